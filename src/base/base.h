@@ -1,0 +1,12 @@
+/* base: errors, buffers, strings, clock, descriptors, logging. Knows nothing of the rest. */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/util.h"
+
+#endif

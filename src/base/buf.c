@@ -1,0 +1,112 @@
+#include "base/buf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 64 };
+
+void buf_free(struct buf *buf) {
+    free(buf->data);
+    *buf = (struct buf){.max = buf->max};
+}
+
+void buf_clear(struct buf *buf) {
+    buf->size = 0;
+    buf->failed = false;
+}
+
+bool buf_reserve(struct buf *buf, size_t more) {
+    if (buf->failed) return false;
+    if (more <= buf->capacity - buf->size) return true;
+    if (more > SIZE_MAX / 4 || buf->size > SIZE_MAX / 4 || (buf->max && buf->size + more > buf->max)) {
+        buf->failed = true;
+        return false;
+    }
+    size_t needed = buf->size + more;
+    size_t capacity = buf->capacity ? buf->capacity : FIRST_CAPACITY;
+    while (capacity < needed) capacity *= 2;
+    uint8_t *data = realloc(buf->data, capacity);
+    if (!data) {
+        buf->failed = true;
+        return false;
+    }
+    buf->data = data;
+    buf->capacity = capacity;
+    return true;
+}
+
+void buf_append(struct buf *buf, const void *data, size_t size) {
+    if (size == 0 || !buf_reserve(buf, size)) return;
+    memcpy(buf->data + buf->size, data, size);
+    buf->size += size;
+}
+
+void buf_append_byte(struct buf *buf, uint8_t byte) {
+    buf_append(buf, &byte, 1);
+}
+
+void buf_append_string(struct buf *buf, const char *string) {
+    buf_append(buf, string, strlen(string));
+}
+
+void buf_vprintf(struct buf *buf, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    if (length < 0) {
+        buf->failed = true;
+    } else if (buf_reserve(buf, (size_t)length + 1)) {
+        vsnprintf((char *)buf->data + buf->size, (size_t)length + 1, format, again);
+        buf->size += (size_t)length;
+    }
+    va_end(again);
+}
+
+void buf_printf(struct buf *buf, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    buf_vprintf(buf, format, arguments);
+    va_end(arguments);
+}
+
+void buf_append_u16(struct buf *buf, uint16_t value) {
+    uint8_t bytes[] = {(uint8_t)(value >> 8), (uint8_t)value};
+    buf_append(buf, bytes, sizeof bytes);
+}
+
+void buf_append_u32(struct buf *buf, uint32_t value) {
+    uint8_t bytes[] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};
+    buf_append(buf, bytes, sizeof bytes);
+}
+
+void buf_append_u64(struct buf *buf, uint64_t value) {
+    buf_append_u32(buf, (uint32_t)(value >> 32));
+    buf_append_u32(buf, (uint32_t)value);
+}
+
+void buf_consume(struct buf *buf, size_t size) {
+    if (size >= buf->size) {
+        buf->size = 0;
+        return;
+    }
+    memmove(buf->data, buf->data + size, buf->size - size);
+    buf->size -= size;
+}
+
+const char *buf_string(struct buf *buf) {
+    if (!buf_reserve(buf, 1)) return "";
+    buf->data[buf->size] = '\0';
+    return (const char *)buf->data;
+}
+
+char *buf_take_string(struct buf *buf) {
+    if (!buf_reserve(buf, 1)) {
+        buf_free(buf);
+        return NULL;
+    }
+    buf->data[buf->size] = '\0';
+    char *string = (char *)buf->data;
+    *buf = (struct buf){.max = buf->max};
+    return string;
+}

@@ -1,0 +1,16 @@
+/* Time, in the units the names say. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+enum { RFC3339_BYTES = 32 };
+
+uint64_t clock_monotonic_us(void);
+uint64_t clock_monotonic_ms(void);
+int64_t clock_wall_ms(void); /* since 1970, UTC */
+
+/* "2026-11-15T21:05:00.123Z" */
+void clock_rfc3339(int64_t wall_ms, char ret[RFC3339_BYTES]);
+
+#endif

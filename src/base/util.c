@@ -1,0 +1,154 @@
+#include "base/util.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+int fd_close(int fd) {
+    if (fd >= 0) {
+        int saved = errno;
+        close(fd);
+        errno = saved;
+    }
+    return -1;
+}
+
+bool string_equal(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool string_starts(const char *string, const char *prefix) {
+    return strncmp(string, prefix, strlen(prefix)) == 0;
+}
+
+bool string_ends(const char *string, const char *suffix) {
+    size_t length = strlen(string);
+    size_t suffix_length = strlen(suffix);
+    return length >= suffix_length && strcmp(string + length - suffix_length, suffix) == 0;
+}
+
+int string_format(char *ret, size_t size, struct error *reterr, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(ret, size, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= size)
+        return error_set(reterr, E_INVALID, "'%.60s…' is longer than %zu bytes", ret, size - 1);
+    return 0;
+}
+
+char *string_print(const char *format, ...) {
+    struct buf buf = BUF_INIT;
+    va_list arguments;
+    va_start(arguments, format);
+    buf_vprintf(&buf, format, arguments);
+    va_end(arguments);
+    return buf_take_string(&buf);
+}
+
+/* Digits up to the first other character, which *ret_rest points at. */
+static bool parse_digits(const char *text, uint64_t *ret, const char **ret_rest) {
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+            return false;
+    if (at == text) return false;
+    *ret = value;
+    *ret_rest = at;
+    return true;
+}
+
+bool parse_u64(const char *text, uint64_t *ret) {
+    uint64_t value;
+    const char *rest;
+    if (!parse_digits(text, &value, &rest) || *rest) return false;
+    *ret = value;
+    return true;
+}
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static bool parse_with_unit(const char *text, const struct unit *units, size_t count, uint64_t *ret) {
+    uint64_t value;
+    const char *rest;
+    if (!parse_digits(text, &value, &rest)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rest, units[i].name) == 0) return !__builtin_mul_overflow(value, units[i].factor, ret);
+    return false;
+}
+
+bool parse_size(const char *text, uint64_t *ret_bytes) {
+    static const struct unit units[] = {
+        {"", 1},           {"B", 1},
+        {"K", 1ULL << 10}, {"KiB", 1ULL << 10},
+        {"M", 1ULL << 20}, {"MiB", 1ULL << 20},
+        {"G", 1ULL << 30}, {"GiB", 1ULL << 30},
+        {"T", 1ULL << 40},
+    };
+    return parse_with_unit(text, units, ARRAY_SIZE(units), ret_bytes);
+}
+
+bool parse_duration(const char *text, uint64_t *ret_ms) {
+    static const struct unit units[] = {
+        {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}, {"d", 86400000},
+    };
+    return parse_with_unit(text, units, ARRAY_SIZE(units), ret_ms);
+}
+
+void hex_encode(const uint8_t *data, size_t size, char *ret) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < size; i++) {
+        ret[2 * i] = digits[data[i] >> 4];
+        ret[2 * i + 1] = digits[data[i] & 15];
+    }
+    ret[2 * size] = '\0';
+}
+
+/* The length of the valid UTF-8 sequence at the start of data; 0 when there is none. */
+static size_t utf8_length(const uint8_t *data, size_t size) {
+    uint8_t first = data[0];
+    if (first < 0x80) return 1;
+    size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    if (first < 0xC2 || first > 0xF4 || length > size) return 0;
+    uint32_t code = first & (0x7Fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((data[i] & 0xC0) != 0x80) return 0;
+        code = code << 6 | (data[i] & 0x3Fu);
+    }
+    if ((length == 3 && code < 0x800) || (length == 4 && (code < 0x10000 || code > 0x10FFFF))) return 0;
+    return code >= 0xD800 && code <= 0xDFFF ? 0 : length;
+}
+
+bool utf8_valid(const uint8_t *data, size_t size) {
+    for (size_t at = 0; at < size;) {
+        size_t length = utf8_length(data + at, size - at);
+        if (length == 0) return false;
+        at += length;
+    }
+    return true;
+}
+
+void escape_text(struct buf *buf, const char *text, size_t size) {
+    const uint8_t *data = (const uint8_t *)text;
+    for (size_t at = 0; at < size;) {
+        size_t length = utf8_length(data + at, size - at);
+        bool c1_control = length == 2 && data[at] == 0xC2 && data[at + 1] < 0xA0;
+        if (length == 0 || data[at] < 0x20 || data[at] == 0x7F || c1_control) {
+            size_t bytes = length ? length : 1;
+            for (size_t i = 0; i < bytes; i++) buf_printf(buf, "\\x%02x", data[at + i]);
+            at += bytes;
+            continue;
+        }
+        if (data[at] == '"' || data[at] == '\\') buf_append_byte(buf, '\\');
+        buf_append(buf, data + at, length);
+        at += length;
+    }
+}

@@ -1,0 +1,139 @@
+/* term: Erlang's external term format, read with bounds from a hostile sender and written for a VM; terms as text and
+ * as JSON. */
+#ifndef TERM_TERM_H
+#define TERM_TERM_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+enum term_type {
+    TERM_INTEGER, /* fits int64_t */
+    TERM_BIG,
+    TERM_FLOAT,
+    TERM_ATOM,
+    TERM_BINARY,
+    TERM_BITSTRING, /* the last byte is not whole */
+    TERM_NIL,
+    TERM_LIST, /* at least one element; tail is NIL for proper lists */
+    TERM_TUPLE,
+    TERM_MAP,
+    TERM_PID,
+    TERM_PORT,
+    TERM_REFERENCE,
+    TERM_FUN,    /* a closure */
+    TERM_EXPORT, /* fun m:f/a */
+};
+
+struct term {
+    enum term_type type;
+    union {
+        int64_t integer;
+        double number;
+        struct {
+            const uint8_t *digits; /* little endian */
+            size_t size;
+            bool negative;
+        } big;
+        struct {
+            const char *text; /* UTF-8, terminated; may contain NUL before length */
+            size_t length;
+        } atom;
+        struct {
+            const uint8_t *data;
+            size_t size;
+            unsigned last_bits; /* 1–7 for a bit string, 8 otherwise */
+        } binary;
+        struct {
+            const struct term *elements; /* tuple and list elements; a map's keys and values in turn */
+            size_t count;                /* pairs, for a map */
+            const struct term *tail;     /* lists only */
+        } items;
+        struct {
+            const struct term *node; /* an atom */
+            uint64_t id;             /* pid, port */
+            uint32_t serial;         /* pid */
+            uint32_t creation;
+            uint32_t words[5]; /* reference, most significant last, as on the wire */
+            unsigned word_count;
+        } identifier;
+        struct {
+            const struct term *module;
+            const struct term *function; /* exports only */
+            uint32_t arity;
+            uint32_t index; /* closures only */
+            uint32_t old_unique;
+        } fun;
+    };
+};
+
+/* What a stranger may make us allocate and how deep we recurse. */
+struct term_bounds {
+    size_t max_bytes; /* of the input, and of a compressed term once inflated */
+    size_t max_terms;
+    unsigned max_depth;
+};
+
+extern const struct term_bounds term_default_bounds; /* 64 MiB, 4 million terms, depth 512 */
+
+struct term_doc; /* a decoded term with the memory it lives in */
+
+/* Decode exactly one term that fills the whole of data (version byte 131 first). The doc copies what it needs, so data
+   may go. Errors are E_FORMAT (with the byte offset in the text), E_TOO_LARGE past a bound, and E_NO_MEMORY. */
+int term_decode(const uint8_t *data, size_t size, const struct term_bounds *bounds, struct term_doc **ret,
+                struct error *reterr);
+const struct term *term_root(const struct term_doc *doc);
+struct term_doc *term_free(struct term_doc *doc); /* accepts NULL, returns NULL */
+
+static inline void cleanup_term(struct term_doc **doc) {
+    term_free(*doc);
+}
+#define CLEANUP_TERM CLEANUP(cleanup_term)
+
+/* Looking at terms without trusting them: each returns false or NULL when the shape is another. */
+bool term_is_atom(const struct term *term, const char *text);
+bool term_is_tuple(const struct term *term, size_t arity);                   /* arity elements */
+bool term_is_tagged(const struct term *term, const char *tag, size_t arity); /* a tuple of arity with atom tag first */
+const struct term *term_at(const struct term *tuple_or_list, size_t index);  /* 0-based; NULL when out of range */
+const struct term *term_map_get(const struct term *map, const char *atom_or_binary_key);
+bool term_to_int64(const struct term *term, int64_t *ret);
+bool term_to_uint64(const struct term *term, uint64_t *ret);
+/* Allocated, terminated copy of a binary, atom, or list of characters; false when it is none or holds a NUL. */
+bool term_to_string(const struct term *term, char **ret);
+
+/* Writing. Start a message with term_put_version; composite headers are followed by their elements. */
+void term_put_version(struct buf *buf);
+void term_put_integer(struct buf *buf, int64_t value);
+void term_put_uint64(struct buf *buf, uint64_t value);
+void term_put_float(struct buf *buf, double value);
+void term_put_atom(struct buf *buf, const char *text); /* at most 255 characters */
+void term_put_bool(struct buf *buf, bool value);
+void term_put_binary(struct buf *buf, const void *data, size_t size);
+void term_put_string(struct buf *buf, const char *text); /* as a binary */
+void term_put_tuple(struct buf *buf, size_t arity);
+void term_put_list(struct buf *buf, size_t count); /* followed by the elements and, when count > 0, term_put_nil */
+void term_put_nil(struct buf *buf);
+void term_put_map(struct buf *buf, size_t pairs);
+int term_put(struct buf *buf, const struct term *term,
+             struct error *reterr); /* any decoded term, without version byte */
+
+/* Text as the language's shell would print it on one line, Unicode kept. Bounded: past max_bytes it ends with "…". */
+enum term_language { TERM_ERLANG, TERM_ELIXIR };
+void term_print(struct buf *buf, const struct term *term, enum term_language language, size_t max_bytes);
+
+/* As JSON, by the rules of docs/reference (a new reference); *ret_natural tells whether every part had a natural form
+   (integers, floats, text, lists, maps with text keys, booleans, nil), for eval's `result`. NULL without memory. */
+json_t *term_to_json(const struct term *term, bool *ret_natural);
+/* JSON values as terms: strings become binaries, objects maps with binary keys, null the atom nil. Fails past depth
+ * 512. */
+int term_put_json(struct buf *buf, const json_t *json, struct error *reterr);
+
+/* A module's name as its language writes it: "Elixir.Counter" → Counter, "counter" stays. And back: "Counter" →
+ * "Elixir.Counter". */
+const char *term_module_name(const char *atom_text);
+void term_module_atom(const char *written, struct buf *ret);
+
+#endif
