@@ -53,14 +53,15 @@ int error_errno(struct error *reterr, int errno_value, const char *format, ...) 
 
 int error_prefix(struct error *error, const char *format, ...) {
     char prefix[256];
-    char rest[ERROR_DETAIL_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(prefix, sizeof prefix, format, arguments);
+    vsnprintf(prefix, sizeof prefix - 2, format, arguments);
     va_end(arguments);
-    memcpy(rest, error->detail, sizeof rest);
-    rest[sizeof rest - sizeof prefix - 3] = '\0'; /* Leave room, so that the prefix never pushes the text out unseen. */
-    snprintf(error->detail, sizeof error->detail, "%s: %s", prefix, rest);
+    strcat(prefix, ": ");
+    size_t length = strlen(prefix);
+    memmove(error->detail + length, error->detail, sizeof error->detail - length);
+    memcpy(error->detail, prefix, length);
+    error->detail[sizeof error->detail - 1] = '\0';
     return -(int)error->code;
 }
 

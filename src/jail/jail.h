@@ -1,0 +1,253 @@
+/* jail: what a node may do (policy), made concrete as a plan (pure), and the daemon's link to the launcher that carries
+   plans out. Knows nothing of BEAM: a node here is a program with arguments, mounts and limits. */
+#ifndef JAIL_JAIL_H
+#define JAIL_JAIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/base.h"
+
+enum {
+    JAIL_NAME_BYTES = 65,            /* names of nodes and profiles, terminator included */
+    JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
+    JAIL_NODES_MAX = 4096,           /* of one launcher */
+    JAIL_PROJECTS_MAX = 256,         /* open at once */
+};
+
+/* ---- policy: profiles and limits ---- */
+
+enum jail_network {
+    JAIL_NETWORK_NONE,     /* a namespace with loopback down */
+    JAIL_NETWORK_LOOPBACK, /* its own loopback */
+};
+
+struct jail_limits {
+    uint64_t memory_bytes;
+    uint32_t cpu_percent; /* 100 is one core; 0: no cap */
+    uint32_t processes;   /* the application's VM processes, over the VM's own */
+    uint64_t max_run_ms;  /* one eval or run; 0: no bound */
+    uint64_t ttl_ms;      /* the sandbox's life; 0: no bound */
+    uint64_t disk_bytes;  /* /data and /tmp together are charged to it */
+    uint32_t os_tasks;    /* processes and threads in the pids cgroup */
+};
+
+struct jail_profile {
+    char name[JAIL_NAME_BYTES];
+    const char *summary;
+    const char *isolation;     /* high, medium, low */
+    struct jail_limits limits; /* defaults, which a caller may change */
+    const char *operations;    /* comma-separated names of what it allows */
+    enum jail_network network;
+    bool may_exec;    /* programs other than the VM and its helper */
+    bool native_code; /* mapping the application's own files executable */
+    bool is_public;   /* shown to users; the compiler's is not */
+};
+
+/* The built-in profiles: high, medium, low, and "compiler" (no network, 768 MiB, no cap on processes, exec of the VM's
+ * helper only). */
+const struct jail_profile *jail_profiles(size_t *ret_count);
+const struct jail_profile *jail_profile_find(const char *name); /* NULL when unknown */
+
+/* Bounds of what a caller may ask for; E_INVALID names the limit, the value and the bound. */
+int jail_limits_check(const struct jail_limits *limits, struct error *reterr);
+
+/* ---- what this host can enforce ---- */
+
+/* name, what is lost without it. A guarantee is one bit of jail_features.guarantees. */
+#define JAIL_GUARANTEE_LIST(X)                                                                                         \
+    X(NAMESPACES, "namespaces", "own view of processes, mounts, ipc and hostname")                                     \
+    X(NETWORK, "network_namespace", "a network of its own")                                                            \
+    X(UID, "uid_per_node", "a uid of its own for every node")                                                          \
+    X(GROUPS, "supplementary_groups", "none of the starting user's supplementary groups")                              \
+    X(SECCOMP, "seccomp", "system calls filtered")                                                                     \
+    X(NOTIFY, "violation_events", "attempts at forbidden calls reported")                                              \
+    X(TAKEOVER, "listener_takeover", "a restarted launcher keeps deciding the node's system calls")                    \
+    X(LANDLOCK, "landlock", "files and programs restricted by Landlock")                                               \
+    X(CGROUPS, "cgroups", "resource limits by cgroup at all")                                                          \
+    X(MEMORY, "memory_limit", "memory bounded")                                                                        \
+    X(CPU, "cpu_limit", "CPU time bounded")                                                                            \
+    X(TASKS, "task_limit", "processes and threads bounded")                                                            \
+    X(FREEZER, "freezer", "freezing a node whole")                                                                     \
+    X(IDMAP, "idmapped_project", "a project bound without a copy")
+
+enum jail_guarantee {
+#define X(name, slug, meaning) JAIL_GUARANTEE_##name,
+    JAIL_GUARANTEE_LIST(X)
+#undef X
+        JAIL_GUARANTEE_COUNT
+};
+
+const char *jail_guarantee_name(enum jail_guarantee guarantee);
+const char *jail_guarantee_meaning(enum jail_guarantee guarantee);
+int jail_guarantee_find(const char *name, enum jail_guarantee *ret); /* negative when unknown */
+
+struct jail_features {
+    uint32_t guarantees; /* bits of enum jail_guarantee that can be given here */
+    int cgroup_version;  /* 0: none usable, 1, 2 */
+    int landlock_abi;    /* 0: none */
+    bool root;           /* the launcher has privileges */
+};
+
+/* Find out by trying, without side effects that stay. */
+void jail_features_probe(struct jail_features *ret);
+
+/* ---- plan: a profile made concrete for one node ---- */
+
+/* verb in the text, operands: W a word, N a number, and what the launcher does.
+   A plan is a list of these, one per line, in the order they are carried out within their stage. */
+#define JAIL_PLAN_VERBS(X)                                                                                             \
+    X(NODE, "node", "W") /* name; always first */                                                                      \
+    X(HOSTNAME, "hostname", "W")                                                                                       \
+    X(NETWORK, "network", "W") /* none | loopback */                                                                   \
+    X(MEMORY, "memory", "N")   /* cgroup memory, bytes; swap is always 0 */                                            \
+    X(CPU, "cpu", "N")         /* quota in percent of one core; absent: no cap */                                      \
+    X(TASKS, "tasks", "N")                                                                                             \
+    X(RLIMIT, "rlimit", "WN") /* nofile | core | memlock | msgqueue | … soft = hard */                               \
+    X(BIND, "bind", "WW")     /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */  \
+    X(BIND_EXEC, "bind-exec", "WW") /* the same, executable */                                                         \
+    X(PROJECT, "project", "WW")     /* token of an opened project, target: idmapped, read-only, noexec */              \
+    X(DEVICE, "device", "W")        /* null | zero | urandom … under /dev */                                         \
+    X(TMPFS, "tmpfs", "WN")         /* target, bytes: writable by the node */                                          \
+    X(DIRECTORY, "directory", "W")  /* an empty read-only directory, a place to mount at later */                      \
+    X(SYMLINK, "symlink", "WW")     /* target text, place */                                                           \
+    X(PROC, "proc", "")             /* mount /proc where the kernel allows it */                                       \
+    X(READ, "read", "W")            /* Landlock: read below */                                                         \
+    X(WRITE, "write", "W")          /* Landlock: read and write below */                                               \
+    X(EXECUTE, "execute", "W")      /* Landlock: read and execute */                                                   \
+    X(SECCOMP, "seccomp", "W")      /* strict | network | open: sets of the system-call table */                       \
+    X(EXECS, "execs", "N")          /* how many execve go through; absent: any number */                               \
+    X(CHDIR, "chdir", "W")                                                                                             \
+    X(ENV, "env", "W")           /* NAME=value */                                                                      \
+    X(PROGRAM, "program", "W")   /* path inside the jail */                                                            \
+    X(ARGUMENT, "argument", "W") /* argv in turn, argv[0] first */
+
+enum jail_plan_verb {
+#define X(name, word, operands) JAIL_PLAN_##name,
+    JAIL_PLAN_VERBS(X)
+#undef X
+        JAIL_PLAN_VERB_COUNT
+};
+
+struct jail_plan_op {
+    enum jail_plan_verb verb;
+    char *words[2]; /* NULL where the verb has none */
+    uint64_t number;
+};
+
+struct jail_plan {
+    struct jail_plan_op *ops;
+    size_t count;
+};
+
+struct jail_bind {
+    const char *source; /* host path, or a project's token when is_project */
+    const char *target;
+    bool is_project;
+    bool executable;
+};
+
+/* What the caller wants run; strings are only read. Lists end with a NULL (argv, env) or have a count. */
+struct jail_request {
+    const char *node;
+    const struct jail_profile *profile;
+    struct jail_limits limits;
+    const struct jail_bind *binds;
+    size_t bind_count;
+    const char *const *directories; /* empty places to mount at later; NULL-terminated, may be NULL */
+    const char *const *executables; /* what Landlock lets it execute: paths inside; NULL-terminated */
+    const char *const *argv;
+    const char *const *env;
+    const char *program;
+    unsigned execs; /* how many execve the program needs; ignored when the profile may exec */
+};
+
+/* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */
+int jail_plan_build(const struct jail_request *request, const struct jail_features *features, struct jail_plan *ret,
+                    uint32_t *ret_lost, struct error *reterr);
+void jail_plan_free(struct jail_plan *plan);
+const char *jail_plan_word(const struct jail_plan *plan, enum jail_plan_verb verb,
+                           size_t index); /* words[0] of the first; NULL */
+bool jail_plan_number(const struct jail_plan *plan, enum jail_plan_verb verb, uint64_t *ret);
+
+/* Text: a verb and its operands per line; words are percent-encoded (space, %, control characters, bytes over 0x7e). */
+void jail_plan_print(const struct jail_plan *plan, struct buf *ret);
+int jail_plan_parse(const char *text, size_t size, struct jail_plan *ret,
+                    struct error *reterr); /* E_FORMAT names the line */
+
+/* ---- the daemon's link to its launcher (docs/architecture.md has the messages) ---- */
+
+struct jail_node {
+    const char *name;
+    pid_t pid;                 /* the node's init, as the host sees it */
+    uint64_t start_time;       /* of that pid, in clock ticks, so that pid reuse is noticed */
+    uid_t uid;                 /* the node's, on the host */
+    int pidfd;                 /* the receiver's from now on */
+    const char *memory_cgroup; /* directories to read usage from; "" where there is none */
+    const char *cpu_cgroup;
+    bool frozen;
+};
+
+enum jail_cause { JAIL_CAUSE_EXITED, JAIL_CAUSE_SIGNALED, JAIL_CAUSE_OOM, JAIL_CAUSE_KILLED, JAIL_CAUSE_UNKNOWN };
+
+struct jail_death {
+    enum jail_cause cause; /* from the OOM counter and the launcher's record of kills, never from the status alone */
+    int status;            /* exit code or signal; -1 when nobody could wait for it */
+    uint64_t oom_kills;
+};
+
+struct jail_violation {
+    const char *node;
+    const char *syscall;
+    const char *detail; /* e.g. "family=inet", "path=/bin/sh", or "" */
+    uint64_t count;     /* how many this stands for: a flood is throttled */
+};
+
+struct jail_project {
+    const char *token; /* names it in plans until released */
+    int fd;            /* the receiver's: a directory (is_stream false) to openat from, or a pipe with its files */
+    bool is_stream;
+    bool is_file; /* the path named a single file: fd holds a directory with just that file, which name tells */
+    const char *name;
+};
+
+struct jail_link_handler {
+    void (*up)(void *data, const struct jail_features *features); /* connected; known nodes have been told before */
+    void (*down)(void *data);
+    void (*node)(void *data, const struct jail_node *node); /* one that runs already */
+    void (*violation)(void *data, const struct jail_violation *violation);
+};
+
+struct jail_link;
+
+typedef void (*jail_done_fn)(void *data, const struct error *error); /* error NULL: done */
+typedef void (*jail_spawned_fn)(void *data, const struct jail_node *node, const struct error *error);
+typedef void (*jail_buried_fn)(void *data, const struct jail_death *death, const struct error *error);
+typedef void (*jail_project_fn)(void *data, const struct jail_project *project, const struct error *error);
+
+/* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
+   link is down or goes down; none is called from inside the request itself. */
+int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_handler *handler, void *data,
+                   struct jail_link **ret, struct error *reterr);
+void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *data);
+bool jail_link_is_up(const struct jail_link *link);
+
+void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_spawned_fn done, void *data);
+/* Kill it if it lives, wait, remove its cgroups, and say what it died of. Also for a node that ended by itself. */
+void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn done, void *data);
+void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data);
+void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
+                     void *data);
+/* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */
+void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data);
+void jail_link_release_project(struct jail_link *link, const char *token);
+/* Bind a directory that the daemon can read at a place inside a running node, read-only, noexec. */
+void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
+                     jail_done_fn done, void *data);
+/* Kill every node and end the launcher after the daemon has gone. */
+void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data);
+
+#endif
