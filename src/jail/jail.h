@@ -186,6 +186,7 @@ struct jail_node {
     uint64_t start_time;       /* of that pid, in clock ticks, so that pid reuse is noticed */
     uid_t uid;                 /* the node's, on the host */
     int pidfd;                 /* the receiver's from now on */
+    int output_fd;             /* the receiver's: what it writes to stdout and stderr; -1 for one that was adopted */
     const char *memory_cgroup; /* directories to read usage from; "" where there is none */
     const char *cpu_cgroup;
     bool frozen;

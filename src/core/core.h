@@ -1,0 +1,71 @@
+/* core: the engine. Sandboxes, their state machine and operation queues, events, recovery. Knows nothing of HTTP or of
+ * the CLI. */
+#ifndef CORE_CORE_H
+#define CORE_CORE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/base.h"
+
+struct engine;
+
+enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
+
+struct caller {
+    uid_t uid;
+    gid_t gid;
+    enum role role;
+    int peer_fd; /* the caller's unix socket, borrowed for the request's life; -1 when it has none */
+};
+
+/* One caller's wish, from any transport. The transport owns it; the engine answers with `done` exactly once, never from
+   inside the call that submitted it, and does not touch it afterwards. */
+struct request {
+    json_t *params; /* checked and completed against the operation's row: see ops_check */
+    struct caller caller;
+    void (*done)(struct request *request, json_t *result, const struct error *error);
+    /* Streams only: one item to the reader, reference taken over. */
+    void (*item)(struct request *request, json_t *item);
+    void *transport; /* the transport's own */
+
+    /* The engine's. A transport whose reader has gone calls `cancel` if set; `done` still follows. */
+    void (*cancel)(struct request *request);
+    void *state;
+};
+
+/* `done`'s result: on success the operation's JSON (a reference handed over); on failure NULL or the object for the
+   problem's `result` member (failed compilations), also handed over. */
+
+struct engine_config {
+    const char *home;
+    const char *otp;       /* root of the OTP installation, or NULL: found through PATH */
+    const char *elixir;    /* the same for Elixir; may be absent */
+    const char *agent_dir; /* holds the agent's ebin */
+    uint32_t sandboxes_max;
+    uint64_t heartbeat_ms;          /* between two beats of a node */
+    uint64_t heartbeat_deadline_ms; /* a beat later than this means the agent is suspended, starved or gone */
+    uint64_t boot_deadline_ms;
+    uint64_t compile_deadline_ms;
+    uint64_t grace_ms; /* how long a node waits for a daemon before it halts itself */
+    const struct log *log;
+};
+
+void engine_config_defaults(struct engine_config *ret);
+
+int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engine **ret, struct error *reterr);
+/* Stop taking requests, answer those under way, close everything; nodes go on running. */
+void engine_close(struct engine *engine, void (*closed)(void *data), void *data);
+
+/* One function per operation that the engine itself carries out. */
+typedef void engine_fn(struct engine *engine, struct request *request);
+engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
+engine_fn engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
+
+/* Set by engine_shutdown: the daemon's main ends the program once the answer is out. */
+void engine_on_shutdown(struct engine *engine, void (*hook)(void *data), void *data);
+
+#endif

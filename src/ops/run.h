@@ -1,0 +1,12 @@
+/* ops/run: joins the rows of the table to the engine's functions. */
+#ifndef OPS_RUN_H
+#define OPS_RUN_H
+
+#include "core/core.h"
+#include "ops/table.h"
+
+/* Check the caller's role and the parameters (request->params is replaced by the completed ones), then run. Failures
+   arrive through request->done like any other answer. */
+void ops_run(struct engine *engine, const struct op *op, struct request *request);
+
+#endif
