@@ -12,9 +12,10 @@
 
 enum op_type {
     OP_TEXT,
-    OP_ID,   /* 1–64 of [A-Za-z0-9._-], not starting with a dot or a dash */
-    OP_PATH, /* the CLI makes it absolute */
-    OP_MODULE,
+    OP_ID,     /* 1–64 of [A-Za-z0-9._-], not starting with a dot or a dash */
+    OP_PATH,   /* absolute; the CLI makes it so */
+    OP_NAME,   /* 1–255 bytes without space or control characters */
+    OP_MODULE, /* the same, as either language writes it */
     OP_INTEGER,
     OP_SIZE,     /* bytes: a number, or text such as "64M" */
     OP_DURATION, /* milliseconds: a number, or text such as "5s" */
@@ -23,7 +24,8 @@ enum op_type {
     OP_CHOICE,
     OP_RESTART, /* never, on-failure, on-failure:N, always */
     OP_TEXTS,   /* a list; the CLI repeats the flag */
-    OP_PAIRS,   /* an object of text; the CLI repeats K=V */
+    OP_PAIRS,   /* an object of text, its names those of environment variables; the CLI repeats K=V */
+    OP_TYPE_COUNT
 };
 
 enum op_param_flags {
@@ -34,9 +36,10 @@ enum op_param_flags {
 };
 
 struct op_param {
-    const char *name; /* JSON name; the CLI's flag with dashes for underscores */
+    const char *name; /* JSON name */
     enum op_type type;
     unsigned flags;
+    const char *flag;     /* the CLI's flag without its dashes, or NULL: the name with dashes for underscores */
     const char *fallback; /* JSON text of the default, or NULL: absent */
     int64_t min, max;     /* of numbers after conversion, and of the length of text; 0, 0: the type's own */
     const char *choices;  /* "elixir|erlang" */
@@ -45,40 +48,59 @@ struct op_param {
 
 enum op_role { OP_ROLE_VIEWER, OP_ROLE_OPERATOR, OP_ROLE_ADMIN };
 enum op_audit { OP_AUDIT_NONE, OP_AUDIT_WRITE };
-enum op_shape {
-    OP_OBJECT,
-    OP_LIST,
-    OP_STREAM
-}; /* what it answers: one object, a list that pages, items as they come */
-enum op_start { OP_STARTS_SERVICE, OP_NEEDS_NO_SERVICE };
+
+/* What it answers: one object, a list that pages, items as they come. */
+enum op_shape { OP_OBJECT, OP_LIST, OP_STREAM };
+
+/* Whether a client starts the service for it. A local operation is answered without the engine: by the table itself
+   (then it has a path) or by the CLI alone (then it has none). */
+enum op_start { OP_STARTS_SERVICE, OP_NEEDS_NO_SERVICE, OP_LOCAL };
 
 struct op {
-    const char *name; /* also the CLI's command */
-    const char *method;
-    const char *path; /* "/api/v1/sandboxes/:id" */
+    const char *name;   /* also the CLI's command */
+    const char *method; /* NULL: not served over HTTP */
+    const char *path;   /* "/api/v1/sandboxes/:id"; NULL like the method */
     enum op_role role;
     enum op_audit audit;
     enum op_shape shape;
-    enum op_start start; /* whether the CLI starts the service for it */
+    enum op_start start;
     const char *summary;
     const char *example;
     const struct op_param *params;
     size_t param_count;
 };
 
+enum { OP_ID_MAX_BYTES = 64 };
+
 const struct op *ops_table(size_t *ret_count);
 const struct op *ops_find(const char *name); /* NULL when unknown */
+const struct op_param *ops_param(const struct op *op, const char *name);
 
-/* The operation that method and path name; path parameters are put into params as text. E_NOT_FOUND, or E_METHOD when
-   only the method is wrong. */
+/* The operation that method and path name. The path is without its query and already percent-decoded; its parameters
+   are put into params as text. E_NOT_FOUND, or E_METHOD when only the method is wrong. */
 int ops_route(const char *method, const char *path, json_t *params, const struct op **ret, struct error *reterr);
 
-/* Check what a stranger sent against the row: unknown names, missing ones, types, bounds. *ret is a new object with
-   every value in its own unit (integers for sizes, durations and percents) and the defaults filled in. E_INVALID names
-   the parameter, its value and what is expected. */
+/* The methods a path answers to, as an Allow header has them: "GET, POST"; "" when there is no such path. */
+enum { OPS_ALLOW_BYTES = 64 };
+void ops_allow(const char *path, char ret[OPS_ALLOW_BYTES]);
+
+/* Check what a stranger sent against the row: unknown names, missing ones, types, bounds. Input may be NULL: nothing
+   was sent. *ret is a new object with every value in its own unit (integers for sizes, durations and percents) and the
+   defaults filled in; null counts as absent. E_INVALID names the parameter, its value and what is expected. */
 int ops_check(const struct op *op, const json_t *input, json_t **ret, struct error *reterr);
 
-/* The OpenAPI 3.1 document of the whole table. */
+/* The same for one value of one parameter; the error does not name the parameter. */
+int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr);
+
+bool ops_id_valid(const char *id);
+
+/* The table as JSON: an array with an object per operation, as GET /api/v1/operations answers. NULL without memory. */
+json_t *ops_describe(void);
+const char *ops_type_name(enum op_type type);
+const char *ops_role_name(enum op_role role);
+const char *ops_shape_name(enum op_shape shape);
+
+/* The OpenAPI 3.1 document of the whole table. NULL without memory. */
 json_t *ops_openapi(void);
 
 #endif

@@ -1,0 +1,273 @@
+#include "ops/table.h"
+
+#include <string.h>
+
+/* The bounds of what a caller may ask for. They keep arithmetic in range and refuse typing errors; whether a host can
+   carry the value is the engine's to say. */
+#define KIB (INT64_C(1) << 10)
+#define MIB (INT64_C(1) << 20)
+#define TIB (INT64_C(1) << 40)
+#define SECOND_MS INT64_C(1000)
+#define DAY_MS (86400 * SECOND_MS)
+
+enum {
+    CODE_MAX_BYTES = 1 << 20,      /* of an expression */
+    CPU_MAX_PERCENT = 102400,      /* 1,024 cores */
+    PROCESSES_MAX = 1 << 27,       /* the VM's own bound */
+    ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
+    REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
+    TAIL_MAX_LINES = 1000000,
+};
+
+#define MEMORY_MIN_BYTES (16 * MIB)
+#define MEMORY_MAX_BYTES (16 * TIB)
+#define DISK_MIN_BYTES (64 * KIB)
+#define DISK_MAX_BYTES (16 * TIB)
+#define RUN_MAX_MS (30 * DAY_MS)
+#define TTL_MAX_MS (3650 * DAY_MS)
+
+#define ID_PARAM(extra_flags)                                                                                          \
+    {                                                                                                                  \
+        .name = "id", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL | OP_IN_PATH | (extra_flags),                \
+        .summary = "the sandbox"                                                                                       \
+    }
+
+#define SOURCE_PARAM                                                                                                   \
+    {                                                                                                                  \
+        .name = "source", .type = OP_PATH, .flags = OP_REQUIRED | OP_POSITIONAL,                                       \
+        .summary = "a Mix or rebar3 project, a folder, a file, or an ebin"                                             \
+    }
+
+/* What a sandbox is made with, whether it is created or just run. */
+#define SANDBOX_PARAMS                                                                                                 \
+    {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
+        {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
+        {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
+        {.name = "memory_bytes",                                                                                       \
+         .type = OP_SIZE,                                                                                              \
+         .flag = "memory",                                                                                             \
+         .min = MEMORY_MIN_BYTES,                                                                                      \
+         .max = MEMORY_MAX_BYTES,                                                                                      \
+         .summary = "memory of the virtual machine"},                                                                  \
+        {.name = "cpu_percent",                                                                                        \
+         .type = OP_PERCENT,                                                                                           \
+         .flag = "cpu",                                                                                                \
+         .min = 1,                                                                                                     \
+         .max = CPU_MAX_PERCENT,                                                                                       \
+         .summary = "CPU time; 100% is one core"},                                                                     \
+        {.name = "processes",                                                                                          \
+         .type = OP_INTEGER,                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = PROCESSES_MAX,                                                                                         \
+         .summary = "the application's own processes"},                                                                \
+        {.name = "max_run_ms",                                                                                         \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "max-run",                                                                                            \
+         .min = 1,                                                                                                     \
+         .max = RUN_MAX_MS,                                                                                            \
+         .summary = "how long one eval or run may take"},                                                              \
+        {.name = "ttl_ms",                                                                                             \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "ttl",                                                                                                \
+         .min = 1,                                                                                                     \
+         .max = TTL_MAX_MS,                                                                                            \
+         .summary = "destroy the sandbox after this time"},                                                            \
+        {.name = "disk_bytes",                                                                                         \
+         .type = OP_SIZE,                                                                                              \
+         .flag = "disk",                                                                                               \
+         .min = DISK_MIN_BYTES,                                                                                        \
+         .max = DISK_MAX_BYTES,                                                                                        \
+         .summary = "what it may write to /data and /tmp"},                                                            \
+        {.name = "env", .type = OP_PAIRS, .max = ENVIRONMENT_MAX_ENTRIES, .summary = "an environment variable"}, {     \
+        .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
+        .summary = "refuse when this guarantee can't be given"                                                         \
+    }
+
+#define LANGUAGE_PARAM                                                                                                 \
+    {                                                                                                                  \
+        .name = "language", .type = OP_CHOICE, .flag = "lang", .choices = "elixir|erlang",                             \
+        .summary = "the expression's language; the project's own by default"                                           \
+    }
+
+#define FOLLOW_PARAM                                                                                                   \
+    { .name = "follow", .type = OP_BOOLEAN, .fallback = "false", .summary = "go on with what comes" }
+
+static const struct op_param create_params[] = {
+    {.name = "id", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL, .summary = "the new sandbox's name"},
+    SOURCE_PARAM,
+    SANDBOX_PARAMS,
+    {.name = "restart", .type = OP_RESTART, .fallback = "\"never\"", .summary = "what to do when it ends"},
+};
+
+static const struct op_param run_params[] = {
+    SOURCE_PARAM,
+    SANDBOX_PARAMS,
+    {.name = "eval", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "evaluate this expression, then end"},
+    LANGUAGE_PARAM,
+};
+
+static const struct op_param id_params[] = {ID_PARAM(0)};
+
+static const struct op_param restart_params[] = {
+    ID_PARAM(0),
+    {.name = "fresh", .type = OP_BOOLEAN, .fallback = "false", .summary = "do not keep the processes' states"},
+};
+
+static const struct op_param destroy_params[] = {ID_PARAM(OP_REST)};
+
+static const struct op_param eval_params[] = {
+    ID_PARAM(0),
+    {.name = "code",
+     .type = OP_TEXT,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "expr",
+     .min = 1,
+     .max = CODE_MAX_BYTES,
+     .summary = "the expression"},
+    LANGUAGE_PARAM,
+    {.name = "timeout_ms",
+     .type = OP_DURATION,
+     .flag = "timeout",
+     .min = 1,
+     .max = RUN_MAX_MS,
+     .summary = "how long it may take; at most the sandbox's max-run"},
+};
+
+static const struct op_param events_params[] = {
+    FOLLOW_PARAM,
+    {.name = "since", .type = OP_INTEGER, .min = 0, .max = INT64_MAX, .summary = "only events after this number"},
+    {.name = "sandbox_id", .type = OP_ID, .flag = "sandbox", .summary = "only this sandbox's"},
+};
+
+static const struct op_param logs_params[] = {
+    ID_PARAM(0),
+    FOLLOW_PARAM,
+    {.name = "tail", .type = OP_INTEGER, .min = 0, .max = TAIL_MAX_LINES, .summary = "begin with the last N records"},
+};
+
+#define PARAMS(array) .params = (array), .param_count = ARRAY_SIZE(array)
+
+static const struct op table[] = {
+    {.name = "create",
+     .method = "POST",
+     .path = "/api/v1/sandboxes",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "compile a project, jail it, start it",
+     .example = "sandbox create counter examples/counter --memory 64M",
+     PARAMS(create_params)},
+    {.name = "run",
+     .method = "POST",
+     .path = "/api/v1/run",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .shape = OP_STREAM,
+     .summary = "run a project in the foreground; gone at the end",
+     .example = "sandbox run examples/counter --eval 'Counter.Server.value()'",
+     PARAMS(run_params)},
+    {.name = "list",
+     .method = "GET",
+     .path = "/api/v1/sandboxes",
+     .shape = OP_LIST,
+     .summary = "list the sandboxes",
+     .example = "sandbox list"},
+    {.name = "info",
+     .method = "GET",
+     .path = "/api/v1/sandboxes/:id",
+     .summary = "all about one sandbox",
+     .example = "sandbox info counter",
+     PARAMS(id_params)},
+    {.name = "restart",
+     .method = "POST",
+     .path = "/api/v1/sandboxes/:id/restart",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "start a sandbox again with the same configuration",
+     .example = "sandbox restart counter --fresh",
+     PARAMS(restart_params)},
+    {.name = "destroy",
+     .method = "DELETE",
+     .path = "/api/v1/sandboxes/:id",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "end sandboxes and remove all they had",
+     .example = "sandbox destroy counter",
+     PARAMS(destroy_params)},
+    {.name = "eval",
+     .method = "POST",
+     .path = "/api/v1/sandboxes/:id/eval",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "evaluate an expression inside a sandbox",
+     .example = "sandbox eval counter 'Counter.Server.increment()'",
+     PARAMS(eval_params)},
+    {.name = "events",
+     .method = "GET",
+     .path = "/api/v1/events",
+     .shape = OP_STREAM,
+     .summary = "what happened: transitions, deaths, refused attempts",
+     .example = "sandbox events --follow",
+     PARAMS(events_params)},
+    {.name = "logs",
+     .method = "GET",
+     .path = "/api/v1/sandboxes/:id/logs",
+     .shape = OP_STREAM,
+     .summary = "what a sandbox printed and logged",
+     .example = "sandbox logs counter --follow",
+     PARAMS(logs_params)},
+    {.name = "profiles",
+     .method = "GET",
+     .path = "/api/v1/profiles",
+     .shape = OP_LIST,
+     .summary = "the security profiles",
+     .example = "sandbox profiles"},
+    {.name = "doctor",
+     .method = "GET",
+     .path = "/api/v1/doctor",
+     .start = OP_NEEDS_NO_SERVICE,
+     .summary = "what this machine can enforce, and what it lacks",
+     .example = "sandbox doctor"},
+    {.name = "health",
+     .method = "GET",
+     .path = "/health",
+     .start = OP_NEEDS_NO_SERVICE,
+     .summary = "whether the service works",
+     .example = "sandbox health"},
+    {.name = "shutdown",
+     .method = "POST",
+     .path = "/api/v1/shutdown",
+     .role = OP_ROLE_ADMIN,
+     .audit = OP_AUDIT_WRITE,
+     .start = OP_NEEDS_NO_SERVICE,
+     .summary = "end the service and every sandbox",
+     .example = "sandbox shutdown"},
+    {.name = "ops",
+     .method = "GET",
+     .path = "/api/v1/operations",
+     .shape = OP_LIST,
+     .start = OP_LOCAL,
+     .summary = "the table of operations",
+     .example = "sandbox ops"},
+    {.name = "version", .start = OP_LOCAL, .summary = "the version of this program", .example = "sandbox version"},
+    {.name = "demo",
+     .start = OP_LOCAL,
+     .summary = "the whole story in a few seconds, on a service of its own",
+     .example = "sandbox demo"},
+};
+
+const struct op *ops_table(size_t *ret_count) {
+    *ret_count = ARRAY_SIZE(table);
+    return table;
+}
+
+const struct op *ops_find(const char *name) {
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+        if (strcmp(table[i].name, name) == 0) return &table[i];
+    return NULL;
+}
+
+const struct op_param *ops_param(const struct op *op, const char *name) {
+    for (size_t i = 0; i < op->param_count; i++)
+        if (strcmp(op->params[i].name, name) == 0) return &op->params[i];
+    return NULL;
+}
