@@ -1,0 +1,296 @@
+/* The control channel: length-prefixed terms on a unix socket. Everything that arrives here was written by a hostile
+ * node. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "node/node_internal.h"
+
+struct connection {
+    struct connection *next;
+    struct channel *channel;
+    uv_pipe_t pipe;
+    uv_timer_t timer; /* the deadline of its hello, then the end of a pause */
+    struct buf in;
+    bool said_hello;
+    bool closing;
+    int handles; /* that are not closed yet */
+};
+
+struct send {
+    uv_write_t write;
+    struct buf frame;
+};
+
+static void free_connection(uv_handle_t *handle) {
+    struct connection *connection = handle->data;
+    struct node *node = connection->channel->node;
+    if (--connection->handles == 0) {
+        buf_free(&connection->in);
+        free(connection);
+    }
+    node_handle_closed(node);
+}
+
+static void unlink_connection(struct connection *connection) {
+    for (struct connection **at = &connection->channel->all; *at; at = &(*at)->next) {
+        if (*at != connection) continue;
+        *at = connection->next;
+        return;
+    }
+}
+
+static void close_connection(struct connection *connection) {
+    if (connection->closing) return;
+    struct channel *channel = connection->channel;
+    connection->closing = true;
+    unlink_connection(connection);
+    if (!connection->said_hello) channel->strangers--;
+    uv_close((uv_handle_t *)&connection->pipe, free_connection);
+    uv_close((uv_handle_t *)&connection->timer, free_connection);
+    if (channel->agent == connection) {
+        channel->agent = NULL;
+        node_disconnected(channel->node);
+    }
+}
+
+static void on_hello_deadline(uv_timer_t *timer) {
+    close_connection(timer->data);
+}
+
+static void welcome(struct connection *connection) {
+    struct channel *channel = connection->channel;
+    struct buf frame = BUF_INIT;
+    buf_append_u32(&frame, 0);
+    term_put_version(&frame);
+    term_put_tuple(&frame, 2);
+    term_put_atom(&frame, "welcome");
+    term_put_integer(&frame, PROTOCOL_VERSION);
+    connection->said_hello = true;
+    channel->strangers--;
+    uv_timer_stop(&connection->timer);
+    if (channel->agent) close_connection(channel->agent); /* it dials again only after it has lost the old one */
+    channel->agent = connection;
+    channel_send(channel, &frame);
+    node_connected(channel->node);
+}
+
+/* {hello, 1, Secret, Info}: the only thing a stranger may say. */
+static void take_hello(struct connection *connection, const struct term *frame) {
+    struct node *node = connection->channel->node;
+    int64_t version;
+    uv_os_fd_t fd;
+    bool known = term_is_tagged(frame, "hello", 4) && term_to_int64(term_at(frame, 1), &version) &&
+                 version == PROTOCOL_VERSION && uv_fileno((uv_handle_t *)&connection->pipe, &fd) == 0 &&
+                 node_hello(node, term_at(frame, 2), fd);
+    if (known)
+        welcome(connection);
+    else
+        close_connection(connection);
+}
+
+static void take_frame(struct connection *connection, const uint8_t *data, size_t size) {
+    static const struct term_bounds bounds = {
+        .max_bytes = COMPILER_FRAME_MAX_BYTES, .max_terms = 2000000, .max_depth = 256};
+    struct error error;
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    bool is_agent = connection->said_hello;
+    if (term_decode(data, size, &bounds, &doc, &error) < 0) {
+        close_connection(connection);
+        if (is_agent)
+            node_misbehaved(connection->channel->node, NODE_MISBEHAVED, "a frame can't be decoded: %s", error.detail);
+        return;
+    }
+    if (is_agent)
+        node_frame(connection->channel->node, term_root(doc));
+    else
+        take_hello(connection, term_root(doc));
+}
+
+/* How long the next frame is; false until its header is there. */
+static bool frame_size(const struct buf *in, size_t *ret) {
+    if (in->size < FRAME_HEADER_BYTES) return false;
+    *ret = (size_t)in->data[0] << 24 | (size_t)in->data[1] << 16 | (size_t)in->data[2] << 8 | in->data[3];
+    return true;
+}
+
+static void take_frames(struct connection *connection) {
+    struct channel *channel = connection->channel;
+    struct node *node = channel->node;
+    size_t used = 0;
+    while (!connection->closing) {
+        struct buf rest = {.data = connection->in.data + used, .size = connection->in.size - used};
+        size_t size;
+        if (!frame_size(&rest, &size)) break;
+        size_t max = connection->said_hello ? channel->frame_max_bytes : 4096;
+        if (size > max) {
+            bool is_agent = connection->said_hello;
+            close_connection(connection);
+            if (is_agent)
+                node_misbehaved(node, NODE_MISBEHAVED, "a frame of %zu bytes is larger than the %zu allowed", size,
+                                max);
+            return;
+        }
+        if (rest.size < FRAME_HEADER_BYTES + size) break;
+        used += FRAME_HEADER_BYTES + size;
+        channel->budget_bytes -= FRAME_COST_BYTES;
+        take_frame(connection, rest.data + FRAME_HEADER_BYTES, size);
+    }
+    if (connection->closing) return;
+    buf_consume(&connection->in, used);
+    if (connection->in.size == 0) buf_free(&connection->in);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+    (void)suggested;
+    struct connection *connection = handle->data;
+    struct node_host *host = connection->channel->node->host;
+    *ret = uv_buf_init(host->read_buffer, sizeof host->read_buffer);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes);
+
+static void on_pause_over(uv_timer_t *timer) {
+    struct connection *connection = timer->data;
+    uv_read_start((uv_stream_t *)&connection->pipe, on_alloc, on_read);
+}
+
+/* The budget grows with time up to one largest frame; a node that outruns it is read no faster than it grows. */
+static void spend(struct connection *connection, size_t bytes) {
+    struct channel *channel = connection->channel;
+    uint64_t now = uv_now(channel->node->host->loop);
+    int64_t limit = (int64_t)channel->frame_max_bytes * 2;
+    channel->budget_bytes += (int64_t)(now - channel->budget_at_ms) * BUDGET_BYTES_PER_MS;
+    if (channel->budget_bytes > limit) channel->budget_bytes = limit;
+    channel->budget_at_ms = now;
+    channel->budget_bytes -= (int64_t)bytes;
+    if (channel->budget_bytes >= 0 || !connection->said_hello) return;
+    uint64_t pause_ms = (uint64_t)(-channel->budget_bytes) / BUDGET_BYTES_PER_MS + 10;
+    uv_read_stop((uv_stream_t *)&connection->pipe);
+    uv_timer_start(&connection->timer, on_pause_over, pause_ms, 0);
+    node_flooded(channel->node);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
+    struct connection *connection = stream->data;
+    if (count == 0) return;
+    if (count < 0) {
+        close_connection(connection);
+        return;
+    }
+    buf_append(&connection->in, bytes->base, (size_t)count);
+    if (connection->in.failed) {
+        close_connection(connection);
+        return;
+    }
+    struct node *node = connection->channel->node;
+    node->open_handles++; /* the node must outlive what its own frames make happen */
+    take_frames(connection);
+    if (!connection->closing) spend(connection, (size_t)count);
+    node_handle_closed(node);
+}
+
+static void on_connection(uv_stream_t *listener, int status) {
+    struct channel *channel = listener->data;
+    struct connection *connection = status == 0 ? calloc(1, sizeof *connection) : NULL;
+    if (!connection) return;
+    uv_loop_t *loop = channel->node->host->loop;
+    connection->channel = channel;
+    connection->handles = 2;
+    uv_pipe_init(loop, &connection->pipe, 0);
+    uv_timer_init(loop, &connection->timer);
+    connection->pipe.data = connection->timer.data = connection;
+    connection->in.max = channel->frame_max_bytes + FRAME_HEADER_BYTES + sizeof channel->node->host->read_buffer;
+    connection->next = channel->all;
+    channel->all = connection;
+    channel->strangers++;
+    channel->node->open_handles += 2;
+    bool accepted = uv_accept(listener, (uv_stream_t *)&connection->pipe) == 0;
+    if (!accepted || channel->strangers > STRANGERS_MAX) {
+        close_connection(connection);
+        return;
+    }
+    uv_timer_start(&connection->timer, on_hello_deadline, HELLO_DEADLINE_MS, 0);
+    uv_read_start((uv_stream_t *)&connection->pipe, on_alloc, on_read);
+}
+
+/* A socket bound through the directory's descriptor, so that the length of the home's path doesn't matter. */
+static int bind_socket(const char *directory, struct error *reterr) {
+    CLEANUP_FD int folder = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return error_errno(reterr, errno, "opening %s", directory);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/agent.sock", folder);
+    unlinkat(folder, "agent.sock", 0);
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return error_errno(reterr, errno, "binding agent.sock in %s", directory);
+    /* The node has a uid of its own; only it sees this directory. */
+    if (chmod(address.sun_path, 0666) < 0)
+        return error_errno(reterr, errno, "opening agent.sock in %s to its node", directory);
+    return take_fd(&fd);
+}
+
+int channel_listen(struct channel *channel, struct node *node, const char *directory, struct error *reterr) {
+    int fd = bind_socket(directory, reterr);
+    if (fd < 0) return fd;
+    channel->node = node;
+    channel->budget_bytes = (int64_t)channel->frame_max_bytes * 2;
+    channel->budget_at_ms = uv_now(node->host->loop);
+    uv_pipe_init(node->host->loop, &channel->listener, 0);
+    channel->listener.data = channel;
+    channel->listening = true;
+    node->open_handles++;
+    int status = uv_pipe_open(&channel->listener, fd);
+    if (status < 0)
+        fd_close(fd);
+    else
+        status = uv_listen((uv_stream_t *)&channel->listener, STRANGERS_MAX, on_connection);
+    if (status < 0)
+        return error_set(reterr, E_SYSTEM, "listening on agent.sock in %s: %s", directory, uv_strerror(status));
+    return 0;
+}
+
+static void on_sent(uv_write_t *write, int status) {
+    (void)status; /* a failed write shows as a closed connection */
+    struct send *send = write->data;
+    buf_free(&send->frame);
+    free(send);
+}
+
+bool channel_send(struct channel *channel, struct buf *frame) {
+    struct connection *agent = channel->agent;
+    struct send *send = NULL;
+    bool sendable = agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES &&
+                    uv_stream_get_write_queue_size((uv_stream_t *)&agent->pipe) + frame->size <= 2u * SEND_MAX_BYTES;
+    if (sendable) send = calloc(1, sizeof *send);
+    if (!send) {
+        buf_free(frame);
+        return false;
+    }
+    size_t size = frame->size - FRAME_HEADER_BYTES;
+    for (int i = 0; i < FRAME_HEADER_BYTES; i++) frame->data[i] = (uint8_t)(size >> (24 - 8 * i));
+    send->frame = *frame;
+    *frame = (struct buf)BUF_INIT;
+    send->write.data = send;
+    uv_buf_t bytes = uv_buf_init((char *)send->frame.data, (unsigned)send->frame.size);
+    if (uv_write(&send->write, (uv_stream_t *)&agent->pipe, &bytes, 1, on_sent) == 0) return true;
+    buf_free(&send->frame);
+    free(send);
+    return false;
+}
+
+static void on_listener_closed(uv_handle_t *handle) {
+    struct channel *channel = handle->data;
+    node_handle_closed(channel->node);
+}
+
+void channel_close(struct channel *channel) {
+    while (channel->all) close_connection(channel->all);
+    if (!channel->listening) return;
+    channel->listening = false;
+    uv_close((uv_handle_t *)&channel->listener, on_listener_closed);
+}

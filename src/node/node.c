@@ -1,0 +1,453 @@
+/* The life of one node: spawned, booting, running, ending, gone. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "node/node_internal.h"
+
+enum { BURY_RETRY_MS = 100 };
+
+int make_random_hex(char *ret, size_t digits, struct error *reterr) {
+    uint8_t bytes[64];
+    size_t size = digits / 2;
+    if (getrandom(bytes, size, 0) != (ssize_t)size) return error_errno(reterr, errno, "asking for randomness");
+    hex_encode(bytes, size, ret);
+    return 0;
+}
+
+/* ---- closing ---- */
+
+static void remove_control_dir(const struct node *node) {
+    char socket_path[PATH_MAX + 16];
+    snprintf(socket_path, sizeof socket_path, "%s/agent.sock", node->control_dir);
+    unlink(socket_path);
+    rmdir(node->control_dir);
+}
+
+static void all_closed(struct node *node) {
+    fd_close(node->pidfd);
+    if (node->detached) {
+        node->detached(node->detached_data);
+    } else if (node->handler.gone) {
+        remove_control_dir(node);
+        node->handler.gone(node->data, node, &node->end);
+    }
+    free(node);
+}
+
+void node_handle_closed(struct node *node) {
+    if (--node->open_handles == 0 && node->state == NODE_CLOSING) all_closed(node);
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    node_handle_closed(handle->data);
+}
+
+static void close_handle(bool *open, void *handle) {
+    if (!*open) return;
+    *open = false;
+    uv_close(handle, on_handle_closed);
+}
+
+static void close_handles(struct node *node) {
+    node->state = NODE_CLOSING;
+    node->open_handles++; /* so that the last of these doesn't find itself the last too early */
+    channel_close(&node->channel);
+    close_handle(&node->death_open, &node->death);
+    close_handle(&node->output_open, &node->output);
+    close_handle(&node->beat_open, &node->beat);
+    calls_fail_all(node, &node->end.error);
+    node_handle_closed(node);
+}
+
+/* ---- ending ---- */
+
+static void decide_end(struct node *node, const struct jail_death *death) {
+    struct node_end *end = &node->end;
+    end->status = death->status;
+    if (death->cause == JAIL_CAUSE_OOM || (!node->end_known && death->oom_kills > 0)) {
+        end->cause = NODE_OUT_OF_MEMORY;
+        error_set(&end->error, E_LIMIT, "the VM was killed: it used more memory than its limit");
+    } else if (node->end_known) {
+        return; /* our own decision, made before it died */
+    } else if (death->cause == JAIL_CAUSE_EXITED && death->status == 0) {
+        end->cause = NODE_EXITED;
+        error_set(&end->error, E_NODE, "the VM ended by itself");
+    } else {
+        end->cause = NODE_CRASHED;
+        error_set(&end->error, E_NODE, "the VM ended %s %d",
+                  death->cause == JAIL_CAUSE_SIGNALED ? "by signal" : "with status", death->status);
+    }
+}
+
+static void on_buried(void *data, const struct jail_death *death, const struct error *error);
+
+static void bury(struct node *node) {
+    node->open_handles++; /* it must live until the launcher has answered, as with every request to it */
+    jail_link_bury(node->host->link, node->name, on_buried, node);
+}
+
+static void on_bury_again(uv_timer_t *timer) {
+    bury(timer->data);
+}
+
+static void on_buried(void *data, const struct jail_death *death, const struct error *error) {
+    static const struct jail_death unknown = {.cause = JAIL_CAUSE_UNKNOWN, .status = -1};
+    struct node *node = data;
+    if (node->state == NODE_ENDING && error && error->code == E_LAUNCHER) {
+        uv_timer_start(&node->beat, on_bury_again, BURY_RETRY_MS, 0); /* a new launcher will adopt the node first */
+    } else if (node->state == NODE_ENDING) {
+        decide_end(node, death ? death : &unknown);
+        close_handles(node);
+    }
+    node_handle_closed(node);
+}
+
+static void start_ending(struct node *node) {
+    if (node->state >= NODE_ENDING) return;
+    bool spawned = node->state != NODE_SPAWNING;
+    if (!spawned) {
+        node->kill_wanted = true; /* the launcher's answer is still to come */
+        return;
+    }
+    node->state = NODE_ENDING;
+    uv_timer_stop(&node->beat);
+    if (node->death_open) uv_poll_stop(&node->death);
+    bury(node);
+}
+
+static void end_because(struct node *node, enum node_cause cause, enum error_code code, const char *text) {
+    if (node->state >= NODE_ENDING || node->end_known) return;
+    node->end_known = true;
+    node->end.cause = cause;
+    error_set(&node->end.error, code, "%s", text);
+    start_ending(node);
+}
+
+void node_kill(struct node *node, const char *why) {
+    end_because(node, NODE_KILLED, E_NODE, why);
+}
+
+void node_misbehaved(struct node *node, enum node_cause cause, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (node->state >= NODE_ENDING || node->end_known) return;
+    if (node->handler.violation)
+        node->handler.violation(node->data, node, cause == NODE_SILENT ? "heartbeat_missed" : "protocol_violation",
+                                text);
+    end_because(node, cause, cause == NODE_SILENT ? E_NODE : E_PROTOCOL, text);
+}
+
+void node_flooded(struct node *node) {
+    if (node->channel.flood_reported) return;
+    node->channel.flood_reported = true;
+    if (node->handler.violation)
+        node->handler.violation(node->data, node, "channel_flood",
+                                "the control channel is read no faster than its budget grows");
+}
+
+static void on_death(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    start_ending(poll->data);
+}
+
+/* ---- heartbeat ---- */
+
+static void on_beat_answer(void *data, const struct term *result, const struct term *reason,
+                           const struct error *error) {
+    (void)result;
+    (void)reason;
+    struct node *node = data;
+    node->beat_id = 0;
+    if (!error) node->last_alive_ms = uv_now(node->host->loop);
+}
+
+static void send_beat(struct node *node) {
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
+}
+
+static void on_beat(uv_timer_t *timer) {
+    struct node *node = timer->data;
+    const struct node_host *host = node->host;
+    uint64_t now = uv_now(host->loop);
+    if (node->frozen) {
+        node->last_alive_ms = now;
+        return;
+    }
+    uint64_t allowed_ms =
+        node->state == NODE_BOOTING ? host->boot_deadline_ms : host->heartbeat_ms + host->heartbeat_deadline_ms;
+    if (now - node->last_alive_ms >= allowed_ms) {
+        node_misbehaved(node, NODE_SILENT, "the agent has not answered for %llu ms",
+                        (unsigned long long)(now - node->last_alive_ms));
+        return;
+    }
+    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node);
+}
+
+/* ---- what the channel says ---- */
+
+bool node_hello(struct node *node, const struct term *secret, int fd) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    bool fits = secret && secret->type == TERM_BINARY && secret->binary.size == strlen(node->secret) &&
+                CRYPTO_memcmp(secret->binary.data, node->secret, secret->binary.size) == 0;
+    bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (node->uid == 0 || peer.uid == node->uid);
+    if (fits && own) return true;
+    if (node->handler.violation)
+        node->handler.violation(node->data, node, "forged_hello",
+                                fits ? "from a process that is not the node's" : "with a wrong secret");
+    return false;
+}
+
+void node_connected(struct node *node) {
+    if (node->state >= NODE_ENDING) return;
+    node->last_alive_ms = uv_now(node->host->loop);
+    if (node->state == NODE_BOOTING) node->state = NODE_RUNNING;
+    calls_flush(node);
+    if (node->state == NODE_RUNNING && node->handler.ready) node->handler.ready(node->data, node);
+}
+
+void node_disconnected(struct node *node) {
+    if (node->state < NODE_CLOSING) calls_lose_sent(node);
+}
+
+void node_frame(struct node *node, const struct term *frame) {
+    uint64_t id;
+    if (node->state >= NODE_ENDING) return;
+    if (term_is_tagged(frame, "reply", 3) && term_to_uint64(term_at(frame, 1), &id)) {
+        if (!calls_answer(node, id, term_at(frame, 2)))
+            node_misbehaved(node, NODE_MISBEHAVED, "a reply to no call (%llu)", (unsigned long long)id);
+        return;
+    }
+    const struct term *kind = term_at(frame, 1);
+    if (term_is_tagged(frame, "event", 3) && kind->type == TERM_ATOM) {
+        if (node->handler.event) node->handler.event(node->data, node, kind->atom.text, term_at(frame, 2));
+        return;
+    }
+    node_misbehaved(node, NODE_MISBEHAVED, "a frame that is neither a reply nor an event");
+}
+
+/* ---- the VM's own output ---- */
+
+static void on_output_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+    (void)suggested;
+    struct node *node = handle->data;
+    *ret = uv_buf_init(node->host->read_buffer, sizeof node->host->read_buffer);
+}
+
+static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
+    struct node *node = stream->data;
+    if (count > 0 && node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
+    if (count < 0) close_handle(&node->output_open, &node->output);
+}
+
+/* ---- starting ---- */
+
+static void watch_output(struct node *node, int fd) {
+    if (fd < 0) return;
+    uv_pipe_init(node->host->loop, &node->output, 0);
+    node->output.data = node;
+    node->output_open = true;
+    node->open_handles++;
+    if (uv_pipe_open(&node->output, fd) < 0) {
+        fd_close(fd);
+        close_handle(&node->output_open, &node->output);
+        return;
+    }
+    uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
+}
+
+static void watch_death(struct node *node, int pidfd) {
+    node->pidfd = pidfd;
+    if (uv_poll_init(node->host->loop, &node->death, pidfd) < 0) return;
+    node->death.data = node;
+    node->death_open = true;
+    node->open_handles++;
+    uv_poll_start(&node->death, UV_READABLE, on_death);
+}
+
+static void take_info(struct node *node, const struct jail_node *info) {
+    node->pid = info->pid;
+    node->uid = info->uid;
+    node->frozen = info->frozen;
+    snprintf(node->memory_cgroup, sizeof node->memory_cgroup, "%s", info->memory_cgroup);
+    snprintf(node->cpu_cgroup, sizeof node->cpu_cgroup, "%s", info->cpu_cgroup);
+    watch_output(node, info->output_fd);
+    watch_death(node, info->pidfd);
+}
+
+static void start_watching(struct node *node, const struct jail_node *info) {
+    take_info(node, info);
+    node->state = node->channel.agent ? NODE_RUNNING : NODE_BOOTING;
+    node->last_alive_ms = uv_now(node->host->loop);
+    uv_timer_start(&node->beat, on_beat, node->host->heartbeat_ms, node->host->heartbeat_ms);
+    if (node->kill_wanted)
+        start_ending(node);
+    else if (node->state == NODE_RUNNING && node->handler.ready)
+        node->handler.ready(node->data, node);
+}
+
+static void on_spawned(void *data, const struct jail_node *info, const struct error *error) {
+    struct node *node = data;
+    if (node->state == NODE_CLOSING) { /* detached meanwhile: the next daemon will not know it, and buries it */
+        fd_close(error ? -1 : info->pidfd);
+        fd_close(error ? -1 : info->output_fd);
+    } else if (error) {
+        node->end = (struct node_end){.cause = NODE_CRASHED, .status = -1, .error = *error};
+        close_handles(node);
+    } else {
+        start_watching(node, info);
+    }
+    node_handle_closed(node);
+}
+
+static int make_control_dir(struct node *node, struct error *reterr) {
+    int result =
+        string_format(node->control_dir, sizeof node->control_dir, reterr, "%s/nodes/%s", node->host->home, node->name);
+    if (result < 0) return result;
+    if (mkdir(node->control_dir, 0755) < 0 && errno != EEXIST)
+        return error_errno(reterr, errno, "making %s", node->control_dir);
+    return 0;
+}
+
+static int open_node(struct node_host *host, enum node_kind kind, const char *name, const char *secret,
+                     const struct node_handler *handler, void *data, struct node **ret, struct error *reterr) {
+    struct node *node = calloc(1, sizeof *node);
+    if (!node) return error_set(reterr, E_NO_MEMORY, "no memory for a node");
+    node->host = host;
+    node->kind = kind;
+    node->pidfd = -1;
+    node->channel.frame_max_bytes = kind == NODE_COMPILER ? COMPILER_FRAME_MAX_BYTES : FRAME_MAX_BYTES;
+    snprintf(node->name, sizeof node->name, "%s", name);
+    snprintf(node->secret, sizeof node->secret, "%s", secret);
+    uv_timer_init(host->loop, &node->beat);
+    node->beat.data = node;
+    node->beat_open = true;
+    node->open_handles = 1;
+    int result = make_control_dir(node, reterr);
+    if (result == 0) result = channel_listen(&node->channel, node, node->control_dir, reterr);
+    if (result < 0) {
+        close_handles(node);
+        return result;
+    }
+    node->handler = *handler;
+    node->data = data;
+    *ret = node;
+    return 0;
+}
+
+int node_start(struct node_host *host, const struct node_spec *spec, const struct node_handler *handler, void *data,
+               struct node **ret, struct error *reterr) {
+    char name[NODE_NAME_BYTES] = "n", secret[NODE_SECRET_BYTES];
+    struct node *node;
+    int result = make_random_hex(name + 1, 12, reterr);
+    if (result == 0) result = make_random_hex(secret, sizeof secret - 1, reterr);
+    if (result == 0) result = open_node(host, spec->kind, name, secret, handler, data, &node, reterr);
+    if (result < 0) return result;
+    struct jail_plan plan = {0};
+    struct vm_identity identity = {node->name, node->secret, node->control_dir};
+    result = vm_plan(host, spec, &identity, &plan, &node->lost_guarantees, reterr);
+    if (result < 0) {
+        node->handler = (struct node_handler){0};
+        remove_control_dir(node);
+        close_handles(node);
+        return result;
+    }
+    node->open_handles++;
+    jail_link_spawn(host->link, &plan, on_spawned, node);
+    jail_plan_free(&plan);
+    *ret = node;
+    return 0;
+}
+
+int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
+                const struct node_handler *handler, void *data, struct node **ret, struct error *reterr) {
+    return open_node(host, kind, name, secret, handler, data, ret, reterr);
+}
+
+void node_adopted(struct node *node, const struct jail_node *info) {
+    if (node->pidfd >= 0) { /* told again by a new launcher */
+        fd_close(info->pidfd);
+        fd_close(info->output_fd);
+        return;
+    }
+    start_watching(node, info);
+}
+
+/* ---- asking and telling ---- */
+
+const char *node_name(const struct node *node) {
+    return node->name;
+}
+
+const char *node_secret(const struct node *node) {
+    return node->secret;
+}
+
+uint32_t node_lost_guarantees(const struct node *node) {
+    return node->lost_guarantees;
+}
+
+pid_t node_os_pid(const struct node *node) {
+    return node->pid;
+}
+
+bool node_is_ready(const struct node *node) {
+    return node->state == NODE_RUNNING && node->channel.agent;
+}
+
+bool node_is_frozen(const struct node *node) {
+    return node->frozen;
+}
+
+struct freezing {
+    struct node *node;
+    bool frozen;
+    jail_done_fn done;
+    void *data;
+};
+
+static void on_frozen(void *data, const struct error *error) {
+    struct freezing *freezing = data;
+    if (!error) freezing->node->frozen = freezing->frozen;
+    freezing->done(freezing->data, error);
+    node_handle_closed(freezing->node);
+    free(freezing);
+}
+
+void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data) {
+    struct freezing *freezing = calloc(1, sizeof *freezing);
+    if (!freezing) abort(); /* as in node_call */
+    *freezing = (struct freezing){node, frozen, done, data};
+    node->open_handles++;
+    jail_link_freeze(node->host->link, node->name, frozen, on_frozen, freezing);
+}
+
+void node_violation(struct node *node, const struct jail_violation *violation) {
+    char detail[512];
+    if (violation->count > 1)
+        snprintf(detail, sizeof detail, "%s%s×%llu", violation->detail, violation->detail[0] ? " " : "",
+                 (unsigned long long)violation->count);
+    else
+        snprintf(detail, sizeof detail, "%s", violation->detail);
+    if (node->handler.violation) node->handler.violation(node->data, node, violation->syscall, detail);
+}
+
+void node_detach(struct node *node, void (*detached)(void *data), void *data) {
+    node->detached = detached;
+    node->detached_data = data;
+    node->handler = (struct node_handler){0};
+    error_set(&node->end.error, E_SHUTDOWN, "the service is shutting down");
+    if (node->state != NODE_CLOSING) close_handles(node);
+}

@@ -1,0 +1,149 @@
+/* node: one VM in a jail. Finds the toolchain, starts the VM, speaks the control channel with deadlines, notices its
+   end. Knows nothing of sandboxes. */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/base.h"
+#include "jail/jail.h"
+#include "term/term.h"
+
+enum {
+    NODE_NAME_BYTES = 24,
+    NODE_SECRET_BYTES = 65,
+    NODE_APPS_MAX = 64,
+};
+
+/* ---- the toolchain: where OTP and Elixir are, and what a VM of them needs to see ---- */
+
+struct toolchain {
+    char otp_root[PATH_MAX];
+    char erts_bin[PATH_MAX];   /* holds beam.smp and erl_child_setup */
+    char elixir_lib[PATH_MAX]; /* holds elixir, logger, mix …; "" without Elixir */
+    char boot_dir[PATH_MAX];   /* holds node.boot, made for this toolchain; "" until probed */
+    char otp_release[32];
+    char elixir_version[32]; /* "" without Elixir, or until probed */
+    char digest[17];         /* of what identifies it: paths, versions, our agent */
+    char **libraries;        /* shared libraries the VM is linked against, the dynamic linker among them */
+    size_t library_count;
+};
+
+/* Either may be NULL: then PATH tells. E_TOOLCHAIN says what is missing. */
+int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, struct toolchain *ret,
+                   struct error *reterr);
+void toolchain_free(struct toolchain *toolchain);
+
+/* Shared libraries that the ELF files (NULL-terminated) need, found in the system's folders; the interpreter comes
+ * first. */
+int elf_libraries(const char *const *files, char ***ret, size_t *ret_count, struct error *reterr);
+
+/* ---- nodes ---- */
+
+struct node_host { /* what all nodes of a daemon share; outlives them */
+    uv_loop_t *loop;
+    struct jail_link *link;
+    struct jail_features features;
+    const char *home;
+    const char *agent_dir;
+    struct toolchain toolchain;
+    uint64_t heartbeat_ms;
+    uint64_t heartbeat_deadline_ms;
+    uint64_t boot_deadline_ms;
+    uint64_t grace_ms;
+    char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
+};
+
+struct node_app {
+    const char *name; /* seen at /app/<name> */
+    const char *path; /* on the host */
+};
+
+enum node_kind { NODE_APPLICATION, NODE_COMPILER };
+
+struct node_spec {
+    enum node_kind kind;
+    const struct jail_profile *profile;
+    struct jail_limits limits;
+    const struct node_app *apps;
+    size_t app_count;
+    const char *project; /* token of an opened project or a path on the host, seen at /src; NULL for none */
+    bool project_is_token;
+    json_t *env; /* of the application: an object of text, or NULL */
+};
+
+enum node_cause {
+    NODE_EXITED,  /* the VM ended by itself */
+    NODE_CRASHED, /* by a signal that we did not send, or with a failure status */
+    NODE_OUT_OF_MEMORY,
+    NODE_KILLED,     /* node_kill */
+    NODE_SILENT,     /* missed its heartbeat, or never said hello in time */
+    NODE_MISBEHAVED, /* broke the protocol */
+};
+
+struct node_end {
+    enum node_cause cause;
+    int status;         /* exit code or signal; -1 when unknown */
+    struct error error; /* for whoever waits for it: a code, and a sentence for people */
+};
+
+struct node;
+
+struct node_handler {
+    void (*ready)(void *data, struct node *node); /* each time the agent has said hello */
+    void (*event)(void *data, struct node *node, const char *kind, const struct term *term);
+    void (*output)(void *data, struct node *node, const char *bytes, size_t size); /* the VM's own stdout and stderr */
+    void (*violation)(void *data, struct node *node, const char *what, const char *detail);
+    /* Exactly once: the VM is gone with its jail and cgroups, and node is freed after the call. */
+    void (*gone)(void *data, struct node *node, const struct node_end *end);
+};
+
+/* Answers arrive exactly once, never from inside node_call: a result, or an error (E_TIMEOUT, E_NODE, or the agent's
+   own as E_RUNTIME with reason the agent's map). result and reason live only during the call. */
+typedef void (*node_reply_fn)(void *data, const struct term *result, const struct term *reason,
+                              const struct error *error);
+
+int node_start(struct node_host *host, const struct node_spec *spec, const struct node_handler *handler, void *data,
+               struct node **ret, struct error *reterr);
+/* Take up a node that ran before this daemon did: listen for its agent at once; the launcher's word on it comes with
+ * node_adopted. */
+int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
+                const struct node_handler *handler, void *data, struct node **ret, struct error *reterr);
+void node_adopted(struct node *node, const struct jail_node *info);
+
+const char *node_name(const struct node *node);
+const char *node_secret(const struct node *node);
+uint32_t node_lost_guarantees(const struct node *node);
+pid_t node_os_pid(const struct node *node); /* 0 before it has one */
+bool node_is_ready(const struct node *node);
+bool node_is_frozen(const struct node *node);
+
+struct node_usage {
+    uint64_t memory_bytes;
+    uint64_t cpu_ns; /* since it started */
+};
+bool node_usage(const struct node *node, struct node_usage *ret); /* from the cgroup; false where there is none */
+
+/* args: one encoded term without version byte, taken over. Waits for the agent when it is not connected, within
+   timeout_ms. Returns an id to cancel by. */
+uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms, node_reply_fn reply,
+                   void *data);
+/* The reply function is not called any more, and the agent is told to stop. */
+void node_cancel(struct node *node, uint64_t id);
+
+void node_kill(struct node *node, const char *why); /* `gone` follows */
+void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
+void node_violation(struct node *node, const struct jail_violation *violation); /* the launcher's word, handed on */
+/* Leave the VM running for the next daemon and let go of it: no further callback. */
+void node_detach(struct node *node, void (*detached)(void *data), void *data);
+
+/* ---- the boot file: made once per toolchain by a VM of it, in a jail ---- */
+
+typedef void (*toolchain_probed_fn)(void *data, const struct error *error);
+/* Fills host->toolchain.boot_dir and the versions, from $home/toolchain/<digest> when it is there already. */
+void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *data);
+
+#endif

@@ -1,0 +1,140 @@
+/* Between the node's own files: the channel's connections, calls under way, and the making of a VM's plan. */
+#ifndef NODE_NODE_INTERNAL_H
+#define NODE_NODE_INTERNAL_H
+
+#include "node/node.h"
+
+enum {
+    PROTOCOL_VERSION = 1,
+    FRAME_HEADER_BYTES = 4,
+    FRAME_MAX_BYTES = 16 << 20, /* from a node */
+    COMPILER_FRAME_MAX_BYTES = 64 << 20,
+    SEND_MAX_BYTES = 64 << 20, /* queued to one node */
+    STRANGERS_MAX = 4,         /* connections that have not said hello */
+    HELLO_DEADLINE_MS = 5000,
+    BUDGET_BYTES_PER_MS = 8192, /* what a node may send in the long run */
+    FRAME_COST_BYTES = 512,     /* on top of its size, so that a flood of tiny frames is no cheaper */
+    CALLS_MAX = 1024,           /* under way on one node */
+};
+
+/* ---- vm.c: the plan of a VM ---- */
+
+struct vm_identity {
+    const char *name;
+    const char *secret;
+    const char *control_dir;
+};
+
+int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
+            struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr);
+/* A VM that prints the boot file for its toolchain and ends. */
+int vm_probe_plan(const struct node_host *host, const char *name, struct jail_plan *ret, struct error *reterr);
+
+/* ---- channel.c: a listening socket in the node's control directory, and framed connections ---- */
+
+struct connection;
+
+struct channel {
+    struct node *node;
+    uv_pipe_t listener;
+    bool listening;
+    struct connection *agent; /* the one that said hello */
+    struct connection *all;   /* every open one */
+    unsigned strangers;
+    size_t frame_max_bytes;
+    int64_t budget_bytes; /* below zero: reading pauses until it has grown again */
+    uint64_t budget_at_ms;
+    bool flood_reported;
+};
+
+int channel_listen(struct channel *channel, struct node *node, const char *directory, struct error *reterr);
+bool channel_send(struct channel *channel,
+                  struct buf *frame); /* a whole frame, taken over; false when it can't be queued */
+/* Close every connection and the listener; each handle was counted in the node's open_handles and says
+ * node_handle_closed. */
+void channel_close(struct channel *channel);
+
+/* What the channel tells its node. */
+bool node_hello(struct node *node, const struct term *secret, int fd); /* whether to let it in */
+void node_connected(struct node *node);
+void node_disconnected(struct node *node);
+void node_frame(struct node *node, const struct term *frame);
+void node_misbehaved(struct node *node, enum node_cause cause, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void node_flooded(struct node *node);
+void node_handle_closed(struct node *node);
+
+/* ---- call.c: calls under way ---- */
+
+struct call {
+    struct call *next;
+    struct node *node;
+    uint64_t id;
+    struct buf frame; /* until it is sent */
+    bool sent;
+    bool refused;
+    uv_timer_t timer;
+    node_reply_fn reply;
+    void *data;
+};
+
+void calls_flush(struct node *node);     /* send what waits for the agent */
+void calls_lose_sent(struct node *node); /* the connection they were sent on is gone */
+void calls_fail_all(struct node *node, const struct error *error);
+bool calls_answer(struct node *node, uint64_t id, const struct term *result); /* false: nobody asked */
+unsigned calls_count(const struct node *node);
+
+/* ---- node.c ---- */
+
+enum node_state {
+    NODE_SPAWNING,
+    NODE_BOOTING, /* no hello yet */
+    NODE_RUNNING,
+    NODE_ENDING,  /* to be buried */
+    NODE_CLOSING, /* its handles are being closed */
+};
+
+struct node {
+    struct node_host *host;
+    struct node_handler handler;
+    void *data;
+    enum node_kind kind;
+    enum node_state state;
+    char name[NODE_NAME_BYTES];
+    char secret[NODE_SECRET_BYTES];
+    char control_dir[PATH_MAX];
+    uint32_t lost_guarantees;
+
+    pid_t pid;
+    uid_t uid;
+    bool frozen;
+    char memory_cgroup[PATH_MAX];
+    char cpu_cgroup[PATH_MAX];
+
+    struct channel channel;
+    struct call *calls;
+    uint64_t next_call_id;
+    uint64_t last_alive_ms;
+    uint64_t beat_id; /* the call under way, or 0 */
+
+    int pidfd;
+    uv_poll_t death;
+    bool death_open;
+    uv_pipe_t output;
+    bool output_open;
+    uv_timer_t beat;
+    bool beat_open;
+
+    bool kill_wanted;
+    bool end_known; /* end.cause was decided by us, before the death itself */
+    struct node_end end;
+    unsigned open_handles;
+    void (*detached)(void *data);
+    void *detached_data;
+};
+
+/* ---- small helpers ---- */
+
+int make_random_hex(char *ret, size_t digits, struct error *reterr); /* digits characters and a terminator */
+
+#endif

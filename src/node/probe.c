@@ -1,0 +1,200 @@
+/* The boot file of a toolchain: made once by a VM of it, in a jail, and kept in the home. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "node/node_internal.h"
+
+enum {
+    ANSWER_MAX_BYTES = 4 << 20,
+    PROBE_DEADLINE_MS = 20000,
+};
+
+struct probe {
+    struct node_host *host;
+    toolchain_probed_fn done;
+    void *data;
+    char name[NODE_NAME_BYTES];
+    struct buf answer;
+    uv_pipe_t output;
+    uv_timer_t deadline;
+    bool output_open, deadline_open;
+    unsigned open_handles;
+    bool timed_out;
+    struct error error; /* code E_NONE: all is well so far */
+};
+
+static int facts_path(const struct node_host *host, const char *name, char ret[PATH_MAX], struct error *reterr) {
+    return string_format(ret, PATH_MAX, reterr, "%s/toolchain/%s/%s", host->home, host->toolchain.digest, name);
+}
+
+/* ---- reading what was found before ---- */
+
+/* "otp_release 25" and "elixir_version 1.14.0", one fact per line; others are for people. */
+static void take_fact(struct toolchain *toolchain, const char *line) {
+    sscanf(line, "otp_release %31s", toolchain->otp_release);
+    sscanf(line, "elixir_version %31s", toolchain->elixir_version);
+}
+
+static bool use_known(struct node_host *host) {
+    char facts[PATH_MAX], boot[PATH_MAX], line[256];
+    struct error ignored;
+    if (facts_path(host, "facts", facts, &ignored) < 0 || facts_path(host, "node.boot", boot, &ignored) < 0)
+        return false;
+    FILE *file = access(boot, R_OK) == 0 ? fopen(facts, "re") : NULL;
+    if (!file) return false;
+    while (fgets(line, sizeof line, file)) take_fact(&host->toolchain, line);
+    fclose(file);
+    snprintf(host->toolchain.boot_dir, sizeof host->toolchain.boot_dir, "%s/toolchain/%s", host->home,
+             host->toolchain.digest);
+    return true;
+}
+
+/* ---- writing what a VM answered ---- */
+
+static int write_file(const char *path, const void *data, size_t size, struct error *reterr) {
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size) return error_errno(reterr, errno, "writing %s", path);
+    return 0;
+}
+
+static int decode_base64(const char *text, size_t length, struct buf *ret, struct error *reterr) {
+    if (length % 4 != 0 || !buf_reserve(ret, length))
+        return error_set(reterr, E_TOOLCHAIN, "the boot file came damaged");
+    int size = EVP_DecodeBlock(ret->data, (const unsigned char *)text, (int)length);
+    if (size < 0) return error_set(reterr, E_TOOLCHAIN, "the boot file came damaged");
+    while (length > 0 && text[length - 1] == '=') size--, length--;
+    ret->size = (size_t)size;
+    return 0;
+}
+
+static int save(struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
+    char folder[PATH_MAX], path[PATH_MAX];
+    CLEANUP(buf_free) struct buf boot = BUF_INIT;
+    struct node_host *host = probe->host;
+    int result = string_format(folder, sizeof folder, reterr, "%s/toolchain/%s", host->home, host->toolchain.digest);
+    if (result == 0 && mkdir(folder, 0755) < 0 && errno != EEXIST)
+        result = error_errno(reterr, errno, "making %s", folder);
+    if (result == 0) result = decode_base64(encoded, length, &boot, reterr);
+    if (result == 0) result = facts_path(host, "node.boot", path, reterr);
+    if (result == 0) result = write_file(path, boot.data, boot.size, reterr);
+    if (result == 0) result = facts_path(host, "facts", path, reterr);
+    return result < 0 ? result
+                      : write_file(path, probe->answer.data, (size_t)(encoded - (char *)probe->answer.data), reterr);
+}
+
+/* The facts come first, the boot file on a line of its own after them. */
+static int take_answer(struct probe *probe, struct error *reterr) {
+    const char *text = buf_string(&probe->answer);
+    const char *line = strstr(text, "SBXBOOT ");
+    if (!line) {
+        struct buf shown = BUF_INIT;
+        escape_text(&shown, text, strnlen(text, 400));
+        error_set(reterr, E_TOOLCHAIN, "the VM of %s could not make a boot file: %s", probe->host->toolchain.otp_root,
+                  buf_string(&shown));
+        buf_free(&shown);
+        return -E_TOOLCHAIN;
+    }
+    const char *encoded = line + strlen("SBXBOOT ");
+    int result = save(probe, encoded, strcspn(encoded, "\n"), reterr);
+    if (result < 0) return result;
+    return use_known(probe->host) ? 0 : error_set(reterr, E_TOOLCHAIN, "the boot file could not be kept");
+}
+
+/* ---- running the VM ---- */
+
+static void on_closed(uv_handle_t *handle) {
+    struct probe *probe = handle->data;
+    if (--probe->open_handles > 0) return;
+    probe->done(probe->data, probe->error.code ? &probe->error : NULL);
+    buf_free(&probe->answer);
+    free(probe);
+}
+
+static void close_all(struct probe *probe) {
+    if (probe->output_open) uv_close((uv_handle_t *)&probe->output, on_closed);
+    probe->output_open = false;
+    if (probe->deadline_open) uv_close((uv_handle_t *)&probe->deadline, on_closed);
+    probe->deadline_open = false;
+}
+
+static void on_probe_buried(void *data, const struct jail_death *death, const struct error *error) {
+    struct probe *probe = data;
+    (void)death;
+    (void)error;
+    if (probe->timed_out)
+        error_set(&probe->error, E_TOOLCHAIN, "the VM of %s did not answer within %d s",
+                  probe->host->toolchain.otp_root, PROBE_DEADLINE_MS / 1000);
+    else
+        take_answer(probe, &probe->error);
+    close_all(probe);
+}
+
+static void on_probe_deadline(uv_timer_t *timer) {
+    struct probe *probe = timer->data;
+    probe->timed_out = true;
+    uv_read_stop((uv_stream_t *)&probe->output);
+    jail_link_bury(probe->host->link, probe->name, on_probe_buried, probe);
+}
+
+static void on_probe_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+    (void)suggested;
+    struct probe *probe = handle->data;
+    *ret = uv_buf_init(probe->host->read_buffer, sizeof probe->host->read_buffer);
+}
+
+static void on_probe_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
+    struct probe *probe = stream->data;
+    if (count >= 0) {
+        buf_append(&probe->answer, bytes->base, (size_t)count);
+        return;
+    }
+    uv_read_stop(stream);
+    uv_timer_stop(&probe->deadline);
+    jail_link_bury(probe->host->link, probe->name, on_probe_buried, probe);
+}
+
+static void on_probe_spawned(void *data, const struct jail_node *node, const struct error *error) {
+    struct probe *probe = data;
+    if (error) {
+        probe->error = *error;
+        close_all(probe);
+        return;
+    }
+    fd_close(node->pidfd); /* the end of its output tells */
+    uv_pipe_open(&probe->output, node->output_fd);
+    uv_read_start((uv_stream_t *)&probe->output, on_probe_alloc, on_probe_output);
+    uv_timer_start(&probe->deadline, on_probe_deadline, PROBE_DEADLINE_MS, 0);
+}
+
+static void on_known(uv_timer_t *timer) {
+    close_all(timer->data);
+}
+
+static void init_handles(struct probe *probe) {
+    uv_pipe_init(probe->host->loop, &probe->output, 0);
+    uv_timer_init(probe->host->loop, &probe->deadline);
+    probe->output.data = probe->deadline.data = probe;
+    probe->output_open = probe->deadline_open = true;
+    probe->open_handles = 2;
+}
+
+void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *data) {
+    struct probe *probe = calloc(1, sizeof *probe);
+    if (!probe) abort(); /* as in node_call */
+    *probe = (struct probe){.host = host, .done = done, .data = data, .answer = {.max = ANSWER_MAX_BYTES}, .name = "p"};
+    init_handles(probe);
+    struct jail_plan plan = {0};
+    if (use_known(host)) {
+        uv_timer_start(&probe->deadline, on_known, 0, 0); /* the answer never comes from inside the call */
+    } else if (make_random_hex(probe->name + 1, 12, &probe->error) < 0 ||
+               vm_probe_plan(host, probe->name, &plan, &probe->error) < 0) {
+        uv_timer_start(&probe->deadline, on_known, 0, 0);
+    } else {
+        jail_link_spawn(host->link, &plan, on_probe_spawned, probe);
+        jail_plan_free(&plan);
+    }
+}

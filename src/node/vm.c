@@ -1,0 +1,188 @@
+/* What a VM needs to see and how it is started: a plan's mounts, arguments and environment. Pure. */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/node_internal.h"
+
+enum {
+    BINDS_MAX = 160,
+    WORDS_MAX = 96,
+    ENV_MAX = 160,
+    TEXT_BYTES = 96 * 1024,
+};
+
+/* Lists that grow while a request is put together; text that had to be made lives in `text`. */
+struct draft {
+    struct jail_bind binds[BINDS_MAX];
+    size_t bind_count;
+    const char *argv[WORDS_MAX + 1];
+    size_t argc;
+    const char *env[ENV_MAX + 1];
+    size_t env_count;
+    const char *executables[3];
+    char text[TEXT_BYTES];
+    size_t text_used;
+    bool overflow;
+};
+
+static const char *keep_text(struct draft *draft, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static const char *keep_text(struct draft *draft, const char *format, ...) {
+    size_t room = sizeof draft->text - draft->text_used;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(draft->text + draft->text_used, room, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= room) {
+        draft->overflow = true;
+        return "";
+    }
+    const char *text = draft->text + draft->text_used;
+    draft->text_used += (size_t)length + 1;
+    return text;
+}
+
+static void add_bind(struct draft *draft, const char *source, const char *target, bool executable, bool is_project) {
+    if (draft->bind_count == BINDS_MAX) {
+        draft->overflow = true;
+        return;
+    }
+    draft->binds[draft->bind_count++] =
+        (struct jail_bind){.source = source, .target = target, .executable = executable, .is_project = is_project};
+}
+
+static void add_argument(struct draft *draft, const char *word) {
+    if (draft->argc == WORDS_MAX)
+        draft->overflow = true;
+    else
+        draft->argv[draft->argc++] = word;
+}
+
+static void add_arguments(struct draft *draft, const char *const *words) {
+    for (; *words; words++) add_argument(draft, *words);
+}
+
+static void add_env(struct draft *draft, const char *pair) {
+    if (draft->env_count == ENV_MAX)
+        draft->overflow = true;
+    else
+        draft->env[draft->env_count++] = pair;
+}
+
+/* The toolchain keeps its own paths inside, so that what it remembers of itself stays true. */
+static void add_toolchain(struct draft *draft, const struct node_host *host) {
+    const struct toolchain *toolchain = &host->toolchain;
+    for (size_t i = 0; i < toolchain->library_count; i++)
+        add_bind(draft, toolchain->libraries[i], toolchain->libraries[i], true, false);
+    add_bind(draft, toolchain->otp_root, toolchain->otp_root, true, false);
+    if (toolchain->elixir_lib[0]) add_bind(draft, toolchain->elixir_lib, toolchain->elixir_lib, false, false);
+    add_bind(draft, keep_text(draft, "%s/ebin", host->agent_dir), "/sandbox/ebin", false, false);
+    draft->executables[0] = keep_text(draft, "%s/beam.smp", toolchain->erts_bin);
+    draft->executables[1] = keep_text(draft, "%s/erl_child_setup", toolchain->erts_bin);
+    /* MALLOC_MMAP_THRESHOLD_: large blocks go back to the kernel, 3 MB less per idle node. TZ: no look-ups of a time
+     * zone. */
+    add_env(draft, keep_text(draft, "ROOTDIR=%s", toolchain->otp_root));
+    add_env(draft, keep_text(draft, "BINDIR=%s", toolchain->erts_bin));
+    static const char *const fixed[] = {"EMU=beam",
+                                        "PROGNAME=erl",
+                                        "HOME=/data",
+                                        "PATH=/usr/bin:/bin",
+                                        "LANG=C.UTF-8",
+                                        "TZ=UTC",
+                                        "MALLOC_MMAP_THRESHOLD_=16384",
+                                        "MALLOC_ARENA_MAX=1",
+                                        "ERL_CRASH_DUMP_SECONDS=0"};
+    for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) add_env(draft, fixed[i]);
+}
+
+/* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. */
+static const char *const application_flags[] = {"-S", "1:1",  "-SDcpu", "1:1",  "-SDio", "1", "-A", "1",
+                                                "-P", "2048", "-Q",     "1024", "-hpds", "1", NULL};
+static const char *const compiler_flags[] = {"-S", "2:2", "-SDcpu", "1:1", "-SDio", "1", "-A", "1", NULL};
+/* Schedulers that spin while they wait would burn the CPU of everyone else. */
+static const char *const common_flags[] = {"-sbwt", "none", "-sbwtdcpu", "none", "-sbwtdio",
+                                           "none",  "-fnu", "-Bi",       NULL};
+
+static void add_vm_arguments(struct draft *draft, const struct node_host *host, const char *const *flags,
+                             const char *const *boot) {
+    add_argument(draft, "beam.smp");
+    add_arguments(draft, flags);
+    add_arguments(draft, common_flags);
+    const char *const fixed[] = {"--",
+                                 "-root",
+                                 host->toolchain.otp_root,
+                                 "-bindir",
+                                 host->toolchain.erts_bin,
+                                 "-progname",
+                                 "erl",
+                                 "--",
+                                 "-home",
+                                 "/data",
+                                 "--",
+                                 NULL};
+    add_arguments(draft, fixed);
+    add_arguments(draft, boot);
+}
+
+static int build(struct draft *draft, struct jail_request *request, const struct node_host *host, struct jail_plan *ret,
+                 uint32_t *ret_lost, struct error *reterr) {
+    if (draft->overflow)
+        return error_set(reterr, E_TOO_LARGE,
+                         "the node has too many applications, environment variables or too long paths");
+    request->binds = draft->binds;
+    request->bind_count = draft->bind_count;
+    request->argv = draft->argv;
+    request->env = draft->env;
+    request->executables = draft->executables;
+    request->program = draft->executables[0];
+    request->execs = 2; /* the VM and its helper */
+    return jail_plan_build(request, &host->features, ret, ret_lost, reterr);
+}
+
+static void add_application_env(struct draft *draft, json_t *env) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(env, name, value) add_env(draft, keep_text(draft, "%s=%s", name, json_string_value(value)));
+}
+
+int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
+            struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr) {
+    CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
+    if (!draft) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
+    add_toolchain(draft, host);
+    add_bind(draft, host->toolchain.boot_dir, "/sandbox/boot", false, false);
+    add_bind(draft, identity->control_dir, "/sandbox/control", false, false);
+    for (size_t i = 0; i < spec->app_count; i++)
+        add_bind(draft, spec->apps[i].path, keep_text(draft, "/app/%s", spec->apps[i].name), spec->profile->native_code,
+                 false);
+    if (spec->project) add_bind(draft, spec->project, "/src", false, spec->project_is_token);
+    add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
+    add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
+    add_application_env(draft, spec->env);
+    static const char *const boot[] = {"-boot",   "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io",
+                                       "-kernel", "start_distribution", "false",    NULL};
+    add_vm_arguments(draft, host, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
+    static const char *const directories[] = {"/app", NULL};
+    struct jail_request request = {
+        .node = identity->name, .profile = spec->profile, .limits = spec->limits, .directories = directories};
+    return build(draft, &request, host, ret, ret_lost, reterr);
+}
+
+int vm_probe_plan(const struct node_host *host, const char *name, struct jail_plan *ret, struct error *reterr) {
+    CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
+    if (!draft) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
+    add_toolchain(draft, host);
+    const char *elixir = host->toolchain.elixir_lib[0] ? keep_text(draft, "%s/elixir/ebin", host->toolchain.elixir_lib)
+                                                       : "/sandbox/ebin";
+    const char *const boot[] = {"-boot",    keep_text(draft, "%s/bin/start_clean", host->toolchain.otp_root),
+                                "-noshell", "-noinput",
+                                "-pa",      "/sandbox/ebin",
+                                elixir,     "-s",
+                                "sbx_boot", "main",
+                                NULL};
+    add_vm_arguments(draft, host, compiler_flags, boot);
+    const struct jail_profile *profile = jail_profile_find("compiler");
+    struct jail_request request = {.node = name, .profile = profile, .limits = profile->limits};
+    uint32_t lost;
+    return build(draft, &request, host, ret, &lost, reterr);
+}
