@@ -35,15 +35,26 @@ bool wire_message_number(const struct wire_message *message, const char *key, ui
 
 /* ---- cgroups: one facade, a backend per version ---- */
 
-enum { CGROUP_FDS_MAX = 8 };
+enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };
+
+enum cgroup_controller {
+    CGROUP_MEMORY,
+    CGROUP_CPU,
+    CGROUP_CPUACCT, /* v1 only */
+    CGROUP_PIDS,
+    CGROUP_FREEZER, /* v1 only; the unified hierarchy freezes better */
+    CGROUP_UNIFIED, /* v2, or the hybrid one beside v1: cgroup.freeze, cgroup.kill, cgroup.events */
+    CGROUP_CONTROLLER_COUNT
+};
 
 /* Where this instance's cgroups live, found once at start. */
 struct cgroup_host {
     int version;          /* 0: none usable; 1; 2 */
     char mount[PATH_MAX]; /* "/sys/fs/cgroup", or a fake tree in tests */
     char group[128];      /* the instance's directory below each hierarchy, e.g. "sandbox/3" */
+    bool is_root;
     bool has_memory, has_cpu, has_tasks, has_freezer;
-    char unified[PATH_MAX]; /* v2 or hybrid directory with cgroup.kill and cgroup.freeze; "" when absent */
+    char hierarchies[CGROUP_CONTROLLER_COUNT][CGROUP_HIERARCHY_BYTES]; /* below mount; "" when absent */
 };
 
 /* One node's cgroups. */
@@ -53,13 +64,22 @@ struct cgroup {
     int join_count;
 };
 
+/* Look only: what an instance could use here. */
+void cgroup_host_find(const char *mount, bool root, struct cgroup_host *ret);
+/* The same, and make the group's directories. A host without usable cgroups is no failure: its version is 0 and every
+   function below accepts it and does nothing. */
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr);
-/* Make the directories and set the limits (memory is memory plus disk, swap 0). Nothing is left when it fails. */
+/* Remove the group's directories, and those above it that are ours and empty. */
+void cgroup_host_close(const struct cgroup_host *host);
+/* Make the directories and set the limits (memory is memory plus disk, swap 0). Nothing is left when it fails;
+   E_EXISTS when somebody lives in cgroups of that name. A limit of 0 is no limit. */
 int cgroup_make(const struct cgroup_host *host, const char *node, const struct jail_limits *limits, struct cgroup *ret,
                 struct error *reterr);
 /* In the child, after clone: only write(2). 0 or an errno. */
 int cgroup_join(const struct cgroup *cgroup);
 void cgroup_close(struct cgroup *cgroup);
+/* E_CONFLICT, and nothing changed, when the node uses more memory than the new limit. A limit of 0 stays as it is, but
+   for the CPU's: no cap. */
 int cgroup_set_limits(const struct cgroup_host *host, const char *node, const struct jail_limits *limits,
                       struct error *reterr);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,

@@ -1,0 +1,168 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jail/cgroup_backend.h"
+
+enum {
+    FREEZE_WAIT_MS = 500,
+    REMOVE_WAIT_MS = 2000,
+    RETRY_PAUSE_US = 500, /* where there is nothing to wait on but time */
+};
+
+static void pause_briefly(void) {
+    nanosleep(&(struct timespec){.tv_nsec = RETRY_PAUSE_US * 1000}, NULL);
+}
+
+static bool is_line(const char *path, const char *key, uint64_t wanted) {
+    uint64_t value;
+    return cgroup_read_number(path, key, &value) && value == wanted;
+}
+
+/* Until "key wanted" is in cgroup.events, whose every change is an event for poll. */
+static bool wait_for_event(const char *path, const char *key, uint64_t wanted, uint64_t deadline_ms) {
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char byte;
+    for (;;) {
+        /* Reading arms the next notification, so it comes before the look. */
+        if (fd < 0 || pread(fd, &byte, 1, 0) < 0) return false;
+        if (is_line(path, key, wanted)) return true;
+        uint64_t now_ms = clock_monotonic_ms();
+        if (now_ms >= deadline_ms) return false;
+        poll(&(struct pollfd){.fd = fd, .events = POLLPRI}, 1, (int)(deadline_ms - now_ms));
+    }
+}
+
+static int freeze_unified(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+    char file[PATH_MAX], events[PATH_MAX];
+    if (cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", file, reterr) < 0 ||
+        cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.events", events, reterr) < 0)
+        return -1;
+    int failed = cgroup_write(file, frozen ? "1" : "0");
+    if (failed) return error_errno(reterr, -failed, "write %s", file);
+    if (wait_for_event(events, "frozen", frozen, clock_monotonic_ms() + FREEZE_WAIT_MS)) return 0;
+    return error_set(reterr, E_TIMEOUT, "node %s did not %s within %d ms", node, frozen ? "freeze" : "thaw",
+                     FREEZE_WAIT_MS);
+}
+
+/* The v1 freezer tells nobody when it is done: look again for a bounded time. */
+static int freeze_v1(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+    const char *wanted = frozen ? "FROZEN" : "THAWED";
+    uint64_t deadline_ms = clock_monotonic_ms() + FREEZE_WAIT_MS;
+    char file[PATH_MAX], state[32] = "";
+    if (cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", file, reterr) < 0) return -1;
+    for (;; pause_briefly()) {
+        int failed = cgroup_write(file, wanted);
+        if (failed == 0) failed = cgroup_read(file, state, sizeof state);
+        if (failed) return error_errno(reterr, -failed, "%s", file);
+        if (string_starts(state, wanted)) return 0;
+        if (clock_monotonic_ms() >= deadline_ms)
+            return error_set(reterr, E_TIMEOUT, "node %s is still %.*s", node, (int)strcspn(state, "\n"), state);
+    }
+}
+
+int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+    if (host->hierarchies[CGROUP_UNIFIED][0]) return freeze_unified(host, node, frozen, reterr);
+    if (host->hierarchies[CGROUP_FREEZER][0]) return freeze_v1(host, node, frozen, reterr);
+    return error_set(reterr, E_GUARANTEE, "this host has no freezer");
+}
+
+bool cgroup_is_frozen(const struct cgroup_host *host, const char *node) {
+    char file[PATH_MAX], state[32];
+    if (host->hierarchies[CGROUP_UNIFIED][0])
+        return cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.events", file, NULL) == 0 && is_line(file, "frozen", 1);
+    return host->hierarchies[CGROUP_FREEZER][0] &&
+           cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", file, NULL) == 0 &&
+           cgroup_read(file, state, sizeof state) == 0 && string_starts(state, "FROZEN");
+}
+
+uint64_t cgroup_oom_kills(const struct cgroup_host *host, const char *node) {
+    char file[PATH_MAX];
+    uint64_t kills = 0;
+    if (host->has_memory && cgroup_path(host, CGROUP_MEMORY, node, cgroup_backend_of(host)->oom_file, file, NULL) == 0)
+        cgroup_read_number(file, "oom_kill", &kills);
+    return kills;
+}
+
+/* A hierarchy in which to look for the node's processes; negative when there is none. */
+static int any_hierarchy(const struct cgroup_host *host) {
+    if (host->hierarchies[CGROUP_UNIFIED][0]) return CGROUP_UNIFIED;
+    for (int controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
+        if (host->hierarchies[controller][0]) return controller;
+    return -1;
+}
+
+static size_t pids_in(const struct cgroup_host *host, enum cgroup_controller controller, const char *node, pid_t *ret,
+                      size_t max) {
+    char path[PATH_MAX];
+    if (cgroup_path(host, controller, node, "cgroup.procs", path, NULL) < 0) return 0;
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    size_t count = 0;
+    for (int pid; count < max && fscanf(file, "%d", &pid) == 1;)
+        if (pid > 0) ret[count++] = pid; /* 0 is a process of another pid namespace */
+    fclose(file);
+    return count;
+}
+
+size_t cgroup_pids(const struct cgroup_host *host, const char *node, pid_t *ret, size_t max) {
+    int controller = any_hierarchy(host);
+    return controller < 0 ? 0 : pids_in(host, (enum cgroup_controller)controller, node, ret, max);
+}
+
+/* Kill all at once where the kernel can, and one by one in each hierarchy, since a crash while joining leaves a
+   process in some of them only. */
+static void kill_inside(const struct cgroup_host *host, const char *node) {
+    char path[PATH_MAX];
+    pid_t pids[CGROUP_PIDS_MAX];
+    if (host->hierarchies[CGROUP_UNIFIED][0] && cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.kill", path, NULL) == 0)
+        cgroup_write(path, "1");
+    for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++) {
+        if (!cgroup_is_distinct(host, controller)) continue;
+        size_t count = pids_in(host, controller, node, pids, ARRAY_SIZE(pids));
+        for (size_t i = 0; i < count; i++) kill(pids[i], SIGKILL);
+    }
+}
+
+/* A frozen process never dies on v1. Fire and forget: there may be nothing to thaw. */
+static void thaw_everywhere(const struct cgroup_host *host, const char *node) {
+    char path[PATH_MAX];
+    if (host->hierarchies[CGROUP_FREEZER][0] &&
+        cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", path, NULL) == 0)
+        cgroup_write(path, "THAWED");
+    if (host->hierarchies[CGROUP_UNIFIED][0] &&
+        cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", path, NULL) == 0)
+        cgroup_write(path, "0");
+}
+
+/* 0 when no directory of the node is left, else the errno of one that stays. */
+static int remove_directories(const struct cgroup_host *host, const char *node) {
+    int stays = 0;
+    for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++) {
+        char path[PATH_MAX];
+        if (!cgroup_is_distinct(host, controller) || cgroup_path(host, controller, node, NULL, path, NULL) < 0)
+            continue;
+        if (rmdir(path) < 0 && errno != ENOENT) stays = errno;
+    }
+    return stays;
+}
+
+int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr) {
+    /* The common case first: the node has ended, and nothing is inside. */
+    int stays = remove_directories(host, node);
+    if (stays == 0) return 0;
+    cgroup_lift_cpu(host, node, NULL);
+    uint64_t deadline_ms = clock_monotonic_ms() + REMOVE_WAIT_MS;
+    while (stays == EBUSY && clock_monotonic_ms() < deadline_ms) {
+        kill_inside(host, node);
+        thaw_everywhere(host, node);
+        pause_briefly();
+        stays = remove_directories(host, node);
+    }
+    return stays ? error_errno(reterr, stays, "remove the cgroups of node %s", node) : 0;
+}
