@@ -11,7 +11,7 @@
 
 struct store;
 
-/* One sandbox as the registry keeps it. Strings may be NULL where a column may be. */
+/* One sandbox as the registry keeps it. Strings may be NULL where a column may be: all but id and status. */
 struct store_sandbox {
     const char *id;
     const char *status;
@@ -27,31 +27,38 @@ struct store_sandbox {
     const char *last_error; /* JSON of a problem, or NULL */
 };
 
-typedef void (*store_done_fn)(void *data, const struct error *error); /* on the loop's thread; error NULL: durable */
+/* On the loop's thread; error NULL: done, and durable even if the power fails now. */
+typedef void (*store_done_fn)(void *data, const struct error *error);
 
 /* Opens or creates $home/registry.db (WAL, one writer, its own thread). A file from a newer version, or one that is
    damaged, is an error that says so. */
 int store_open(uv_loop_t *loop, const char *home, struct store **ret, struct error *reterr);
-void store_close(struct store *store, void (*closed)(void *data), void *data); /* after everything queued is written */
+/* After everything queued is written and every callback was called. NULL callback: nobody waits. */
+void store_close(struct store *store, void (*closed)(void *data), void *data);
 
-/* At start only, on the calling thread: every sandbox, then the newest `limit` events, oldest first. */
+/* At start only, on the calling thread: every sandbox by id, then the newest `limit` events, oldest first. What `each`
+   gets is borrowed. Writes that are still queued are not seen. */
 int store_load_sandboxes(struct store *store, void (*each)(void *data, const struct store_sandbox *row), void *data,
                          struct error *reterr);
 int store_load_events(struct store *store, size_t limit, void (*each)(void *data, json_t *event), void *data,
                       struct error *reterr);
 
-/* Queued in order; done may be NULL. Rows are copied. Many queued writes become one transaction. */
+/* Queued in order; done may be NULL. Rows are copied. Many queued writes become one transaction, but one that fails
+   takes no other with it. done is never called from inside, except when there is no memory to queue the write. */
 void store_put_sandbox(struct store *store, const struct store_sandbox *row, store_done_fn done, void *data);
 void store_delete_sandbox(struct store *store, const char *id, store_done_fn done, void *data);
-/* Keeps the newest 10,000; the event's "seq" member is its key. */
+/* The event's "seq" member is its key; the newest 10,000 are kept. The event is borrowed. */
 void store_add_event(struct store *store, json_t *event);
+
+/* How many writes that nobody waited for have failed since the start; *ret_last (may be NULL) is the latest's error. */
+uint64_t store_lost_writes(struct store *store, struct error *ret_last);
 
 /* ---- builds: $home/store/builds/<digest>/…, written once, complete or absent ---- */
 
 enum { STORE_DIGEST_BYTES = 65 };
 
 struct store_file {
-    const char *path; /* relative, no "..", no leading slash */
+    const char *path; /* relative, no "." or "..", no leading slash */
     const void *data;
     size_t size;
 };
@@ -59,12 +66,14 @@ struct store_file {
 typedef void (*store_build_fn)(void *data, const char *digest, const struct error *error);
 
 /* Write the files (0644 in 0755 folders, since nodes read them under uids of their own), named by the SHA-256 over
-   paths and contents. On the thread pool; files and what they point at must live until done is called. The same content
-   again costs nothing. */
+   paths and contents, whatever their order. On the thread pool; files and what they point at must live until done is
+   called, which is never from inside except without memory. The same content again costs only its hash. */
 void store_put_build(struct store *store, const struct store_file *files, size_t count, store_build_fn done,
                      void *data);
+/* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
-/* Remove builds that no digest of keep (NULL-terminated) names, and what a killed daemon left half-written. */
+/* Remove builds that no digest of keep (NULL-terminated, copied) names, and what a killed daemon left half-written.
+   Builds that are being written while the sweep waits its turn are kept. */
 void store_sweep_builds(struct store *store, const char *const *keep, store_done_fn done, void *data);
 
 #endif

@@ -1,0 +1,194 @@
+#include "store/store_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Puts run side by side; a sweep runs alone, in the order it was asked for. So a sweep never sees a build half-made,
+   and a put never finds "it exists already" just before the sweep removes it. */
+struct build_job {
+    STAILQ_ENTRY(build_job) link;
+    struct store *store;
+    uv_work_t work;
+    struct error error;
+
+    /* A put. */
+    const struct store_file *files;
+    size_t count;
+    store_build_fn put_done;
+    char tmp_name[32];
+    char digest[STORE_DIGEST_BYTES];
+
+    /* A sweep. */
+    struct map keep;
+    store_done_fn sweep_done;
+
+    void *data;
+};
+
+static bool is_sweep(const struct build_job *job) {
+    return job->put_done == NULL;
+}
+
+static void free_job(struct build_job *job) {
+    map_free(&job->keep);
+    free(job);
+}
+
+/* ---- on the pool ---- */
+
+static void work(uv_work_t *request) {
+    struct build_job *job = request->data;
+    const struct build_queue *queue = &job->store->builds;
+    if (job->error.code != E_NONE) return; /* what to keep is not known for certain */
+    if (is_sweep(job))
+        build_sweep(queue, &job->keep, &job->error);
+    else
+        build_write(queue, job->tmp_name, job->files, job->count, job->digest, &job->error);
+}
+
+/* ---- on the loop ---- */
+
+/* Whoever asked for this build can't have named it to a sweep that was asked for earlier. */
+static void protect_from_waiting_sweeps(struct build_queue *queue, const char *digest) {
+    struct build_job *job;
+    STAILQ_FOREACH(job, &queue->waiting, link) {
+        if (is_sweep(job) && !map_set(&job->keep, digest, job))
+            error_set(&job->error, E_NO_MEMORY, "no memory to remember which builds to keep");
+    }
+}
+
+static void answer(struct build_job *job) {
+    const struct error *error = job->error.code == E_NONE ? NULL : &job->error;
+    if (!is_sweep(job))
+        job->put_done(job->data, error ? NULL : job->digest, error);
+    else if (job->sweep_done)
+        job->sweep_done(job->data, error);
+}
+
+static void dispatch(struct store *store);
+
+static void after_work(uv_work_t *request, int status) {
+    struct build_job *job = request->data;
+    struct store *store = job->store;
+    if (status < 0) error_errno(&job->error, -status, "working on a build");
+    if (is_sweep(job)) {
+        store->builds.sweep_running = false;
+    } else {
+        store->builds.puts_running--;
+        if (job->error.code == E_NONE) protect_from_waiting_sweeps(&store->builds, job->digest);
+    }
+    answer(job);
+    free_job(job);
+    dispatch(store);
+    store_maybe_closed(store);
+}
+
+static bool may_start(const struct build_queue *queue, const struct build_job *job) {
+    return !queue->sweep_running && (!is_sweep(job) || queue->puts_running == 0);
+}
+
+static void start(struct store *store, struct build_job *job) {
+    if (is_sweep(job))
+        store->builds.sweep_running = true;
+    else
+        store->builds.puts_running++;
+    uv_queue_work(store->loop, &job->work, work, after_work);
+}
+
+static void dispatch(struct store *store) {
+    struct build_queue *queue = &store->builds;
+    struct build_job *job;
+    while ((job = STAILQ_FIRST(&queue->waiting)) && may_start(queue, job)) {
+        STAILQ_REMOVE_HEAD(&queue->waiting, link);
+        start(store, job);
+    }
+}
+
+static void enqueue(struct store *store, struct build_job *job, void *data) {
+    job->store = store;
+    job->work.data = job;
+    job->data = data;
+    STAILQ_INSERT_TAIL(&store->builds.waiting, job, link);
+    dispatch(store);
+}
+
+void store_put_build(struct store *store, const struct store_file *files, size_t count, store_build_fn done,
+                     void *data) {
+    struct build_job *job = calloc(1, sizeof *job);
+    if (!job) {
+        struct error error;
+        error_set(&error, E_NO_MEMORY, "no memory to write a build");
+        done(data, NULL, &error);
+        return;
+    }
+    job->files = files;
+    job->count = count;
+    job->put_done = done;
+    snprintf(job->tmp_name, sizeof job->tmp_name, "put-%" PRIu64, store->builds.tmp_counter++);
+    enqueue(store, job, data);
+}
+
+static bool copy_keep(struct map *keep, const char *const *digests, void *any) {
+    for (; *digests; digests++)
+        if (!map_set(keep, *digests, any)) return false;
+    return true;
+}
+
+void store_sweep_builds(struct store *store, const char *const *keep, store_done_fn done, void *data) {
+    struct build_job *job = calloc(1, sizeof *job);
+    if (!job || !copy_keep(&job->keep, keep, job)) {
+        struct error error;
+        error_set(&error, E_NO_MEMORY, "no memory to sweep builds");
+        if (job) free_job(job);
+        if (done) done(data, &error);
+        return;
+    }
+    job->sweep_done = done;
+    enqueue(store, job, data);
+}
+
+static bool digest_valid(const char *digest) {
+    return strlen(digest) == STORE_DIGEST_BYTES - 1 && strspn(digest, "0123456789abcdef") == STORE_DIGEST_BYTES - 1;
+}
+
+int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr) {
+    if (!digest_valid(digest)) return error_set(reterr, E_INVALID, "'%.80s' is not the digest of a build", digest);
+    if (faccessat(store->builds.builds_fd, digest, F_OK, 0) < 0)
+        return error_set(reterr, E_NOT_FOUND, "there is no build %s", digest);
+    return string_format(ret, size, reterr, "%s/store/builds/%s", store->home, digest);
+}
+
+/* ---- opening ---- */
+
+static int open_folder(int parent_fd, const char *name, mode_t mode, int *ret_fd, struct error *reterr) {
+    if (mkdirat(parent_fd, name, mode) < 0 && errno != EEXIST)
+        return error_errno(reterr, errno, "making the store's folder '%s'", name);
+    CLEANUP_FD int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, mode) < 0) return error_errno(reterr, errno, "opening the store's folder '%s'", name);
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr) {
+    STAILQ_INIT(&queue->waiting);
+    CLEANUP_FD int home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (home_fd < 0) return error_errno(reterr, errno, "opening the home '%s'", home);
+    CLEANUP_FD int store_fd = -1;
+    int result = open_folder(home_fd, "store", 0700, &store_fd, reterr);
+    if (result == 0) result = open_folder(store_fd, "builds", 0755, &queue->builds_fd, reterr);
+    if (result == 0) result = open_folder(store_fd, "tmp", 0700, &queue->tmp_fd, reterr);
+    return result;
+}
+
+void build_queue_close(struct build_queue *queue) {
+    queue->builds_fd = fd_close(queue->builds_fd);
+    queue->tmp_fd = fd_close(queue->tmp_fd);
+}
+
+bool build_queue_idle(const struct build_queue *queue) {
+    return STAILQ_EMPTY(&queue->waiting) && queue->puts_running == 0 && !queue->sweep_running;
+}

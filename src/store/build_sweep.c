@@ -1,0 +1,71 @@
+#include "store/store_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void cleanup_dir(DIR **dir) {
+    if (*dir) closedir(*dir);
+}
+
+static bool is_dots(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int open_directory(int parent_fd, const char *name, DIR **ret) {
+    CLEANUP_FD int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) return -1;
+    take_fd(&fd);
+    *ret = dir;
+    return 0;
+}
+
+/* Recursion is as deep as build_write lets a path be. */
+static int remove_content(int parent_fd, const char *name, struct error *reterr) {
+    CLEANUP(cleanup_dir) DIR *dir = NULL;
+    if (open_directory(parent_fd, name, &dir) < 0) return error_errno(reterr, errno, "opening '%.200s'", name);
+    struct dirent *entry;
+    while ((errno = 0, entry = readdir(dir))) {
+        if (is_dots(entry->d_name)) continue;
+        int result = build_remove_tree(dirfd(dir), entry->d_name, reterr);
+        if (result < 0) return result;
+    }
+    return errno ? error_errno(reterr, errno, "reading '%.200s'", name) : 0;
+}
+
+int build_remove_tree(int parent_fd, const char *name, struct error *reterr) {
+    if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT) return 0;
+    if (errno != EISDIR && errno != EPERM) return error_errno(reterr, errno, "removing '%.200s'", name);
+    int result = remove_content(parent_fd, name, reterr);
+    if (result == 0 && unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        result = error_errno(reterr, errno, "removing '%.200s'", name);
+    return result;
+}
+
+/* Out of the builds in one step, so that a kill in the middle leaves no half of one there. */
+static int retire_build(const struct build_queue *queue, const char *name, struct error *reterr) {
+    int result = build_remove_tree(queue->tmp_fd, name, reterr);
+    if (result == 0 && renameat(queue->builds_fd, name, queue->tmp_fd, name) < 0)
+        result = error_errno(reterr, errno, "retiring the build '%.80s'", name);
+    return result;
+}
+
+static int retire_unnamed(const struct build_queue *queue, const struct map *keep, struct error *reterr) {
+    CLEANUP(cleanup_dir) DIR *dir = NULL;
+    if (open_directory(queue->builds_fd, ".", &dir) < 0) return error_errno(reterr, errno, "opening the builds");
+    struct dirent *entry;
+    while ((errno = 0, entry = readdir(dir))) {
+        if (is_dots(entry->d_name) || map_get(keep, entry->d_name)) continue;
+        int result = retire_build(queue, entry->d_name, reterr);
+        if (result < 0) return result;
+    }
+    return errno ? error_errno(reterr, errno, "reading the builds") : 0;
+}
+
+int build_sweep(const struct build_queue *queue, const struct map *keep, struct error *reterr) {
+    int result = retire_unnamed(queue, keep, reterr);
+    return result < 0 ? result : remove_content(queue->tmp_fd, ".", reterr);
+}

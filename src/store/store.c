@@ -1,0 +1,179 @@
+#include "store/store_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening and closing ---- */
+
+static void free_store(struct store *store) {
+    build_queue_close(&store->builds);
+    free(store->home);
+    free(store->database_path);
+    free(store);
+}
+
+static void on_async_closed(uv_handle_t *handle) {
+    struct store *store = handle->data;
+    void (*closed)(void *data) = store->closed;
+    void *data = store->closed_data;
+    free_store(store);
+    if (closed) closed(data);
+}
+
+void store_maybe_closed(struct store *store) {
+    if (!store->thread_ended || !build_queue_idle(&store->builds) || store->async_closing) return;
+    store->async_closing = true;
+    store_thread_join(&store->thread);
+    uv_close((uv_handle_t *)&store->async, on_async_closed);
+}
+
+static void on_async(uv_async_t *async) {
+    struct store *store = async->data;
+    if (store_thread_deliver(&store->thread)) store->thread_ended = true;
+    store_maybe_closed(store);
+}
+
+void store_close(struct store *store, void (*closed)(void *data), void *data) {
+    store->closed = closed;
+    store->closed_data = data;
+    store_thread_end(&store->thread);
+}
+
+static void on_failed_open_closed(uv_handle_t *handle) {
+    free_store(handle->data);
+}
+
+/* The async handle can only be freed by the loop's next turn, so a store that did not open is freed there. */
+static int start_thread(struct store *store, uv_loop_t *loop, struct store_sql *sql, struct error *reterr) {
+    int result = uv_async_init(loop, &store->async, on_async);
+    if (result < 0) {
+        store_sql_close(sql);
+        free_store(store);
+        return error_errno(reterr, -result, "preparing the registry's thread");
+    }
+    store->async.data = store;
+    result = store_thread_start(&store->thread, sql, &store->async, reterr);
+    if (result < 0) uv_close((uv_handle_t *)&store->async, on_failed_open_closed);
+    return result;
+}
+
+static int open_files(struct store *store, struct store_sql **ret_sql, struct error *reterr) {
+    int result = build_queue_open(&store->builds, store->home, reterr);
+    return result < 0 ? result : store_sql_open(store->database_path, ret_sql, reterr);
+}
+
+int store_open(uv_loop_t *loop, const char *home, struct store **ret, struct error *reterr) {
+    struct store *store = calloc(1, sizeof *store);
+    if (!store) return error_set(reterr, E_NO_MEMORY, "opening the store");
+    store->loop = loop;
+    store->builds.builds_fd = store->builds.tmp_fd = -1;
+    store->home = strdup(home);
+    store->database_path = string_print("%s/registry.db", home);
+    struct store_sql *sql = NULL;
+    int result = store->home && store->database_path ? open_files(store, &sql, reterr)
+                                                     : error_set(reterr, E_NO_MEMORY, "opening the store");
+    if (result < 0) {
+        free_store(store);
+        return result;
+    }
+    result = start_thread(store, loop, sql, reterr);
+    if (result == 0) *ret = store;
+    return result;
+}
+
+int store_load_sandboxes(struct store *store, void (*each)(void *data, const struct store_sandbox *row), void *data,
+                         struct error *reterr) {
+    return store_sql_each_sandbox(store->database_path, each, data, reterr);
+}
+
+int store_load_events(struct store *store, size_t limit, void (*each)(void *data, json_t *event), void *data,
+                      struct error *reterr) {
+    return store_sql_each_event(store->database_path, limit, each, data, reterr);
+}
+
+/* ---- writing ---- */
+
+static struct store_write *new_write(enum store_write_kind kind, size_t text_bytes, store_done_fn done, void *data) {
+    struct store_write *write = malloc(sizeof *write + text_bytes);
+    if (!write) return NULL;
+    *write = (struct store_write){.kind = kind, .done = done, .data = data, .bytes = sizeof *write + text_bytes};
+    return write;
+}
+
+static void refuse_without_memory(struct store *store, store_done_fn done, void *data) {
+    struct error error;
+    error_set(&error, E_NO_MEMORY, "no memory to queue a write to the registry");
+    if (done)
+        done(data, &error);
+    else
+        store_thread_note_loss(&store->thread, &error);
+}
+
+enum { ROW_TEXTS = 9 };
+
+static void row_texts(struct store_sandbox *row, const char **ret[ROW_TEXTS]) {
+    const char **texts[ROW_TEXTS] = {&row->id,     &row->status, &row->source, &row->profile,   &row->node,
+                                     &row->secret, &row->build,  &row->config, &row->last_error};
+    memcpy(ret, texts, sizeof texts);
+}
+
+/* Move every string of the row into one block. */
+static void copy_texts(struct store_sandbox *row, char *into) {
+    const char **texts[ROW_TEXTS];
+    row_texts(row, texts);
+    for (int i = 0; i < ROW_TEXTS; i++) {
+        if (!*texts[i]) continue;
+        size_t bytes = strlen(*texts[i]) + 1;
+        *texts[i] = memcpy(into, *texts[i], bytes);
+        into += bytes;
+    }
+}
+
+static size_t texts_bytes(struct store_sandbox row) {
+    const char **texts[ROW_TEXTS];
+    row_texts(&row, texts);
+    size_t bytes = 0;
+    for (int i = 0; i < ROW_TEXTS; i++)
+        if (*texts[i]) bytes += strlen(*texts[i]) + 1;
+    return bytes;
+}
+
+static void queue_row(struct store *store, enum store_write_kind kind, const struct store_sandbox *row,
+                      store_done_fn done, void *data) {
+    struct store_write *write = new_write(kind, texts_bytes(*row), done, data);
+    if (!write) {
+        refuse_without_memory(store, done, data);
+        return;
+    }
+    write->row = *row;
+    copy_texts(&write->row, write->text);
+    store_thread_queue(&store->thread, write);
+}
+
+void store_put_sandbox(struct store *store, const struct store_sandbox *row, store_done_fn done, void *data) {
+    queue_row(store, WRITE_PUT_SANDBOX, row, done, data);
+}
+
+void store_delete_sandbox(struct store *store, const char *id, store_done_fn done, void *data) {
+    struct store_sandbox row = {.id = id};
+    queue_row(store, WRITE_DELETE_SANDBOX, &row, done, data);
+}
+
+/* Made into text here, because JSON values are not safe between threads. */
+void store_add_event(struct store *store, json_t *event) {
+    size_t size = json_dumpb(event, NULL, 0, JSON_COMPACT);
+    struct store_write *write = new_write(WRITE_ADD_EVENT, size + 1, NULL, NULL);
+    if (!write) {
+        refuse_without_memory(store, NULL, NULL);
+        return;
+    }
+    json_dumpb(event, write->text, size, JSON_COMPACT);
+    write->text[size] = '\0';
+    write->event = write->text;
+    write->event_seq = json_integer_value(json_object_get(event, "seq"));
+    store_thread_queue(&store->thread, write);
+}
+
+uint64_t store_lost_writes(struct store *store, struct error *ret_last) {
+    return store_thread_lost(&store->thread, ret_last);
+}

@@ -1,0 +1,186 @@
+#include "store_fixture.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct store_file counter[] = {
+    {"counter/ebin/counter.beam", "FOR1", 4},
+    {"counter/ebin/counter.app", "{application}.", 14},
+    {"counter/priv/empty", "", 0},
+};
+
+static const char *put(struct fixture *fixture, const struct store_file *files, size_t count) {
+    unsigned answers = fixture->answers;
+    store_put_build(fixture->store, files, count, fixture_on_build, fixture);
+    fixture_run_until(fixture, &fixture->answers, answers + 1);
+    return fixture->digest;
+}
+
+static bool exists(struct fixture *fixture, const char *relative) {
+    CLEANUP_FREE char *path = string_print("%s/store/%s", fixture->home, relative);
+    return access(path, F_OK) == 0;
+}
+
+static bool build_exists(struct fixture *fixture, const char *digest) {
+    char path[256];
+    return store_build_path(fixture->store, digest, path, sizeof path, NULL) == 0;
+}
+
+static void assert_file(const char *root, const char *name, mode_t mode, const char *content) {
+    CLEANUP_FREE char *path = string_print("%s/%s", root, name);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 07777, mode);
+    if (!content) return;
+    char bytes[64] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(fd, bytes, sizeof bytes - 1), (ssize_t)strlen(content));
+    close(fd);
+    assert_string_equal(bytes, content);
+}
+
+static void a_build_is_written_whole_and_readable_by_nodes(void **state) {
+    struct fixture *fixture = *state;
+    mode_t mask = umask(0077);
+    const char *digest = put(fixture, counter, ARRAY_SIZE(counter));
+    umask(mask);
+    assert_int_equal(fixture->failures, 0);
+    char path[256];
+    struct error error = {0};
+    assert_int_equal(store_build_path(fixture->store, digest, path, sizeof path, &error), 0);
+    assert_file(path, "counter/ebin/counter.beam", 0644, "FOR1");
+    assert_file(path, "counter/priv/empty", 0644, "");
+    assert_file(path, "counter/ebin", 0755, NULL);
+    assert_file(path, "", 0755, NULL);
+    assert_false(exists(fixture, "tmp/put-0"));
+}
+
+static void the_name_comes_from_content_and_not_from_order(void **state) {
+    struct fixture *fixture = *state;
+    char first[STORE_DIGEST_BYTES];
+    strcpy(first, put(fixture, counter, 2));
+    assert_int_equal(strlen(first), 64);
+    struct store_file turned[] = {counter[1], counter[0]};
+    assert_string_equal(put(fixture, turned, 2), first);
+    struct store_file shifted[] = {{"ab", "c", 1}}, other[] = {{"a", "bc", 2}};
+    strcpy(first, put(fixture, shifted, 1));
+    assert_string_not_equal(put(fixture, other, 1), first);
+    assert_int_equal(fixture->failures, 0);
+}
+
+static void many_puts_of_the_same_content_agree(void **state) {
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 8; i++) store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    fixture_run_until(fixture, &fixture->answers, 8);
+    assert_int_equal(fixture->failures, 0);
+    assert_true(build_exists(fixture, fixture->digest));
+    CLEANUP_FREE char *tmp = string_print("%s/store/tmp", fixture->home);
+    assert_int_equal(rmdir(tmp), 0);
+}
+
+static void paths_that_leave_the_build_are_refused(void **state) {
+    struct fixture *fixture = *state;
+    static const char *const bad[] = {"", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "./a", "a/.", ".."};
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        struct store_file files[] = {{"good", "", 0}, {bad[i], "x", 1}};
+        put(fixture, files, 2);
+        assert_int_equal(fixture->failures, i + 1);
+        assert_int_equal(fixture->last_error.code, E_INVALID);
+    }
+    char deep[2 * 40 + 1];
+    for (size_t i = 0; i < 40; i++) memcpy(deep + 2 * i, "d/", 3);
+    deep[sizeof deep - 2] = '\0';
+    struct store_file file = {deep, "", 0};
+    put(fixture, &file, 1);
+    assert_int_equal(fixture->last_error.code, E_INVALID);
+    put(fixture, &file, 0);
+    assert_int_equal(fixture->failures, ARRAY_SIZE(bad) + 2);
+}
+
+static void a_path_used_twice_is_refused_and_leaves_nothing(void **state) {
+    struct fixture *fixture = *state;
+    struct store_file twice[] = {{"a", "1", 1}, {"a", "2", 1}}, both[] = {{"a", "1", 1}, {"a/b", "2", 1}};
+    put(fixture, twice, 2);
+    assert_int_equal(fixture->last_error.code, E_INVALID);
+    put(fixture, both, 2);
+    assert_int_equal(fixture->failures, 2);
+    CLEANUP_FREE char *tmp = string_print("%s/store/tmp", fixture->home);
+    assert_int_equal(rmdir(tmp), 0);
+}
+
+static void a_sweep_keeps_what_is_named(void **state) {
+    struct fixture *fixture = *state;
+    char kept[STORE_DIGEST_BYTES], gone[STORE_DIGEST_BYTES];
+    strcpy(kept, put(fixture, counter, 1));
+    strcpy(gone, put(fixture, counter, 2));
+    CLEANUP_FREE char *left = string_print("%s/store/tmp/put-77", fixture->home);
+    CLEANUP_FREE char *left_file = string_print("%s/half", left);
+    assert_int_equal(mkdir(left, 0700), 0);
+    close(open(left_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    const char *keep[] = {kept, NULL};
+    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, 3);
+    assert_int_equal(fixture->failures, 0);
+    assert_true(build_exists(fixture, kept));
+    assert_false(build_exists(fixture, gone));
+    assert_false(exists(fixture, "tmp/put-77"));
+}
+
+/* The put's digest can't be among those the sweep was given. */
+static void a_sweep_spares_a_build_under_way(void **state) {
+    struct fixture *fixture = *state;
+    const char *keep[] = {NULL};
+    store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, 2);
+    assert_true(build_exists(fixture, fixture->digest));
+    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    fixture_run_until(fixture, &fixture->answers, 4);
+    assert_int_equal(fixture->failures, 0);
+    assert_true(build_exists(fixture, fixture->digest));
+}
+
+static void closing_waits_for_builds(void **state) {
+    struct fixture *fixture = *state;
+    const char *keep[] = {NULL};
+    store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    store_put_build(fixture->store, counter, 2, fixture_on_build, fixture);
+    fixture_close(fixture);
+    assert_int_equal(fixture->answers, 3);
+    assert_int_equal(fixture->failures, 0);
+}
+
+static void unknown_builds_have_no_path(void **state) {
+    struct fixture *fixture = *state;
+    char path[256] = "untouched", digest[STORE_DIGEST_BYTES];
+    struct error error = {0};
+    memset(digest, 'a', 64);
+    digest[64] = '\0';
+    assert_true(store_build_path(fixture->store, digest, path, sizeof path, &error) < 0);
+    assert_int_equal(error.code, E_NOT_FOUND);
+    assert_true(store_build_path(fixture->store, "../../etc", path, sizeof path, &error) < 0);
+    assert_int_equal(error.code, E_INVALID);
+    assert_string_equal(path, "untouched");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_build_is_written_whole_and_readable_by_nodes, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(the_name_comes_from_content_and_not_from_order, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(many_puts_of_the_same_content_agree, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(paths_that_leave_the_build_are_refused, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_path_used_twice_is_refused_and_leaves_nothing, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_sweep_keeps_what_is_named, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_sweep_spares_a_build_under_way, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(closing_waits_for_builds, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(unknown_builds_have_no_path, fixture_setup, fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
