@@ -1,0 +1,40 @@
+/* Between the compiler's own files: what is carried to and from the thread pool. */
+#ifndef COMPILE_COMPILE_INTERNAL_H
+#define COMPILE_COMPILE_INTERNAL_H
+
+#include "compile/compile.h"
+
+enum {
+    PROJECT_ENTRIES_MAX = 20000,
+    PROJECT_FILE_MAX_BYTES = 64 << 20,
+    PROJECT_TOTAL_MAX_BYTES = 512 << 20,
+    PRIV_FILES_MAX = 10000,
+    PRIV_TOTAL_MAX_BYTES = 128 << 20,
+    FILES_MAX = 40000,
+};
+
+/* The files of a build, owned, growing. */
+struct file_list {
+    struct store_file *files;
+    size_t count, capacity;
+    size_t total_bytes;
+};
+
+/* Takes data over (freed on failure too). */
+int file_list_add(struct file_list *list, const char *path, void *data, size_t size, struct error *reterr);
+int file_list_add_copy(struct file_list *list, const char *path, const void *data, size_t size, struct error *reterr);
+void file_list_free(struct file_list *list);
+
+/* Blocking; for the thread pool. */
+int receive_project(int pipe, const char *folder,
+                    struct error *reterr); /* unpack the launcher's stream into an empty folder */
+int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr);
+void remove_tree(const char *path);
+
+/* The agent's answer as files and facts. *ret_facts and *ret_report are new references. Nothing in it is believed:
+   names are checked before they become paths. */
+int answer_to_build(const struct term *answer, struct file_list *list, json_t **ret_facts, json_t **ret_report,
+                    struct error *reterr);
+json_t *diagnostics_to_json(const struct term *list);
+
+#endif

@@ -1,0 +1,120 @@
+/* The files of a build in memory, and a project's priv folders. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compile/compile_internal.h"
+
+enum { DEPTH_MAX = 32 };
+
+static bool grow(struct file_list *list) {
+    if (list->count < list->capacity) return true;
+    size_t capacity = list->capacity ? list->capacity * 2 : 64;
+    struct store_file *files = realloc(list->files, capacity * sizeof *files);
+    if (!files) return false;
+    list->files = files;
+    list->capacity = capacity;
+    return true;
+}
+
+int file_list_add(struct file_list *list, const char *path, void *data, size_t size, struct error *reterr) {
+    char *name = strdup(path);
+    if (!name || list->count >= FILES_MAX || !grow(list)) {
+        free(name);
+        free(data);
+        return error_set(reterr, E_TOO_LARGE, "the build has more than %d files, or there is no memory for them",
+                         FILES_MAX);
+    }
+    list->files[list->count++] = (struct store_file){.path = name, .data = data, .size = size};
+    list->total_bytes += size;
+    return 0;
+}
+
+int file_list_add_copy(struct file_list *list, const char *path, const void *data, size_t size, struct error *reterr) {
+    void *copy = malloc(size ? size : 1);
+    if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
+    memcpy(copy, data, size);
+    return file_list_add(list, path, copy, size, reterr);
+}
+
+void file_list_free(struct file_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        free((void *)list->files[i].path);
+        free((void *)list->files[i].data);
+    }
+    free(list->files);
+    *list = (struct file_list){0};
+}
+
+static int read_whole(int folder, const char *name, const char *path, struct file_list *list, struct error *reterr) {
+    CLEANUP_FD int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
+    if (!S_ISREG(status.st_mode)) return 0; /* sockets, devices and links stay out */
+    if (status.st_size > PROJECT_FILE_MAX_BYTES || list->total_bytes + (size_t)status.st_size > PRIV_TOTAL_MAX_BYTES)
+        return error_set(reterr, E_TOO_LARGE, "%s makes the project's priv folders larger than %d MiB", path,
+                         PRIV_TOTAL_MAX_BYTES >> 20);
+    size_t size = (size_t)status.st_size, have = 0;
+    uint8_t *data = malloc(size + 1);
+    if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
+    while (have < size) {
+        ssize_t count = read(fd, data + have, size - have);
+        if (count <= 0) break;
+        have += (size_t)count;
+    }
+    return file_list_add(list, path, data, have, reterr);
+}
+
+static int collect_folder(int parent, const char *name, const char *path, unsigned depth, struct file_list *list,
+                          struct error *reterr) {
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return 0;
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (!directory) {
+        fd_close(fd);
+        return error_errno(reterr, errno, "reading %s", path);
+    }
+    int result = 0;
+    struct dirent *entry;
+    while (result == 0 && (entry = readdir(directory))) {
+        char below[PATH_MAX];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        result = string_format(below, sizeof below, reterr, "%s/%s", path, entry->d_name);
+        if (result < 0) break;
+        if (entry->d_type == DT_DIR && depth < DEPTH_MAX)
+            result = collect_folder(dirfd(directory), entry->d_name, below, depth + 1, list, reterr);
+        else if (entry->d_type == DT_REG)
+            result = read_whole(dirfd(directory), entry->d_name, below, list, reterr);
+    }
+    closedir(directory);
+    return result;
+}
+
+int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr) {
+    char source[PATH_MAX], target[PATH_MAX];
+    int result = string_format(source, sizeof source, reterr, "%s%spriv", app_dir, app_dir[0] ? "/" : "");
+    if (result == 0) result = string_format(target, sizeof target, reterr, "%s/priv", app);
+    return result < 0 ? result : collect_folder(project, source, target, 0, list, reterr);
+}
+
+static void remove_below(int parent, const char *name) {
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (unlinkat(dirfd(directory), entry->d_name, 0) < 0) remove_below(dirfd(directory), entry->d_name);
+    }
+    if (directory)
+        closedir(directory);
+    else
+        fd_close(fd);
+    unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void remove_tree(const char *path) {
+    remove_below(AT_FDCWD, path);
+}
