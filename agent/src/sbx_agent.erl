@@ -1,0 +1,254 @@
+%% The agent: a kernel process of the node's boot script, so its death is the VM's. Dials the daemon's socket, proves
+%% itself with the node's secret, and serves calls. It only moves frames: everything that takes time or may fail runs in
+%% a process of its own, so that a beat is always answered.
+-module(sbx_agent).
+
+-export([start_link/0]).
+-export([init/1]).
+
+-include("sbx.hrl").
+
+-define(DIAL_TIMEOUT_MS, 1000).
+-define(WELCOME_TIMEOUT_MS, 5000).
+-define(SEND_TIMEOUT_MS, 30000).
+-define(BACKOFF_MIN_MS, 50).
+-define(BACKOFF_MAX_MS, 1000).
+-define(DRAIN_POLL_MS, 20).
+-define(CALLS_MAX, 64).
+%% Past this many bytes waiting in the socket, events are held back: only replies still go.
+-define(EVENT_QUEUE_MAX_BYTES, 262144).
+-define(SOCKET_OPTIONS,
+    [
+        binary,
+        {packet, 4},
+        {active, false},
+        {high_watermark, 1048576},
+        {send_timeout, ?SEND_TIMEOUT_MS},
+        {send_timeout_close, true}
+    ]
+).
+
+-record(state, {
+    path :: string(),
+    secret :: binary(),
+    grace_ms :: pos_integer(),
+    phase = boot :: boot | alone | greeting | serving,
+    socket = none :: none | gen_tcp:socket(),
+    lonely_since :: integer(),
+    backoff_ms = ?BACKOFF_MIN_MS :: pos_integer(),
+    outbox :: pid(),
+    %% Processes of ours that the node can't do without: their death is the agent's.
+    organs :: [pid()],
+    %% The one item that the outbox waits to see taken.
+    held = none :: none | {atom(), term()},
+    calls = #{} :: #{integer() => {pid(), reference()}}
+}).
+
+-spec start_link() -> {ok, pid()}.
+start_link() ->
+    proc_lib:start_link(?MODULE, init, [self()]).
+
+-spec init(pid()) -> no_return().
+init(Parent) ->
+    process_flag(trap_exit, true),
+    process_flag(priority, max),
+    process_flag(message_queue_data, off_heap),
+    process_flag(sensitive, true),
+    register(?MODULE, self()),
+    Outbox = sbx_outbox:start_link(self()),
+    State = #state{
+        path = os:getenv("SANDBOX_CONTROL", "/sandbox/control/agent.sock"),
+        secret = list_to_binary(os:getenv("SANDBOX_SECRET", "")),
+        grace_ms = list_to_integer(os:getenv("SANDBOX_GRACE_MS", "600000")),
+        lonely_since = now_ms(),
+        outbox = Outbox,
+        organs = [Outbox, sbx_app:start_link(), sbx_limit:start_link()]
+    },
+    os:unsetenv("SANDBOX_SECRET"),
+    proc_lib:init_ack(Parent, {ok, self()}),
+    await_boot(),
+    garbage_collect(),
+    loop(Parent, dial(State#state{phase = alone})).
+
+%% gen_tcp, the code server and `user` exist only once the boot script has ended.
+await_boot() ->
+    case init:notify_when_started(self()) of
+        started -> ok;
+        ok -> receive {init, started} -> ok end
+    end,
+    {Pid, Monitor} = spawn_monitor(fun sbx_setup:run/0),
+    receive
+        {'DOWN', Monitor, process, Pid, normal} -> ok;
+        {'DOWN', Monitor, process, Pid, Reason} -> exit({setup, Reason})
+    end.
+
+%% One receive takes any message there is: a flood of strays is thrown away in passing, never searched.
+loop(Parent, #state{socket = Socket} = State) ->
+    receive
+        {tcp, Socket, Frame} ->
+            loop(Parent, frame(Frame, State));
+        {tcp_closed, Socket} ->
+            loop(Parent, alone(State));
+        {tcp_error, Socket, _Reason} ->
+            loop(Parent, alone(State));
+        {?MODULE, reply, Id, Frame} ->
+            loop(Parent, reply(Id, Frame, State));
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            loop(Parent, call_down(Pid, Monitor, Reason, State));
+        {?MODULE, event, Outbox, Kind, Data} when Outbox =:= State#state.outbox ->
+            loop(Parent, release(State#state{held = {Kind, Data}}));
+        {?MODULE, release} ->
+            loop(Parent, release(State));
+        {?MODULE, dial} when State#state.phase =:= alone ->
+            loop(Parent, dial(State));
+        {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
+            loop(Parent, alone(State));
+        {'EXIT', Parent, Reason} ->
+            exit(Reason);
+        {'EXIT', Pid, Reason} ->
+            loop(Parent, exited(Pid, Reason, State));
+        _Stray ->
+            loop(Parent, State)
+    end.
+
+exited(Pid, Reason, #state{organs = Organs} = State) ->
+    case lists:member(Pid, Organs) of
+        true -> exit({Pid, Reason});
+        false -> State
+    end.
+
+%% Connecting
+
+dial(#state{path = Path} = State) ->
+    case gen_tcp:connect({local, Path}, 0, ?SOCKET_OPTIONS, ?DIAL_TIMEOUT_MS) of
+        {ok, Socket} -> greet(State#state{socket = Socket, phase = greeting});
+        {error, _Reason} -> dial_later(State)
+    end.
+
+greet(#state{socket = Socket, secret = Secret} = State) ->
+    _ = erlang:send_after(?WELCOME_TIMEOUT_MS, self(), {?MODULE, welcome_late, Socket}),
+    case gen_tcp:send(Socket, term_to_binary({hello, ?PROTOCOL, Secret, sbx_info:hello()})) of
+        ok -> more(State);
+        {error, _Reason} -> alone(State)
+    end.
+
+alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
+    _ = gen_tcp:close(Socket),
+    maps:foreach(fun(_Id, {Pid, _Monitor}) -> exit(Pid, kill) end, Calls),
+    Since =
+        case Phase of
+            serving -> now_ms();
+            _ -> State#state.lonely_since
+        end,
+    dial_later(State#state{phase = alone, socket = none, calls = #{}, lonely_since = Since}).
+
+dial_later(#state{lonely_since = Since, grace_ms = Grace, backoff_ms = Backoff} = State) ->
+    case Since + Grace - now_ms() of
+        Left when Left =< 0 ->
+            erlang:halt(0, [{flush, false}]);
+        Left ->
+            _ = erlang:send_after(min(Left, Backoff), self(), {?MODULE, dial}),
+            State#state{backoff_ms = min(2 * Backoff, ?BACKOFF_MAX_MS)}
+    end.
+
+%% One frame at a time: the daemon's frames wait in the socket, not in our mailbox.
+more(#state{socket = Socket} = State) ->
+    case inet:setopts(Socket, [{active, once}]) of
+        ok -> State;
+        {error, _Reason} -> alone(State)
+    end.
+
+%% Frames
+
+frame(Frame, State) ->
+    try binary_to_term(Frame) of
+        Term -> message(Term, State)
+    catch
+        error:badarg -> alone(State)
+    end.
+
+message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
+    more(release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS}));
+message({call, Id, beat, _Args}, #state{phase = serving} = State) ->
+    answer(Id, {ok, #{}}, State);
+message({call, Id, Op, Args}, #state{phase = serving} = State) ->
+    call(Id, Op, Args, State);
+message({cancel, Id}, #state{phase = serving} = State) ->
+    more(cancel(Id, State));
+message(_Other, State) ->
+    alone(State).
+
+answer(Id, Result, State) ->
+    after_send(send(sbx_call:frame(Id, Result), State)).
+
+after_send(#state{phase = serving} = State) -> more(State);
+after_send(State) -> State.
+
+send(Frame, #state{socket = Socket} = State) ->
+    case gen_tcp:send(Socket, Frame) of
+        ok -> State;
+        {error, _Reason} -> alone(State)
+    end.
+
+%% Calls
+
+call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CALLS_MAX ->
+    answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
+call(Id, Op, Args, #state{calls = Calls} = State) ->
+    try sbx_call:start(self(), Id, Op, Args) of
+        {Pid, Monitor} -> more(State#state{calls = Calls#{Id => {Pid, Monitor}}})
+    catch
+        error:system_limit -> answer(Id, sbx_call:failure(busy, "the node has no process left", []), State)
+    end.
+
+reply(Id, Frame, #state{calls = Calls, phase = serving} = State) when is_map_key(Id, Calls) ->
+    {_Pid, Monitor} = maps:get(Id, Calls),
+    demonitor(Monitor, [flush]),
+    send(Frame, State#state{calls = maps:remove(Id, Calls)});
+reply(_Id, _Frame, State) ->
+    State.
+
+cancel(Id, #state{calls = Calls} = State) ->
+    case maps:take(Id, Calls) of
+        {{Pid, Monitor}, Rest} ->
+            demonitor(Monitor, [flush]),
+            exit(Pid, kill),
+            State#state{calls = Rest};
+        error ->
+            State
+    end.
+
+call_down(Pid, Monitor, Reason, #state{calls = Calls, phase = serving} = State) ->
+    case [Id || {Id, Call} <- maps:to_list(Calls), Call =:= {Pid, Monitor}] of
+        [Id] ->
+            Error = sbx_call:failure(killed, "the call's process ended: ~tp", [Reason]),
+            send(sbx_call:frame(Id, Error), State#state{calls = maps:remove(Id, Calls)});
+        [] ->
+            State
+    end;
+call_down(_Pid, _Monitor, _Reason, State) ->
+    State.
+
+%% Events
+
+release(#state{held = none} = State) ->
+    State;
+release(#state{phase = serving, socket = Socket, held = {Kind, Data}, outbox = Outbox} = State) ->
+    case erlang:port_info(Socket, queue_size) of
+        {queue_size, Waiting} when Waiting > ?EVENT_QUEUE_MAX_BYTES ->
+            _ = erlang:send_after(?DRAIN_POLL_MS, self(), {?MODULE, release}),
+            State;
+        _ ->
+            case send(term_to_binary({event, Kind, Data}), State) of
+                #state{phase = serving} = Sent ->
+                    Outbox ! {?MODULE, taken},
+                    Sent#state{held = none};
+                Alone ->
+                    Alone
+            end
+    end;
+release(State) ->
+    State.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).

@@ -1,0 +1,284 @@
+%% The application's tree: started, watched, and stopped in order, by a process that is the parent of whatever the tree's
+%% top is linked to. Its death is the agent's.
+-module(sbx_app).
+
+-export([start_link/0, start/1, stop/1, facts/0]).
+-export([init/0]).
+
+-record(tree, {
+    app = nil :: atom(),
+    supervisor = nil :: module() | nil,
+    app_pid = nil :: pid() | nil,
+    supervisor_pid = nil :: pid() | nil,
+    %% In the order they were started.
+    started = [] :: [atom()],
+    modules = [] :: [binary()]
+}).
+
+-spec start_link() -> pid().
+start_link() ->
+    proc_lib:spawn_link(?MODULE, init, []).
+
+-spec start(map()) -> sbx_call:result().
+start(Args) ->
+    _ = [maps:get(Key, Args) || Key <- [apps, app, supervisor, elixir]],
+    request({start, Args}).
+
+-spec stop(map()) -> sbx_call:result().
+stop(Args) ->
+    request({stop, maps:get(timeout_ms, Args)}).
+
+%% Readable at any moment, also while a start hangs.
+-spec facts() -> map().
+facts() ->
+    case ets:lookup(?MODULE, facts) of
+        [{facts, Facts}] -> Facts;
+        [] -> facts(idle, #tree{})
+    end.
+
+facts(State, #tree{app_pid = AppPid, supervisor_pid = SupervisorPid, modules = Modules}) ->
+    #{state => State, app_pid => AppPid, supervisor_pid => SupervisorPid, modules => Modules}.
+
+publish(State, Tree) ->
+    true = ets:insert(?MODULE, {facts, facts(State, Tree)}),
+    ok.
+
+request(Request) ->
+    Monitor = monitor(process, ?MODULE),
+    ?MODULE ! {?MODULE, Request, self(), Monitor},
+    receive
+        {Monitor, Result} ->
+            demonitor(Monitor, [flush]),
+            Result;
+        {'DOWN', Monitor, process, _, Reason} ->
+            sbx_call:failure(internal, "the application's holder ended: ~tp", [Reason])
+    end.
+
+-spec init() -> no_return().
+init() ->
+    process_flag(trap_exit, true),
+    ?MODULE = ets:new(?MODULE, [named_table, protected]),
+    register(?MODULE, self()),
+    idle().
+
+%% Waiting
+
+idle() ->
+    receive
+        {?MODULE, {start, Args}, From, Reference} ->
+            true = group_leader(whereis(user), self()),
+            {Result, Tree} = start_tree(Args),
+            From ! {Reference, Result},
+            case Tree of
+                none -> idle();
+                #tree{} -> watch(Tree)
+            end;
+        {?MODULE, {stop, _TimeoutMs}, From, Reference} ->
+            From ! {Reference, {ok, #{}}},
+            idle();
+        _Stray ->
+            idle()
+    end.
+
+watch(#tree{supervisor_pid = Top} = Tree) ->
+    receive
+        {?MODULE, {start, _Args}, From, Reference} ->
+            From ! {Reference, sbx_call:failure(conflict, "an application runs already", [])},
+            watch(Tree);
+        {?MODULE, {stop, TimeoutMs}, From, Reference} ->
+            stop_tree(Tree, TimeoutMs),
+            publish(idle, #tree{}),
+            From ! {Reference, {ok, #{}}},
+            idle();
+        {'DOWN', _Monitor, process, Top, Reason} when is_pid(Top) ->
+            publish(stopped, Tree#tree{app_pid = nil, supervisor_pid = nil}),
+            sbx_outbox:put(stopped, sbx_reason:stopped(Reason)),
+            idle();
+        _Stray ->
+            watch(Tree)
+    end.
+
+%% Starting
+
+start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixir} = Args) ->
+    Modules = add_code(Apps),
+    Names = [binary_to_atom(Name) || #{name := Name} <- Apps],
+    publish(starting, #tree{modules = Modules}),
+    try
+        ok = ready_language(Elixir),
+        ok = configure(maps:get(config, Args, nil)),
+        ok = sbx_limit:set(maps:get(processes, Args, nil)),
+        Tree = start_top(name(App), module(Supervisor), Names),
+        _ = is_pid(Tree#tree.supervisor_pid) andalso monitor(process, Tree#tree.supervisor_pid),
+        Whole = Tree#tree{modules = Modules},
+        publish(running, Whole),
+        {{ok, started(Whole)}, Whole}
+    catch
+        throw:{start, Text} ->
+            publish(idle, #tree{}),
+            {sbx_call:failure(start, "~ts", [Text]), none};
+        Class:Reason:Stack ->
+            publish(idle, #tree{}),
+            {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
+    end.
+
+started(#tree{app = App, supervisor = Supervisor} = Tree) ->
+    Facts = maps:without([state], facts(running, Tree)),
+    Facts#{app_name => written(App), supervisor => written(Supervisor)}.
+
+add_code(Apps) ->
+    Dirs = [filename:join(unicode:characters_to_list(Dir), "ebin") || #{dir := Dir} <- Apps],
+    ok = code:add_pathsa(lists:reverse(Dirs)),
+    lists:usort([
+        list_to_binary(filename:rootname(File))
+     || Dir <- Dirs, {ok, Files} <- [file:list_dir(Dir)], File <- Files, filename:extension(File) =:= ".beam"
+    ]).
+
+ready_language(false) ->
+    ok;
+ready_language(true) ->
+    case sbx_elixir:start() of
+        ok -> ok;
+        {error, Reason} -> fail("Elixir could not be started: ~tp", [Reason])
+    end.
+
+configure(nil) ->
+    ok;
+configure(Binary) ->
+    Config = binary_to_term(Binary),
+    ok = application:set_env(Config, [{persistent, true}]),
+    case sbx_elixir:is_started() andalso lists:keymember(logger, 1, Config) of
+        true -> sbx_elixir:reconfigure_logger();
+        false -> ok
+    end.
+
+start_top(nil, nil, Names) ->
+    lists:foreach(fun application:load/1, Names),
+    #tree{};
+start_top(App, nil, _Names) ->
+    Started = start_application(App),
+    {AppPid, Top} = application_pids(App),
+    #tree{app = App, app_pid = AppPid, supervisor_pid = Top, started = Started, supervisor = callback_module(Top)};
+start_top(_App, Module, Names) ->
+    lists:foreach(fun application:load/1, Names),
+    Started = lists:append([start_application(Needed) || Needed <- needed_by(Module, Names)]),
+    Top = start_supervisor(Module),
+    #tree{app = owner(Module, Names), app_pid = Top, supervisor_pid = Top, supervisor = Module, started = Started}.
+
+start_application(App) ->
+    case application:ensure_all_started(App, temporary) of
+        {ok, Started} -> Started;
+        {error, {Failed, Reason}} -> throw({start, sbx_reason:start_failure(Failed, Reason)})
+    end.
+
+%% An application without a callback module (a library) has a master and no tree.
+application_pids(App) ->
+    case application_controller:get_master(App) of
+        Master when is_pid(Master) ->
+            case application_master:get_child(Master) of
+                {Top, _Module} when is_pid(Top) -> {Master, Top};
+                _ -> {Master, nil}
+            end;
+        undefined ->
+            {nil, nil}
+    end.
+
+%% Everything the supervisor's own application depends on, but not that application: it would start the same tree.
+needed_by(Module, Names) ->
+    Owner = owner(Module, Names),
+    Others = [Name || Name <- Names, Name =/= Owner],
+    case application:get_key(Owner, applications) of
+        {ok, Listed} -> lists:usort(Others ++ [App || App <- Listed, App =/= kernel, App =/= stdlib]);
+        undefined -> Others
+    end.
+
+owner(Module, Names) ->
+    Owns = fun(Name) ->
+        {ok, Modules} = key(Name, modules),
+        lists:member(Module, Modules)
+    end,
+    case lists:filter(Owns, Names) of
+        [Name | _] -> Name;
+        [] -> nil
+    end.
+
+key(Name, Key) ->
+    case application:get_key(Name, Key) of
+        {ok, Value} -> {ok, Value};
+        undefined -> {ok, []}
+    end.
+
+start_supervisor(Module) ->
+    try start_link(Module) of
+        {ok, Pid} when is_pid(Pid) -> Pid;
+        {ok, Pid, _Info} when is_pid(Pid) -> Pid;
+        ignore -> fail("~ts asked to be ignored", [sbx_reason:module_name(Module)]);
+        {error, Reason} -> throw({start, sbx_reason:start_failure(Module, Reason)});
+        Other -> fail("~ts:start_link returned ~tp", [sbx_reason:module_name(Module), Other])
+    catch
+        error:Reason:Stack -> throw({start, sbx_reason:start_failure(Module, {Reason, Stack})})
+    end.
+
+start_link(Module) ->
+    case code:ensure_loaded(Module) of
+        {module, Module} -> ok;
+        {error, _} -> fail("the module ~ts does not exist", [sbx_reason:module_name(Module)])
+    end,
+    case {erlang:function_exported(Module, start_link, 1), erlang:function_exported(Module, start_link, 0)} of
+        {true, _} -> Module:start_link([]);
+        {false, true} -> Module:start_link();
+        {false, false} -> fail("~ts exports neither start_link/1 nor start_link/0", [sbx_reason:module_name(Module)])
+    end.
+
+callback_module(nil) ->
+    nil;
+callback_module(Top) ->
+    try supervisor:get_callback_module(Top) of
+        %% What Elixir's Supervisor.start_link(children, options) runs is not a name anybody chose.
+        'Elixir.Supervisor.Default' -> nil;
+        Module -> Module
+    catch
+        _:_ -> nil
+    end.
+
+%% Stopping
+
+stop_tree(#tree{app = App, supervisor_pid = Top, started = Started} = Tree, TimeoutMs) ->
+    Stop = fun() ->
+        stop_top(Tree),
+        lists:foreach(fun application:stop/1, lists:reverse(Started)),
+        {ok, #{}}
+    end,
+    Kill = fun() ->
+        _ = is_pid(Top) andalso exit(Top, kill),
+        sbx_call:failure(timeout, "~ts was killed", [App])
+    end,
+    sbx_call:bounded(Stop, TimeoutMs, Kill).
+
+%% A supervisor of ours stops as its parent's would stop it; an application is stopped with the others.
+stop_top(#tree{app_pid = Top, supervisor_pid = Top}) when is_pid(Top) ->
+    Monitor = monitor(process, Top),
+    exit(Top, shutdown),
+    receive
+        {'DOWN', Monitor, process, Top, _Reason} -> ok
+    end;
+stop_top(_Tree) ->
+    ok.
+
+%% Names
+
+name(nil) -> nil;
+name(Name) -> binary_to_atom(Name).
+
+%% Both `Counter.Supervisor` and `Elixir.Counter.Supervisor` name the same module.
+module(nil) -> nil;
+module(<<"Elixir.", _/binary>> = Name) -> binary_to_atom(Name);
+module(<<First, _/binary>> = Name) when First >= $A, First =< $Z -> binary_to_atom(<<"Elixir.", Name/binary>>);
+module(Name) -> binary_to_atom(Name).
+
+written(nil) -> nil;
+written(Name) -> atom_to_binary(Name).
+
+-spec fail(io:format(), [term()]) -> no_return().
+fail(Format, Arguments) ->
+    throw({start, unicode:characters_to_binary(io_lib:format(Format, Arguments))}).

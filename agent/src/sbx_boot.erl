@@ -1,0 +1,90 @@
+%% Makes the boot file for the toolchain it runs under, and says on standard output what that toolchain is: one line
+%% `SBXBOOT <base64>` and a line `KEY value` per fact. Run as `-boot start_clean -pa EBIN [-pa ELIXIR] -s sbx_boot main`.
+-module(sbx_boot).
+
+-export([main/0]).
+
+%% Ours that must be there before the code server is: all but what a call loads on demand.
+-define(AGENT_MODULES, [
+    sbx_agent, sbx_app, sbx_call, sbx_elixir, sbx_eval, sbx_info, sbx_io, sbx_limit, sbx_log, sbx_outbox, sbx_reason,
+    sbx_setup
+]).
+-define(AGENT, {kernelProcess, sbx_agent, {sbx_agent, start_link, []}}).
+
+-spec main() -> no_return().
+main() ->
+    Status =
+        try
+            io:put_chars(["SBXBOOT ", base64:encode(term_to_binary(script())), $\n]),
+            [io:format("~ts ~ts~n", [Key, Value]) || {Key, Value} <- facts()],
+            0
+        catch
+            Class:Reason:Stack ->
+                io:put_chars(["SBXERROR ", erl_error:format_exception(Class, Reason, Stack), $\n]),
+                1
+        end,
+    erlang:halt(Status).
+
+facts() ->
+    [
+        {"OTP_RELEASE", erlang:system_info(otp_release)},
+        {"ERTS_VERSION", erlang:system_info(version)},
+        {"ROOT_DIR", code:root_dir()}
+        | [{string:uppercase(atom_to_list(App)) ++ "_DIR", Dir} || App <- library_apps(), {ok, Dir} <- [lib_dir(App)]]
+    ] ++ [{"ELIXIR_VERSION", Version} || Version <- elixir_version()].
+
+elixir_version() ->
+    _ = application:load(elixir),
+    case application:get_key(elixir, vsn) of
+        {ok, Version} -> [Version];
+        undefined -> []
+    end.
+
+%% OTP's own start_clean, with absolute paths, our modules, and the agent as a kernel process. The agent comes before the
+%% application controller so that, when the VM is stopped in order, it outlives the applications.
+script() ->
+    {script, _Name, Clean} = clean_script(),
+    {script, {"sandbox", erlang:system_info(otp_release)}, lists:flatmap(fun instruction/1, Clean)}.
+
+clean_script() ->
+    Root = code:root_dir(),
+    Release = erlang:system_info(otp_release),
+    Candidates = [
+        filename:join([Root, "releases", Release, "start_clean.boot"]),
+        filename:join([Root, "bin", "start_clean.boot"])
+    ],
+    [Binary | _] = [Read || File <- Candidates, {ok, Read} <- [file:read_file(File)]],
+    binary_to_term(Binary).
+
+%% In interactive mode only what is loaded before kernel_load_completed is loaded at all.
+instruction({kernel_load_completed}) ->
+    [{path, [agent_dir()]}, {primLoad, ?AGENT_MODULES}, {kernel_load_completed}];
+instruction({path, Dirs}) ->
+    [{path, [absolute(Dir) || Dir <- Dirs] ++ library_paths()}];
+instruction({kernelProcess, application_controller, _} = Controller) ->
+    [?AGENT, Controller];
+%% Looks for a user's .erlang: a node has no user.
+instruction({apply, {c, erlangrc, _}}) ->
+    [];
+instruction(Other) ->
+    [Other].
+
+absolute("$ROOT" ++ Rest) -> code:root_dir() ++ Rest;
+absolute(Dir) -> Dir.
+
+library_paths() ->
+    [filename:join(Dir, "ebin") || App <- library_apps(), {ok, Dir} <- [lib_dir(App)]] ++ [agent_dir()].
+
+library_apps() ->
+    [kernel, stdlib, compiler, elixir, logger, eex].
+
+lib_dir(App) when App =:= elixir; App =:= logger; App =:= eex ->
+    case code:lib_dir(elixir) of
+        {error, bad_name} -> error;
+        Dir -> {ok, filename:join(filename:dirname(Dir), App)}
+    end;
+lib_dir(App) ->
+    {ok, code:lib_dir(App)}.
+
+agent_dir() ->
+    filename:dirname(code:which(?MODULE)).

@@ -1,0 +1,61 @@
+%% Elixir inside the node: started on demand, and called only through here, so that a node without Elixir needs none.
+-module(sbx_elixir).
+
+-export([start/0, is_started/0, reconfigure_logger/0]).
+-export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
+
+-spec start() -> ok | {error, term()}.
+start() ->
+    case is_started() of
+        true -> ok;
+        false -> start_cold()
+    end.
+
+start_cold() ->
+    quiet_console(),
+    case application:ensure_all_started(elixir) of
+        {ok, _} ->
+            {ok, _} = application:ensure_all_started(logger),
+            ok;
+        {error, _} = Error ->
+            Error
+    end.
+
+-spec is_started() -> boolean().
+is_started() ->
+    whereis(elixir_sup) =/= undefined.
+
+%% Logger reads its configuration when it starts.
+-spec reconfigure_logger() -> ok.
+reconfigure_logger() ->
+    quiet_console(),
+    _ = application:stop(logger),
+    {ok, _} = application:ensure_all_started(logger),
+    ok.
+
+%% Records reach the daemon through sbx_log; printing them as well would tell them twice.
+quiet_console() ->
+    _ = application:load(logger),
+    Backends = application:get_env(logger, backends, []),
+    ok = application:set_env(logger, backends, lists:delete(console, Backends), [{persistent, true}]),
+    ok = application:set_env(logger, default_handler, false, [{persistent, true}]).
+
+-spec inspect(term()) -> binary().
+inspect(Term) ->
+    'Elixir.Kernel':inspect(Term, [{pretty, true}, {limit, 10000}, {printable_limit, 1048576}, {width, 98}]).
+
+-spec format_banner(error | exit | throw, term(), list()) -> binary().
+format_banner(Class, Reason, Stack) ->
+    'Elixir.Exception':format_banner(Class, Reason, Stack).
+
+-spec format_stacktrace(list()) -> binary().
+format_stacktrace(Stack) ->
+    'Elixir.Exception':format_stacktrace(Stack).
+
+-spec format_exit(term()) -> binary().
+format_exit(Reason) ->
+    'Elixir.Exception':format_exit(Reason).
+
+-spec format_start_error(term()) -> binary().
+format_start_error(Reason) ->
+    'Elixir.Application':format_error(Reason).

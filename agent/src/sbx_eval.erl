@@ -1,0 +1,103 @@
+%% Evaluates one expression in the application's language, in a process that ends with it.
+-module(sbx_eval).
+
+-export([eval/1]).
+
+-define(TEXT_MAX_BYTES, 1048576).
+-define(TERM_MAX_BYTES, 4194304).
+
+-spec eval(map()) -> sbx_call:result().
+eval(Args) ->
+    Language = maps:get(language, Args),
+    Code = maps:get(code, Args),
+    TimeoutMs = maps:get(timeout_ms, Args),
+    sbx_call:bounded(
+        fun() -> evaluate(Language, Code) end,
+        TimeoutMs,
+        fun() -> sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]) end
+    ).
+
+%% The result's text and size are found here too: a term with shared parts can take for ever to print.
+evaluate(Language, Code) ->
+    Begin = erlang:monotonic_time(microsecond),
+    try ready(Language), value(Language, Code) of
+        Value ->
+            Duration = erlang:monotonic_time(microsecond) - Begin,
+            Text = sbx_reason:bounded(text(Language, Value), ?TEXT_MAX_BYTES),
+            {ok, with_term(Value, #{text => Text, duration_us => Duration})}
+    catch
+        throw:{?MODULE, Kind, Message} ->
+            {error, #{kind => Kind, message => Message}};
+        Class:Reason:Stack ->
+            {error, exception(Language, Class, Reason, own_frames(Stack))}
+    end.
+
+with_term(Value, Result) ->
+    case erlang:external_size(Value) of
+        Size when Size =< ?TERM_MAX_BYTES -> Result#{term => Value};
+        _TooLarge -> Result
+    end.
+
+ready(erlang) ->
+    ok;
+ready(elixir) ->
+    case sbx_elixir:start() of
+        ok -> ok;
+        {error, _Reason} -> throw({?MODULE, unavailable, <<"this node has no Elixir">>})
+    end.
+
+value(elixir, Code) ->
+    {Value, _Bindings} = 'Elixir.Code':eval_string(Code, [], [{file, <<"eval">>}]),
+    Value;
+value(erlang, Code) ->
+    {value, Value, _Bindings} = erl_eval:exprs(parse(unicode:characters_to_list(Code)), erl_eval:new_bindings()),
+    Value.
+
+parse(Text) ->
+    case erl_scan:string(dotted(string:trim(Text))) of
+        {ok, Tokens, _End} ->
+            case erl_parse:parse_exprs(Tokens) of
+                {ok, Expressions} -> Expressions;
+                {error, Info} -> syntax_error(Info)
+            end;
+        {error, Info, _Location} ->
+            syntax_error(Info)
+    end.
+
+dotted(Text) ->
+    case lists:suffix(".", Text) of
+        true -> Text;
+        false -> Text ++ "\n."
+    end.
+
+-spec syntax_error({erl_anno:location(), module(), term()}) -> no_return().
+syntax_error({Location, Module, Description}) ->
+    Line = erl_anno:line(erl_anno:new(Location)),
+    Message = io_lib:format("line ~b: ~ts", [Line, Module:format_error(Description)]),
+    throw({?MODULE, syntax, unicode:characters_to_binary(Message)}).
+
+text(elixir, Value) -> sbx_elixir:inspect(Value);
+text(erlang, Value) -> unicode:characters_to_binary(io_lib:format("~tp", [Value])).
+
+exception(elixir, Class, Reason, Stack) ->
+    Message = sbx_elixir:format_banner(Class, Reason, Stack),
+    failure(Class, Message, sbx_elixir:format_stacktrace(Stack));
+exception(erlang, Class, Reason, Stack) ->
+    Banner = erl_error:format_exception(Class, Reason, []),
+    Frames = [io_lib:format("~tp~n", [Frame]) || Frame <- Stack],
+    failure(Class, text_of(Banner), text_of(Frames)).
+
+failure(Class, Message, Stack) ->
+    #{
+        kind => exception,
+        class => Class,
+        message => sbx_reason:bounded(Message, ?TEXT_MAX_BYTES),
+        stacktrace => sbx_reason:bounded(Stack, ?TEXT_MAX_BYTES)
+    }.
+
+text_of(Chars) ->
+    unicode:characters_to_binary(Chars).
+
+%% The frames from the evaluator down are ours, and nobody's business.
+own_frames(Stack) ->
+    lists:takewhile(fun(Frame) -> not lists:member(element(1, Frame), [?MODULE, erl_eval, elixir]) end, Stack).

@@ -1,0 +1,97 @@
+%% The node's `user` process (`-user sbx_io`) and its `standard_error`: servers of the I/O protocol whose output goes to
+%% the daemon. There is no input: reading gives end of file.
+-module(sbx_io).
+
+-export([start/0, take_standard_error/0, discard/1]).
+
+-define(COLUMNS, 120).
+
+-spec start() -> pid().
+start() ->
+    serve_as(user, fun deliver/1).
+
+%% Before this, errors of the boot itself go to the VM's own descriptor.
+-spec take_standard_error() -> ok.
+take_standard_error() ->
+    true = unregister(standard_error),
+    _ = serve_as(standard_error, fun deliver/1),
+    ok.
+
+%% Runs Fun while nobody sees what is written to `Name`.
+-spec discard(atom()) -> fun((fun(() -> Result)) -> Result).
+discard(Name) ->
+    fun(Fun) ->
+        Usual = whereis(Name),
+        true = unregister(Name),
+        Silent = serve_as(Name, fun(_Chars) -> ok end),
+        try
+            Fun()
+        after
+            true = unregister(Name),
+            exit(Silent, kill),
+            true = register(Name, Usual)
+        end
+    end.
+
+%% Registered before it returns: others look it up by name at once.
+serve_as(Name, Deliver) ->
+    Pid = spawn(fun() -> receive go -> loop(Deliver) end end),
+    true = register(Name, Pid),
+    Pid ! go,
+    Pid.
+
+deliver(<<>>) -> ok;
+deliver(Chars) -> sbx_outbox:put(output, Chars).
+
+loop(Deliver) ->
+    receive
+        {io_request, From, ReplyAs, Request} ->
+            From ! {io_reply, ReplyAs, request(Request, Deliver)},
+            loop(Deliver);
+        _Stray ->
+            loop(Deliver)
+    end.
+
+request({put_chars, Encoding, Chars}, Deliver) ->
+    put_chars(Encoding, Chars, Deliver);
+request({put_chars, Encoding, Module, Function, Arguments}, Deliver) ->
+    try apply(Module, Function, Arguments) of
+        Chars -> put_chars(Encoding, Chars, Deliver)
+    catch
+        _:_ -> {error, Function}
+    end;
+request({put_chars, Chars}, Deliver) ->
+    put_chars(latin1, Chars, Deliver);
+request({put_chars, Module, Function, Arguments}, Deliver) ->
+    request({put_chars, latin1, Module, Function, Arguments}, Deliver);
+request({requests, Requests}, Deliver) ->
+    lists:foldl(
+        fun
+            (_Request, {error, _} = Error) -> Error;
+            (Request, _Before) -> request(Request, Deliver)
+        end,
+        ok,
+        Requests
+    );
+request({setopts, _Options}, _Deliver) ->
+    ok;
+request(getopts, _Deliver) ->
+    [{binary, true}, {encoding, unicode}];
+request({get_geometry, columns}, _Deliver) ->
+    ?COLUMNS;
+request(Request, _Deliver) ->
+    case is_input(Request) of
+        true -> eof;
+        false -> {error, request}
+    end.
+
+put_chars(Encoding, Chars, Deliver) ->
+    case unicode:characters_to_binary(Chars, Encoding, unicode) of
+        Bytes when is_binary(Bytes) -> Deliver(Bytes);
+        _Invalid -> {error, put_chars}
+    end.
+
+is_input(Request) when is_tuple(Request), tuple_size(Request) > 1 ->
+    lists:member(element(1, Request), [get_line, get_chars, get_until, get_password]);
+is_input(Request) ->
+    Request =:= get_password.

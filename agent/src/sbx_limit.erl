@@ -1,0 +1,113 @@
+%% Bounds the application's processes. A process at maximum priority looks at their number, often while the node is busy
+%% and rarely while it idles, and kills the newest above the limit. Passes in a row keep fewer and fewer, so that what
+%% goes on spawning is among the killed before long.
+-module(sbx_limit).
+
+-export([start_link/0, set/1, count/0]).
+
+-define(IDLE_MS, 200).
+-define(BUSY_MS, 5).
+%% The node sleeps between two passes so that killed processes get to die.
+-define(PASS_MS, 2).
+%% More reductions than this within one look mean that somebody may be spawning.
+-define(BUSY_REDUCTIONS, 20000).
+-define(EVENT_EVERY_MS, 1000).
+
+-record(state, {
+    limit :: pos_integer(),
+    baseline :: sets:set(pid()),
+    reductions = 0 :: non_neg_integer(),
+    passes = 0 :: non_neg_integer(),
+    told_at :: integer()
+}).
+
+-spec start_link() -> pid().
+start_link() ->
+    spawn_opt(
+        fun() ->
+            register(?MODULE, self()),
+            ?MODULE = ets:new(?MODULE, [named_table, protected]),
+            unlimited()
+        end,
+        [link, {priority, max}, {message_queue_data, off_heap}]
+    ).
+
+%% What runs now is the node's own; from here on, N more may run. `nil`: any number.
+-spec set(pos_integer() | nil) -> ok.
+set(Limit) ->
+    Monitor = monitor(process, ?MODULE),
+    ?MODULE ! {?MODULE, set, Limit, self(), Monitor},
+    receive
+        {Monitor, ok} ->
+            demonitor(Monitor, [flush]),
+            ok
+    end.
+
+%% The application's processes, those about to end included.
+-spec count() -> non_neg_integer().
+count() ->
+    case ets:lookup(?MODULE, baseline) of
+        [{baseline, Baseline}] -> max(0, erlang:system_info(process_count) - Baseline);
+        [] -> 0
+    end.
+
+unlimited() ->
+    receive
+        {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
+        _Stray -> unlimited()
+    end.
+
+set(Limit, From, Reference) ->
+    Baseline = processes(),
+    true = ets:insert(?MODULE, {baseline, length(Baseline)}),
+    From ! {Reference, ok},
+    case Limit of
+        nil -> unlimited();
+        _ -> watch(#state{limit = Limit, baseline = sets:from_list(Baseline), told_at = now_ms() - ?EVENT_EVERY_MS}, ?IDLE_MS)
+    end.
+
+watch(State, WaitMs) ->
+    receive
+        {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
+        _Stray -> watch(State, WaitMs)
+    after WaitMs -> look(State)
+    end.
+
+look(#state{limit = Limit} = State) ->
+    case count() > Limit of
+        true -> pass(State);
+        false -> watch_on(State#state{passes = 0})
+    end.
+
+watch_on(#state{reductions = Before} = State) ->
+    {Reductions, _} = erlang:statistics(reductions),
+    Wait =
+        case Reductions - Before > ?BUSY_REDUCTIONS of
+            true -> ?BUSY_MS;
+            false -> ?IDLE_MS
+        end,
+    watch(State#state{reductions = Reductions}, Wait).
+
+%% The first pass keeps as many as are allowed, the next half of them, and so on.
+pass(#state{limit = Limit, passes = Passes, baseline = Baseline} = State) ->
+    Own = [Pid || Pid <- processes(), not sets:is_element(Pid, Baseline)],
+    Keep = Limit bsr Passes,
+    case length(Own) > Keep of
+        true ->
+            lists:foreach(fun(Pid) -> exit(Pid, kill) end, lists:nthtail(Keep, lists:sort(Own))),
+            watch(tell(length(Own), State#state{passes = Passes + 1}), ?PASS_MS);
+        false ->
+            watch(State, ?PASS_MS)
+    end.
+
+tell(Count, #state{limit = Limit, told_at = ToldAt} = State) ->
+    case now_ms() - ToldAt >= ?EVENT_EVERY_MS of
+        true ->
+            sbx_outbox:post(process_limit, #{count => Count, limit => Limit}),
+            State#state{told_at = now_ms()};
+        false ->
+            State
+    end.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).

@@ -1,0 +1,126 @@
+%% What the node has to tell without being asked: output, log records and events, in order, in a bounded buffer. It hands
+%% the agent one at a time and waits until that was sent, so a slow or absent daemon fills the buffer, which then forgets
+%% the oldest and says how much.
+-module(sbx_outbox).
+
+-export([start_link/1, put/2, post/2]).
+
+-define(BUFFER_MAX_BYTES, 65536).
+-define(LOG_BYTES, 64).
+
+-record(state, {
+    agent :: pid(),
+    queue = queue:new() :: queue:queue(item()),
+    bytes = 0 :: non_neg_integer(),
+    dropped = 0 :: non_neg_integer(),
+    waiting = false :: boolean()
+}).
+
+-type item() :: {atom(), term(), non_neg_integer()}.
+
+-spec start_link(pid()) -> pid().
+start_link(Agent) ->
+    spawn_opt(
+        fun() ->
+            register(?MODULE, self()),
+            loop(#state{agent = Agent})
+        end,
+        [link, {priority, high}, {message_queue_data, off_heap}]
+    ).
+
+%% Returns once the outbox has it: who prints without end is slowed down to the outbox's pace.
+-spec put(atom(), term()) -> ok.
+put(Kind, Data) ->
+    case whereis(?MODULE) of
+        undefined -> ok;
+        Outbox -> put(Outbox, Kind, Data)
+    end.
+
+put(Outbox, Kind, Data) ->
+    Monitor = monitor(process, Outbox),
+    Outbox ! {?MODULE, put, self(), Monitor, Kind, Data},
+    receive
+        {Monitor, ok} ->
+            demonitor(Monitor, [flush]),
+            ok;
+        {'DOWN', Monitor, process, Outbox, _Reason} ->
+            ok
+    end.
+
+%% For the rare and short, from a process that must not wait.
+-spec post(atom(), term()) -> ok.
+post(Kind, Data) ->
+    ?MODULE ! {?MODULE, post, Kind, Data},
+    ok.
+
+loop(State) ->
+    receive
+        {?MODULE, post, Kind, Data} ->
+            loop(hand_over(bounded(add(Kind, Data, State))));
+        {?MODULE, put, From, Reference, Kind, Data} ->
+            Next = hand_over(bounded(add(Kind, Data, State))),
+            From ! {Reference, ok},
+            loop(Next);
+        {sbx_agent, taken} ->
+            loop(hand_over(State#state{waiting = false}));
+        _Stray ->
+            loop(State)
+    end.
+
+%% Pieces of output that wait next to each other become one.
+add(output, Bytes, #state{queue = Queue, bytes = Total} = State) ->
+    Size = byte_size(Bytes),
+    case queue:peek_r(Queue) of
+        {value, {output, Before, BeforeSize}} when BeforeSize + Size =< ?BUFFER_MAX_BYTES ->
+            Joined = {output, [Before | Bytes], BeforeSize + Size},
+            State#state{queue = queue:in(Joined, queue:drop_r(Queue)), bytes = Total + Size};
+        _ ->
+            State#state{queue = queue:in({output, Bytes, Size}, Queue), bytes = Total + Size}
+    end;
+add(log, #{text := Text} = Record, #state{queue = Queue, bytes = Total} = State) ->
+    Size = byte_size(Text) + ?LOG_BYTES,
+    State#state{queue = queue:in({log, Record, Size}, Queue), bytes = Total + Size};
+add(Kind, Data, #state{queue = Queue} = State) ->
+    State#state{queue = queue:in({Kind, Data, 0}, Queue)}.
+
+%% Only output and log records have a size; the rest are few and never forgotten.
+bounded(#state{bytes = Bytes} = State) when Bytes =< ?BUFFER_MAX_BYTES ->
+    State;
+bounded(#state{queue = Queue, bytes = Bytes, dropped = Dropped} = State) ->
+    Kept = drop_oldest(queue:to_list(Queue), Bytes - ?BUFFER_MAX_BYTES),
+    Left = lists:sum([Size || {_Kind, _Data, Size} <- Kept]),
+    State#state{queue = queue:from_list(Kept), bytes = Left, dropped = Dropped + Bytes - Left}.
+
+-spec drop_oldest([item()], integer()) -> [item()].
+drop_oldest([{_Kind, _Data, 0} = Item | Items], Excess) ->
+    [Item | drop_oldest(Items, Excess)];
+drop_oldest([{output, Bytes, Size} | Items], Excess) when Size > Excess ->
+    <<_:Excess/binary, Tail/binary>> = iolist_to_binary(Bytes),
+    Whole = skip_continuation(Tail),
+    [{output, Whole, byte_size(Whole)} | Items];
+drop_oldest([{_Kind, _Data, Size} | Items], Excess) when Size < Excess ->
+    drop_oldest(Items, Excess - Size);
+drop_oldest([_Item | Items], _Excess) ->
+    Items.
+
+%% A character that was cut in half goes whole.
+skip_continuation(<<2#10:2, _:6, Rest/binary>>) -> skip_continuation(Rest);
+skip_continuation(Bytes) -> Bytes.
+
+hand_over(#state{waiting = true} = State) ->
+    State;
+hand_over(#state{dropped = Dropped} = State) when Dropped > 0 ->
+    Note = unicode:characters_to_binary(io_lib:format("\n~ts ~b bytes dropped\n", [[16#2026], Dropped])),
+    tell(output, Note, State#state{dropped = 0});
+hand_over(#state{queue = Queue, bytes = Bytes} = State) ->
+    case queue:out(Queue) of
+        {empty, _} -> State;
+        {{value, {Kind, Data, Size}}, Rest} -> tell(Kind, flat(Kind, Data), State#state{queue = Rest, bytes = Bytes - Size})
+    end.
+
+tell(Kind, Data, #state{agent = Agent} = State) ->
+    Agent ! {sbx_agent, event, self(), Kind, Data},
+    State#state{waiting = true}.
+
+flat(output, Bytes) -> iolist_to_binary(Bytes);
+flat(_Kind, Data) -> Data.

@@ -1,0 +1,114 @@
+%% The control channel: greeting, calls side by side, cancelling, a daemon that goes away.
+-module(channel_test).
+
+-include_lib("eunit/include/eunit.hrl").
+
+serving_test() ->
+    Vm = vm:start(#{}),
+    greets(Vm),
+    beats(Vm),
+    refuses_what_it_does_not_know(Vm),
+    forgets_the_secret(Vm),
+    tells_about_itself(Vm),
+    vm:stop(Vm).
+
+greets(Vm) ->
+    ?assertMatch(#{otp := _, erts := _, elixir := nil, state := idle}, vm:hello(Vm)).
+
+beats(Vm) ->
+    ?assertEqual({ok, #{}}, vm:call(Vm, beat, #{})).
+
+refuses_what_it_does_not_know(Vm) ->
+    ?assertMatch({error, #{kind := unknown_call}}, vm:call(Vm, nonsense, #{})),
+    ?assertMatch({error, #{kind := badarg, message := <<"stop:", _/binary>>}}, vm:call(Vm, stop, #{})).
+
+forgets_the_secret(Vm) ->
+    ?assertMatch({ok, #{term := false}}, vm:eval(Vm, "os:getenv(\"SANDBOX_SECRET\")")),
+    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, "element(2, process_info(whereis(sbx_agent), messages))")).
+
+tells_about_itself(Vm) ->
+    {ok, Info} = vm:call(Vm, info, #{}),
+    ?assertMatch(#{processes := 0, app_pid := nil, supervisor_pid := nil, modules := []}, Info),
+    ?assert(maps:get(memory_bytes, Info) > 1000000),
+    ?assert(maps:get(atoms, Info) > 1000),
+    ?assert(maps:get(uptime_ms, Info) > 0).
+
+%% The agent's own process answers beats while calls run, however many.
+concurrency_test() ->
+    Vm = vm:start(#{}),
+    Sleep = #{language => erlang, code => <<"timer:sleep(infinity)">>, timeout_ms => 60000},
+    [vm:send_call(Vm, Id, eval, Sleep) || Id <- lists:seq(1, 64)],
+    ?assertEqual({ok, #{}}, vm:call(Vm, beat, #{})),
+    ?assertMatch({error, #{kind := busy}}, vm:eval(Vm, "1")),
+    [vm:cancel(Vm, Id) || Id <- lists:seq(1, 64)],
+    ?assertMatch({ok, #{term := 2}}, vm:eval(Vm, "1 + 1")),
+    vm:stop(Vm).
+
+cancel_kills_test() ->
+    Vm = vm:start(#{}),
+    Code = <<"register(victim, self()), io:format(\"up\"), timer:sleep(infinity)">>,
+    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 60000}),
+    <<"up">> = vm:event(Vm, output),
+    vm:cancel(Vm, 1),
+    Gone = "(fun F() -> case whereis(victim) of undefined -> gone; _ -> erlang:yield(), F() end end)()",
+    ?assertMatch({ok, #{term := gone}}, vm:eval(Vm, Gone)),
+    vm:stop(Vm).
+
+redial_test() ->
+    Vm = vm:start(#{}),
+    {ok, #{term := Pid}} = vm:eval(Vm, "P = spawn(fun() -> receive stop -> ok end end), P"),
+    Without = vm:hangup(Vm),
+    ok = vm:reject(Without),
+    Again = vm:accept(Without),
+    ?assert(maps:get(uptime_ms, vm:hello(Again)) >= maps:get(uptime_ms, vm:hello(Vm))),
+    Alive = io_lib:format("is_process_alive(list_to_pid(\"~ts\"))", [pid_text(Pid)]),
+    ?assertMatch({ok, #{term := true}}, vm:eval(Again, Alive)),
+    vm:stop(Again).
+
+%% A remote pid prints with the node's number in front; inside the node that is 0.
+pid_text(Pid) ->
+    [_ | Rest] = string:split(pid_to_list(Pid), "."),
+    ["<0." | Rest].
+
+%% Printed while nobody listened, told to the next daemon.
+output_waits_test() ->
+    Vm = vm:start(#{}),
+    {ok, _} = vm:eval(Vm, "spawn(fun() -> receive after 100 -> io:put_chars(\"late\") end end)"),
+    Again = vm:accept(vm:hangup(Vm)),
+    ?assertEqual(<<"late">>, vm:event(Again, output)),
+    vm:stop(Again).
+
+grace_test() ->
+    Vm = vm:start(#{env => [{"SANDBOX_GRACE_MS", "300"}]}),
+    Alone = vm:abandon(Vm),
+    ?assertEqual(0, vm:exit_status(Alone)),
+    vm:stop(Alone).
+
+bad_frame_hangs_up_test() ->
+    Vm = vm:start(#{}),
+    vm:send_bytes(Vm, <<"not a term">>),
+    Again = vm:accept(Vm),
+    ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
+    vm:stop(Again).
+
+%% Killing any part of the agent ends the VM: nothing runs unwatched.
+agent_death_test() -> dies_with("sbx_agent").
+outbox_death_test() -> dies_with("sbx_outbox").
+holder_death_test() -> dies_with("sbx_app").
+limit_death_test() -> dies_with("sbx_limit").
+
+dies_with(Name) ->
+    Vm = vm:start(#{}),
+    Code = iolist_to_binary(["exit(whereis(", Name, "), kill)"]),
+    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 5000}),
+    ?assertNotEqual(0, vm:exit_status(Vm)),
+    vm:stop(Vm).
+
+flood_test() ->
+    Vm = vm:start(#{}),
+    Flood =
+        "[spawn(fun() -> F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, G(G) end, F(F) end)"
+        " || _ <- lists:seq(1, 4)], ok",
+    {ok, _} = vm:eval(Vm, Flood),
+    [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 5)],
+    vm:stop(Vm).

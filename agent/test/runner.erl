@@ -1,0 +1,42 @@
+%% Runs every test of the given modules, a few at a time, each in a process of its own with a deadline.
+-module(runner).
+
+-export([main/1]).
+
+-define(AT_ONCE, 4).
+-define(DEADLINE_MS, 25000).
+
+main(Modules) ->
+    _ = vm:boot_file(),
+    Tests = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
+    Results = run(Tests, [], []),
+    test_dir:remove_all(),
+    Failed = [Result || {_, {failed, _}} = Result <- Results],
+    io:format("~b passed, ~b failed~n", [length(Results) - length(Failed), length(Failed)]),
+    erlang:halt(min(1, length(Failed))).
+
+is_test(Name) ->
+    lists:suffix("_test", atom_to_list(Name)).
+
+run([], [], Results) ->
+    Results;
+run([Test | Tests], Running, Results) when length(Running) < ?AT_ONCE ->
+    run(Tests, [start(Test) | Running], Results);
+run(Tests, Running, Results) ->
+    receive
+        {'DOWN', Monitor, process, _Pid, Reason} ->
+            {value, {Monitor, Test, Begin}, Rest} = lists:keytake(Monitor, 1, Running),
+            run(Tests, Rest, [report(Test, Begin, Reason) | Results])
+    end.
+
+start({Module, Name} = Test) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> Module:Name() end),
+    {ok, _} = timer:kill_after(?DEADLINE_MS, Pid),
+    {Monitor, Test, erlang:monotonic_time(millisecond)}.
+
+report({Module, Name} = Test, Begin, normal) ->
+    io:format("ok      ~ts:~ts (~b ms)~n", [Module, Name, erlang:monotonic_time(millisecond) - Begin]),
+    {Test, passed};
+report({Module, Name} = Test, _Begin, Reason) ->
+    io:format("FAILED  ~ts:~ts~n~tp~n", [Module, Name, Reason]),
+    {Test, {failed, Reason}}.

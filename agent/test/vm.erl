@@ -1,0 +1,248 @@
+%% A node for a test: a VM started as the service starts it, but without a jail, and the daemon's end of its control
+%% channel. The process that starts a node gets what the node sends and is the one to talk to it.
+-module(vm).
+
+-export([boot_file/0, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
+-export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2, event/2, event/3, no_event/2, exit_status/1]).
+-export([os_pid/1, hello/1, dir/1, eval/2, eval/3]).
+
+-define(DEADLINE_MS, 10000).
+-define(SECRET, <<"a secret of sixty-four characters">>).
+
+-record(vm, {
+    dir :: file:filename(),
+    listener :: gen_tcp:socket(),
+    port :: port(),
+    socket = none :: none | gen_tcp:socket(),
+    hello = #{} :: map()
+}).
+
+%% Made once per run: the same file serves all nodes.
+boot_file() ->
+    case persistent_term:get(?MODULE, none) of
+        none -> make_boot_file();
+        Path -> Path
+    end.
+
+make_boot_file() ->
+    Arguments = common_arguments() ++
+        ["-boot", filename:join([code:root_dir(), "bin", "start_clean"]), "-noshell", "-pa", ebin()] ++
+        [Word || Dir <- elixir_dirs(), Word <- ["-pa", Dir]] ++ ["-s", "sbx_boot", "main"],
+    Port = open_port({spawn_executable, beam()}, [{args, Arguments}, {env, environment([])}, exit_status, binary]),
+    {0, Output} = collect(Port, <<>>),
+    [<<"SBXBOOT ", Encoded/binary>> | Facts] = binary:split(Output, <<"\n">>, [global, trim]),
+    true = lists:any(fun(Line) -> binary:match(Line, <<"OTP_RELEASE ">>) =:= {0, 12} end, Facts),
+    Path = filename:join(test_dir:new(), "node"),
+    ok = file:write_file(Path ++ ".boot", base64:decode(Encoded)),
+    persistent_term:put(?MODULE, Path),
+    Path.
+
+collect(Port, Output) ->
+    receive
+        {Port, {data, Bytes}} -> collect(Port, <<Output/binary, Bytes/binary>>);
+        {Port, {exit_status, Status}} -> {Status, Output}
+    after ?DEADLINE_MS -> error(boot_file_timeout)
+    end.
+
+%% Options: env, arguments, accept (default true: wait until the node serves).
+start(Options) ->
+    Dir = test_dir:new(),
+    {ok, Listener} = listen(Dir),
+    Env = environment([
+        {"SANDBOX_CONTROL", socket_path(Dir)},
+        {"SANDBOX_SECRET", binary_to_list(?SECRET)}
+        | maps:get(env, Options, [])
+    ]),
+    Port = open_port({spawn_executable, beam()}, [
+        {args, arguments(Options)}, {env, Env}, {cd, Dir}, exit_status, binary, stderr_to_stdout
+    ]),
+    Vm = #vm{dir = Dir, listener = Listener, port = Port},
+    case maps:get(accept, Options, true) of
+        true -> accept(Vm);
+        false -> Vm
+    end.
+
+%% The word for word command line that README.md gives.
+arguments(Options) ->
+    tuning(maps:get(arguments, Options, [])) ++ common_arguments() ++
+        ["-boot", boot_file(), "-noshell", "-noinput", "-kernel", "start_distribution", "false", "-user", "sbx_io"].
+
+tuning([]) ->
+    string:lexemes(
+        "-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 -fnu -pc unicode -Bi", " "
+    );
+tuning(Words) ->
+    Words.
+
+common_arguments() ->
+    Root = code:root_dir(),
+    ["--", "-root", Root, "-bindir", bin_dir(), "-progname", "erl", "--", "-home", "/tmp", "--"].
+
+environment(More) ->
+    Ours = [
+        {"BINDIR", bin_dir()}, {"TZ", "UTC"}, {"HOME", "/tmp"}, {"MALLOC_MMAP_THRESHOLD_", "16384"},
+        {"ERL_CRASH_DUMP_SECONDS", "0"} | More
+    ],
+    Kept = [Name || {Name, _} <- Ours],
+    [{Name, false} || Line <- os:getenv(), [Name | _] <- [string:split(Line, "=")], not lists:member(Name, Kept)] ++ Ours.
+
+bin_dir() -> filename:join(code:root_dir(), "erts-" ++ erlang:system_info(version) ++ "/bin").
+beam() -> filename:join(bin_dir(), "beam.smp").
+ebin() -> filename:dirname(code:which(sbx_agent)).
+
+elixir_dirs() ->
+    case os:find_executable("elixir") of
+        false -> [];
+        Path ->
+            {ok, Real} = real_path(Path),
+            [filename:join([filename:dirname(filename:dirname(Real)), "lib", "elixir", "ebin"])]
+    end.
+
+real_path(Path) ->
+    case file:read_link(Path) of
+        {ok, Target} -> {ok, filename:absname(Target, filename:dirname(Path))};
+        {error, _} -> {ok, Path}
+    end.
+
+listen(Dir) ->
+    _ = file:delete(socket_path(Dir)),
+    gen_tcp:listen(0, [binary, {ifaddr, {local, socket_path(Dir)}}, {packet, 4}, {active, false}]).
+
+socket_path(Dir) -> filename:join(Dir, "agent.sock").
+
+%% Take the node's next connection and greet it.
+accept(Vm) ->
+    {Socket, Info} = greeted(Vm),
+    ok = gen_tcp:send(Socket, term_to_binary({welcome, 1})),
+    ok = inet:setopts(Socket, [{active, true}]),
+    Vm#vm{socket = Socket, hello = Info}.
+
+%% Take the node's next connection and close it without a welcome.
+reject(Vm) ->
+    {Socket, _Info} = greeted(Vm),
+    gen_tcp:close(Socket).
+
+greeted(#vm{listener = Listener}) ->
+    {ok, Socket} = gen_tcp:accept(Listener, ?DEADLINE_MS),
+    {ok, Frame} = gen_tcp:recv(Socket, 0, ?DEADLINE_MS),
+    {hello, 1, ?SECRET, Info} = binary_to_term(Frame),
+    {Socket, Info}.
+
+%% The daemon dies: its connection and its socket go, and a new one binds later.
+hangup(Vm) ->
+    Alone = abandon(Vm),
+    {ok, Again} = listen(Alone#vm.dir),
+    Alone#vm{listener = Again}.
+
+%% The daemon dies and none comes after it.
+abandon(#vm{socket = Socket, listener = Listener} = Vm) ->
+    gen_tcp:close(Listener),
+    _ = Socket =/= none andalso gen_tcp:close(Socket),
+    Vm#vm{socket = none}.
+
+stop(#vm{port = Port, listener = Listener, socket = Socket, dir = Dir} = Vm) ->
+    Pid = os_pid(Vm),
+    _ = Pid =/= undefined andalso os:cmd("kill -KILL " ++ integer_to_list(Pid)),
+    _ = Pid =/= undefined andalso exit_status(Vm),
+    catch port_close(Port),
+    gen_tcp:close(Listener),
+    _ = Socket =/= none andalso gen_tcp:close(Socket),
+    ok = file:del_dir_r(Dir).
+
+call(Vm, Op, Args) ->
+    call(Vm, Op, Args, ?DEADLINE_MS).
+
+call(Vm, Op, Args, DeadlineMs) ->
+    Id = erlang:unique_integer([positive]),
+    send_call(Vm, Id, Op, Args),
+    reply(Vm, Id, DeadlineMs).
+
+send_call(#vm{socket = Socket}, Id, Op, Args) ->
+    ok = gen_tcp:send(Socket, term_to_binary({call, Id, Op, Args})).
+
+send_bytes(#vm{socket = Socket}, Bytes) ->
+    ok = gen_tcp:send(Socket, Bytes).
+
+cancel(#vm{socket = Socket}, Id) ->
+    ok = gen_tcp:send(Socket, term_to_binary({cancel, Id})).
+
+reply(Vm, Id) ->
+    reply(Vm, Id, ?DEADLINE_MS).
+
+reply(Vm, Id, DeadlineMs) ->
+    frame(Vm, fun({reply, I, Result}) when I =:= Id -> {found, Result}; (_) -> other end, DeadlineMs).
+
+event(Vm, Kind) ->
+    event(Vm, Kind, fun(_Data) -> true end).
+
+event(Vm, Kind, Wanted) ->
+    Match = fun
+        ({event, K, Data}) when K =:= Kind ->
+            case Wanted(Data) of
+                true -> {found, Data};
+                false -> other
+            end;
+        (_) ->
+            other
+    end,
+    frame(Vm, Match, ?DEADLINE_MS).
+
+no_event(Vm, Kind) ->
+    Seen = [Frame || {event, K, _} = Frame <- pending(Vm), K =:= Kind],
+    Seen =:= [].
+
+%% Frames that nobody asked for yet wait in the mailbox.
+frame(#vm{socket = Socket} = Vm, Match, DeadlineMs) ->
+    End = erlang:monotonic_time(millisecond) + DeadlineMs,
+    case search(pending(Vm), Match) of
+        {found, Found, Frame} ->
+            forget(Socket, Frame),
+            Found;
+        none ->
+            receive
+                {tcp, Socket, Bytes} ->
+                    self() ! {pending, Socket, binary_to_term(Bytes)},
+                    frame(Vm, Match, max(0, End - erlang:monotonic_time(millisecond)));
+                {tcp_closed, Socket} ->
+                    error(node_hung_up)
+            after DeadlineMs -> error({no_such_frame, pending(Vm)})
+            end
+    end.
+
+pending(#vm{socket = Socket}) ->
+    {messages, Messages} = process_info(self(), messages),
+    [Frame || {pending, S, Frame} <- Messages, S =:= Socket].
+
+forget(Socket, Frame) ->
+    receive
+        {pending, Socket, Frame} -> ok
+    end.
+
+search([], _Match) ->
+    none;
+search([Frame | Rest], Match) ->
+    case Match(Frame) of
+        {found, Found} -> {found, Found, Frame};
+        other -> search(Rest, Match)
+    end.
+
+exit_status(#vm{port = Port}) ->
+    receive
+        {Port, {exit_status, Status}} -> Status
+    after ?DEADLINE_MS -> error(node_lives)
+    end.
+
+os_pid(#vm{port = Port}) ->
+    case erlang:port_info(Port, os_pid) of
+        {os_pid, Pid} -> Pid;
+        undefined -> undefined
+    end.
+
+hello(#vm{hello = Info}) -> Info.
+dir(#vm{dir = Dir}) -> Dir.
+
+eval(Vm, Code) ->
+    eval(Vm, erlang, Code).
+
+eval(Vm, Language, Code) ->
+    call(Vm, eval, #{language => Language, code => unicode:characters_to_binary(Code), timeout_ms => 5000}).
