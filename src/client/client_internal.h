@@ -1,0 +1,73 @@
+/* Between the files of libsandbox. */
+#ifndef CLIENT_CLIENT_INTERNAL_H
+#define CLIENT_CLIENT_INTERNAL_H
+
+#include <jansson.h>
+#include <pthread.h>
+
+#include "client/client.h"
+#include "client/http.h"
+#include "ops/table.h"
+#include "sandbox.h"
+
+enum { CONNECTIONS_IDLE_MAX = 4 };
+
+struct sbx {
+    char home[CLIENT_HOME_BYTES];
+    char socket_path[CLIENT_HOME_BYTES];
+    unsigned flags;
+    uint32_t timeout_ms;
+    int cancel_fd;
+    pthread_mutex_t lock; /* of the idle connections; a connection in use belongs to one call */
+    int idle[CONNECTIONS_IDLE_MAX];
+    size_t idle_count;
+};
+
+/* ---- call.c: one operation, from parameters to answer ---- */
+
+struct call {
+    const struct op *op;
+    const json_t *params; /* an object, or NULL */
+    /* Streams: each item, borrowed; non-zero ends the stream. */
+    int (*item)(json_t *item, void *data);
+    void *data;
+    json_t *problem; /* after a failure: the service's problem object; the caller's to release */
+};
+
+/* *ret is the object, the whole list as an array, or what the stream ended with (null when the item function ended it).
+ */
+int client_call(struct sbx *sbx, struct call *call, json_t **ret, struct error *reterr);
+
+/* ---- target.c: parameters as HTTP carries them ---- */
+
+struct target {
+    struct buf path; /* with the query */
+    struct buf body; /* empty: none */
+};
+
+void target_free(struct target *target);
+/* Spread checked parameters over path, query and body. The cursor is that of the page to ask for, or NULL. */
+int target_build(const struct op *op, const json_t *params, const char *cursor, struct target *ret,
+                 struct error *reterr);
+void percent_encode(struct buf *buf, const char *text);
+
+/* ---- service.c: a connection to a service that is there ---- */
+
+/* A connection to the service, which is started when it does not answer and the flags allow it. */
+int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, struct error *reterr);
+
+/* ---- launch.c: start the launcher, detached ---- */
+
+/* Its pidfd, to notice an early end. */
+int launch_service(const char *program, const char *home, int *ret_pidfd, struct error *reterr);
+
+/* ---- problem.c: errors as callers see them ---- */
+
+/* A problem object for a failure that never reached the service. NULL without memory. */
+json_t *problem_build(const struct error *error);
+/* The error that a problem object from the service tells of; unknown slugs are judged by their status. */
+void problem_read(const json_t *problem, int status, struct error *ret);
+/* Fill what the caller sees. The problem may be NULL; both may be borrowed. */
+void problem_report(const struct error *error, const json_t *problem, struct sbx_error *reterr);
+
+#endif

@@ -1,0 +1,177 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "client/client_internal.h"
+
+enum {
+    HOME_MODE = 0711, /* others may reach the socket in it, and see nothing else */
+    RETRY_MS = 3,
+    START_DEADLINE_MS = 30000,
+    LOG_TAIL_BYTES = 400,
+};
+
+static struct http_wait wait_until(const struct sbx *sbx, uint64_t deadline_ms) {
+    return (struct http_wait){.deadline_ms = deadline_ms, .cancel_fd = sbx->cancel_fd};
+}
+
+/* ---- is it there? ---- */
+
+static int ignore_body(struct http_parser *parser, const uint8_t *bytes, size_t size, struct error *reterr) {
+    (void)parser, (void)bytes, (void)size, (void)reterr;
+    return 0;
+}
+
+/* A service that listens may still be starting: ready is when it says so. */
+static int connect_ready(const struct sbx *sbx, const struct http_wait *wait, int *ret_fd, struct error *reterr) {
+    CLEANUP_FD int fd = -1;
+    int result = http_connect(sbx->socket_path, wait, &fd, reterr);
+    if (result < 0) return result;
+    CLEANUP(http_parser_free) struct http_parser parser;
+    http_parser_init(&parser, ignore_body, NULL);
+    result = http_exchange(fd, &(struct http_request){.method = "GET", .path = "/health"}, wait, &parser, reterr);
+    if (result < 0) return result;
+    if (parser.status != 200 || !parser.keep_alive)
+        return error_set(reterr, E_NO_DAEMON, "the service is not ready: status %d", parser.status);
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+/* Judged by the pid in its lock file and that process's name. Trying the lock itself could make a launcher that starts
+   at this moment believe in another. */
+static bool launcher_lives(const struct sbx *sbx) {
+    char path[PATH_MAX], text[64] = {0};
+    snprintf(path, sizeof path, "%s/launcher.lock", sbx->home);
+    CLEANUP_FD int lock_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (lock_fd < 0) return errno != ENOENT; /* not ours to see: not ours to start */
+    if (read(lock_fd, text, sizeof text - 1) <= 0) return false;
+    text[strcspn(text, "\n ")] = '\0';
+    uint64_t pid;
+    if (!parse_u64(text, &pid) || pid == 0) return false;
+    snprintf(path, sizeof path, "/proc/%llu/comm", (unsigned long long)pid);
+    CLEANUP_FD int comm_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (comm_fd < 0) return false;
+    memset(text, 0, sizeof text);
+    return read(comm_fd, text, sizeof text - 1) > 0 && string_starts(text, "sandbox-launche");
+}
+
+/* ---- starting it ---- */
+
+static int make_home(const char *home, struct error *reterr) {
+    char path[PATH_MAX];
+    memcpy(path, home, strlen(home) + 1);
+    for (char *at = path + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = '\0';
+        if (mkdir(path, 0755) < 0 && errno != EEXIST) return error_errno(reterr, errno, "making %s", path);
+    }
+    if (mkdir(path, HOME_MODE) == 0) {
+        /* Whatever the umask: callers with other uids must reach the socket. */
+        if (chmod(path, HOME_MODE) < 0) return error_errno(reterr, errno, "opening %s to others", path);
+    } else if (errno != EEXIST) {
+        return error_errno(reterr, errno, "making %s", path);
+    }
+    return 0;
+}
+
+static int pause_for(const struct http_wait *wait, int fd, struct error *reterr) {
+    struct pollfd polled[] = {{fd, POLLIN, 0}, {wait->cancel_fd, POLLIN, 0}};
+    poll(polled, 2, RETRY_MS);
+    if (polled[1].revents) return error_set(reterr, E_TIMEOUT, "interrupted");
+    if (clock_monotonic_ms() > wait->deadline_ms)
+        return error_set(reterr, E_NO_DAEMON, "the service was not ready in time; its daemon.log may tell why");
+    return 0;
+}
+
+/* One of many commands starts the service; the others wait here and find it running. */
+static int lock_start(const struct sbx *sbx, const struct http_wait *wait, int *ret_fd, struct error *reterr) {
+    char path[PATH_MAX];
+    int result = string_format(path, sizeof path, reterr, "%s/start.lock", sbx->home);
+    if (result < 0) return result;
+    CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 && (errno == EACCES || errno == EPERM))
+        return error_set(reterr, E_NO_DAEMON, "no service listens in %s, and you may not start one there", sbx->home);
+    if (fd < 0) return error_errno(reterr, errno, "opening %s", path);
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) return error_errno(reterr, errno, "locking %s", path);
+        result = pause_for(wait, -1, reterr);
+        if (result < 0) return result;
+    }
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+/* The last line of the log: what a launcher that ended at once had to say. */
+static void read_log_tail(const struct sbx *sbx, char ret[LOG_TAIL_BYTES]) {
+    char path[PATH_MAX];
+    ret[0] = '\0';
+    snprintf(path, sizeof path, "%s/daemon.log", sbx->home);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return;
+    off_t size = lseek(fd, 0, SEEK_END);
+    off_t from = size > LOG_TAIL_BYTES - 1 ? size - (LOG_TAIL_BYTES - 1) : 0;
+    ssize_t length = pread(fd, ret, LOG_TAIL_BYTES - 1, from);
+    if (length < 0) length = 0;
+    while (length > 0 && ret[length - 1] == '\n') length--;
+    ret[length] = '\0';
+    const char *newline = strrchr(ret, '\n');
+    if (newline) memmove(ret, newline + 1, strlen(newline + 1) + 1);
+}
+
+static int wait_ready(const struct sbx *sbx, const struct http_wait *wait, int pidfd, int *ret_fd,
+                      struct error *reterr) {
+    for (;;) {
+        int result = connect_ready(sbx, wait, ret_fd, reterr);
+        if (result == 0 || result != -E_NO_DAEMON) return result;
+        struct pollfd polled = {pidfd, POLLIN, 0};
+        if (pidfd >= 0 && poll(&polled, 1, 0) > 0) {
+            char tail[LOG_TAIL_BYTES];
+            read_log_tail(sbx, tail);
+            return error_set(reterr, E_NO_DAEMON, "the service ended while it started: %s", tail);
+        }
+        result = pause_for(wait, pidfd, reterr);
+        if (result < 0) return result;
+    }
+}
+
+static int find_launcher(char ret[PATH_MAX], struct error *reterr) {
+    const char *chosen = getenv("SANDBOX_LAUNCHER");
+    if (chosen && *chosen) return string_format(ret, PATH_MAX, reterr, "%s", chosen);
+    return client_find_program("sandbox-launcher", ret, reterr);
+}
+
+/* Start what is missing, launcher or the whole service, and wait until it answers. */
+static int start_service(const struct sbx *sbx, int *ret_fd, struct error *reterr) {
+    struct http_wait wait = wait_until(sbx, clock_monotonic_ms() + START_DEADLINE_MS);
+    CLEANUP_FD int lock_fd = -1;
+    CLEANUP_FD int pidfd = -1;
+    char program[PATH_MAX];
+    int result = make_home(sbx->home, reterr);
+    if (result == 0) result = lock_start(sbx, &wait, &lock_fd, reterr);
+    if (result == 0 && !launcher_lives(sbx)) {
+        result = find_launcher(program, reterr);
+        if (result == 0) result = launch_service(program, sbx->home, &pidfd, reterr);
+    }
+    return result == 0 ? wait_ready(sbx, &wait, pidfd, ret_fd, reterr) : result;
+}
+
+int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, struct error *reterr) {
+    struct http_wait wait = wait_until(sbx, deadline_ms);
+    CLEANUP_FD int fd = -1;
+    int result = http_connect(sbx->socket_path, &wait, &fd, reterr);
+    bool may_start = !(sbx->flags & SBX_NO_AUTOSTART);
+    if (result == -E_NO_DAEMON && may_start) return start_service(sbx, ret_fd, reterr);
+    if (result < 0) return result;
+    /* The daemon outlives a launcher; without one nothing new can start. A stranger who may not start one still gets
+       the service that is there. */
+    int started_fd = -1;
+    if (may_start && !launcher_lives(sbx) && start_service(sbx, &started_fd, NULL) == 0) {
+        fd_close(fd);
+        fd = started_fd;
+    }
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
