@@ -1,0 +1,49 @@
+#include "ops/run.h"
+
+static const struct {
+    const char *name;
+    engine_fn *run;
+} runners[] = {
+    {"info", engine_info},         {"list", engine_list},         {"eval", engine_eval},     {"create", engine_create},
+    {"destroy", engine_destroy},   {"restart", engine_restart},   {"run", engine_run},       {"events", engine_events},
+    {"logs", engine_logs},         {"profiles", engine_profiles}, {"doctor", engine_doctor}, {"health", engine_health},
+    {"shutdown", engine_shutdown},
+};
+
+engine_fn *ops_runner(const struct op *op) {
+    for (size_t i = 0; i < ARRAY_SIZE(runners); i++)
+        if (string_equal(runners[i].name, op->name)) return runners[i].run;
+    return NULL;
+}
+
+static int check_role(const struct op *op, const struct caller *caller, struct error *reterr) {
+    static const enum role needed[] = {
+        [OP_ROLE_VIEWER] = ROLE_VIEWER, [OP_ROLE_OPERATOR] = ROLE_OPERATOR, [OP_ROLE_ADMIN] = ROLE_ADMIN};
+    if (caller->role == ROLE_NONE) return error_set(reterr, E_UNAUTHENTICATED, "'%s' needs a known caller", op->name);
+    if (caller->role < needed[op->role])
+        return error_set(reterr, E_FORBIDDEN, "'%s' needs the role %s", op->name, ops_role_name(op->role));
+    return 0;
+}
+
+static int check_request(const struct op *op, struct request *request, struct error *reterr) {
+    json_t *completed;
+    int result = check_role(op, &request->caller, reterr);
+    if (result == 0) result = ops_check(op, request->params, &completed, reterr);
+    if (result < 0) return result;
+    json_decref(request->params);
+    request->params = completed;
+    return 0;
+}
+
+void ops_run(struct engine *engine, const struct op *op, struct request *request) {
+    struct error error;
+    engine_fn *run = ops_runner(op);
+    if (!run) {
+        error_set(&error, E_INVALID, "'%s' is not carried out by the service", op->name);
+        request->done(request, NULL, &error);
+    } else if (check_request(op, request, &error) < 0) {
+        request->done(request, NULL, &error);
+    } else {
+        run(engine, request);
+    }
+}

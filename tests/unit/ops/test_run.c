@@ -1,0 +1,150 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ops/run.h"
+
+/* What the engine's stand-ins note. */
+struct call {
+    const char *function;
+    struct engine *engine;
+    unsigned answers;
+    struct error error;
+};
+
+#define STAND_IN(name)                                                                                                 \
+    void engine_##name(struct engine *engine, struct request *request) {                                               \
+        struct call *call = request->transport;                                                                        \
+        call->function = #name;                                                                                        \
+        call->engine = engine;                                                                                         \
+        request->done(request, NULL, NULL);                                                                            \
+    }
+STAND_IN(create)
+STAND_IN(run)
+STAND_IN(list)
+STAND_IN(info)
+STAND_IN(restart)
+STAND_IN(destroy)
+STAND_IN(eval)
+STAND_IN(events)
+STAND_IN(logs)
+STAND_IN(profiles)
+STAND_IN(doctor)
+STAND_IN(health)
+STAND_IN(shutdown)
+
+static void on_done(struct request *request, json_t *result, const struct error *error) {
+    struct call *call = request->transport;
+    assert_null(result);
+    call->answers++;
+    if (error) call->error = *error;
+}
+
+static char engine_marker;
+
+/* Run an operation with these parameters; the completed ones go to *ret_params if that is given. */
+static struct call run_as(enum role role, const char *name, json_t *params, json_t **ret_params) {
+    struct call call = {0};
+    struct request request = {.params = params, .caller.role = role, .done = on_done, .transport = &call};
+    ops_run((struct engine *)&engine_marker, ops_find(name), &request);
+    assert_int_equal(call.answers, 1);
+    if (ret_params)
+        *ret_params = request.params;
+    else
+        json_decref(request.params);
+    return call;
+}
+
+static void every_operation_that_is_not_local_has_a_function(void **state) {
+    (void)state;
+    size_t count;
+    const struct op *table = ops_table(&count);
+    for (const struct op *op = table; op < table + count; op++) {
+        bool has_runner = ops_runner(op) != NULL;
+        if (has_runner == (op->start == OP_LOCAL)) fail_msg("'%s' %s", op->name, has_runner ? "has one" : "has none");
+    }
+}
+
+static void a_row_runs_its_own_function(void **state) {
+    (void)state;
+    struct call call = run_as(ROLE_VIEWER, "info", json_pack("{s:s}", "id", "counter"), NULL);
+    assert_string_equal(call.function, "info");
+    assert_ptr_equal(call.engine, &engine_marker);
+    assert_int_equal(call.error.code, E_NONE);
+    size_t count;
+    const struct op *table = ops_table(&count);
+    for (const struct op *op = table; op < table + count; op++) {
+        if (op->start == OP_LOCAL) continue;
+        json_t *params = json_object();
+        if (ops_param(op, "id")) json_object_set_new(params, "id", json_string("a"));
+        if (ops_param(op, "source")) json_object_set_new(params, "source", json_string("/a"));
+        if (ops_param(op, "code")) json_object_set_new(params, "code", json_string("1"));
+        call = run_as(ROLE_ADMIN, op->name, params, NULL);
+        assert_non_null(call.function);
+        assert_string_equal(call.function, op->name);
+    }
+}
+
+static void roles_are_needed(void **state) {
+    (void)state;
+    static const struct {
+        enum role role;
+        const char *op;
+        enum error_code expected;
+    } cases[] = {
+        {ROLE_NONE, "health", E_UNAUTHENTICATED}, {ROLE_VIEWER, "health", E_NONE},
+        {ROLE_VIEWER, "shutdown", E_FORBIDDEN},   {ROLE_OPERATOR, "shutdown", E_FORBIDDEN},
+        {ROLE_ADMIN, "shutdown", E_NONE},         {ROLE_NONE, "shutdown", E_UNAUTHENTICATED},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct call call = run_as(cases[i].role, cases[i].op, json_object(), NULL);
+        assert_int_equal(call.error.code, cases[i].expected);
+        assert_int_equal(call.function != NULL, cases[i].expected == E_NONE);
+    }
+    struct call call = run_as(ROLE_VIEWER, "destroy", json_pack("{s:s}", "id", "a"), NULL);
+    assert_int_equal(call.error.code, E_FORBIDDEN);
+    call = run_as(ROLE_OPERATOR, "destroy", json_pack("{s:s}", "id", "a"), NULL);
+    assert_int_equal(call.error.code, E_NONE);
+}
+
+static void parameters_are_checked_and_completed(void **state) {
+    (void)state;
+    struct call call = run_as(ROLE_ADMIN, "info", json_pack("{s:s}", "id", "../etc"), NULL);
+    assert_int_equal(call.error.code, E_INVALID);
+    assert_null(call.function);
+    call = run_as(ROLE_ADMIN, "list", json_pack("{s:i}", "unheard_of", 1), NULL);
+    assert_int_equal(call.error.code, E_INVALID);
+    json_t *completed;
+    call = run_as(ROLE_ADMIN, "restart", json_pack("{s:s}", "id", "a"), &completed);
+    assert_int_equal(call.error.code, E_NONE);
+    assert_true(json_is_false(json_object_get(completed, "fresh")));
+    json_decref(completed);
+}
+
+static void nothing_sent_is_fine_where_nothing_is_needed(void **state) {
+    (void)state;
+    struct call call = run_as(ROLE_ADMIN, "list", NULL, NULL);
+    assert_string_equal(call.function, "list");
+}
+
+static void local_operations_are_refused(void **state) {
+    (void)state;
+    struct call call = run_as(ROLE_ADMIN, "version", json_object(), NULL);
+    assert_int_equal(call.error.code, E_INVALID);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_that_is_not_local_has_a_function),
+        cmocka_unit_test(a_row_runs_its_own_function),
+        cmocka_unit_test(roles_are_needed),
+        cmocka_unit_test(parameters_are_checked_and_completed),
+        cmocka_unit_test(nothing_sent_is_fine_where_nothing_is_needed),
+        cmocka_unit_test(local_operations_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
