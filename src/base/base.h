@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "base/util.h"
 
 #endif

@@ -16,24 +16,30 @@ void buf_clear(struct buf *buf) {
     buf->failed = false;
 }
 
-bool buf_reserve(struct buf *buf, size_t more) {
-    if (buf->failed) return false;
-    if (more <= buf->capacity - buf->size) return true;
-    if (more > SIZE_MAX / 4 || buf->size > SIZE_MAX / 4 || (buf->max && buf->size + more > buf->max)) {
-        buf->failed = true;
-        return false;
-    }
-    size_t needed = buf->size + more;
+static bool grow(struct buf *buf, size_t needed) {
     size_t capacity = buf->capacity ? buf->capacity : FIRST_CAPACITY;
     while (capacity < needed) capacity *= 2;
     uint8_t *data = realloc(buf->data, capacity);
-    if (!data) {
-        buf->failed = true;
-        return false;
-    }
+    if (!data) return false;
     buf->data = data;
     buf->capacity = capacity;
     return true;
+}
+
+/* Room for more bytes of content, which count against max, and for a terminator, which does not. */
+static bool reserve(struct buf *buf, size_t more, size_t terminator) {
+    if (buf->failed) return false;
+    bool fits = more <= SIZE_MAX / 4 && buf->size <= SIZE_MAX / 4 && (!buf->max || buf->size + more <= buf->max);
+    size_t needed = buf->size + more + terminator;
+    if (!fits || (needed > buf->capacity && !grow(buf, needed))) {
+        buf->failed = true;
+        return false;
+    }
+    return true;
+}
+
+bool buf_reserve(struct buf *buf, size_t more) {
+    return reserve(buf, more, 0);
 }
 
 void buf_append(struct buf *buf, const void *data, size_t size) {
@@ -56,7 +62,7 @@ void buf_vprintf(struct buf *buf, const char *format, va_list arguments) {
     int length = vsnprintf(NULL, 0, format, arguments);
     if (length < 0) {
         buf->failed = true;
-    } else if (buf_reserve(buf, (size_t)length + 1)) {
+    } else if (reserve(buf, (size_t)length, 1)) {
         vsnprintf((char *)buf->data + buf->size, (size_t)length + 1, format, again);
         buf->size += (size_t)length;
     }
@@ -95,13 +101,13 @@ void buf_consume(struct buf *buf, size_t size) {
 }
 
 const char *buf_string(struct buf *buf) {
-    if (!buf_reserve(buf, 1)) return "";
+    if (!reserve(buf, 0, 1)) return "";
     buf->data[buf->size] = '\0';
     return (const char *)buf->data;
 }
 
 char *buf_take_string(struct buf *buf) {
-    if (!buf_reserve(buf, 1)) {
+    if (!reserve(buf, 0, 1)) {
         buf_free(buf);
         return NULL;
     }

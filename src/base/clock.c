@@ -20,9 +20,10 @@ int64_t clock_wall_ms(void) {
 }
 
 void clock_rfc3339(int64_t wall_ms, char ret[RFC3339_BYTES]) {
-    time_t seconds = (time_t)(wall_ms / 1000);
+    int64_t millis = (wall_ms % 1000 + 1000) % 1000; /* also before 1970 */
+    time_t seconds = (time_t)((wall_ms - millis) / 1000);
     struct tm utc;
     gmtime_r(&seconds, &utc);
     size_t used = strftime(ret, RFC3339_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(ret + used, RFC3339_BYTES - used, ".%03uZ", (unsigned)(wall_ms % 1000) % 1000);
+    snprintf(ret + used, RFC3339_BYTES - used, ".%03uZ", (unsigned)millis % 1000);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const struct error_kind kinds[E_COUNT] = {
     [E_NONE] = {"none", 200, 0, CATEGORY_SYSTEM, RECOVERY_RETRY, "No error"},
 #define X(name, slug, status, exit_code, category, recovery, title)                                                    \
@@ -12,10 +14,20 @@ static const struct error_kind kinds[E_COUNT] = {
 #undef X
 };
 
+/* Copy text that may be too long, without cutting a character in two: details end up in JSON. */
+static void set_detail(struct error *error, const char *text, size_t length) {
+    size_t kept = utf8_cut(text, length, sizeof error->detail - 1);
+    memcpy(error->detail, text, kept);
+    error->detail[kept] = '\0';
+}
+
 int error_setv(struct error *reterr, enum error_code code, const char *format, va_list arguments) {
     if (reterr) {
+        /* The arguments may point into the error itself. One byte more shows set_detail what it cuts. */
+        char text[sizeof reterr->detail + 1];
+        vsnprintf(text, sizeof text, format, arguments);
         reterr->code = code;
-        vsnprintf(reterr->detail, sizeof reterr->detail, format, arguments);
+        set_detail(reterr, text, strlen(text));
     }
     return -(int)code;
 }
@@ -45,23 +57,23 @@ int error_errno(struct error *reterr, int errno_value, const char *format, ...) 
     error_setv(reterr, code, format, arguments);
     va_end(arguments);
     if (reterr) {
-        size_t used = strlen(reterr->detail);
-        snprintf(reterr->detail + used, sizeof reterr->detail - used, ": %s", strerror(errno_value));
+        char text[sizeof reterr->detail + 128];
+        int length = snprintf(text, sizeof text, "%s: %s", reterr->detail, strerror(errno_value));
+        set_detail(reterr, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
     }
     return -(int)code;
 }
 
 int error_prefix(struct error *error, const char *format, ...) {
-    char prefix[256];
+    if (!error) return -(int)E_SYSTEM;
+    char text[2 * sizeof error->detail];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(prefix, sizeof prefix - 2, format, arguments);
+    int length = vsnprintf(text, sizeof error->detail, format, arguments);
     va_end(arguments);
-    strcat(prefix, ": ");
-    size_t length = strlen(prefix);
-    memmove(error->detail + length, error->detail, sizeof error->detail - length);
-    memcpy(error->detail, prefix, length);
-    error->detail[sizeof error->detail - 1] = '\0';
+    size_t used = length < 0 ? 0 : strlen(text);
+    length = snprintf(text + used, sizeof text - used, ": %s", error->detail);
+    set_detail(error, text, used + (size_t)length);
     return -(int)error->code;
 }
 

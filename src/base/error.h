@@ -74,7 +74,8 @@ struct error_kind {
     const char *title;
 };
 
-/* Fill the error and return a negative value, so that callers write `return error_set(reterr, …)`. NULL is accepted. */
+/* Fill the error and return a negative value, so that callers write `return error_set(reterr, …)`. NULL is accepted,
+   here and below. Too long a detail is cut between two characters. */
 int error_set(struct error *reterr, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int error_setv(struct error *reterr, enum error_code code, const char *format, va_list arguments);

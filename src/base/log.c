@@ -8,12 +8,21 @@
 #include "base/clock.h"
 #include "base/util.h"
 
-enum { LINE_MAX_BYTES = 8192 };
+enum { VALUE_MAX_BYTES = 2048 };
+
+/* A long value is cut rather than the line lost. */
+static void append_value(struct buf *line, const char *key, const char *value) {
+    size_t length = strlen(value);
+    size_t kept = utf8_cut(value, length, VALUE_MAX_BYTES);
+    buf_printf(line, " %s=\"", key);
+    escape_text(line, value, kept);
+    buf_append_string(line, kept < length ? "…\"" : "\"");
+}
 
 void log_line(const struct log *log, enum log_level level, const char *event, ...) {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     if (level < log->level) return;
-    struct buf line = {.max = LINE_MAX_BYTES};
+    struct buf line = BUF_INIT;
     char now[RFC3339_BYTES];
     clock_rfc3339(clock_wall_ms(), now);
     buf_printf(&line, "%s %s %s", now, names[level], event);
@@ -22,9 +31,7 @@ void log_line(const struct log *log, enum log_level level, const char *event, ..
     const char *key;
     while ((key = va_arg(arguments, const char *))) {
         const char *value = va_arg(arguments, const char *);
-        buf_printf(&line, " %s=\"", key);
-        escape_text(&line, value ? value : "", value ? strlen(value) : 0);
-        buf_append_byte(&line, '"');
+        append_value(&line, key, value ? value : "");
     }
     va_end(arguments);
     buf_append_byte(&line, '\n');

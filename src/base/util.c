@@ -81,7 +81,11 @@ static bool parse_with_unit(const char *text, const struct unit *units, size_t c
     const char *rest;
     if (!parse_digits(text, &value, &rest)) return false;
     for (size_t i = 0; i < count; i++)
-        if (strcmp(rest, units[i].name) == 0) return !__builtin_mul_overflow(value, units[i].factor, ret);
+        if (strcmp(rest, units[i].name) == 0) {
+            if (__builtin_mul_overflow(value, units[i].factor, &value)) return false;
+            *ret = value;
+            return true;
+        }
     return false;
 }
 
@@ -112,36 +116,12 @@ void hex_encode(const uint8_t *data, size_t size, char *ret) {
     ret[2 * size] = '\0';
 }
 
-/* The length of the valid UTF-8 sequence at the start of data; 0 when there is none. */
-static size_t utf8_length(const uint8_t *data, size_t size) {
-    uint8_t first = data[0];
-    if (first < 0x80) return 1;
-    size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-    if (first < 0xC2 || first > 0xF4 || length > size) return 0;
-    uint32_t code = first & (0x7Fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((data[i] & 0xC0) != 0x80) return 0;
-        code = code << 6 | (data[i] & 0x3Fu);
-    }
-    if ((length == 3 && code < 0x800) || (length == 4 && (code < 0x10000 || code > 0x10FFFF))) return 0;
-    return code >= 0xD800 && code <= 0xDFFF ? 0 : length;
-}
-
-bool utf8_valid(const uint8_t *data, size_t size) {
-    for (size_t at = 0; at < size;) {
-        size_t length = utf8_length(data + at, size - at);
-        if (length == 0) return false;
-        at += length;
-    }
-    return true;
-}
-
 void escape_text(struct buf *buf, const char *text, size_t size) {
     const uint8_t *data = (const uint8_t *)text;
     for (size_t at = 0; at < size;) {
-        size_t length = utf8_length(data + at, size - at);
-        bool c1_control = length == 2 && data[at] == 0xC2 && data[at + 1] < 0xA0;
-        if (length == 0 || data[at] < 0x20 || data[at] == 0x7F || c1_control) {
+        uint32_t code = 0;
+        size_t length = utf8_decode(data + at, size - at, &code);
+        if (length == 0 || code < 0x20 || (code >= 0x7F && code < 0xA0)) {
             size_t bytes = length ? length : 1;
             for (size_t i = 0; i < bytes; i++) buf_printf(buf, "\\x%02x", data[at + i]);
             at += bytes;

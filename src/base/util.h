@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 #define CLEANUP(function) __attribute__((cleanup(function)))
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -66,7 +67,5 @@ void hex_encode(const uint8_t *data, size_t size, char *ret);
 /* Text from a stranger, fit for a log line or a terminal: control characters, quotes and broken UTF-8 as escapes. */
 struct buf;
 void escape_text(struct buf *buf, const char *text, size_t size);
-
-bool utf8_valid(const uint8_t *data, size_t size);
 
 #endif

@@ -28,13 +28,38 @@ enum term_type {
     TERM_EXPORT, /* fun m:f/a */
 };
 
+struct term;
+
+/* A pid, port or reference. */
+struct term_identifier {
+    const struct term *node; /* an atom */
+    uint64_t id;             /* pid, port */
+    uint32_t serial;         /* pid */
+    uint32_t creation;
+    uint32_t words[5]; /* reference, most significant last, as on the wire */
+    unsigned word_count;
+};
+
+/* A closure or an export. */
+struct term_fun {
+    const struct term *module;
+    const struct term *function; /* exports only */
+    uint32_t arity;
+    uint32_t index; /* closures only, like all that follow */
+    uint32_t old_index;
+    uint32_t old_unique;
+    const uint8_t *raw; /* the closure as it was sent, which is the only way to send it on */
+    size_t raw_size;
+};
+
+/* 32 bytes: a stranger chooses how many of these we hold, so what is rare lives behind a pointer. */
 struct term {
     enum term_type type;
     union {
         int64_t integer;
         double number;
         struct {
-            const uint8_t *digits; /* little endian */
+            const uint8_t *digits; /* little endian, the last one not zero */
             size_t size;
             bool negative;
         } big;
@@ -45,28 +70,18 @@ struct term {
         struct {
             const uint8_t *data;
             size_t size;
-            unsigned last_bits; /* 1–7 for a bit string, 8 otherwise */
+            unsigned last_bits; /* 1–7 for a bit string, 8 otherwise; unused bits are zero */
         } binary;
         struct {
             const struct term *elements; /* tuple and list elements; a map's keys and values in turn */
             size_t count;                /* pairs, for a map */
-            const struct term *tail;     /* lists only */
+            union {
+                const struct term *tail; /* lists only, never a list itself */
+                const uint32_t *sorted;  /* maps only: the pairs in an order of their keys, for comparing */
+            };
         } items;
-        struct {
-            const struct term *node; /* an atom */
-            uint64_t id;             /* pid, port */
-            uint32_t serial;         /* pid */
-            uint32_t creation;
-            uint32_t words[5]; /* reference, most significant last, as on the wire */
-            unsigned word_count;
-        } identifier;
-        struct {
-            const struct term *module;
-            const struct term *function; /* exports only */
-            uint32_t arity;
-            uint32_t index; /* closures only */
-            uint32_t old_unique;
-        } fun;
+        const struct term_identifier *identifier;
+        const struct term_fun *fun;
     };
 };
 
@@ -74,8 +89,10 @@ struct term {
 struct term_bounds {
     size_t max_bytes; /* of the input, and of a compressed term once inflated */
     size_t max_terms;
-    unsigned max_depth;
+    unsigned max_depth; /* never more than TERM_DEPTH_LIMIT, whatever is said here */
 };
+
+enum { TERM_DEPTH_LIMIT = 1024 }; /* reading, printing and comparing recurse this deep and need the C stack for it */
 
 extern const struct term_bounds term_default_bounds; /* 64 MiB, 4 million terms, depth 512 */
 
@@ -101,10 +118,13 @@ const struct term *term_at(const struct term *tuple_or_list, size_t index);  /* 
 const struct term *term_map_get(const struct term *map, const char *atom_or_binary_key);
 bool term_to_int64(const struct term *term, int64_t *ret);
 bool term_to_uint64(const struct term *term, uint64_t *ret);
-/* Allocated, terminated copy of a binary, atom, or list of characters; false when it is none or holds a NUL. */
+/* Allocated, terminated copy of a binary, atom, or list of characters; false when it is none, holds a NUL, or memory is
+   exhausted. A binary's bytes are taken as they are, UTF-8 or not. */
 bool term_to_string(const struct term *term, char **ret);
+bool term_equal(const struct term *a, const struct term *b); /* as =:= says, of any two decoded terms */
 
-/* Writing. Start a message with term_put_version; composite headers are followed by their elements. */
+/* Writing. Start a message with term_put_version; composite headers are followed by their elements. What the format
+   can't hold (an atom past 255 characters, a binary past 4 GiB) marks the buffer as failed. */
 void term_put_version(struct buf *buf);
 void term_put_integer(struct buf *buf, int64_t value);
 void term_put_uint64(struct buf *buf, uint64_t value);
@@ -120,12 +140,15 @@ void term_put_map(struct buf *buf, size_t pairs);
 int term_put(struct buf *buf, const struct term *term,
              struct error *reterr); /* any decoded term, without version byte */
 
-/* Text as the language's shell would print it on one line, Unicode kept. Bounded: past max_bytes it ends with "…". */
+/* Text as the language's shell would print it on one line, Unicode kept. Bounded: what is longer is cut to max_bytes
+   and ends with "…". Nodes are not told apart: every pid is <0.…>, as in its own node. Integers past 10,240 bits are
+   written in base 16, since writing them in decimal would take time that grows with the square of their size. */
 enum term_language { TERM_ERLANG, TERM_ELIXIR };
 void term_print(struct buf *buf, const struct term *term, enum term_language language, size_t max_bytes);
 
-/* As JSON, by the rules of docs/reference (a new reference); *ret_natural tells whether every part had a natural form
-   (integers, floats, text, lists, maps with text keys, booleans, nil), for eval's `result`. NULL without memory. */
+/* As JSON (a new reference); *ret_natural tells whether every part had a natural form (integers, floats, text, lists,
+   maps with text keys, booleans, nil), for eval's `result`. A list is text when all of it is printable ASCII. NULL
+   without memory. */
 json_t *term_to_json(const struct term *term, bool *ret_natural);
 /* JSON values as terms: strings become binaries, objects maps with binary keys, null the atom nil. Fails past depth
  * 512. */

@@ -1,0 +1,222 @@
+#include "term/term_internal.h"
+
+enum { JSON_TEXT_MAX_BYTES = 1 << 16, JSON_MAX_DEPTH = 512 };
+
+/* Past these, programs that read numbers as doubles would read another one. */
+static const int64_t json_integer_limit = 1LL << 53;
+
+static json_t *convert(const struct term *term, bool *natural);
+
+/* The natural form is lost: what follows is our own. */
+static json_t *unnatural(bool *natural, json_t *json) {
+    *natural = false;
+    return json;
+}
+
+static json_t *wrap(const char *name, json_t *value) {
+    return value ? json_pack("{s:o}", name, value) : NULL;
+}
+
+static json_t *buffer_string(struct buf *buf) {
+    json_t *json = buf->failed ? NULL : json_stringn(buf_string(buf), buf->size);
+    buf_free(buf);
+    return json;
+}
+
+static json_t *convert_integer(const struct term *term) {
+    if (term->integer >= -json_integer_limit && term->integer <= json_integer_limit) return json_integer(term->integer);
+    return json_sprintf("%lld", (long long)term->integer);
+}
+
+static json_t *convert_big(const struct term *term) {
+    struct buf text = BUF_INIT;
+    term_append_big(&text, term, "0x", SIZE_MAX);
+    return buffer_string(&text);
+}
+
+static json_t *convert_atom(const struct term *term) {
+    if (term_is_atom(term, "nil")) return json_null();
+    if (term_is_atom(term, "true")) return json_true();
+    if (term_is_atom(term, "false")) return json_false();
+    const char *name = term_module_name(term->atom.text);
+    return json_stringn(name, term->atom.length - (size_t)(name - term->atom.text));
+}
+
+static void encode_base64(const uint8_t *data, size_t size, struct buf *ret) {
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t at = 0; at < size; at += 3) {
+        size_t left = size - at;
+        uint32_t bits =
+            (uint32_t)data[at] << 16 | (left > 1 ? (uint32_t)data[at + 1] << 8 : 0) | (left > 2 ? data[at + 2] : 0);
+        char quad[] = {alphabet[bits >> 18], alphabet[bits >> 12 & 63], left > 1 ? alphabet[bits >> 6 & 63] : '=',
+                       left > 2 ? alphabet[bits & 63] : '='};
+        buf_append(ret, quad, sizeof quad);
+    }
+}
+
+static json_t *base64(const uint8_t *data, size_t size) {
+    struct buf text = BUF_INIT;
+    encode_base64(data, size, &text);
+    return wrap("base64", buffer_string(&text));
+}
+
+static json_t *convert_binary(const struct term *term, bool *natural) {
+    if (utf8_valid(term->binary.data, term->binary.size))
+        return json_stringn(term->binary.size ? (const char *)term->binary.data : "", term->binary.size);
+    return unnatural(natural, base64(term->binary.data, term->binary.size));
+}
+
+static json_t *convert_text(const struct term *term) {
+    struct buf text = BUF_INIT;
+    term_print(&text, term, TERM_ERLANG, JSON_TEXT_MAX_BYTES);
+    return buffer_string(&text);
+}
+
+static json_t *convert_elements(const struct term *term, bool *natural) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < term->items.count; i++)
+        if (json_array_append_new(array, convert(&term->items.elements[i], natural)) < 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+static json_t *convert_charlist(const struct term *list) {
+    struct buf text = BUF_INIT;
+    for (size_t i = 0; i < list->items.count; i++) buf_append_byte(&text, (uint8_t)list->items.elements[i].integer);
+    return buffer_string(&text);
+}
+
+static json_t *convert_list(const struct term *list, bool *natural) {
+    if (list->items.tail->type != TERM_NIL) return unnatural(natural, convert_text(list));
+    if (list_is_text(list, is_elixir_charlist_character)) return convert_charlist(list);
+    return convert_elements(list, natural);
+}
+
+struct text {
+    const char *data;
+    size_t size;
+};
+
+static bool text_of_key(const struct term *key, struct text *ret) {
+    if (key->type == TERM_ATOM) {
+        const char *name = term_module_name(key->atom.text);
+        *ret = (struct text){name, key->atom.length - (size_t)(name - key->atom.text)};
+        return true;
+    }
+    if (key->type != TERM_BINARY || !utf8_valid(key->binary.data, key->binary.size)) return false;
+    *ret = (struct text){key->binary.size ? (const char *)key->binary.data : "", key->binary.size};
+    return true;
+}
+
+/* All keys are text, and no two the same text: a and <<"a">> would be one member. */
+static bool is_object(const struct term *map) {
+    json_t *seen = json_object();
+    bool object = seen != NULL;
+    for (size_t i = 0; object && i < map->items.count; i++) {
+        struct text key;
+        object = text_of_key(&map->items.elements[2 * i], &key) && !json_object_getn(seen, key.data, key.size) &&
+                 json_object_setn_new(seen, key.data, key.size, json_true()) == 0;
+    }
+    json_decref(seen);
+    return object;
+}
+
+static json_t *convert_object(const struct term *map, bool *natural) {
+    json_t *object = json_object();
+    for (size_t i = 0; object && i < map->items.count; i++) {
+        const struct term *pair = &map->items.elements[2 * i];
+        struct text key;
+        if (!text_of_key(pair, &key) ||
+            json_object_setn_new(object, key.data, key.size, convert(pair + 1, natural)) < 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+static json_t *convert_pairs(const struct term *map, bool *natural) {
+    json_t *pairs = json_array();
+    for (size_t i = 0; pairs && i < map->items.count; i++) {
+        const struct term *pair = &map->items.elements[2 * i];
+        json_t *key = convert(pair, natural);
+        json_t *value = convert(pair + 1, natural);
+        /* json_pack takes both references, also when it fails. */
+        if (json_array_append_new(pairs, json_pack("[o,o]", key, value)) < 0) {
+            json_decref(pairs);
+            return NULL;
+        }
+    }
+    return pairs;
+}
+
+static json_t *convert_map(const struct term *map, bool *natural) {
+    if (is_object(map)) return convert_object(map, natural);
+    return unnatural(natural, wrap("map", convert_pairs(map, natural)));
+}
+
+static json_t *convert(const struct term *term, bool *natural) {
+    switch (term->type) {
+    case TERM_INTEGER: return convert_integer(term);
+    case TERM_BIG: return convert_big(term);
+    case TERM_FLOAT: return json_real(term->number);
+    case TERM_ATOM: return convert_atom(term);
+    case TERM_BINARY: return convert_binary(term, natural);
+    case TERM_NIL: return json_array();
+    case TERM_LIST: return convert_list(term, natural);
+    case TERM_TUPLE: return unnatural(natural, wrap("tuple", convert_elements(term, natural)));
+    case TERM_MAP: return convert_map(term, natural);
+    default: return unnatural(natural, convert_text(term));
+    }
+}
+
+json_t *term_to_json(const struct term *term, bool *ret_natural) {
+    bool natural = true;
+    json_t *json = convert(term, &natural);
+    if (json && ret_natural) *ret_natural = natural;
+    return json;
+}
+
+static int put_json(struct buf *buf, const json_t *json, unsigned depth_left, struct error *reterr);
+
+static int put_array(struct buf *buf, const json_t *array, unsigned depth_left, struct error *reterr) {
+    size_t count = json_array_size(array);
+    term_put_list(buf, count);
+    for (size_t i = 0; i < count; i++) {
+        int result = put_json(buf, json_array_get(array, i), depth_left, reterr);
+        if (result < 0) return result;
+    }
+    if (count > 0) term_put_nil(buf);
+    return 0;
+}
+
+static int put_object(struct buf *buf, const json_t *object, unsigned depth_left, struct error *reterr) {
+    term_put_map(buf, json_object_size(object));
+    for (void *at = json_object_iter((json_t *)object); at; at = json_object_iter_next((json_t *)object, at)) {
+        term_put_binary(buf, json_object_iter_key(at), json_object_iter_key_len(at));
+        int result = put_json(buf, json_object_iter_value(at), depth_left, reterr);
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
+static int put_json(struct buf *buf, const json_t *json, unsigned depth_left, struct error *reterr) {
+    if (depth_left == 0) return error_set(reterr, E_TOO_LARGE, "JSON nests deeper than %d levels", JSON_MAX_DEPTH);
+    switch (json_typeof(json)) {
+    case JSON_OBJECT: return put_object(buf, json, depth_left - 1, reterr);
+    case JSON_ARRAY: return put_array(buf, json, depth_left - 1, reterr);
+    case JSON_STRING: term_put_binary(buf, json_string_value(json), json_string_length(json)); break;
+    case JSON_INTEGER: term_put_integer(buf, json_integer_value(json)); break;
+    case JSON_REAL: term_put_float(buf, json_real_value(json)); break;
+    case JSON_TRUE: term_put_bool(buf, true); break;
+    case JSON_FALSE: term_put_bool(buf, false); break;
+    case JSON_NULL: term_put_atom(buf, "nil"); break;
+    }
+    return 0;
+}
+
+int term_put_json(struct buf *buf, const json_t *json, struct error *reterr) {
+    return put_json(buf, json, JSON_MAX_DEPTH, reterr);
+}

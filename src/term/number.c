@@ -1,0 +1,141 @@
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "term/term_internal.h"
+
+enum { MAX_DIGITS = 17 }; /* enough for any double */
+
+/* d.ddd × 10^exponent, as its digits alone. */
+struct decimal {
+    char digits[MAX_DIGITS + 1];
+    int count;
+    int exponent;
+};
+
+static struct decimal round_to(double value, int digits) {
+    char text[FLOAT_TEXT_BYTES];
+    snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    struct decimal decimal = {0};
+    /* What stands between the digits is the locale's. */
+    for (const char *at = text; *at != 'e'; at++)
+        if (*at >= '0' && *at <= '9') decimal.digits[decimal.count++] = *at;
+    decimal.exponent = atoi(strchr(text, 'e') + 1);
+    return decimal;
+}
+
+static bool reads_back(const struct decimal *decimal, double value) {
+    char text[FLOAT_TEXT_BYTES];
+    snprintf(text, sizeof text, "%se%d", decimal->digits, decimal->exponent - decimal->count + 1);
+    return strtod(text, NULL) == value;
+}
+
+/* The next decimal of as many digits; false when the digits run over. */
+static bool step_up(struct decimal *decimal) {
+    for (int i = decimal->count - 1; i >= 0; i--) {
+        if (decimal->digits[i] < '9') {
+            decimal->digits[i]++;
+            return true;
+        }
+        decimal->digits[i] = '0';
+    }
+    return false;
+}
+
+static bool try_digits(double value, int digits, struct decimal *ret) {
+    struct decimal decimal = round_to(value, digits);
+    if (!reads_back(&decimal, value)) {
+        /* Above a power of two its neighbours lie twice as far as below: the decimal above may still read back. */
+        int unused;
+        if (frexp(value, &unused) != 0.5 || !step_up(&decimal) || !reads_back(&decimal, value)) return false;
+    }
+    *ret = decimal;
+    return true;
+}
+
+static struct decimal shortest(double value) {
+    struct decimal decimal = {0};
+    /* Of a normal number, 15 digits show any shorter form; one without full precision must be searched. */
+    int digits = value < DBL_MIN ? 1 : DBL_DIG;
+    while (!try_digits(value, digits, &decimal) && digits < MAX_DIGITS) digits++;
+    while (decimal.count > 1 && decimal.digits[decimal.count - 1] == '0') decimal.digits[--decimal.count] = '\0';
+    return decimal;
+}
+
+static int scientific(const struct decimal *decimal, char *ret) {
+    const char *rest = decimal->count > 1 ? decimal->digits + 1 : "0";
+    return snprintf(ret, FLOAT_TEXT_BYTES, "%c.%se%d", decimal->digits[0], rest, decimal->exponent);
+}
+
+static int positional(const struct decimal *decimal, char *ret) {
+    int whole = decimal->exponent + 1; /* digits before the point */
+    if (whole <= 0) return snprintf(ret, FLOAT_TEXT_BYTES, "0.%.*s%s", -whole, "00000000", decimal->digits);
+    if (whole >= decimal->count)
+        return snprintf(ret, FLOAT_TEXT_BYTES, "%s%.*s.0", decimal->digits, whole - decimal->count,
+                        "00000000000000000");
+    return snprintf(ret, FLOAT_TEXT_BYTES, "%.*s.%s", whole, decimal->digits, decimal->digits + whole);
+}
+
+void term_format_float(double value, char ret[FLOAT_TEXT_BYTES]) {
+    const double integers_end = 9007199254740992.0; /* 2^53: from here on, not every integer is a double */
+    char *at = ret;
+    if (signbit(value)) *at++ = '-';
+    value = fabs(value);
+    if (value == 0) {
+        strcpy(at, "0.0");
+        return;
+    }
+    struct decimal decimal = shortest(value);
+    char longhand[FLOAT_TEXT_BYTES], exponential[FLOAT_TEXT_BYTES];
+    int exponential_length = scientific(&decimal, exponential);
+    bool short_enough = decimal.exponent > -8 && value < integers_end;
+    bool plain = short_enough && positional(&decimal, longhand) <= exponential_length;
+    strcpy(at, plain ? longhand : exponential);
+}
+
+enum { LIMB_BASE = 1000000000, LIMB_DIGITS = 9, MAX_WORDS = DECIMAL_MAX_BYTES / 4 };
+
+/* Divide the words, little endian, by the base; returns the remainder. */
+static uint32_t divide_words(uint32_t *words, size_t count) {
+    uint64_t remainder = 0;
+    for (size_t i = count; i > 0; i--) {
+        uint64_t value = remainder << 32 | words[i - 1];
+        words[i - 1] = (uint32_t)(value / LIMB_BASE);
+        remainder = value % LIMB_BASE;
+    }
+    return (uint32_t)remainder;
+}
+
+static void append_decimal(struct buf *buf, const uint8_t *digits, size_t size) {
+    uint32_t words[MAX_WORDS] = {0};
+    uint32_t limbs[MAX_WORDS * 11 / 10]; /* 32 bits hold 9.64 digits, a limb 9 */
+    size_t count = (size + 3) / 4, limb_count = 0;
+    for (size_t i = 0; i < size; i++) words[i / 4] |= (uint32_t)digits[i] << 8 * (i % 4);
+    while (count > 0) {
+        limbs[limb_count++] = divide_words(words, count);
+        while (count > 0 && words[count - 1] == 0) count--;
+    }
+    buf_printf(buf, "%u", limbs[limb_count - 1]);
+    for (size_t i = limb_count - 1; i > 0; i--) buf_printf(buf, "%0*u", LIMB_DIGITS, limbs[i - 1]);
+}
+
+static void append_hex(struct buf *buf, const uint8_t *digits, size_t size, size_t end) {
+    static const char hex[] = "0123456789ABCDEF";
+    if (digits[size - 1] > 15) buf_append_byte(buf, (uint8_t)hex[digits[size - 1] >> 4]);
+    buf_append_byte(buf, (uint8_t)hex[digits[size - 1] & 15]);
+    for (size_t i = size - 1; i > 0 && buf->size <= end; i--) {
+        char pair[] = {hex[digits[i - 1] >> 4], hex[digits[i - 1] & 15]};
+        buf_append(buf, pair, sizeof pair);
+    }
+}
+
+void term_append_big(struct buf *buf, const struct term *big, const char *hex_prefix, size_t end) {
+    if (big->big.negative) buf_append_byte(buf, '-');
+    if (big->big.size <= DECIMAL_MAX_BYTES) {
+        append_decimal(buf, big->big.digits, big->big.size);
+        return;
+    }
+    buf_append_string(buf, hex_prefix);
+    append_hex(buf, big->big.digits, big->big.size, end);
+}

@@ -1,0 +1,53 @@
+/* Reading terms, between the files that do it. */
+#ifndef TERM_READER_H
+#define TERM_READER_H
+
+#include "term/term_internal.h"
+
+/* Input is hostile. Two sums keep it honest: every element that a header promises is owed at least one byte of the
+   input and one of the terms allowed, both taken off when it is promised. So no header can make us allocate more than
+   the bytes that are really there, however headers nest. */
+struct reader {
+    uint8_t *data;
+    size_t size;
+    size_t at;
+    size_t owed; /* promised elements that are not read yet; never more than the bytes left */
+    size_t terms_left;
+    unsigned depth_left;
+    struct arena *arena;
+    struct error *reterr;
+};
+
+/* Reads what follows a tag; fixed are the bytes that every term of the tag has. */
+typedef int read_function(struct reader *reader, const uint8_t *fixed, struct term *ret);
+
+read_function read_small_integer, read_integer, read_small_big, read_large_big, read_new_float, read_old_float;
+read_function read_atom, read_small_atom, read_atom_utf8, read_small_atom_utf8, read_binary, read_bit_binary;
+read_function read_pid, read_new_pid, read_port, read_new_port, read_v4_port;
+read_function read_reference, read_new_reference, read_newer_reference, read_fun, read_export;
+
+enum { OLD_FLOAT_BYTES = 31 };
+
+int reader_take(struct reader *reader, size_t size, uint8_t **ret);
+int reader_count_terms(struct reader *reader, size_t count);
+int reader_allocate_terms(struct reader *reader, size_t count, struct term **ret);
+int reader_elements(struct reader *reader, size_t count, const struct term **ret);
+int reader_child(struct reader *reader, struct term *ret);
+
+/* Errors, with the offset. */
+int reader_malformed(const struct reader *reader, const char *what);
+int reader_no_memory(const struct reader *reader);
+
+static inline uint16_t load_u16(const uint8_t *bytes) {
+    return (uint16_t)(bytes[0] << 8 | bytes[1]);
+}
+
+static inline uint32_t load_u32(const uint8_t *bytes) {
+    return (uint32_t)load_u16(bytes) << 16 | load_u16(bytes + 2);
+}
+
+static inline uint64_t load_u64(const uint8_t *bytes) {
+    return (uint64_t)load_u32(bytes) << 32 | load_u32(bytes + 4);
+}
+
+#endif
