@@ -86,15 +86,20 @@ static bool starts_identifier(uint32_t code) {
     return (code >= 'a' && code <= 'z') || code == '_' || (is_latin_letter(code) && is_lower_latin(code));
 }
 
+static bool is_capital(uint32_t code) {
+    return (code >= 'A' && code <= 'Z') || (is_latin_letter(code) && !is_lower_latin(code));
+}
+
 static bool continues_name(uint32_t code) {
-    return (code < 0x80 && is_alphanumeric((char)code)) || code == '@' || is_latin_letter(code);
+    const uint32_t middle_dot = 0xB7;
+    return (code < 0x80 && is_alphanumeric((char)code)) || code == '@' || is_latin_letter(code) || code == middle_dot;
 }
 
 static enum kind classify_name(const char *text, size_t length) {
     const uint8_t *data = (const uint8_t *)text;
     uint32_t first = 0;
     utf8_decode(data, length, &first);
-    if (!continues_name(first) || first == '@' || (first >= '0' && first <= '9')) return KIND_OTHER;
+    if (!starts_identifier(first) && !is_capital(first)) return KIND_OTHER;
     if (length > 1 && (text[length - 1] == '?' || text[length - 1] == '!')) length--;
     if (!bytes_are_text(data, length, continues_name)) return KIND_OTHER;
     return starts_identifier(first) && !memchr(text, '@', length) ? KIND_IDENTIFIER : KIND_NAME;
