@@ -158,7 +158,7 @@ struct jail_request {
     const struct jail_bind *binds;
     size_t bind_count;
     const char *const *directories; /* empty places to mount at later; NULL-terminated, may be NULL */
-    const char *const *executables; /* what Landlock lets it execute: paths inside; NULL-terminated */
+    const char *const *executables; /* what Landlock lets it execute, besides a loader among the binds; paths inside */
     const char *const *argv;
     const char *const *env;
     const char *program;
@@ -170,8 +170,8 @@ int jail_plan_build(const struct jail_request *request, const struct jail_featur
                     uint32_t *ret_lost, struct error *reterr);
 void jail_plan_free(struct jail_plan *plan);
 const char *jail_plan_word(const struct jail_plan *plan, enum jail_plan_verb verb,
-                           size_t index); /* words[0] of the first; NULL */
-bool jail_plan_number(const struct jail_plan *plan, enum jail_plan_verb verb, uint64_t *ret);
+                           size_t index); /* words[0] of the index-th of that verb; NULL */
+bool jail_plan_number(const struct jail_plan *plan, enum jail_plan_verb verb, uint64_t *ret); /* of the first */
 
 /* Text: a verb and its operands per line; words are percent-encoded (space, %, control characters, bytes over 0x7e). */
 void jail_plan_print(const struct jail_plan *plan, struct buf *ret);

@@ -33,6 +33,21 @@ const char *wire_message_word(const struct wire_message *message, size_t index);
 const char *wire_message_value(const struct wire_message *message, const char *key); /* of key=value; NULL */
 bool wire_message_number(const struct wire_message *message, const char *key, uint64_t *ret);
 
+/* ---- plans ---- */
+
+enum { PLAN_OPS_MAX = 2048 };
+
+struct plan_verb {
+    const char *word;
+    const char *operands; /* W a word, N a number */
+};
+
+const struct plan_verb *plan_verb(enum jail_plan_verb verb);
+bool plan_name_is_valid(const char *name); /* 1 to 64 of [A-Za-z0-9._-], not starting with a dot or dash */
+/* Words are copied; NULL where the verb has none. E_TOO_LARGE, E_NO_MEMORY. */
+int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number,
+             struct error *reterr);
+
 /* ---- cgroups: one facade, a backend per version ---- */
 
 enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };

@@ -1,0 +1,29 @@
+#include <string.h>
+
+#include "jail/jail.h"
+
+static const struct {
+    const char *name;
+    const char *meaning;
+} guarantees[JAIL_GUARANTEE_COUNT] = {
+#define X(name, slug, meaning) [JAIL_GUARANTEE_##name] = {slug, meaning},
+    JAIL_GUARANTEE_LIST(X)
+#undef X
+};
+
+const char *jail_guarantee_name(enum jail_guarantee guarantee) {
+    return guarantees[guarantee].name;
+}
+
+const char *jail_guarantee_meaning(enum jail_guarantee guarantee) {
+    return guarantees[guarantee].meaning;
+}
+
+int jail_guarantee_find(const char *name, enum jail_guarantee *ret) {
+    for (unsigned i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        if (strcmp(guarantees[i].name, name) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return -1;
+}

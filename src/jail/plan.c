@@ -1,0 +1,64 @@
+#include <string.h>
+
+#include "jail/jail_internal.h"
+
+static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
+#define X(name, word, operands) [JAIL_PLAN_##name] = {word, operands},
+    JAIL_PLAN_VERBS(X)
+#undef X
+};
+
+const struct plan_verb *plan_verb(enum jail_plan_verb verb) {
+    return &verbs[verb];
+}
+
+bool plan_name_is_valid(const char *name) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t length = strspn(name, allowed);
+    return length > 0 && length < JAIL_NAME_BYTES && !name[length] && name[0] != '.' && name[0] != '-';
+}
+
+/* Room for one more: the array doubles whenever the count is a power of two. */
+static bool reserve_op(struct jail_plan *plan) {
+    if (plan->count & (plan->count - 1)) return true;
+    struct jail_plan_op *ops = reallocarray(plan->ops, plan->count ? plan->count * 2 : 1, sizeof *ops);
+    if (!ops) return false;
+    plan->ops = ops;
+    return true;
+}
+
+int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number,
+             struct error *reterr) {
+    if (plan->count == PLAN_OPS_MAX) return error_set(reterr, E_TOO_LARGE, "a plan has at most %d lines", PLAN_OPS_MAX);
+    CLEANUP_FREE char *first_copy = first ? strdup(first) : NULL;
+    CLEANUP_FREE char *second_copy = second ? strdup(second) : NULL;
+    if ((first && !first_copy) || (second && !second_copy) || !reserve_op(plan))
+        return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
+    plan->ops[plan->count++] =
+        (struct jail_plan_op){.verb = verb, .words = {take_ptr(first_copy), take_ptr(second_copy)}, .number = number};
+    return 0;
+}
+
+void jail_plan_free(struct jail_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++)
+        for (size_t word = 0; word < ARRAY_SIZE(plan->ops[i].words); word++) free(plan->ops[i].words[word]);
+    free(plan->ops);
+    *plan = (struct jail_plan){0};
+}
+
+static const struct jail_plan_op *find(const struct jail_plan *plan, enum jail_plan_verb verb, size_t index) {
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->ops[i].verb == verb && index-- == 0) return &plan->ops[i];
+    return NULL;
+}
+
+const char *jail_plan_word(const struct jail_plan *plan, enum jail_plan_verb verb, size_t index) {
+    const struct jail_plan_op *op = find(plan, verb, index);
+    return op ? op->words[0] : NULL;
+}
+
+bool jail_plan_number(const struct jail_plan *plan, enum jail_plan_verb verb, uint64_t *ret) {
+    const struct jail_plan_op *op = find(plan, verb, 0);
+    if (op) *ret = op->number;
+    return op != NULL;
+}

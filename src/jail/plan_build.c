@@ -1,0 +1,214 @@
+#include <string.h>
+
+#include "jail/jail_internal.h"
+
+enum { PAGE_BYTES = 4096 };
+
+/* A plan in the making; the first failure stays. */
+struct draft {
+    struct jail_plan plan;
+    const struct jail_request *request;
+    const struct jail_features *features;
+    struct error *reterr;
+    int failed;
+};
+
+static void cleanup_draft(struct draft *draft) {
+    jail_plan_free(&draft->plan);
+}
+
+static void add(struct draft *draft, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number) {
+    if (!draft->failed) draft->failed = plan_add(&draft->plan, verb, first, second, number, draft->reterr);
+}
+
+static bool can(const struct draft *draft, enum jail_guarantee guarantee) {
+    return draft->features->guarantees & (1u << guarantee);
+}
+
+static bool is_path(const char *path) {
+    return path && path[0] == '/' && path[1];
+}
+
+static int check_paths(const struct jail_request *request, struct error *reterr) {
+    for (size_t i = 0; i < request->bind_count; i++) {
+        const struct jail_bind *bind = &request->binds[i];
+        if (!is_path(bind->target) || (bind->is_project ? !plan_name_is_valid(bind->source) : !is_path(bind->source)))
+            return error_set(reterr, E_INVALID, "'%s' can't be bound at '%s'", bind->source ? bind->source : "",
+                             bind->target ? bind->target : "");
+    }
+    for (const char *const *path = request->directories; path && *path; path++)
+        if (!is_path(*path)) return error_set(reterr, E_INVALID, "'%s' is not an absolute path", *path);
+    for (const char *const *path = request->executables; path && *path; path++)
+        if (!is_path(*path)) return error_set(reterr, E_INVALID, "'%s' is not an absolute path", *path);
+    return 0;
+}
+
+static int check(const struct jail_request *request, struct error *reterr) {
+    if (!request->node || !plan_name_is_valid(request->node))
+        return error_set(reterr, E_INVALID, "'%s' is not a node's name", request->node ? request->node : "");
+    if (!is_path(request->program) || !request->argv || !request->argv[0])
+        return error_set(reterr, E_INVALID, "node %s has no program to run", request->node);
+    for (const char *const *pair = request->env; pair && *pair; pair++)
+        if (!strchr(*pair, '=') || **pair == '=') return error_set(reterr, E_INVALID, "'%s' is not NAME=value", *pair);
+    return check_paths(request, reterr);
+}
+
+/* Below `above`, or the same. */
+static bool is_within(const char *path, const char *above) {
+    size_t length = strlen(above);
+    return strncmp(path, above, length) == 0 && (!path[length] || path[length] == '/');
+}
+
+/* What programs other than the VM need: themselves and their libraries. */
+static const char *const system_directories[] = {
+    "/usr/bin", "/usr/lib", "/bin", "/lib",
+#ifdef __x86_64__
+    "/lib64", /* the loader's place in the ABI */
+#endif
+};
+
+static bool is_in_system(const char *path) {
+    for (size_t i = 0; i < ARRAY_SIZE(system_directories); i++)
+        if (is_within(path, system_directories[i])) return true;
+    return false;
+}
+
+static void add_limits(struct draft *draft) {
+    static const struct {
+        const char *name;
+        uint64_t value;
+    } rlimits[] = {{"nofile", 1024}, {"core", 0}, {"memlock", 65536}, {"msgqueue", 0}};
+    const struct jail_limits *limits = &draft->request->limits;
+    /* What is in a tmpfs is charged to its memory: without the sum a full disk would kill the VM. */
+    if (can(draft, JAIL_GUARANTEE_MEMORY))
+        add(draft, JAIL_PLAN_MEMORY, NULL, NULL, limits->memory_bytes + limits->disk_bytes);
+    if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_percent)
+        add(draft, JAIL_PLAN_CPU, NULL, NULL, limits->cpu_percent);
+    if (can(draft, JAIL_GUARANTEE_TASKS)) add(draft, JAIL_PLAN_TASKS, NULL, NULL, limits->os_tasks);
+    for (size_t i = 0; i < ARRAY_SIZE(rlimits); i++)
+        add(draft, JAIL_PLAN_RLIMIT, rlimits[i].name, NULL, rlimits[i].value);
+}
+
+static enum jail_plan_verb verb_of_bind(const struct jail_bind *bind) {
+    if (bind->is_project) return JAIL_PLAN_PROJECT;
+    return bind->executable ? JAIL_PLAN_BIND_EXEC : JAIL_PLAN_BIND;
+}
+
+static void add_binds(struct draft *draft) {
+    const struct jail_request *request = draft->request;
+    bool has_system = request->profile->may_exec;
+    for (size_t i = 0; has_system && i < ARRAY_SIZE(system_directories); i++)
+        add(draft, JAIL_PLAN_BIND_EXEC, system_directories[i], system_directories[i], 0);
+    for (size_t i = 0; i < request->bind_count; i++) {
+        const struct jail_bind *bind = &request->binds[i];
+        /* There already, at its own place. */
+        if (has_system && strcmp(bind->source, bind->target) == 0 && is_in_system(bind->target)) continue;
+        add(draft, verb_of_bind(bind), bind->source, bind->target, 0);
+    }
+}
+
+static uint64_t whole_pages(uint64_t bytes) {
+    return bytes / PAGE_BYTES * PAGE_BYTES;
+}
+
+static void add_root(struct draft *draft) {
+    static const char *const devices[] = {"null", "zero", "urandom"};
+    uint64_t disk_bytes = draft->request->limits.disk_bytes;
+    uint64_t tmp_bytes = whole_pages(disk_bytes / 4);
+    add_binds(draft);
+    for (size_t i = 0; i < ARRAY_SIZE(devices); i++) add(draft, JAIL_PLAN_DEVICE, devices[i], NULL, 0);
+    add(draft, JAIL_PLAN_TMPFS, "/data", NULL, whole_pages(disk_bytes - tmp_bytes));
+    add(draft, JAIL_PLAN_TMPFS, "/tmp", NULL, tmp_bytes);
+    for (const char *const *path = draft->request->directories; path && *path; path++)
+        add(draft, JAIL_PLAN_DIRECTORY, *path, NULL, 0);
+    add(draft, JAIL_PLAN_PROC, NULL, NULL, 0);
+}
+
+/* The kernel executes a dynamic program's loader too. */
+static bool is_loader(const char *path) {
+    const char *name = strrchr(path, '/') + 1;
+    return string_starts(name, "ld-") || strcmp(name, "ld.so") == 0;
+}
+
+/* Whether a rule on one of the directories holds for this path. */
+static bool is_below_directory(const struct jail_request *request, const char *path) {
+    for (const char *const *directory = request->directories; directory && *directory; directory++)
+        if (is_within(path, *directory)) return true;
+    return false;
+}
+
+static void add_read_rules(struct draft *draft) {
+    const struct jail_request *request = draft->request;
+    bool has_system = request->profile->may_exec;
+    /* First the places to mount at: a rule on a directory stops holding for what is mounted over it later, one on the
+       directory above it goes on. */
+    for (const char *const *path = request->directories; path && *path; path++)
+        add(draft, JAIL_PLAN_READ, *path, NULL, 0);
+    for (size_t i = 0; i < request->bind_count; i++) {
+        const char *target = request->binds[i].target;
+        if (!is_below_directory(request, target) && !(has_system && is_in_system(target)))
+            add(draft, JAIL_PLAN_READ, target, NULL, 0);
+    }
+    add(draft, JAIL_PLAN_READ, "/proc", NULL, 0);
+}
+
+static void add_execute_rules(struct draft *draft) {
+    const struct jail_request *request = draft->request;
+    for (size_t i = 0; request->profile->may_exec && i < ARRAY_SIZE(system_directories); i++)
+        add(draft, JAIL_PLAN_EXECUTE, system_directories[i], NULL, 0);
+    for (size_t i = 0; i < request->bind_count; i++)
+        if (request->binds[i].executable && is_loader(request->binds[i].target))
+            add(draft, JAIL_PLAN_EXECUTE, request->binds[i].target, NULL, 0);
+    for (const char *const *path = request->executables; path && *path; path++)
+        add(draft, JAIL_PLAN_EXECUTE, *path, NULL, 0);
+}
+
+static void add_landlock(struct draft *draft) {
+    if (!can(draft, JAIL_GUARANTEE_LANDLOCK)) return;
+    add_read_rules(draft);
+    add(draft, JAIL_PLAN_WRITE, "/data", NULL, 0);
+    add(draft, JAIL_PLAN_WRITE, "/tmp", NULL, 0);
+    add_execute_rules(draft);
+}
+
+/* Without a network namespace, internet sockets would be the host's: then nobody gets any. */
+static const char *system_call_set(const struct draft *draft) {
+    const struct jail_profile *profile = draft->request->profile;
+    if (profile->network == JAIL_NETWORK_NONE || !can(draft, JAIL_GUARANTEE_NETWORK)) return "strict";
+    return profile->may_exec ? "open" : "network";
+}
+
+static void add_filters(struct draft *draft) {
+    add_landlock(draft);
+    add(draft, JAIL_PLAN_SECCOMP, system_call_set(draft), NULL, 0);
+    /* Counting takes somebody who is asked. */
+    if (!draft->request->profile->may_exec && can(draft, JAIL_GUARANTEE_NOTIFY))
+        add(draft, JAIL_PLAN_EXECS, NULL, NULL, draft->request->execs);
+}
+
+static void add_program(struct draft *draft) {
+    const struct jail_request *request = draft->request;
+    add(draft, JAIL_PLAN_CHDIR, "/data", NULL, 0);
+    for (const char *const *pair = request->env; pair && *pair; pair++) add(draft, JAIL_PLAN_ENV, *pair, NULL, 0);
+    add(draft, JAIL_PLAN_PROGRAM, request->program, NULL, 0);
+    for (const char *const *word = request->argv; *word; word++) add(draft, JAIL_PLAN_ARGUMENT, *word, NULL, 0);
+}
+
+int jail_plan_build(const struct jail_request *request, const struct jail_features *features, struct jail_plan *ret,
+                    uint32_t *ret_lost, struct error *reterr) {
+    if (check(request, reterr) < 0) return -1;
+    CLEANUP(cleanup_draft) struct draft draft = {.request = request, .features = features, .reterr = reterr};
+    add(&draft, JAIL_PLAN_NODE, request->node, NULL, 0);
+    add(&draft, JAIL_PLAN_HOSTNAME, "sandbox", NULL, 0);
+    if (can(&draft, JAIL_GUARANTEE_NETWORK))
+        add(&draft, JAIL_PLAN_NETWORK, request->profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", NULL, 0);
+    add_limits(&draft);
+    add_root(&draft);
+    add_filters(&draft);
+    add_program(&draft);
+    if (draft.failed) return draft.failed;
+    *ret_lost = ~features->guarantees & ((1u << JAIL_GUARANTEE_COUNT) - 1);
+    *ret = draft.plan;
+    draft.plan = (struct jail_plan){0};
+    return 0;
+}

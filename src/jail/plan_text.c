@@ -1,0 +1,103 @@
+#include <string.h>
+
+#include "jail/jail_internal.h"
+
+static void print_op(const struct jail_plan_op *op, struct buf *ret) {
+    const struct plan_verb *verb = plan_verb(op->verb);
+    size_t words = 0;
+    buf_append_string(ret, verb->word);
+    for (const char *operand = verb->operands; *operand; operand++) {
+        buf_append_byte(ret, ' ');
+        if (*operand == 'W')
+            wire_put_word(ret, op->words[words++]);
+        else
+            buf_printf(ret, "%llu", (unsigned long long)op->number);
+    }
+    buf_append_byte(ret, '\n');
+}
+
+void jail_plan_print(const struct jail_plan *plan, struct buf *ret) {
+    for (size_t i = 0; i < plan->count; i++) print_op(&plan->ops[i], ret);
+}
+
+/* Verbs that say one thing about the whole node. */
+static bool is_single(enum jail_plan_verb verb) {
+    static const enum jail_plan_verb singles[] = {
+        JAIL_PLAN_NODE, JAIL_PLAN_HOSTNAME, JAIL_PLAN_NETWORK, JAIL_PLAN_MEMORY, JAIL_PLAN_CPU,     JAIL_PLAN_TASKS,
+        JAIL_PLAN_PROC, JAIL_PLAN_SECCOMP,  JAIL_PLAN_EXECS,   JAIL_PLAN_CHDIR,  JAIL_PLAN_PROGRAM,
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(singles); i++)
+        if (singles[i] == verb) return true;
+    return false;
+}
+
+static bool find_verb(const char *word, enum jail_plan_verb *ret) {
+    for (unsigned verb = 0; verb < JAIL_PLAN_VERB_COUNT; verb++)
+        if (strcmp(plan_verb(verb)->word, word) == 0) {
+            *ret = verb;
+            return true;
+        }
+    return false;
+}
+
+static int parse_operands(char *at, struct jail_plan_op *ret, struct error *reterr) {
+    const struct plan_verb *verb = plan_verb(ret->verb);
+    size_t words = 0;
+    for (const char *operand = verb->operands; *operand; operand++) {
+        char *word = wire_next_word(&at);
+        if (!word) return error_set(reterr, E_FORMAT, "%s lacks an operand, or it is badly encoded", verb->word);
+        if (*operand == 'W')
+            ret->words[words++] = word;
+        else if (!parse_u64(word, &ret->number))
+            return error_set(reterr, E_FORMAT, "%s wants a number", verb->word);
+    }
+    return *at ? error_set(reterr, E_FORMAT, "%s has too many operands", verb->word) : 0;
+}
+
+/* The words of the result point into the line. */
+static int parse_line(char *line, struct jail_plan_op *ret, struct error *reterr) {
+    char *at = line;
+    struct jail_plan_op op = {0};
+    char *word = wire_next_word(&at);
+    if (!word || !find_verb(word, &op.verb)) return error_set(reterr, E_FORMAT, "there is no such verb");
+    if (parse_operands(at, &op, reterr) < 0) return -1;
+    *ret = op;
+    return 0;
+}
+
+static int check_place(const struct jail_plan *plan, const struct jail_plan_op *op, struct error *reterr) {
+    bool is_first = plan->count == 0;
+    if (is_first != (op->verb == JAIL_PLAN_NODE))
+        return error_set(reterr, E_FORMAT, "a plan starts with its one node line");
+    if (is_first && !plan_name_is_valid(op->words[0]))
+        return error_set(reterr, E_FORMAT, "the node's name is not a name");
+    if (is_single(op->verb))
+        for (size_t i = 0; i < plan->count; i++)
+            if (plan->ops[i].verb == op->verb)
+                return error_set(reterr, E_FORMAT, "%s is given twice", plan_verb(op->verb)->word);
+    return 0;
+}
+
+static int parse_into(struct jail_plan *plan, char *text, struct error *reterr) {
+    for (char *line; (line = wire_next_line(&text));) {
+        struct jail_plan_op op = {0};
+        if (parse_line(line, &op, reterr) < 0 || check_place(plan, &op, reterr) < 0) return -1;
+        if (plan_add(plan, op.verb, op.words[0], op.words[1], op.number, reterr) < 0) return -1;
+    }
+    return plan->count ? 0 : error_set(reterr, E_FORMAT, "the plan is empty");
+}
+
+int jail_plan_parse(const char *text, size_t size, struct jail_plan *ret, struct error *reterr) {
+    if (size > JAIL_MESSAGE_BYTES)
+        return error_set(reterr, E_TOO_LARGE, "the plan is longer than %d bytes", JAIL_MESSAGE_BYTES);
+    if (memchr(text, '\0', size)) return error_set(reterr, E_FORMAT, "the plan has a zero byte");
+    CLEANUP_FREE char *copy = strndup(text, size);
+    if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    struct error failure = {0};
+    if (parse_into(&plan, copy, &failure) < 0)
+        return error_set(reterr, failure.code, "line %zu: %s", plan.count + 1, failure.detail);
+    *ret = plan;
+    plan = (struct jail_plan){0};
+    return 0;
+}

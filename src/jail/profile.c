@@ -1,0 +1,118 @@
+#include <stdint.h>
+#include <string.h>
+
+#include "jail/jail.h"
+
+#define KIB (1ULL << 10)
+#define MIB (1ULL << 20)
+#define TIB (1ULL << 40)
+#define MINUTE_MS 60000ULL
+#define DAY_MS (24 * 60 * MINUTE_MS)
+
+static const struct jail_profile profiles[] = {
+    {
+        .name = "high",
+        .summary = "Untrusted code: no network at all, no programs, half a core",
+        .isolation = "high",
+        .limits = {.memory_bytes = 64 * MIB,
+                   .cpu_percent = 50,
+                   .processes = 50,
+                   .max_run_ms = MINUTE_MS,
+                   .disk_bytes = 16 * MIB,
+                   .os_tasks = 64},
+        .operations = "basic_otp,math,strings",
+        .network = JAIL_NETWORK_NONE,
+        .is_public = true,
+    },
+    {
+        .name = "medium",
+        .summary = "Ordinary applications: a network of its own, no programs, one core",
+        .isolation = "medium",
+        .limits = {.memory_bytes = 128 * MIB,
+                   .cpu_percent = 100,
+                   .processes = 100,
+                   .max_run_ms = 5 * MINUTE_MS,
+                   .disk_bytes = 16 * MIB,
+                   .os_tasks = 128},
+        .operations = "basic_otp,math,strings,file_read,network_client",
+        .network = JAIL_NETWORK_LOOPBACK,
+        .is_public = true,
+    },
+    {
+        .name = "low",
+        .summary = "Trusted code: programs and native code too, any number of cores",
+        .isolation = "low",
+        .limits = {.memory_bytes = 256 * MIB,
+                   .cpu_percent = 0,
+                   .processes = 200,
+                   .max_run_ms = 10 * MINUTE_MS,
+                   .disk_bytes = 16 * MIB,
+                   .os_tasks = 256},
+        .operations = "all",
+        .network = JAIL_NETWORK_LOOPBACK,
+        .may_exec = true,
+        .native_code = true,
+        .is_public = true,
+    },
+    {
+        .name = "compiler",
+        .summary = "Compiling one sandbox's sources, whose macros are as untrusted as the rest",
+        .isolation = "high",
+        .limits =
+            {.memory_bytes = 768 * MIB, .cpu_percent = 200, .processes = 0, .disk_bytes = 256 * MIB, .os_tasks = 256},
+        .operations = "compile",
+        .network = JAIL_NETWORK_NONE,
+    },
+};
+
+const struct jail_profile *jail_profiles(size_t *ret_count) {
+    *ret_count = ARRAY_SIZE(profiles);
+    return profiles;
+}
+
+const struct jail_profile *jail_profile_find(const char *name) {
+    for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+        if (strcmp(profiles[i].name, name) == 0) return &profiles[i];
+    return NULL;
+}
+
+/* Bounds of each limit, both included. */
+struct bound {
+    const char *name;
+    size_t offset;
+    size_t size;
+    bool zero_is_none; /* 0 means no bound, and is allowed besides */
+    uint64_t least, most;
+};
+
+#define LIMIT(field) #field, offsetof(struct jail_limits, field), sizeof(((struct jail_limits *)NULL)->field)
+
+static const struct bound bounds[] = {
+    {LIMIT(memory_bytes), false, 16 * MIB, TIB}, /* an idle VM needs 12 MiB */
+    {LIMIT(cpu_percent), true, 1, 100 * 1024},   {LIMIT(processes), false, 1, 1000000},
+    {LIMIT(max_run_ms), true, 1, 30 * DAY_MS},   {LIMIT(ttl_ms), true, 1, 3650 * DAY_MS},
+    {LIMIT(disk_bytes), false, 64 * KIB, TIB},   {LIMIT(os_tasks), false, 16, 32768}, /* a VM has 11 */
+};
+
+static uint64_t value_of(const struct jail_limits *limits, const struct bound *bound) {
+    const uint8_t *at = (const uint8_t *)limits + bound->offset;
+    uint32_t narrow;
+    uint64_t wide;
+    memcpy(&narrow, at, sizeof narrow);
+    if (bound->size == sizeof narrow) return narrow;
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+int jail_limits_check(const struct jail_limits *limits, struct error *reterr) {
+    for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
+        const struct bound *bound = &bounds[i];
+        uint64_t value = value_of(limits, bound);
+        if (value == 0 && bound->zero_is_none) continue;
+        if (value < bound->least || value > bound->most)
+            return error_set(reterr, E_INVALID, "%s is %llu; it must be from %llu to %llu", bound->name,
+                             (unsigned long long)value, (unsigned long long)bound->least,
+                             (unsigned long long)bound->most);
+    }
+    return 0;
+}

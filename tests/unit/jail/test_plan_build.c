@@ -1,0 +1,291 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jail/jail_internal.h"
+
+#define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
+#define EVERYTHING ((1u << JAIL_GUARANTEE_COUNT) - 1)
+
+static const struct jail_bind binds[] = {
+    {.source = "/lib/ld-linux.so.2", .target = "/lib/ld-linux.so.2", .executable = true},
+    {.source = "/usr/lib/erlang", .target = "/usr/lib/erlang", .executable = true},
+    {.source = "/opt/elixir/lib", .target = "/opt/elixir/lib"},
+    {.source = "/home/of it/nodes/n1", .target = "/sandbox/control"},
+    {.source = "/store/abc/demo", .target = "/app/demo"},
+    {.source = "p-17", .target = "/src", .is_project = true},
+};
+static const char *const directories[] = {"/app", NULL};
+static const char *const executables[] = {"/usr/lib/erlang/beam.smp", "/usr/lib/erlang/erl_child_setup", NULL};
+static const char *const argv[] = {"beam.smp", "--", "", NULL};
+static const char *const env[] = {"HOME=/data", "GREETING=hello you\n", NULL};
+
+static struct jail_request request_for(const char *profile) {
+    const struct jail_profile *found = jail_profile_find(profile);
+    assert_non_null(found);
+    return (struct jail_request){.node = "n1",
+                                 .profile = found,
+                                 .limits = found->limits,
+                                 .binds = binds,
+                                 .bind_count = ARRAY_SIZE(binds),
+                                 .directories = directories,
+                                 .executables = executables,
+                                 .argv = argv,
+                                 .env = env,
+                                 .program = executables[0],
+                                 .execs = 2};
+}
+
+static void assert_plan(const char *profile, uint32_t guarantees, const char *expected) {
+    struct jail_request request = request_for(profile);
+    struct jail_features features = {.guarantees = guarantees};
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    struct error error = {0};
+    uint32_t lost = 0;
+    if (jail_plan_build(&request, &features, &plan, &lost, &error) < 0) fail_msg("%s", error.detail);
+    jail_plan_print(&plan, &text);
+    assert_string_equal(buf_string(&text), expected);
+    assert_int_equal(lost, EVERYTHING & ~guarantees);
+}
+
+#define RLIMITS                                                                                                        \
+    "rlimit nofile 1024\n"                                                                                             \
+    "rlimit core 0\n"                                                                                                  \
+    "rlimit memlock 65536\n"                                                                                           \
+    "rlimit msgqueue 0\n"
+#define BINDS                                                                                                          \
+    "bind-exec /lib/ld-linux.so.2 /lib/ld-linux.so.2\n"                                                                \
+    "bind-exec /usr/lib/erlang /usr/lib/erlang\n" OTHER_BINDS
+#define OTHER_BINDS                                                                                                    \
+    "bind /opt/elixir/lib /opt/elixir/lib\n"                                                                           \
+    "bind /home/of%20it/nodes/n1 /sandbox/control\n"                                                                   \
+    "bind /store/abc/demo /app/demo\n"                                                                                 \
+    "project p-17 /src\n"
+#define DEVICES                                                                                                        \
+    "device null\n"                                                                                                    \
+    "device zero\n"                                                                                                    \
+    "device urandom\n"
+#define SMALL_DISK                                                                                                     \
+    "tmpfs /data 12582912\n"                                                                                           \
+    "tmpfs /tmp 4194304\n"
+#define PLACES                                                                                                         \
+    "directory /app\n"                                                                                                 \
+    "proc\n"
+#define LANDLOCK                                                                                                       \
+    "read /app\n"                                                                                                      \
+    "read /lib/ld-linux.so.2\n"                                                                                        \
+    "read /usr/lib/erlang\n"                                                                                           \
+    "read /opt/elixir/lib\n"                                                                                           \
+    "read /sandbox/control\n"                                                                                          \
+    "read /src\n"                                                                                                      \
+    "read /proc\n"                                                                                                     \
+    "write /data\n"                                                                                                    \
+    "write /tmp\n"                                                                                                     \
+    "execute /lib/ld-linux.so.2\n" EXECUTE_VM
+#define EXECUTE_VM                                                                                                     \
+    "execute /usr/lib/erlang/beam.smp\n"                                                                               \
+    "execute /usr/lib/erlang/erl_child_setup\n"
+#define PROGRAM                                                                                                        \
+    "chdir /data\n"                                                                                                    \
+    "env HOME=/data\n"                                                                                                 \
+    "env GREETING=hello%20you%0A\n"                                                                                    \
+    "program /usr/lib/erlang/beam.smp\n"                                                                               \
+    "argument beam.smp\n"                                                                                              \
+    "argument --\n"                                                                                                    \
+    "argument %\n"
+#ifdef __x86_64__
+#define LIB64_BIND "bind-exec /lib64 /lib64\n"
+#define LIB64_EXECUTE "execute /lib64\n"
+#else
+#define LIB64_BIND
+#define LIB64_EXECUTE
+#endif
+
+static void high(void **state) {
+    (void)state;
+    assert_plan("high", EVERYTHING,
+                "node n1\n"
+                "hostname sandbox\n"
+                "network none\n"
+                "memory 83886080\n"
+                "cpu 50\n"
+                "tasks 64\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
+                "execs 2\n" PROGRAM);
+}
+
+static void medium(void **state) {
+    (void)state;
+    assert_plan("medium", EVERYTHING,
+                "node n1\n"
+                "hostname sandbox\n"
+                "network loopback\n"
+                "memory 150994944\n"
+                "cpu 100\n"
+                "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp network\n"
+                "execs 2\n" PROGRAM);
+}
+
+static void low(void **state) {
+    (void)state;
+    assert_plan("low", EVERYTHING,
+                "node n1\n"
+                "hostname sandbox\n"
+                "network loopback\n"
+                "memory 285212672\n"
+                "tasks 256\n" RLIMITS "bind-exec /usr/bin /usr/bin\n"
+                "bind-exec /usr/lib /usr/lib\n"
+                "bind-exec /bin /bin\n"
+                "bind-exec /lib /lib\n" LIB64_BIND OTHER_BINDS DEVICES SMALL_DISK PLACES "read /app\n"
+                "read /opt/elixir/lib\n"
+                "read /sandbox/control\n"
+                "read /src\n"
+                "read /proc\n"
+                "write /data\n"
+                "write /tmp\n"
+                "execute /usr/bin\n"
+                "execute /usr/lib\n"
+                "execute /bin\n"
+                "execute /lib\n" LIB64_EXECUTE "execute /lib/ld-linux.so.2\n" EXECUTE_VM "seccomp open\n" PROGRAM);
+}
+
+static void compiler(void **state) {
+    (void)state;
+    assert_plan("compiler", EVERYTHING,
+                "node n1\n"
+                "hostname sandbox\n"
+                "network none\n"
+                "memory 1073741824\n"
+                "cpu 200\n"
+                "tasks 256\n" RLIMITS BINDS DEVICES "tmpfs /data 201326592\n"
+                "tmpfs /tmp 67108864\n" PLACES LANDLOCK "seccomp strict\n"
+                "execs 2\n" PROGRAM);
+}
+
+static void without_cgroups(void **state) {
+    (void)state;
+    assert_plan("high", EVERYTHING & ~(BIT(CGROUPS) | BIT(MEMORY) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER)),
+                "node n1\n"
+                "hostname sandbox\n"
+                "network none\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
+                "execs 2\n" PROGRAM);
+}
+
+/* Internet sockets would be the host's, so there are none. */
+static void without_a_network_namespace(void **state) {
+    (void)state;
+    assert_plan("medium", EVERYTHING & ~BIT(NETWORK),
+                "node n1\n"
+                "hostname sandbox\n"
+                "memory 150994944\n"
+                "cpu 100\n"
+                "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
+                "execs 2\n" PROGRAM);
+}
+
+static void without_landlock_and_notifications(void **state) {
+    (void)state;
+    assert_plan("high", EVERYTHING & ~(BIT(LANDLOCK) | BIT(NOTIFY) | BIT(TAKEOVER)),
+                "node n1\n"
+                "hostname sandbox\n"
+                "network none\n"
+                "memory 83886080\n"
+                "cpu 50\n"
+                "tasks 64\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES "seccomp strict\n" PROGRAM);
+}
+
+static void disks_are_whole_pages_within_the_limit(void **state) {
+    (void)state;
+    struct jail_request request = request_for("high");
+    struct jail_features features = {.guarantees = EVERYTHING};
+    request.limits.disk_bytes = 100001;
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    struct error error;
+    uint32_t lost;
+    assert_int_equal(jail_plan_build(&request, &features, &plan, &lost, &error), 0);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < plan.count; i++)
+        if (plan.ops[i].verb == JAIL_PLAN_TMPFS) {
+            assert_int_equal(plan.ops[i].number % 4096, 0);
+            assert_true(plan.ops[i].number > 0);
+            sum += plan.ops[i].number;
+        }
+    assert_true(sum <= 100001);
+    assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_TMPFS, 1), "/tmp");
+    assert_null(jail_plan_word(&plan, JAIL_PLAN_TMPFS, 2));
+}
+
+static void assert_refused(const struct jail_request *request, enum error_code code) {
+    struct jail_features features = {.guarantees = EVERYTHING};
+    struct jail_plan plan = {.count = 77};
+    struct error error = {0};
+    uint32_t lost = 77;
+    assert_true(jail_plan_build(request, &features, &plan, &lost, &error) < 0);
+    assert_int_equal(error.code, code);
+    assert_int_equal(plan.count, 77);
+    assert_int_equal(lost, 77);
+}
+
+static void bad_requests_are_refused(void **state) {
+    (void)state;
+    static const char *const bad_env[] = {"=x", NULL}, *const no_pair[] = {"HOME", NULL};
+    static const char *const relative[] = {"app", NULL}, *const nothing[] = {NULL};
+    static const struct jail_bind no_source = {.source = "relative", .target = "/x"};
+    static const struct jail_bind no_target = {.source = "/x", .target = "/"};
+    static const struct jail_bind bad_token = {.source = "../x", .target = "/src", .is_project = true};
+    const struct jail_bind *const bad_binds[] = {&no_source, &no_target, &bad_token};
+    static const char *const bad_nodes[] = {
+        "", ".n", "-n", "a/b", "a b", "12345678901234567890123456789012345678901234567890123456789012345", /* 65 */
+    };
+    struct jail_request request = request_for("high");
+    for (size_t i = 0; i < ARRAY_SIZE(bad_nodes); i++) {
+        request.node = bad_nodes[i];
+        assert_refused(&request, E_INVALID);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad_binds); i++) {
+        request = request_for("high");
+        request.binds = bad_binds[i], request.bind_count = 1;
+        assert_refused(&request, E_INVALID);
+    }
+    request = request_for("high"), request.env = bad_env;
+    assert_refused(&request, E_INVALID);
+    request = request_for("high"), request.env = no_pair;
+    assert_refused(&request, E_INVALID);
+    request = request_for("high"), request.directories = relative;
+    assert_refused(&request, E_INVALID);
+    request = request_for("high"), request.executables = relative;
+    assert_refused(&request, E_INVALID);
+    request = request_for("high"), request.argv = nothing;
+    assert_refused(&request, E_INVALID);
+    request = request_for("high"), request.program = NULL;
+    assert_refused(&request, E_INVALID);
+}
+
+static void a_plan_has_an_end(void **state) {
+    (void)state;
+    static const char *many[PLAN_OPS_MAX + 1];
+    for (size_t i = 0; i < PLAN_OPS_MAX; i++) many[i] = "x";
+    struct jail_request request = request_for("high");
+    request.argv = many;
+    assert_refused(&request, E_TOO_LARGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(high),
+        cmocka_unit_test(medium),
+        cmocka_unit_test(low),
+        cmocka_unit_test(compiler),
+        cmocka_unit_test(without_cgroups),
+        cmocka_unit_test(without_a_network_namespace),
+        cmocka_unit_test(without_landlock_and_notifications),
+        cmocka_unit_test(disks_are_whole_pages_within_the_limit),
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(a_plan_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

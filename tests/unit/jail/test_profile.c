@@ -1,0 +1,94 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jail/jail.h"
+
+#define MIB (1ULL << 20)
+
+static void profiles_are_as_promised(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t memory_mib;
+        uint32_t cpu_percent, processes, os_tasks;
+        enum jail_network network;
+        bool may_exec, is_public;
+    } promised[] = {
+        {"high", 64, 50, 50, 64, JAIL_NETWORK_NONE, false, true},
+        {"medium", 128, 100, 100, 128, JAIL_NETWORK_LOOPBACK, false, true},
+        {"low", 256, 0, 200, 256, JAIL_NETWORK_LOOPBACK, true, true},
+        {"compiler", 768, 200, 0, 256, JAIL_NETWORK_NONE, false, false},
+    };
+    size_t count;
+    assert_non_null(jail_profiles(&count));
+    assert_int_equal(count, ARRAY_SIZE(promised));
+    for (size_t i = 0; i < count; i++) {
+        const struct jail_profile *profile = jail_profile_find(promised[i].name);
+        assert_non_null(profile);
+        assert_int_equal(profile->limits.memory_bytes, promised[i].memory_mib * MIB);
+        assert_int_equal(profile->limits.cpu_percent, promised[i].cpu_percent);
+        assert_int_equal(profile->limits.processes, promised[i].processes);
+        assert_int_equal(profile->limits.os_tasks, promised[i].os_tasks);
+        assert_int_equal(profile->network, promised[i].network);
+        assert_int_equal(profile->may_exec, promised[i].may_exec);
+        assert_int_equal(profile->is_public, promised[i].is_public);
+    }
+    assert_null(jail_profile_find("none"));
+    assert_null(jail_profile_find(""));
+}
+
+static void public_defaults_are_within_bounds(void **state) {
+    (void)state;
+    size_t count;
+    const struct jail_profile *profiles = jail_profiles(&count);
+    struct error error = {0};
+    for (size_t i = 0; i < count; i++)
+        if (profiles[i].is_public && jail_limits_check(&profiles[i].limits, &error) < 0) fail_msg("%s", error.detail);
+}
+
+static void assert_refused(struct jail_limits limits, const char *detail) {
+    struct error error = {0};
+    assert_int_equal(jail_limits_check(&limits, &error), -E_INVALID);
+    if (!strstr(error.detail, detail)) fail_msg("'%s' lacks '%s'", error.detail, detail);
+}
+
+static void limits_have_bounds(void **state) {
+    (void)state;
+    const struct jail_limits good = jail_profile_find("high")->limits;
+    struct jail_limits limits = good;
+    struct error error;
+    assert_int_equal(jail_limits_check(&limits, &error), 0);
+    limits = good, limits.memory_bytes = 16 * MIB;
+    assert_int_equal(jail_limits_check(&limits, &error), 0);
+    limits.memory_bytes--;
+    assert_refused(limits, "memory_bytes is 16777215; it must be from 16777216 to ");
+    limits = good, limits.memory_bytes = UINT64_MAX;
+    assert_refused(limits, "memory_bytes");
+    limits = good, limits.cpu_percent = 0, limits.ttl_ms = 0, limits.max_run_ms = 0;
+    assert_int_equal(jail_limits_check(&limits, &error), 0);
+    limits = good, limits.cpu_percent = UINT32_MAX;
+    assert_refused(limits, "cpu_percent");
+    limits = good, limits.processes = 0;
+    assert_refused(limits, "processes is 0");
+    limits = good, limits.disk_bytes = 1;
+    assert_refused(limits, "disk_bytes");
+    limits = good, limits.os_tasks = 8;
+    assert_refused(limits, "os_tasks");
+    limits = good, limits.ttl_ms = UINT64_MAX;
+    assert_refused(limits, "ttl_ms");
+    limits = good, limits.max_run_ms = UINT64_MAX;
+    assert_refused(limits, "max_run_ms");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(profiles_are_as_promised),
+        cmocka_unit_test(public_defaults_are_within_bounds),
+        cmocka_unit_test(limits_have_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
