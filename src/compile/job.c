@@ -122,6 +122,7 @@ static void on_compiled(void *data, const struct term *result, const struct term
     if (error) {
         if (error->code == E_COMPILE && reason) job->report = failed_report(reason);
         fail(job, error);
+        if (error->code == E_NODE || error->code == E_LIMIT) error_prefix(&job->error, "compiling failed");
         if (error->code == E_TIMEOUT)
             error_set(&job->error, E_TIMEOUT, "compiling %s took longer than %llu ms", job->request.source,
                       (unsigned long long)job->request.deadline_ms);

@@ -57,7 +57,9 @@ struct engine_config {
 void engine_config_defaults(struct engine_config *ret);
 
 int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engine **ret, struct error *reterr);
-/* Stop taking requests, answer those under way, close everything; nodes go on running. */
+/* Take no more requests and call off those under way: each is answered, with E_SHUTDOWN, soon. */
+void engine_quiesce(struct engine *engine);
+/* After that, once every request is answered: close everything; nodes go on running. */
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data);
 
 /* One function per operation that the engine itself carries out. */

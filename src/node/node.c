@@ -31,6 +31,7 @@ static void remove_control_dir(const struct node *node) {
 
 static void all_closed(struct node *node) {
     fd_close(node->pidfd);
+    map_remove(&node->host->nodes, node->name);
     if (node->detached) {
         node->detached(node->detached_data);
     } else if (node->handler.gone) {
@@ -335,7 +336,8 @@ static int open_node(struct node_host *host, enum node_kind kind, const char *na
     node->beat.data = node;
     node->beat_open = true;
     node->open_handles = 1;
-    int result = make_control_dir(node, reterr);
+    int result = map_set(&host->nodes, name, node) ? make_control_dir(node, reterr)
+                                                   : error_set(reterr, E_NO_MEMORY, "no memory for a node");
     if (result == 0) result = channel_listen(&node->channel, node, node->control_dir, reterr);
     if (result < 0) {
         close_handles(node);
@@ -386,6 +388,17 @@ void node_adopted(struct node *node, const struct jail_node *info) {
 }
 
 /* ---- asking and telling ---- */
+
+void node_lost(struct node *node) {
+    if (node->state != NODE_SPAWNING) return;
+    node->end = (struct node_end){.cause = NODE_CRASHED, .status = -1};
+    error_set(&node->end.error, E_NODE, "the VM ended while no daemon watched it");
+    close_handles(node);
+}
+
+struct node *node_find(const struct node_host *host, const char *name) {
+    return map_get(&host->nodes, name);
+}
 
 const char *node_name(const struct node *node) {
     return node->name;

@@ -54,6 +54,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     uint64_t heartbeat_deadline_ms;
     uint64_t boot_deadline_ms;
     uint64_t grace_ms;
+    struct map nodes;            /* every living node by name; node.c keeps it */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
 };
 
@@ -113,7 +114,9 @@ int node_start(struct node_host *host, const struct node_spec *spec, const struc
 int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
                 const struct node_handler *handler, void *data, struct node **ret, struct error *reterr);
 void node_adopted(struct node *node, const struct jail_node *info);
+void node_lost(struct node *node); /* the launcher knows nothing of it: it ended while no daemon ran; `gone` follows */
 
+struct node *node_find(const struct node_host *host, const char *name); /* NULL when unknown */
 const char *node_name(const struct node *node);
 const char *node_secret(const struct node *node);
 uint32_t node_lost_guarantees(const struct node *node);

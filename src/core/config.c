@@ -1,0 +1,98 @@
+/* What a sandbox is made of: from a caller's parameters, to and from the registry. */
+#include <string.h>
+
+#include "core/core_internal.h"
+
+void sandbox_config_free(struct sandbox_config *config) {
+    free(config->source);
+    free(config->app);
+    free(config->supervisor);
+    free(config->restart);
+    json_decref(config->env);
+    *config = (struct sandbox_config){0};
+}
+
+static char *copy_text(json_t *object, const char *name) {
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? strdup(text) : NULL;
+}
+
+/* A limit that the caller gave, else the profile's. */
+static uint64_t limit_of(json_t *object, const char *name, uint64_t fallback) {
+    json_t *value = json_object_get(object, name);
+    return json_is_integer(value) ? (uint64_t)json_integer_value(value) : fallback;
+}
+
+static struct jail_limits limits_of(json_t *object, const struct jail_limits *defaults) {
+    return (struct jail_limits){
+        .memory_bytes = limit_of(object, "memory_bytes", defaults->memory_bytes),
+        .cpu_percent = (uint32_t)limit_of(object, "cpu_percent", defaults->cpu_percent),
+        .processes = (uint32_t)limit_of(object, "processes", defaults->processes),
+        .max_run_ms = limit_of(object, "max_run_ms", defaults->max_run_ms),
+        .ttl_ms = limit_of(object, "ttl_ms", defaults->ttl_ms),
+        .disk_bytes = limit_of(object, "disk_bytes", defaults->disk_bytes),
+        .os_tasks = (uint32_t)limit_of(object, "os_tasks", defaults->os_tasks),
+    };
+}
+
+static int check_env(json_t *env, struct error *reterr) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(env, name, value) {
+        if (!name[0] || strchr(name, '='))
+            return error_set(reterr, E_INVALID, "'%.60s' is not the name of an environment variable", name);
+        if (string_starts(name, "SANDBOX_"))
+            return error_set(reterr, E_INVALID,
+                             "the environment variable %.60s is reserved: names that begin with SANDBOX_ are ours",
+                             name);
+    }
+    return 0;
+}
+
+static int fill(json_t *object, struct sandbox_config *config, struct error *reterr) {
+    const char *profile = json_string_value(json_object_get(object, "profile"));
+    config->profile = profile ? jail_profile_find(profile) : NULL;
+    if (!config->profile || !config->profile->is_public)
+        return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them",
+                         profile ? profile : "");
+    config->source = copy_text(object, "source");
+    config->app = copy_text(object, "app");
+    config->supervisor = copy_text(object, "supervisor");
+    config->restart = copy_text(object, "restart");
+    config->env = json_incref(json_object_get(object, "env"));
+    config->limits = limits_of(object, &config->profile->limits);
+    if (!config->source || config->source[0] != '/')
+        return error_set(reterr, E_INVALID, "'source' must be an absolute path");
+    if (config->app && config->supervisor)
+        return error_set(reterr, E_INVALID, "give either 'app' or 'supervisor', not both");
+    int result = check_env(config->env, reterr);
+    return result < 0 ? result : jail_limits_check(&config->limits, reterr);
+}
+
+int sandbox_config_from_json(json_t *json, struct sandbox_config *ret, struct error *reterr) {
+    struct sandbox_config config = {0};
+    int result = fill(json, &config, reterr);
+    if (result < 0)
+        sandbox_config_free(&config);
+    else
+        *ret = config;
+    return result;
+}
+
+static void set_optional(json_t *object, const char *name, const char *text) {
+    if (text) json_object_set_new(object, name, json_string(text));
+}
+
+json_t *sandbox_config_to_json(const struct sandbox_config *config) {
+    const struct jail_limits *limits = &config->limits;
+    json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "source", config->source, "profile",
+                               config->profile->name, "memory_bytes", (json_int_t)limits->memory_bytes, "cpu_percent",
+                               (json_int_t)limits->cpu_percent, "processes", (json_int_t)limits->processes,
+                               "max_run_ms", (json_int_t)limits->max_run_ms, "ttl_ms", (json_int_t)limits->ttl_ms,
+                               "disk_bytes", (json_int_t)limits->disk_bytes, "os_tasks", (json_int_t)limits->os_tasks);
+    set_optional(object, "app", config->app);
+    set_optional(object, "supervisor", config->supervisor);
+    set_optional(object, "restart", config->restart);
+    if (config->env) json_object_set(object, "env", config->env);
+    return object;
+}

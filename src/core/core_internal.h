@@ -1,0 +1,263 @@
+/* Between the engine's own files: sandboxes, their queues, and what they tell the world. */
+#ifndef CORE_CORE_INTERNAL_H
+#define CORE_CORE_INTERNAL_H
+
+#include "compile/compile.h"
+#include "core/core.h"
+#include "jail/jail.h"
+#include "node/node.h"
+#include "store/store.h"
+
+enum {
+    SANDBOX_ID_BYTES = 65,
+    EVENTS_KEPT = 4096,      /* in memory; the store keeps more */
+    LOG_RECORDS_KEPT = 1000, /* of one sandbox */
+    LOG_RECORD_MAX_BYTES = 4096,
+    SUBSCRIBERS_MAX = 1024,
+    JOBS_MAX = 256, /* waiting on one sandbox */
+};
+
+/* ---- answers.c: every answer leaves through here, in a later turn of the loop ---- */
+
+struct answer {
+    struct answer *next;
+    struct request *request;
+    json_t *result;
+    bool failed;
+    struct error error;
+};
+
+void answer_ok(struct engine *engine, struct request *request, json_t *result); /* takes the reference */
+void answer_error(struct engine *engine, struct request *request, const struct error *error, json_t *result);
+void answer_fail(struct engine *engine, struct request *request, enum error_code code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- feed.c: bounded histories that can be followed ---- */
+
+/* A ring of JSON records, each with a "seq" member, and the requests that follow it. */
+struct feed {
+    json_t **records;
+    size_t capacity, first, count;
+    uint64_t next_seq;
+    struct follower *followers;
+};
+
+bool feed_init(struct feed *feed, size_t capacity);
+void feed_free(struct feed *feed);
+/* Sets "seq" and "time", keeps the record (reference taken over) and hands it to the followers. */
+json_t *feed_add(struct feed *feed, json_t *record);
+void feed_restore(struct feed *feed, json_t *record); /* one from the store, with its seq; borrowed */
+
+struct feed_filter {
+    uint64_t since;         /* records after this seq */
+    size_t tail;            /* at most so many of the past; SIZE_MAX: all */
+    const char *sandbox_id; /* NULL: any */
+    bool (*may_see)(void *data, const struct caller *caller, const json_t *record); /* NULL: all */
+    void *data;
+};
+
+/* Send the past, then go on with what comes if follow; otherwise answer. */
+void feed_stream(struct engine *engine, struct feed *feed, struct request *request, const struct feed_filter *filter,
+                 bool follow);
+void feed_end(struct engine *engine, struct feed *feed); /* no more will come: answer every follower */
+
+/* ---- sandboxes ---- */
+
+#define SANDBOX_STATUS_LIST(X)                                                                                         \
+    X(INITIALIZING, "initializing")                                                                                    \
+    X(COMPILING, "compiling")                                                                                          \
+    X(STARTING, "starting")                                                                                            \
+    X(RUNNING, "running")                                                                                              \
+    X(RELOADING, "reloading")                                                                                          \
+    X(STOPPING, "stopping")                                                                                            \
+    X(STOPPED, "stopped")                                                                                              \
+    X(ERROR, "error")
+
+enum sandbox_status {
+#define X(name, text) STATUS_##name,
+    SANDBOX_STATUS_LIST(X)
+#undef X
+        STATUS_COUNT
+};
+
+const char *status_name(enum sandbox_status status);
+bool status_find(const char *name, enum sandbox_status *ret);
+bool status_may_follow(enum sandbox_status from, enum sandbox_status to); /* the table of transitions */
+
+enum restart_kind { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS };
+
+struct restart_policy {
+    enum restart_kind kind;
+    uint32_t max; /* restarts in a row; 0: no bound */
+};
+
+bool restart_policy_parse(const char *text, struct restart_policy *ret);
+/* Whether to start again after an end, and after how long: 0.1 s doubling to 30 s. Pure. */
+bool restart_policy_decide(const struct restart_policy *policy, bool crashed, uint32_t restarts_in_a_row,
+                           uint64_t *ret_delay_ms);
+
+/* What a caller asked for; everything needed to start the sandbox again. */
+struct sandbox_config {
+    char *source;
+    char *app;        /* NULL: the project's own */
+    char *supervisor; /* NULL: the application's */
+    char *restart;    /* as written */
+    json_t *env;
+    const struct jail_profile *profile;
+    struct jail_limits limits;
+};
+
+void sandbox_config_free(struct sandbox_config *config);
+/* From a caller's checked parameters, or from what sandbox_config_to_json made. */
+json_t *sandbox_config_to_json(const struct sandbox_config *config);
+int sandbox_config_from_json(json_t *json, struct sandbox_config *ret, struct error *reterr);
+
+struct sample {     /* what is known of its use */
+    uint64_t at_ms; /* when the agent last told; 0: never */
+    uint64_t cpu_ns, cpu_at_ms;
+    double cpu_percent;
+    uint64_t memory_bytes, processes, atoms;
+};
+
+struct job;
+
+struct sandbox {
+    struct engine *engine;
+    char id[SANDBOX_ID_BYTES];
+    enum sandbox_status status;
+    struct sandbox_config config;
+    struct restart_policy policy;
+    uid_t owner;
+    int64_t created_at_ms, updated_at_ms, started_at_ms;
+    uint32_t restart_count, restarts_in_a_row;
+    bool persistent; /* it is in the registry */
+
+    struct build build;
+    struct node *node;
+    uint32_t lost_guarantees;
+    char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
+    json_t *last_error;
+    struct sample sample;
+    struct feed log;
+
+    struct job *jobs; /* oldest first */
+    bool destroying;
+    struct waiter *destroy_waiters;
+
+    /* The tree being started or ended; see tree.c. */
+    void (*started)(struct sandbox *sandbox, const struct error *error);
+    void (*ended)(struct sandbox *sandbox);
+    bool start_asked;
+    bool stop_seen, stop_crashed;
+    char stop_text[512];
+
+    uv_timer_t ttl, backoff;
+    unsigned open_handles;
+};
+
+struct engine {
+    uv_loop_t *loop;
+    struct engine_config config;
+    struct node_host host;
+    struct store *store;
+    struct map sandboxes;
+    struct feed events;
+    bool ready; /* recovered, and connected to a launcher once */
+    bool link_up;
+    bool closing;
+    struct error toolchain_error; /* code E_NONE: it is usable */
+    bool toolchain_probing;
+    struct toolchain_waiter *toolchain_waiters;
+    int64_t started_at_ms;
+    uint64_t run_count;
+
+    uv_timer_t answer_timer;
+    struct answer *answers, **answers_tail;
+
+    unsigned open_parts;          /* sandboxes, and while closing everything else */
+    void (*closed)(void *engine); /* set while closing: called when no part is open any more */
+    void (*closed_hook)(void *data);
+    void *closed_data;
+    unsigned shutdown_left; /* sandboxes still to go */
+    void (*shutdown_hook)(void *data);
+    void *shutdown_data;
+    struct request *shutdown_request;
+};
+
+struct sandbox *sandbox_new(struct engine *engine, const char *id,
+                            struct error *reterr); /* in the engine's map from now on */
+void sandbox_remove(struct sandbox *sandbox);      /* out of the map; freed once its handles are closed */
+struct sandbox *sandbox_find(struct engine *engine, struct request *request,
+                             struct error *reterr); /* that the caller may see */
+bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller);
+void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status,
+                        const char *reason);                                /* and tells the world */
+void sandbox_set_error(struct sandbox *sandbox, const struct error *error); /* NULL clears it */
+void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data);
+int sandbox_restore(struct engine *engine, const struct store_sandbox *row, struct error *reterr);
+json_t *sandbox_to_json(struct sandbox *sandbox);
+void sandbox_take_usage(struct sandbox *sandbox);
+void sandbox_start_ttl(struct sandbox *sandbox);
+
+/* ---- queue.c: what changes a sandbox waits its turn; what only looks or evaluates runs side by side between them ----
+ */
+
+struct job {
+    struct job *next;
+    struct sandbox *sandbox;
+    struct request *request; /* NULL for the engine's own */
+    bool exclusive;
+    bool running;
+    void (*start)(struct job *job);
+    void (*abort)(struct job *job, const struct error *why); /* of a running one; job_finish follows, soon */
+};
+
+/* Start it when its turn comes. */
+void job_submit(struct job *job);
+/* Off the queue, and the next may start. The job's memory and its request's answer are the caller's affair. */
+void job_finish(struct job *job);
+/* Fail what waits, abort what runs. */
+void jobs_abort_all(struct sandbox *sandbox, const struct error *why);
+
+/* ---- tree.c: the node and application of a sandbox ---- */
+
+extern const struct node_handler tree_node_handler;
+
+/* Start a node with the sandbox's build and the application on it; sandbox->started is called once. */
+void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error));
+/* Kill the node, if there is one; `ended` is called once it is gone with all it had. Not from inside unless there is
+ * none. */
+void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
+
+/* ---- lifecycle.c ---- */
+
+struct waiter {
+    struct waiter *next;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+/* Remove the sandbox and all it had; calls off whatever it is doing. */
+void sandbox_destroy(struct sandbox *sandbox, const char *reason, void (*done)(void *data, const struct error *error),
+                     void *data);
+void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed);
+void sandbox_resume_restart(struct sandbox *sandbox); /* one that a killed daemon had begun */
+void sandbox_jobs_over(
+    struct sandbox *sandbox); /* the queue's word that it is empty while the sandbox is being destroyed */
+
+/* ---- engine.c ---- */
+
+struct toolchain_waiter {
+    struct toolchain_waiter *next;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+/* Find and probe the toolchain unless that is done already. done comes in a later turn. */
+void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data);
+void engine_event(struct engine *engine, const char *kind, const char *sandbox_id, json_t *data);
+void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error);
+
+json_t *problem_json(const struct error *error); /* what `last_error` holds */
+
+#endif

@@ -1,0 +1,210 @@
+/* create: open the project with the caller's rights, compile it, jail it, start it. What fails leaves no sandbox. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+enum stage { STAGE_WAITING, STAGE_TOOLCHAIN, STAGE_PROJECT, STAGE_COMPILE, STAGE_START, STAGE_SAVE, STAGE_FAILING };
+
+struct create_job {
+    struct job job;
+    enum stage stage;
+    struct compile_job *compile;
+    char token[64];
+    bool aborted;
+    struct error error;
+    json_t *report;
+};
+
+static struct engine *engine_of(struct create_job *create) {
+    return create->job.sandbox->engine;
+}
+
+/* The sandbox's exclusive job is the one being created. */
+static struct create_job *create_of(struct sandbox *sandbox) {
+    return (struct create_job *)sandbox->jobs;
+}
+
+/* ---- failing ---- */
+
+static void on_failed_ended(struct sandbox *sandbox) {
+    struct create_job *create = create_of(sandbox);
+    struct engine *engine = sandbox->engine;
+    bool destroying = sandbox->destroying;
+    engine_event(engine, "create_failed", sandbox->id, problem_json(&create->error));
+    answer_error(engine, create->job.request, &create->error, take_ptr(create->report));
+    if (create->token[0]) jail_link_release_project(engine->host.link, create->token);
+    job_finish(&create->job);
+    if (!destroying) sandbox_remove(sandbox);
+    free(create);
+}
+
+static void fail(struct create_job *create, const struct error *error) {
+    if (create->error.code == E_NONE) create->error = *error;
+    create->stage = STAGE_FAILING;
+    tree_end(create->job.sandbox, on_failed_ended);
+}
+
+/* Between two steps: whether someone has called it off. */
+static bool called_off(struct create_job *create) {
+    if (create->aborted) fail(create, &create->error);
+    return create->aborted;
+}
+
+static void on_abort(struct job *job, const struct error *why) {
+    struct create_job *create = (struct create_job *)job;
+    if (create->aborted || create->stage == STAGE_FAILING) return;
+    create->aborted = true;
+    create->error = *why;
+    if (create->stage == STAGE_COMPILE)
+        compile_abort(create->compile);
+    else if (create->stage == STAGE_START || create->stage == STAGE_WAITING)
+        fail(create, why);
+}
+
+/* ---- the steps, last first ---- */
+
+static void on_saved(void *data, const struct error *error) {
+    struct create_job *create = data;
+    struct sandbox *sandbox = create->job.sandbox;
+    struct engine *engine = sandbox->engine;
+    if (error) {
+        sandbox->persistent = false;
+        fail(create, error);
+        return;
+    }
+    if (sandbox->destroying && called_off(create)) return; /* otherwise it is whole, and stays */
+    sandbox_start_ttl(sandbox);
+    engine_event(engine, "created", sandbox->id,
+                 json_pack("{s:s, s:s}", "source", sandbox->config.source, "profile", sandbox->config.profile->name));
+    json_t *result = sandbox_to_json(sandbox);
+    json_object_set_new(result, "compilation", take_ptr(create->report));
+    answer_ok(engine, create->job.request, result);
+    job_finish(&create->job);
+    free(create);
+}
+
+static void on_started(struct sandbox *sandbox, const struct error *error) {
+    struct create_job *create = create_of(sandbox);
+    if (error) {
+        fail(create, error);
+        return;
+    }
+    create->stage = STAGE_SAVE;
+    sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
+    sandbox_save(sandbox, on_saved, create);
+}
+
+static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
+    struct create_job *create = data;
+    struct sandbox *sandbox = create->job.sandbox;
+    struct error problem;
+    create->compile = NULL;
+    create->report = report;
+    jail_link_release_project(engine_of(create)->host.link, create->token);
+    create->token[0] = '\0';
+    if (error || build_read(sandbox->engine->store, digest, &sandbox->build, &problem) < 0) {
+        fail(create, error ? error : &problem);
+        return;
+    }
+    if (called_off(create)) return;
+    create->stage = STAGE_START;
+    sandbox_set_status(sandbox, STATUS_STARTING, NULL);
+    tree_start(sandbox, on_started);
+}
+
+static void on_project(void *data, const struct jail_project *project, const struct error *error) {
+    struct create_job *create = data;
+    struct sandbox *sandbox = create->job.sandbox;
+    if (error) {
+        fail(create, error);
+        return;
+    }
+    snprintf(create->token, sizeof create->token, "%s", project->token);
+    if (!called_off(create)) {
+        struct compile_request request = {
+            .host = &sandbox->engine->host,
+            .store = sandbox->engine->store,
+            .project = project,
+            .source = sandbox->config.source,
+            .deadline_ms = sandbox->engine->config.compile_deadline_ms,
+        };
+        create->stage = STAGE_COMPILE;
+        sandbox_set_status(sandbox, STATUS_COMPILING, NULL);
+        create->compile = compile_start(&request, on_compiled, create);
+    }
+    fd_close(project->fd);
+}
+
+static void on_toolchain(void *data, const struct error *error) {
+    struct create_job *create = data;
+    struct request *request = create->job.request;
+    if (error) fail(create, error);
+    if (error || called_off(create)) return;
+    create->stage = STAGE_PROJECT;
+    jail_link_open_project(engine_of(create)->host.link, request->caller.peer_fd, create->job.sandbox->config.source,
+                           on_project, create);
+}
+
+static void start(struct job *job) {
+    struct create_job *create = (struct create_job *)job;
+    create->stage = STAGE_TOOLCHAIN;
+    engine_need_toolchain(engine_of(create), on_toolchain, create);
+}
+
+/* ---- checking what was asked for ---- */
+
+static int check_required(struct engine *engine, json_t *names, struct error *reterr) {
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name) {
+        enum jail_guarantee guarantee;
+        if (jail_guarantee_find(json_string_value(name), &guarantee) < 0)
+            return error_set(reterr, E_INVALID, "there is no guarantee '%.60s'; `sandbox doctor` lists them",
+                             json_string_value(name));
+        if (!(engine->host.features.guarantees & 1u << guarantee))
+            return error_set(reterr, E_GUARANTEE, "this host can't give the guarantee '%s' (%s)",
+                             json_string_value(name), jail_guarantee_meaning(guarantee));
+    }
+    return 0;
+}
+
+static int check(struct engine *engine, struct request *request, struct sandbox_config *config, struct error *reterr) {
+    if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
+    if (map_get(&engine->sandboxes, json_string_value(json_object_get(request->params, "id"))))
+        return error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id",
+                         json_string_value(json_object_get(request->params, "id")));
+    if (engine->sandboxes.count >= engine->config.sandboxes_max)
+        return error_set(reterr, E_LIMIT, "there are %u sandboxes already, as many as this service takes",
+                         engine->config.sandboxes_max);
+    if (request->caller.peer_fd < 0)
+        return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
+    int result = check_required(engine, json_object_get(request->params, "require"), reterr);
+    return result < 0 ? result : sandbox_config_from_json(request->params, config, reterr);
+}
+
+void engine_create(struct engine *engine, struct request *request) {
+    struct error error;
+    struct sandbox_config config = {0};
+    struct create_job *create = calloc(1, sizeof *create);
+    struct sandbox *sandbox = NULL;
+    if (!create)
+        error_set(&error, E_NO_MEMORY, "no memory for a request");
+    else if (check(engine, request, &config, &error) == 0)
+        sandbox = sandbox_new(engine, json_string_value(json_object_get(request->params, "id")), &error);
+    if (!sandbox) {
+        sandbox_config_free(&config);
+        free(create);
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
+    sandbox->config = config;
+    sandbox->owner = request->caller.uid;
+    restart_policy_parse(config.restart ? config.restart : "never", &sandbox->policy);
+    engine_event(engine, "status", sandbox->id,
+                 json_pack("{s:n, s:s}", "from", "to", status_name(STATUS_INITIALIZING)));
+    create->job =
+        (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = on_abort};
+    job_submit(&create->job);
+}

@@ -1,0 +1,301 @@
+/* The engine: opening, recovering what ran before, the link to the launcher, closing. */
+#include "core/core_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void engine_config_defaults(struct engine_config *ret) {
+    *ret = (struct engine_config){
+        .sandboxes_max = 2000,
+        .heartbeat_ms = 5000,
+        .heartbeat_deadline_ms = 15000,
+        .boot_deadline_ms = 30000,
+        .compile_deadline_ms = 300000,
+        .grace_ms = 600000,
+    };
+}
+
+/* ---- telling ---- */
+
+void engine_event(struct engine *engine, const char *kind, const char *sandbox_id, json_t *data) {
+    json_t *event =
+        json_pack("{s:s, s:s?, s:o}", "kind", kind, "sandbox_id", sandbox_id, "data", data ? data : json_object());
+    if (event) store_add_event(engine->store, feed_add(&engine->events, event));
+}
+
+void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error) {
+    if (engine->config.log)
+        log_line(engine->config.log, LOG_ERROR_LEVEL, event, "sandbox", sandbox_id, "code",
+                 error_kind(error->code)->slug, "detail", error->detail, NULL);
+}
+
+/* ---- the toolchain ---- */
+
+static void tell_toolchain_waiters(struct engine *engine) {
+    struct toolchain_waiter *waiter = engine->toolchain_waiters;
+    engine->toolchain_waiters = NULL;
+    while (waiter) {
+        struct toolchain_waiter *next = waiter->next;
+        waiter->done(waiter->data, engine->toolchain_error.code ? &engine->toolchain_error : NULL);
+        free(waiter);
+        waiter = next;
+    }
+}
+
+static void on_probed(void *data, const struct error *error) {
+    struct engine *engine = data;
+    engine->toolchain_probing = false;
+    engine->toolchain_error = error ? *error : (struct error){0};
+    if (error) engine_log_error(engine, "toolchain_unusable", NULL, error);
+    tell_toolchain_waiters(engine);
+}
+
+void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data) {
+    struct toolchain *toolchain = &engine->host.toolchain;
+    const struct engine_config *config = &engine->config;
+    if (toolchain->boot_dir[0]) {
+        done(data, NULL);
+        return;
+    }
+    struct toolchain_waiter *waiter = calloc(1, sizeof *waiter);
+    if (!waiter) abort(); /* as in answers.c */
+    *waiter = (struct toolchain_waiter){.next = engine->toolchain_waiters, .done = done, .data = data};
+    engine->toolchain_waiters = waiter;
+    if (engine->toolchain_probing) return;
+    if (!toolchain->otp_root[0] &&
+        toolchain_find(config->otp, config->elixir, config->agent_dir, toolchain, &engine->toolchain_error) < 0) {
+        tell_toolchain_waiters(engine);
+        return;
+    }
+    engine->toolchain_probing = true;
+    toolchain_probe(&engine->host, on_probed, engine);
+}
+
+/* ---- the launcher ---- */
+
+static void on_stranger_buried(void *data, const struct jail_death *death, const struct error *error) {
+    (void)data;
+    (void)death;
+    (void)error;
+}
+
+static void on_link_node(void *data, const struct jail_node *info) {
+    struct engine *engine = data;
+    struct node *node = node_find(&engine->host, info->name);
+    if (node) {
+        node_adopted(node, info);
+        return;
+    }
+    fd_close(info->pidfd);
+    fd_close(info->output_fd);
+    jail_link_bury(engine->host.link, info->name, on_stranger_buried,
+                   NULL); /* nobody's: its create or destroy was cut short */
+}
+
+static void settle(struct sandbox *sandbox) {
+    if (sandbox->node && node_os_pid(sandbox->node) == 0)
+        node_lost(sandbox->node);
+    else if (!sandbox->node && sandbox->status == STATUS_RUNNING)
+        sandbox_set_status(sandbox, STATUS_ERROR, "its VM ended while no daemon ran");
+    if (sandbox->status == STATUS_STARTING) sandbox_resume_restart(sandbox);
+}
+
+static void on_first_probe(void *data, const struct error *error) {
+    struct engine *engine = data;
+    (void)error; /* told to whoever needs it */
+    engine->ready = true;
+    engine_event(engine, "service_ready", NULL, json_pack("{s:i}", "sandboxes", (int)engine->sandboxes.count));
+}
+
+static void on_link_up(void *data, const struct jail_features *features) {
+    struct engine *engine = data;
+    size_t at = 0;
+    void *sandbox;
+    engine->host.features = *features;
+    engine->link_up = true;
+    if (engine->ready) {
+        engine_event(engine, "launcher_back", NULL, NULL);
+        return;
+    }
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) settle(sandbox);
+    engine_need_toolchain(engine, on_first_probe, engine);
+}
+
+static void on_link_down(void *data) {
+    struct engine *engine = data;
+    if (engine->link_up && !engine->closing) engine_event(engine, "launcher_lost", NULL, NULL);
+    engine->link_up = false;
+}
+
+static void on_link_violation(void *data, const struct jail_violation *violation) {
+    struct engine *engine = data;
+    struct node *node = node_find(&engine->host, violation->node);
+    if (node) node_violation(node, violation);
+}
+
+/* ---- opening ---- */
+
+static int make_folder(const char *home, const char *name, mode_t mode, struct error *reterr) {
+    char path[PATH_MAX];
+    int result = string_format(path, sizeof path, reterr, "%s/%s", home, name);
+    if (result == 0 && mkdir(path, mode) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
+    return result;
+}
+
+static int make_folders(const char *home, struct error *reterr) {
+    static const char *const names[] = {"nodes", "toolchain", "store"};
+    int result = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(names) && result == 0; i++) result = make_folder(home, names[i], 0700, reterr);
+    return result;
+}
+
+static void restore_event(void *data, json_t *event) {
+    struct engine *engine = data;
+    feed_restore(&engine->events, event);
+}
+
+static void restore_row(void *data, const struct store_sandbox *row) {
+    struct engine *engine = data;
+    struct error error;
+    if (sandbox_restore(engine, row, &error) < 0) {
+        engine_log_error(engine, "sandbox_not_restored", row->id, &error);
+        store_delete_sandbox(engine->store, row->id, NULL, NULL);
+    }
+}
+
+/* Control directories of nodes that are in no registry. */
+static void sweep_control_dirs(struct engine *engine) {
+    char path[PATH_MAX], below[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/nodes", engine->config.home);
+    DIR *directory = opendir(path);
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        if (entry->d_name[0] == '.' || node_find(&engine->host, entry->d_name)) continue;
+        snprintf(below, sizeof below, "%s/%s/agent.sock", path, entry->d_name);
+        unlink(below);
+        *strrchr(below, '/') = '\0';
+        rmdir(below);
+    }
+    if (directory) closedir(directory);
+}
+
+static void sweep_builds(struct engine *engine) {
+    CLEANUP_FREE const char **keep = calloc(engine->sandboxes.count + 1, sizeof *keep);
+    size_t count = 0, at = 0;
+    void *value;
+    while (keep && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct sandbox *sandbox = value;
+        if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
+    }
+    if (keep) store_sweep_builds(engine->store, keep, NULL, NULL);
+}
+
+static int open_parts(struct engine *engine, struct error *reterr) {
+    static const struct jail_link_handler handler = {
+        .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
+    const char *home = engine->config.home;
+    int result = make_folders(home, reterr);
+    if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
+    if (result == 0) result = store_load_events(engine->store, EVENTS_KEPT, restore_event, engine, reterr);
+    if (result == 0) result = store_load_sandboxes(engine->store, restore_row, engine, reterr);
+    if (result < 0) return result;
+    sweep_control_dirs(engine);
+    sweep_builds(engine);
+    return jail_link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
+}
+
+static void host_init(struct engine *engine) {
+    const struct engine_config *config = &engine->config;
+    engine->host = (struct node_host){
+        .loop = engine->loop,
+        .home = config->home,
+        .agent_dir = config->agent_dir,
+        .heartbeat_ms = config->heartbeat_ms,
+        .heartbeat_deadline_ms = config->heartbeat_deadline_ms,
+        .boot_deadline_ms = config->boot_deadline_ms,
+        .grace_ms = config->grace_ms,
+    };
+}
+
+int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engine **ret, struct error *reterr) {
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine || !feed_init(&engine->events, EVENTS_KEPT)) {
+        free(engine);
+        return error_set(reterr, E_NO_MEMORY, "no memory for the engine");
+    }
+    engine->loop = loop;
+    engine->config = *config;
+    engine->started_at_ms = clock_wall_ms();
+    engine->answers_tail = &engine->answers;
+    uv_timer_init(loop, &engine->answer_timer);
+    engine->answer_timer.data = engine;
+    host_init(engine);
+    int result = open_parts(engine, reterr);
+    if (result == 0) {
+        engine_event(engine, "service_started", NULL, json_pack("{s:s}", "version", SANDBOX_VERSION));
+        *ret = engine;
+    }
+    return result;
+}
+
+/* ---- closing ---- */
+
+void engine_quiesce(struct engine *engine) {
+    struct error why;
+    size_t at = 0;
+    void *sandbox;
+    error_set(&why, E_SHUTDOWN, "the service is shutting down");
+    engine->closing = true;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) jobs_abort_all(sandbox, &why);
+    feed_end(engine, &engine->events);
+    at = 0;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(engine, &((struct sandbox *)sandbox)->log);
+}
+
+static void finish_close(void *data) {
+    struct engine *engine = data;
+    void (*closed)(void *) = engine->closed_hook;
+    void *closed_data = engine->closed_data;
+    feed_free(&engine->events);
+    map_free(&engine->sandboxes);
+    map_free(&engine->host.nodes);
+    toolchain_free(&engine->host.toolchain);
+    free(engine);
+    closed(closed_data);
+}
+
+static void part_closed(void *data) {
+    struct engine *engine = data;
+    if (--engine->open_parts == 0) engine->closed(engine);
+}
+
+static void on_answer_timer_closed(uv_handle_t *handle) {
+    part_closed(handle->data);
+}
+
+/* The nodes run on; only what watches them here is let go. */
+static void let_go(struct engine *engine, struct sandbox *sandbox) {
+    if (sandbox->node) {
+        engine->open_parts++;
+        node_detach(sandbox->node, part_closed, engine);
+        sandbox->node = NULL;
+    }
+    sandbox_remove(sandbox);
+}
+
+void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
+    size_t at = 0;
+    void *sandbox;
+    engine->closing = true;
+    engine->closed = finish_close;
+    engine->closed_hook = closed;
+    engine->closed_data = data;
+    engine->open_parts += 3;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
+    jail_link_close(engine->host.link, part_closed, engine);
+    uv_close((uv_handle_t *)&engine->answer_timer, on_answer_timer_closed);
+    store_close(engine->store, part_closed, engine);
+}

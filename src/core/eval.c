@@ -1,0 +1,112 @@
+/* eval: an expression inside a sandbox, with a deadline. */
+#include <string.h>
+
+#include "core/core_internal.h"
+
+enum { ANSWER_SLACK_MS = 2000 }; /* the agent ends the evaluation itself; past this it is not answering at all */
+
+struct eval_job {
+    struct job job;
+    uint64_t call_id; /* 0 while none is under way */
+    uint64_t timeout_ms;
+};
+
+static void finish(struct eval_job *eval) {
+    job_finish(&eval->job);
+    free(eval);
+}
+
+static void on_abort(struct job *job, const struct error *why) {
+    struct eval_job *eval = (struct eval_job *)job;
+    struct sandbox *sandbox = job->sandbox;
+    if (eval->call_id && sandbox->node) node_cancel(sandbox->node, eval->call_id);
+    answer_error(sandbox->engine, job->request, why, NULL);
+    finish(eval);
+}
+
+static void on_cancel(struct request *request) {
+    struct error error;
+    error_set(&error, E_TIMEOUT, "the caller has gone");
+    on_abort(request->state, &error);
+}
+
+static json_t *result_json(const struct term *result) {
+    bool natural = false;
+    uint64_t duration_us = 0;
+    CLEANUP_FREE char *text = NULL;
+    const struct term *term = term_map_get(result, "term");
+    const struct term *printed = term_map_get(result, "text");
+    const struct term *duration = term_map_get(result, "duration_us");
+    json_t *value = term ? term_to_json(term, &natural) : NULL;
+    if (!natural) {
+        json_decref(value);
+        value = NULL;
+    }
+    if (!printed || !term_to_string(printed, &text)) text = NULL;
+    if (duration) term_to_uint64(duration, &duration_us);
+    json_t *shown = text ? json_string(text) : json_null();
+    return json_pack("{s:o, s:o, s:I}", "result", value ? value : json_null(), "text", shown ? shown : json_null(),
+                     "duration_us", (json_int_t)duration_us);
+}
+
+static void on_evaluated(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct eval_job *eval = data;
+    struct engine *engine = eval->job.sandbox->engine;
+    (void)reason;
+    if (error)
+        answer_error(engine, eval->job.request, error, NULL);
+    else
+        answer_ok(engine, eval->job.request, result_json(result));
+    finish(eval);
+}
+
+static const char *language_of(const struct sandbox *sandbox, json_t *params) {
+    const char *asked = json_string_value(json_object_get(params, "language"));
+    const char *own = json_string_value(json_object_get(sandbox->build.facts, "language"));
+    return asked ? asked : own ? own : "erlang";
+}
+
+static void start(struct job *job) {
+    struct eval_job *eval = (struct eval_job *)job;
+    struct sandbox *sandbox = job->sandbox;
+    if (sandbox->status != STATUS_RUNNING || !sandbox->node || node_is_frozen(sandbox->node)) {
+        struct error error;
+        error_set(&error, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
+                  sandbox->node && node_is_frozen(sandbox->node) ? "frozen" : status_name(sandbox->status));
+        on_abort(job, &error);
+        return;
+    }
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 3);
+    term_put_atom(&args, "language");
+    term_put_atom(&args, language_of(sandbox, job->request->params));
+    term_put_atom(&args, "code");
+    term_put_string(&args, json_string_value(json_object_get(job->request->params, "code")));
+    term_put_atom(&args, "timeout_ms");
+    term_put_uint64(&args, eval->timeout_ms);
+    job->request->cancel = on_cancel;
+    eval->call_id = node_call(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, on_evaluated, eval);
+}
+
+static uint64_t timeout_of(const struct sandbox *sandbox, json_t *params) {
+    uint64_t max_ms = sandbox->config.limits.max_run_ms ? sandbox->config.limits.max_run_ms : 24 * 3600000ULL;
+    json_t *asked = json_object_get(params, "timeout_ms");
+    uint64_t asked_ms = json_is_integer(asked) ? (uint64_t)json_integer_value(asked) : max_ms;
+    return asked_ms < max_ms ? asked_ms : max_ms;
+}
+
+void engine_eval(struct engine *engine, struct request *request) {
+    struct error error;
+    struct sandbox *sandbox = sandbox_find(engine, request, &error);
+    struct eval_job *eval = sandbox ? calloc(1, sizeof *eval) : NULL;
+    if (sandbox && !eval) error_set(&error, E_NO_MEMORY, "no memory for a request");
+    if (!eval) {
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
+    eval->job = (struct job){.sandbox = sandbox, .request = request, .start = start, .abort = on_abort};
+    eval->timeout_ms = timeout_of(sandbox, request->params);
+    request->state = eval;
+    request->cancel = on_cancel;
+    job_submit(&eval->job);
+}

@@ -1,0 +1,162 @@
+/* Looking: list, info, events, logs, profiles, doctor, health. None of them waits for a sandbox that is busy. */
+#include <string.h>
+
+#include "core/core_internal.h"
+
+enum {
+    SAMPLE_FRESH_MS = 250, /* an agent is not asked more often than this */
+    SAMPLE_DEADLINE_MS = 1000,
+};
+
+/* ---- list ---- */
+
+static int by_id(const void *a, const void *b) {
+    const struct sandbox *const *left = a, *const *right = b;
+    return strcmp((*left)->id, (*right)->id);
+}
+
+void engine_list(struct engine *engine, struct request *request) {
+    CLEANUP_FREE struct sandbox **visible = calloc(engine->sandboxes.count + 1, sizeof *visible);
+    size_t count = 0, at = 0;
+    void *value;
+    while (visible && map_next(&engine->sandboxes, &at, NULL, &value))
+        if (sandbox_visible(value, &request->caller)) visible[count++] = value;
+    if (visible) qsort(visible, count, sizeof *visible, by_id);
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) json_array_append_new(array, sandbox_to_json(visible[i]));
+    answer_ok(engine, request, array);
+}
+
+/* ---- info ---- */
+
+struct info_call {
+    struct engine *engine;
+    struct request *request;
+    char id[SANDBOX_ID_BYTES];
+};
+
+static uint64_t number_at(const struct term *map, const char *key) {
+    uint64_t value = 0;
+    const struct term *term = term_map_get(map, key);
+    if (term) term_to_uint64(term, &value);
+    return value;
+}
+
+static void on_sampled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct info_call *call = data;
+    struct sandbox *sandbox = map_get(&call->engine->sandboxes, call->id);
+    (void)reason;
+    if (sandbox && !error) {
+        sandbox->sample.processes = number_at(result, "processes");
+        sandbox->sample.atoms = number_at(result, "atoms");
+        sandbox->sample.at_ms = clock_monotonic_ms();
+    }
+    if (sandbox)
+        answer_ok(call->engine, call->request, sandbox_to_json(sandbox));
+    else
+        answer_fail(call->engine, call->request, E_NOT_FOUND, "there is no sandbox '%s' any more", call->id);
+    free(call);
+}
+
+static bool wants_sample(const struct sandbox *sandbox) {
+    return sandbox->status == STATUS_RUNNING && sandbox->node && node_is_ready(sandbox->node) &&
+           !node_is_frozen(sandbox->node) && clock_monotonic_ms() - sandbox->sample.at_ms > SAMPLE_FRESH_MS;
+}
+
+void engine_info(struct engine *engine, struct request *request) {
+    struct error error;
+    struct sandbox *sandbox = sandbox_find(engine, request, &error);
+    struct info_call *call = sandbox && wants_sample(sandbox) ? calloc(1, sizeof *call) : NULL;
+    if (!sandbox) answer_error(engine, request, &error, NULL);
+    if (sandbox && !call) answer_ok(engine, request, sandbox_to_json(sandbox));
+    if (!call) return;
+    *call = (struct info_call){.engine = engine, .request = request};
+    memcpy(call->id, sandbox->id, sizeof call->id);
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    node_call(sandbox->node, "info", &args, SAMPLE_DEADLINE_MS, on_sampled, call);
+}
+
+/* ---- events and logs ---- */
+
+/* Events of a sandbox that is gone are for admins: whose it was is no longer known. */
+static bool may_see_event(void *data, const struct caller *caller, const json_t *record) {
+    struct engine *engine = data;
+    const char *id = json_string_value(json_object_get(record, "sandbox_id"));
+    struct sandbox *sandbox = id ? map_get(&engine->sandboxes, id) : NULL;
+    return caller->role == ROLE_ADMIN || (sandbox && sandbox_visible(sandbox, caller));
+}
+
+void engine_events(struct engine *engine, struct request *request) {
+    json_t *params = request->params;
+    struct feed_filter filter = {
+        .since = (uint64_t)json_integer_value(json_object_get(params, "since")),
+        .tail = SIZE_MAX,
+        .sandbox_id = json_string_value(json_object_get(params, "sandbox_id")),
+        .may_see = may_see_event,
+        .data = engine,
+    };
+    feed_stream(engine, &engine->events, request, &filter, json_is_true(json_object_get(params, "follow")));
+}
+
+void engine_logs(struct engine *engine, struct request *request) {
+    struct error error;
+    struct sandbox *sandbox = sandbox_find(engine, request, &error);
+    json_t *tail = json_object_get(request->params, "tail");
+    if (!sandbox) {
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
+    struct feed_filter filter = {.tail = json_is_integer(tail) ? (size_t)json_integer_value(tail) : SIZE_MAX};
+    feed_stream(engine, &sandbox->log, request, &filter, json_is_true(json_object_get(request->params, "follow")));
+}
+
+/* ---- the service itself ---- */
+
+static json_t *profile_json(const struct jail_profile *profile) {
+    const struct jail_limits *limits = &profile->limits;
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I}", "name", profile->name, "summary",
+                  profile->summary, "isolation", profile->isolation, "operations", profile->operations, "network",
+                  profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", "may_exec", profile->may_exec,
+                  "memory_bytes", (json_int_t)limits->memory_bytes, "processes", (json_int_t)limits->processes,
+                  "max_run_ms", (json_int_t)limits->max_run_ms, "disk_bytes", (json_int_t)limits->disk_bytes);
+    json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
+    return object;
+}
+
+void engine_profiles(struct engine *engine, struct request *request) {
+    size_t count;
+    const struct jail_profile *profiles = jail_profiles(&count);
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (profiles[i].is_public) json_array_append_new(array, profile_json(&profiles[i]));
+    answer_ok(engine, request, array);
+}
+
+void engine_doctor(struct engine *engine, struct request *request) {
+    const struct jail_features *features = &engine->host.features;
+    const struct toolchain *toolchain = &engine->host.toolchain;
+    json_t *guarantees = json_array();
+    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        json_array_append_new(guarantees,
+                              json_pack("{s:s, s:s, s:b}", "name", jail_guarantee_name((enum jail_guarantee)i),
+                                        "meaning", jail_guarantee_meaning((enum jail_guarantee)i), "given",
+                                        (features->guarantees & 1u << i) != 0));
+    json_t *tools = json_pack("{s:s, s:s, s:s, s:s}", "otp", toolchain->otp_root, "otp_release", toolchain->otp_release,
+                              "elixir", toolchain->elixir_lib, "elixir_version", toolchain->elixir_version);
+    json_object_set_new(tools, "problem",
+                        engine->toolchain_error.code ? json_string(engine->toolchain_error.detail) : json_null());
+    answer_ok(engine, request,
+              json_pack("{s:o, s:i, s:i, s:b, s:b, s:o}", "guarantees", guarantees, "cgroup_version",
+                        features->cgroup_version, "landlock_abi", features->landlock_abi, "root", features->root,
+                        "launcher", engine->link_up, "toolchain", tools));
+}
+
+void engine_health(struct engine *engine, struct request *request) {
+    const char *status = !engine->ready ? "starting" : engine->link_up ? "ok" : "degraded";
+    answer_ok(engine, request,
+              json_pack("{s:s, s:s, s:i, s:b, s:I}", "status", status, "version", SANDBOX_VERSION, "sandboxes",
+                        (int)engine->sandboxes.count, "launcher", engine->link_up, "uptime_ms",
+                        (json_int_t)(clock_wall_ms() - engine->started_at_ms)));
+}

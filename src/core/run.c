@@ -1,0 +1,172 @@
+/* run: a sandbox that lives as long as its caller listens. Made of create, logs, eval and destroy. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+struct run {
+    struct engine *engine;
+    struct request *request; /* the caller's */
+    char id[SANDBOX_ID_BYTES];
+    struct request create, logs, events, eval;
+    bool cancelled;
+    bool ending;
+    unsigned open; /* requests to the engine that are not answered yet, the destroying among them */
+    json_t *result;
+    struct error error;
+};
+
+static void maybe_over(struct run *run) {
+    if (!run->ending || run->open > 0) return;
+    bool failed = run->error.code != E_NONE;
+    if (failed)
+        answer_error(run->engine, run->request, &run->error, take_ptr(run->result));
+    else
+        answer_ok(run->engine, run->request, take_ptr(run->result));
+    json_decref(run->create.params);
+    json_decref(run->logs.params);
+    json_decref(run->events.params);
+    json_decref(run->eval.params);
+    free(run);
+}
+
+static void stop_following(struct request *request) {
+    if (request->cancel) request->cancel(request);
+}
+
+static void on_run_destroyed(void *data, const struct error *error) {
+    struct run *run = data;
+    (void)error;
+    run->open--;
+    stop_following(&run->events);
+    maybe_over(run);
+}
+
+static void end_run(struct run *run) {
+    struct sandbox *sandbox = run->ending ? NULL : map_get(&run->engine->sandboxes, run->id);
+    run->ending = true;
+    if (sandbox) {
+        run->open++;
+        sandbox_destroy(sandbox, "its run is over", on_run_destroyed, run);
+    }
+    maybe_over(run);
+}
+
+static void fail_run(struct run *run, const struct error *error, json_t *result) {
+    if (run->error.code == E_NONE) run->error = *error;
+    json_decref(run->result);
+    run->result = result;
+    end_run(run);
+}
+
+/* ---- what the sandbox says ---- */
+
+static void on_log_item(struct request *request, json_t *item) {
+    struct run *run = request->transport;
+    if (run->cancelled)
+        json_decref(item);
+    else
+        run->request->item(run->request, item);
+}
+
+static void on_logs_over(struct request *request, json_t *result, const struct error *error) {
+    struct run *run = request->transport;
+    (void)error;
+    json_decref(result);
+    run->open--;
+    maybe_over(run);
+}
+
+/* Its own end, told as a transition. */
+static void on_event_item(struct request *request, json_t *item) {
+    struct run *run = request->transport;
+    json_t *data = json_object_get(item, "data");
+    const char *to = json_string_value(json_object_get(data, "to"));
+    const char *reason = json_string_value(json_object_get(data, "reason"));
+    if (!run->ending && string_equal(to, "stopped")) {
+        json_object_set_new(run->result, "status", json_string("stopped"));
+        end_run(run);
+    } else if (!run->ending && string_equal(to, "error")) {
+        struct error error;
+        error_set(&error, E_RUNTIME, "%s", reason ? reason : "the sandbox failed");
+        fail_run(run, &error, NULL);
+    }
+    json_decref(item);
+}
+
+static void on_events_over(struct request *request, json_t *result, const struct error *error) {
+    struct run *run = request->transport;
+    (void)error;
+    json_decref(result);
+    run->open--;
+    maybe_over(run);
+}
+
+static void on_evaluated(struct request *request, json_t *result, const struct error *error) {
+    struct run *run = request->transport;
+    run->open--;
+    if (error) {
+        fail_run(run, error, result);
+        return;
+    }
+    json_object_set_new(run->result, "eval", result);
+    json_object_set_new(run->result, "status", json_string("stopped"));
+    end_run(run);
+}
+
+/* ---- starting ---- */
+
+static void ask(struct run *run, struct request *request, json_t *params, engine_fn *function) {
+    request->params = params;
+    request->caller = run->request->caller;
+    request->transport = run;
+    run->open++;
+    function(run->engine, request);
+}
+
+static void on_created(struct request *request, json_t *result, const struct error *error) {
+    struct run *run = request->transport;
+    json_t *code = json_object_get(run->request->params, "eval");
+    json_t *language = json_object_get(run->request->params, "language");
+    run->open--;
+    if (error || run->cancelled) {
+        struct error gone;
+        error_set(&gone, E_TIMEOUT, "the caller has gone");
+        fail_run(run, error ? error : &gone, result);
+        return;
+    }
+    json_decref(result);
+    run->logs = (struct request){.item = on_log_item, .done = on_logs_over};
+    run->events = (struct request){.item = on_event_item, .done = on_events_over};
+    ask(run, &run->logs, json_pack("{s:s, s:b}", "id", run->id, "follow", 1), engine_logs);
+    ask(run, &run->events, json_pack("{s:s, s:b}", "sandbox_id", run->id, "follow", 1), engine_events);
+    if (!code || run->ending) return;
+    run->eval = (struct request){.done = on_evaluated};
+    json_t *params = json_pack("{s:s, s:O}", "id", run->id, "code", code);
+    if (language) json_object_set(params, "language", language);
+    ask(run, &run->eval, params, engine_eval);
+}
+
+static void on_cancel(struct request *request) {
+    struct run *run = request->state;
+    struct error error;
+    run->cancelled = true;
+    error_set(&error, E_TIMEOUT, "the caller has gone");
+    fail_run(run, &error, NULL);
+}
+
+void engine_run(struct engine *engine, struct request *request) {
+    struct run *run = calloc(1, sizeof *run);
+    if (!run) abort(); /* as in answers.c */
+    *run = (struct run){.engine = engine, .request = request, .result = json_object()};
+    snprintf(run->id, sizeof run->id, "run-%llx-%llu", (unsigned long long)engine->started_at_ms,
+             (unsigned long long)++engine->run_count);
+    json_object_set_new(run->result, "id", json_string(run->id));
+    json_t *params = json_copy(request->params);
+    json_object_set_new(params, "id", json_string(run->id));
+    json_object_set_new(params, "restart", json_string("never"));
+    request->state = run;
+    request->cancel = on_cancel;
+    run->create = (struct request){.done = on_created};
+    ask(run, &run->create, params, engine_create);
+}

@@ -1,0 +1,258 @@
+/* One sandbox: its state, what the registry keeps of it, and how it looks from outside. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+static void on_handle_closed(uv_handle_t *handle) {
+    struct sandbox *sandbox = handle->data;
+    struct engine *engine = sandbox->engine;
+    if (--sandbox->open_handles > 0) return;
+    sandbox_config_free(&sandbox->config);
+    build_free(&sandbox->build);
+    feed_free(&sandbox->log);
+    free(sandbox->app_name);
+    free(sandbox->supervisor_module);
+    free(sandbox->app_pid);
+    free(sandbox->supervisor_pid);
+    json_decref(sandbox->last_error);
+    free(sandbox);
+    if (--engine->open_parts == 0 && engine->closed) engine->closed(engine);
+}
+
+struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error *reterr) {
+    if (map_get(&engine->sandboxes, id)) {
+        error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id", id);
+        return NULL;
+    }
+    struct sandbox *sandbox = calloc(1, sizeof *sandbox);
+    if (!sandbox || !feed_init(&sandbox->log, LOG_RECORDS_KEPT) || !map_set(&engine->sandboxes, id, sandbox)) {
+        if (sandbox) feed_free(&sandbox->log);
+        free(sandbox);
+        error_set(reterr, E_NO_MEMORY, "no memory for a sandbox");
+        return NULL;
+    }
+    sandbox->engine = engine;
+    snprintf(sandbox->id, sizeof sandbox->id, "%s", id);
+    sandbox->created_at_ms = sandbox->updated_at_ms = clock_wall_ms();
+    uv_timer_init(engine->loop, &sandbox->ttl);
+    uv_timer_init(engine->loop, &sandbox->backoff);
+    sandbox->ttl.data = sandbox->backoff.data = sandbox;
+    sandbox->open_handles = 2;
+    engine->open_parts++;
+    return sandbox;
+}
+
+void sandbox_remove(struct sandbox *sandbox) {
+    map_remove(&sandbox->engine->sandboxes, sandbox->id);
+    feed_end(sandbox->engine, &sandbox->log);
+    uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
+    uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
+}
+
+bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller) {
+    return caller->role == ROLE_ADMIN || caller->uid == sandbox->owner;
+}
+
+struct sandbox *sandbox_find(struct engine *engine, struct request *request, struct error *reterr) {
+    const char *id = json_string_value(json_object_get(request->params, "id"));
+    struct sandbox *sandbox = id ? map_get(&engine->sandboxes, id) : NULL;
+    if (sandbox && sandbox_visible(sandbox, &request->caller)) return sandbox;
+    error_set(reterr, E_NOT_FOUND, "there is no sandbox '%s'", id ? id : "");
+    return NULL;
+}
+
+json_t *problem_json(const struct error *error) {
+    const struct error_kind *kind = error_kind(error->code);
+    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "code", kind->slug, "title", kind->title, "status",
+                     kind->http_status, "detail", error->detail, "category", error_category_name(kind->category),
+                     "recovery", error_recovery_name(kind->recovery));
+}
+
+void sandbox_set_error(struct sandbox *sandbox, const struct error *error) {
+    json_decref(sandbox->last_error);
+    sandbox->last_error = error ? problem_json(error) : NULL;
+}
+
+void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, const char *reason) {
+    enum sandbox_status from = sandbox->status;
+    if (from == status) return;
+    if (!status_may_follow(from, status)) {
+        struct error error;
+        error_set(&error, E_SYSTEM, "no way from %s to %s", status_name(from), status_name(status));
+        engine_log_error(sandbox->engine, "bad_transition", sandbox->id, &error);
+    }
+    sandbox->status = status;
+    sandbox->updated_at_ms = clock_wall_ms();
+    engine_event(sandbox->engine, "status", sandbox->id,
+                 json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
+}
+
+/* ---- the registry ---- */
+
+void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
+    json_t *config = sandbox_config_to_json(&sandbox->config);
+    CLEANUP_FREE char *config_text = json_dumps(config, JSON_COMPACT);
+    CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
+    json_decref(config);
+    struct store_sandbox row = {
+        .id = sandbox->id,
+        .status = status_name(sandbox->status),
+        .source = sandbox->config.source,
+        .profile = sandbox->config.profile->name,
+        .owner_uid = sandbox->owner,
+        .created_at_ms = sandbox->created_at_ms,
+        .updated_at_ms = sandbox->updated_at_ms,
+        .restart_count = sandbox->restart_count,
+        .node = sandbox->node ? node_name(sandbox->node) : NULL,
+        .secret = sandbox->node ? node_secret(sandbox->node) : NULL,
+        .build = sandbox->build.digest[0] ? sandbox->build.digest : NULL,
+        .config = config_text,
+        .last_error = error_text,
+    };
+    sandbox->persistent = true;
+    store_put_sandbox(sandbox->engine->store, &row, done, data);
+}
+
+static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
+    json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
+    int result = config ? sandbox_config_from_json(config, &sandbox->config, reterr)
+                        : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
+    json_decref(config);
+    if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
+    if (result < 0) return result;
+    restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->policy);
+    if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;
+    sandbox->owner = row->owner_uid;
+    sandbox->created_at_ms = row->created_at_ms;
+    sandbox->updated_at_ms = sandbox->started_at_ms = row->updated_at_ms;
+    sandbox->restart_count = row->restart_count;
+    sandbox->last_error = row->last_error ? json_loads(row->last_error, 0, NULL) : NULL;
+    sandbox->persistent = true;
+    return 0;
+}
+
+int sandbox_restore(struct engine *engine, const struct store_sandbox *row, struct error *reterr) {
+    struct sandbox *sandbox = sandbox_new(engine, row->id, reterr);
+    if (!sandbox) return -(int)reterr->code;
+    int result = restore_fields(sandbox, row, reterr);
+    if (result == 0 && row->node && row->secret)
+        result = node_expect(&engine->host, row->node, row->secret, NODE_APPLICATION, &tree_node_handler, sandbox,
+                             &sandbox->node, reterr);
+    if (result < 0)
+        sandbox_remove(sandbox);
+    else
+        sandbox_start_ttl(sandbox);
+    return result;
+}
+
+/* ---- time to live ---- */
+
+static void on_expired_destroyed(void *data, const struct error *error) {
+    (void)data;
+    (void)error;
+}
+
+static void on_expired(uv_timer_t *timer) {
+    struct sandbox *sandbox = timer->data;
+    engine_event(sandbox->engine, "expired", sandbox->id, json_object());
+    sandbox_destroy(sandbox, "its time to live is over", on_expired_destroyed, NULL);
+}
+
+void sandbox_start_ttl(struct sandbox *sandbox) {
+    if (sandbox->config.limits.ttl_ms == 0) return;
+    int64_t left_ms = sandbox->created_at_ms + (int64_t)sandbox->config.limits.ttl_ms - clock_wall_ms();
+    uv_timer_start(&sandbox->ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
+}
+
+/* ---- as JSON ---- */
+
+void sandbox_take_usage(struct sandbox *sandbox) {
+    struct node_usage usage;
+    struct sample *sample = &sandbox->sample;
+    if (!sandbox->node || !node_usage(sandbox->node, &usage)) return;
+    uint64_t now_ms = clock_monotonic_ms();
+    sample->memory_bytes = usage.memory_bytes;
+    if (now_ms - sample->cpu_at_ms < 50) return; /* too short to tell a rate */
+    if (sample->cpu_at_ms)
+        sample->cpu_percent = (double)(usage.cpu_ns - sample->cpu_ns) / 10000.0 / (double)(now_ms - sample->cpu_at_ms);
+    sample->cpu_ns = usage.cpu_ns;
+    sample->cpu_at_ms = now_ms;
+}
+
+static json_t *limits_json(const struct jail_limits *limits) {
+    json_t *object = json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)limits->memory_bytes, "processes",
+                               (json_int_t)limits->processes, "max_run_ms", (json_int_t)limits->max_run_ms,
+                               "disk_bytes", (json_int_t)limits->disk_bytes);
+    json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
+    json_object_set_new(object, "ttl_ms", limits->ttl_ms ? json_integer((json_int_t)limits->ttl_ms) : json_null());
+    return object;
+}
+
+static json_t *number_or_null(bool known, uint64_t value) {
+    return known ? json_integer((json_int_t)value) : json_null();
+}
+
+static json_t *usage_json(struct sandbox *sandbox) {
+    sandbox_take_usage(sandbox);
+    const struct sample *sample = &sandbox->sample;
+    bool lives = sandbox->node != NULL;
+    json_t *object = json_object();
+    json_object_set_new(object, "memory_bytes", number_or_null(lives && sample->memory_bytes, sample->memory_bytes));
+    json_object_set_new(object, "cpu_percent",
+                        lives && sample->cpu_at_ms ? json_real((double)(int64_t)(sample->cpu_percent * 10) / 10)
+                                                   : json_null());
+    json_object_set_new(object, "processes", number_or_null(lives && sample->at_ms, sample->processes));
+    json_object_set_new(object, "atoms", number_or_null(lives && sample->at_ms, sample->atoms));
+    json_object_set_new(
+        object, "uptime_ms",
+        number_or_null(lives && sandbox->started_at_ms, (uint64_t)(clock_wall_ms() - sandbox->started_at_ms)));
+    return object;
+}
+
+static json_t *lost_json(uint32_t lost) {
+    json_t *array = json_array();
+    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        if (lost & 1u << i) json_array_append_new(array, json_string(jail_guarantee_name((enum jail_guarantee)i)));
+    return array;
+}
+
+static json_t *text_or_null(const char *text) {
+    return text ? json_string(text) : json_null();
+}
+
+static void set_time(json_t *object, const char *name, int64_t wall_ms) {
+    char text[RFC3339_BYTES];
+    clock_rfc3339(wall_ms, text);
+    json_object_set_new(object, name, json_string(text));
+}
+
+json_t *sandbox_to_json(struct sandbox *sandbox) {
+    char owner[32];
+    snprintf(owner, sizeof owner, "uid:%u", sandbox->owner);
+    json_t *modules = json_object_get(sandbox->build.facts, "modules");
+    json_t *object = json_object();
+    json_object_set_new(object, "id", json_string(sandbox->id));
+    json_object_set_new(object, "status", json_string(status_name(sandbox->status)));
+    json_object_set_new(object, "app_name", text_or_null(sandbox->app_name));
+    json_object_set_new(object, "supervisor_module", text_or_null(sandbox->supervisor_module));
+    json_object_set_new(object, "app_pid", text_or_null(sandbox->app_pid));
+    json_object_set_new(object, "supervisor_pid", text_or_null(sandbox->supervisor_pid));
+    json_object_set_new(object, "os_pid",
+                        number_or_null(sandbox->node && node_os_pid(sandbox->node),
+                                       sandbox->node ? (uint64_t)node_os_pid(sandbox->node) : 0));
+    set_time(object, "created_at", sandbox->created_at_ms);
+    set_time(object, "updated_at", sandbox->updated_at_ms);
+    json_object_set_new(object, "restart_count", json_integer(sandbox->restart_count));
+    json_object_set_new(object, "source", json_string(sandbox->config.source));
+    json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
+    json_object_set_new(object, "owner", json_string(owner));
+    json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
+    json_object_set_new(object, "usage", usage_json(sandbox));
+    json_object_set_new(object, "auto_reload", json_false());
+    json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
+    json_object_set_new(object, "modules", modules ? json_deep_copy(modules) : json_array());
+    json_object_set_new(object, "lost_guarantees", lost_json(sandbox->lost_guarantees));
+    json_object_set_new(object, "last_error", sandbox->last_error ? json_incref(sandbox->last_error) : json_null());
+    return object;
+}

@@ -1,0 +1,298 @@
+/* The node of a sandbox and the application on it: starting, hearing from it, ending, and what to make of its end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
+
+/* ---- starting ---- */
+
+static void start_failed(struct sandbox *sandbox, const struct error *error) {
+    void (*started)(struct sandbox *, const struct error *) = sandbox->started;
+    sandbox->started = NULL;
+    if (started) started(sandbox, error);
+}
+
+static void replace_text(char **field, const struct term *map, const char *key, bool is_module) {
+    CLEANUP_FREE char *text = NULL;
+    const struct term *value = term_map_get(map, key);
+    free(*field);
+    *field = NULL;
+    if (!value || term_is_atom(value, "nil") || term_is_atom(value, "undefined")) return;
+    if (value->type == TERM_PID) {
+        struct buf printed = BUF_INIT;
+        term_print(&printed, value, TERM_ERLANG, 64);
+        *field = buf_take_string(&printed);
+    } else if (term_to_string(value, &text)) {
+        *field = strdup(is_module ? term_module_name(text) : text);
+    }
+}
+
+static void take_tree(struct sandbox *sandbox, const struct term *map) {
+    replace_text(&sandbox->app_name, map, "app_name", false);
+    replace_text(&sandbox->supervisor_module, map, "supervisor", true);
+    replace_text(&sandbox->app_pid, map, "app_pid", false);
+    replace_text(&sandbox->supervisor_pid, map, "supervisor_pid", false);
+}
+
+static void on_tree_started(void *data, const struct term *result, const struct term *reason,
+                            const struct error *error) {
+    struct sandbox *sandbox = data;
+    (void)reason;
+    if (!sandbox->started) return;
+    if (error) {
+        start_failed(sandbox, error);
+        return;
+    }
+    take_tree(sandbox, result);
+    sandbox->started_at_ms = clock_wall_ms();
+    void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
+    started(sandbox, NULL);
+}
+
+static void put_text_or_nil(struct buf *args, const char *key, const char *text) {
+    term_put_atom(args, key);
+    if (text)
+        term_put_string(args, text);
+    else
+        term_put_atom(args, "nil");
+}
+
+static void put_apps(struct buf *args, json_t *apps) {
+    size_t i;
+    json_t *app;
+    term_put_atom(args, "apps");
+    term_put_list(args, json_array_size(apps));
+    json_array_foreach(apps, i, app) {
+        const char *name = json_string_value(json_object_get(app, "name"));
+        char dir[256];
+        snprintf(dir, sizeof dir, "/app/%s", name);
+        term_put_map(args, 2);
+        put_text_or_nil(args, "name", name);
+        put_text_or_nil(args, "dir", dir);
+    }
+    if (json_array_size(apps) > 0) term_put_nil(args);
+}
+
+/* The configuration that the compiler found is a file of the build. */
+static void put_config(struct buf *args, struct sandbox *sandbox) {
+    char path[PATH_MAX + 16];
+    struct error ignored;
+    static const char name[] = "/config";
+    struct buf content = {.max = 4 << 20};
+    term_put_atom(args, "config");
+    if (json_is_true(json_object_get(sandbox->build.facts, "has_config")) &&
+        store_build_path(sandbox->engine->store, sandbox->build.digest, path, PATH_MAX, &ignored) == 0) {
+        strcat(path, name);
+        FILE *file = fopen(path, "re");
+        char chunk[4096];
+        size_t count;
+        while (file && (count = fread(chunk, 1, sizeof chunk, file)) > 0) buf_append(&content, chunk, count);
+        if (file) fclose(file);
+    }
+    if (content.size > 0 && !content.failed)
+        term_put_binary(args, content.data, content.size);
+    else
+        term_put_atom(args, "nil");
+    buf_free(&content);
+}
+
+static void ask_start(struct sandbox *sandbox) {
+    json_t *facts = sandbox->build.facts;
+    const struct sandbox_config *config = &sandbox->config;
+    const char *language = json_string_value(json_object_get(facts, "language"));
+    const char *supervisor =
+        config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
+    const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
+    struct buf module = BUF_INIT;
+    if (config->app) supervisor = NULL;
+    if (supervisor) term_module_atom(supervisor, &module);
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 6);
+    put_apps(&args, json_object_get(facts, "apps"));
+    put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
+    put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
+    term_put_atom(&args, "elixir");
+    term_put_bool(&args, string_equal(language, "elixir"));
+    put_config(&args, sandbox);
+    term_put_atom(&args, "processes");
+    term_put_uint64(&args, config->limits.processes);
+    buf_free(&module);
+    node_call(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, on_tree_started, sandbox);
+}
+
+static int node_of_build(struct sandbox *sandbox, struct error *reterr) {
+    struct engine *engine = sandbox->engine;
+    struct node_app apps[NODE_APPS_MAX];
+    char paths[NODE_APPS_MAX][PATH_MAX];
+    char build[PATH_MAX];
+    json_t *list = json_object_get(sandbox->build.facts, "apps");
+    size_t count = json_array_size(list);
+    int result = store_build_path(engine->store, sandbox->build.digest, build, sizeof build, reterr);
+    if (result == 0 && count > NODE_APPS_MAX)
+        result = error_set(reterr, E_TOO_LARGE, "the project has more than %d applications", NODE_APPS_MAX);
+    for (size_t i = 0; i < count && result == 0; i++) {
+        apps[i].name = json_string_value(json_object_get(json_array_get(list, i), "name"));
+        apps[i].path = paths[i];
+        result = string_format(paths[i], sizeof paths[i], reterr, "%s/%s", build, apps[i].name);
+    }
+    if (result < 0) return result;
+    struct node_spec spec = {
+        .kind = NODE_APPLICATION,
+        .profile = sandbox->config.profile,
+        .limits = sandbox->config.limits,
+        .apps = apps,
+        .app_count = count,
+        .env = sandbox->config.env,
+    };
+    return node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
+}
+
+void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error)) {
+    struct error error;
+    sandbox->started = started;
+    sandbox->start_asked = false;
+    sandbox->stop_seen = false;
+    sandbox->sample = (struct sample){0};
+    if (node_of_build(sandbox, &error) < 0) {
+        start_failed(sandbox, &error);
+        return;
+    }
+    sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
+}
+
+static void on_known_again(void *data, const struct term *result, const struct term *reason,
+                           const struct error *error) {
+    struct sandbox *sandbox = data;
+    (void)reason;
+    if (!error) take_tree(sandbox, result);
+}
+
+static void on_ready(void *data, struct node *node) {
+    struct sandbox *sandbox = data;
+    if (sandbox->started && !sandbox->start_asked) {
+        sandbox->start_asked = true;
+        ask_start(sandbox);
+    } else if (!sandbox->started) { /* it ran before this daemon did, or its agent dialled again */
+        struct buf args = BUF_INIT;
+        term_put_map(&args, 0);
+        node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
+    }
+}
+
+/* ---- hearing from it ---- */
+
+static void add_record(struct sandbox *sandbox, const char *stream, const char *level, const char *bytes, size_t size) {
+    struct buf text = BUF_INIT;
+    size_t kept = size < LOG_RECORD_MAX_BYTES ? size : LOG_RECORD_MAX_BYTES;
+    while (kept > 0 && kept < size && ((uint8_t)bytes[kept] & 0xC0) == 0x80)
+        kept--; /* not in the middle of a character */
+    json_t *value = json_stringn(bytes, kept);
+    if (!value) { /* not UTF-8 */
+        escape_text(&text, bytes, kept);
+        value = json_string(buf_string(&text));
+    }
+    buf_free(&text);
+    feed_add(&sandbox->log, json_pack("{s:s, s:s?, s:s, s:o}", "stream", stream, "level", level, "sandbox_id",
+                                      sandbox->id, "text", value));
+}
+
+static void on_output_event(struct sandbox *sandbox, const struct term *term) {
+    if (term->type == TERM_BINARY)
+        add_record(sandbox, "output", NULL, (const char *)term->binary.data, term->binary.size);
+}
+
+static void on_log_event(struct sandbox *sandbox, const struct term *term) {
+    const struct term *text = term_map_get(term, "text");
+    const struct term *level = term_map_get(term, "level");
+    if (!text || text->type != TERM_BINARY) return;
+    const char *name = level && level->type == TERM_ATOM && level->atom.length < 16 ? level->atom.text : "info";
+    add_record(sandbox, "log", name, (const char *)text->binary.data, text->binary.size);
+}
+
+/* The tree has ended by itself: nothing useful runs in that VM any more. */
+static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
+    const struct term *reason = term_map_get(term, "reason");
+    const struct term *text = term_map_get(term, "text");
+    CLEANUP_FREE char *words = NULL;
+    if (sandbox->started || !sandbox->node) return; /* the failed start tells it better */
+    sandbox->stop_seen = true;
+    sandbox->stop_crashed = !reason || term_is_atom(reason, "crash");
+    if (!text || !term_to_string(text, &words)) words = NULL;
+    snprintf(sandbox->stop_text, sizeof sandbox->stop_text, "%s", words ? words : "");
+    node_kill(sandbox->node, "its application has ended");
+}
+
+static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
+    bool natural;
+    json_t *data = term_to_json(term, &natural);
+    json_t *event = json_pack("{s:s, s:o}", "limit", "processes", "usage", data ? data : json_null());
+    engine_event(sandbox->engine, "limit", sandbox->id, event);
+}
+
+static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
+    static const struct {
+        const char *kind;
+        void (*take)(struct sandbox *sandbox, const struct term *term);
+    } kinds[] = {{"output", on_output_event},
+                 {"log", on_log_event},
+                 {"stopped", on_stopped_event},
+                 {"process_limit", on_limit_event}};
+    (void)node;
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (strcmp(kinds[i].kind, kind) == 0) kinds[i].take(data, term);
+}
+
+static void on_vm_output(void *data, struct node *node, const char *bytes, size_t size) {
+    (void)node;
+    add_record(data, "vm", NULL, bytes, size);
+}
+
+static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
+    struct sandbox *sandbox = data;
+    CLEANUP(buf_free) struct buf clean = BUF_INIT;
+    escape_text(&clean, detail, strlen(detail));
+    engine_event(sandbox->engine, "violation", sandbox->id,
+                 json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
+}
+
+/* ---- ending ---- */
+
+static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
+    struct error error = end->error;
+    bool crashed = sandbox->stop_seen ? sandbox->stop_crashed : end->cause != NODE_EXITED;
+    if (sandbox->stop_seen) error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
+    if (clock_wall_ms() - sandbox->started_at_ms > STEADY_MS) sandbox->restarts_in_a_row = 0;
+    sandbox_set_error(sandbox, crashed ? &error : NULL);
+    sandbox_set_status(sandbox, crashed ? STATUS_ERROR : STATUS_STOPPED, error.detail);
+    sandbox_schedule_restart(sandbox, crashed);
+    sandbox_save(sandbox, NULL, NULL);
+}
+
+static void on_gone(void *data, struct node *node, const struct node_end *end) {
+    struct sandbox *sandbox = data;
+    (void)node;
+    sandbox->node = NULL;
+    if (sandbox->ended) {
+        void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
+        sandbox->started = NULL;
+        ended(sandbox);
+    } else if (sandbox->started) {
+        start_failed(sandbox, &end->error);
+    } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {
+        ended_by_itself(sandbox, end);
+    }
+}
+
+void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox)) {
+    if (!sandbox->node) {
+        ended(sandbox);
+        return;
+    }
+    sandbox->ended = ended;
+    node_kill(sandbox->node, "it was ended on request");
+}
+
+const struct node_handler tree_node_handler = {
+    .ready = on_ready, .event = on_event, .output = on_vm_output, .violation = on_violation, .gone = on_gone};
