@@ -1,7 +1,7 @@
 %% Directories of one test run, all below one that the runner removes at the end.
 -module(test_dir).
 
--export([root/0, new/0, write/2, remove_all/0]).
+-export([root/0, new/0, write/2, write_bytes/2, remove_all/0]).
 
 root() ->
     case persistent_term:get(?MODULE, none) of
@@ -30,6 +30,10 @@ write(Dir, Files) ->
         Files
     ),
     Dir.
+
+write_bytes(Path, Bytes) ->
+    ok = filelib:ensure_dir(Path),
+    ok = file:write_file(Path, Bytes).
 
 remove_all() ->
     case persistent_term:get(?MODULE, none) of

@@ -1,0 +1,124 @@
+%% What a compiler has to say, in one form for all of them, with paths as the project's own.
+-module(sbx_diagnostic).
+
+-export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2]).
+
+-export_type([diagnostic/0]).
+
+-type diagnostic() :: #{
+    file := binary() | nil,
+    line := pos_integer() | nil,
+    column := pos_integer() | nil,
+    message := binary(),
+    kind := syntax | compile | dependency | warning
+}.
+
+-define(MESSAGE_MAX_BYTES, 16384).
+
+-spec new(atom(), file:filename() | nil, term(), iodata(), file:filename()) -> diagnostic().
+new(Kind, File, Position, Message, Root) ->
+    {Line, Column} = position(Position),
+    #{
+        file => file(File, Root),
+        line => Line,
+        column => Column,
+        message => sbx_reason:bounded(unicode:characters_to_binary(Message), ?MESSAGE_MAX_BYTES),
+        kind => Kind
+    }.
+
+-spec dependency(string(), [term()]) -> diagnostic().
+dependency(Format, Arguments) ->
+    new(dependency, nil, nil, io_lib:format(Format, Arguments), "").
+
+file(nil, _Root) -> nil;
+file(File, Root) -> unicode:characters_to_binary(sbx_files:relative(filename:absname(File), Root)).
+
+position({Line, Column}) when is_integer(Line), is_integer(Column) -> {positive(Line), positive(Column)};
+position({Line, Column, _EndLine, _EndColumn}) -> position({Line, Column});
+position(Line) when is_integer(Line) -> {positive(Line), nil};
+position(_None) -> {nil, nil}.
+
+positive(N) when N > 0 -> N;
+positive(_) -> nil.
+
+%% The lists that Erlang's compiler, yecc and leex return.
+-spec from_erlang(error | warning, [{file:filename(), [term()]}], file:filename()) -> [diagnostic()].
+from_erlang(Severity, Infos, Root) ->
+    [from_erlang_info(Severity, File, Info, Root) || {File, Listed} <- Infos, Info <- Listed].
+
+from_erlang_info(Severity, File, {Location, Module, Description}, Root) ->
+    new(erlang_kind(Severity, Module), File, Location, Module:format_error(Description), Root);
+from_erlang_info(Severity, File, {Module, Description}, Root) ->
+    new(erlang_kind(Severity, Module), File, nil, Module:format_error(Description), Root).
+
+erlang_kind(warning, _Module) -> warning;
+erlang_kind(error, Module) when Module =:= erl_parse; Module =:= erl_scan; Module =:= epp; Module =:= yeccparser -> syntax;
+erlang_kind(error, _Module) -> compile.
+
+%% What Kernel.ParallelCompiler returns: a tuple before Elixir 1.15, a map since.
+-spec from_elixir(error | warning, tuple() | map(), file:filename()) -> diagnostic().
+from_elixir(Severity, {File, Position, Message}, Root) ->
+    elixir(Severity, File, Position, Message, Root);
+from_elixir(Severity, #{file := File, position := Position, message := Message}, Root) ->
+    elixir(Severity, File, Position, Message, Root).
+
+elixir(warning, File, Position, Message, Root) ->
+    new(warning, path(File), Position, string:trim(Message), Root);
+elixir(error, File, Position, Message, Root) ->
+    {Kind, Column, Text} = elixir_error(unicode:characters_to_binary(Message)),
+    new(Kind, path(File), with_column(Position, Column), Text, Root).
+
+path(nil) -> nil;
+path(File) -> unicode:characters_to_list(File).
+
+with_column(Line, Column) when is_integer(Line), is_integer(Column) -> {Line, Column};
+with_column(Position, _Column) -> Position.
+
+%% Before 1.15 the message is what a terminal shows: "** (SyntaxError) lib/a.ex:3:7: text" and a stack trace.
+elixir_error(Message) ->
+    {Kind, Rest} =
+        case re:run(Message, "^\\*\\* \\(([A-Za-z.]+)\\) (.*)$", [{capture, all_but_first, binary}, dotall]) of
+            {match, [Exception, Text]} -> {elixir_kind(Exception), Text};
+            nomatch -> {elixir_kind_of_text(Message), Message}
+        end,
+    {Column, Unplaced} = unplaced(Rest),
+    {Kind, Column, string:trim(without_stack(Unplaced))}.
+
+unplaced(Text) ->
+    case re:run(Text, "^[^\\s:]+:\\d+(?::(\\d+))?: (.*)$", [{capture, all_but_first, binary}, dotall]) of
+        {match, [<<>>, Rest]} -> {nil, Rest};
+        {match, [Column, Rest]} -> {binary_to_integer(Column), Rest};
+        nomatch -> {nil, Text}
+    end.
+
+without_stack(Text) ->
+    [Message | _Frames] = re:split(Text, "\\n    (?=\\(|[^\\s:]+:\\d+: )", [{parts, 2}]),
+    Message.
+
+elixir_kind(<<"SyntaxError">>) -> syntax;
+elixir_kind(<<"TokenMissingError">>) -> syntax;
+elixir_kind(<<"MismatchedDelimiterError">>) -> syntax;
+elixir_kind(_Exception) -> compile.
+
+elixir_kind_of_text(<<"syntax error", _/binary>>) -> syntax;
+elixir_kind_of_text(_Text) -> compile.
+
+%% An exception of a file that was evaluated: mix.exs, config.exs.
+-spec from_exception(file:filename(), {error | exit | throw, term(), list()}, file:filename(), file:filename()) ->
+    diagnostic().
+from_exception(File, {Class, Reason, Stack}, Dir, Root) ->
+    {Kind, Column, Text} = elixir_error(sbx_elixir:format_banner(Class, Reason, Stack)),
+    Line = exception_line(Reason, [Frame || Frame <- Stack], filename:basename(File)),
+    new(Kind, filename:join(Dir, File), with_column(Line, Column), Text, Root).
+
+exception_line(#{line := Line}, _Stack, _Name) when is_integer(Line) ->
+    Line;
+exception_line(_Reason, Stack, Name) ->
+    Lines = [
+        proplists:get_value(line, Location)
+     || {_, _, _, Location} <- Stack, filename:basename(proplists:get_value(file, Location, "")) =:= Name
+    ],
+    case Lines of
+        [Line | _] -> Line;
+        [] -> nil
+    end.

@@ -1,0 +1,66 @@
+%% Finding files in a project. The walk never follows links: a project may link to itself or to anywhere.
+-module(sbx_files).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([find/2, find_in/2, relative/2, subdirs/1, is_dir/1]).
+
+-define(FILES_MAX, 50000).
+%% Not the project's own sources: build products, fetched dependencies, tests.
+-define(SKIPPED, ["_build", "_checkouts", "deps", "node_modules", "test", "ebin", "priv"]).
+
+%% Files below Dir with one of the extensions, sorted by name.
+-spec find(file:filename(), [string()]) -> [file:filename()].
+find(Dir, Extensions) ->
+    {Found, _Left} = walk(Dir, ?FILES_MAX, []),
+    lists:sort([File || File <- Found, lists:member(filename:extension(File), Extensions)]).
+
+%% The same below each of some folders of Dir that exist.
+-spec find_in([file:filename()], [string()]) -> [file:filename()].
+find_in(Dirs, Extensions) ->
+    lists:usort(lists:append([find(Dir, Extensions) || Dir <- Dirs])).
+
+walk(Dir, Left, Found) ->
+    case file:list_dir(Dir) of
+        {ok, Names} -> lists:foldl(fun(Name, Acc) -> visit(Dir, Name, Acc) end, {Found, Left}, Names);
+        {error, _Reason} -> {Found, Left}
+    end.
+
+visit(_Dir, _Name, {_Found, 0}) ->
+    throw({project, <<"the project has too many files">>});
+visit(_Dir, "." ++ _, Acc) ->
+    Acc;
+visit(Dir, Name, {Found, Left}) ->
+    Path = filename:join(Dir, Name),
+    case file:read_link_info(Path) of
+        {ok, #file_info{type = regular}} ->
+            {[Path | Found], Left - 1};
+        {ok, #file_info{type = directory}} ->
+            case lists:member(Name, ?SKIPPED) of
+                true -> {Found, Left};
+                false -> walk(Path, Left - 1, Found)
+            end;
+        _ ->
+            {Found, Left}
+    end.
+
+%% Path as seen from Root; "." for Root itself, and Path where it lies elsewhere.
+-spec relative(file:filename(), file:filename()) -> file:filename().
+relative(Root, Root) ->
+    ".";
+relative(Path, Root) ->
+    case lists:prefix(Root ++ "/", Path) of
+        true -> lists:nthtail(length(Root) + 1, Path);
+        false -> Path
+    end.
+
+-spec subdirs(file:filename()) -> [file:filename()].
+subdirs(Dir) ->
+    case file:list_dir(Dir) of
+        {ok, Names} -> [Path || Name <- lists:sort(Names), Path <- [filename:join(Dir, Name)], is_dir(Path)];
+        {error, _Reason} -> []
+    end.
+
+-spec is_dir(file:filename()) -> boolean().
+is_dir(Path) ->
+    filelib:is_dir(Path).

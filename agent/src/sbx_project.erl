@@ -1,0 +1,143 @@
+%% What a project is: its applications with their sources and options, in the order they must be compiled. Nothing here
+%% compiles the project; sbx_compile does, from what this finds.
+-module(sbx_project).
+
+-export([discover/1, order/1, new_app/2, template/1]).
+
+-export_type([app/0, project/0]).
+
+-type app() :: #{
+    name := atom(),
+    dir := file:filename(),
+    elixir := [file:filename()],
+    erlang := [file:filename()],
+    %% .yrl and .xrl
+    grammars := [file:filename()],
+    include := [file:filename()],
+    erlang_options := [term()],
+    elixir_options := [{atom(), term()}],
+    %% Of its resource file, `modules` left out.
+    properties := [{atom(), term()}],
+    %% Other applications of the project that are compiled before it.
+    needs := [atom()],
+    %% Where compiled modules lie already.
+    prebuilt := file:filename() | none
+}.
+
+-type project() :: #{
+    root := file:filename(),
+    apps := [app()],
+    main := atom() | nil,
+    config := [{atom(), [{atom(), term()}]}],
+    problems := [sbx_diagnostic:diagnostic()],
+    %% Whether a supervisor may be guessed: nothing says how to start it.
+    loose := boolean()
+}.
+
+-spec discover(map()) -> project().
+discover(Args) ->
+    Root = unicode:characters_to_list(maps:get(source, Args)),
+    Name = project_name(maps:get(name, Args, nil), Root),
+    case maps:get(kind, Args) of
+        mix -> sbx_project_mix:discover(Root);
+        rebar3 -> sbx_project_rebar:discover(Root, Name);
+        ebin -> ebin(Root, Name);
+        folder -> folder(Root, Name);
+        file -> single(Root, unicode:characters_to_list(maps:get(file, Args)))
+    end.
+
+project_name(nil, Root) -> filename:basename(Root);
+project_name(Name, _Root) -> unicode:characters_to_list(Name).
+
+-spec new_app(atom(), file:filename()) -> app().
+new_app(Name, Dir) ->
+    #{
+        name => Name,
+        dir => Dir,
+        elixir => [],
+        erlang => [],
+        grammars => [],
+        include => [],
+        erlang_options => [],
+        elixir_options => [],
+        properties => [],
+        needs => [],
+        prebuilt => none
+    }.
+
+%% A folder of sources without a build tool's description.
+folder(Root, Name) ->
+    Erlang = sbx_files:find(Root, [".erl"]),
+    Headers = sbx_files:find(Root, [".hrl"]),
+    {AppName, Properties} =
+        case sbx_files:find(Root, [".src"]) of
+            [Template | _] -> template(Template);
+            [] -> {sbx_app_file:safe_name(Name), []}
+        end,
+    App = (new_app(AppName, Root))#{
+        elixir := sbx_files:find(Root, [".ex"]),
+        erlang := Erlang,
+        grammars := sbx_files:find(Root, [".yrl", ".xrl"]),
+        include := lists:usort([filename:dirname(File) || File <- Headers ++ Erlang]),
+        properties := Properties
+    },
+    loose(Root, App).
+
+single(Root, File) ->
+    Path = filename:join(Root, File),
+    App = new_app(sbx_app_file:safe_name(filename:rootname(filename:basename(File))), Root),
+    loose(
+        Root,
+        case filename:extension(File) of
+            ".erl" -> App#{erlang := [Path], include := [Root]};
+            ".beam" -> App#{prebuilt := Root};
+            Grammar when Grammar =:= ".yrl"; Grammar =:= ".xrl" -> App#{grammars := [Path]};
+            _Elixir -> App#{elixir := [Path]}
+        end
+    ).
+
+loose(Root, #{name := Name} = App) ->
+    #{root => Root, apps => [App], main => Name, config => sbx_config:erlang(Root), problems => [], loose => true}.
+
+%% Compiled modules: the folder itself or its `ebin`.
+ebin(Root, Name) ->
+    Dir = hd([Dir || Dir <- [Root, filename:join(Root, "ebin")], filelib:wildcard("*.beam", Dir) =/= []] ++ [Root]),
+    {AppName, Properties} =
+        case filelib:wildcard("*.app", Dir) of
+            [File | _] -> template(filename:join(Dir, File));
+            [] -> {sbx_app_file:safe_name(Name), []}
+        end,
+    App = (new_app(AppName, app_dir(Dir)))#{prebuilt := Dir, properties := Properties},
+    (loose(Root, App))#{loose := Properties =:= []}.
+
+app_dir(Dir) ->
+    case filename:basename(Dir) of
+        "ebin" -> filename:dirname(Dir);
+        _ -> Dir
+    end.
+
+-spec template(file:filename()) -> {atom(), [{atom(), term()}]}.
+template(File) ->
+    case sbx_app_file:read(File) of
+        {ok, {application, Name, Properties}} -> {Name, Properties};
+        {error, Why} -> throw({project, unicode:characters_to_binary([filename:basename(File), " ", Why])})
+    end.
+
+%% Each after those it needs; a cycle keeps the order it was found in.
+-spec order([app()]) -> [app()].
+order(Apps) ->
+    ByName = maps:from_list([{Name, App} || #{name := Name} = App <- Apps]),
+    {Ordered, _Seen} = lists:foldl(fun(App, Acc) -> place(App, ByName, Acc) end, {[], #{}}, Apps),
+    lists:reverse(Ordered).
+
+place(#{name := Name, needs := Needs} = App, ByName, {Ordered, Seen}) ->
+    case Seen of
+        #{Name := _} ->
+            {Ordered, Seen};
+        _ ->
+            Needed = [maps:get(Need, ByName) || Need <- Needs, is_map_key(Need, ByName)],
+            {Before, SeenAll} = lists:foldl(
+                fun(Other, Acc) -> place(Other, ByName, Acc) end, {Ordered, Seen#{Name => true}}, Needed
+            ),
+            {[App | Before], SeenAll}
+    end.

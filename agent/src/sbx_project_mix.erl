@@ -1,0 +1,226 @@
+%% Mix projects. Mix only tells what the project is: mix.exs is evaluated, its dependencies are looked for on disk, and
+%% nothing is fetched or compiled.
+-module(sbx_project_mix).
+
+-export([discover/1]).
+
+-define(ENV, dev).
+
+-spec discover(file:filename()) -> sbx_project:project().
+discover(Root) ->
+    ok = start_mix(),
+    #{config := Config} = Top = load(Root, Root),
+    Found = apps(Top, #{root => Root, deps_path => deps_path(Top), apps => #{}, problems => []}),
+    #{apps := Apps, problems := Problems} = Found,
+    Members = members(Top),
+    {Main, Extra} = main(Members, Apps, Root),
+    #{
+        root => Root,
+        apps => sbx_project:order(maps:values(Apps)) ++ Extra,
+        main => Main,
+        config => configuration(Root, Config),
+        problems => lists:reverse(Problems),
+        loose => false
+    }.
+
+%% Mix lies beside Elixir, where a node that only runs applications doesn't look.
+start_mix() ->
+    case sbx_elixir:start() of
+        ok -> ok;
+        {error, _Reason} -> throw({project, <<"a Mix project needs Elixir, which is not there">>})
+    end,
+    Libraries = filename:dirname(code:lib_dir(elixir)),
+    [code:add_pathz(filename:join([Libraries, App, "ebin"])) || App <- ["mix", "eex", "ex_unit"]],
+    {ok, _} = application:ensure_all_started(mix),
+    'Elixir.Mix':env(?ENV),
+    ok.
+
+%% What mix.exs in Dir says.
+load(Dir, Root) ->
+    ok = file:set_cwd(Dir),
+    File = filename:join(Dir, "mix.exs"),
+    try
+        'Elixir.Code':compile_file(unicode:characters_to_binary(File)),
+        Module = 'Elixir.Mix.Project':'get!'(),
+        Config = 'Elixir.Mix.Project':config(),
+        Properties =
+            case erlang:function_exported(Module, application, 0) of
+                true -> Module:application();
+                false -> []
+            end,
+        #{dir => Dir, config => Config, application => Properties}
+    catch
+        Class:Reason:Stack ->
+            throw({diagnostics, [sbx_diagnostic:from_exception("mix.exs", {Class, Reason, Stack}, Dir, Root)]})
+    after
+        'Elixir.Mix.Project':pop(),
+        file:set_cwd(Root)
+    end.
+
+deps_path(#{dir := Dir, config := Config}) ->
+    filename:absname(text(proplists:get_value(deps_path, Config, <<"deps">>)), Dir).
+
+%% An umbrella has no code of its own; its applications do.
+members(#{dir := Dir, config := Config}) ->
+    case proplists:get_value(apps_path, Config) of
+        undefined -> {single, proplists:get_value(app, Config)};
+        Path -> {umbrella, [Sub || Sub <- sbx_files:subdirs(filename:join(Dir, text(Path))), is_mix(Sub)]}
+    end.
+
+is_mix(Dir) ->
+    filelib:is_regular(filename:join(Dir, "mix.exs")).
+
+apps(#{dir := Dir, config := Config} = Loaded, #{root := Root} = Found) ->
+    case members(Loaded) of
+        {single, _App} -> add_app(Loaded, Found);
+        {umbrella, Dirs} ->
+            WithDeps = add_deps(Dir, Config, Found),
+            lists:foldl(fun(Sub, Acc) -> add_app(load(Sub, Root), Acc) end, WithDeps, Dirs)
+    end.
+
+add_app(#{dir := Dir, config := Config} = Loaded, #{apps := Apps} = Found) ->
+    Name = proplists:get_value(app, Config),
+    case is_map_key(Name, Apps) of
+        true ->
+            Found;
+        false ->
+            App = app(Name, Loaded),
+            add_deps(Dir, Config, Found#{apps := Apps#{Name => App}})
+    end.
+
+app(Name, #{dir := Dir, config := Config, application := Application}) ->
+    Elixir = paths(Dir, Config, elixirc_paths, [<<"lib">>]),
+    Erlang = paths(Dir, Config, erlc_paths, [<<"src">>]),
+    Include = filename:join(Dir, text(proplists:get_value(erlc_include_path, Config, <<"include">>))),
+    Deps = [Dep || Dep <- deps(Config), is_needed(Dep)],
+    (sbx_project:new_app(Name, Dir))#{
+        elixir := sbx_files:find_in(Elixir, [".ex"]),
+        erlang := sbx_files:find_in(Erlang, [".erl"]),
+        grammars := sbx_files:find_in(Erlang, [".yrl", ".xrl"]),
+        include := [Include | Erlang],
+        erlang_options := proplists:get_value(erlc_options, Config, []),
+        elixir_options := proplists:get_value(elixirc_options, Config, []),
+        properties := properties(Config, Application, Deps),
+        needs := [DepName || {DepName, _Options} <- Deps]
+    }.
+
+paths(Dir, Config, Key, Default) ->
+    [filename:join(Dir, text(Path)) || Path <- proplists:get_value(Key, Config, Default)].
+
+%% The resource file's properties, as Mix makes them.
+properties(Config, Application, Deps) ->
+    Applications =
+        case lists:keyfind(applications, 1, Application) of
+            {applications, Listed} -> Listed;
+            false -> proplists:get_value(extra_applications, Application, []) ++ runtime_deps(Deps)
+        end,
+    Names = [optional(App) || App <- [kernel, stdlib, elixir] ++ Applications],
+    [
+        {vsn, text(proplists:get_value(version, Config, <<"0.1.0">>))},
+        {description, text(proplists:get_value(description, Config, <<>>))},
+        {applications, unique(Names)}
+        | [Property || {Key, _} = Property <- Application, not lists:member(Key, [extra_applications, applications])]
+    ].
+
+unique(Names) ->
+    lists:reverse(
+        lists:foldl(
+            fun(Name, Seen) ->
+                case lists:member(Name, Seen) of
+                    true -> Seen;
+                    false -> [Name | Seen]
+                end
+            end,
+            [],
+            Names
+        )
+    ).
+
+optional({App, _Mode}) -> App;
+optional(App) -> App.
+
+runtime_deps(Deps) ->
+    [Name || {Name, Options} <- Deps, proplists:get_value(runtime, Options, true), proplists:get_value(app, Options, true) =/= false].
+
+%% Dependencies
+
+deps(Config) ->
+    [dep(Dep) || Dep <- proplists:get_value(deps, Config, [])].
+
+dep({Name, Requirement}) when is_binary(Requirement) -> {Name, []};
+dep({Name, Options}) when is_list(Options) -> {Name, Options};
+dep({Name, _Requirement, Options}) -> {Name, Options};
+dep(Name) when is_atom(Name) -> {Name, []}.
+
+%% Not one for tests or other environments.
+is_needed({_Name, Options}) ->
+    case proplists:get_value(only, Options, ?ENV) of
+        Env when is_atom(Env) -> Env =:= ?ENV;
+        Envs -> lists:member(?ENV, Envs)
+    end.
+
+add_deps(Dir, Config, Found) ->
+    lists:foldl(fun(Dep, Acc) -> add_dep(Dep, Dir, Acc) end, Found, [Dep || Dep <- deps(Config), is_needed(Dep)]).
+
+add_dep({Name, Options}, Dir, #{root := Root, apps := Apps} = Found) ->
+    DepDir = dep_dir(Name, Options, Dir, Found),
+    case {is_map_key(Name, Apps), sbx_files:is_dir(DepDir)} of
+        {true, _} -> Found;
+        {false, false} -> missing(Name, Options, DepDir, Found);
+        {false, true} ->
+            case is_mix(DepDir) of
+                true -> add_app(load(DepDir, Root), Found);
+                false -> Found#{apps := Apps#{Name => sbx_project_rebar:app(DepDir, Name)}}
+            end
+    end.
+
+dep_dir(Name, Options, Dir, #{deps_path := DepsPath}) ->
+    case {proplists:get_value(path, Options), proplists:get_value(in_umbrella, Options, false)} of
+        {undefined, true} -> filename:join(filename:dirname(Dir), Name);
+        {undefined, false} -> filename:join(DepsPath, Name);
+        {Path, _} -> normal(filename:absname(text(Path), Dir))
+    end.
+
+normal(Path) ->
+    text('Elixir.Path':expand(unicode:characters_to_binary(Path))).
+
+%% Tools for developers are often listed and seldom vendored: the project runs without them.
+missing(Name, Options, Dir, #{root := Root, problems := Problems} = Found) ->
+    Diagnostic = sbx_diagnostic:dependency(
+        "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` before, "
+        "or put it inside the project",
+        [Name, sbx_files:relative(Dir, Root)]
+    ),
+    case proplists:get_value(runtime, Options, true) =:= false orelse proplists:is_defined(only, Options) of
+        true -> Found#{problems := [Diagnostic#{kind := warning} | Problems]};
+        false -> Found#{problems := [Diagnostic | Problems]}
+    end.
+
+%% What is started
+
+main({single, Name}, _Apps, _Root) ->
+    {Name, []};
+main({umbrella, Dirs}, Apps, Root) ->
+    Members = [Name || #{name := Name, dir := Dir} <- maps:values(Apps), lists:member(Dir, Dirs)],
+    Needed = lists:append([Needs || #{needs := Needs} <- maps:values(Apps)]),
+    case [Name || Name <- Members, not lists:member(Name, Needed)] of
+        [Name] -> {Name, []};
+        Roots -> umbrella(Roots, Root)
+    end.
+
+%% Several applications that nobody needs: one more, without code, that needs them all.
+umbrella(Roots, Root) ->
+    App = sbx_project:new_app(umbrella, Root),
+    {umbrella, [App#{properties := [{applications, [kernel, stdlib | lists:sort(Roots)]}], needs := Roots}]}.
+
+configuration(Root, Config) ->
+    File = filename:absname(text(proplists:get_value(config_path, Config, <<"config/config.exs">>)), Root),
+    try
+        sbx_config:elixir(File, ?ENV)
+    catch
+        Class:Reason:Stack ->
+            throw({diagnostics, [sbx_diagnostic:from_exception(File, {Class, Reason, Stack}, Root, Root)]})
+    end.
+
+text(Chars) ->
+    unicode:characters_to_list(Chars).

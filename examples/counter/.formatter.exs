@@ -1,0 +1,1 @@
+[inputs: ["{mix,.formatter}.exs", "{config,lib,test}/**/*.{ex,exs}"], line_length: 120]
