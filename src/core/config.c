@@ -60,6 +60,7 @@ static int fill(json_t *object, struct sandbox_config *config, struct error *ret
     config->supervisor = copy_text(object, "supervisor");
     config->restart = copy_text(object, "restart");
     config->env = json_incref(json_object_get(object, "env"));
+    config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->limits = limits_of(object, &config->profile->limits);
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
@@ -93,6 +94,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "app", config->app);
     set_optional(object, "supervisor", config->supervisor);
     set_optional(object, "restart", config->restart);
+    if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
     return object;
 }

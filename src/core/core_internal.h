@@ -105,6 +105,7 @@ struct sandbox_config {
     json_t *env;
     const struct jail_profile *profile;
     struct jail_limits limits;
+    bool ephemeral; /* it belongs to a run, and ends with it */
 };
 
 void sandbox_config_free(struct sandbox_config *config);

@@ -83,11 +83,14 @@ static void on_event_item(struct request *request, json_t *item) {
     json_t *data = json_object_get(item, "data");
     const char *to = json_string_value(json_object_get(data, "to"));
     const char *reason = json_string_value(json_object_get(data, "reason"));
-    if (!run->ending && string_equal(to, "stopped")) {
+    struct error error;
+    if (!run->ending && string_equal(json_string_value(json_object_get(item, "kind")), "expired")) {
+        error_set(&error, E_TIMEOUT, "the run took longer than its limit allows");
+        fail_run(run, &error, NULL);
+    } else if (!run->ending && string_equal(to, "stopped")) {
         json_object_set_new(run->result, "status", json_string("stopped"));
         end_run(run);
     } else if (!run->ending && string_equal(to, "error")) {
-        struct error error;
         error_set(&error, E_RUNTIME, "%s", reason ? reason : "the sandbox failed");
         fail_run(run, &error, NULL);
     }
@@ -165,6 +168,7 @@ void engine_run(struct engine *engine, struct request *request) {
     json_t *params = json_copy(request->params);
     json_object_set_new(params, "id", json_string(run->id));
     json_object_set_new(params, "restart", json_string("never"));
+    json_object_set_new(params, "ephemeral", json_true());
     request->state = run;
     request->cancel = on_cancel;
     run->create = (struct request){.done = on_created};

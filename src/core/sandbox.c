@@ -136,6 +136,8 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
     struct sandbox *sandbox = sandbox_new(engine, row->id, reterr);
     if (!sandbox) return -(int)reterr->code;
     int result = restore_fields(sandbox, row, reterr);
+    if (result == 0 && sandbox->config.ephemeral)
+        result = error_set(reterr, E_CONFLICT, "it belonged to a run, whose caller is gone");
     if (result == 0 && row->node && row->secret)
         result = node_expect(&engine->host, row->node, row->secret, NODE_APPLICATION, &tree_node_handler, sandbox,
                              &sandbox->node, reterr);
@@ -160,8 +162,12 @@ static void on_expired(uv_timer_t *timer) {
 }
 
 void sandbox_start_ttl(struct sandbox *sandbox) {
-    if (sandbox->config.limits.ttl_ms == 0) return;
-    int64_t left_ms = sandbox->created_at_ms + (int64_t)sandbox->config.limits.ttl_ms - clock_wall_ms();
+    const struct jail_limits *limits = &sandbox->config.limits;
+    uint64_t life_ms = limits->ttl_ms;
+    if (sandbox->config.ephemeral && limits->max_run_ms && (life_ms == 0 || limits->max_run_ms < life_ms))
+        life_ms = limits->max_run_ms;
+    if (life_ms == 0) return;
+    int64_t left_ms = sandbox->created_at_ms + (int64_t)life_ms - clock_wall_ms();
     uv_timer_start(&sandbox->ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
 }
 

@@ -1,0 +1,131 @@
+/* sandboxd: the unprivileged service. Opens its parts, runs the loop, and closes them in order. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "api/api.h"
+#include "core/core.h"
+#include "daemon/settings.h"
+
+struct daemon {
+    uv_loop_t loop;
+    uv_signal_t on_term, on_int;
+    struct settings settings;
+    struct log log;
+    struct engine *engine;
+    struct api *api;
+    bool ending;
+};
+
+static int fail(const struct daemon *daemon, const char *event, const struct error *error) {
+    log_line(&daemon->log, LOG_ERROR_LEVEL, event, "detail", error->detail, NULL);
+    fprintf(stderr, "sandboxd: %s\n", error->detail);
+    return error_kind(error->code)->exit_code;
+}
+
+/* ---- one daemon per home ---- */
+
+static int take_lock(const char *home, struct error *reterr) {
+    char path[PATH_MAX], pid[32];
+    int result = string_format(path, sizeof path, reterr, "%s/daemon.lock", home);
+    if (result < 0) return result;
+    CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) return error_errno(reterr, errno, "opening %s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return error_set(reterr, E_CONFLICT, "another sandboxd serves %s already", home);
+    int length = snprintf(pid, sizeof pid, "%d\n", getpid());
+    if (ftruncate(fd, 0) < 0 || write(fd, pid, (size_t)length) != length)
+        return error_errno(reterr, errno, "writing %s", path);
+    return take_fd(&fd);
+}
+
+static int open_socket(const char *home, struct error *reterr) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (snprintf(address.sun_path, sizeof address.sun_path, "%s/api.sock", home) >= (int)sizeof address.sun_path)
+        return error_set(reterr, E_INVALID, "the path %s/api.sock is longer than the %zu bytes a socket may have", home,
+                         sizeof address.sun_path - 1);
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return error_errno(reterr, errno, "making a socket");
+    unlink(address.sun_path);
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return error_errno(reterr, errno, "binding %s", address.sun_path);
+    /* Who may do what is decided by the uid of each caller, not by who can connect. */
+    if (chmod(address.sun_path, 0666) < 0 || listen(fd, SOMAXCONN) < 0)
+        return error_errno(reterr, errno, "listening on %s", address.sun_path);
+    return take_fd(&fd);
+}
+
+/* ---- ending: requests first, then the engine, then the loop runs empty ---- */
+
+static void on_engine_closed(void *data) {
+    struct daemon *daemon = data;
+    uv_close((uv_handle_t *)&daemon->on_term, NULL);
+    uv_close((uv_handle_t *)&daemon->on_int, NULL);
+}
+
+static void on_api_closed(void *data) {
+    struct daemon *daemon = data;
+    engine_close(daemon->engine, on_engine_closed, daemon);
+}
+
+static void end(void *data) {
+    struct daemon *daemon = data;
+    if (daemon->ending) return;
+    daemon->ending = true;
+    engine_quiesce(daemon->engine);
+    api_close(daemon->api, on_api_closed, daemon);
+}
+
+static void on_signal(uv_signal_t *signal, int number) {
+    (void)number;
+    end(signal->data);
+}
+
+static void watch_signal(struct daemon *daemon, uv_signal_t *signal, int number) {
+    uv_signal_init(&daemon->loop, signal);
+    signal->data = daemon;
+    uv_signal_start(signal, on_signal, number);
+}
+
+static int serve(struct daemon *daemon, struct error *reterr) {
+    const struct settings *settings = &daemon->settings;
+    struct engine_config engine_config = settings->engine;
+    struct api_config api_config;
+    api_config_defaults(&api_config);
+    engine_config.log = api_config.log = &daemon->log;
+    api_config.admin_uid = settings->admin_uid;
+    int result = engine_open(&daemon->loop, &engine_config, &daemon->engine, reterr);
+    if (result < 0) return result;
+    api_config.listen_fd = open_socket(settings->engine.home, reterr);
+    if (api_config.listen_fd < 0) return api_config.listen_fd;
+    result = api_open(&daemon->loop, daemon->engine, &api_config, &daemon->api, reterr);
+    if (result < 0) return result;
+    engine_on_shutdown(daemon->engine, end, daemon);
+    watch_signal(daemon, &daemon->on_term, SIGTERM);
+    watch_signal(daemon, &daemon->on_int, SIGINT);
+    log_line(&daemon->log, LOG_INFO_LEVEL, "serving", "home", settings->engine.home, "version", SANDBOX_VERSION, NULL);
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static struct daemon daemon = {.log = {.fd = STDERR_FILENO, .level = LOG_INFO_LEVEL}};
+    struct error error;
+    signal(SIGPIPE, SIG_IGN);
+    if (settings_read(argc, argv, &daemon.settings, &error) < 0) return fail(&daemon, "bad_settings", &error);
+    if (daemon.settings.show_only) return 0;
+    CLEANUP_FD int lock = take_lock(daemon.settings.engine.home, &error);
+    if (lock < 0) return fail(&daemon, "not_started", &error);
+    uv_loop_init(&daemon.loop);
+    if (serve(&daemon, &error) < 0) return fail(&daemon, "not_started", &error);
+    int leaked = uv_loop_close(&daemon.loop);
+    log_line(&daemon.log, LOG_INFO_LEVEL, "ended", "clean", leaked == 0 ? "yes" : "no", NULL);
+    return leaked == 0 ? 0 : 1;
+}

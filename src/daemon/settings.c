@@ -1,0 +1,178 @@
+#include "daemon/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum kind { KIND_PATH, KIND_DURATION, KIND_NUMBER };
+
+/* Flag --heartbeat, environment SANDBOX_HEARTBEAT, line "heartbeat = 5s" of sandbox.conf. */
+static const struct setting {
+    const char *name;
+    enum kind kind;
+    size_t offset;
+    uint64_t min, max;
+    const char *summary;
+} table[] = {
+    {"home", KIND_PATH, offsetof(struct settings, home), 0, 0, "everything of this instance"},
+    {"agent", KIND_PATH, offsetof(struct settings, agent_dir), 0, 0, "the folder that holds the agent's ebin"},
+    {"otp", KIND_PATH, offsetof(struct settings, otp), 0, 0, "root of the OTP installation"},
+    {"elixir", KIND_PATH, offsetof(struct settings, elixir), 0, 0, "root of the Elixir installation"},
+    {"admin-uid", KIND_NUMBER, offsetof(struct settings, admin_uid), 0, UINT32_MAX - 1, "who is an admin besides root"},
+    {"sandboxes-max", KIND_NUMBER, offsetof(struct settings, engine.sandboxes_max), 1, 4000,
+     "how many sandboxes at most"},
+    {"heartbeat", KIND_DURATION, offsetof(struct settings, engine.heartbeat_ms), 10, 600000,
+     "time between two beats of a node"},
+    {"heartbeat-deadline", KIND_DURATION, offsetof(struct settings, engine.heartbeat_deadline_ms), 50, 600000,
+     "a beat later than this ends the node"},
+    {"boot-deadline", KIND_DURATION, offsetof(struct settings, engine.boot_deadline_ms), 1000, 600000,
+     "how long booting and starting may take"},
+    {"compile-deadline", KIND_DURATION, offsetof(struct settings, engine.compile_deadline_ms), 100, 3600000,
+     "how long one compilation may take"},
+    {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
+     "how long a node waits for a daemon"},
+};
+
+static const struct setting *find(const char *name, size_t length) {
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+        if (strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0) return &table[i];
+    return NULL;
+}
+
+static int set_path(char *field, const char *name, const char *value, struct error *reterr) {
+    if (value[0] != '/') return error_set(reterr, E_INVALID, "%s must be an absolute path, not '%s'", name, value);
+    return string_format(field, PATH_MAX, reterr, "%s", value);
+}
+
+static int set(struct settings *settings, const struct setting *setting, const char *value, struct error *reterr) {
+    char *field = (char *)settings + setting->offset;
+    uint64_t number;
+    if (setting->kind == KIND_PATH) return set_path(field, setting->name, value, reterr);
+    bool valid = setting->kind == KIND_DURATION ? parse_duration(value, &number) : parse_u64(value, &number);
+    if (!valid || number < setting->min || number > setting->max)
+        return error_set(reterr, E_INVALID, "%s is '%s', but must be a %s from %llu to %llu%s", setting->name, value,
+                         setting->kind == KIND_DURATION ? "duration" : "number", (unsigned long long)setting->min,
+                         (unsigned long long)setting->max, setting->kind == KIND_DURATION ? " ms" : "");
+    if (setting->kind == KIND_DURATION)
+        *(uint64_t *)field = number;
+    else
+        *(uint32_t *)field = (uint32_t)number;
+    return 0;
+}
+
+/* ---- the three places a setting can come from ---- */
+
+static char *trim(char *text) {
+    text += strspn(text, " \t");
+    for (size_t length = strlen(text); length > 0 && strchr(" \t\r\n", text[length - 1]); length--)
+        text[length - 1] = '\0';
+    return text;
+}
+
+static int read_line(struct settings *settings, char *line, const char *path, unsigned number, struct error *reterr) {
+    line[strcspn(line, "#")] = '\0';
+    char *name = trim(line);
+    if (!name[0]) return 0;
+    char *equals = strchr(name, '=');
+    if (!equals) return error_set(reterr, E_INVALID, "%s:%u: a line is 'name = value'", path, number);
+    *equals = '\0';
+    char *key = trim(name);
+    const struct setting *setting = find(key, strlen(key));
+    if (!setting) return error_set(reterr, E_INVALID, "%s:%u: there is no setting '%s'", path, number, key);
+    return set(settings, setting, trim(equals + 1), reterr);
+}
+
+static int read_file(struct settings *settings, struct error *reterr) {
+    char path[PATH_MAX + 32], line[PATH_MAX + 256];
+    snprintf(path, sizeof path, "%s/sandbox.conf", settings->home);
+    FILE *file = fopen(path, "re");
+    if (!file) return errno == ENOENT ? 0 : error_errno(reterr, errno, "reading %s", path);
+    int result = 0;
+    for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++)
+        result = read_line(settings, line, path, number, reterr);
+    fclose(file);
+    return result;
+}
+
+static int read_environment(struct settings *settings, struct error *reterr) {
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        char name[64] = "SANDBOX_";
+        size_t length = strlen(name);
+        for (const char *at = table[i].name; *at; at++) name[length++] = *at == '-' ? '_' : (char)(*at - 'a' + 'A');
+        name[length] = '\0';
+        const char *value = getenv(name);
+        int result = value && value[0] ? set(settings, &table[i], value, reterr) : 0;
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
+static void print_help(void) {
+    printf("usage: sandboxd --home DIR [--SETTING VALUE]…\n\nThe launcher starts it. Settings come from flags, "
+           "SANDBOX_… variables, or sandbox.conf in the home:\n");
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) printf("  --%-20s %s\n", table[i].name, table[i].summary);
+}
+
+/* "--name value" and "--name=value". */
+static int read_flags(struct settings *settings, int argc, char **argv, struct error *reterr) {
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--help") == 0 || strcmp(word, "--version") == 0) {
+            if (word[2] == 'h')
+                print_help();
+            else
+                printf("sandboxd %s\n", SANDBOX_VERSION);
+            settings->show_only = true;
+            return 0;
+        }
+        size_t length = strcspn(word, "=");
+        const struct setting *setting = string_starts(word, "--") ? find(word + 2, length - 2) : NULL;
+        if (!setting) return error_set(reterr, E_INVALID, "there is no option '%s'; see sandboxd --help", word);
+        const char *value = word[length] == '=' ? word + length + 1 : i + 1 < argc ? argv[++i] : NULL;
+        if (!value) return error_set(reterr, E_INVALID, "%s needs a value", word);
+        int result = set(settings, setting, value, reterr);
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
+/* The agent lies beside the programs: ../lib/sandbox from where sandboxd is. */
+static int find_agent(struct settings *settings, struct error *reterr) {
+    char self[PATH_MAX];
+    if (settings->agent_dir[0]) return 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0) return error_errno(reterr, errno, "reading /proc/self/exe");
+    self[length] = '\0';
+    for (int levels = 0; levels < 3; levels++) {
+        char *slash = strrchr(self, '/');
+        if (!slash) break;
+        *slash = '\0';
+        char candidate[PATH_MAX + 64];
+        snprintf(candidate, sizeof candidate, "%s/lib/sandbox/ebin", self);
+        if (access(candidate, R_OK) == 0)
+            return string_format(settings->agent_dir, PATH_MAX, reterr, "%s/lib/sandbox", self);
+    }
+    return error_set(reterr, E_SYSTEM, "the agent is not installed: no lib/sandbox/ebin beside sandboxd");
+}
+
+int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr) {
+    struct settings settings = {.admin_uid = getuid()};
+    engine_config_defaults(&settings.engine);
+    int result = read_environment(&settings, reterr);
+    if (result == 0) result = read_flags(&settings, argc, argv, reterr);
+    if (result == 0 && !settings.show_only && !settings.home[0])
+        result = error_set(reterr, E_INVALID, "--home is needed");
+    if (result == 0 && !settings.show_only) {
+        result = read_file(&settings, reterr); /* the weakest, but its place is known only now: the others once more */
+        if (result == 0) result = read_environment(&settings, reterr);
+        if (result == 0) result = read_flags(&settings, argc, argv, reterr);
+        if (result == 0) result = find_agent(&settings, reterr);
+    }
+    if (result < 0) return result;
+    *ret = settings;
+    ret->engine.home = ret->home;
+    ret->engine.agent_dir = ret->agent_dir;
+    ret->engine.otp = ret->otp[0] ? ret->otp : NULL;
+    ret->engine.elixir = ret->elixir[0] ? ret->elixir : NULL;
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* The daemon's settings: flags over environment over $home/sandbox.conf, one table for all three. */
+#ifndef DAEMON_SETTINGS_H
+#define DAEMON_SETTINGS_H
+
+#include <limits.h>
+
+#include "core/core.h"
+
+struct settings {
+    struct engine_config engine;
+    uid_t admin_uid; /* besides root */
+    char home[PATH_MAX];
+    char agent_dir[PATH_MAX];
+    char otp[PATH_MAX], elixir[PATH_MAX];
+    bool show_only; /* --help or --version was asked for, and answered */
+};
+
+int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr);
+
+#endif
