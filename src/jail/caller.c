@@ -1,0 +1,69 @@
+/* Acting as the person who asked: never with more than that person's rights, and never in the launcher's own process,
+   which a slow or hostile file system could hold up. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "jail/launcher_internal.h"
+
+/* Both ends of a unix connection report a peer, but only the accepting end's is the one who asked: on the other it is
+   whoever listens, maybe root. An accepted socket has its listener's name, and its peer none. */
+static bool is_accepted(int fd) {
+    struct sockaddr_un own, peer;
+    socklen_t own_size = sizeof own, peer_size = sizeof peer;
+    return getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && own.sun_family == AF_UNIX &&
+           own_size > sizeof own.sun_family && peer_size == sizeof peer.sun_family;
+}
+
+int caller_of(int peer_fd, struct caller *ret, struct error *reterr) {
+    struct ucred peer;
+    struct caller caller = {0};
+    socklen_t size = sizeof peer, groups_size = sizeof caller.groups;
+    if (!is_accepted(peer_fd)) return error_set(reterr, E_FORBIDDEN, "not a connection that somebody made to us");
+    if (getsockopt(peer_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return error_errno(reterr, errno, "who is calling");
+    if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)
+        return error_set(reterr, E_FORBIDDEN, "the caller has no identity");
+    if (getsockopt(peer_fd, SOL_SOCKET, SO_PEERGROUPS, caller.groups, &groups_size) < 0)
+        return error_errno(reterr, errno, "which groups the caller has");
+    caller.uid = peer.uid;
+    caller.gid = peer.gid;
+    caller.group_count = groups_size / sizeof *caller.groups;
+    *ret = caller;
+    return 0;
+}
+
+int caller_become(const struct caller *caller, bool root, struct error *reterr) {
+    if (root && privileges_become(caller->uid, caller->gid, caller->groups, caller->group_count, reterr) < 0) return -1;
+    /* The caller could otherwise look into a process that was the launcher a moment ago. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return 0;
+}
+
+/* First out of the way of where they are wanted, then there; all else closes. */
+static int keep_only(const int *fds, size_t fd_count) {
+    int spare[MESSAGE_FDS_MAX];
+    for (size_t i = 0; i < fd_count; i++)
+        if ((spare[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, HELPER_FD + MESSAGE_FDS_MAX)) < 0) return -1;
+    for (size_t i = 0; i < fd_count; i++)
+        if (dup3(spare[i], HELPER_FD + (int)i, O_CLOEXEC) < 0) return -1;
+    return close_range(HELPER_FD + (unsigned)fd_count, ~0U, 0);
+}
+
+int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count,
+                 struct error *reterr) {
+    pid_t pid = fork();
+    if (pid < 0) return error_errno(reterr, errno, "start a helper");
+    if (pid == 0) {
+        /* Its own parent ends at once, so that the system reaps it and not we. */
+        if (fork() != 0) _exit(EXIT_SUCCESS);
+        signals_reset();
+        if (keep_only(fds, fd_count) == 0) body(data);
+        _exit(EXIT_SUCCESS);
+    }
+    waitpid(pid, NULL, 0);
+    return 0;
+}

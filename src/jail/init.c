@@ -1,0 +1,100 @@
+/* The node's pid 1, already jailed: it hands the listener out, starts the program, and from then on only reaps. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "jail/launcher_internal.h"
+
+enum { SYNC_FD = 3, SIGNALED_STATUS = 128 };
+
+/* 0, 1, 2, the socket to the launcher, and room for the listener: nothing else of the launcher's stays open. */
+static int arrange_descriptors(const struct spawn *spawn, struct error *reterr) {
+    if (dup2(spawn->null_fd, STDIN_FILENO) < 0 || dup2(spawn->output_fd, STDOUT_FILENO) < 0 ||
+        dup2(spawn->output_fd, STDERR_FILENO) < 0 ||
+        (spawn->sync_fd != SYNC_FD && dup3(spawn->sync_fd, SYNC_FD, O_CLOEXEC) < 0) ||
+        close_range(NODE_LISTENER_FD, ~0U, 0) < 0)
+        return error_errno(reterr, errno, "arrange descriptors");
+    return 0;
+}
+
+static int install_filter(const struct sock_fprog *filter, struct error *reterr) {
+    unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    /* Once its call is being decided only death interrupts a thread, so that no call is counted twice. */
+    long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, filter);
+    if (fd < 0 && errno == EINVAL) fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, filter);
+    if (fd < 0) return error_errno(reterr, errno, "install the system-call filter");
+    if (fd != NODE_LISTENER_FD) return error_set(reterr, E_SYSTEM, "the listener is descriptor %ld", fd);
+    return 0;
+}
+
+static int hand_out_listener(struct error *reterr) {
+    char byte = 'L';
+    int fd = NODE_LISTENER_FD;
+    union {
+        char bytes[CMSG_SPACE(sizeof fd)];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &(struct iovec){&byte, 1},
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    if (sendmsg(SYNC_FD, &message, MSG_NOSIGNAL) < 0) return error_errno(reterr, errno, "hand out the listener");
+    return 0;
+}
+
+static char **collect_words(const struct jail_plan *plan, enum jail_plan_verb verb) {
+    char **words = calloc(plan->count + 1, sizeof *words);
+    size_t count = 0;
+    for (size_t i = 0; words && i < plan->count; i++)
+        if (plan->ops[i].verb == verb) words[count++] = plan->ops[i].words[0];
+    return words;
+}
+
+/* The program's own process: everything but 0, 1 and 2 closes as it starts. */
+static _Noreturn void start_program(const char *program, char *const *arguments, char *const *environment) {
+    struct error error = {0};
+    execve(program, arguments, environment);
+    error_errno(&error, errno, "start %s", program);
+    send(SYNC_FD, &error, sizeof error, MSG_NOSIGNAL);
+    _exit(EXIT_FAILURE);
+}
+
+/* When the program ends so does the namespace with all that is in it. A signal is told as shells do. */
+static _Noreturn void reap_until(pid_t program) {
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, 0);
+        if (pid == program) _exit(WIFSIGNALED(status) ? SIGNALED_STATUS + WTERMSIG(status) : WEXITSTATUS(status));
+        if (pid < 0 && errno != EINTR) _exit(EXIT_FAILURE);
+    }
+}
+
+int init_run(struct spawn *spawn, struct error *reterr) {
+    const char *program = jail_plan_word(spawn->plan, JAIL_PLAN_PROGRAM, 0);
+    char **arguments = collect_words(spawn->plan, JAIL_PLAN_ARGUMENT);
+    char **environment = collect_words(spawn->plan, JAIL_PLAN_ENV);
+    bool keeps_listener = spawn->launcher->root;
+    if (!arguments || !environment) return error_set(reterr, E_NO_MEMORY, "no memory for arguments");
+    /* Non-dumpable: the node must not reach into its init, which holds the listener. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return error_errno(reterr, errno, "become non-dumpable");
+    prctl(PR_SET_NAME, "sandbox-init", 0, 0, 0);
+    signals_reset();
+    if (arrange_descriptors(spawn, reterr) < 0 || install_filter(spawn->filter, reterr) < 0 ||
+        hand_out_listener(reterr) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid < 0) return error_errno(reterr, errno, "start the program's process");
+    if (pid == 0) start_program(program, arguments, environment);
+    close(SYNC_FD);
+    /* Where no later launcher could take it, it is better closed: then forbidden calls fail instead of waiting. */
+    if (!keeps_listener) close(NODE_LISTENER_FD);
+    reap_until(pid);
+}

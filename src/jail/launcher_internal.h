@@ -1,0 +1,322 @@
+/* Between the launcher's own files. One process, one thread, one struct: everything it knows is here, in fixed tables.
+ */
+#ifndef JAIL_LAUNCHER_INTERNAL_H
+#define JAIL_LAUNCHER_INTERNAL_H
+
+#include <limits.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "jail/jail_internal.h"
+
+#define SLOT_UID_BASE 1000000000u /* far from the ids that people, services and subordinate ranges have */
+
+enum {
+    EXIT_USAGE = 2,
+    EXIT_CONFLICT = 4,
+    SLOT_UIDS = 65536,
+    SLOTS_MAX = 4096,
+    NODE_ID_INSIDE = 1000, /* a node's uid and gid, as it sees them */
+    NODE_LISTENER_FD = 4,  /* where a node's init keeps its duplicate for a later launcher */
+    HELPER_FD = 3,
+    FILTER_SETS = 3,
+    MESSAGE_FDS_MAX = 2,
+    PROJECT_TOKEN_BYTES = 32,
+    CALLER_GROUPS_MAX = 256,
+};
+
+/* Who asked: an answer is for the connection that the request came over, and for no later one. */
+struct request {
+    uint64_t id;
+    uint64_t link_serial;
+};
+
+/* How many violations a node may still tell of in this second; the rest are only counted. */
+struct violation_budget {
+    uint64_t window_start_ms;
+    unsigned told;
+    uint64_t held_back;
+    int held_back_syscall; /* -1: of several kinds */
+};
+
+struct burial {
+    bool under_way;
+    bool we_killed; /* it lived when we began */
+    bool forced;    /* the second attempt has been made */
+    struct request request;
+    uint64_t deadline_ms;
+};
+
+struct launcher_node {
+    bool used;
+    char name[JAIL_NAME_BYTES];
+    pid_t pid; /* the node's init */
+    uint64_t start_time;
+    uid_t uid;
+    int pidfd;
+    int listener_fd; /* -1: nobody to answer, or taken by nobody */
+    bool frozen;
+    bool counts_execs;
+    uint64_t execs_max;
+    uint64_t execs_used;
+    bool inet_refused; /* every VM tries once at boot: not worth a word */
+    struct violation_budget violations;
+    struct burial burial;
+};
+
+struct caller {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[CALLER_GROUPS_MAX];
+    size_t group_count;
+};
+
+enum project_state { PROJECT_FREE, PROJECT_OPENING, PROJECT_OPEN };
+
+struct launcher_project {
+    enum project_state state;
+    char token[PROJECT_TOKEN_BYTES];
+    char path[PATH_MAX];
+    struct request request;
+    struct caller caller;
+    int helper_fd; /* while opening: where the helper's answer comes from */
+    int source_fd; /* opened with the caller's rights */
+    bool bindable; /* else its files went out as a stream */
+};
+
+struct supervisor {
+    pid_t pid;
+    int pidfd; /* -1: no daemon */
+    bool is_child;
+    bool wanted; /* false: --no-daemon, or the service is ending */
+    uint64_t started_ms;
+    uint64_t start_due_ms; /* 0: not waiting to start it */
+    uint64_t stop_due_ms;  /* 0: not waiting for its end */
+    unsigned failures;
+};
+
+struct filter_cache {
+    struct sock_fprog *filters[FILTER_SETS][2]; /* by set, by whether execs are counted; NULL until needed */
+};
+
+struct launcher {
+    struct log log;
+    bool root;
+    bool ending;        /* leave the loop at the next turn */
+    bool shutting_down; /* every node dies, and we after the daemon */
+    int exit_status;
+    char home[PATH_MAX];
+    int home_fd;
+    int lock_fd;
+    int slot_fd;
+    unsigned slot;
+    int records_fd;
+    char *const *daemon_options; /* NULL-terminated */
+    uid_t daemon_uid;
+    gid_t daemon_gid;
+    struct jail_features features;
+    struct cgroup_host cgroups;
+    struct filter_cache filters;
+
+    uint64_t due_ms; /* when something next waits for time; UINT64_MAX for never */
+    int epoll_fd;
+    int signal_fd;
+    int server_fd;
+    int link_fd;
+    uint64_t link_serial;
+    size_t announce_at; /* the next node to tell a new daemon of */
+    struct request shutdown_request;
+
+    struct supervisor daemon;
+    struct launcher_node *nodes; /* JAIL_NODES_MAX of them */
+    size_t node_count;
+    size_t nodes_end; /* no entry from here on was ever used */
+    uid_t next_uid;
+    struct launcher_project *projects; /* JAIL_PROJECTS_MAX of them */
+    uint64_t project_serial;
+    char message[JAIL_MESSAGE_BYTES + 1];
+};
+
+/* ---- launcher.c: the loop ---- */
+
+enum source {
+    SOURCE_SIGNAL,
+    SOURCE_SERVER,  /* somebody dials */
+    SOURCE_LINK,    /* the daemon says something */
+    SOURCE_DAEMON,  /* the daemon's pidfd */
+    SOURCE_NOTIFY,  /* a node's listener; the index is the node's */
+    SOURCE_DEATH,   /* a node's pidfd, while it is buried */
+    SOURCE_PROJECT, /* a helper's answer; the index is the project's */
+    SOURCE_COUNT,
+};
+
+int launcher_watch(struct launcher *launcher, int fd, enum source source, size_t index, struct error *reterr);
+/* Descriptors that others hold too must be unwatched before they are closed: epoll would go on telling. */
+void launcher_unwatch(struct launcher *launcher, int fd);
+/* Also say when the link can be written to. */
+void launcher_want_output(struct launcher *launcher, bool wanted);
+/* Have the deadlines looked at by then. */
+void launcher_due_at(struct launcher *launcher, uint64_t due_ms);
+void launcher_end(struct launcher *launcher, int exit_status);
+
+/* ---- home.c, slot.c: what is ours on this machine ---- */
+
+/* Make and open the home, take its lock; as root take a slot too and give the home to the daemon's uid. */
+int home_open(struct launcher *launcher, const char *path, struct error *reterr);
+/* Remove what a service that ends for good leaves: sockets, records, the slot. */
+void home_close(struct launcher *launcher);
+/* E_CONFLICT when another launcher serves this home. Fills slot, slot_fd, records_fd. */
+int slot_take(struct launcher *launcher, struct error *reterr);
+void slot_give_back(struct launcher *launcher);
+/* Act with the daemon's uid and gid on files, until fs_rights_restore; capabilities over files are off meanwhile. */
+void fs_rights_of_daemon(const struct launcher *launcher);
+void fs_rights_restore(const struct launcher *launcher);
+
+/* ---- launcher_server.c: the socket; requests.c: the verbs ---- */
+
+int server_open(struct launcher *launcher, struct error *reterr);
+void server_accept(struct launcher *launcher);
+void server_receive(struct launcher *launcher, uint32_t events);
+void server_drop_link(struct launcher *launcher);
+void server_announce_all(struct launcher *launcher); /* every node there is, then "ready" */
+/* "verb id" or "verb NAME" begin the text; descriptors stay the caller's. False when it could not be sent. */
+bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count);
+/* Answers; text is what follows "ok ID". An answer that can't be sent ends the link: the daemon dials again and asks.
+ */
+void server_ok(struct launcher *launcher, struct request request, const char *text, const int *fds, size_t fd_count);
+void server_fail(struct launcher *launcher, struct request request, const struct error *error);
+
+/* Carry out one message; fd (or -1) came with it and is closed by the caller. */
+void requests_handle(struct launcher *launcher, char *text, int fd);
+/* " pid= start= …" of a node, for answers and announcements. */
+void requests_describe_node(const struct launcher *launcher, const struct launcher_node *node, struct buf *text);
+
+/* ---- launcher_nodes.c, record.c: the table, and what outlives us ---- */
+
+struct launcher_node *nodes_find(struct launcher *launcher, const char *name);
+/* A new entry with a uid of its own; E_EXISTS, E_LIMIT. */
+int nodes_add(struct launcher *launcher, const char *name, struct launcher_node **ret, struct error *reterr);
+size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node);
+/* Forget it: descriptors, record and uid. Its cgroups and its processes are gone before. */
+void nodes_remove(struct launcher *launcher, struct launcher_node *node);
+bool node_is_dead(const struct launcher_node *node);
+
+int record_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr);
+void record_remove(const struct launcher *launcher, const char *name);
+/* Fills name, pid, start_time, uid and the exec count; the rest of ret is zero. */
+int record_read(const struct launcher *launcher, const char *name, struct launcher_node *ret, struct error *reterr);
+/* The start time of a process in clock ticks since boot; 0 when there is no such process. */
+uint64_t process_start_time(pid_t pid);
+/* The uid a process runs with; (uid_t)-1 when there is no such process. */
+uid_t process_uid(pid_t pid);
+
+/* ---- adopt.c ---- */
+
+/* Take over every node of an earlier launcher that is what its record says; kill and remove all else. */
+int adopt_all(struct launcher *launcher, struct error *reterr);
+
+/* ---- notify.c, violation.c ---- */
+
+/* Answer at most one pending system call, so that no node makes another wait. */
+void notify_serve(struct launcher *launcher, struct launcher_node *node);
+void notify_adopt_listener(struct launcher_node *node); /* set-up of a listener just received */
+void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail);
+/* Tell of what was held back; returns when to come again, UINT64_MAX for never. */
+uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms);
+
+/* ---- bury.c ---- */
+
+void bury_start(struct launcher *launcher, struct launcher_node *node, struct request request);
+void bury_finish(struct launcher *launcher, struct launcher_node *node); /* its pidfd says that it is dead */
+uint64_t bury_check(struct launcher *launcher, uint64_t now_ms);         /* deadlines; returns the next */
+void bury_everything(struct launcher *launcher);
+/* After any node has gone: the shutdown that waited for it may be answered. */
+void shutdown_advance(struct launcher *launcher);
+
+/* ---- project.c, project_stream.c, caller.c ---- */
+
+void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
+void project_advance(struct launcher *launcher, struct launcher_project *project);
+struct launcher_project *project_find(struct launcher *launcher, const char *token);
+void project_release(struct launcher *launcher, struct launcher_project *project);
+void project_release_all(struct launcher *launcher);
+/* A detached read-only mount of the project in which what is the caller's belongs to uid and gid. */
+int project_mount(const struct launcher_project *project, uid_t uid, gid_t gid, int *ret_fd, struct error *reterr);
+/* Who is at the other end of an accepted connection. */
+int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
+/* Become the caller, for good, in a process of one's own. */
+int caller_become(const struct caller *caller, bool root, struct error *reterr);
+/* Run body in a process that nobody waits for, with nothing open but the standard descriptors and fds, which are
+   HELPER_FD and the next there. */
+int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count,
+                 struct error *reterr);
+/* Write the tree or file at source_fd to out_fd as docs/architecture.md says; name is the file's, NULL for a tree. */
+int project_stream_write(int source_fd, const char *name, int out_fd, struct error *reterr);
+
+/* ---- supervise.c: the daemon ---- */
+
+int supervise_start(struct launcher *launcher, struct error *reterr);
+void supervise_ended(struct launcher *launcher); /* its pidfd says so */
+uint64_t supervise_check(struct launcher *launcher, uint64_t now_ms);
+void supervise_stop(struct launcher *launcher); /* SIGTERM; the loop ends when it has gone */
+
+/* ---- spawn.c and the child's side ---- */
+
+/* What a new node's process gets from the launcher; the child has its own copy of it all. */
+struct spawn {
+    const struct launcher *launcher;
+    const struct jail_plan *plan;
+    struct launcher_node *node;
+    struct cgroup cgroup;
+    int *trees; /* one per plan op: a detached mount of its source, or -1 */
+    const struct sock_fprog *filter;
+    int sync_fd; /* the child's end of the socket to the launcher */
+    int output_fd;
+    int null_fd;
+};
+
+/* Start the plan's node. *ret_output_fd is the read end of what it prints. Nothing is left when it fails. */
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct launcher_node **ret_node,
+               int *ret_output_fd, struct error *reterr);
+/* The plan's every word and number, once more: it comes from a process that reads strangers' input. */
+int plan_check(const struct jail_plan *plan, struct error *reterr);
+bool path_is_clean(const char *path); /* absolute, no "", "." or ".." in it, not "/" itself */
+/* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without
+   root by the child, who may only in its own namespaces. */
+int sources_open(struct spawn *spawn, struct error *reterr);
+int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
+int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
+const struct sock_fprog *filters_get(struct launcher *launcher, const char *set, bool counted, struct error *reterr);
+void filters_free(struct filter_cache *cache);
+
+/* All of the following run in the child. */
+int jail_enter(struct spawn *spawn, struct error *reterr);
+int jail_root_make(struct spawn *spawn, int *ret_root_fd, struct error *reterr);
+/* The directory to mount at, made below root_fd with all above it where it is missing. */
+int jail_target_open(int root_fd, const char *target, bool is_directory, int *ret_fd, struct error *reterr);
+int landlock_enter(const struct jail_plan *plan, struct error *reterr); /* nothing where the plan has no rules */
+/* Filter, hand the listener out, start the program, reap; returns only when something failed. */
+int init_run(struct spawn *spawn, struct error *reterr);
+
+/* ---- privileges.c: for processes that leave the launcher's behind ---- */
+
+int privileges_drop_bounding(struct error *reterr);
+int privileges_drop_all(struct error *reterr); /* capabilities, and no_new_privs */
+int privileges_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct error *reterr);
+void signals_reset(void); /* defaults, none blocked */
+
+/* ---- node_mount.c ---- */
+
+int node_mount(const struct launcher *launcher, const struct launcher_node *node, const char *source,
+               const char *target, struct error *reterr);
+
+/* ---- userns.c ---- */
+
+/* Write "inside outside 1" maps for a process in a new user namespace. */
+int userns_write_maps(pid_t pid, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, bool root,
+                      struct error *reterr);
+/* A user namespace with just these two mappings, for an idmapped mount. */
+int userns_make(uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, int *ret_fd,
+                struct error *reterr);
+
+#endif

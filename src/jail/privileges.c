@@ -1,0 +1,37 @@
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "jail/launcher_internal.h"
+
+int privileges_drop_bounding(struct error *reterr) {
+    for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0)
+            return error_errno(reterr, errno, "drop capability %lu", capability);
+    return 0;
+}
+
+int privileges_drop_all(struct error *reterr) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || syscall(SYS_capset, &header, none) < 0)
+        return error_errno(reterr, errno, "drop all capabilities");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return error_errno(reterr, errno, "set no_new_privs");
+    return 0;
+}
+
+int privileges_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct error *reterr) {
+    if (setgroups(group_count, groups) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return error_errno(reterr, errno, "become uid %u", uid);
+    return 0;
+}
+
+void signals_reset(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}

@@ -1,0 +1,217 @@
+/* Projects, opened with their owner's rights and handed on as mounts that show the owner's files as the reader's own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "jail/launcher_internal.h"
+
+enum { OPEN_TIMEOUT_S = 10, STREAM_TIMEOUT_S = 120 };
+
+struct opening {
+    const struct launcher *launcher;
+    const struct launcher_project *project;
+};
+
+/* What the helper says, with the descriptor when it is a success. */
+struct opened {
+    struct error error;
+    bool is_file;
+};
+
+struct launcher_project *project_find(struct launcher *launcher, const char *token) {
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
+        if (launcher->projects[i].state == PROJECT_OPEN && strcmp(launcher->projects[i].token, token) == 0)
+            return &launcher->projects[i];
+    return NULL;
+}
+
+void project_release(struct launcher *launcher, struct launcher_project *project) {
+    launcher_unwatch(launcher, project->helper_fd);
+    fd_close(project->helper_fd);
+    fd_close(project->source_fd);
+    *project = (struct launcher_project){.helper_fd = -1, .source_fd = -1};
+}
+
+void project_release_all(struct launcher *launcher) {
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
+        if (launcher->projects[i].state != PROJECT_FREE) project_release(launcher, &launcher->projects[i]);
+}
+
+/* O_PATH first, since opening a device or a pipe to look what it is has effects. */
+static int open_as_caller(const char *path, bool *ret_is_file, struct error *reterr) {
+    struct stat status;
+    char again[64];
+    CLEANUP_FD int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return error_set(reterr, errno == EACCES ? E_FORBIDDEN : E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        return error_set(reterr, E_INVALID, "%s is neither a directory nor a file", path);
+    snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
+    int readable_fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (readable_fd < 0)
+        return error_set(reterr, errno == EACCES ? E_FORBIDDEN : E_SYSTEM, "%s: %s", path, strerror(errno));
+    *ret_is_file = S_ISREG(status.st_mode);
+    return readable_fd;
+}
+
+static void send_opened(int socket_fd, const struct opened *opened, int fd) {
+    union {
+        char bytes[CMSG_SPACE(sizeof fd)];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &(struct iovec){(void *)opened, sizeof *opened}, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    sendmsg(socket_fd, &message, MSG_NOSIGNAL);
+}
+
+static void help_open(const void *data) {
+    const struct opening *opening = data;
+    struct opened opened = {0};
+    int fd = -1;
+    alarm(OPEN_TIMEOUT_S);
+    if (caller_become(&opening->project->caller, opening->launcher->root, &opened.error) == 0)
+        fd = open_as_caller(opening->project->path, &opened.is_file, &opened.error);
+    send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
+}
+
+static int start_opening(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+        return error_errno(reterr, errno, "make a socket pair");
+    CLEANUP_FD int helper_fd = fds[1];
+    project->helper_fd = fds[0];
+    struct opening opening = {launcher, project};
+    if (helper_start(help_open, &opening, &helper_fd, 1, reterr) < 0) return -1;
+    return launcher_watch(launcher, project->helper_fd, SOURCE_PROJECT, (size_t)(project - launcher->projects), reterr);
+}
+
+static int begin(struct launcher *launcher, struct launcher_project *project, int peer_fd, struct error *reterr) {
+    if (caller_of(peer_fd, &project->caller, reterr) < 0) return -1;
+    if (!launcher->root && project->caller.uid != launcher->daemon_uid)
+        return error_set(reterr, E_FORBIDDEN, "only uid %u may bring projects here", launcher->daemon_uid);
+    return start_opening(launcher, project, reterr);
+}
+
+void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path) {
+    struct error error;
+    struct launcher_project *project = NULL;
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX && !project; i++)
+        if (launcher->projects[i].state == PROJECT_FREE) project = &launcher->projects[i];
+    if (!project) {
+        error_set(&error, E_LIMIT, "%d projects are open already", JAIL_PROJECTS_MAX);
+        server_fail(launcher, request, &error);
+        return;
+    }
+    *project =
+        (struct launcher_project){.state = PROJECT_OPENING, .request = request, .helper_fd = -1, .source_fd = -1};
+    snprintf(project->path, sizeof project->path, "%s", path);
+    snprintf(project->token, sizeof project->token, "p%llu", (unsigned long long)++launcher->project_serial);
+    if (begin(launcher, project, peer_fd, &error) == 0) return;
+    project_release(launcher, project);
+    server_fail(launcher, request, &error);
+}
+
+int project_mount(const struct launcher_project *project, uid_t uid, gid_t gid, int *ret_fd, struct error *reterr) {
+    CLEANUP_FD int userns_fd = -1;
+    CLEANUP_FD int fd = open_tree(project->source_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (fd < 0) return error_errno(reterr, errno, "bind %s", project->path);
+    if (userns_make(project->caller.uid, uid, project->caller.gid, gid, &userns_fd, reterr) < 0) return -1;
+    struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                            MOUNT_ATTR_NOEXEC | MOUNT_ATTR_IDMAP,
+                                .userns_fd = (unsigned)userns_fd};
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
+        return error_errno(reterr, errno, "map the owner of %s", project->path);
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+static int receive_opened(struct launcher_project *project, struct opened *ret, struct error *reterr) {
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct opened opened = {0};
+    struct msghdr message = {.msg_iov = &(struct iovec){&opened, sizeof opened},
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    if (recvmsg(project->helper_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof opened)
+        return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
+    opened.error.detail[ERROR_DETAIL_BYTES - 1] = '\0';
+    if (opened.error.code != E_NONE)
+        return error_set(reterr, opened.error.code < E_COUNT ? opened.error.code : E_SYSTEM, "%s", opened.error.detail);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int)))
+        return error_set(reterr, E_SYSTEM, "%s was opened without a descriptor", project->path);
+    memcpy(&project->source_fd, CMSG_DATA(header), sizeof(int));
+    *ret = opened;
+    return 0;
+}
+
+struct streaming {
+    const struct launcher *launcher;
+    const struct launcher_project *project;
+    const char *name; /* NULL for a tree */
+};
+
+static void help_stream(const void *data) {
+    const struct streaming *streaming = data;
+    struct error error;
+    alarm(STREAM_TIMEOUT_S);
+    if (caller_become(&streaming->project->caller, streaming->launcher->root, &error) < 0 ||
+        project_stream_write(HELPER_FD, streaming->name, HELPER_FD + 1, &error) < 0)
+        log_line(&streaming->launcher->log, LOG_WARN_LEVEL, "project_not_copied", "path", streaming->project->path,
+                 "detail", error.detail, NULL);
+}
+
+static int start_stream(struct launcher *launcher, struct launcher_project *project, const char *name, int *ret_fd,
+                        struct error *reterr) {
+    int fds[2];
+    struct streaming streaming = {launcher, project, name};
+    if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
+    CLEANUP_FD int read_fd = fds[0];
+    CLEANUP_FD int write_fd = fds[1];
+    if (helper_start(help_stream, &streaming, (int[]){project->source_fd, write_fd}, 2, reterr) < 0) return -1;
+    *ret_fd = take_fd(&read_fd);
+    return 0;
+}
+
+/* A directory the daemon can read, if it can be had; else its files as a stream. */
+static int hand_on(struct launcher *launcher, struct launcher_project *project, bool is_file, int *ret_fd,
+                   struct error *reterr) {
+    if (!is_file && !launcher->root) *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
+    if (!is_file && launcher->root) project_mount(project, launcher->daemon_uid, launcher->daemon_gid, ret_fd, NULL);
+    project->bindable = *ret_fd >= 0;
+    if (project->bindable) return 0;
+    return start_stream(launcher, project, is_file ? strrchr(project->path, '/') + 1 : NULL, ret_fd, reterr);
+}
+
+void project_advance(struct launcher *launcher, struct launcher_project *project) {
+    struct error error;
+    struct opened opened = {0};
+    CLEANUP_FD int fd = -1;
+    struct request request = project->request;
+    if (receive_opened(project, &opened, &error) < 0 || hand_on(launcher, project, opened.is_file, &fd, &error) < 0) {
+        project_release(launcher, project);
+        server_fail(launcher, request, &error);
+        return;
+    }
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    launcher_unwatch(launcher, project->helper_fd);
+    project->helper_fd = fd_close(project->helper_fd);
+    project->state = PROJECT_OPEN;
+    wire_put_pair(&text, "token", project->token);
+    wire_put_pair(&text, "kind", project->bindable ? "mount" : "stream");
+    wire_put_pair(&text, "file", opened.is_file ? strrchr(project->path, '/') + 1 : "");
+    server_ok(launcher, request, buf_string(&text), &fd, 1);
+}

@@ -1,0 +1,187 @@
+/* What the daemon may ask for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "jail/launcher_internal.h"
+
+enum { PROTOCOL_VERSION = 1 };
+
+/* What a handler gets: operands without the id. */
+struct call {
+    struct launcher *launcher;
+    struct request request;
+    const struct wire_message *message;
+    int fd;
+};
+
+static const char *operand(const struct call *call, size_t index) {
+    return wire_message_word(call->message, index + 1);
+}
+
+static void refuse(const struct call *call, enum error_code code, const char *detail) {
+    struct error error;
+    error_set(&error, code, "%s", detail);
+    server_fail(call->launcher, call->request, &error);
+}
+
+static void finish(const struct call *call, int failed, const struct error *error) {
+    if (failed)
+        server_fail(call->launcher, call->request, error);
+    else
+        server_ok(call->launcher, call->request, "", NULL, 0);
+}
+
+void requests_describe_node(const struct launcher *launcher, const struct launcher_node *node, struct buf *text) {
+    char directory[PATH_MAX];
+    wire_put_number(text, "pid", (uint64_t)node->pid);
+    wire_put_number(text, "start", node->start_time);
+    wire_put_number(text, "uid", node->uid);
+    cgroup_memory_dir(&launcher->cgroups, node->name, directory);
+    wire_put_pair(text, "memory", directory);
+    cgroup_cpu_dir(&launcher->cgroups, node->name, directory);
+    wire_put_pair(text, "cpu", directory);
+    wire_put_number(text, "frozen", node->frozen);
+}
+
+static void handle_hello(const struct call *call) {
+    const struct jail_features *features = &call->launcher->features;
+    char text[128];
+    uint64_t version;
+    if (!wire_message_number(call->message, "version", &version) || version != PROTOCOL_VERSION) {
+        refuse(call, E_INVALID, "this launcher speaks version 1");
+        return;
+    }
+    snprintf(text, sizeof text, " version=%d guarantees=0x%x cgroup=%d landlock=%d root=%d", PROTOCOL_VERSION,
+             features->guarantees, features->cgroup_version, features->landlock_abi, features->root);
+    server_ok(call->launcher, call->request, text, NULL, 0);
+    server_announce_all(call->launcher);
+}
+
+static void handle_spawn(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    CLEANUP_FD int output_fd = -1;
+    struct launcher_node *node;
+    struct error error;
+    if (call->launcher->shutting_down) {
+        refuse(call, E_SHUTDOWN, "the launcher is shutting down");
+        return;
+    }
+    if (jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error) < 0 ||
+        spawn_node(call->launcher, &plan, &node, &output_fd, &error) < 0) {
+        server_fail(call->launcher, call->request, &error);
+        return;
+    }
+    requests_describe_node(call->launcher, node, &text);
+    server_ok(call->launcher, call->request, buf_string(&text), (int[]){node->pidfd, output_fd}, 2);
+}
+
+static struct launcher_node *find_node(const struct call *call) {
+    const char *name = operand(call, 0);
+    struct launcher_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    if (!node) refuse(call, E_NOT_FOUND, "there is no such node");
+    return node;
+}
+
+static void handle_bury(const struct call *call) {
+    const char *name = operand(call, 0);
+    struct launcher_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    if (!name)
+        refuse(call, E_INVALID, "which node?");
+    else if (node)
+        bury_start(call->launcher, node, call->request);
+    else /* one that ended while there was no launcher has been cleared away already */
+        server_ok(call->launcher, call->request, " cause=unknown status=-1 oom=0", NULL, 0);
+}
+
+static void set_frozen(const struct call *call, bool frozen) {
+    struct error error;
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    int failed = cgroup_freeze(&call->launcher->cgroups, node->name, frozen, &error);
+    node->frozen = cgroup_is_frozen(&call->launcher->cgroups, node->name);
+    finish(call, failed, &error);
+}
+
+static void handle_freeze(const struct call *call) {
+    set_frozen(call, true);
+}
+
+static void handle_thaw(const struct call *call) {
+    set_frozen(call, false);
+}
+
+static void handle_limit(const struct call *call) {
+    struct error error;
+    uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0;
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    wire_message_number(call->message, "memory", &memory);
+    wire_message_number(call->message, "disk", &disk);
+    wire_message_number(call->message, "cpu", &cpu);
+    wire_message_number(call->message, "tasks", &tasks);
+    struct jail_limits limits = {.memory_bytes = memory,
+                                 .disk_bytes = disk,
+                                 .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
+                                 .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks};
+    finish(call, cgroup_set_limits(&call->launcher->cgroups, node->name, &limits, &error), &error);
+}
+
+static void handle_project(const struct call *call) {
+    const char *path = operand(call, 0);
+    if (!path || call->fd < 0 || !path_is_clean(path))
+        refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket");
+    else
+        project_open(call->launcher, call->request, call->fd, path);
+}
+
+static void handle_release(const struct call *call) {
+    const char *token = operand(call, 0);
+    struct launcher_project *project = token ? project_find(call->launcher, token) : NULL;
+    if (project) project_release(call->launcher, project);
+    finish(call, 0, NULL);
+}
+
+static void handle_mount(const struct call *call) {
+    struct error error;
+    const char *source = operand(call, 1), *target = operand(call, 2);
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    if (!source || !target || !path_is_clean(source) || !path_is_clean(target))
+        refuse(call, E_INVALID, "a mount needs two clean absolute paths");
+    else
+        finish(call, node_mount(call->launcher, node, source, target, &error), &error);
+}
+
+static void handle_shutdown(const struct call *call) {
+    call->launcher->shutting_down = true;
+    call->launcher->daemon.wanted = false;
+    call->launcher->shutdown_request = call->request;
+    bury_everything(call->launcher);
+    shutdown_advance(call->launcher);
+}
+
+static const struct {
+    const char *verb;
+    void (*handle)(const struct call *call);
+} verbs[] = {
+    {"hello", handle_hello}, {"spawn", handle_spawn},       {"bury", handle_bury},       {"freeze", handle_freeze},
+    {"thaw", handle_thaw},   {"limit", handle_limit},       {"project", handle_project}, {"release", handle_release},
+    {"mount", handle_mount}, {"shutdown", handle_shutdown},
+};
+
+void requests_handle(struct launcher *launcher, char *text, int fd) {
+    struct wire_message message;
+    struct call call = {launcher, {.link_serial = launcher->link_serial}, &message, fd};
+    if (wire_message_parse(text, &message, NULL) < 0 || message.count == 0 ||
+        !parse_u64(message.words[0], &call.request.id)) {
+        server_drop_link(launcher);
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        if (strcmp(verbs[i].verb, message.verb) == 0) {
+            verbs[i].handle(&call);
+            return;
+        }
+    refuse(&call, E_INVALID, "the launcher knows no such verb");
+}

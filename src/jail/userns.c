@@ -1,0 +1,56 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "jail/launcher_internal.h"
+
+static int write_proc(pid_t pid, const char *name, const char *text, struct error *reterr) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0) return error_errno(reterr, errno, "write %s", path);
+    return 0;
+}
+
+static int write_map(pid_t pid, const char *name, unsigned inside, unsigned outside, struct error *reterr) {
+    char line[64];
+    snprintf(line, sizeof line, "%u %u 1\n", inside, outside);
+    return write_proc(pid, name, line, reterr);
+}
+
+int userns_write_maps(pid_t pid, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, bool root,
+                      struct error *reterr) {
+    /* Without root the kernel wants to know first that groups can't be dropped in there. */
+    if (!root && write_proc(pid, "setgroups", "deny", reterr) < 0) return -1;
+    if (write_map(pid, "uid_map", inside_uid, outside_uid, reterr) < 0) return -1;
+    return write_map(pid, "gid_map", inside_gid, outside_gid, reterr);
+}
+
+/* A namespace needs a process to be made by; it stays until the descriptor is open, and does nothing. */
+static pid_t start_idle(void) {
+    struct clone_args arguments = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
+    if (pid != 0) return pid;
+    for (;;) pause();
+}
+
+int userns_make(uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, int *ret_fd,
+                struct error *reterr) {
+    char path[64];
+    pid_t pid = start_idle();
+    if (pid < 0) return error_errno(reterr, errno, "make a user namespace");
+    int failed = userns_write_maps(pid, inside_uid, outside_uid, inside_gid, outside_gid, true, reterr);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+    int fd = failed ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (!failed && fd < 0) failed = error_errno(reterr, errno, "open %s", path);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    if (failed) return failed;
+    *ret_fd = fd;
+    return 0;
+}

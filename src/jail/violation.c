@@ -1,0 +1,63 @@
+/* A node that tries forbidden calls in a loop must not fill the log, nor drown another's report. */
+#include <string.h>
+
+#include "jail/launcher_internal.h"
+
+enum { WINDOW_MS = 1000, TOLD_PER_WINDOW = 10 };
+
+static bool send_violation(struct launcher *launcher, const struct launcher_node *node, int syscall_number,
+                           uint64_t count, const char *detail) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    char name[SECCOMP_NAME_BYTES] = "several";
+    if (syscall_number >= 0) seccomp_syscall_name(syscall_number, name);
+    buf_append_string(&text, "violation ");
+    wire_put_word(&text, node->name);
+    wire_put_pair(&text, "syscall", name);
+    wire_put_number(&text, "count", count);
+    wire_put_pair(&text, "detail", detail);
+    return server_send(launcher, &text, NULL, 0);
+}
+
+static void hold_back(struct launcher *launcher, struct violation_budget *budget, int syscall_number) {
+    bool is_first = budget->held_back++ == 0;
+    if (is_first)
+        budget->held_back_syscall = syscall_number;
+    else if (budget->held_back_syscall != syscall_number)
+        budget->held_back_syscall = -1;
+    launcher_due_at(launcher, budget->window_start_ms + WINDOW_MS);
+}
+
+void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail) {
+    struct violation_budget *budget = &node->violations;
+    uint64_t now_ms = clock_monotonic_ms();
+    if (budget->held_back == 0 && now_ms - budget->window_start_ms >= WINDOW_MS) {
+        budget->window_start_ms = now_ms;
+        budget->told = 0;
+    }
+    if (budget->told < TOLD_PER_WINDOW && send_violation(launcher, node, syscall_number, 1, detail))
+        budget->told++;
+    else
+        hold_back(launcher, budget, syscall_number);
+}
+
+static uint64_t flush_node(struct launcher *launcher, struct launcher_node *node, uint64_t now_ms) {
+    struct violation_budget *budget = &node->violations;
+    if (budget->held_back == 0) return UINT64_MAX;
+    uint64_t due_ms = budget->window_start_ms + WINDOW_MS;
+    if (now_ms < due_ms) return due_ms;
+    budget->window_start_ms = now_ms;
+    budget->told = 1;
+    if (!send_violation(launcher, node, budget->held_back_syscall, budget->held_back, "")) return now_ms + WINDOW_MS;
+    budget->held_back = 0;
+    return UINT64_MAX;
+}
+
+uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms) {
+    uint64_t next_ms = UINT64_MAX;
+    for (size_t i = 0; i < launcher->nodes_end; i++) {
+        if (!launcher->nodes[i].used) continue;
+        uint64_t due_ms = flush_node(launcher, &launcher->nodes[i], now_ms);
+        if (due_ms < next_ms) next_ms = due_ms;
+    }
+    return next_ms;
+}
