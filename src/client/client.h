@@ -2,7 +2,9 @@
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 
+#include <jansson.h>
 #include <limits.h>
+#include <sys/types.h>
 #include <sys/un.h>
 
 #include "base/base.h"
@@ -16,5 +18,21 @@ int client_home(const char *given, char ret[CLIENT_HOME_BYTES], struct error *re
 
 /* Where one of our programs is: beside the running program or the library, or in its ../libexec/sandbox. */
 int client_find_program(const char *name, char ret[PATH_MAX], struct error *reterr);
+
+/* A problem object for a failure that never reached the service. NULL without memory. */
+json_t *client_problem(const struct error *error);
+
+/* The pid that a lock file of a home names; 0 when it names none or can't be read. */
+pid_t client_lock_owner(const char *home, const char *lock);
+
+/* The programs of a home's service, to wait for their end. */
+enum { CLIENT_PROGRAMS = 2 };
+struct client_watch {
+    int pidfds[CLIENT_PROGRAMS]; /* -1: not running, or not to be seen */
+};
+
+void client_watch_open(const char *home, struct client_watch *ret);
+bool client_watch_wait(const struct client_watch *watch, uint64_t timeout_ms); /* false: the time is over */
+void client_watch_close(struct client_watch *watch);
 
 #endif

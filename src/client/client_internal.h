@@ -63,8 +63,6 @@ int launch_service(const char *program, const char *home, int *ret_pidfd, struct
 
 /* ---- problem.c: errors as callers see them ---- */
 
-/* A problem object for a failure that never reached the service. NULL without memory. */
-json_t *problem_build(const struct error *error);
 /* The error that a problem object from the service tells of; unknown slugs are judged by their status. */
 void problem_read(const json_t *problem, int status, struct error *ret);
 /* Fill what the caller sees. The problem may be NULL; both may be borrowed. */

@@ -3,7 +3,7 @@
 
 #include "client/client_internal.h"
 
-json_t *problem_build(const struct error *error) {
+json_t *client_problem(const struct error *error) {
     const struct error_kind *kind = error_kind(error->code);
     char type[64];
     snprintf(type, sizeof type, "urn:sandbox:problem:%s", kind->slug);
@@ -35,7 +35,7 @@ static void copy_field(char *ret, size_t size, const json_t *problem, const char
 void problem_report(const struct error *error, const json_t *problem, struct sbx_error *reterr) {
     if (!reterr) return;
     const struct error_kind *kind = error_kind(error->code);
-    json_t *own = problem ? NULL : problem_build(error);
+    json_t *own = problem ? NULL : client_problem(error);
     const json_t *shown = problem ? problem : own;
     *reterr = (struct sbx_error){.status = kind->http_status, .exit_code = kind->exit_code};
     copy_field(reterr->code, sizeof reterr->code, shown, "code", kind->slug);

@@ -21,9 +21,20 @@ static struct http_wait wait_until(const struct sbx *sbx, uint64_t deadline_ms) 
 
 /* ---- is it there? ---- */
 
-static int ignore_body(struct http_parser *parser, const uint8_t *bytes, size_t size, struct error *reterr) {
-    (void)parser, (void)bytes, (void)size, (void)reterr;
-    return 0;
+enum { HEALTH_MAX_BYTES = 4096 };
+
+static int take_health(struct http_parser *parser, const uint8_t *bytes, size_t size, struct error *reterr) {
+    struct buf *text = parser->data;
+    buf_append(text, bytes, size);
+    return text->failed ? error_set(reterr, E_FORMAT, "the service says too much about its health") : 0;
+}
+
+/* "ok" is what a service says that has a launcher and has found its sandboxes again. */
+static bool says_ok(struct buf *text) {
+    json_t *health = json_loads(buf_string(text), 0, NULL);
+    bool ok = string_equal(json_string_value(json_object_get(health, "status")), "ok");
+    json_decref(health);
+    return ok;
 }
 
 /* A service that listens may still be starting: ready is when it says so. */
@@ -31,32 +42,28 @@ static int connect_ready(const struct sbx *sbx, const struct http_wait *wait, in
     CLEANUP_FD int fd = -1;
     int result = http_connect(sbx->socket_path, wait, &fd, reterr);
     if (result < 0) return result;
+    CLEANUP(buf_free) struct buf text = {.max = HEALTH_MAX_BYTES};
     CLEANUP(http_parser_free) struct http_parser parser;
-    http_parser_init(&parser, ignore_body, NULL);
+    http_parser_init(&parser, take_health, &text);
     result = http_exchange(fd, &(struct http_request){.method = "GET", .path = "/health"}, wait, &parser, reterr);
     if (result < 0) return result;
-    if (parser.status != 200 || !parser.keep_alive)
+    if (parser.status != 200 || !says_ok(&text))
         return error_set(reterr, E_NO_DAEMON, "the service is not ready: status %d", parser.status);
     *ret_fd = take_fd(&fd);
     return 0;
 }
 
 /* Judged by the pid in its lock file and that process's name. Trying the lock itself could make a launcher that starts
-   at this moment believe in another. */
+   at this moment believe in another. Where we may not look we may not start one either: it lives. */
 static bool launcher_lives(const struct sbx *sbx) {
-    char path[PATH_MAX], text[64] = {0};
+    char path[PATH_MAX], name[24] = {0};
     snprintf(path, sizeof path, "%s/launcher.lock", sbx->home);
-    CLEANUP_FD int lock_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (lock_fd < 0) return errno != ENOENT; /* not ours to see: not ours to start */
-    if (read(lock_fd, text, sizeof text - 1) <= 0) return false;
-    text[strcspn(text, "\n ")] = '\0';
-    uint64_t pid;
-    if (!parse_u64(text, &pid) || pid == 0) return false;
-    snprintf(path, sizeof path, "/proc/%llu/comm", (unsigned long long)pid);
-    CLEANUP_FD int comm_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (comm_fd < 0) return false;
-    memset(text, 0, sizeof text);
-    return read(comm_fd, text, sizeof text - 1) > 0 && string_starts(text, "sandbox-launche");
+    if (access(path, R_OK) < 0) return errno != ENOENT;
+    pid_t pid = client_lock_owner(sbx->home, "launcher.lock");
+    if (pid == 0) return false;
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, name, sizeof name - 1) > 0 && string_starts(name, "sandbox-launche");
 }
 
 /* ---- starting it ---- */

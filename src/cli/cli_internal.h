@@ -1,0 +1,144 @@
+/* cli: the `sandbox` command, made from the operation table and built on libsandbox. Between its files. */
+#ifndef CLI_CLI_INTERNAL_H
+#define CLI_CLI_INTERNAL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "ops/table.h"
+#include "sandbox.h"
+
+enum { EXIT_INTERRUPTED = 130 };
+
+static inline void cleanup_json(json_t **json) {
+    json_decref(*json);
+}
+#define CLEANUP_JSON CLEANUP(cleanup_json)
+
+struct cli {
+    const char *home; /* NULL: the default */
+    uint32_t timeout_ms;
+    bool json;
+    bool no_autostart;
+    bool wants_help;
+    bool out_colour;
+    bool err_colour;
+    bool err_is_terminal;
+    int cancel_fd;   /* -1, or what ends calls under way */
+    struct sbx *sbx; /* NULL until the first call */
+};
+
+/* ---- args.c: words to parameters, as the operation's row says ---- */
+
+struct arguments {
+    json_t *params; /* checked values; without the repeated parameter */
+    json_t *rest;   /* the values of the repeated parameter, or NULL */
+};
+
+void arguments_free(struct arguments *arguments);
+int args_parse(struct cli *cli, const struct op *op, int count, char **words, struct arguments *ret,
+               struct error *reterr);
+/* A flag that every command has: how many words it took, 0 when it is none of them, negative on failure. */
+int args_take_global(struct cli *cli, int count, char **words, struct error *reterr);
+/* "--max-run" for max_run_ms; the name is without the dashes. */
+void args_flag_name(const struct op_param *param, char *ret, size_t size);
+
+/* ---- usage.c: help made from the table ---- */
+
+enum { USAGE_BYTES = 2048 };
+void usage_line(const struct op *op, char ret[USAGE_BYTES]);
+void usage_print_op(FILE *out, const struct op *op);
+void usage_print_all(FILE *out);
+/* The known word nearest to a mistyped one, or NULL when none is near. */
+const char *usage_nearest(const char *word, const char *const *known, size_t count);
+
+/* ---- failure.c: how a failure is told; the result is the exit code ---- */
+
+int fail_usage(const struct cli *cli, const struct op *op, const struct error *error);
+int fail_local(const struct cli *cli, const struct error *error);
+int fail_call(const struct cli *cli, struct sbx_error *error); /* clears it */
+
+/* ---- session.c: calls ---- */
+
+int session_open(struct cli *cli, enum op_start start, struct sbx_error *reterr);
+void session_close(struct cli *cli);
+/* Run an operation; *ret is its answer. The failure is the caller's to tell. */
+int session_call(struct cli *cli, const struct op *op, const json_t *params, json_t **ret, struct sbx_error *reterr);
+/* Each item of a stream; non-zero ends it. */
+typedef int item_fn(struct cli *cli, json_t *item, void *data);
+int session_stream(struct cli *cli, const struct op *op, const json_t *params, item_fn *on_item, void *data,
+                   json_t **ret, struct sbx_error *reterr);
+
+/* ---- progress.c: a line on the terminal while work takes long ---- */
+
+struct progress;
+struct progress *progress_start(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct progress *progress_stop(struct progress *progress); /* accepts and returns NULL */
+
+/* ---- text.c: text for people ---- */
+
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW };
+const char *style_code(bool colour, enum style style); /* "" without colour; STYLE_PLAIN ends a style */
+
+/* Text from a sandbox, harmless on a terminal: controls but newline and tab are written as escapes. */
+void text_clean(struct buf *buf, const char *text, size_t size);
+void text_print(FILE *out, const char *text);
+size_t text_width(const char *text); /* columns on a terminal */
+
+void format_bytes(int64_t bytes, struct buf *buf);             /* "64 MiB" */
+void format_duration_ms(int64_t duration_ms, struct buf *buf); /* "250 ms", "5 s", "2 h 3 min" */
+/* A value as people read it; its key's unit (…_bytes, …_ms, …_percent) says how. */
+void format_value(const char *key, const json_t *value, struct buf *buf);
+
+/* ---- columns.c: aligned tables ---- */
+
+struct column {
+    const char *heading;
+    const char *path; /* "usage.memory_bytes" */
+    bool right;
+};
+
+json_t *json_at(json_t *object, const char *path);
+void columns_print(FILE *out, bool colour, const struct column *columns, size_t count, json_t *rows);
+
+/* ---- view.c: any answer ---- */
+
+void view_json(FILE *out, const json_t *value);
+void view_object(FILE *out, bool colour, json_t *object);
+void view_list(FILE *out, bool colour, json_t *list);
+void view_log_record(FILE *out, bool colour, json_t *record);
+
+/* ---- verbs ---- */
+
+/* The command of one operation. What it returns is the exit code. */
+typedef int verb_fn(struct cli *cli, const struct op *op, struct arguments *arguments);
+
+verb_fn verb_any, verb_create, verb_list, verb_restart, verb_destroy; /* verbs_sandbox.c */
+verb_fn verb_eval, verb_run, verb_events, verb_logs;                  /* verbs_stream.c */
+verb_fn verb_doctor, verb_shutdown, verb_version;                     /* verbs_service.c */
+verb_fn verb_ops;                                                     /* verbs_ops.c */
+verb_fn verb_demo;                                                    /* demo.c */
+
+/* A command that is no operation. */
+typedef int command_fn(struct cli *cli, int count, char **words);
+command_fn command_help, command_op, command_completion; /* verbs_ops.c, completion.c */
+
+struct command {
+    const char *name;
+    const char *usage;
+    const char *summary;
+    command_fn *run;
+};
+
+const struct command *commands_table(size_t *ret_count);
+const struct command *commands_find(const char *name);
+
+void completion_print(FILE *out);
+
+/* All of it: the exit code. */
+int cli_main(int count, char **words);
+
+#endif

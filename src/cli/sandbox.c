@@ -1,0 +1,5 @@
+#include "cli/cli_internal.h"
+
+int main(int count, char **words) {
+    return cli_main(count, words);
+}

@@ -1,0 +1,141 @@
+#include <string.h>
+
+#include "cli/cli_internal.h"
+
+/* ---- any operation: its answer as it is ---- */
+
+static int show_item(struct cli *cli, json_t *item, void *data) {
+    (void)cli, (void)data;
+    json_dumpf(item, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+    fputc('\n', stdout);
+    fflush(stdout);
+    return 0;
+}
+
+static void show(const struct cli *cli, const struct op *op, json_t *answer) {
+    if (cli->json || (!json_is_object(answer) && !json_is_array(answer)))
+        view_json(stdout, answer);
+    else if (op->shape == OP_LIST)
+        view_list(stdout, cli->out_colour, answer);
+    else
+        view_object(stdout, cli->out_colour, answer);
+}
+
+int verb_any(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *answer = NULL;
+    struct sbx_error error;
+    struct progress *progress = progress_start(cli, "%s", op->name);
+    int result = op->shape == OP_STREAM ? session_stream(cli, op, arguments->params, show_item, NULL, &answer, &error)
+                                        : session_call(cli, op, arguments->params, &answer, &error);
+    progress_stop(progress);
+    if (result < 0) return fail_call(cli, &error);
+    if (op->shape != OP_STREAM) show(cli, op, answer);
+    return 0;
+}
+
+/* ---- create, restart ---- */
+
+/* "counter is running: Counter.Supervisor, profile medium, 64 MiB, 212 ms" */
+static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_ms) {
+    CLEANUP(buf_free) struct buf line = BUF_INIT;
+    format_value("id", json_object_get(sandbox, "id"), &line);
+    buf_append_string(&line, " is ");
+    format_value("status", json_object_get(sandbox, "status"), &line);
+    buf_append_string(&line, ": ");
+    json_t *supervisor = json_object_get(sandbox, "supervisor_module");
+    format_value("name", json_is_string(supervisor) ? supervisor : json_object_get(sandbox, "app_name"), &line);
+    buf_append_string(&line, ", profile ");
+    format_value("profile", json_object_get(sandbox, "profile"), &line);
+    buf_append_string(&line, ", ");
+    format_duration_ms((int64_t)(clock_monotonic_ms() - started_ms), &line);
+    fprintf(stderr, "%s%s%s\n", style_code(cli->err_colour, STYLE_DIM), buf_string(&line),
+            style_code(cli->err_colour, STYLE_PLAIN));
+    json_t *lost = json_object_get(sandbox, "lost_guarantees");
+    if (json_array_size(lost) == 0) return;
+    buf_clear(&line);
+    format_value("lost", lost, &line);
+    fprintf(stderr, "%snot enforced here:%s %s\n", style_code(cli->err_colour, STYLE_YELLOW),
+            style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
+}
+
+static int start(struct cli *cli, const struct op *op, struct arguments *arguments, const char *doing) {
+    CLEANUP_JSON json_t *sandbox = NULL;
+    struct sbx_error error;
+    const char *id = json_string_value(json_object_get(arguments->params, "id"));
+    uint64_t started_ms = clock_monotonic_ms();
+    struct progress *progress = progress_start(cli, "%s %s", doing, id);
+    int result = session_call(cli, op, arguments->params, &sandbox, &error);
+    progress_stop(progress);
+    if (result < 0) return fail_call(cli, &error);
+    if (cli->json) {
+        view_json(stdout, sandbox);
+        return 0;
+    }
+    summarize(cli, sandbox, started_ms);
+    printf("%s\n", id);
+    return 0;
+}
+
+int verb_create(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    return start(cli, op, arguments, "creating");
+}
+
+int verb_restart(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    return start(cli, op, arguments, "restarting");
+}
+
+/* ---- list ---- */
+
+int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    static const struct column columns[] = {
+        {"ID", "id", false},
+        {"STATUS", "status", false},
+        {"PROFILE", "profile", false},
+        {"APP", "app_name", false},
+        {"MEMORY", "usage.memory_bytes", true},
+        {"CPU", "usage.cpu_percent", true},
+        {"PROCESSES", "usage.processes", true},
+        {"UP", "usage.uptime_ms", true},
+        {"RESTARTS", "restart_count", true},
+        {"SOURCE", "source", false},
+    };
+    CLEANUP_JSON json_t *list = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &list, &error) < 0) return fail_call(cli, &error);
+    if (cli->json)
+        view_json(stdout, list);
+    else
+        columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
+    return 0;
+}
+
+/* ---- destroy: all that are named, whatever becomes of the others ---- */
+
+static int destroy_one(struct cli *cli, const struct op *op, json_t *id, json_t *outcomes) {
+    CLEANUP_JSON json_t *params = json_pack("{s:O}", "id", id);
+    json_t *answer = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, params, &answer, &error) == 0) {
+        json_array_append_new(outcomes, answer);
+        return 0;
+    }
+    if (!cli->json) return fail_call(cli, &error);
+    int exit_code = error.exit_code;
+    json_array_append_new(outcomes, error.json ? json_loads(error.json, 0, NULL) : json_object());
+    sbx_error_clear(&error);
+    return exit_code;
+}
+
+int verb_destroy(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *outcomes = json_array();
+    int exit_code = 0;
+    size_t index;
+    json_t *id;
+    json_array_foreach(arguments->rest, index, id) {
+        int outcome = destroy_one(cli, op, id, outcomes);
+        if (exit_code == 0) exit_code = outcome;
+    }
+    bool single = json_array_size(arguments->rest) == 1;
+    if (cli->json) view_json(stdout, single ? json_array_get(outcomes, 0) : outcomes);
+    return exit_code;
+}
