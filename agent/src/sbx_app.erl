@@ -160,9 +160,10 @@ start_top(App, nil, _Names) ->
     {AppPid, Top} = application_pids(App),
     #tree{app = App, app_pid = AppPid, supervisor_pid = Top, started = Started, supervisor = callback_module(Top)};
 start_top(_App, Module, Names) ->
+    Start = starter(Module),
     lists:foreach(fun application:load/1, Names),
     Started = lists:append([start_application(Needed) || Needed <- needed_by(Module, Names)]),
-    Top = start_supervisor(Module),
+    Top = start_supervisor(Module, Start),
     #tree{app = owner(Module, Names), app_pid = Top, supervisor_pid = Top, supervisor = Module, started = Started}.
 
 start_application(App) ->
@@ -208,8 +209,20 @@ key(Name, Key) ->
         undefined -> {ok, []}
     end.
 
-start_supervisor(Module) ->
-    try start_link(Module) of
+%% How the module is started, found before anything is.
+starter(Module) ->
+    case code:ensure_loaded(Module) of
+        {module, Module} -> ok;
+        {error, _} -> fail("the module ~ts does not exist", [sbx_reason:module_name(Module)])
+    end,
+    case {erlang:function_exported(Module, start_link, 1), erlang:function_exported(Module, start_link, 0)} of
+        {true, _} -> fun() -> Module:start_link([]) end;
+        {false, true} -> fun() -> Module:start_link() end;
+        {false, false} -> fail("~ts exports neither start_link/1 nor start_link/0", [sbx_reason:module_name(Module)])
+    end.
+
+start_supervisor(Module, Start) ->
+    try Start() of
         {ok, Pid} when is_pid(Pid) -> Pid;
         {ok, Pid, _Info} when is_pid(Pid) -> Pid;
         ignore -> fail("~ts asked to be ignored", [sbx_reason:module_name(Module)]);
@@ -217,17 +230,6 @@ start_supervisor(Module) ->
         Other -> fail("~ts:start_link returned ~tp", [sbx_reason:module_name(Module), Other])
     catch
         error:Reason:Stack -> throw({start, sbx_reason:start_failure(Module, {Reason, Stack})})
-    end.
-
-start_link(Module) ->
-    case code:ensure_loaded(Module) of
-        {module, Module} -> ok;
-        {error, _} -> fail("the module ~ts does not exist", [sbx_reason:module_name(Module)])
-    end,
-    case {erlang:function_exported(Module, start_link, 1), erlang:function_exported(Module, start_link, 0)} of
-        {true, _} -> Module:start_link([]);
-        {false, true} -> Module:start_link();
-        {false, false} -> fail("~ts exports neither start_link/1 nor start_link/0", [sbx_reason:module_name(Module)])
     end.
 
 callback_module(nil) ->
@@ -243,26 +245,22 @@ callback_module(Top) ->
 
 %% Stopping
 
-stop_tree(#tree{app = App, supervisor_pid = Top, started = Started} = Tree, TimeoutMs) ->
-    Stop = fun() ->
-        stop_top(Tree),
-        lists:foreach(fun application:stop/1, lists:reverse(Started)),
-        {ok, #{}}
-    end,
-    Kill = fun() ->
-        _ = is_pid(Top) andalso exit(Top, kill),
-        sbx_call:failure(timeout, "~ts was killed", [App])
-    end,
+stop_tree(#tree{supervisor_pid = Top, started = Started} = Tree, TimeoutMs) ->
+    stop_top(Tree, TimeoutMs),
+    Stop = fun() -> lists:foreach(fun application:stop/1, lists:reverse(Started)) end,
+    Kill = fun() -> is_pid(Top) andalso exit(Top, kill) end,
     sbx_call:bounded(Stop, TimeoutMs, Kill).
 
-%% A supervisor of ours stops as its parent's would stop it; an application is stopped with the others.
-stop_top(#tree{app_pid = Top, supervisor_pid = Top}) when is_pid(Top) ->
+%% A supervisor obeys its parent only, which is this process; an application is stopped with the others.
+stop_top(#tree{app_pid = Top, supervisor_pid = Top}, TimeoutMs) when is_pid(Top) ->
     Monitor = monitor(process, Top),
     exit(Top, shutdown),
     receive
         {'DOWN', Monitor, process, Top, _Reason} -> ok
+    after TimeoutMs ->
+        exit(Top, kill)
     end;
-stop_top(_Tree) ->
+stop_top(_Tree, _TimeoutMs) ->
     ok.
 
 %% Names

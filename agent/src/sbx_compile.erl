@@ -26,8 +26,17 @@ compile(Args) ->
         throw:{project, Why} -> {error, #{kind => project, message => Why}}
     after
         ok = file:set_cwd(Home),
-        file:del_dir_r(Scratch)
+        forget(Scratch)
     end.
+
+%% The next compilation must see nothing of this one.
+forget(Scratch) ->
+    Ebins = filelib:wildcard(filename:join(Scratch, "*/ebin")),
+    Modules = [list_to_atom(filename:basename(File, ".beam")) || Ebin <- Ebins, File <- filelib:wildcard("*.beam", Ebin)],
+    lists:foreach(fun code:purge/1, Modules),
+    lists:foreach(fun code:delete/1, Modules),
+    lists:foreach(fun code:del_path/1, Ebins),
+    file:del_dir_r(Scratch).
 
 project(#{root := Root, apps := Apps, config := Config, problems := Problems} = Project, Scratch) ->
     {Warnings, Errors} = lists:partition(fun(#{kind := Kind}) -> Kind =:= warning end, Problems),
@@ -57,8 +66,7 @@ app(#{name := Name, dir := Dir} = App, #state{root = Root, scratch = Scratch} = 
         State,
         [fun copy/3, fun sbx_compile_erl:compile/3, fun sbx_compile_ex:compile/3]
     ),
-    Finished = finish(App, Ebin, Compiled),
-    Finished.
+    finish(App, Ebin, Compiled).
 
 %% Looks like an installed application, so that include_lib and code:priv_dir/1 work while compiling.
 prepare(#{dir := Dir}, Target) ->

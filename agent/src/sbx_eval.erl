@@ -4,6 +4,7 @@
 -export([eval/1]).
 
 -define(TEXT_MAX_BYTES, 1048576).
+-define(CHARS_MAX, 262144).
 -define(TERM_MAX_BYTES, 4194304).
 
 -spec eval(map()) -> sbx_call:result().
@@ -54,30 +55,32 @@ value(erlang, Code) ->
     Value.
 
 parse(Text) ->
+    Lines = length(string:split(Text, "\n", all)),
     case erl_scan:string(dotted(string:trim(Text))) of
         {ok, Tokens, _End} ->
             case erl_parse:parse_exprs(Tokens) of
                 {ok, Expressions} -> Expressions;
-                {error, Info} -> syntax_error(Info)
+                {error, Info} -> syntax_error(Info, Lines)
             end;
         {error, Info, _Location} ->
-            syntax_error(Info)
+            syntax_error(Info, Lines)
     end.
 
+%% On a line of its own: the last may end with a comment.
 dotted(Text) ->
     case lists:suffix(".", Text) of
         true -> Text;
         false -> Text ++ "\n."
     end.
 
--spec syntax_error({erl_anno:location(), module(), term()}) -> no_return().
-syntax_error({Location, Module, Description}) ->
+-spec syntax_error({erl_anno:location(), module(), term()}, pos_integer()) -> no_return().
+syntax_error({Location, Module, Description}, Lines) ->
     Line = erl_anno:line(erl_anno:new(Location)),
-    Message = io_lib:format("line ~b: ~ts", [Line, Module:format_error(Description)]),
+    Message = io_lib:format("line ~b: ~ts", [min(Line, Lines), Module:format_error(Description)]),
     throw({?MODULE, syntax, unicode:characters_to_binary(Message)}).
 
 text(elixir, Value) -> sbx_elixir:inspect(Value);
-text(erlang, Value) -> unicode:characters_to_binary(io_lib:format("~tp", [Value])).
+text(erlang, Value) -> unicode:characters_to_binary(io_lib:format("~tp", [Value], [{chars_limit, ?CHARS_MAX}])).
 
 exception(elixir, Class, Reason, Stack) ->
     Message = sbx_elixir:format_banner(Class, Reason, Stack),

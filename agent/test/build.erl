@@ -1,13 +1,39 @@
 %% Compiles a project in a compiler node and lays the result out as the service does: <dir>/<app>/ebin.
 -module(build).
 
--export([compile/3, compile/4, install/1, examples/0, start_args/2]).
+-export([start/0, stop/0, start_vm/0, compile/3, compile/4, install/1, examples/0, start_args/2]).
+
+%% One compiler node serves all tests, one compilation at a time: booting one costs more than most of them.
+start() ->
+    Server = spawn_link(fun() -> serve(start_vm()) end),
+    true = register(?MODULE, Server),
+    ok.
+
+start_vm() ->
+    vm:start(#{arguments => ["-S", "2:2", "-sbwt", "none", "-fnu"]}).
+
+serve(Vm) ->
+    receive
+        {compile, From, Tag, Kind, Source, File} ->
+            From ! {Tag, compile(Vm, Kind, Source, File)},
+            serve(Vm);
+        {stop, From, Tag} ->
+            vm:stop(Vm),
+            From ! {Tag, ok}
+    end.
+
+stop() ->
+    request({stop, self(), make_ref()}).
 
 compile(Kind, Source, File) ->
-    Vm = vm:start(#{arguments => ["-S", "2:2", "-sbwt", "none", "-fnu"]}),
-    Result = compile(Vm, Kind, Source, File),
-    vm:stop(Vm),
-    Result.
+    request({compile, self(), make_ref(), Kind, Source, File}).
+
+request(Request) ->
+    Tag = element(3, Request),
+    ?MODULE ! Request,
+    receive
+        {Tag, Result} -> Result
+    end.
 
 compile(Vm, Kind, Source, File) ->
     vm:call(Vm, compile, #{

@@ -73,7 +73,7 @@ pid_text(Pid) ->
 %% Printed while nobody listened, told to the next daemon.
 output_waits_test() ->
     Vm = vm:start(#{}),
-    {ok, _} = vm:eval(Vm, "spawn(fun() -> receive after 100 -> io:put_chars(\"late\") end end)"),
+    vm:eval_later(Vm, "io:put_chars(\"late\")"),
     Again = vm:accept(vm:hangup(Vm)),
     ?assertEqual(<<"late">>, vm:event(Again, output)),
     vm:stop(Again).

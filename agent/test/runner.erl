@@ -8,8 +8,10 @@
 
 main(Modules) ->
     _ = vm:boot_file(),
+    ok = build:start(),
     Tests = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
     Results = run(Tests, [], []),
+    ok = build:stop(),
     test_dir:remove_all(),
     Failed = [Result || {_, {failed, _}} = Result <- Results],
     io:format("~b passed, ~b failed~n", [length(Results) - length(Failed), length(Failed)]),

@@ -4,7 +4,7 @@
 
 -export([boot_file/0, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
 -export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2, event/2, event/3, no_event/2, exit_status/1]).
--export([os_pid/1, hello/1, dir/1, eval/2, eval/3]).
+-export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
 -define(SECRET, <<"a secret of sixty-four characters">>).
@@ -113,6 +113,9 @@ socket_path(Dir) -> filename:join(Dir, "agent.sock").
 %% Take the node's next connection and greet it.
 accept(Vm) ->
     {Socket, Info} = greeted(Vm),
+    welcome(Vm, Socket, Info).
+
+welcome(Vm, Socket, Info) ->
     ok = gen_tcp:send(Socket, term_to_binary({welcome, 1})),
     ok = inet:setopts(Socket, [{active, true}]),
     Vm#vm{socket = Socket, hello = Info}.
@@ -128,9 +131,10 @@ greeted(#vm{listener = Listener}) ->
     {hello, 1, ?SECRET, Info} = binary_to_term(Frame),
     {Socket, Info}.
 
-%% The daemon dies: its connection and its socket go, and a new one binds later.
-hangup(Vm) ->
+%% The daemon dies: its connection and its socket go, and a new one binds when what waited for that has been done.
+hangup(#vm{dir = Dir} = Vm) ->
     Alone = abandon(Vm),
+    await_later(Dir),
     {ok, Again} = listen(Alone#vm.dir),
     Alone#vm{listener = Again}.
 
@@ -246,3 +250,22 @@ eval(Vm, Code) ->
 
 eval(Vm, Language, Code) ->
     call(Vm, eval, #{language => Language, code => unicode:characters_to_binary(Code), timeout_ms => 5000}).
+
+%% Code to run in the node once the daemon has gone, before the next comes. Files tell, since nothing else can.
+eval_later(#vm{dir = Dir} = Vm, Code) ->
+    ok = file:write_file(filename:join(Dir, "later"), ""),
+    Wait = "Wait = fun(F) -> case filelib:is_file(\"gone\") of true -> ok; false -> erlang:yield(), F(F) end end",
+    {ok, _} = eval(Vm, ["spawn(fun() -> ", Wait, ", Wait(Wait), ", Code, ", file:delete(\"later\") end)"]).
+
+await_later(Dir) ->
+    ok = file:write_file(filename:join(Dir, "gone"), ""),
+    await_no_file(filename:join(Dir, "later"), erlang:monotonic_time(millisecond) + ?DEADLINE_MS).
+
+await_no_file(File, End) ->
+    case filelib:is_file(File) of
+        false -> ok;
+        true ->
+            erlang:monotonic_time(millisecond) < End orelse error({still_there, File}),
+            erlang:yield(),
+            await_no_file(File, End)
+    end.

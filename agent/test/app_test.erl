@@ -1,0 +1,126 @@
+%% Starting applications and supervisors, and noticing their end.
+-module(app_test).
+
+-include_lib("eunit/include/eunit.hrl").
+
+example(Name, Kind) ->
+    {ok, Built} = build:compile(Kind, filename:join(build:examples(), Name), nil),
+    Built.
+
+folder(Files) ->
+    {ok, Built} = build:compile(folder, test_dir:write(test_dir:new(), Files), nil),
+    Built.
+
+elixir_application_test() ->
+    Vm = vm:start(#{env => [{"SANDBOX_ELIXIR", "1"}]}),
+    ?assertMatch(#{elixir := <<"1.", _/binary>>}, vm:hello(Vm)),
+    Args = build:start_args(example("counter", mix), #{}),
+    {ok, Started} = vm:call(Vm, start, Args),
+    ?assertMatch(#{app_name := <<"counter">>, supervisor := <<"Elixir.Counter.Supervisor">>}, Started),
+    #{app_pid := App, supervisor_pid := Top} = Started,
+    ?assert(is_pid(App) andalso is_pid(Top) andalso App =/= Top),
+    ?assertEqual(4, length(maps:get(modules, Started))),
+    ?assertMatch({ok, #{term := 3, text := <<"3">>}}, vm:eval(Vm, elixir, "Counter.increment(); Counter.increment(by: 2)")),
+    ?assertMatch({error, #{kind := conflict}}, vm:call(Vm, start, Args)),
+    {ok, Info} = vm:call(Vm, info, #{}),
+    ?assertEqual(maps:get(supervisor_pid, Started), maps:get(supervisor_pid, Info)),
+    ?assert(maps:get(processes, Info) > 0 andalso maps:get(processes, Info) < 20),
+    ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})),
+    ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Process.whereis(Counter.Server)")),
+    ?assertMatch({ok, #{app_name := <<"counter">>}}, vm:call(Vm, start, Args)),
+    vm:stop(Vm).
+
+erlang_application_test() ->
+    Vm = vm:start(#{}),
+    Config = term_to_binary([{counter_erl, [{initial, 10}]}]),
+    {ok, Started} = vm:call(Vm, start, build:start_args(example("counter_erl", rebar3), #{config => Config})),
+    ?assertMatch(#{app_name := <<"counter_erl">>, supervisor := <<"counter_sup">>}, Started),
+    ?assertMatch({ok, #{term := 11}}, vm:eval(Vm, "counter:increment()")),
+    {ok, _} = vm:eval(Vm, "exit(whereis(counter_sup), kill)"),
+    ?assertMatch(#{reason := crash, text := <<"killed">>}, vm:event(Vm, stopped)),
+    ?assertMatch({ok, #{app_pid := nil, supervisor_pid := nil}}, vm:call(Vm, info, #{})),
+    vm:stop(Vm).
+
+%% The chat room's processes find one another; a tree that stops while nobody listens is told to the next daemon.
+chat_room_test() ->
+    Vm = vm:start(#{}),
+    {ok, _} = vm:call(Vm, start, build:start_args(example("chat_room", mix), #{})),
+    Talk =
+        "ChatRoom.join(\"lobby\", \"ann\"); ChatRoom.join(\"lobby\", \"bob\"); ChatRoom.say(\"lobby\", \"ann\", \"hi\");"
+        " ChatRoom.leave(\"lobby\", \"bob\"); {ChatRoom.history(\"lobby\"), ChatRoom.rooms()}",
+    ?assertMatch({ok, #{term := {[{<<"ann">>, <<"hi">>}], [<<"lobby">>]}}}, vm:eval(Vm, elixir, Talk)),
+    ?assertMatch({ok, #{text := <<"%{\"ann\" => :active}">>}}, vm:eval(Vm, elixir, "ChatRoom.members(\"lobby\")")),
+    vm:eval_later(Vm, "'Elixir.Supervisor':stop('Elixir.ChatRoom.Supervisor', {shutdown, done})"),
+    Again = vm:accept(vm:hangup(Vm)),
+    ?assertMatch(#{reason := shutdown, text := <<"shutdown: :done">>}, vm:event(Again, stopped)),
+    vm:stop(Again).
+
+supervisor_of_an_application_test() ->
+    Vm = vm:start(#{}),
+    Args = build:start_args(example("counter", mix), #{app => nil, supervisor => <<"Counter.Supervisor">>}),
+    {ok, Started} = vm:call(Vm, start, Args),
+    ?assertMatch(#{supervisor := <<"Elixir.Counter.Supervisor">>, app_name := <<"counter">>}, Started),
+    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, elixir, "Counter.increment()")),
+    ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})),
+    ?assert(vm:no_event(Vm, stopped)),
+    vm:stop(Vm).
+
+guessed_supervisor_ends_test() ->
+    Vm = vm:start(#{}),
+    Built = folder([
+        {"s.erl",
+            "-module(s).\n-behaviour(supervisor).\n-export([start_link/0, init/1, worker/0]).\n"
+            "start_link() -> supervisor:start_link({local, s}, ?MODULE, []).\n"
+            "init([]) -> {ok, {#{intensity => 0}, [#{id => w, start => {?MODULE, worker, []}}]}}.\n"
+            "worker() -> {ok, spawn_link(fun() -> register(w, self()), receive X -> exit(X) end end)}.\n"}
+    ]),
+    {ok, Started} = vm:call(Vm, start, build:start_args(Built, #{})),
+    ?assertMatch(#{app_name := <<"my_project">>, supervisor := <<"s">>}, Started),
+    {ok, _} = vm:eval(Vm, "w ! boom"),
+    ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)),
+    vm:stop(Vm).
+
+%% What goes wrong is said so that a person understands it, and leaves the node ready for another start.
+failures_test() ->
+    Vm = vm:start(#{}),
+    Built = folder([
+        {"bad_sup.erl",
+            "-module(bad_sup).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
+            "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> error(nope).\n"},
+        {"bad_app.erl",
+            "-module(bad_app).\n-behaviour(application).\n-export([start/2, stop/1]).\n"
+            "start(_, _) -> {error, disliked}.\nstop(_) -> ok.\n"}
+    ]),
+    Fails = fun(More) ->
+        {error, #{kind := start, message := Message}} = vm:call(Vm, start, build:start_args(Built, More)),
+        Message
+    end,
+    ?assertMatch({_, _}, binary:match(Fails(#{app => nil, supervisor => <<"bad_sup">>}), <<"nope">>)),
+    ?assertEqual(<<"the module gone does not exist">>, Fails(#{app => nil, supervisor => <<"gone">>})),
+    ?assertEqual(
+        <<"lists exports neither start_link/1 nor start_link/0">>, Fails(#{app => nil, supervisor => <<"lists">>})
+    ),
+    ?assertMatch(<<"my_project could not be started:", _/binary>>, Fails(#{})),
+    ?assertMatch({_, _}, binary:match(Fails(#{}), <<"disliked">>)),
+    ?assertMatch(<<"missing could not be started: missing.app: no such file", _/binary>>, Fails(#{app => <<"missing">>})),
+    ?assertMatch({ok, #{supervisor_pid := nil}}, vm:call(Vm, start, build:start_args(Built, #{app => nil}))),
+    vm:stop(Vm).
+
+elixir_failure_test() ->
+    Vm = vm:start(#{}),
+    Built = folder([
+        {"f.ex", "defmodule F do\n  use Supervisor\n  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n  def init(_), do: raise(\"not today\")\nend\n"}
+    ]),
+    {error, #{kind := start, message := Message}} = vm:call(Vm, start, build:start_args(Built, #{})),
+    ?assertMatch(<<"F could not be started: ", _/binary>>, Message),
+    ?assertMatch({_, _}, binary:match(Message, <<"** (RuntimeError) not today">>)),
+    vm:stop(Vm).
+
+%% A library has no tree.
+library_test() ->
+    Vm = vm:start(#{}),
+    Built = folder([{"lib_only.erl", "-module(lib_only).\n-export([x/0]).\nx() -> 1.\n"}]),
+    {ok, Started} = vm:call(Vm, start, build:start_args(Built, #{})),
+    ?assertMatch(#{app_name := <<"my_project">>, supervisor_pid := nil, modules := [<<"lib_only">>]}, Started),
+    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "lib_only:x()")),
+    vm:stop(Vm).

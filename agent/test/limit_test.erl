@@ -1,0 +1,42 @@
+%% A bomb of processes is contained, and the agent goes on answering.
+-module(limit_test).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(BOMB, "F = fun(G) -> spawn(fun() -> G(G) end), G(G) end, spawn(fun() -> F(F) end), ok").
+
+limited() ->
+    Vm = vm:start(#{}),
+    Empty = #{apps => [], app => nil, supervisor => nil, elixir => false, config => nil, processes => 50},
+    {ok, _} = vm:call(Vm, start, Empty),
+    Vm.
+
+bomb_test() ->
+    Vm = limited(),
+    %% Whether the process that lit it survives is luck.
+    _ = vm:eval(Vm, ?BOMB),
+    #{limit := 50, count := Count} = vm:event(Vm, process_limit),
+    ?assert(Count > 50),
+    [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 10)],
+    ?assertMatch(ok, settles(Vm, 50)),
+    vm:stop(Vm).
+
+%% Polls by asking the node, until few enough are left.
+settles(_Vm, 0) ->
+    too_many;
+settles(Vm, Left) ->
+    case vm:call(Vm, info, #{}) of
+        {ok, #{processes := Processes}} when Processes =< 50 -> ok;
+        _BusyOrKilled -> settles(Vm, Left - 1)
+    end.
+
+%% Sleepers are killed down to the limit, the oldest stay.
+crowd_test() ->
+    Vm = limited(),
+    Crowd = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 500)]",
+    {ok, #{term := Pids}} = vm:eval(Vm, Crowd),
+    #{limit := 50} = vm:event(Vm, process_limit),
+    ?assertEqual(ok, settles(Vm, 50)),
+    [_, Number | _] = string:lexemes(pid_to_list(hd(Pids)), "."),
+    ?assertMatch({ok, #{term := true}}, vm:eval(Vm, "is_process_alive(list_to_pid(\"<0." ++ Number ++ ".0>\"))")),
+    vm:stop(Vm).
