@@ -37,4 +37,12 @@ int answer_to_build(const struct term *answer, struct file_list *list, json_t **
                     struct error *reterr);
 json_t *diagnostics_to_json(const struct term *list);
 
+/* ---- cache.c ---- */
+
+/* The digest of a project's whole content with what compiles it; false when it can't be told (unreadable, too large).
+ * Blocking. */
+bool cache_key(int project, const char *toolchain, const char *kind, const char *name, char ret[STORE_DIGEST_BYTES]);
+bool cache_find(const char *home, const struct store *store, const char *key, char ret_digest[STORE_DIGEST_BYTES]);
+void cache_keep(const char *home, const char *key, const char *digest);
+
 #endif

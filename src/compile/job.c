@@ -19,6 +19,9 @@ struct compile_job {
     bool is_stream, is_file;
     char copy[PATH_MAX]; /* our copy of a streamed project; "" when there is none */
     enum source_kind kind;
+    char name[NAME_MAX + 1];      /* of the project, as its path ends */
+    char key[STORE_DIGEST_BYTES]; /* in the cache; "" when it can't be told */
+    bool cached;
 
     uv_work_t work;
     struct node *node;
@@ -43,7 +46,7 @@ static void finish(struct compile_job *job) {
         uint64_t took_ms = uv_now(job->request.host->loop) - job->started_ms;
         json_object_set_new(job->report, "compilation_time_ms", json_integer((json_int_t)took_ms));
         json_object_set_new(job->report, "incremental", json_false());
-        json_object_set_new(job->report, "cache_hit", json_false());
+        json_object_set_new(job->report, "cache_hit", json_boolean(job->cached));
     }
     bool failed = job->error.code != E_NONE;
     job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
@@ -65,10 +68,12 @@ static void end_node(struct compile_job *job) {
 static void on_build_kept(void *data, const char *digest, const struct error *error) {
     struct compile_job *job = data;
     job->build_under_way = false;
-    if (error)
+    if (error) {
         fail(job, error);
-    else
+    } else {
         snprintf(job->digest, sizeof job->digest, "%s", digest);
+        if (job->key[0]) cache_keep(job->request.host->home, job->key, digest);
+    }
     end_node(job);
 }
 
@@ -90,6 +95,7 @@ static void keep_build(uv_work_t *work, int status) {
     struct compile_job *job = work->data;
     (void)status;
     struct error error;
+    json_object_set(job->facts, "report", job->report);
     char *facts = json_dumps(job->facts, JSON_SORT_KEYS | JSON_COMPACT);
     if (!facts || file_list_add(&job->list, "build.json", facts, strlen(facts), &error) < 0) {
         error_set(&error, E_NO_MEMORY, "no memory for the build's description");
@@ -153,8 +159,7 @@ static void on_compiler_ready(void *data, struct node *node) {
     else
         term_put_atom(&args, "nil");
     term_put_atom(&args, "name");
-    const char *slash = strrchr(job->request.source, '/');
-    term_put_string(&args, slash ? slash + 1 : job->request.source);
+    term_put_string(&args, job->name);
     node_call(node, "compile", &args, job->request.deadline_ms, on_compiled, job);
 }
 
@@ -208,6 +213,23 @@ static void look_at_project(uv_work_t *work) {
     struct error error;
     if (job->is_stream && open_copy(job, &error) < 0) fail(job, &error);
     job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
+    const struct node_host *host = job->request.host;
+    if (job->error.code != E_NONE ||
+        !cache_key(job->project_fd, host->toolchain.digest, source_kind_name(job->kind), job->name, job->key))
+        job->key[0] = '\0';
+    job->cached = job->key[0] && cache_find(host->home, job->request.store, job->key, job->digest);
+}
+
+/* The same content was compiled before: its build is there, and says what the compiler said. */
+static void use_cached(struct compile_job *job) {
+    struct build build = {0};
+    struct error error;
+    if (build_read(job->request.store, job->digest, &build, &error) < 0)
+        fail(job, &error);
+    else
+        job->report = json_deep_copy(json_object_get(build.facts, "report"));
+    build_free(&build);
+    finish(job);
 }
 
 static void on_looked(uv_work_t *work, int status) {
@@ -218,6 +240,8 @@ static void on_looked(uv_work_t *work, int status) {
         error_set(&job->error, E_TOOLCHAIN, "%s is written in Elixir, which is not installed", job->request.source);
     if (job->error.code != E_NONE)
         finish(job);
+    else if (job->cached)
+        use_cached(job);
     else
         start_node(job);
 }
@@ -233,6 +257,8 @@ struct compile_job *compile_start(const struct compile_request *request, compile
     job->project_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
     snprintf(job->token, sizeof job->token, "%s", project->token ? project->token : "");
     snprintf(job->file_name, sizeof job->file_name, "%s", project->name ? project->name : "");
+    const char *slash = strrchr(request->source, '/');
+    snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);
     job->work.data = job;
     uv_queue_work(request->host->loop, &job->work, look_at_project, on_looked);
     return job;
