@@ -1,0 +1,48 @@
+# One entry point. `make help` lists the targets.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+
+.PHONY: all bootstrap setup demo test check asan tsan fuzz bench install clean help format
+
+all: setup ## build everything
+	@ninja -C $(BUILD) --quiet
+
+bootstrap: ## install the Debian packages that are missing
+	@tools/bootstrap.sh
+
+setup: bootstrap
+	@test -f $(BUILD)/build.ninja || { echo "configuring $(BUILD)"; meson setup $(BUILD) . >/dev/null; }
+
+demo: all ## tell the story in a few seconds, on the real programs
+	@tools/demo.sh $(BUILD)
+
+test: all ## build and run every test
+	@tools/test.sh $(BUILD)
+
+check: all ## formatting, includes and static analysis
+	@tools/check.sh $(BUILD)
+
+asan: bootstrap ## every test under AddressSanitizer and UBSan
+	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan . -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD)-asan --quiet
+	@tools/test.sh $(BUILD)-asan
+
+tsan: bootstrap ## what has threads, under ThreadSanitizer
+	@test -f $(BUILD)-tsan/build.ninja || meson setup $(BUILD)-tsan . -Db_sanitize=thread -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD)-tsan --quiet
+	@tools/test.sh $(BUILD)-tsan --suite unit store client api
+
+fuzz: all ## each parser under libFuzzer for SECONDS (60)
+	@tools/fuzz.sh all $(or $(SECONDS),60)
+
+install: all ## install below PREFIX (/usr/local), DESTDIR honoured
+	@meson install -C $(BUILD) --no-rebuild
+
+format: ## format the C sources in place
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean: ## remove what was built
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Run the tests of a build folder and close with a line that counts them.
+set -u
+build=$1
+shift
+processes=$(($(nproc) * 2))
+
+started=$(date +%s)
+if [ "${1:-}" = --suite ]; then
+    shift
+    suites=""
+    for suite in "$@"; do suites="$suites --suite $suite"; done
+    # shellcheck disable=SC2086
+    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs $suites
+else
+    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs
+fi
+status=$?
+ended=$(date +%s)
+
+log="$build/meson-logs/testlog.json"
+passed=$(jq -s '[.[] | select(.result == "OK")] | length' "$log")
+failed=$(jq -s '[.[] | select(.result != "OK" and .result != "SKIP")] | length' "$log")
+echo "tests took $((ended - started)) s"
+echo "$passed passed, $failed failed"
+exit $status
