@@ -142,6 +142,12 @@ static int open_join_file(const struct cgroup_host *host, enum cgroup_controller
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "open %s", path);
     cgroup->join_fds[cgroup->join_count++] = fd;
+    if (strcmp(host->hierarchies[controller], host->hierarchies[CGROUP_UNIFIED]) != 0) return 0;
+    if (cgroup_path(host, controller, cgroup->node, NULL, path, reterr) < 0) return -1;
+    cgroup->unified_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup->unified_fd < 0) return error_errno(reterr, errno, "open %s", path);
+    cgroup->unified_join = cgroup->join_count - 1;
+    cgroup->has_unified = true;
     return 0;
 }
 
@@ -176,9 +182,18 @@ int cgroup_join(const struct cgroup *cgroup) {
     return 0;
 }
 
+void cgroup_started_inside(struct cgroup *cgroup) {
+    fd_close(cgroup->join_fds[cgroup->unified_join]);
+    cgroup->join_fds[cgroup->unified_join] = cgroup->join_fds[--cgroup->join_count];
+    fd_close(cgroup->unified_fd);
+    cgroup->has_unified = false;
+}
+
 void cgroup_close(struct cgroup *cgroup) {
     for (int i = 0; i < cgroup->join_count; i++) fd_close(cgroup->join_fds[i]);
     cgroup->join_count = 0;
+    if (cgroup->has_unified) fd_close(cgroup->unified_fd);
+    cgroup->has_unified = false;
 }
 
 static uint64_t memory_number(const struct cgroup_host *host, const char *node, const char *file) {

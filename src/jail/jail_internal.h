@@ -77,6 +77,9 @@ struct cgroup {
     char node[JAIL_NAME_BYTES];
     int join_fds[CGROUP_FDS_MAX]; /* files to write "0" to, opened by cgroup_make, closed by cgroup_close */
     int join_count;
+    bool has_unified;
+    int unified_fd;   /* that hierarchy's directory, to start a process in */
+    int unified_join; /* which of join_fds is that hierarchy's */
 };
 
 /* Look only: what an instance could use here. */
@@ -92,6 +95,9 @@ int cgroup_make(const struct cgroup_host *host, const char *node, const struct j
                 struct error *reterr);
 /* In the child, after clone: only write(2). 0 or an errno. */
 int cgroup_join(const struct cgroup *cgroup);
+/* The process was started inside unified_fd, so that it need not join there: a process that moves waits for every CPU,
+   milliseconds. */
+void cgroup_started_inside(struct cgroup *cgroup);
 void cgroup_close(struct cgroup *cgroup);
 /* E_CONFLICT, and nothing changed, when the node uses more memory than the new limit. A limit of 0 stays as it is, but
    for the CPU's: no cap. */

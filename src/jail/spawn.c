@@ -44,30 +44,40 @@ static _Noreturn void run_child(struct spawn *spawn) {
     _exit(EXIT_FAILURE);
 }
 
+/* Namespaces at once. In the unified hierarchy it starts where it belongs, if the kernel lets it; it joins the rest. */
+static pid_t clone_child(struct spawn *spawn, int *ret_pidfd) {
+    struct clone_args arguments = {.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                                            CLONE_NEWUTS | CLONE_PIDFD,
+                                   .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+                                   .exit_signal = SIGCHLD};
+    if (spawn->cgroup.has_unified) {
+        struct clone_args inside = arguments;
+        inside.flags |= CLONE_INTO_CGROUP;
+        inside.cgroup = (unsigned)spawn->cgroup.unified_fd;
+        pid_t pid = (pid_t)syscall(SYS_clone3, &inside, sizeof inside);
+        if (pid == 0) cgroup_started_inside(&spawn->cgroup);
+        if (pid >= 0) return pid;
+    }
+    return (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
+}
+
 static int start_child(struct spawn *spawn, int *ret_sync_fd, struct error *reterr) {
     int sync_fds[2], pidfd = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync_fds) < 0)
         return error_errno(reterr, errno, "make a socket pair");
-    spawn->sync_fd = sync_fds[1];
-    struct clone_args arguments = {.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                                            CLONE_NEWUTS | CLONE_PIDFD,
-                                   .pidfd = (uint64_t)(uintptr_t)&pidfd,
-                                   .exit_signal = SIGCHLD};
-    pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
+    CLEANUP_FD int own_fd = sync_fds[0];
+    CLEANUP_FD int child_fd = sync_fds[1];
+    spawn->sync_fd = child_fd;
+    pid_t pid = clone_child(spawn, &pidfd);
     if (pid == 0) {
-        close(sync_fds[0]);
+        close(own_fd);
         run_child(spawn);
     }
-    int failure = errno;
-    close(sync_fds[1]);
-    if (pid < 0) {
-        close(sync_fds[0]);
-        return error_errno(reterr, failure, "start a process in new namespaces");
-    }
+    if (pid < 0) return error_errno(reterr, errno, "start a process in new namespaces");
     spawn->node->pid = pid;
     spawn->node->pidfd = pidfd;
     spawn->node->start_time = process_start_time(pid);
-    *ret_sync_fd = sync_fds[0];
+    *ret_sync_fd = take_fd(&own_fd);
     return 0;
 }
 
