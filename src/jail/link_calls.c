@@ -1,0 +1,257 @@
+#include <string.h>
+
+#include "jail/link_internal.h"
+
+/* ---- reading ---- */
+
+static const struct error malformed = {E_LAUNCHER, "the launcher's answer is malformed"};
+
+static int take_descriptor(struct link_answer *answer, size_t index) {
+    return take_fd(&answer->fds[index]);
+}
+
+/* "0x" and hexadecimal digits: a set of bits. */
+static bool parse_bits(const char *text, uint32_t *ret) {
+    if (!text || !string_starts(text, "0x") || strlen(text) > 10 || !text[2]) return false;
+    if (text[2 + strspn(text + 2, "0123456789abcdef")]) return false;
+    *ret = (uint32_t)strtoul(text + 2, NULL, 16);
+    return true;
+}
+
+bool link_read_features(const struct wire_message *message, struct jail_features *ret) {
+    struct jail_features features = {0};
+    uint64_t version, cgroup, landlock, root;
+    if (!wire_message_number(message, "version", &version) || version != 1 ||
+        !parse_bits(wire_message_value(message, "guarantees"), &features.guarantees) ||
+        !wire_message_number(message, "cgroup", &cgroup) || cgroup > 2 ||
+        !wire_message_number(message, "landlock", &landlock) || landlock > INT_MAX ||
+        !wire_message_number(message, "root", &root) || root > 1)
+        return false;
+    features.cgroup_version = (int)cgroup;
+    features.landlock_abi = (int)landlock;
+    features.root = root;
+    *ret = features;
+    return true;
+}
+
+/* All but the name and the descriptors. */
+static bool read_node(const struct wire_message *message, struct jail_node *ret) {
+    uint64_t pid, start, uid, frozen;
+    const char *memory = wire_message_value(message, "memory"), *cpu = wire_message_value(message, "cpu");
+    if (!wire_message_number(message, "pid", &pid) || pid == 0 || pid > INT_MAX ||
+        !wire_message_number(message, "start", &start) || !wire_message_number(message, "uid", &uid) ||
+        uid > UINT32_MAX || !wire_message_number(message, "frozen", &frozen) || frozen > 1 || !memory || !cpu)
+        return false;
+    *ret = (struct jail_node){.pid = (pid_t)pid,
+                              .start_time = start,
+                              .uid = (uid_t)uid,
+                              .pidfd = -1,
+                              .output_fd = -1,
+                              .memory_cgroup = memory,
+                              .cpu_cgroup = cpu,
+                              .frozen = frozen};
+    return true;
+}
+
+static bool read_cause(const char *name, enum jail_cause *ret) {
+    static const char *const names[] = {
+        [JAIL_CAUSE_EXITED] = "exited", [JAIL_CAUSE_SIGNALED] = "signaled", [JAIL_CAUSE_OOM] = "oom",
+        [JAIL_CAUSE_KILLED] = "killed", [JAIL_CAUSE_UNKNOWN] = "unknown",
+    };
+    for (unsigned i = 0; name && i < ARRAY_SIZE(names); i++)
+        if (strcmp(names[i], name) == 0) {
+            *ret = i;
+            return true;
+        }
+    return false;
+}
+
+static bool read_status(const char *text, int *ret) {
+    uint64_t status;
+    if (string_equal(text, "-1")) {
+        *ret = -1;
+        return true;
+    }
+    if (!text || !parse_u64(text, &status) || status > INT_MAX) return false;
+    *ret = (int)status;
+    return true;
+}
+
+static bool read_death(const struct wire_message *message, struct jail_death *ret) {
+    struct jail_death death;
+    if (!read_cause(wire_message_value(message, "cause"), &death.cause) ||
+        !read_status(wire_message_value(message, "status"), &death.status) ||
+        !wire_message_number(message, "oom", &death.oom_kills))
+        return false;
+    *ret = death;
+    return true;
+}
+
+static bool read_project(const struct wire_message *message, struct jail_project *ret) {
+    const char *token = wire_message_value(message, "token"), *kind = wire_message_value(message, "kind");
+    const char *name = wire_message_value(message, "file");
+    bool is_stream = string_equal(kind, "stream");
+    if (!token || !plan_name_is_valid(token) || (!is_stream && !string_equal(kind, "mount"))) return false;
+    *ret = (struct jail_project){
+        .token = token, .fd = -1, .is_stream = is_stream, .is_file = name && *name, .name = name ? name : ""};
+    return true;
+}
+
+/* ---- delivering ---- */
+
+static bool deliver_done(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    (void)answer;
+    ((jail_done_fn)call->done)(call->data, error);
+    return true;
+}
+
+static bool deliver_nothing(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    (void)call, (void)answer, (void)error;
+    return true;
+}
+
+static bool deliver_spawned(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    jail_spawned_fn done = (jail_spawned_fn)call->done;
+    struct jail_node node;
+    bool is_good = error || (read_node(answer->message, &node) && answer->fds[0] >= 0 && answer->fds[1] >= 0);
+    if (error || !is_good) {
+        done(call->data, NULL, error ? error : &malformed);
+        return is_good;
+    }
+    node.name = call->node;
+    node.pidfd = take_descriptor(answer, 0);
+    node.output_fd = take_descriptor(answer, 1);
+    done(call->data, &node, NULL);
+    return true;
+}
+
+static bool deliver_buried(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    jail_buried_fn done = (jail_buried_fn)call->done;
+    struct jail_death death;
+    bool is_good = error || read_death(answer->message, &death);
+    if (error || !is_good)
+        done(call->data, NULL, error ? error : &malformed);
+    else
+        done(call->data, &death, NULL);
+    return is_good;
+}
+
+static bool deliver_project(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    jail_project_fn done = (jail_project_fn)call->done;
+    struct jail_project project;
+    bool is_good = error || (read_project(answer->message, &project) && answer->fds[0] >= 0);
+    if (error || !is_good) {
+        done(call->data, NULL, error ? error : &malformed);
+        return is_good;
+    }
+    project.fd = take_descriptor(answer, 0);
+    done(call->data, &project, NULL);
+    return true;
+}
+
+/* ---- unasked ---- */
+
+static bool tell_node(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
+    struct jail_node node;
+    if (answer->message->count == 0 || !plan_name_is_valid(answer->message->words[0]) ||
+        !read_node(answer->message, &node) || answer->fds[0] < 0)
+        return false;
+    node.name = answer->message->words[0];
+    node.pidfd = take_descriptor(answer, 0);
+    handler->node(data, &node);
+    return true;
+}
+
+static bool tell_violation(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
+    const struct wire_message *message = answer->message;
+    struct jail_violation violation = {
+        .node = wire_message_word(message, 0),
+        .syscall = wire_message_value(message, "syscall"),
+        .detail = wire_message_value(message, "detail"),
+    };
+    if (!violation.node || !violation.syscall || !violation.detail ||
+        !wire_message_number(message, "count", &violation.count))
+        return false;
+    handler->violation(data, &violation);
+    return true;
+}
+
+bool link_tell(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
+    if (strcmp(answer->message->verb, "node") == 0) return tell_node(handler, data, answer);
+    if (strcmp(answer->message->verb, "violation") == 0) return tell_violation(handler, data, answer);
+    return false;
+}
+
+/* ---- asking ---- */
+
+static void put_operand(struct buf *text, const char *word) {
+    buf_append_byte(text, ' ');
+    wire_put_word(text, word);
+}
+
+void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_spawned_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    struct link_call call = {.deliver = deliver_spawned, .done = (link_done_fn)done, .data = data};
+    const char *node = jail_plan_word(plan, JAIL_PLAN_NODE, 0);
+    if (node) string_format(call.node, sizeof call.node, NULL, "%s", node);
+    buf_append_byte(&text, '\n');
+    jail_plan_print(plan, &text);
+    link_ask(link, &call, "spawn", &text, -1);
+}
+
+void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    link_ask(link, &(struct link_call){.deliver = deliver_buried, .done = (link_done_fn)done, .data = data}, "bury",
+             &text, -1);
+}
+
+/* For the calls that are answered by nothing but "done". */
+static void ask_done(struct jail_link *link, const char *verb, const struct buf *text, jail_done_fn done, void *data) {
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_done_fn)done, .data = data}, verb, text,
+             -1);
+}
+
+void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    ask_done(link, frozen ? "freeze" : "thaw", &text, done, data);
+}
+
+void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
+                     void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    wire_put_number(&text, "memory", limits->memory_bytes);
+    wire_put_number(&text, "cpu", limits->cpu_percent);
+    wire_put_number(&text, "tasks", limits->os_tasks);
+    wire_put_number(&text, "disk", limits->disk_bytes);
+    ask_done(link, "limit", &text, done, data);
+}
+
+void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, path);
+    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_done_fn)done, .data = data}, "project",
+             &text, peer_fd);
+}
+
+void jail_link_release_project(struct jail_link *link, const char *token) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, token);
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "release", &text, -1);
+}
+
+void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
+                     jail_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_operand(&text, source);
+    put_operand(&text, target);
+    ask_done(link, "mount", &text, done, data);
+}
+
+void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    ask_done(link, "shutdown", &text, done, data);
+}
