@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -28,6 +29,11 @@ void args_flag_name(const struct op_param *param, char *ret, size_t size) {
     snprintf(ret, size, "%s", param->flag ? param->flag : param->name);
     for (char *at = ret; *at; at++)
         if (*at == '_') *at = '-';
+}
+
+void args_placeholder(const struct op_param *param, char *ret, size_t size) {
+    snprintf(ret, size, "%s", param->flag ? param->flag : param->name);
+    for (char *at = ret; *at; at++) *at = (char)toupper((unsigned char)*at);
 }
 
 /* ---- flags of every command ---- */
@@ -176,8 +182,8 @@ static int unknown_flag(const struct parse *parse, const char *word, struct erro
         count++;
     }
     const char *nearest = usage_nearest(word, known, count);
-    return error_set(reterr, E_INVALID, "%s has no flag %.40s%s%s%s", parse->op->name, word,
-                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    if (nearest) return error_set(reterr, E_INVALID, "there is no flag %.40s; did you mean %s?", word, nearest);
+    return error_set(reterr, E_INVALID, "there is no flag %.40s; after -- a word may begin with a dash", word);
 }
 
 static int take_flag(struct parse *parse, struct error *reterr) {
@@ -215,7 +221,9 @@ static int take_word(struct parse *parse, struct error *reterr) {
     if (!parse->words.flags_over && word[0] == '-' && word[1]) return take_flag(parse, reterr);
     const struct op_param *param = next_positional(parse);
     if (!param) return error_set(reterr, E_INVALID, "\"%.64s\" is one word too many", word);
-    if (add_value(parse, param, word, reterr) < 0) return error_prefix(reterr, "%s", param->name);
+    char placeholder[64];
+    args_placeholder(param, placeholder, sizeof placeholder);
+    if (add_value(parse, param, word, reterr) < 0) return error_prefix(reterr, "%s", placeholder);
     return 1;
 }
 
@@ -224,8 +232,10 @@ static int check_missing(const struct parse *parse, struct error *reterr) {
         const struct op_param *param = &parse->op->params[i];
         bool given = param->flags & OP_REST ? json_array_size(parse->into->rest) > 0
                                             : json_object_get(parse->into->params, param->name) != NULL;
-        if ((param->flags & OP_REQUIRED) && !given)
-            return error_set(reterr, E_INVALID, "%s is missing: %s", param->name, param->summary);
+        if (!(param->flags & OP_REQUIRED) || given) continue;
+        char word[64];
+        args_placeholder(param, word, sizeof word);
+        return error_set(reterr, E_INVALID, "%s is missing: %s", word, param->summary);
     }
     return 0;
 }

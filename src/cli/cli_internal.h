@@ -45,6 +45,8 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
 int args_take_global(struct cli *cli, int count, char **words, struct error *reterr);
 /* "--max-run" for max_run_ms; the name is without the dashes. */
 void args_flag_name(const struct op_param *param, char *ret, size_t size);
+/* "SOURCE": what stands for a bare word. */
+void args_placeholder(const struct op_param *param, char *ret, size_t size);
 
 /* ---- usage.c: help made from the table ---- */
 

@@ -1,4 +1,3 @@
-#include <ctype.h>
 #include <string.h>
 
 #include "cli/cli_internal.h"
@@ -18,19 +17,13 @@ static const char *value_word(const struct op_param *param) {
     return param->type == OP_CHOICE ? param->choices : type_words[param->type];
 }
 
-/* "ID", "SOURCE", "EXPR": what stands for a bare word. */
-static void placeholder(const struct op_param *param, char ret[PLACEHOLDER_BYTES]) {
-    snprintf(ret, PLACEHOLDER_BYTES, "%s", param->flag ? param->flag : param->name);
-    for (char *at = ret; *at; at++) *at = (char)toupper((unsigned char)*at);
-}
-
 void usage_line(const struct op *op, char ret[USAGE_BYTES]) {
     struct buf line = {.max = USAGE_BYTES};
     buf_printf(&line, "sandbox %s", op->name);
     for (size_t i = 0; i < op->param_count; i++) {
         char word[PLACEHOLDER_BYTES];
         if (op->params[i].flags & OP_POSITIONAL) {
-            placeholder(&op->params[i], word);
+            args_placeholder(&op->params[i], word, sizeof word);
             buf_printf(&line, " %s%s", word, op->params[i].flags & OP_REST ? "…" : "");
             continue;
         }
@@ -53,7 +46,7 @@ static void print_entry(FILE *out, const char *name, const char *summary, const 
 static void print_param(FILE *out, const struct op_param *param) {
     char word[PLACEHOLDER_BYTES], entry[2 * PLACEHOLDER_BYTES];
     if (param->flags & OP_POSITIONAL) {
-        placeholder(param, entry);
+        args_placeholder(param, entry, sizeof entry);
     } else {
         args_flag_name(param, word, sizeof word);
         const char *value = value_word(param);
@@ -63,10 +56,10 @@ static void print_param(FILE *out, const struct op_param *param) {
     print_entry(out, entry, param->summary, obvious ? NULL : param->fallback);
 }
 
-static void print_globals(FILE *out) {
+static void print_globals(FILE *out, const struct op *op) {
     print_entry(out, "--json", "print one JSON document", NULL);
     print_entry(out, "--home DIR", "the instance to use; also $SANDBOX_HOME", NULL);
-    print_entry(out, "--timeout 5s", "give up after this time", NULL);
+    if (!op || !ops_param(op, "timeout_ms")) print_entry(out, "--timeout 5s", "give up after this time", NULL);
     print_entry(out, "--no-autostart", "fail when no service runs instead of starting one", NULL);
     print_entry(out, "--help", "this text", NULL);
 }
@@ -76,7 +69,7 @@ void usage_print_op(FILE *out, const struct op *op) {
     usage_line(op, line);
     fprintf(out, "%s: %s\n\nusage: %s\n\n", op->name, op->summary, line);
     for (size_t i = 0; i < op->param_count; i++) print_param(out, &op->params[i]);
-    print_globals(out);
+    print_globals(out, op);
     fprintf(out, "\nexample: %s\n", op->example);
 }
 
@@ -88,7 +81,7 @@ void usage_print_all(FILE *out) {
     const struct command *commands = commands_table(&count);
     for (size_t i = 0; i < count; i++) print_entry(out, commands[i].name, commands[i].summary, NULL);
     fputs("\nEvery command takes:\n\n", out);
-    print_globals(out);
+    print_globals(out, NULL);
     fputs("\nExit codes: 0 done, 1 failed, 2 bad usage, 3 not found, 4 conflict, 5 refused, 6 no service.\n", out);
 }
 

@@ -67,6 +67,8 @@ static int show_event(struct cli *cli, json_t *event, void *data) {
         buf_printf(&line, "  %s=", key);
         format_value(key, value, &line);
     }
+    for (size_t i = 0; i < line.size; i++)
+        if (line.data[i] == '\n') line.data[i] = ' ';
     printf("%s\n", buf_string(&line));
     fflush(stdout);
     return 0;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -89,12 +90,25 @@ static int start(const struct launch *launch, int read_fd, pid_t *ret_pid, struc
     return result;
 }
 
+/* The home belongs to a user with fewer rights than ours may be: what lies there in the log's place is not trusted. */
+static int open_log(const char *path, int *ret_fd, struct error *reterr) {
+    static const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    struct stat status;
+    CLEANUP_FD int fd = open(path, flags, LOG_MODE);
+    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "opening %s", path);
+    if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
+        return error_set(reterr, E_SYSTEM, "%s is not a file of its own", path);
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
 int launch_service(const char *program, const char *home, int *ret_pidfd, struct error *reterr) {
     char log_path[PATH_MAX];
     int result = string_format(log_path, sizeof log_path, reterr, "%s/daemon.log", home);
     if (result < 0) return result;
-    CLEANUP_FD int log_fd = open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, LOG_MODE);
-    if (log_fd < 0) return error_errno(reterr, errno, "opening %s", log_path);
+    CLEANUP_FD int log_fd = -1;
+    result = open_log(log_path, &log_fd, reterr);
+    if (result < 0) return result;
     CLEANUP_FD int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0) return error_errno(reterr, errno, "opening /dev/null");
     int pipe_fds[2];

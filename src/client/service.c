@@ -116,7 +116,7 @@ static void read_log_tail(const struct sbx *sbx, char ret[LOG_TAIL_BYTES]) {
     char path[PATH_MAX];
     ret[0] = '\0';
     snprintf(path, sizeof path, "%s/daemon.log", sbx->home);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return;
     off_t size = lseek(fd, 0, SEEK_END);
     off_t from = size > LOG_TAIL_BYTES - 1 ? size - (LOG_TAIL_BYTES - 1) : 0;
