@@ -1,0 +1,210 @@
+/* Between the api's own files. */
+#ifndef API_API_INTERNAL_H
+#define API_API_INTERNAL_H
+
+#include <microhttpd.h>
+#include <sys/queue.h>
+
+#include "api/api.h"
+#include "ops/run.h"
+
+enum {
+    REQUEST_ID_BYTES = 65,
+    IDEMPOTENCY_KEY_MAX_BYTES = 255,
+    FINGERPRINT_BYTES = 32,
+    PAGE_LIMIT_MAX = 1000,
+};
+
+/* ---- answer.c: what goes back, as bytes; shared by reference, because a remembered answer may be sent again ---- */
+
+struct answer {
+    unsigned references;
+    unsigned status;
+    const char *content_type;
+    char *body;
+    size_t size;
+    char allow[OPS_ALLOW_BYTES]; /* the Allow header of a 405, else "" */
+};
+
+struct answer *answer_reference(struct answer *answer);
+struct answer *answer_release(struct answer *answer);
+/* The value is taken over; NULL without memory, or for a NULL value. */
+struct answer *answer_json(unsigned status, json_t *value);
+struct answer *answer_problem(const struct error *error, const char *sandbox_id, json_t *result);
+struct answer *answer_overloaded(uint32_t connections_max);
+
+struct page {
+    size_t limit;
+    char *cursor; /* key of the last item already seen, or NULL */
+};
+
+/* Take "limit" and "cursor" out of the parameters. */
+int page_take(json_t *params, struct page *ret, struct error *reterr);
+/* {"items": […], "next": …} of the whole list, which is taken over. */
+json_t *page_cut(json_t *list, const struct page *page);
+
+/* ---- input.c: what a stranger sent, as parameters ---- */
+
+/* For MHD: percent-decoding in place that leaves %00 and broken escapes as they are. */
+size_t input_unescape(void *context, struct MHD_Connection *connection, char *text);
+/* Put the query's and the body's members into params; E_INVALID for one that is there twice. */
+int input_merge_query(struct MHD_Connection *connection, json_t *params, struct error *reterr);
+int input_merge_body(const struct buf *body, json_t *params, struct error *reterr);
+/* The caller's own id when it is fit for a header, else the fallback. */
+void input_request_id(struct MHD_Connection *connection, uint64_t fallback, char ret[REQUEST_ID_BYTES]);
+/* NULL in *ret: the caller gave none. */
+int input_idempotency_key(struct MHD_Connection *connection, const char **ret, struct error *reterr);
+
+/* ---- connection.c: who is there, and how long they may keep us waiting ---- */
+
+struct connection {
+    TAILQ_ENTRY(connection) link;
+    int fd;
+    struct caller caller;
+    bool over_limit;
+    uint64_t deadline_ms; /* 0: it is our turn, or the answer is being sent */
+};
+
+TAILQ_HEAD(connection_list, connection);
+
+void connection_notify(void *api, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
+struct connection *connection_of(struct MHD_Connection *mhd); /* NULL: there was no memory for it */
+/* What may a caller take for the next part: the header, the body of which `received` has come, or nothing to wait for.
+ */
+void connection_await_request(struct api *api, struct connection *connection);
+void connection_await_body(struct api *api, struct connection *connection, uint64_t header_ms, size_t received);
+void connection_await_nothing(struct connection *connection);
+void connection_sweep(uv_timer_t *timer);
+
+/* ---- memory.c: answers to requests with an Idempotency-Key ---- */
+
+struct exchange;
+TAILQ_HEAD(exchange_list, exchange);
+
+struct remembered {
+    TAILQ_ENTRY(remembered) link;
+    char *key;
+    uint8_t fingerprint[FINGERPRINT_BYTES];
+    struct answer *answer; /* NULL: the first request is still running */
+    uint64_t expires_ms;
+    struct exchange_list waiters;
+};
+
+struct memory {
+    struct map entries;
+    TAILQ_HEAD(, remembered) oldest_first;
+    size_t bytes; /* of the answers */
+};
+
+void memory_init(struct memory *memory);
+void memory_free(struct memory *memory);
+int memory_fingerprint(const char *method, const char *path, const struct buf *body, uint8_t ret[FINGERPRINT_BYTES],
+                       struct error *reterr);
+/* *ret_new: the caller runs the request and calls memory_settle. Else the entry has an answer, or will have one.
+   E_CONFLICT when the key was used for something else. */
+int memory_recall(struct memory *memory, uid_t uid, const char *key, const uint8_t fingerprint[FINGERPRINT_BYTES],
+                  uint64_t now_ms, struct remembered **ret, bool *ret_new, struct error *reterr);
+/* Keep the answer, or forget the entry when asking again may help. The waiters must have been served, and the entry is
+   not the caller's any more. */
+void memory_settle(struct memory *memory, struct remembered *entry, struct answer *answer, uint64_t now_ms);
+
+/* ---- stream.c: answers that come in pieces ---- */
+
+enum stream_format { STREAM_NDJSON, STREAM_SSE };
+
+struct stream {
+    TAILQ_ENTRY(stream) link;
+    struct exchange *exchange;
+    enum stream_format format;
+    struct buf out;
+    size_t sent; /* of out */
+    bool started, ended, cut_off;
+    uint64_t deadline_ms; /* when to start without an item, or to send an empty line */
+    int peer_fd;          /* a duplicate for the engine, since the connection may close before it has answered */
+};
+
+TAILQ_HEAD(stream_list, stream);
+
+int stream_open(struct exchange *exchange, int peer_fd, struct error *reterr);
+void stream_free(struct stream *stream);
+void stream_item(struct request *request, json_t *item);
+/* False: nothing was sent yet, so the failure can be an ordinary answer. */
+bool stream_finish(struct stream *stream, json_t *result, const struct error *error);
+struct MHD_Response *stream_response(struct stream *stream);
+void stream_on_timer(uv_timer_t *timer);
+
+/* ---- exchange.c: one request and its answer ---- */
+
+struct exchange {
+    TAILQ_ENTRY(exchange) link;
+    TAILQ_ENTRY(exchange) waiter_link;
+    struct api *api;
+    struct MHD_Connection *mhd;
+    struct connection *connection;
+    char request_id[REQUEST_ID_BYTES];
+    uint64_t header_ms;
+    struct buf body;
+    size_t received;
+    const struct op *op;
+    struct page page;
+    struct request request;
+    struct answer *answer;
+    struct stream *stream;
+    struct remembered *remembered; /* set while this exchange is the one that runs the request */
+    bool dispatched;
+    bool waiting;   /* for another exchange's answer to the same Idempotency-Key */
+    bool running;   /* the engine has it */
+    bool suspended; /* by us, so that MHD leaves the connection alone */
+    bool gone;      /* the caller has left */
+    bool completed; /* MHD has forgotten it */
+};
+
+enum MHD_Result exchange_handle(void *api, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *upload, size_t *upload_size, void **context);
+void exchange_completed(void *api, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
+void exchange_suspend(struct exchange *exchange);
+void exchange_wake(struct exchange *exchange);
+void exchange_wake_or_free(struct exchange *exchange); /* once nothing but MHD may hold it */
+void exchange_caller_left(struct exchange *exchange);
+void exchange_cancel(struct exchange *exchange);
+
+/* ---- dispatch.c: from a received request to the operation, or straight to an answer ---- */
+
+void dispatch(struct exchange *exchange, const char *method, const char *path);
+void dispatch_fail(struct exchange *exchange, const struct error *error);
+
+/* ---- api.c: the loop and MHD ---- */
+
+struct api {
+    uv_loop_t *loop;
+    struct engine *engine;
+    struct api_config config;
+    struct MHD_Daemon *daemon;
+    uv_poll_t mhd_poll;
+    uv_timer_t mhd_timer;
+    int gone_epoll; /* holds the sockets of suspended connections, and reports only those whose caller has left */
+    uv_poll_t gone_poll;
+    uv_timer_t sweep_timer;
+    uv_timer_t stream_timer;
+    uv_timer_t close_timer;
+    unsigned handles;
+    struct connection_list connections;
+    size_t connection_count;
+    struct exchange_list exchanges;
+    struct stream_list streams;
+    struct memory memory;
+    struct answer *openapi; /* made when first asked for */
+    uint64_t next_request_id;
+    bool resumed; /* a connection, and MHD has not run since */
+    bool closing, stopped;
+    uint64_t close_deadline_ms;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+void api_run_soon(struct api *api); /* after a connection was resumed */
+void api_watch_caller(struct api *api, struct exchange *exchange);
+void api_unwatch_caller(struct api *api, struct exchange *exchange);
+void api_maybe_stop(struct api *api); /* goes on with closing when no exchange is left */
+
+#endif

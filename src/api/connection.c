@@ -1,0 +1,85 @@
+#include "api/api_internal.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { BODY_BYTES_PER_SECOND = 64 << 10, SWEEPS_PER_TIMEOUT = 4 };
+
+static enum role role_of(const struct api *api, uid_t uid) {
+    return uid == 0 || uid == api->config.admin_uid ? ROLE_ADMIN : ROLE_OPERATOR;
+}
+
+/* Who dialled is the kernel's word, from the moment of connecting. */
+static struct caller identify(const struct api *api, int fd) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || size != sizeof peer || peer.uid == (uid_t)-1)
+        return (struct caller){.uid = (uid_t)-1, .gid = (gid_t)-1, .role = ROLE_NONE, .peer_fd = fd};
+    return (struct caller){.uid = peer.uid, .gid = peer.gid, .role = role_of(api, peer.uid), .peer_fd = fd};
+}
+
+static uint64_t sweep_interval(const struct api *api) {
+    const struct api_config *config = &api->config;
+    uint64_t least =
+        config->idle_timeout_ms < config->request_timeout_ms ? config->idle_timeout_ms : config->request_timeout_ms;
+    return least / SWEEPS_PER_TIMEOUT + 1;
+}
+
+static void started(struct api *api, struct MHD_Connection *mhd, void **context) {
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection) return;
+    connection->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    connection->caller = identify(api, connection->fd);
+    connection->over_limit = api->connection_count >= api->config.connections_max;
+    connection_await_request(api, connection);
+    if (TAILQ_EMPTY(&api->connections))
+        uv_timer_start(&api->sweep_timer, connection_sweep, sweep_interval(api), sweep_interval(api));
+    TAILQ_INSERT_TAIL(&api->connections, connection, link);
+    api->connection_count++;
+    *context = connection;
+}
+
+static void ended(struct api *api, struct connection *connection) {
+    TAILQ_REMOVE(&api->connections, connection, link);
+    api->connection_count--;
+    free(connection);
+    if (TAILQ_EMPTY(&api->connections)) uv_timer_stop(&api->sweep_timer);
+}
+
+void connection_notify(void *data, struct MHD_Connection *mhd, void **context,
+                       enum MHD_ConnectionNotificationCode code) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        started(data, mhd, context);
+    else if (*context)
+        ended(data, *context);
+}
+
+struct connection *connection_of(struct MHD_Connection *mhd) {
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+void connection_await_request(struct api *api, struct connection *connection) {
+    connection->deadline_ms = uv_now(api->loop) + api->config.idle_timeout_ms;
+}
+
+/* Not "since the last byte": a caller who sends one byte at a time would hold the connection for ever. */
+void connection_await_body(struct api *api, struct connection *connection, uint64_t header_ms, size_t received) {
+    connection->deadline_ms =
+        header_ms + api->config.request_timeout_ms + (uint64_t)received * 1000 / BODY_BYTES_PER_SECOND;
+}
+
+void connection_await_nothing(struct connection *connection) {
+    connection->deadline_ms = 0;
+}
+
+/* MHD has no way to end a connection from outside, but it notices a socket that was shut down. */
+void connection_sweep(uv_timer_t *timer) {
+    struct api *api = timer->data;
+    uint64_t now_ms = uv_now(api->loop);
+    struct connection *connection;
+    TAILQ_FOREACH(connection, &api->connections, link) {
+        if (connection->deadline_ms == 0 || connection->deadline_ms > now_ms) continue;
+        connection->deadline_ms = 0;
+        shutdown(connection->fd, SHUT_RDWR);
+    }
+}

@@ -1,0 +1,190 @@
+#include "api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd) {
+    struct connection *connection = connection_of(mhd);
+    struct exchange *exchange = connection ? calloc(1, sizeof *exchange) : NULL;
+    if (!exchange) return NULL;
+    exchange->api = api;
+    exchange->mhd = mhd;
+    exchange->connection = connection;
+    exchange->header_ms = uv_now(api->loop);
+    exchange->body.max = api->config.body_max_bytes + 1;
+    input_request_id(mhd, api->next_request_id++, exchange->request_id);
+    TAILQ_INSERT_TAIL(&api->exchanges, exchange, link);
+    return exchange;
+}
+
+static void free_exchange(struct exchange *exchange) {
+    struct api *api = exchange->api;
+    TAILQ_REMOVE(&api->exchanges, exchange, link);
+    stream_free(exchange->stream);
+    answer_release(exchange->answer);
+    json_decref(exchange->request.params);
+    buf_free(&exchange->body);
+    free(exchange->page.cursor);
+    free(exchange);
+    api_maybe_stop(api);
+}
+
+void exchange_suspend(struct exchange *exchange) {
+    exchange->suspended = true;
+    MHD_suspend_connection(exchange->mhd);
+    api_watch_caller(exchange->api, exchange);
+}
+
+void exchange_wake(struct exchange *exchange) {
+    if (!exchange->suspended) return;
+    exchange->suspended = false;
+    api_unwatch_caller(exchange->api, exchange);
+    MHD_resume_connection(exchange->mhd);
+    api_run_soon(exchange->api);
+}
+
+void exchange_wake_or_free(struct exchange *exchange) {
+    if (exchange->completed)
+        free_exchange(exchange);
+    else
+        exchange_wake(exchange);
+}
+
+void exchange_cancel(struct exchange *exchange) {
+    if (exchange->running && exchange->request.cancel) exchange->request.cancel(&exchange->request);
+}
+
+/* The connection stays suspended, and with it the caller's socket open, until the engine has answered. A request with
+   an Idempotency-Key goes on: its caller will ask again for the answer. */
+void exchange_caller_left(struct exchange *exchange) {
+    exchange->gone = true;
+    api_unwatch_caller(exchange->api, exchange);
+    if (!exchange->remembered) exchange_cancel(exchange);
+}
+
+void exchange_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code) {
+    (void)mhd, (void)code;
+    struct exchange *exchange = *context;
+    if (!exchange) return;
+    *context = NULL;
+    exchange->completed = true;
+    connection_await_request(data, exchange->connection);
+    if (exchange->running)
+        exchange_cancel(exchange);
+    else
+        free_exchange(exchange);
+}
+
+/* ---- answering ---- */
+
+static void release_answer(void *answer) {
+    answer_release(answer);
+}
+
+static struct MHD_Response *response_of(struct answer *answer) {
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(answer->size, answer->body, release_answer, answer);
+    if (!response) return NULL;
+    answer_reference(answer);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->content_type);
+    if (answer->allow[0]) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
+    return response;
+}
+
+/* Reads are many and seldom matter; what changes something, and what fails on our side, is worth a line. */
+static void log_exchange(const struct exchange *exchange, unsigned status) {
+    const struct api *api = exchange->api;
+    if (!api->config.log) return;
+    bool changes = exchange->op && exchange->op->audit == OP_AUDIT_WRITE;
+    enum log_level level = status >= 500 ? LOG_WARN_LEVEL : changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
+    if (level < api->config.log->level) return;
+    char status_text[16], uid_text[16], duration_text[32];
+    snprintf(status_text, sizeof status_text, "%u", status);
+    snprintf(uid_text, sizeof uid_text, "%u", exchange->connection->caller.uid);
+    snprintf(duration_text, sizeof duration_text, "%llu",
+             (unsigned long long)(uv_now(api->loop) - exchange->header_ms));
+    log_line(api->config.log, level, "request", "op", exchange->op ? exchange->op->name : "", "sandbox_id",
+             json_string_value(json_object_get(exchange->request.params, "id")), "status", status_text, "uid", uid_text,
+             "duration_ms", duration_text, "request_id", exchange->request_id, NULL);
+}
+
+/* Without memory for an answer there is nothing to say: the connection closes. */
+static enum MHD_Result respond(struct exchange *exchange) {
+    unsigned status = exchange->answer ? exchange->answer->status : MHD_HTTP_OK;
+    struct MHD_Response *response =
+        exchange->answer ? response_of(exchange->answer) : stream_response(exchange->stream);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, "X-Request-Id", exchange->request_id);
+    if (exchange->api->closing || exchange->connection->over_limit)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result result = MHD_queue_response(exchange->mhd, status, response);
+    MHD_destroy_response(response);
+    log_exchange(exchange, status);
+    return result;
+}
+
+static enum MHD_Result proceed(struct exchange *exchange) {
+    bool streaming = exchange->stream && exchange->stream->started;
+    if (exchange->gone && !exchange->running) return MHD_NO;
+    if (exchange->answer || streaming) return respond(exchange);
+    if (!exchange->running && !exchange->waiting) return MHD_NO;
+    exchange_suspend(exchange);
+    return MHD_YES;
+}
+
+/* ---- receiving ---- */
+
+static bool announced_too_large(struct exchange *exchange) {
+    const char *text = MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t length;
+    return text && parse_u64(text, &length) && length > exchange->api->config.body_max_bytes;
+}
+
+/* The header has come. What is refused now is refused before its body is read. */
+static enum MHD_Result begin(struct api *api, struct MHD_Connection *mhd, void **context) {
+    struct exchange *exchange = new_exchange(api, mhd);
+    if (!exchange) return MHD_NO;
+    *context = exchange;
+    connection_await_body(api, exchange->connection, exchange->header_ms, 0);
+    if (exchange->connection->over_limit) {
+        exchange->answer = answer_overloaded(api->config.connections_max);
+    } else if (announced_too_large(exchange)) {
+        struct error error;
+        error_set(&error, E_TOO_LARGE, "the body is longer than %zu bytes", api->config.body_max_bytes);
+        dispatch_fail(exchange, &error);
+    } else {
+        return MHD_YES;
+    }
+    exchange->dispatched = true;
+    return proceed(exchange);
+}
+
+/* MHD takes no answer in the middle of a body, so one of unknown length is read past the bound, but not without end. */
+static enum MHD_Result receive(struct exchange *exchange, const char *data, size_t *size) {
+    size_t max = exchange->api->config.body_max_bytes;
+    exchange->received += *size;
+    if (exchange->received > 2 * max) return MHD_NO;
+    if (exchange->received <= max)
+        buf_append(&exchange->body, data, *size);
+    else
+        buf_free(&exchange->body);
+    connection_await_body(exchange->api, exchange->connection, exchange->header_ms, exchange->received);
+    *size = 0;
+    return MHD_YES;
+}
+
+enum MHD_Result exchange_handle(void *api, struct MHD_Connection *mhd, const char *url, const char *method,
+                                const char *version, const char *upload, size_t *upload_size, void **context) {
+    (void)version;
+    struct exchange *exchange = *context;
+    if (!exchange) return begin(api, mhd, context);
+    if (*upload_size > 0) return receive(exchange, upload, upload_size);
+    if (!exchange->dispatched) {
+        exchange->dispatched = true;
+        connection_await_nothing(exchange->connection);
+        dispatch(exchange, method, url);
+    }
+    return proceed(exchange);
+}

@@ -1,0 +1,197 @@
+#include "api/api_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    START_MS = 100,          /* a failure that comes sooner is an ordinary answer with its own status */
+    BLOCK_BYTES = 16 << 10,  /* of one chunk */
+    COMPACT_BYTES = 64 << 10 /* sent bytes that are worth moving the rest for */
+};
+
+/* ---- the timer: when to start, when to send an empty line ---- */
+
+static void arm_timer(struct api *api) {
+    uint64_t next_ms = UINT64_MAX, now_ms = uv_now(api->loop);
+    struct stream *stream;
+    TAILQ_FOREACH(stream, &api->streams, link) {
+        if (stream->deadline_ms < next_ms) next_ms = stream->deadline_ms;
+    }
+    if (next_ms == UINT64_MAX)
+        uv_timer_stop(&api->stream_timer);
+    else
+        uv_timer_start(&api->stream_timer, stream_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+}
+
+static void append_keepalive(struct stream *stream) {
+    /* A reader who has not taken the last one needs no other. */
+    if (stream->out.size > stream->sent) return;
+    buf_append_string(&stream->out, stream->format == STREAM_SSE ? ":\n\n" : "\n");
+}
+
+void stream_on_timer(uv_timer_t *timer) {
+    struct api *api = timer->data;
+    uint64_t now_ms = uv_now(api->loop);
+    struct stream *stream;
+    TAILQ_FOREACH(stream, &api->streams, link) {
+        if (stream->deadline_ms > now_ms) continue;
+        if (stream->started) append_keepalive(stream);
+        stream->started = true;
+        stream->deadline_ms = now_ms + api->config.keepalive_interval_ms;
+        exchange_wake(stream->exchange);
+    }
+    arm_timer(api);
+}
+
+/* ---- opening and closing ---- */
+
+static enum stream_format format_for(struct MHD_Connection *mhd) {
+    const char *accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    return accept && strstr(accept, "text/event-stream") ? STREAM_SSE : STREAM_NDJSON;
+}
+
+int stream_open(struct exchange *exchange, int peer_fd, struct error *reterr) {
+    struct api *api = exchange->api;
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream) return error_set(reterr, E_NO_MEMORY, "no memory for a stream");
+    stream->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 0);
+    if (stream->peer_fd < 0) {
+        free(stream);
+        return error_errno(reterr, errno, "keeping the caller's socket");
+    }
+    stream->exchange = exchange;
+    stream->format = format_for(exchange->mhd);
+    stream->deadline_ms = uv_now(api->loop) + START_MS;
+    TAILQ_INSERT_TAIL(&api->streams, stream, link);
+    exchange->stream = stream;
+    arm_timer(api);
+    return 0;
+}
+
+void stream_free(struct stream *stream) {
+    if (!stream) return;
+    struct api *api = stream->exchange->api;
+    TAILQ_REMOVE(&api->streams, stream, link);
+    if (TAILQ_EMPTY(&api->streams)) uv_timer_stop(&api->stream_timer);
+    fd_close(stream->peer_fd);
+    buf_free(&stream->out);
+    free(stream);
+}
+
+/* ---- what the engine says ---- */
+
+static int append_bytes(const char *bytes, size_t size, void *data) {
+    struct buf *buf = data;
+    buf_append(buf, bytes, size);
+    return buf->failed ? -1 : 0;
+}
+
+/* One line {"name": value}; as an event, an item is a message with its number as id, the end is an event by name. */
+static void append_line(struct stream *stream, const char *name, const json_t *value) {
+    struct buf *out = &stream->out;
+    json_t *seq = json_object_get(value, "seq");
+    if (stream->format == STREAM_NDJSON) {
+        buf_printf(out, "{\"%s\":", name);
+    } else {
+        if (strcmp(name, "item") != 0) buf_printf(out, "event: %s\n", name);
+        if (json_is_integer(seq)) buf_printf(out, "id: %lld\n", (long long)json_integer_value(seq));
+        buf_append_string(out, "data: ");
+    }
+    if (value)
+        json_dump_callback(value, append_bytes, out, JSON_COMPACT | JSON_ENCODE_ANY);
+    else
+        buf_append_string(out, "null");
+    buf_append_string(out, stream->format == STREAM_NDJSON ? "}\n" : "\n\n");
+}
+
+static void append_problem(struct stream *stream, const struct error *error, json_t *result) {
+    json_t *problem =
+        api_problem(error, json_string_value(json_object_get(stream->exchange->request.params, "id")), result);
+    append_line(stream, "problem", problem);
+    json_decref(problem);
+}
+
+static void compact(struct stream *stream) {
+    if (stream->sent < COMPACT_BYTES && stream->sent < stream->out.size) return;
+    buf_consume(&stream->out, stream->sent);
+    stream->sent = 0;
+}
+
+/* The reader learns why, after what it has not read yet; the engine learns that nobody listens any more. */
+static void cut_off(struct stream *stream) {
+    struct error error;
+    error_set(&error, E_LIMIT, "the reader is more than %zu bytes behind",
+              stream->exchange->api->config.stream_buffer_max_bytes);
+    append_problem(stream, &error, NULL);
+    stream->cut_off = true;
+    stream->ended = true;
+    exchange_wake(stream->exchange);
+    exchange_cancel(stream->exchange);
+}
+
+void stream_item(struct request *request, json_t *item) {
+    struct exchange *exchange = request->transport;
+    struct stream *stream = exchange->stream;
+    if (!stream || stream->ended || exchange->completed || exchange->gone) {
+        json_decref(item);
+        return;
+    }
+    compact(stream);
+    size_t before = stream->out.size, waiting = before - stream->sent;
+    append_line(stream, "item", item);
+    json_decref(item);
+    stream->started = true;
+    stream->deadline_ms = uv_now(exchange->api->loop) + exchange->api->config.keepalive_interval_ms;
+    bool too_much = waiting > 0 && stream->out.size - stream->sent > exchange->api->config.stream_buffer_max_bytes;
+    if (!too_much && !stream->out.failed) {
+        exchange_wake(exchange);
+        return;
+    }
+    stream->out.size = before;
+    stream->out.failed = false;
+    cut_off(stream);
+}
+
+bool stream_finish(struct stream *stream, json_t *result, const struct error *error) {
+    if (!stream->started && error) return false;
+    stream->started = true;
+    if (!stream->ended) {
+        compact(stream);
+        if (error)
+            append_problem(stream, error, result);
+        else
+            append_line(stream, "done", result);
+        stream->ended = true;
+    }
+    return true;
+}
+
+/* ---- what the reader gets ---- */
+
+static ssize_t read_stream(void *data, uint64_t position, char *into, size_t max) {
+    (void)position;
+    struct stream *stream = data;
+    size_t waiting = stream->out.size - stream->sent;
+    if (stream->exchange->gone || stream->out.failed) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (waiting == 0 && stream->ended) return MHD_CONTENT_READER_END_OF_STREAM;
+    if (waiting == 0) {
+        exchange_suspend(stream->exchange);
+        return 0;
+    }
+    size_t size = waiting < max ? waiting : max;
+    memcpy(into, stream->out.data + stream->sent, size);
+    stream->sent += size;
+    return (ssize_t)size;
+}
+
+struct MHD_Response *stream_response(struct stream *stream) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, stream, NULL);
+    if (!response) return NULL;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                            stream->format == STREAM_SSE ? "text/event-stream" : "application/x-ndjson");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    return response;
+}
