@@ -4,7 +4,7 @@
 -export([eval/1]).
 
 -define(TEXT_MAX_BYTES, 1048576).
--define(CHARS_MAX, 262144).
+-define(CHARS_MAX, 65536).
 -define(TERM_MAX_BYTES, 4194304).
 
 -spec eval(map()) -> sbx_call:result().
