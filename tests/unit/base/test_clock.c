@@ -1,0 +1,43 @@
+#include "base_test.h"
+
+static void assert_time(int64_t wall_ms, const char *expected) {
+    char text[RFC3339_BYTES];
+    clock_rfc3339(wall_ms, text);
+    assert_string_equal(text, expected);
+}
+
+static void test_times_are_rfc3339(void **state) {
+    (void)state;
+    assert_time(0, "1970-01-01T00:00:00.000Z");
+    assert_time(1, "1970-01-01T00:00:00.001Z");
+    assert_time(1794776700123, "2026-11-15T21:05:00.123Z");
+    assert_time(951782400000, "2000-02-29T00:00:00.000Z");
+    assert_time(-1, "1969-12-31T23:59:59.999Z");
+    assert_time(-1000, "1969-12-31T23:59:59.000Z");
+}
+
+static void test_the_monotonic_clock_never_goes_back(void **state) {
+    (void)state;
+    uint64_t last_us = clock_monotonic_us();
+    for (int i = 0; i < 1000; i++) {
+        uint64_t now_us = clock_monotonic_us();
+        assert_true(now_us >= last_us);
+        last_us = now_us;
+    }
+    uint64_t before_ms = clock_monotonic_us() / 1000, ms = clock_monotonic_ms(), after_ms = clock_monotonic_us() / 1000;
+    assert_true(before_ms <= ms && ms <= after_ms);
+}
+
+static void test_the_wall_clock_is_in_this_century(void **state) {
+    (void)state;
+    assert_true(clock_wall_ms() > 1577836800000 && clock_wall_ms() < 4102444800000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times_are_rfc3339),
+        cmocka_unit_test(test_the_monotonic_clock_never_goes_back),
+        cmocka_unit_test(test_the_wall_clock_is_in_this_century),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
