@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -24,18 +25,42 @@ static int open_source(const struct launcher *launcher, const char *source, int 
 }
 
 /* The node's uid in there, so that what is made belongs to it; capabilities over its namespaces stay. */
-static int enter_user(const struct launcher_node *node, struct error *reterr) {
-    if (setns(node->pidfd, CLONE_NEWUSER) < 0 || setresgid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0 ||
+static int take_identity(struct error *reterr) {
+    if (setresgid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0 ||
         setresuid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0)
-        return error_errno(reterr, errno, "enter the node's user namespace");
+        return error_errno(reterr, errno, "take the node's uid");
     return 0;
+}
+
+static int enter_as_root(const struct launcher_node *node, struct error *reterr) {
+    if (setns(node->pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0) return error_errno(reterr, errno, "enter the node");
+    return take_identity(reterr);
+}
+
+/* The init lets nobody in but root, since it is not dumpable; its first child, the program, lets its own user in. */
+static int open_program(const struct launcher_node *node) {
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)node->pid, (int)node->pid);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) return -1;
+    int pid = atoi(text);
+    return pid > 0 ? pidfd_open(pid, 0) : (errno = ESRCH, -1);
 }
 
 /* Without root a source can be opened only in mounts of one's own: a copy of the host's, in the node's user namespace.
  */
-static int open_source_inside(const struct launcher *launcher, const char *source, int *ret_fd, struct error *reterr) {
+static int enter_as_user(const struct launcher *launcher, const struct launcher_node *node, const char *source,
+                         int *ret_tree_fd, struct error *reterr) {
+    CLEANUP_FD int tree_fd = -1;
+    CLEANUP_FD int program_fd = open_program(node);
+    if (program_fd < 0 || setns(program_fd, CLONE_NEWUSER) < 0)
+        return error_errno(reterr, errno, "enter the node's user namespace");
+    if (take_identity(reterr) < 0) return -1;
     if (unshare(CLONE_NEWNS) < 0) return error_errno(reterr, errno, "copy the mounts");
-    return open_source(launcher, source, ret_fd, reterr);
+    if (open_source(launcher, source, &tree_fd, reterr) < 0) return -1;
+    if (setns(program_fd, CLONE_NEWNS) < 0) return error_errno(reterr, errno, "enter the node's mounts");
+    *ret_tree_fd = take_fd(&tree_fd);
+    return 0;
 }
 
 /* The node's root is read-only as a mount, not as a file system: a writable view of the parent makes the place. */
@@ -59,9 +84,8 @@ static int open_target(const char *target) {
 
 static int attach(const struct launcher *launcher, const struct launcher_node *node, int tree_fd, const char *source,
                   const char *target, struct error *reterr) {
-    if (enter_user(node, reterr) < 0) return -1;
-    if (tree_fd < 0 && open_source_inside(launcher, source, &tree_fd, reterr) < 0) return -1;
-    if (setns(node->pidfd, CLONE_NEWNS) < 0) return error_errno(reterr, errno, "enter the node's mounts");
+    if ((launcher->root ? enter_as_root(node, reterr) : enter_as_user(launcher, node, source, &tree_fd, reterr)) < 0)
+        return -1;
     CLEANUP_FD int target_fd = open_target(target);
     if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", target);
     if (move_mount(tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
