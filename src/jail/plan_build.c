@@ -199,7 +199,8 @@ int jail_plan_build(const struct jail_request *request, const struct jail_featur
     if (check(request, reterr) < 0) return -1;
     CLEANUP(cleanup_draft) struct draft draft = {.request = request, .features = features, .reterr = reterr};
     add(&draft, JAIL_PLAN_NODE, request->node, NULL, 0);
-    add(&draft, JAIL_PLAN_HOSTNAME, "sandbox", NULL, 0);
+    /* With a domain, so that nothing inside goes and asks a resolver for the rest of the name. */
+    add(&draft, JAIL_PLAN_HOSTNAME, "sandbox.local", NULL, 0);
     if (can(&draft, JAIL_GUARANTEE_NETWORK))
         add(&draft, JAIL_PLAN_NETWORK, request->profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", NULL, 0);
     add_limits(&draft);

@@ -33,10 +33,10 @@ static int facts_path(const struct node_host *host, const char *name, char ret[P
 
 /* ---- reading what was found before ---- */
 
-/* "otp_release 25" and "elixir_version 1.14.0", one fact per line; others are for people. */
+/* "OTP_RELEASE 25" and "ELIXIR_VERSION 1.14.0", one fact per line; others are for people. */
 static void take_fact(struct toolchain *toolchain, const char *line) {
-    sscanf(line, "otp_release %31s", toolchain->otp_release);
-    sscanf(line, "elixir_version %31s", toolchain->elixir_version);
+    sscanf(line, "OTP_RELEASE %31s", toolchain->otp_release);
+    sscanf(line, "ELIXIR_VERSION %31s", toolchain->elixir_version);
 }
 
 static bool use_known(struct node_host *host) {
@@ -71,6 +71,11 @@ static int decode_base64(const char *text, size_t length, struct buf *ret, struc
     return 0;
 }
 
+/* Names are looked up by the VM itself: its usual way, a program that asks the C library, would be an execve too many.
+ */
+static const char inetrc[] = "{lookup, [file]}.\n"
+                             "{host, {127,0,0,1}, [\"localhost\", \"sandbox.local\", \"sandbox\"]}.\n";
+
 static int save(struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
     char folder[PATH_MAX], path[PATH_MAX];
     CLEANUP(buf_free) struct buf boot = BUF_INIT;
@@ -81,12 +86,14 @@ static int save(struct probe *probe, const char *encoded, size_t length, struct 
     if (result == 0) result = decode_base64(encoded, length, &boot, reterr);
     if (result == 0) result = facts_path(host, "node.boot", path, reterr);
     if (result == 0) result = write_file(path, boot.data, boot.size, reterr);
+    if (result == 0) result = facts_path(host, "inetrc", path, reterr);
+    if (result == 0) result = write_file(path, inetrc, strlen(inetrc), reterr);
     if (result == 0) result = facts_path(host, "facts", path, reterr);
-    return result < 0 ? result
-                      : write_file(path, probe->answer.data, (size_t)(encoded - (char *)probe->answer.data), reterr);
+    const char *facts = encoded + length;
+    return result < 0 ? result : write_file(path, facts, strlen(facts), reterr);
 }
 
-/* The facts come first, the boot file on a line of its own after them. */
+/* The boot file on a line of its own, then a fact per line. */
 static int take_answer(struct probe *probe, struct error *reterr) {
     const char *text = buf_string(&probe->answer);
     const char *line = strstr(text, "SBXBOOT ");

@@ -156,6 +156,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
         add_bind(draft, spec->apps[i].path, keep_text(draft, "/app/%s", spec->apps[i].name), spec->profile->native_code,
                  false);
     if (spec->project) add_bind(draft, spec->project, "/src", false, spec->project_is_token);
+    add_env(draft, "ERL_INETRC=/sandbox/boot/inetrc");
     add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
     add_application_env(draft, spec->env);

@@ -110,7 +110,7 @@ static void high(void **state) {
     (void)state;
     assert_plan("high", EVERYTHING,
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "network none\n"
                 "memory 83886080\n"
                 "cpu 50\n"
@@ -122,7 +122,7 @@ static void medium(void **state) {
     (void)state;
     assert_plan("medium", EVERYTHING,
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "network loopback\n"
                 "memory 150994944\n"
                 "cpu 100\n"
@@ -134,7 +134,7 @@ static void low(void **state) {
     (void)state;
     assert_plan("low", EVERYTHING,
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "network loopback\n"
                 "memory 285212672\n"
                 "tasks 256\n" RLIMITS "bind-exec /usr/bin /usr/bin\n"
@@ -157,7 +157,7 @@ static void compiler(void **state) {
     (void)state;
     assert_plan("compiler", EVERYTHING,
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "network none\n"
                 "memory 1073741824\n"
                 "cpu 200\n"
@@ -170,7 +170,7 @@ static void without_cgroups(void **state) {
     (void)state;
     assert_plan("high", EVERYTHING & ~(BIT(CGROUPS) | BIT(MEMORY) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER)),
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "network none\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
                 "execs 2\n" PROGRAM);
 }
@@ -180,7 +180,7 @@ static void without_a_network_namespace(void **state) {
     (void)state;
     assert_plan("medium", EVERYTHING & ~BIT(NETWORK),
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "memory 150994944\n"
                 "cpu 100\n"
                 "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
@@ -191,7 +191,7 @@ static void without_landlock_and_notifications(void **state) {
     (void)state;
     assert_plan("high", EVERYTHING & ~(BIT(LANDLOCK) | BIT(NOTIFY) | BIT(TAKEOVER)),
                 "node n1\n"
-                "hostname sandbox\n"
+                "hostname sandbox.local\n"
                 "network none\n"
                 "memory 83886080\n"
                 "cpu 50\n"
