@@ -27,21 +27,25 @@ static bool reserve_op(struct jail_plan *plan) {
     return true;
 }
 
+static void op_free(struct jail_plan_op *op) {
+    for (size_t i = 0; i < ARRAY_SIZE(op->words); i++) free(op->words[i]);
+}
+
 int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number,
              struct error *reterr) {
     if (plan->count == PLAN_OPS_MAX) return error_set(reterr, E_TOO_LARGE, "a plan has at most %d lines", PLAN_OPS_MAX);
-    CLEANUP_FREE char *first_copy = first ? strdup(first) : NULL;
-    CLEANUP_FREE char *second_copy = second ? strdup(second) : NULL;
-    if ((first && !first_copy) || (second && !second_copy) || !reserve_op(plan))
+    struct jail_plan_op op = {
+        .verb = verb, .words = {first ? strdup(first) : NULL, second ? strdup(second) : NULL}, .number = number};
+    if ((first && !op.words[0]) || (second && !op.words[1]) || !reserve_op(plan)) {
+        op_free(&op);
         return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
-    plan->ops[plan->count++] =
-        (struct jail_plan_op){.verb = verb, .words = {take_ptr(first_copy), take_ptr(second_copy)}, .number = number};
+    }
+    plan->ops[plan->count++] = op;
     return 0;
 }
 
 void jail_plan_free(struct jail_plan *plan) {
-    for (size_t i = 0; i < plan->count; i++)
-        for (size_t word = 0; word < ARRAY_SIZE(plan->ops[i].words); word++) free(plan->ops[i].words[word]);
+    for (size_t i = 0; i < plan->count; i++) op_free(&plan->ops[i]);
     free(plan->ops);
     *plan = (struct jail_plan){0};
 }

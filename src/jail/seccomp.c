@@ -50,8 +50,9 @@ static struct scmp_arg_cmp compare_of(const struct syscall_condition *condition)
         [SYSCALL_DIFFERENT] = SCMP_CMP_NE,
         [SYSCALL_ABOVE] = SCMP_CMP_GT,
     };
-    if (condition->mask) return SCMP_CMP(condition->argument, SCMP_CMP_MASKED_EQ, condition->mask, condition->value);
-    return SCMP_CMP(condition->argument, compares[condition->compare], condition->value);
+    if (condition->mask)
+        return (struct scmp_arg_cmp){condition->argument, SCMP_CMP_MASKED_EQ, condition->mask, condition->value};
+    return (struct scmp_arg_cmp){condition->argument, compares[condition->compare], condition->value, 0};
 }
 
 static int add_call(scmp_filter_ctx context, const struct dialect *dialect, const struct syscall_rule *rule,
