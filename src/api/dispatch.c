@@ -107,7 +107,9 @@ static int answer_locally(struct exchange *exchange, struct error *reterr) {
     int result = ops_check(exchange->op, exchange->request.params, &checked, reterr);
     if (result < 0) return result;
     json_decref(checked);
-    exchange->answer = answer_of(exchange, ops_describe(), NULL);
+    json_t *description = ops_describe();
+    if (description) exchange->answer = answer_of(exchange, description, NULL);
+    json_decref(description);
     return 0;
 }
 
@@ -153,5 +155,5 @@ void dispatch(struct exchange *exchange, const char *method, const char *path) {
         if (exchange->answer && error.code == E_METHOD) ops_allow(path, exchange->answer->allow);
         return;
     }
-    if (!exchange->answer && !exchange->waiting) run(exchange);
+    if (!exchange->answer && !exchange->waiting && exchange->op->start != OP_LOCAL) run(exchange);
 }

@@ -201,7 +201,7 @@ static void a_caller_who_leaves_what_cannot_be_cancelled_does_no_harm(void **sta
     client_send(&client, "GET /api/v1/sandboxes/held HTTP/1.1\r\nHost: h\r\n\r\n");
     fixture_wait(fixture, has_started, &fixture->engine);
     client_close(&client);
-    for (int i = 0; i < 5; i++) fixture_turn(fixture, -1);
+    for (int i = 0; i < 5; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
     stand_in_answer(&fixture->engine, fixture->engine.last, json_object(), E_NONE);
     client_open(fixture, &client);
     struct response response;

@@ -1,0 +1,222 @@
+#include "api_fixture.h"
+
+#include <stdlib.h>
+
+#include "api/api_internal.h"
+
+static const char counter[] = "{\"id\":\"counter\",\"source\":\"/a\"}";
+
+static void create(struct fixture *fixture, const char *key, const char *body, struct response *ret) {
+    struct client client;
+    char header[512];
+    snprintf(header, sizeof header, "Idempotency-Key: %s\r\n", key);
+    client_open(fixture, &client);
+    client_ask(&client, "POST", "/api/v1/sandboxes", header, body, ret);
+    client_close(&client);
+}
+
+static void the_same_request_again_gets_the_same_answer(void **state) {
+    struct fixture *fixture = *state;
+    struct response first, second;
+    create(fixture, "k1", counter, &first);
+    create(fixture, "k1", counter, &second);
+    assert_int_equal(first.status, 200);
+    assert_int_equal(second.status, 200);
+    assert_string_equal(buf_string(&first.body), buf_string(&second.body));
+    assert_int_equal(fixture->engine.created, 1);
+    response_free(&second);
+    create(fixture, "k2", counter, &second);
+    assert_int_equal(fixture->engine.created, 2);
+    response_free(&first);
+    response_free(&second);
+}
+
+static void the_same_key_for_another_request_is_a_conflict(void **state) {
+    struct fixture *fixture = *state;
+    struct response response;
+    create(fixture, "k", counter, &response);
+    response_free(&response);
+    create(fixture, "k", "{\"id\":\"other\",\"source\":\"/a\"}", &response);
+    assert_problem(&response, 409, "conflict");
+    assert_int_equal(fixture->engine.created, 1);
+    response_free(&response);
+}
+
+static void failures_are_remembered_unless_another_try_may_help(void **state) {
+    struct fixture *fixture = *state;
+    struct response response;
+    for (unsigned i = 0; i < 2; i++) {
+        create(fixture, "a", "{\"id\":\"broken\",\"source\":\"/a\"}", &response);
+        assert_problem(&response, 422, "compile_failed");
+        assert_int_equal(fixture->engine.created, 1);
+        response_free(&response);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        create(fixture, "b", "{\"id\":\"unlucky\",\"source\":\"/a\"}", &response);
+        assert_problem(&response, 503, "launcher_unavailable");
+        assert_int_equal(fixture->engine.created, 2 + i);
+        response_free(&response);
+    }
+}
+
+static void bad_keys_are_refused(void **state) {
+    struct fixture *fixture = *state;
+    struct response response;
+    char key[300];
+    memset(key, 'k', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    create(fixture, key, counter, &response);
+    assert_problem(&response, 400, "invalid_input");
+    response_free(&response);
+    create(fixture, "two words", counter, &response);
+    assert_problem(&response, 400, "invalid_input");
+    response_free(&response);
+    struct client client;
+    client_open(fixture, &client);
+    client_ask(&client, "POST", "/api/v1/run", "Idempotency-Key: k\r\n", "{\"source\":\"/a\"}", &response);
+    assert_problem(&response, 400, "invalid_input");
+    response_free(&response);
+    client_close(&client);
+    assert_int_equal(fixture->engine.started, 0);
+}
+
+static const char held_request[] = "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n"
+                                   "Content-Length: 28\r\n\r\n{\"id\":\"held\",\"source\":\"/aa\"}";
+
+static bool has_started(void *data) {
+    return ((struct engine *)data)->started > 0;
+}
+
+static void who_asks_meanwhile_waits_for_the_same_answer(void **state) {
+    struct fixture *fixture = *state;
+    struct client clients[4];
+    for (int i = 0; i < 4; i++) {
+        client_open(fixture, &clients[i]);
+        client_send(&clients[i], "%s", held_request);
+    }
+    fixture_wait(fixture, has_started, &fixture->engine);
+    client_close(&clients[3]);
+    for (int i = 0; i < 5; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    stand_in_answer(&fixture->engine, fixture->engine.last, json_pack("{s:i}", "n", 7), E_NONE);
+    for (int i = 0; i < 3; i++) {
+        struct response response;
+        client_response(&clients[i], &response);
+        assert_string_equal(buf_string(&response.body), "{\"n\":7}");
+        response_free(&response);
+        client_close(&clients[i]);
+    }
+    assert_int_equal(fixture->engine.created, 1);
+}
+
+static void who_lost_the_connection_asks_again_for_the_answer(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    struct response response;
+    client_open(fixture, &client);
+    client_send(&client, "%s", held_request);
+    fixture_wait(fixture, has_started, &fixture->engine);
+    client_close(&client);
+    client_open(fixture, &client);
+    client_send(&client, "%s", held_request);
+    for (int i = 0; i < 5; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    stand_in_answer(&fixture->engine, fixture->engine.last, json_pack("{s:i}", "n", 8), E_NONE);
+    client_response(&client, &response);
+    assert_string_equal(buf_string(&response.body), "{\"n\":8}");
+    assert_int_equal(fixture->engine.created, 1);
+    response_free(&response);
+    client_close(&client);
+}
+
+/* ---- the memory alone ---- */
+
+static struct remembered *recall(struct memory *memory, uid_t uid, const char *key, uint64_t now_ms, bool *ret_new) {
+    static const uint8_t fingerprint[FINGERPRINT_BYTES] = {1};
+    struct remembered *entry = NULL;
+    assert_int_equal(memory_recall(memory, uid, key, fingerprint, now_ms, &entry, ret_new, NULL), 0);
+    return entry;
+}
+
+static void remember(struct memory *memory, uid_t uid, const char *key, uint64_t now_ms) {
+    bool is_new;
+    struct remembered *entry = recall(memory, uid, key, now_ms, &is_new);
+    assert_true(is_new);
+    struct answer *answer = answer_json(200, json_object());
+    memory_settle(memory, entry, answer, now_ms);
+    answer_release(answer);
+}
+
+static bool knows(struct memory *memory, uid_t uid, const char *key, uint64_t now_ms) {
+    bool is_new;
+    struct remembered *entry = recall(memory, uid, key, now_ms, &is_new);
+    if (is_new) memory_settle(memory, entry, NULL, now_ms);
+    return !is_new;
+}
+
+static void answers_are_forgotten_by_age_and_number(void **state) {
+    (void)state;
+    struct memory memory;
+    memory_init(&memory);
+    remember(&memory, 1, "old", 0);
+    assert_true(knows(&memory, 1, "old", 599999));
+    assert_false(knows(&memory, 2, "old", 0));
+    assert_false(knows(&memory, 1, "old", 600000));
+    for (int i = 0; i < 1000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        remember(&memory, 1, key, 0);
+    }
+    assert_true(knows(&memory, 1, "0", 1));
+    remember(&memory, 1, "one more", 1);
+    assert_false(knows(&memory, 1, "0", 1));
+    assert_true(knows(&memory, 1, "2", 1));
+    memory_free(&memory);
+}
+
+static void what_still_runs_is_never_forgotten(void **state) {
+    (void)state;
+    struct memory memory;
+    bool is_new;
+    memory_init(&memory);
+    struct remembered *running = recall(&memory, 1, "running", 0, &is_new);
+    remember(&memory, 1, "later", 700000);
+    assert_ptr_equal(recall(&memory, 1, "running", 700000, &is_new), running);
+    assert_false(is_new);
+    memory_free(&memory);
+}
+
+static void large_answers_push_out_older_ones(void **state) {
+    (void)state;
+    struct memory memory;
+    bool is_new;
+    memory_init(&memory);
+    remember(&memory, 1, "small", 0);
+    size_t size = (size_t)17 << 20;
+    char *text = calloc(1, size + 1);
+    memset(text, 'x', size);
+    struct remembered *entry = recall(&memory, 1, "large", 0, &is_new);
+    struct answer *answer = answer_json(200, json_stringn(text, size));
+    memory_settle(&memory, entry, answer, 0);
+    answer_release(answer);
+    free(text);
+    assert_false(knows(&memory, 1, "small", 0));
+    assert_int_equal(memory.bytes, 0);
+    memory_free(&memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_same_request_again_gets_the_same_answer, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(the_same_key_for_another_request_is_a_conflict, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(failures_are_remembered_unless_another_try_may_help, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(bad_keys_are_refused, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(who_asks_meanwhile_waits_for_the_same_answer, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(who_lost_the_connection_asks_again_for_the_answer, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test(answers_are_forgotten_by_age_and_number),
+        cmocka_unit_test(what_still_runs_is_never_forgotten),
+        cmocka_unit_test(large_answers_push_out_older_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
