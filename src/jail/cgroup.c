@@ -8,6 +8,8 @@
 
 #include "jail/cgroup_backend.h"
 
+enum { GROUP_ATTEMPTS = 8 };
+
 const struct cgroup_backend *cgroup_backend_of(const struct cgroup_host *host) {
     return host->version == 2 ? &cgroup_v2 : &cgroup_v1;
 }
@@ -57,22 +59,30 @@ void cgroup_host_find(const char *mount, bool root, struct cgroup_host *ret) {
     *ret = host;
 }
 
-static int make_parent(struct cgroup_host *host, const char *path, struct error *reterr) {
-    if (mkdir(path, 0755) < 0 && errno != EEXIST) return error_errno(reterr, errno, "make cgroup %s", path);
+static int make_parent(struct cgroup_host *host, const char *path) {
+    if (mkdir(path, 0755) < 0 && errno != EEXIST) return -errno;
     cgroup_backend_of(host)->prepare_parent(host, path);
     return 0;
 }
 
 /* Every directory from the hierarchy's own down to the group's, since each must hand its controllers on. */
+static int make_parents(struct cgroup_host *host, char *path) {
+    for (char *slash = path + strlen(path) - strlen(host->group) - 1; slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int failed = make_parent(host, path);
+        *slash = '/';
+        if (failed) return failed;
+    }
+    return make_parent(host, path);
+}
+
 static int make_group(struct cgroup_host *host, enum cgroup_controller controller, struct error *reterr) {
     char path[PATH_MAX];
     if (cgroup_path(host, controller, NULL, NULL, path, reterr) < 0) return -1;
-    for (char *slash = path + strlen(path) - strlen(host->group) - 1; slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (make_parent(host, path, reterr) < 0) return -1;
-        *slash = '/';
-    }
-    return make_parent(host, path, reterr);
+    int failed = -ENOENT;
+    /* Another instance that ends may remove the directory that we share between our finding and our using it. */
+    for (int attempt = 0; failed == -ENOENT && attempt < GROUP_ATTEMPTS; attempt++) failed = make_parents(host, path);
+    return failed ? error_errno(reterr, -failed, "make cgroup %s", path) : 0;
 }
 
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr) {
