@@ -29,6 +29,7 @@
 ).
 
 -record(state, {
+    parent :: pid(),
     path :: string(),
     secret :: binary(),
     grace_ms :: pos_integer(),
@@ -57,6 +58,7 @@ init(Parent) ->
     register(?MODULE, self()),
     Outbox = sbx_outbox:start_link(self()),
     State = #state{
+        parent = Parent,
         path = os:getenv("SANDBOX_CONTROL", "/sandbox/control/agent.sock"),
         secret = list_to_binary(os:getenv("SANDBOX_SECRET", "")),
         grace_ms = list_to_integer(os:getenv("SANDBOX_GRACE_MS", "600000")),
@@ -68,7 +70,7 @@ init(Parent) ->
     proc_lib:init_ack(Parent, {ok, self()}),
     await_boot(),
     garbage_collect(),
-    loop(Parent, dial(State#state{phase = alone})).
+    loop(dial(State#state{phase = alone})).
 
 %% gen_tcp, the code server and `user` exist only once the boot script has ended.
 await_boot() ->
@@ -83,34 +85,35 @@ await_boot() ->
     end.
 
 %% One receive takes any message there is: a flood of strays is thrown away in passing, never searched.
-loop(Parent, #state{socket = Socket} = State) ->
+loop(#state{socket = Socket} = State) ->
     receive
         {tcp, Socket, Frame} ->
-            loop(Parent, frame(Frame, State));
+            loop(frame(Frame, State));
         {tcp_closed, Socket} ->
-            loop(Parent, alone(State));
+            loop(alone(State));
         {tcp_error, Socket, _Reason} ->
-            loop(Parent, alone(State));
+            loop(alone(State));
         {?MODULE, reply, Id, Frame} ->
-            loop(Parent, reply(Id, Frame, State));
+            loop(reply(Id, Frame, State));
         {'DOWN', Monitor, process, Pid, Reason} ->
-            loop(Parent, call_down(Pid, Monitor, Reason, State));
+            loop(call_down(Pid, Monitor, Reason, State));
         {?MODULE, event, Outbox, Kind, Data} when Outbox =:= State#state.outbox ->
-            loop(Parent, release(State#state{held = {Kind, Data}}));
+            loop(release(State#state{held = {Kind, Data}}));
         {?MODULE, release} ->
-            loop(Parent, release(State));
+            loop(release(State));
         {?MODULE, dial} when State#state.phase =:= alone ->
-            loop(Parent, dial(State));
+            loop(dial(State));
         {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
-            loop(Parent, alone(State));
-        {'EXIT', Parent, Reason} ->
-            exit(Reason);
+            loop(alone(State));
         {'EXIT', Pid, Reason} ->
-            loop(Parent, exited(Pid, Reason, State));
+            loop(exited(Pid, Reason, State));
         _Stray ->
-            loop(Parent, State)
+            loop(State)
     end.
 
+%% When the VM stops in order, init speaks with the voice of the process that booted it: our parent.
+exited(Parent, Reason, #state{parent = Parent}) ->
+    exit(Reason);
 exited(Pid, Reason, #state{organs = Organs} = State) ->
     case lists:member(Pid, Organs) of
         true -> exit({Pid, Reason});

@@ -1,5 +1,5 @@
-%% The application's tree: started, watched, and stopped in order, by a process that is the parent of whatever the tree's
-%% top is linked to. Its death is the agent's.
+%% The application's tree: started, watched, and stopped in order, by a process that is the tree's parent. Its death is
+%% the agent's.
 -module(sbx_app).
 
 -export([start_link/0, start/1, stop/1, facts/0]).

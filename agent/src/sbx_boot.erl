@@ -1,5 +1,6 @@
 %% Makes the boot file for the toolchain it runs under, and says on standard output what that toolchain is: one line
-%% `SBXBOOT <base64>` and a line `KEY value` per fact. Run as `-boot start_clean -pa EBIN [-pa ELIXIR] -s sbx_boot main`.
+%% `SBXBOOT <base64>` and a line `KEY value` per fact. Run with `-boot start_clean -noshell -pa EBIN -pa ELIXIR_EBIN
+%% -s sbx_boot main`.
 -module(sbx_boot).
 
 -export([main/0]).
@@ -40,8 +41,8 @@ elixir_version() ->
         undefined -> []
     end.
 
-%% OTP's own start_clean, with absolute paths, our modules, and the agent as a kernel process. The agent comes before the
-%% application controller so that, when the VM is stopped in order, it outlives the applications.
+%% OTP's own start_clean, with absolute paths, our modules, and the agent as a kernel process. The agent comes before
+%% the application controller so that, when the VM is stopped in order, it outlives the applications.
 script() ->
     {script, _Name, Clean} = clean_script(),
     {script, {"sandbox", erlang:system_info(otp_release)}, lists:flatmap(fun instruction/1, Clean)}.

@@ -1,5 +1,5 @@
-%% The compile call: finds out what the project is, compiles its applications in order into a scratch folder, and answers
-%% with their modules. The project's folder is only read.
+%% The compile call: finds out what the project is, compiles its applications in order into a scratch folder, and
+%% answers with their modules. The project's folder is only read.
 -module(sbx_compile).
 
 -export([compile/1]).
@@ -16,10 +16,9 @@ compile(Args) ->
     {ok, Home} = file:get_cwd(),
     Scratch = filename:join(Home, "build"),
     _ = file:del_dir_r(Scratch),
-    %% Elixir's compiler prints what it also returns.
-    Silently = sbx_io:discard(standard_error),
     try
-        Silently(fun() -> project(sbx_project:discover(Args), Scratch) end)
+        %% Elixir's compiler prints what it also returns.
+        sbx_io:discard(standard_error, fun() -> project(sbx_project:discover(Args), Scratch) end)
     catch
         throw:{diagnostics, Errors} -> failed(Errors, []);
         throw:{failed, Errors, Warnings} -> failed(Errors, Warnings);
@@ -32,7 +31,8 @@ compile(Args) ->
 %% The next compilation must see nothing of this one.
 forget(Scratch) ->
     Ebins = filelib:wildcard(filename:join(Scratch, "*/ebin")),
-    Modules = [list_to_atom(filename:basename(File, ".beam")) || Ebin <- Ebins, File <- filelib:wildcard("*.beam", Ebin)],
+    Files = lists:append([filelib:wildcard("*.beam", Ebin) || Ebin <- Ebins]),
+    Modules = [list_to_atom(filename:basename(File, ".beam")) || File <- Files],
     lists:foreach(fun code:purge/1, Modules),
     lists:foreach(fun code:delete/1, Modules),
     lists:foreach(fun code:del_path/1, Ebins),
@@ -87,7 +87,8 @@ step({error, Errors, Warnings}, #state{warnings = Before}) ->
 copy(#{prebuilt := none}, _Ebin, _Root) ->
     {ok, []};
 copy(#{prebuilt := Dir}, Ebin, _Root) ->
-    [{ok, _} = file:copy(filename:join(Dir, File), filename:join(Ebin, File)) || File <- filelib:wildcard("*.beam", Dir)],
+    Copy = fun(File) -> {ok, _} = file:copy(filename:join(Dir, File), filename:join(Ebin, File)) end,
+    lists:foreach(Copy, filelib:wildcard("*.beam", Dir)),
     {ok, []}.
 
 finish(#{name := Name, dir := Dir, properties := Properties}, Ebin, #state{root = Root, done = Done} = State) ->

@@ -3,7 +3,11 @@
 
 -export([compile/3]).
 
--type outcome() :: {ok, [sbx_diagnostic:diagnostic()]} | {error, [sbx_diagnostic:diagnostic()], [sbx_diagnostic:diagnostic()]}.
+%% A warning is told, not a reason to refuse; and told once.
+-define(IGNORED_OPTIONS, [warnings_as_errors, report, report_errors, report_warnings]).
+
+-type outcome() :: {ok, Warnings :: diagnostics()} | {error, Errors :: diagnostics(), Warnings :: diagnostics()}.
+-type diagnostics() :: [sbx_diagnostic:diagnostic()].
 
 -spec compile(sbx_project:app(), file:filename(), file:filename()) -> outcome().
 compile(#{erlang := [], grammars := []}, _Ebin, _Root) ->
@@ -11,8 +15,8 @@ compile(#{erlang := [], grammars := []}, _Ebin, _Root) ->
 compile(#{erlang := Sources, grammars := Grammars} = App, Ebin, Root) ->
     {Generated, GrammarOutcome} = grammars(Grammars, Ebin, Root),
     Options = options(App, Ebin),
-    Outcomes = [fun() -> GrammarOutcome end] ++ [fun() -> wave(Files, Options, Root) end || Files <- waves(Sources ++ Generated)],
-    run(Outcomes, []).
+    Waves = [fun() -> wave(Files, Options, Root) end || Files <- waves(Sources ++ Generated)],
+    run([fun() -> GrammarOutcome end | Waves], []).
 
 %% A wave that fails ends it: the next would only repeat its errors.
 run([], Warnings) ->
@@ -24,7 +28,7 @@ run([Step | Steps], Before) ->
     end.
 
 options(#{include := Include, erlang_options := Options}, Ebin) ->
-    Kept = [Option || Option <- Options, not lists:member(Option, [warnings_as_errors, report, report_errors, report_warnings])],
+    Kept = [Option || Option <- Options, not lists:member(Option, ?IGNORED_OPTIONS)],
     [return, debug_info, {outdir, Ebin} | [{i, Dir} || Dir <- Include]] ++ Kept.
 
 %% Parse transforms and behaviours of the project's own have to be there when the modules that use them are compiled.

@@ -5,8 +5,8 @@
 
 -type config() :: [{atom(), [{atom(), term()}]}].
 
-%% config/config.exs and what it imports, then config/runtime.exs. Both run here: the project's own environment variables
-%% aren't known yet.
+%% config/config.exs and what it imports, then config/runtime.exs. Both run here, where the sandbox's environment
+%% variables aren't known.
 -spec elixir(file:filename(), atom()) -> config().
 elixir(File, Env) ->
     Runtime = filename:join(filename:dirname(File), "runtime.exs"),

@@ -52,8 +52,11 @@ from_erlang_info(Severity, File, {Module, Description}, Root) ->
     new(erlang_kind(Severity, Module), File, nil, Module:format_error(Description), Root).
 
 erlang_kind(warning, _Module) -> warning;
-erlang_kind(error, Module) when Module =:= erl_parse; Module =:= erl_scan; Module =:= epp; Module =:= yeccparser -> syntax;
-erlang_kind(error, _Module) -> compile.
+erlang_kind(error, Module) ->
+    case lists:member(Module, [erl_parse, erl_scan, epp, yeccparser]) of
+        true -> syntax;
+        false -> compile
+    end.
 
 %% What Kernel.ParallelCompiler returns: a tuple before Elixir 1.15, a map since.
 -spec from_elixir(error | warning, tuple() | map(), file:filename()) -> diagnostic().

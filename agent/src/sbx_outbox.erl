@@ -1,6 +1,6 @@
-%% What the node has to tell without being asked: output, log records and events, in order, in a bounded buffer. It hands
-%% the agent one at a time and waits until that was sent, so a slow or absent daemon fills the buffer, which then forgets
-%% the oldest and says how much.
+%% What the node has to tell without being asked: output, log records and events, in order, in a bounded buffer. It
+%% hands the agent one at a time and waits until that was sent, so a slow or absent daemon fills the buffer, which then
+%% forgets the oldest and says how much.
 -module(sbx_outbox).
 
 -export([start_link/1, put/2, post/2]).
@@ -114,8 +114,10 @@ hand_over(#state{dropped = Dropped} = State) when Dropped > 0 ->
     tell(output, Note, State#state{dropped = 0});
 hand_over(#state{queue = Queue, bytes = Bytes} = State) ->
     case queue:out(Queue) of
-        {empty, _} -> State;
-        {{value, {Kind, Data, Size}}, Rest} -> tell(Kind, flat(Kind, Data), State#state{queue = Rest, bytes = Bytes - Size})
+        {empty, _} ->
+            State;
+        {{value, {Kind, Data, Size}}, Rest} ->
+            tell(Kind, flat(Kind, Data), State#state{queue = Rest, bytes = Bytes - Size})
     end.
 
 tell(Kind, Data, #state{agent = Agent} = State) ->

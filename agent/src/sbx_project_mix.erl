@@ -140,7 +140,10 @@ optional({App, _Mode}) -> App;
 optional(App) -> App.
 
 runtime_deps(Deps) ->
-    [Name || {Name, Options} <- Deps, proplists:get_value(runtime, Options, true), proplists:get_value(app, Options, true) =/= false].
+    [Name || {Name, Options} <- Deps, is_set(runtime, Options), is_set(app, Options)].
+
+is_set(Key, Options) ->
+    proplists:get_value(Key, Options, true) =/= false.
 
 %% Dependencies
 
@@ -187,11 +190,11 @@ normal(Path) ->
 %% Tools for developers are often listed and seldom vendored: the project runs without them.
 missing(Name, Options, Dir, #{root := Root, problems := Problems} = Found) ->
     Diagnostic = sbx_diagnostic:dependency(
-        "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` before, "
-        "or put it inside the project",
+        "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` "
+        "before, or put it inside the project",
         [Name, sbx_files:relative(Dir, Root)]
     ),
-    case proplists:get_value(runtime, Options, true) =:= false orelse proplists:is_defined(only, Options) of
+    case not is_set(runtime, Options) orelse proplists:is_defined(only, Options) of
         true -> Found#{problems := [Diagnostic#{kind := warning} | Problems]};
         false -> Found#{problems := [Diagnostic | Problems]}
     end.

@@ -1,4 +1,4 @@
-%% rebar3 projects, and any folder laid out as OTP applications are: src, include, an .app.src. rebar3 itself isn't needed.
+%% rebar3 projects, and any folder laid out as OTP applications are: src, include, an .app.src. rebar3 isn't needed.
 -module(sbx_project_rebar).
 
 -export([discover/2, app/2]).
@@ -96,11 +96,10 @@ add_dependency(Name, Root, {Apps, Problems}) ->
     Candidates = [filename:join([Root, Parent, Name]) || Parent <- ?DEPENDENCY_DIRS],
     case [Dir || Dir <- Candidates, sbx_files:is_dir(Dir)] of
         [Dir | _] ->
-            Nested = dependencies_of(Dir, Root, {[app(Dir, Name) | Apps], Problems}),
-            Nested;
+            dependencies_of(Dir, Root, {[app(Dir, Name) | Apps], Problems});
         [] ->
             Problem = sbx_diagnostic:dependency(
-                "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; put it there before",
+                "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; put it there",
                 [Name, lists:join(", ", ?DEPENDENCY_DIRS)]
             ),
             {Apps, [Problem | Problems]}
@@ -127,9 +126,10 @@ main([#{name := Name}]) ->
     Name;
 main(Own) ->
     Needed = lists:append([listed(App) || App <- Own]),
-    Roots = [Name || #{name := Name} <- Own, not lists:member(Name, Needed)],
-    case {Roots, [Name || #{name := Name, properties := Properties} <- Own, lists:member(Name, Roots), lists:keymember(mod, 1, Properties)]} of
-        {[Name], _} -> Name;
-        {_, [Name]} -> Name;
+    Roots = [App || #{name := Name} = App <- Own, not lists:member(Name, Needed)],
+    Started = [App || #{properties := Properties} = App <- Roots, lists:keymember(mod, 1, Properties)],
+    case {Roots, Started} of
+        {[#{name := Name}], _} -> Name;
+        {_, [#{name := Name}]} -> Name;
         _ -> nil
     end.

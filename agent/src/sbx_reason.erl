@@ -36,11 +36,16 @@ elixir_start_text({Reason, Stack}) when is_list(Stack) ->
 elixir_start_text(Reason) ->
     sbx_elixir:format_start_error(Reason).
 
-erlang_start_text({{shutdown, _} = Reason, {_Module, start, _}}) -> erlang_start_text(Reason);
-erlang_start_text({bad_return, {_Call, {'EXIT', Reason}}}) -> erlang_start_text(Reason);
-erlang_start_text({shutdown, {failed_to_start_child, Id, Reason}}) -> text("child ~tp: ~ts", [Id, erlang_start_text(Reason)]);
-erlang_start_text({Text, File}) when is_list(Text), is_list(File) -> io_lib:format("~ts: ~ts", [File, Text]);
-erlang_start_text(Reason) -> erlang_text(Reason).
+erlang_start_text({Reason, {Module, start, [_Type, _Arguments]}}) when is_atom(Module) ->
+    erlang_start_text(Reason);
+erlang_start_text({bad_return, {_Call, {'EXIT', Reason}}}) ->
+    erlang_start_text(Reason);
+erlang_start_text({shutdown, {failed_to_start_child, Id, Reason}}) ->
+    io_lib:format("child ~tp: ~ts", [Id, erlang_start_text(Reason)]);
+erlang_start_text({Text, File}) when is_list(Text), is_list(File) ->
+    io_lib:format("~ts: ~ts", [File, Text]);
+erlang_start_text(Reason) ->
+    erlang_text(Reason).
 
 erlang_text({'EXIT', Reason}) ->
     erlang_text(Reason);

@@ -11,16 +11,36 @@ folder(Files) ->
     {ok, Built} = build:compile(folder, test_dir:write(test_dir:new(), Files), nil),
     Built.
 
-elixir_application_test() ->
+file(Name, Text) ->
+    Dir = test_dir:write(test_dir:new(), [{Name, Text}]),
+    {ok, Built} = build:compile(file, Dir, unicode:characters_to_binary(Name)),
+    Built.
+
+%% Trees one after the other in the same node, each stopped or ended before the next.
+elixir_node_test() ->
     Vm = vm:start(#{env => [{"SANDBOX_ELIXIR", "1"}]}),
     ?assertMatch(#{elixir := <<"1.", _/binary>>}, vm:hello(Vm)),
+    elixir_application(Vm),
+    supervisor_of_an_application(Vm),
+    elixir_failure(Vm),
+    vm:stop(chat_room(Vm)).
+
+bare_node_test() ->
+    Vm = vm:start(#{}),
+    erlang_application(Vm),
+    guessed_supervisor_ends(Vm),
+    library(Vm),
+    vm:stop(Vm).
+
+elixir_application(Vm) ->
     Args = build:start_args(example("counter", mix), #{}),
     {ok, Started} = vm:call(Vm, start, Args),
     ?assertMatch(#{app_name := <<"counter">>, supervisor := <<"Elixir.Counter.Supervisor">>}, Started),
     #{app_pid := App, supervisor_pid := Top} = Started,
     ?assert(is_pid(App) andalso is_pid(Top) andalso App =/= Top),
     ?assertEqual(4, length(maps:get(modules, Started))),
-    ?assertMatch({ok, #{term := 3, text := <<"3">>}}, vm:eval(Vm, elixir, "Counter.increment(); Counter.increment(by: 2)")),
+    Count = "Counter.increment(); Counter.increment(by: 2)",
+    ?assertMatch({ok, #{term := 3, text := <<"3">>}}, vm:eval(Vm, elixir, Count)),
     ?assertMatch({error, #{kind := conflict}}, vm:call(Vm, start, Args)),
     {ok, Info} = vm:call(Vm, info, #{}),
     ?assertEqual(maps:get(supervisor_pid, Started), maps:get(supervisor_pid, Info)),
@@ -28,45 +48,45 @@ elixir_application_test() ->
     ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})),
     ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Process.whereis(Counter.Server)")),
     ?assertMatch({ok, #{app_name := <<"counter">>}}, vm:call(Vm, start, Args)),
-    vm:stop(Vm).
+    ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})).
 
-erlang_application_test() ->
-    Vm = vm:start(#{}),
+erlang_application(Vm) ->
     Config = term_to_binary([{counter_erl, [{initial, 10}]}]),
     {ok, Started} = vm:call(Vm, start, build:start_args(example("counter_erl", rebar3), #{config => Config})),
     ?assertMatch(#{app_name := <<"counter_erl">>, supervisor := <<"counter_sup">>}, Started),
     ?assertMatch({ok, #{term := 11}}, vm:eval(Vm, "counter:increment()")),
     {ok, _} = vm:eval(Vm, "exit(whereis(counter_sup), kill)"),
     ?assertMatch(#{reason := crash, text := <<"killed">>}, vm:event(Vm, stopped)),
-    ?assertMatch({ok, #{app_pid := nil, supervisor_pid := nil}}, vm:call(Vm, info, #{})),
-    vm:stop(Vm).
+    ?assertMatch({ok, #{app_pid := nil, supervisor_pid := nil}}, vm:call(Vm, info, #{})).
 
 %% The chat room's processes find one another; a tree that stops while nobody listens is told to the next daemon.
-chat_room_test() ->
-    Vm = vm:start(#{}),
+chat_room(Vm) ->
     {ok, _} = vm:call(Vm, start, build:start_args(example("chat_room", mix), #{})),
     Talk =
-        "ChatRoom.join(\"lobby\", \"ann\"); ChatRoom.join(\"lobby\", \"bob\"); ChatRoom.say(\"lobby\", \"ann\", \"hi\");"
+        "ChatRoom.join(\"lobby\", \"ann\"); ChatRoom.join(\"lobby\", \"bob\");"
+        " ChatRoom.say(\"lobby\", \"ann\", \"hi\");"
         " ChatRoom.leave(\"lobby\", \"bob\"); {ChatRoom.history(\"lobby\"), ChatRoom.rooms()}",
     ?assertMatch({ok, #{term := {[{<<"ann">>, <<"hi">>}], [<<"lobby">>]}}}, vm:eval(Vm, elixir, Talk)),
     ?assertMatch({ok, #{text := <<"%{\"ann\" => :active}">>}}, vm:eval(Vm, elixir, "ChatRoom.members(\"lobby\")")),
     vm:eval_later(Vm, "'Elixir.Supervisor':stop('Elixir.ChatRoom.Supervisor', {shutdown, done})"),
     Again = vm:accept(vm:hangup(Vm)),
     ?assertMatch(#{reason := shutdown, text := <<"shutdown: :done">>}, vm:event(Again, stopped)),
-    vm:stop(Again).
+    Again.
 
-supervisor_of_an_application_test() ->
-    Vm = vm:start(#{}),
-    Args = build:start_args(example("counter", mix), #{app => nil, supervisor => <<"Counter.Supervisor">>}),
+supervisor_of_an_application(Vm) ->
+    Config = term_to_binary([{logger, [{level, error}]}, {counter, [{colour, red}]}]),
+    More = #{app => nil, supervisor => <<"Counter.Supervisor">>, config => Config},
+    Args = build:start_args(example("counter", mix), More),
     {ok, Started} = vm:call(Vm, start, Args),
     ?assertMatch(#{supervisor := <<"Elixir.Counter.Supervisor">>, app_name := <<"counter">>}, Started),
     ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, elixir, "Counter.increment()")),
+    ?assertMatch(
+        {ok, #{term := {error, red}}}, vm:eval(Vm, elixir, "{Logger.level(), Application.get_env(:counter, :colour)}")
+    ),
     ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})),
-    ?assert(vm:no_event(Vm, stopped)),
-    vm:stop(Vm).
+    ?assert(vm:no_event(Vm, stopped)).
 
-guessed_supervisor_ends_test() ->
-    Vm = vm:start(#{}),
+guessed_supervisor_ends(Vm) ->
     Built = folder([
         {"s.erl",
             "-module(s).\n-behaviour(supervisor).\n-export([start_link/0, init/1, worker/0]).\n"
@@ -77,8 +97,7 @@ guessed_supervisor_ends_test() ->
     {ok, Started} = vm:call(Vm, start, build:start_args(Built, #{})),
     ?assertMatch(#{app_name := <<"my_project">>, supervisor := <<"s">>}, Started),
     {ok, _} = vm:eval(Vm, "w ! boom"),
-    ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)),
-    vm:stop(Vm).
+    ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)).
 
 %% What goes wrong is said so that a person understands it, and leaves the node ready for another start.
 failures_test() ->
@@ -102,25 +121,27 @@ failures_test() ->
     ),
     ?assertMatch(<<"my_project could not be started:", _/binary>>, Fails(#{})),
     ?assertMatch({_, _}, binary:match(Fails(#{}), <<"disliked">>)),
-    ?assertMatch(<<"missing could not be started: missing.app: no such file", _/binary>>, Fails(#{app => <<"missing">>})),
+    Missing = Fails(#{app => <<"missing">>}),
+    ?assertMatch(<<"missing could not be started: missing.app: no such file", _/binary>>, Missing),
     ?assertMatch({ok, #{supervisor_pid := nil}}, vm:call(Vm, start, build:start_args(Built, #{app => nil}))),
     vm:stop(Vm).
 
-elixir_failure_test() ->
-    Vm = vm:start(#{}),
-    Built = folder([
-        {"f.ex", "defmodule F do\n  use Supervisor\n  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n  def init(_), do: raise(\"not today\")\nend\n"}
-    ]),
+elixir_failure(Vm) ->
+    Built = file(
+        "f.ex",
+        "defmodule F do\n"
+        "  use Supervisor\n"
+        "  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n"
+        "  def init(_), do: raise(\"not today\")\n"
+        "end\n"
+    ),
     {error, #{kind := start, message := Message}} = vm:call(Vm, start, build:start_args(Built, #{})),
     ?assertMatch(<<"F could not be started: ", _/binary>>, Message),
-    ?assertMatch({_, _}, binary:match(Message, <<"** (RuntimeError) not today">>)),
-    vm:stop(Vm).
+    ?assertMatch({_, _}, binary:match(Message, <<"** (RuntimeError) not today">>)).
 
 %% A library has no tree.
-library_test() ->
-    Vm = vm:start(#{}),
-    Built = folder([{"lib_only.erl", "-module(lib_only).\n-export([x/0]).\nx() -> 1.\n"}]),
+library(Vm) ->
+    Built = file("lib_only.erl", "-module(lib_only).\n-export([x/0]).\nx() -> 1.\n"),
     {ok, Started} = vm:call(Vm, start, build:start_args(Built, #{})),
-    ?assertMatch(#{app_name := <<"my_project">>, supervisor_pid := nil, modules := [<<"lib_only">>]}, Started),
-    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "lib_only:x()")),
-    vm:stop(Vm).
+    ?assertMatch(#{app_name := <<"lib_only">>, supervisor_pid := nil, modules := [<<"lib_only">>]}, Started),
+    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "lib_only:x()")).

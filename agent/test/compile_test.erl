@@ -17,7 +17,7 @@ mix_example_test() ->
     ?assertMatch(#{main := <<"counter">>, language := elixir, supervisor := nil, warnings := [], config := nil}, Built),
     App = app(<<"counter">>, Built),
     ?assertEqual(
-        [<<"Elixir.Counter.Application">>, <<"Elixir.Counter.Server">>, <<"Elixir.Counter.Supervisor">>, <<"Elixir.Counter">>],
+        [<<"Elixir.Counter", Name/binary>> || Name <- [<<".Application">>, <<".Server">>, <<".Supervisor">>, <<>>]],
         names(App)
     ),
     ?assertMatch(#{dir := <<".">>, priv := false}, App),
@@ -44,10 +44,14 @@ mix_with_everything_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"mix.exs",
             "defmodule Big.MixProject do\n  use Mix.Project\n"
-            "  def project, do: [app: :big, version: \"1.2.3\", deps: [{:near, path: \"libs/near\"}, {:vendored, \"~> 1.0\"},"
-            " {:credo, \"~> 1.0\", only: [:dev, :test], runtime: false}]]\n"
+            "  def project, do: [app: :big, version: \"1.2.3\", deps: deps()]\n"
+            "  defp deps, do: [{:near, path: \"libs/near\"}, {:vendored, \"~> 1.0\"},"
+            " {:credo, \"~> 1.0\", only: [:dev, :test], runtime: false}]\n"
             "  def application, do: [extra_applications: [:logger], mod: {Big.App, []}]\nend\n"},
-        {"config/config.exs", "import Config\nconfig :big, colour: :green, env: config_env()\nimport_config \"more.exs\"\n"},
+        {"config/config.exs",
+            "import Config\n"
+            "config :big, colour: :green, env: config_env()\n"
+            "import_config \"more.exs\"\n"},
         {"config/more.exs", "import Config\nconfig :big, size: 7\n"},
         {"config/runtime.exs", "import Config\nconfig :big, size: 8\n"},
         {"lib/big/app.ex",
@@ -60,9 +64,13 @@ mix_with_everything_test() ->
         {"include/big.hrl", "-define(X, 42).\n"},
         {"priv/data.txt", "data"},
         {"libs/near/mix.exs",
-            "defmodule Near.MixProject do\n  use Mix.Project\n  def project, do: [app: :near, version: \"0.1.0\"]\nend\n"},
+            "defmodule Near.MixProject do\n"
+            "  use Mix.Project\n"
+            "  def project, do: [app: :near, version: \"0.1.0\"]\n"
+            "end\n"},
         {"libs/near/lib/near.ex", "defmodule Near do\n  def hi, do: :hi\nend\n"},
-        {"deps/vendored/src/vendored.app.src", "{application, vendored, [{vsn, git}, {applications, [kernel, stdlib]}]}."},
+        {"deps/vendored/src/vendored.app.src",
+            "{application, vendored, [{vsn, git}, {applications, [kernel, stdlib]}]}."},
         {"deps/vendored/src/vendored.erl", "-module(vendored).\n-export([v/0]).\nv() -> 1.\n"}
     ]),
     {ok, Built} = build:compile(mix, Dir, nil),
@@ -83,36 +91,64 @@ mix_with_everything_test() ->
 umbrella_test() ->
     Child = fun(Name, Deps) ->
         io_lib:format(
-            "defmodule ~ts.MixProject do\n  use Mix.Project\n  def project, do: [app: :~ts, version: \"0.1.0\", deps: ~ts]\nend\n",
+            "defmodule ~ts.MixProject do\n"
+            "  use Mix.Project\n"
+            "  def project, do: [app: :~ts, version: \"0.1.0\", deps: ~ts]\n"
+            "end\n",
             [string:titlecase(Name), Name, Deps]
         )
     end,
     Dir = test_dir:write(test_dir:new(), [
         {"mix.exs",
-            "defmodule U.MixProject do\n  use Mix.Project\n  def project, do: [apps_path: \"apps\", version: \"0.1.0\", deps: []]\nend\n"},
+            "defmodule U.MixProject do\n"
+            "  use Mix.Project\n"
+            "  def project, do: [apps_path: \"apps\", version: \"0.1.0\", deps: []]\n"
+            "end\n"},
         {"apps/one/mix.exs", Child("one", "[{:two, in_umbrella: true}]")},
         {"apps/one/lib/one.ex", "defmodule One do\n  require Two\n  def x, do: Two.mac()\nend\n"},
         {"apps/two/mix.exs", Child("two", "[]")},
         {"apps/two/lib/two.ex", "defmodule Two do\n  defmacro mac, do: 2\nend\n"}
     ]),
     {ok, Built} = build:compile(mix, Dir, nil),
-    ?assertMatch(#{main := <<"one">>, apps := [#{name := <<"one">>, dir := <<"apps/one">>}, #{name := <<"two">>}]}, Built).
+    #{main := Main, apps := Apps} = Built,
+    ?assertEqual(<<"one">>, Main),
+    ?assertMatch([#{name := <<"one">>, dir := <<"apps/one">>}, #{name := <<"two">>}], Apps).
 
 missing_dependency_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"mix.exs",
-            "defmodule M.MixProject do\n  use Mix.Project\n  def project, do: [app: :m, version: \"0.1.0\", deps: [{:jason, \"~> 1.0\"}]]\nend\n"},
+            "defmodule M.MixProject do\n"
+            "  use Mix.Project\n"
+            "  def project, do: [app: :m, version: \"0.1.0\", deps: [{:jason, \"~> 1.0\"}]]\n"
+            "end\n"},
         {"lib/m.ex", "defmodule M do\nend\n"}
     ]),
     {error, Error} = build:compile(mix, Dir, nil),
-    ?assertMatch(#{kind := compile, errors := [#{kind := dependency, message := <<"the dependency jason", _/binary>>}]}, Error).
+    #{kind := compile, errors := [#{kind := Kind, message := Message}]} = Error,
+    ?assertEqual(dependency, Kind),
+    ?assertMatch(<<"the dependency jason is not in the project", _/binary>>, Message).
 
 %% Plain folders and files: the name is the folder's, the start is guessed.
 folder_test() ->
     Dir = test_dir:write(test_dir:new(), [
-        {"worker.ex", "defmodule Worker do\n  use GenServer\n  def start_link(x), do: GenServer.start_link(__MODULE__, x)\n  def init(x), do: {:ok, x}\nend\n"},
-        {"sub/inner.ex", "defmodule Inner do\n  use Supervisor\n  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n  def init(_), do: Supervisor.init([], strategy: :one_for_one)\nend\n"},
-        {"top.ex", "defmodule Top do\n  use Supervisor\n  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n  def init(_), do: Supervisor.init([Worker, Inner], strategy: :one_for_one)\nend\n"},
+        {"worker.ex",
+            "defmodule Worker do\n"
+            "  use GenServer\n"
+            "  def start_link(x), do: GenServer.start_link(__MODULE__, x)\n"
+            "  def init(x), do: {:ok, x}\n"
+            "end\n"},
+        {"sub/inner.ex",
+            "defmodule Inner do\n"
+            "  use Supervisor\n"
+            "  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n"
+            "  def init(_), do: Supervisor.init([], strategy: :one_for_one)\n"
+            "end\n"},
+        {"top.ex",
+            "defmodule Top do\n"
+            "  use Supervisor\n"
+            "  def start_link(_), do: Supervisor.start_link(__MODULE__, [])\n"
+            "  def init(_), do: Supervisor.init([Worker, Inner], strategy: :one_for_one)\n"
+            "end\n"},
         {"helper.erl", "-module(helper).\n-export([h/0]).\n-include(\"helper.hrl\").\nh() -> ?H.\n"},
         {"helper.hrl", "-define(H, 1).\n"},
         {"test/not_me.ex", "this is not Elixir ("}
@@ -125,7 +161,11 @@ folder_test() ->
 
 folder_with_application_test() ->
     Dir = test_dir:write(test_dir:new(), [
-        {"a.ex", "defmodule A do\n  use Application\n  def start(_, _), do: Supervisor.start_link([], strategy: :one_for_one)\nend\n"}
+        {"a.ex",
+            "defmodule A do\n"
+            "  use Application\n"
+            "  def start(_, _), do: Supervisor.start_link([], strategy: :one_for_one)\n"
+            "end\n"}
     ]),
     {ok, Built} = build:compile(folder, Dir, nil),
     ?assertMatch(#{supervisor := nil}, Built),
@@ -154,10 +194,18 @@ rebar_with_several_apps_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"rebar.config", "{erl_opts, [{d, 'ANSWER', 42}, {parse_transform, base_pt}]}.\n{deps, [dep]}.\n"},
         {"config/sys.config", "[{front, [{k, v}]}]."},
-        {"apps/front/src/front.app.src", "{application, front, [{vsn, \"1\"}, {applications, [kernel, stdlib, base]}, {mod, {front, []}}]}."},
-        {"apps/front/src/front.erl", "-module(front).\n-export([a/0]).\n-include_lib(\"base/include/base.hrl\").\na() -> {?ANSWER, ?B}.\n"},
+        {"apps/front/src/front.app.src",
+            "{application, front, [{vsn, \"1\"}, {applications, [kernel, stdlib, base]}, {mod, {front, []}}]}."},
+        {"apps/front/src/front.erl",
+            "-module(front).\n"
+            "-export([a/0]).\n"
+            "-include_lib(\"base/include/base.hrl\").\n"
+            "a() -> {?ANSWER, ?B}.\n"},
         {"apps/base/src/base.app.src", "{application, base, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}."},
-        {"apps/base/src/base_pt.erl", "-module(base_pt).\n-export([parse_transform/2]).\nparse_transform(F, _) -> F.\n"},
+        {"apps/base/src/base_pt.erl",
+            "-module(base_pt).\n"
+            "-export([parse_transform/2]).\n"
+            "parse_transform(F, _) -> F.\n"},
         {"apps/base/include/base.hrl", "-define(B, b).\n"},
         {"_checkouts/dep/src/dep.app.src", "{application, dep, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}."},
         {"_checkouts/dep/src/dep.erl", "-module(dep).\n"}
@@ -179,7 +227,7 @@ errors_test() ->
         Errors
     end,
     ?assertMatch(
-        [#{file := <<"src/a.erl">>, line := 3, column := 8, kind := syntax, message := <<"syntax error before: '}'">>} | _],
+        [#{file := <<"src/a.erl">>, line := 3, column := 8, kind := syntax, message := <<"syntax error", _/binary>>} | _],
         Fails(rebar3, [{"src/a.erl", "-module(a).\n-export([f/0]).\nf() -> }.\n"}])
     ),
     ?assertMatch(
@@ -191,7 +239,7 @@ errors_test() ->
         Fails(folder, [{"lib/b.ex", "defmodule B do\n  def f, do: nope()\nend\n"}])
     ),
     ?assertMatch(
-        [#{file := <<"c.ex">>, line := 2, column := 11, kind := syntax, message := <<"unexpected reserved word: end", _/binary>>}],
+        [#{file := <<"c.ex">>, line := 2, column := 11, kind := syntax, message := <<"unexpected ", _/binary>>}],
         Fails(folder, [{"c.ex", "defmodule C do\n  def f, (end\nend\n"}])
     ),
     ?assertMatch(

@@ -3,8 +3,20 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-erlang_test() ->
+bare_node_test() ->
     Vm = vm:start(#{}),
+    erlang(Vm),
+    output(Vm),
+    bounds(Vm),
+    vm:stop(Vm).
+
+elixir_node_test() ->
+    Vm = vm:start(#{}),
+    elixir(Vm),
+    log(Vm),
+    vm:stop(Vm).
+
+erlang(Vm) ->
     ?assertMatch({ok, #{term := 3, text := <<"3">>, duration_us := _}}, vm:eval(Vm, "X = 1, X + 2")),
     ?assertMatch({ok, #{term := 3}}, vm:eval(Vm, "1 + 2.")),
     ?assertMatch({ok, #{text := <<"{ok,[<<\"å\"/utf8>>]}"/utf8>>}}, vm:eval(Vm, "{ok, [<<\"å\"/utf8>>]}")),
@@ -14,17 +26,16 @@ erlang_test() ->
     ?assertMatch({error, #{kind := syntax}}, vm:eval(Vm, "\"open")),
     ?assertMatch({error, #{kind := syntax}}, vm:eval(Vm, "")),
     {error, Error} = vm:eval(Vm, "1 / 0"),
-    ?assertMatch(#{kind := exception, class := error, message := <<"exception error: an error occurred", _/binary>>}, Error),
+    ?assertMatch(#{kind := exception, class := error}, Error),
+    ?assertMatch(#{message := <<"exception error: an error occurred", _/binary>>}, Error),
     ?assertMatch({error, #{kind := exception, class := throw}}, vm:eval(Vm, "throw(ball)")),
     ?assertMatch({error, #{kind := exception, class := exit}}, vm:eval(Vm, "exit(enough)")),
     ?assertMatch({error, #{kind := killed}}, vm:eval(Vm, "exit(self(), kill)")),
     {error, #{stacktrace := Stack}} = vm:eval(Vm, "lists:nth(9, [1])"),
     ?assertMatch({_, _}, binary:match(Stack, <<"lists">>)),
-    ?assertEqual(nomatch, binary:match(Stack, <<"sbx_">>)),
-    vm:stop(Vm).
+    ?assertEqual(nomatch, binary:match(Stack, <<"sbx_">>)).
 
-elixir_test() ->
-    Vm = vm:start(#{}),
+elixir(Vm) ->
     ?assertMatch({ok, #{term := #{a := 1}, text := <<"%{a: 1}">>}}, vm:eval(Vm, elixir, "%{a: 1}")),
     ?assertMatch({ok, #{term := [1, 4, 9]}}, vm:eval(Vm, elixir, "for x <- 1..3 do\n  x * x\nend")),
     {error, Error} = vm:eval(Vm, elixir, "raise ArgumentError, \"no\""),
@@ -32,11 +43,9 @@ elixir_test() ->
     ?assertMatch({error, #{message := <<"** (throw) :ball">>}}, vm:eval(Vm, elixir, "throw(:ball)")),
     ?assertMatch({error, #{message := <<"** (exit) :enough">>}}, vm:eval(Vm, elixir, "exit(:enough)")),
     ?assertMatch({error, #{message := <<"** (TokenMissingError)", _/binary>>}}, vm:eval(Vm, elixir, "fn ->")),
-    ?assertMatch({error, #{message := <<"** (CompileError)", _/binary>>}}, vm:eval(Vm, elixir, "nope()")),
-    vm:stop(Vm).
+    ?assertMatch({error, #{message := <<"** (CompileError)", _/binary>>}}, vm:eval(Vm, elixir, "nope()")).
 
-bounds_test() ->
-    Vm = vm:start(#{}),
+bounds(Vm) ->
     Long = #{language => erlang, code => <<"timer:sleep(infinity)">>, timeout_ms => 30},
     ?assertMatch({error, #{kind := timeout, message := <<"no result within 30 ms">>}}, vm:call(Vm, eval, Long)),
     {ok, Large} = vm:eval(Vm, "binary:copy(<<1>>, 5000000)"),
@@ -49,11 +58,9 @@ bounds_test() ->
         timeout_ms => 300
     },
     ?assertMatch({error, #{kind := timeout}}, vm:call(Vm, eval, Shared)),
-    ?assertEqual({ok, #{}}, vm:call(Vm, beat, #{})),
-    vm:stop(Vm).
+    ?assertEqual({ok, #{}}, vm:call(Vm, beat, #{})).
 
-output_test() ->
-    Vm = vm:start(#{}),
+output(Vm) ->
     {ok, _} = vm:eval(Vm, "io:format(\"~ts ~p~n\", [[229], 1])"),
     ?assertEqual(<<"å 1\n"/utf8>>, vm:event(Vm, output)),
     {ok, _} = vm:eval(Vm, "io:put_chars(standard_error, \"err\")"),
@@ -63,27 +70,11 @@ output_test() ->
     ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "io:setopts([{encoding, latin1}])")),
     ?assertMatch({ok, #{term := [_ | _]}}, vm:eval(Vm, "io:getopts()")),
     {ok, _} = vm:eval(Vm, "[io:put_chars(user, [C]) || C <- \"one\"]"),
-    ?assertEqual(<<"one">>, gather(Vm, 3, <<>>)),
-    vm:stop(Vm).
+    ?assertEqual(<<"one">>, vm:output(Vm, 3)).
 
-gather(_Vm, Size, Got) when byte_size(Got) >= Size -> Got;
-gather(Vm, Size, Got) -> gather(Vm, Size, <<Got/binary, (vm:event(Vm, output))/binary>>).
-
-%% Without a daemon the last 64 KiB are kept, and how much was lost is said.
-dropped_output_test() ->
-    Vm = vm:start(#{}),
-    vm:eval_later(Vm, "[io:put_chars(binary:copy(<<\"x\">>, 1000)) || _ <- lists:seq(1, 200)], io:put_chars(\"end\")"),
-    Again = vm:accept(vm:hangup(Vm)),
-    Output = gather(Again, 65536, <<>>),
-    ?assertMatch({_, _}, binary:match(Output, <<" bytes dropped\n">>)),
-    ?assertEqual(<<"end">>, binary:part(Output, byte_size(Output), -3)),
-    vm:stop(Again).
-
-log_test() ->
-    Vm = vm:start(#{}),
+log(Vm) ->
     {ok, _} = vm:eval(Vm, "logger:error(\"bad ~p\", [thing])"),
     ?assertMatch(#{level := error, text := <<"bad thing">>}, vm:event(Vm, log)),
     {ok, _} = vm:eval(Vm, elixir, "require Logger; Logger.info(\"hello\")"),
     ?assertMatch(#{level := info, text := <<"hello">>}, vm:event(Vm, log)),
-    ?assert(vm:no_event(Vm, output)),
-    vm:stop(Vm).
+    ?assert(vm:no_event(Vm, output)).

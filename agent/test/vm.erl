@@ -3,7 +3,8 @@
 -module(vm).
 
 -export([boot_file/0, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
--export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2, event/2, event/3, no_event/2, exit_status/1]).
+-export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
+-export([event/2, event/3, no_event/2, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
@@ -69,7 +70,9 @@ arguments(Options) ->
 
 tuning([]) ->
     string:lexemes(
-        "-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 -fnu -pc unicode -Bi", " "
+        "-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 "
+        "-fnu -pc unicode -Bi",
+        " "
     );
 tuning(Words) ->
     Words.
@@ -83,8 +86,8 @@ environment(More) ->
         {"BINDIR", bin_dir()}, {"TZ", "UTC"}, {"HOME", "/tmp"}, {"MALLOC_MMAP_THRESHOLD_", "16384"},
         {"ERL_CRASH_DUMP_SECONDS", "0"} | More
     ],
-    Kept = [Name || {Name, _} <- Ours],
-    [{Name, false} || Line <- os:getenv(), [Name | _] <- [string:split(Line, "=")], not lists:member(Name, Kept)] ++ Ours.
+    Inherited = [hd(string:split(Line, "=")) || Line <- os:getenv()],
+    [{Name, false} || Name <- Inherited, not lists:keymember(Name, 1, Ours)] ++ Ours.
 
 bin_dir() -> filename:join(code:root_dir(), "erts-" ++ erlang:system_info(version) ++ "/bin").
 beam() -> filename:join(bin_dir(), "beam.smp").
@@ -191,6 +194,13 @@ event(Vm, Kind, Wanted) ->
     end,
     frame(Vm, Match, ?DEADLINE_MS).
 
+%% Output events joined, until there are so many bytes.
+output(Vm, Size) ->
+    output(Vm, Size, <<>>).
+
+output(_Vm, Size, Got) when byte_size(Got) >= Size -> Got;
+output(Vm, Size, Got) -> output(Vm, Size, <<Got/binary, (event(Vm, output))/binary>>).
+
 no_event(Vm, Kind) ->
     Seen = [Frame || {event, K, _} = Frame <- pending(Vm), K =:= Kind],
     Seen =:= [].
@@ -258,8 +268,10 @@ eval_later(#vm{dir = Dir} = Vm, Code) ->
     {ok, _} = eval(Vm, ["spawn(fun() -> ", Wait, ", Wait(Wait), ", Code, ", file:delete(\"later\") end)"]).
 
 await_later(Dir) ->
-    ok = file:write_file(filename:join(Dir, "gone"), ""),
-    await_no_file(filename:join(Dir, "later"), erlang:monotonic_time(millisecond) + ?DEADLINE_MS).
+    Gone = filename:join(Dir, "gone"),
+    ok = file:write_file(Gone, ""),
+    await_no_file(filename:join(Dir, "later"), erlang:monotonic_time(millisecond) + ?DEADLINE_MS),
+    ok = file:delete(Gone).
 
 await_no_file(File, End) ->
     case filelib:is_file(File) of
