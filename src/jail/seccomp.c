@@ -135,6 +135,8 @@ void seccomp_filter_free(struct sock_fprog *filter) {
     free(filter);
 }
 
+_Static_assert((int)SECCOMP_NAME_BYTES >= (int)SYSCALL_NAME_BYTES, "a name of the table fits the event's");
+
 static bool group_names(const struct syscall_group *group, int nr, char ret[SYSCALL_NAME_BYTES]) {
     for (const char *at = group->names; (at = syscall_next_name(at, ret));)
         if (resolve(ret) == nr) return true;

@@ -1,0 +1,79 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <seccomp.h>
+
+#include "base/base.h"
+#include "jail/syscalls.h"
+
+static bool is_known(const char *name) {
+    return seccomp_syscall_resolve_name(name) != __NR_SCMP_ERROR;
+}
+
+/* A name with a typing error would only make its call fail, quietly. */
+static void every_name_is_a_system_call(void **state) {
+    (void)state;
+    char name[SYSCALL_NAME_BYTES];
+    size_t count;
+    const struct syscall_group *groups = syscall_groups(&count);
+    for (size_t i = 0; i < count; i++)
+        for (const char *at = groups[i].names; (at = syscall_next_name(at, name));)
+            if (!is_known(name)) fail_msg("%s", name);
+    const struct syscall_rule *rules = syscall_rules(&count);
+    for (size_t i = 0; i < count; i++)
+        if (!is_known(rules[i].name)) fail_msg("%s", rules[i].name);
+}
+
+static void no_call_is_decided_twice(void **state) {
+    (void)state;
+    CLEANUP(map_free) struct map seen = MAP_INIT;
+    char name[SYSCALL_NAME_BYTES];
+    size_t count;
+    const struct syscall_group *groups = syscall_groups(&count);
+    for (size_t i = 0; i < count; i++)
+        for (const char *at = groups[i].names; (at = syscall_next_name(at, name));) {
+            if (map_get(&seen, name)) fail_msg("%s", name);
+            assert_true(map_set(&seen, name, &seen));
+        }
+    const struct syscall_rule *rules = syscall_rules(&count);
+    for (size_t i = 0; i < count; i++)
+        if (map_get(&seen, rules[i].name)) fail_msg("%s", rules[i].name);
+}
+
+static void what_is_dangerous_is_allowed_nowhere(void **state) {
+    (void)state;
+    static const char *const dangerous[] = {"ptrace", "mount",  "bpf",    "setns",   "init_module",   "keyctl",
+                                            "clone3", "setuid", "reboot", "seccomp", "io_uring_setup"};
+    char name[SYSCALL_NAME_BYTES];
+    size_t count;
+    const struct syscall_group *groups = syscall_groups(&count);
+    for (size_t i = 0; i < count; i++)
+        for (const char *at = groups[i].names; (at = syscall_next_name(at, name));)
+            for (size_t j = 0; j < ARRAY_SIZE(dangerous); j++)
+                if (groups[i].action == SYSCALL_ALLOW && strcmp(name, dangerous[j]) == 0) fail_msg("%s", name);
+}
+
+static void names_are_taken_apart(void **state) {
+    (void)state;
+    char name[SYSCALL_NAME_BYTES];
+    const char *at = syscall_next_name(" read  write", name);
+    assert_string_equal(name, "read");
+    at = syscall_next_name(at, name);
+    assert_string_equal(name, "write");
+    assert_null(syscall_next_name(at, name));
+    assert_null(syscall_next_name("", name));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_is_a_system_call),
+        cmocka_unit_test(no_call_is_decided_twice),
+        cmocka_unit_test(what_is_dangerous_is_allowed_nowhere),
+        cmocka_unit_test(names_are_taken_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
