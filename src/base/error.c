@@ -66,14 +66,14 @@ int error_errno(struct error *reterr, int errno_value, const char *format, ...) 
 
 int error_prefix(struct error *error, const char *format, ...) {
     if (!error) return -(int)E_SYSTEM;
-    char text[2 * sizeof error->detail];
+    struct error prefix;
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof error->detail, format, arguments);
+    error_setv(&prefix, error->code, format, arguments);
     va_end(arguments);
-    size_t used = length < 0 ? 0 : strlen(text);
-    length = snprintf(text + used, sizeof text - used, ": %s", error->detail);
-    set_detail(error, text, used + (size_t)length);
+    char text[2 * sizeof error->detail + 2];
+    int length = snprintf(text, sizeof text, "%s: %s", prefix.detail, error->detail);
+    set_detail(error, text, (size_t)length);
     return -(int)error->code;
 }
 

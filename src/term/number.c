@@ -1,4 +1,5 @@
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +56,16 @@ static bool try_digits(double value, int digits, struct decimal *ret) {
 }
 
 static struct decimal shortest(double value) {
-    struct decimal decimal = {0};
-    /* Of a normal number, 15 digits show any shorter form; one without full precision must be searched. */
-    int digits = value < DBL_MIN ? 1 : DBL_DIG;
-    while (!try_digits(value, digits, &decimal) && digits < MAX_DIGITS) digits++;
+    struct decimal decimal = round_to(value, MAX_DIGITS);
+    /* Of a normal number, 15 digits show any shorter form; one without full precision may need fewer. */
+    int too_few = value < DBL_MIN ? 0 : DBL_DIG - 1, enough = MAX_DIGITS;
+    while (enough - too_few > 1) {
+        int middle = (too_few + enough) / 2;
+        if (try_digits(value, middle, &decimal))
+            enough = middle;
+        else
+            too_few = middle;
+    }
     while (decimal.count > 1 && decimal.digits[decimal.count - 1] == '0') decimal.digits[--decimal.count] = '\0';
     return decimal;
 }
@@ -94,30 +101,33 @@ void term_format_float(double value, char ret[FLOAT_TEXT_BYTES]) {
     strcpy(at, plain ? longhand : exponential);
 }
 
-enum { LIMB_BASE = 1000000000, LIMB_DIGITS = 9, MAX_WORDS = DECIMAL_MAX_BYTES / 4 };
+__extension__ typedef unsigned __int128 wide;
 
-/* Divide the words, little endian, by the base; returns the remainder. */
-static uint32_t divide_words(uint32_t *words, size_t count) {
+enum { LIMB_DIGITS = 18, MAX_WORDS = DECIMAL_MAX_BYTES / sizeof(uint64_t) };
+
+/* Divide the words, little endian, by 10^18; returns the remainder. */
+static uint64_t divide_words(uint64_t *words, size_t count) {
+    const uint64_t base = 1000000000000000000;
     uint64_t remainder = 0;
     for (size_t i = count; i > 0; i--) {
-        uint64_t value = remainder << 32 | words[i - 1];
-        words[i - 1] = (uint32_t)(value / LIMB_BASE);
-        remainder = value % LIMB_BASE;
+        wide value = (wide)remainder << 64 | words[i - 1];
+        words[i - 1] = (uint64_t)(value / base);
+        remainder = (uint64_t)(value % base);
     }
-    return (uint32_t)remainder;
+    return remainder;
 }
 
 static void append_decimal(struct buf *buf, const uint8_t *digits, size_t size) {
-    uint32_t words[MAX_WORDS] = {0};
-    uint32_t limbs[MAX_WORDS * 11 / 10]; /* 32 bits hold 9.64 digits, a limb 9 */
-    size_t count = (size + 3) / 4, limb_count = 0;
-    for (size_t i = 0; i < size; i++) words[i / 4] |= (uint32_t)digits[i] << 8 * (i % 4);
+    uint64_t words[MAX_WORDS] = {0};
+    uint64_t limbs[MAX_WORDS * 11 / 10]; /* a word holds 19.3 digits, a limb 18 */
+    size_t count = (size + 7) / 8, limb_count = 0;
+    for (size_t i = 0; i < size; i++) words[i / 8] |= (uint64_t)digits[i] << 8 * (i % 8);
     while (count > 0) {
         limbs[limb_count++] = divide_words(words, count);
         while (count > 0 && words[count - 1] == 0) count--;
     }
-    buf_printf(buf, "%u", limbs[limb_count - 1]);
-    for (size_t i = limb_count - 1; i > 0; i--) buf_printf(buf, "%0*u", LIMB_DIGITS, limbs[i - 1]);
+    buf_printf(buf, "%" PRIu64, limbs[limb_count - 1]);
+    for (size_t i = limb_count - 1; i > 0; i--) buf_printf(buf, "%0*" PRIu64, LIMB_DIGITS, limbs[i - 1]);
 }
 
 static void append_hex(struct buf *buf, const uint8_t *digits, size_t size, size_t end) {
