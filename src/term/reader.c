@@ -137,7 +137,7 @@ static int sort_map(struct reader *reader, const struct term *elements, size_t p
     if (!sorted) return reader_no_memory(reader);
     term_sort_pairs(elements, pairs, sorted);
     for (size_t i = 1; i < pairs; i++)
-        if (term_compare(&elements[2 * sorted[i - 1]], &elements[2 * sorted[i]]) == 0)
+        if (term_compare(&elements[2 * (size_t)sorted[i - 1]], &elements[2 * (size_t)sorted[i]]) == 0)
             return reader_malformed(reader, "a map with one key twice");
     *ret = sorted;
     return 0;
