@@ -3,7 +3,7 @@
 %% a process of its own, so that a beat is always answered.
 -module(sbx_agent).
 
--export([start_link/0]).
+-export([start_link/0, call_pids/0]).
 -export([init/1]).
 
 -include("sbx.hrl").
@@ -49,6 +49,11 @@
 start_link() ->
     proc_lib:start_link(?MODULE, init, [self()]).
 
+%% The processes of calls under way: ours, not the application's.
+-spec call_pids() -> [pid()].
+call_pids() ->
+    [Pid || {Pid} <- ets:tab2list(?MODULE)].
+
 -spec init(pid()) -> no_return().
 init(Parent) ->
     process_flag(trap_exit, true),
@@ -56,6 +61,7 @@ init(Parent) ->
     process_flag(message_queue_data, off_heap),
     process_flag(sensitive, true),
     register(?MODULE, self()),
+    ?MODULE = ets:new(?MODULE, [named_table, protected]),
     Outbox = sbx_outbox:start_link(self()),
     State = #state{
         parent = Parent,
@@ -95,6 +101,8 @@ loop(#state{socket = Socket} = State) ->
             loop(alone(State));
         {?MODULE, reply, Id, Frame} ->
             loop(reply(Id, Frame, State));
+        {?MODULE, late, Id, Pid, TimeoutMs} ->
+            loop(late(Id, Pid, TimeoutMs, State));
         {'DOWN', Monitor, process, Pid, Reason} ->
             loop(call_down(Pid, Monitor, Reason, State));
         {?MODULE, event, Outbox, Kind, Data} when Outbox =:= State#state.outbox ->
@@ -138,6 +146,7 @@ greet(#state{socket = Socket, secret = Secret} = State) ->
 alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
     _ = gen_tcp:close(Socket),
     maps:foreach(fun(_Id, {Pid, _Monitor}) -> exit(Pid, kill) end, Calls),
+    true = ets:delete_all_objects(?MODULE),
     Since =
         case Phase of
             serving -> now_ms();
@@ -199,38 +208,57 @@ call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CAL
     answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
 call(Id, Op, Args, #state{calls = Calls} = State) ->
     try sbx_call:start(self(), Id, Op, Args) of
-        {Pid, Monitor} -> more(State#state{calls = Calls#{Id => {Pid, Monitor}}})
+        {Pid, Monitor} ->
+            true = ets:insert(?MODULE, {Pid}),
+            set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),
+            more(State#state{calls = Calls#{Id => {Pid, Monitor}}})
     catch
         error:system_limit -> answer(Id, sbx_call:failure(busy, "the node has no process left", []), State)
     end.
 
-reply(Id, Frame, #state{calls = Calls, phase = serving} = State) when is_map_key(Id, Calls) ->
-    {_Pid, Monitor} = maps:get(Id, Calls),
-    demonitor(Monitor, [flush]),
-    send(Frame, State#state{calls = maps:remove(Id, Calls)});
+set_deadline(_Id, _Pid, infinity) ->
+    ok;
+set_deadline(Id, Pid, TimeoutMs) ->
+    _ = erlang:send_after(TimeoutMs, self(), {?MODULE, late, Id, Pid, TimeoutMs}),
+    ok.
+
+late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
+    case Calls of
+        #{Id := {Pid, _Monitor}} ->
+            Error = sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]),
+            send(sbx_call:frame(Id, Error), cancel(Id, State));
+        _ ->
+            State
+    end.
+
+reply(Id, Frame, #state{calls = Calls} = State) when is_map_key(Id, Calls) ->
+    send(Frame, forget(Id, State));
 reply(_Id, _Frame, State) ->
     State.
 
 cancel(Id, #state{calls = Calls} = State) ->
-    case maps:take(Id, Calls) of
-        {{Pid, Monitor}, Rest} ->
-            demonitor(Monitor, [flush]),
+    case Calls of
+        #{Id := {Pid, _Monitor}} ->
             exit(Pid, kill),
-            State#state{calls = Rest};
-        error ->
+            forget(Id, State);
+        _ ->
             State
     end.
 
-call_down(Pid, Monitor, Reason, #state{calls = Calls, phase = serving} = State) ->
+call_down(Pid, Monitor, Reason, #state{calls = Calls} = State) ->
     case [Id || {Id, Call} <- maps:to_list(Calls), Call =:= {Pid, Monitor}] of
         [Id] ->
             Error = sbx_call:failure(killed, "the call's process ended: ~tp", [Reason]),
-            send(sbx_call:frame(Id, Error), State#state{calls = maps:remove(Id, Calls)});
+            send(sbx_call:frame(Id, Error), forget(Id, State));
         [] ->
             State
-    end;
-call_down(_Pid, _Monitor, _Reason, State) ->
-    State.
+    end.
+
+forget(Id, #state{calls = Calls} = State) ->
+    {{Pid, Monitor}, Rest} = maps:take(Id, Calls),
+    demonitor(Monitor, [flush]),
+    true = ets:delete(?MODULE, Pid),
+    State#state{calls = Rest}.
 
 %% Events
 

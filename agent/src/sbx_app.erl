@@ -248,8 +248,13 @@ callback_module(Top) ->
 stop_tree(#tree{supervisor_pid = Top, started = Started} = Tree, TimeoutMs) ->
     stop_top(Tree, TimeoutMs),
     Stop = fun() -> lists:foreach(fun application:stop/1, lists:reverse(Started)) end,
-    Kill = fun() -> is_pid(Top) andalso exit(Top, kill) end,
-    sbx_call:bounded(Stop, TimeoutMs, Kill).
+    {Stopper, Monitor} = spawn_monitor(Stop),
+    receive
+        {'DOWN', Monitor, process, Stopper, _Reason} -> ok
+    after TimeoutMs ->
+        exit(Stopper, kill),
+        is_pid(Top) andalso exit(Top, kill)
+    end.
 
 %% A supervisor obeys its parent only, which is this process; an application is stopped with the others.
 stop_top(#tree{app_pid = Top, supervisor_pid = Top}, TimeoutMs) when is_pid(Top) ->

@@ -2,7 +2,7 @@
 %% keep the agent from its beats.
 -module(sbx_call).
 
--export([start/4, frame/2, failure/3, bounded/3]).
+-export([start/4, timeout_ms/2, frame/2, failure/3]).
 
 -export_type([result/0]).
 
@@ -20,6 +20,11 @@ start(Agent, Id, Op, Args) ->
         [monitor, {priority, normal}]
     ).
 
+%% How long the agent lets it run. The daemon bounds the others.
+-spec timeout_ms(atom(), map()) -> timeout().
+timeout_ms(eval, #{timeout_ms := TimeoutMs}) when is_integer(TimeoutMs), TimeoutMs >= 0 -> TimeoutMs;
+timeout_ms(_Op, _Args) -> infinity.
+
 -spec frame(integer(), result()) -> binary().
 frame(Id, Result) ->
     term_to_binary({reply, Id, Result}).
@@ -27,25 +32,6 @@ frame(Id, Result) ->
 -spec failure(atom(), io:format(), [term()]) -> {error, map()}.
 failure(Kind, Format, Arguments) ->
     {error, #{kind => Kind, message => unicode:characters_to_binary(io_lib:format(Format, Arguments))}}.
-
-%% Runs Fun in a process that is killed after TimeoutMs, and with its caller. What that process started goes on unless
-%% it was linked: it is the application's.
--spec bounded(fun(() -> Result), timeout(), fun(() -> Result)) -> Result | {error, map()}.
-bounded(Fun, TimeoutMs, Late) ->
-    Tag = make_ref(),
-    Self = self(),
-    process_flag(trap_exit, true),
-    {Pid, Monitor} = spawn_opt(fun() -> Self ! {Tag, Fun()} end, [link, monitor]),
-    receive
-        {Tag, Result} ->
-            demonitor(Monitor, [flush]),
-            Result;
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            failure(killed, "the process was ended: ~tp", [Reason])
-    after TimeoutMs ->
-        exit(Pid, kill),
-        Late()
-    end.
 
 serve(Op, Args) ->
     try

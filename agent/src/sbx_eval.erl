@@ -1,4 +1,5 @@
-%% Evaluates one expression in the application's language, in a process that ends with it.
+%% Evaluates one expression in the application's language, in the call's own process, which the agent ends when its
+%% time is up.
 -module(sbx_eval).
 
 -export([eval/1]).
@@ -9,14 +10,8 @@
 
 -spec eval(map()) -> sbx_call:result().
 eval(Args) ->
-    Language = maps:get(language, Args),
-    Code = maps:get(code, Args),
-    TimeoutMs = maps:get(timeout_ms, Args),
-    sbx_call:bounded(
-        fun() -> evaluate(Language, Code) end,
-        TimeoutMs,
-        fun() -> sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]) end
-    ).
+    _ = maps:get(timeout_ms, Args),
+    evaluate(maps:get(language, Args), maps:get(code, Args)).
 
 %% The result's text and size are found here too: a term with shared parts can take for ever to print.
 evaluate(Language, Code) ->

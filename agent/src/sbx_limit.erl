@@ -47,7 +47,7 @@ set(Limit) ->
 -spec count() -> non_neg_integer().
 count() ->
     case ets:lookup(?MODULE, baseline) of
-        [{baseline, Baseline}] -> max(0, erlang:system_info(process_count) - Baseline);
+        [{baseline, Baseline}] -> max(0, erlang:system_info(process_count) - Baseline - length(sbx_agent:call_pids()));
         [] -> 0
     end.
 
@@ -58,7 +58,7 @@ unlimited() ->
     end.
 
 set(Limit, From, Reference) ->
-    Baseline = processes(),
+    Baseline = processes() -- sbx_agent:call_pids(),
     true = ets:insert(?MODULE, {baseline, length(Baseline)}),
     From ! {Reference, ok},
     case Limit of
@@ -93,7 +93,7 @@ watch_on(#state{reductions = Before} = State) ->
 
 %% The first pass keeps as many as are allowed, the next half of them, and so on.
 pass(#state{limit = Limit, passes = Passes, baseline = Baseline} = State) ->
-    Own = [Pid || Pid <- processes(), not sets:is_element(Pid, Baseline)],
+    Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not sets:is_element(Pid, Baseline)],
     Keep = Limit bsr Passes,
     case length(Own) > Keep of
         true ->

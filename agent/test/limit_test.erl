@@ -21,6 +21,19 @@ bomb_test() ->
     ?assertMatch(ok, settles(Vm, 50)),
     vm:stop(Vm).
 
+%% The call's own process is not the application's: what it spawns is killed until its time is up.
+bomb_in_a_call_test() ->
+    Vm = limited(),
+    Code = <<"F = fun(G) -> spawn(fun() -> receive stop -> ok end end), G(G) end, F(F)">>,
+    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 400}),
+    #{limit := 50} = vm:event(Vm, process_limit),
+    [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 10)],
+    %% Without a process left for it, spawn raises before the time is up.
+    {error, #{kind := Kind}} = vm:reply(Vm, 1),
+    ?assert(Kind =:= timeout orelse Kind =:= exception),
+    ?assertEqual(ok, settles(Vm, 50)),
+    vm:stop(Vm).
+
 %% Polls by asking the node, until few enough are left.
 settles(_Vm, 0) ->
     too_many;
