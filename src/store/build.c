@@ -21,6 +21,7 @@ struct build_job {
     store_build_fn put_done;
     char tmp_name[32];
     char digest[STORE_DIGEST_BYTES];
+    bool written; /* by this job, so that it is to be synced too */
 
     /* A sweep. */
     struct map keep;
@@ -47,7 +48,13 @@ static void work(uv_work_t *request) {
     if (is_sweep(job))
         build_sweep(queue, &job->keep, &job->error);
     else
-        build_write(queue, job->tmp_name, job->files, job->count, job->digest, &job->error);
+        build_write(queue, job->tmp_name, job->files, job->count, job->digest, &job->written, &job->error);
+}
+
+static void sync_work(uv_work_t *request) {
+    struct build_job *job = request->data;
+    build_sync(job->store->builds.builds_fd, job->digest);
+    fsync(job->store->builds.builds_fd);
 }
 
 /* ---- on the loop ---- */
@@ -71,20 +78,29 @@ static void answer(struct build_job *job) {
 
 static void dispatch(struct store *store);
 
-static void after_work(uv_work_t *request, int status) {
-    struct build_job *job = request->data;
+static void finish(struct build_job *job) {
     struct store *store = job->store;
-    if (status < 0) error_errno(&job->error, -status, "working on a build");
-    if (is_sweep(job)) {
+    if (is_sweep(job))
         store->builds.sweep_running = false;
-    } else {
+    else
         store->builds.puts_running--;
-        if (job->error.code == E_NONE) protect_from_waiting_sweeps(&store->builds, job->digest);
-    }
-    answer(job);
     free_job(job);
     dispatch(store);
     store_maybe_closed(store);
+}
+
+static void after_sync(uv_work_t *request, int status) {
+    (void)status;
+    finish(request->data);
+}
+
+/* Whoever waits gets the build before the disk has it: forty small files take 1 ms to write and 120 ms to sync. */
+static void after_work(uv_work_t *request, int status) {
+    struct build_job *job = request->data;
+    if (status < 0) error_errno(&job->error, -status, "working on a build");
+    if (!is_sweep(job) && job->error.code == E_NONE) protect_from_waiting_sweeps(&job->store->builds, job->digest);
+    answer(job);
+    if (!job->written || uv_queue_work(job->store->loop, &job->work, sync_work, after_sync) < 0) finish(job);
 }
 
 static bool may_start(const struct build_queue *queue, const struct build_job *job) {
@@ -181,7 +197,7 @@ int build_queue_open(struct build_queue *queue, const char *home, struct error *
     int result = open_folder(home_fd, "store", 0700, &store_fd, reterr);
     if (result == 0) result = open_folder(store_fd, "builds", 0755, &queue->builds_fd, reterr);
     if (result == 0) result = open_folder(store_fd, "tmp", 0700, &queue->tmp_fd, reterr);
-    return result;
+    return result < 0 ? result : build_check_after_boot(store_fd, queue->builds_fd, reterr);
 }
 
 void build_queue_close(struct build_queue *queue) {

@@ -10,7 +10,7 @@ static void cleanup_dir(DIR **dir) {
     if (*dir) closedir(*dir);
 }
 
-static bool is_dots(const char *name) {
+bool build_is_dots(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
@@ -29,7 +29,7 @@ static int remove_content(int parent_fd, const char *name, struct error *reterr)
     if (open_directory(parent_fd, name, &dir) < 0) return error_errno(reterr, errno, "opening '%.200s'", name);
     struct dirent *entry;
     while ((errno = 0, entry = readdir(dir))) {
-        if (is_dots(entry->d_name)) continue;
+        if (build_is_dots(entry->d_name)) continue;
         int result = build_remove_tree(dirfd(dir), entry->d_name, reterr);
         if (result < 0) return result;
     }
@@ -45,6 +45,18 @@ int build_remove_tree(int parent_fd, const char *name, struct error *reterr) {
     return result;
 }
 
+void build_sync(int parent_fd, const char *name) {
+    CLEANUP_FD int fd = openat(parent_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    CLEANUP(cleanup_dir) DIR *dir = NULL;
+    if (fd < 0) return;
+    if (open_directory(fd, ".", &dir) == 0) {
+        struct dirent *entry;
+        while ((entry = readdir(dir)))
+            if (!build_is_dots(entry->d_name)) build_sync(dirfd(dir), entry->d_name);
+    }
+    fsync(fd);
+}
+
 /* Out of the builds in one step, so that a kill in the middle leaves no half of one there. */
 static int retire_build(const struct build_queue *queue, const char *name, struct error *reterr) {
     int result = build_remove_tree(queue->tmp_fd, name, reterr);
@@ -58,7 +70,7 @@ static int retire_unnamed(const struct build_queue *queue, const struct map *kee
     if (open_directory(queue->builds_fd, ".", &dir) < 0) return error_errno(reterr, errno, "opening the builds");
     struct dirent *entry;
     while ((errno = 0, entry = readdir(dir))) {
-        if (is_dots(entry->d_name) || map_get(keep, entry->d_name)) continue;
+        if (build_is_dots(entry->d_name) || map_get(keep, entry->d_name)) continue;
         int result = retire_build(queue, entry->d_name, reterr);
         if (result < 0) return result;
     }

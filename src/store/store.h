@@ -67,7 +67,9 @@ typedef void (*store_build_fn)(void *data, const char *digest, const struct erro
 
 /* Write the files (0644 in 0755 folders, since nodes read them under uids of their own), named by the SHA-256 over
    paths and contents, whatever their order. On the thread pool; files and what they point at must live until done is
-   called, which is never from inside except without memory. The same content again costs only its hash. */
+   called, which is never from inside except without memory. The same content again costs only its hash. The build
+   survives the daemon's death at once, and the power's a moment later; one that the power tore is gone, not half there.
+ */
 void store_put_build(struct store *store, const struct store_file *files, size_t count, store_build_fn done,
                      void *data);
 /* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */

@@ -74,6 +74,8 @@ uint64_t store_thread_lost(struct store_thread *thread, struct error *ret_last);
 
 /* ---- build.c: builds in the order they were asked for; build_write.c and build_sweep.c do the work ---- */
 
+enum { BUILD_DEPTH_MAX = 32 }; /* components of a path */
+
 struct build_job;
 STAILQ_HEAD(build_job_list, build_job);
 
@@ -91,9 +93,26 @@ bool build_queue_idle(const struct build_queue *queue);
 
 /* Both run on the pool. tmp_name is the job's own name below tmp_fd. */
 int build_write(const struct build_queue *queue, const char *tmp_name, const struct store_file *files, size_t count,
-                char ret_digest[STORE_DIGEST_BYTES], struct error *reterr);
+                char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr);
 int build_sweep(const struct build_queue *queue, const struct map *keep, struct error *reterr);
 int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /* an absent one is fine */
+
+bool build_is_dots(const char *name);
+/* Ask the disk to have it all, as well as it can: what fails here is found by the check below. */
+void build_sync(int parent_fd, const char *name);
+/* Once after each boot of the machine: remove the builds that the power's end left torn. */
+int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr);
+
+/* build_hash.c: the digest over paths and contents, in the order of the paths. */
+struct build_hash {
+    struct evp_md_ctx_st *context;
+    bool good;
+};
+
+void build_hash_begin(struct build_hash *hash);
+void build_hash_add(struct build_hash *hash, const char *path, const void *data, size_t size);
+int build_hash_end(struct build_hash *hash, char ret[STORE_DIGEST_BYTES], struct error *reterr);
+void build_hash_free(struct build_hash *hash);
 
 /* ---- the store itself ---- */
 

@@ -154,6 +154,49 @@ static void closing_waits_for_builds(void **state) {
     assert_int_equal(fixture->failures, 0);
 }
 
+/* As if the machine had lost its power while the build was written. */
+static void pretend_reboot(struct fixture *fixture) {
+    CLEANUP_FREE char *note = string_print("%s/store/boot_id", fixture->home);
+    int fd = open(note, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(write(fd, "another", 7), 7);
+    close(fd);
+}
+
+static void builds_that_the_power_tore_are_gone_after_a_reboot(void **state) {
+    struct fixture *fixture = *state;
+    char whole[STORE_DIGEST_BYTES], torn[STORE_DIGEST_BYTES];
+    strcpy(whole, put(fixture, counter, 3));
+    strcpy(torn, put(fixture, counter, 2));
+    fixture_close(fixture);
+    CLEANUP_FREE char *path = string_print("%s/store/builds/%s/%s", fixture->home, torn, counter[0].path);
+    assert_int_equal(truncate(path, 0), 0);
+    fixture_open(fixture);
+    assert_true(build_exists(fixture, torn));
+    fixture_close(fixture);
+    pretend_reboot(fixture);
+    fixture_open(fixture);
+    assert_true(build_exists(fixture, whole));
+    assert_false(build_exists(fixture, torn));
+    assert_string_equal(put(fixture, counter, 2), torn);
+    assert_true(build_exists(fixture, torn));
+}
+
+static void builds_that_lack_a_file_or_have_more_are_torn(void **state) {
+    struct fixture *fixture = *state;
+    char less[STORE_DIGEST_BYTES], more[STORE_DIGEST_BYTES];
+    strcpy(less, put(fixture, counter, 3));
+    strcpy(more, put(fixture, counter, 2));
+    fixture_close(fixture);
+    CLEANUP_FREE char *missing = string_print("%s/store/builds/%s/%s", fixture->home, less, counter[1].path);
+    CLEANUP_FREE char *extra = string_print("%s/store/builds/%s/extra", fixture->home, more);
+    assert_int_equal(unlink(missing), 0);
+    assert_int_equal(symlink("/etc/passwd", extra), 0);
+    pretend_reboot(fixture);
+    fixture_open(fixture);
+    assert_false(build_exists(fixture, less));
+    assert_false(build_exists(fixture, more));
+}
+
 static void unknown_builds_have_no_path(void **state) {
     struct fixture *fixture = *state;
     char path[256] = "untouched", digest[STORE_DIGEST_BYTES];
@@ -180,6 +223,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_sweep_keeps_what_is_named, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_sweep_spares_a_build_under_way, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_builds, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(builds_that_the_power_tore_are_gone_after_a_reboot, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(builds_that_lack_a_file_or_have_more_are_torn, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(unknown_builds_have_no_path, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
