@@ -115,7 +115,7 @@ const char *usage_nearest(const char *word, const char *const *known, size_t cou
     size_t best = NEAR_ENOUGH + 1;
     for (size_t i = 0; i < count; i++) {
         size_t apart = distance(word, known[i]);
-        if (apart >= best || apart >= strlen(known[i])) continue;
+        if (apart >= best || 2 * apart >= strlen(known[i])) continue;
         best = apart;
         nearest = known[i];
     }
