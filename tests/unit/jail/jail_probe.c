@@ -1,0 +1,326 @@
+/* Runs inside a jail and says what it could do: each argument names an attempt, each answer is a line "name=result".
+   Results are "ok", an errno's name, or a value. Linked statically: a jail needs nothing but this file. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/bpf.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FLOOD = 2000, EXHAUST_BYTES = 64 << 20 };
+
+static const char *own_path;
+
+static void say(const char *name, long result) {
+    printf("%s=%s\n", name, result < 0 ? strerrorname_np(errno) : "ok");
+}
+
+static void probe_ids(const char *name) {
+    gid_t groups[16];
+    int count = getgroups(16, groups);
+    printf("%s=%u:%u:%d\n", name, getuid(), getgid(), count);
+}
+
+/* A field of /proc/self/status. */
+static void say_status(const char *name, const char *field) {
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, field, strlen(field)) == 0) printf("%s=%s", name, line + strlen(field) + 1);
+    if (file) fclose(file);
+}
+
+static void probe_capabilities(const char *name) {
+    unsigned in_bounding_set = 0;
+    for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        in_bounding_set += prctl(PR_CAPBSET_READ, capability, 0, 0, 0) > 0;
+    printf("%s=%u\n", name, in_bounding_set);
+    say_status("effective", "CapEff:");
+    say_status("no_new_privs", "NoNewPrivs:");
+    say_status("seccomp", "Seccomp:");
+}
+
+static void probe_pid(const char *name) {
+    printf("%s=%d:%d\n", name, getpid(), getppid());
+}
+
+static void count_entries(const char *name, const char *path, const char *first) {
+    int count = 0;
+    DIR *directory = opendir(path);
+    if (!directory) {
+        say(name, -1);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(directory));) count += strchr(first, entry->d_name[0]) != NULL;
+    closedir(directory);
+    printf("%s=%d\n", name, count);
+}
+
+static void probe_processes(const char *name) {
+    count_entries(name, "/proc", "123456789");
+}
+
+static void probe_descriptors(const char *name) {
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    printf("%s=%d\n", name, count);
+}
+
+static void probe_hostname(const char *name) {
+    char host[65] = "";
+    gethostname(host, sizeof host);
+    printf("%s=%s\n", name, host);
+}
+
+static void probe_directory(const char *name) {
+    char path[256] = "";
+    printf("%s=%s\n", name, getcwd(path, sizeof path) ? path : "?");
+}
+
+static void say_open(const char *name, const char *path, int flags) {
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+    say(name, fd);
+    if (fd >= 0) close(fd);
+}
+
+static void probe_write_root(const char *name) {
+    say_open(name, "/new", O_WRONLY | O_CREAT);
+}
+
+static void probe_write_data(const char *name) {
+    say_open(name, "/data/new", O_WRONLY | O_CREAT);
+}
+
+static void probe_write_probe(const char *name) {
+    say(name, access(own_path, W_OK)); /* opening it would fail anyway, since it runs */
+}
+
+static void probe_read_shadow(const char *name) {
+    say_open(name, "/etc/shadow", O_RDONLY);
+}
+
+static void probe_read_unruled(const char *name) {
+    say_open(name, "/unruled", O_RDONLY);
+}
+
+static void probe_init_memory(const char *name) {
+    say_open(name, "/proc/1/mem", O_RDONLY);
+}
+
+static void probe_init_descriptors(const char *name) {
+    count_entries(name, "/proc/1/fd", "0123456789");
+}
+
+static void probe_fill_data(const char *name) {
+    static char block[65536];
+    int fd = open("/data/full", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ssize_t written = 1;
+    for (int i = 0; i < 1024 && written > 0; i++) written = write(fd, block, sizeof block);
+    say(name, written);
+}
+
+static void probe_run_data(const char *name) {
+    void *memory = MAP_FAILED;
+    int fd = open("/data/code", O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+    if (fd >= 0 && ftruncate(fd, 4096) == 0) memory = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    say(name, memory == MAP_FAILED ? -1 : 0);
+}
+
+static void probe_mount(const char *name) {
+    say(name, mount("none", "/data", "tmpfs", 0, NULL));
+}
+
+static void probe_ptrace(const char *name) {
+    say(name, ptrace(PTRACE_SEIZE, 1, NULL, NULL));
+}
+
+static void probe_unshare(const char *name) {
+    say(name, unshare(CLONE_NEWUSER));
+}
+
+static void probe_bpf(const char *name) {
+    union bpf_attr attributes = {0};
+    say(name, syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes));
+}
+
+static void probe_keyctl(const char *name) {
+    say(name, syscall(SYS_keyctl, 0, 0, 0, 0, 0));
+}
+
+static void probe_inet(const char *name) {
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    say(name, fd);
+}
+
+static void probe_packet(const char *name) {
+    say(name, socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+}
+
+/* Listen and connect over the loopback. */
+static void probe_loopback(const char *name) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server < 0 || bind(server, (struct sockaddr *)&address, sizeof address) < 0 || listen(server, 1) < 0 ||
+        getsockname(server, (struct sockaddr *)&address, &size) < 0) {
+        say(name, -1);
+        return;
+    }
+    say(name, connect(client, (struct sockaddr *)&address, sizeof address));
+}
+
+static void probe_kill(const char *name) {
+    say(name, kill(1, SIGKILL));
+}
+
+static void probe_exec(const char *name) {
+    pid_t pid = fork();
+    int status = -1;
+    if (pid == 0) {
+        execl(own_path, own_path, (char *)NULL);
+        _exit(errno);
+    }
+    waitpid(pid, &status, 0);
+    errno = WEXITSTATUS(status);
+    say(name, errno ? -1 : 0);
+}
+
+static void probe_flood(const char *name) {
+    for (int i = 0; i < FLOOD; i++) unshare(CLONE_NEWUSER);
+    printf("%s=%d\n", name, FLOOD);
+}
+
+static void probe_app(const char *name) {
+    say_open(name, "/app/one/file", O_RDONLY);
+    say_open("app_write", "/app/one/new", O_WRONLY | O_CREAT);
+}
+
+static void probe_project(const char *name) {
+    char text[64] = "";
+    int fd = open("/src/private", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0)
+        say(name, -1);
+    else
+        printf("%s=%s\n", name, text);
+    say_open("project_write", "/src/new", O_WRONLY | O_CREAT);
+}
+
+static void probe_exhaust(const char *name) {
+    char *memory = mmap(NULL, EXHAUST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 1, EXHAUST_BYTES);
+    say(name, memory[EXHAUST_BYTES - 1] == 1 ? 0 : -1);
+}
+
+static void probe_crash(const char *name) {
+    (void)name;
+    raise(SIGSEGV);
+}
+
+static void probe_spin(const char *name) {
+    (void)name;
+    for (volatile int i = 0;; i++) continue;
+}
+
+static void probe_wait(const char *name) {
+    (void)name;
+    for (;;) pause();
+}
+
+/* A forbidden call every 5 ms, for as long as it lives. */
+static void probe_insist(const char *name) {
+    (void)name;
+    for (;; poll(NULL, 0, 5)) unshare(CLONE_NEWUSER);
+}
+
+static int signal_pipe[2];
+
+static void on_signal(int number) {
+    if (write(signal_pipe[1], &number, 1) < 0) _exit(EXIT_FAILURE);
+}
+
+/* Until the test says that something is ready. */
+static void probe_signal(const char *name) {
+    char byte;
+    ssize_t got = -1;
+    if (pipe2(signal_pipe, O_CLOEXEC) == 0 && signal(SIGUSR1, on_signal) != SIG_ERR) {
+        printf("listening=ok\n");
+        do {
+            got = read(signal_pipe[0], &byte, 1);
+        } while (got < 0 && errno == EINTR);
+    }
+    say(name, got);
+}
+
+static void probe_fail(const char *name) {
+    (void)name;
+    exit(7);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const char *name);
+} probes[] = {
+    {"ids", probe_ids},
+    {"capabilities", probe_capabilities},
+    {"pid", probe_pid},
+    {"processes", probe_processes},
+    {"descriptors", probe_descriptors},
+    {"hostname", probe_hostname},
+    {"directory", probe_directory},
+    {"write_root", probe_write_root},
+    {"write_data", probe_write_data},
+    {"write_probe", probe_write_probe},
+    {"read_shadow", probe_read_shadow},
+    {"read_unruled", probe_read_unruled},
+    {"init_memory", probe_init_memory},
+    {"init_descriptors", probe_init_descriptors},
+    {"fill_data", probe_fill_data},
+    {"run_data", probe_run_data},
+    {"mount", probe_mount},
+    {"ptrace", probe_ptrace},
+    {"unshare", probe_unshare},
+    {"bpf", probe_bpf},
+    {"keyctl", probe_keyctl},
+    {"inet", probe_inet},
+    {"packet", probe_packet},
+    {"loopback", probe_loopback},
+    {"kill", probe_kill},
+    {"exec", probe_exec},
+    {"flood", probe_flood},
+    {"app", probe_app},
+    {"project", probe_project},
+    {"exhaust", probe_exhaust},
+    {"crash", probe_crash},
+    {"spin", probe_spin},
+    {"insist", probe_insist},
+    {"signal", probe_signal},
+    {"wait", probe_wait},
+    {"fail", probe_fail},
+};
+
+int main(int count, char **arguments) {
+    own_path = arguments[0];
+    setvbuf(stdout, NULL, _IONBF, 0);
+    for (int i = 1; i < count; i++)
+        for (size_t j = 0; j < sizeof probes / sizeof probes[0]; j++)
+            if (strcmp(probes[j].name, arguments[i]) == 0) probes[j].run(probes[j].name);
+    return 0;
+}

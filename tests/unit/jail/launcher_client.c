@@ -1,0 +1,308 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher_client.h"
+
+enum { DEADLINE_MS = 10000 };
+
+static const char *program_path(const char *variable) {
+    const char *path = getenv(variable);
+    if (!path) fail_msg("%s is not set", variable);
+    return path;
+}
+
+static void copy_program(const char *from, const char *to) {
+    char block[65536];
+    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    assert_true(in >= 0 && out >= 0);
+    for (ssize_t size; (size = read(in, block, sizeof block)) > 0;)
+        assert_int_equal(write(out, block, (size_t)size), size);
+    /* Everybody may write to it, so that what keeps a node from it is its mount. */
+    assert_int_equal(fchmod(out, 0777), 0);
+    close(in);
+    close(out);
+}
+
+void make_directory(const char *path, uid_t owner, mode_t mode) {
+    assert_int_equal(mkdir(path, mode), 0);
+    assert_int_equal(chown(path, owner, owner), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+void write_file(const char *path, const char *text, uid_t owner, mode_t mode) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(fchown(fd, owner, owner), 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+/* The programs are copied to where every user of the tests can reach them. */
+void client_open(struct client *client, bool root) {
+    char path[128];
+    *client = (struct client){.root = root, .link_fd = -1, .log_fd = -1, .fds = {-1, -1}};
+    assert_int_equal(geteuid(), 0);
+    strcpy(client->directory, "/tmp/sandbox-test-XXXXXX");
+    assert_non_null(mkdtemp(client->directory));
+    assert_int_equal(chmod(client->directory, 0755), 0);
+    snprintf(client->home, sizeof client->home, "%s/home", client->directory);
+    if (!root) make_directory(client->home, USER_UID, 0755);
+    snprintf(path, sizeof path, "%s/probe", client->directory);
+    copy_program(program_path("JAIL_PROBE"), path);
+    snprintf(path, sizeof path, "%s/launcher", client->directory);
+    copy_program(program_path("SANDBOX_LAUNCHER"), path);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+}
+
+static void run_launcher(const struct client *client, int log_fd) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/launcher", client->directory);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(log_fd, STDERR_FILENO);
+    if (!client->root && (setgid(USER_UID) < 0 || setuid(USER_UID) < 0)) _exit(EXIT_FAILURE);
+    execl(path, path, "--home", client->home, "--no-daemon", (char *)NULL);
+    _exit(EXIT_FAILURE);
+}
+
+void client_read_until(int output_fd, const char *text) {
+    char output[OUTPUT_BYTES] = "";
+    size_t used = 0;
+    uint64_t deadline_ms = clock_monotonic_ms() + DEADLINE_MS;
+    while (!strstr(output, text)) {
+        struct pollfd ready = {.fd = output_fd, .events = POLLIN};
+        uint64_t now_ms = clock_monotonic_ms();
+        if (now_ms >= deadline_ms || poll(&ready, 1, (int)(deadline_ms - now_ms)) <= 0)
+            fail_msg("no '%s' in: %s", text, output);
+        ssize_t size = read(output_fd, output + used, sizeof output - 1 - used);
+        if (size <= 0) fail_msg("the end, and no '%s' in: %s", text, output);
+        used += (size_t)size;
+        output[used] = '\0';
+    }
+}
+
+void client_start_launcher(struct client *client) {
+    int fds[2];
+    struct stat status;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    client->launcher = fork();
+    if (client->launcher == 0) run_launcher(client, fds[1]);
+    close(fds[1]);
+    fd_close(client->log_fd);
+    client->log_fd = fds[0];
+    client_read_until(client->log_fd, "launcher_ready");
+    assert_int_equal(stat(client->home, &status), 0);
+    client->daemon_uid = status.st_uid;
+}
+
+void client_dial(struct client *client) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/launcher.sock", client->home);
+    fd_close(client->link_fd);
+    client->link_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(seteuid(client->daemon_uid), 0);
+    assert_int_equal(connect(client->link_fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(seteuid(0), 0);
+    buf_clear(&client->unasked);
+}
+
+/* The next message; its descriptors replace those of the one before. */
+static void receive(struct client *client) {
+    union {
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct msghdr message = {.msg_iov = &(struct iovec){client->message, sizeof client->message - 1},
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    for (int i = 0; i < 2; i++) client->fds[i] = fd_close(client->fds[i]);
+    assert_int_equal(poll(&(struct pollfd){.fd = client->link_fd, .events = POLLIN}, 1, DEADLINE_MS), 1);
+    ssize_t size = recvmsg(client->link_fd, &message, MSG_CMSG_CLOEXEC);
+    assert_true(size > 0);
+    client->message[size] = '\0';
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header) memcpy(client->fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+}
+
+static void keep_unasked(struct client *client) {
+    buf_append_string(&client->unasked, client->message);
+    buf_append_byte(&client->unasked, '\n');
+}
+
+bool client_ask(struct client *client, const char *verb, const char *rest, int fd) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    char ok[32], error[32];
+    union {
+        char bytes[CMSG_SPACE(sizeof fd)];
+        struct cmsghdr align;
+    } control = {0};
+    uint64_t id = ++client->next_id;
+    buf_printf(&text, "%s %llu%s%s", verb, (unsigned long long)id, *rest && *rest != '\n' ? " " : "", rest);
+    struct msghdr message = {.msg_iov = &(struct iovec){text.data, text.size}, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    assert_true(sendmsg(client->link_fd, &message, MSG_NOSIGNAL) > 0);
+    snprintf(ok, sizeof ok, "ok %llu", (unsigned long long)id);
+    snprintf(error, sizeof error, "error %llu ", (unsigned long long)id);
+    for (;; keep_unasked(client)) {
+        receive(client);
+        bool is_ok = string_starts(client->message, ok);
+        if (!is_ok && !string_starts(client->message, error)) continue;
+        size_t skip = strlen(is_ok ? ok : error);
+        memmove(client->message, client->message + skip, strlen(client->message + skip) + 1);
+        return is_ok;
+    }
+}
+
+void client_pump(struct client *client) {
+    receive(client);
+    keep_unasked(client);
+}
+
+void client_await(struct client *client, const char *text) {
+    uint64_t deadline_ms = clock_monotonic_ms() + DEADLINE_MS;
+    while (!strstr(buf_string(&client->unasked), text)) {
+        if (clock_monotonic_ms() > deadline_ms) fail_msg("no '%s' came", text);
+        client_pump(client);
+    }
+}
+
+void client_hello(struct client *client) {
+    assert_true(client_ask(client, "hello", "version=1", -1));
+    client_await(client, "ready\n");
+}
+
+bool client_spawn(struct client *client, const char *node, const char *more, const char *attempts) {
+    CLEANUP(buf_free) struct buf plan = BUF_INIT;
+    buf_printf(
+        &plan,
+        "\nnode %s\nhostname %s\nmemory 33554432\ntasks 32\nrlimit nofile 64\nbind-exec %s/probe /probe\n"
+        "device null\ntmpfs /data 1048576\ndirectory /app\nproc\nchdir /data\nprogram /probe\nargument /probe\n%s",
+        node, node, client->directory, more);
+    if (!strstr(more, "seccomp")) buf_append_string(&plan, "seccomp strict\n");
+    for (const char *at = attempts; *at;) {
+        size_t length = strcspn(at, " ");
+        buf_printf(&plan, "argument %.*s\n", (int)length, at);
+        at += length + (at[length] == ' ');
+    }
+    return client_ask(client, "spawn", buf_string(&plan), -1);
+}
+
+void client_probe(struct client *client, const char *node, const char *more, const char *attempts,
+                  char ret[OUTPUT_BYTES]) {
+    size_t used = 0;
+    if (!client_spawn(client, node, more, attempts)) fail_msg("spawn: %s", client_detail(client));
+    for (ssize_t size = 1; size > 0; used += (size_t)size) {
+        struct pollfd ready = {.fd = client->fds[1], .events = POLLIN};
+        assert_int_equal(poll(&ready, 1, DEADLINE_MS), 1);
+        size = read(client->fds[1], ret + used, OUTPUT_BYTES - 1 - used);
+        assert_true(size >= 0);
+    }
+    ret[used] = '\0';
+    assert_true(client_ask(client, "bury", node, -1));
+}
+
+pid_t client_program_of(pid_t init) {
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)init, (int)init);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    return atoi(text);
+}
+
+uint64_t client_number(const struct client *client, const char *key) {
+    char marked[32];
+    snprintf(marked, sizeof marked, " %s=", key);
+    const char *at = strstr(client->message, marked);
+    assert_non_null(at);
+    return strtoull(at + strlen(marked), NULL, 10);
+}
+
+const char *client_detail(struct client *client) {
+    char *at = client->message;
+    return wire_next_word(&at) ? wire_next_word(&at) : NULL;
+}
+
+int client_connect_as(struct client *client, uid_t uid, int *ret_peer) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/api.sock", client->home);
+    unlink(address.sun_path);
+    int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(server, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(chmod(address.sun_path, 0666), 0);
+    assert_int_equal(listen(server, 1), 0);
+    assert_int_equal(setegid(uid), 0);
+    assert_int_equal(seteuid(uid), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(setegid(0), 0);
+    *ret_peer = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(*ret_peer >= 0);
+    close(server);
+    unlink(address.sun_path);
+    return fd;
+}
+
+int client_kill_launcher(struct client *client, int signal_number) {
+    int status = -1;
+    if (signal_number) assert_int_equal(kill(client->launcher, signal_number), 0);
+    assert_int_equal(waitpid(client->launcher, &status, 0), client->launcher);
+    client->launcher = -1;
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+/* Slots are numbered by use, and others may run beside us: look for what names this home. */
+static void assert_no_slot(const struct client *client) {
+    char command[256];
+    snprintf(command, sizeof command, "! grep -qsx '%s' /run/sandbox/slots/*", client->home);
+    assert_int_equal(system(command), 0);
+}
+
+void client_close(struct client *client) {
+    char path[128];
+    assert_true(client_ask(client, "shutdown", "", -1));
+    client->link_fd = fd_close(client->link_fd);
+    assert_int_equal(client_kill_launcher(client, 0), 0);
+    snprintf(path, sizeof path, "%s/launcher.sock", client->home);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof path, "%s/launcher", client->home);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_no_slot(client);
+    for (int i = 0; i < 2; i++) fd_close(client->fds[i]);
+    fd_close(client->log_fd);
+    buf_free(&client->unasked);
+    assert_int_equal(nftw(client->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}

@@ -1,0 +1,552 @@
+/* The real launcher and real jails, as root and as an ordinary user; the probe inside tells what it could do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher_client.h"
+
+static struct client root_client, user_client;
+
+static int open_clients(void **state) {
+    (void)state;
+    client_open(&root_client, true);
+    client_open(&user_client, false);
+    return 0;
+}
+
+static int close_clients(void **state) {
+    (void)state;
+    client_close(&root_client);
+    client_close(&user_client);
+    return 0;
+}
+
+static int as_root(void **state) {
+    *state = &root_client;
+    return 0;
+}
+
+static int as_user(void **state) {
+    *state = &user_client;
+    return 0;
+}
+
+static void assert_line(const char *output, const char *line) {
+    char marked[256];
+    snprintf(marked, sizeof marked, "%s\n", line);
+    const char *at = strstr(output, marked);
+    if (!at || (at > output && at[-1] != '\n')) fail_msg("no line '%s' in:\n%s", line, output);
+}
+
+static void has_nothing_of_the_host(void **state) {
+    struct client *client = *state;
+    char output[OUTPUT_BYTES];
+    client_probe(client, "bare", "env A=b\n",
+                 "ids capabilities pid processes descriptors hostname directory write_root write_data write_probe "
+                 "read_shadow init_memory init_descriptors fill_data run_data kill",
+                 output);
+    assert_line(output, "ids=1000:1000:0");
+    assert_line(output, "capabilities=0");
+    assert_line(output, "effective=0000000000000000");
+    assert_line(output, "no_new_privs=1");
+    assert_line(output, "seccomp=2");
+    assert_line(output, "pid=2:1");
+    assert_line(output, "processes=2");
+    assert_line(output, "descriptors=3");
+    assert_line(output, "hostname=bare");
+    assert_line(output, "directory=/data");
+    assert_line(output, "write_root=EROFS");
+    assert_line(output, "write_data=ok");
+    assert_line(output, "write_probe=EROFS");
+    assert_line(output, "read_shadow=ENOENT");
+    assert_line(output, "init_memory=EACCES");
+    assert_line(output, "init_descriptors=EACCES");
+    assert_line(output, "fill_data=ENOSPC");
+    assert_line(output, "run_data=EPERM");
+    assert_line(output, "kill=ok"); /* sent, and without effect on the namespace's first process */
+}
+
+/* Where bubblewrap does the same, the same comes out. */
+static void is_as_tight_as_bubblewrap(void **state) {
+    struct client *client = *state;
+    static const char attempts[] =
+        "ids capabilities pid processes hostname directory write_root write_data read_shadow kill";
+    char ours[OUTPUT_BYTES], theirs[OUTPUT_BYTES] = "", command[1024];
+    client_probe(client, "twin", "", attempts, ours);
+    snprintf(command, sizeof command,
+             "bwrap --unshare-all --uid 1000 --gid 1000 --cap-drop ALL --ro-bind %s/probe /probe --proc /proc "
+             "--tmpfs /data --remount-ro / --chdir /data --hostname twin --setenv A b /probe %s",
+             client->directory, attempts);
+    FILE *pipe = popen(command, "re");
+    assert_non_null(pipe);
+    assert_true(fread(theirs, 1, sizeof theirs - 1, pipe) > 0);
+    assert_int_equal(pclose(pipe), 0);
+    /* It has no filter of its own: the one difference. */
+    char *filtered = strstr(theirs, "seccomp=0");
+    assert_non_null(filtered);
+    filtered[strlen("seccomp=")] = '2';
+    assert_string_equal(ours, theirs);
+}
+
+static void forbidden_calls_are_refused_and_told(void **state) {
+    struct client *client = *state;
+    char output[OUTPUT_BYTES];
+    client_probe(client, "calls", "", "inet mount ptrace unshare bpf keyctl packet inet", output);
+    assert_line(output, "mount=EPERM");
+    assert_line(output, "ptrace=EPERM");
+    assert_line(output, "unshare=EPERM");
+    assert_line(output, "bpf=EPERM");
+    assert_line(output, "keyctl=EPERM");
+    assert_line(output, "packet=EAFNOSUPPORT");
+    assert_line(output, "inet=EAFNOSUPPORT");
+    client_await(client, "violation calls syscall=mount count=1 detail=path=/data\n");
+    client_await(client, "violation calls syscall=ptrace count=1 detail=\n");
+    client_await(client, "violation calls syscall=unshare count=1 detail=\n");
+    client_await(client, "violation calls syscall=bpf count=1 detail=\n");
+    client_await(client, "violation calls syscall=keyctl count=1 detail=\n");
+    client_await(client, "violation calls syscall=socket count=1 detail=family=packet\n");
+    /* Every VM tries inet once as it boots, so the first is silent. */
+    client_await(client, "detail=family=inet\n");
+    const char *told = strstr(buf_string(&client->unasked), "detail=family=inet\n");
+    assert_null(strstr(told + 1, "detail=family=inet\n"));
+}
+
+static void programs_are_counted(void **state) {
+    struct client *client = *state;
+    char output[OUTPUT_BYTES];
+    client_probe(client, "counted", "execs 2\n", "exec exec exec", output);
+    assert_string_equal(output, "exec=ok\nexec=EPERM\nexec=EPERM\n");
+    client_await(client, "violation counted syscall=execve count=1 detail=path=/probe\n");
+    client_probe(client, "uncounted", "", "exec exec exec", output);
+    assert_string_equal(output, "exec=ok\nexec=ok\nexec=ok\n");
+    assert_false(client_spawn(client, "none", "execs 0\n", "ids"));
+    assert_non_null(strstr(client_detail(client), "start /probe"));
+}
+
+static void landlock_allows_what_the_plan_says(void **state) {
+    struct client *client = *state;
+    char output[OUTPUT_BYTES], more[512], path[128];
+    snprintf(path, sizeof path, "%s/unruled", client->directory);
+    write_file(path, "x", 0, 0644);
+    snprintf(more, sizeof more, "bind %s /unruled\n", path);
+    client_probe(client, "unruled", more, "read_unruled write_data exec", output);
+    assert_string_equal(output, "read_unruled=ok\nwrite_data=ok\nexec=ok\n");
+    snprintf(more, sizeof more, "bind %s /unruled\nread /proc\nexecute /probe\n", path);
+    client_probe(client, "ruled", more, "read_unruled write_data exec processes", output);
+    assert_string_equal(output, "read_unruled=EACCES\nwrite_data=EACCES\nexec=ok\nprocesses=2\n");
+    snprintf(more, sizeof more, "bind %s /unruled\nread /probe\nwrite /data\nexecs 1\nread /unruled\n", path);
+    assert_false(client_spawn(client, "noexec", more, "ids"));
+    assert_non_null(strstr(client_detail(client), "Permission denied"));
+}
+
+static void each_network_is_its_own(void **state) {
+    struct client *client = *state;
+    char output[OUTPUT_BYTES];
+    client_probe(client, "alone", "seccomp network\nnetwork none\n", "loopback", output);
+    assert_string_equal(output, "loopback=ENETUNREACH\n");
+    client_probe(client, "local", "seccomp network\nnetwork loopback\n", "loopback packet", output);
+    assert_string_equal(output, "loopback=ok\npacket=EAFNOSUPPORT\n");
+}
+
+static void assert_death(struct client *client, const char *node, const char *expected) {
+    assert_true(client_ask(client, "bury", node, -1));
+    assert_string_equal(client->message, expected);
+}
+
+static void await_death(int pidfd) {
+    assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 10000), 1);
+}
+
+static void tells_what_a_node_died_of(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "exits", "", "fail"));
+    await_death(client->fds[0]);
+    assert_death(client, "exits", " cause=exited status=7 oom=0");
+    assert_true(client_spawn(client, "crashes", "", "crash"));
+    await_death(client->fds[0]);
+    assert_death(client, "crashes", " cause=signaled status=11 oom=0");
+    assert_true(client_spawn(client, "lives", "", "wait"));
+    pid_t pid = (pid_t)client_number(client, "pid");
+    assert_death(client, "lives", " cause=killed status=9 oom=0");
+    assert_int_equal(kill(pid, 0), -1);
+    assert_death(client, "never-was", " cause=unknown status=-1 oom=0");
+}
+
+static void memory_is_bounded(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "hungry", "", "exhaust"));
+    await_death(client->fds[0]);
+    assert_death(client, "hungry", " cause=oom status=9 oom=1");
+}
+
+/* The directory that an answer names, e.g. memory=. */
+static void directory_of(const struct client *client, const char *key, char ret[256]) {
+    const char *at = strstr(client->message, key);
+    assert_non_null(at);
+    at += strlen(key);
+    snprintf(ret, 256, "%.*s", (int)strcspn(at, " "), at);
+}
+
+static void dies_at_once_throttled_or_frozen(void **state) {
+    struct client *client = *state;
+    char directory[256];
+    for (int frozen = 0; frozen < 2; frozen++) {
+        assert_true(client_spawn(client, "spinner", "cpu 2\n", "ids spin"));
+        directory_of(client, "memory=", directory);
+        client_read_until(client->fds[1], "ids=");
+        assert_int_equal(access(directory, F_OK), 0);
+        if (frozen) assert_true(client_ask(client, "freeze", "spinner", -1));
+        uint64_t begin_us = clock_monotonic_us();
+        assert_death(client, "spinner", " cause=killed status=9 oom=0");
+        uint64_t took_us = clock_monotonic_us() - begin_us;
+        print_message("buried in %llu us\n", (unsigned long long)took_us);
+        assert_true(took_us < 100000);
+        assert_int_equal(access(directory, F_OK), -1);
+    }
+}
+
+static void freezes_thaws_and_limits(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "cold", "", "signal"));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "listening");
+    assert_true(client_ask(client, "freeze", "cold", -1));
+    kill(program, SIGUSR1);
+    assert_int_equal(poll(&(struct pollfd){.fd = output_fd, .events = POLLIN}, 1, 50), 0);
+    assert_true(client_ask(client, "thaw", "cold", -1));
+    client_read_until(output_fd, "signal=ok");
+    assert_true(client_ask(client, "limit", "cold memory=50000000 cpu=50 tasks=20 disk=1000000", -1));
+    assert_false(client_ask(client, "limit", "nobody memory=50000000", -1));
+    assert_string_equal(client_detail(client), "there is no such node");
+    assert_true(client_ask(client, "bury", "cold", -1));
+}
+
+struct bad_plan {
+    const char *more;
+    const char *slug;
+    const char *detail;
+};
+
+static void failing_spawns_leave_nothing(void **state) {
+    struct client *client = *state;
+    static const struct bad_plan plans[] = {
+        {"bind /nonexistent /x\n", "system_error", "open /nonexistent: No such file or directory"},
+        {"bind /etc/hostname /../x\n", "invalid_input", "/../x"},
+        {"bind ../etc /x\n", "invalid_input", "../etc"},
+        {"device sda\n", "invalid_input", "sda"},
+        {"network host\n", "invalid_input", "host"},
+        {"tmpfs /x 1\n", "invalid_input", "tmpfs of 1 is out of bounds"},
+        {"project p99 /x\n", "not_found", "p99"},
+        {"read /nowhere\n", "system_error", "Landlock rule for /nowhere"},
+        {"rlimit everything 1\n", "invalid_input", "everything"},
+        {"seccomp loose\n", "invalid_input", "loose"},
+        {"nonsense 1\n", "malformed_data", ""},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(plans); i++) {
+        if (client_spawn(client, "bad", plans[i].more, "wait")) fail_msg("accepted: %s", plans[i].more);
+        assert_true(string_starts(client->message, plans[i].slug));
+        const char *detail = client_detail(client);
+        if (!strstr(detail, plans[i].detail)) fail_msg("'%s' is not in '%s'", plans[i].detail, detail);
+        assert_true(client_ask(client, "bury", "bad", -1));
+        assert_string_equal(client->message, " cause=unknown status=-1 oom=0");
+    }
+    assert_true(client_spawn(client, "twice", "", "wait"));
+    assert_false(client_spawn(client, "twice", "", "wait"));
+    assert_true(string_starts(client->message, "already_exists"));
+    assert_true(client_ask(client, "bury", "twice", -1));
+}
+
+static void binds_with_the_daemons_rights_only(void **state) {
+    struct client *client = *state;
+    char directory[128], more[256];
+    snprintf(directory, sizeof directory, "%s/private", client->directory);
+    make_directory(directory, 0, 0700);
+    snprintf(more, sizeof more, "bind %s/inner /x\n", directory);
+    assert_false(client_spawn(client, "thief", more, "wait"));
+    assert_non_null(strstr(client_detail(client), "Permission denied"));
+}
+
+static void mounts_into_a_running_node(void **state) {
+    struct client *client = *state;
+    char directory[128], path[160], rest[256];
+    snprintf(directory, sizeof directory, "%s/one", client->directory);
+    snprintf(path, sizeof path, "%s/file", directory);
+    make_directory(directory, client->daemon_uid, 0755);
+    write_file(path, "x", client->daemon_uid, 0644);
+    assert_true(client_spawn(client, "later", "read /app\nexecute /probe\nwrite /data\n", "signal app"));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "listening");
+    snprintf(rest, sizeof rest, "later %s /app/one", directory);
+    if (!client_ask(client, "mount", rest, -1)) fail_msg("%s", client_detail(client));
+    kill(program, SIGUSR1);
+    client_read_until(output_fd, "app=ok\napp_write=EROFS\n");
+    assert_false(client_ask(client, "mount", "later /nonexistent /app/two", -1));
+    assert_false(client_ask(client, "mount", "later / /app/../data", -1));
+    assert_true(client_ask(client, "bury", "later", -1));
+}
+
+static void make_project(const struct client *client, uid_t owner, char ret[128]) {
+    char path[160];
+    snprintf(ret, 128, "%s/project-%u", client->directory, owner);
+    if (mkdir(ret, 0700) < 0 && errno == EEXIST) return;
+    assert_int_equal(chown(ret, owner, owner), 0);
+    snprintf(path, sizeof path, "%s/private", ret);
+    write_file(path, "mine", owner, 0600);
+}
+
+/* The word after key= in the last answer. */
+static void word_of(const struct client *client, const char *key, char ret[64]) {
+    const char *at = strstr(client->message, key);
+    assert_non_null(at);
+    at += strlen(key);
+    snprintf(ret, 64, "%.*s", (int)strcspn(at, " "), at);
+}
+
+static void opens_a_project_as_its_owner(void **state) {
+    struct client *client = *state;
+    uid_t owner = client->root ? 54321 : USER_UID;
+    char project[128], token[64], more[128], output[OUTPUT_BYTES], text[8] = "";
+    make_project(client, owner, project);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, owner, &peer_fd);
+    if (!client_ask(client, "project", project, peer_fd)) fail_msg("%s", client_detail(client));
+    word_of(client, "token=", token);
+    assert_non_null(strstr(client->message, " kind=mount file="));
+    assert_int_equal(seteuid(client->daemon_uid), 0);
+    CLEANUP_FD int fd = openat(client->fds[0], "private", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(read(fd, text, sizeof text - 1), 4);
+    assert_string_equal(text, "mine");
+    snprintf(more, sizeof more, "project %s /src\n", token);
+    client_probe(client, "owner", more, "project", output);
+    assert_string_equal(output, "project=mine\nproject_write=EROFS\n");
+    assert_true(client_ask(client, "release", token, -1));
+    assert_false(client_spawn(client, "released", more, "wait"));
+}
+
+static void opens_nothing_for_others(void **state) {
+    struct client *client = *state;
+    char project[128];
+    make_project(client, client->root ? 54321 : USER_UID, project);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, 4444, &peer_fd);
+    assert_false(client_ask(client, "project", project, peer_fd));
+    assert_true(string_starts(client->message, "forbidden"));
+    /* The calling end's peer is whoever listens, here root. */
+    assert_false(client_ask(client, "project", project, caller_fd));
+    assert_true(string_starts(client->message, "forbidden"));
+    assert_false(client_ask(client, "project", project, client->link_fd));
+    assert_true(string_starts(client->message, "forbidden"));
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_false(client_ask(client, "project", project, pair[0]));
+    assert_true(string_starts(client->message, "forbidden"));
+    close(pair[0]);
+    close(pair[1]);
+    assert_false(client_ask(client, "project", "/dev/null", peer_fd));
+    assert_false(client_ask(client, "project", "relative", peer_fd));
+    assert_false(client_ask(client, "project", project, -1));
+}
+
+static void single_files_come_as_a_stream(void **state) {
+    struct client *client = *state;
+    uid_t owner = client->root ? 54321 : USER_UID;
+    char project[128], path[160], text[64] = "";
+    size_t used = 0;
+    make_project(client, owner, project);
+    snprintf(path, sizeof path, "%s/private", project);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, owner, &peer_fd);
+    assert_true(client_ask(client, "project", path, peer_fd));
+    assert_non_null(strstr(client->message, " kind=stream file=private"));
+    for (ssize_t size = 1; size > 0; used += (size_t)size) {
+        size = read(client->fds[0], text + used, sizeof text - 1 - used);
+        assert_true(size >= 0);
+    }
+    assert_string_equal(text, "F 600 4 private\nmineE\n");
+}
+
+/* All told of, by however many messages. */
+static uint64_t violations_of(struct client *client, const char *node) {
+    char marked[96];
+    uint64_t sum = 0;
+    snprintf(marked, sizeof marked, "violation %s syscall=unshare count=", node);
+    for (const char *at = buf_string(&client->unasked); (at = strstr(at, marked)); at += strlen(marked))
+        sum += strtoull(at + strlen(marked), NULL, 10);
+    return sum;
+}
+
+static void a_flood_is_counted_not_told(void **state) {
+    struct client *client = *state;
+    char output[OUTPUT_BYTES];
+    buf_clear(&client->unasked);
+    assert_true(client_spawn(client, "flood", "", "flood wait"));
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "flood=2000");
+    while (violations_of(client, "flood") < 2000) client_pump(client);
+    assert_int_equal(violations_of(client, "flood"), 2000);
+    size_t messages = 0;
+    for (const char *at = buf_string(&client->unasked); (at = strstr(at, "violation flood")); at++) messages++;
+    assert_in_range(messages, 2, 30);
+    assert_true(client_ask(client, "bury", "flood", -1));
+    /* Another node's are told at once meanwhile. */
+    client_probe(client, "calm", "", "unshare", output);
+    client_await(client, "violation calm syscall=unshare count=1 detail=\n");
+}
+
+static void a_new_launcher_adopts(void **state) {
+    struct client *client = *state;
+    char expected[64];
+    assert_true(client_spawn(client, "survivor", "", client->root ? "insist" : "wait"));
+    pid_t pid = (pid_t)client_number(client, "pid");
+    CLEANUP_FD int pidfd = take_fd(&client->fds[0]);
+    client_kill_launcher(client, SIGKILL);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    snprintf(expected, sizeof expected, "node survivor pid=%d ", (int)pid);
+    client_await(client, expected);
+    if (client->root) client_await(client, "violation survivor syscall=unshare");
+    assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 0), 0);
+    assert_false(client_spawn(client, "survivor", "", "wait"));
+    assert_death(client, "survivor", " cause=killed status=-1 oom=0");
+    assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 0), 1);
+}
+
+static void a_new_launcher_clears_away_the_dead(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "dying", "", "wait"));
+    CLEANUP_FD int pidfd = take_fd(&client->fds[0]);
+    pid_t pid = (pid_t)client_number(client, "pid");
+    client_kill_launcher(client, SIGKILL);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    await_death(pidfd);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    assert_null(strstr(buf_string(&client->unasked), "node dying"));
+    assert_true(client_spawn(client, "dying", "", "wait"));
+    assert_true(client_ask(client, "bury", "dying", -1));
+}
+
+static void sigterm_leaves_nodes_running(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "stays", "", "wait"));
+    CLEANUP_FD int pidfd = take_fd(&client->fds[0]);
+    assert_int_equal(client_kill_launcher(client, SIGTERM), 0);
+    assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 0), 0);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    client_await(client, "node stays ");
+}
+
+static int run_second(const struct client *client, const char *home) {
+    char path[128];
+    int status = -1;
+    snprintf(path, sizeof path, "%s/launcher", client->directory);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(null_fd, STDERR_FILENO);
+        if (!client->root && (setgid(USER_UID) < 0 || setuid(USER_UID) < 0)) _exit(EXIT_FAILURE);
+        execl(path, path, "--home", home, "--no-daemon", (char *)NULL);
+        _exit(EXIT_FAILURE);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void refuses_what_it_cant_serve(void **state) {
+    struct client *client = *state;
+    char home[256];
+    assert_int_equal(run_second(client, client->home), 4);
+    snprintf(home, sizeof home, "%s/%0150d", client->home, 0);
+    assert_int_equal(run_second(client, home), 2);
+    rmdir(home);
+    if (client->root) {
+        snprintf(home, sizeof home, "%s", client->directory);
+        assert_int_equal(run_second(client, home), 2); /* holds what is not a home's */
+    }
+    assert_true(client_ask(client, "release", "p0", -1));
+}
+
+static void answers_only_the_daemon(void **state) {
+    struct client *client = *state;
+    struct client stranger = {.link_fd = -1, .daemon_uid = client->root ? 0 : 4444};
+    char byte;
+    if (!client->root) return; /* the socket's mode keeps others out already */
+    strcpy(stranger.home, client->home);
+    client_dial(&stranger);
+    assert_int_equal(poll(&(struct pollfd){.fd = stranger.link_fd, .events = POLLIN}, 1, 10000), 1);
+    assert_int_equal(read(stranger.link_fd, &byte, 1), 0);
+    fd_close(stranger.link_fd);
+    assert_true(client_ask(client, "release", "p0", -1));
+}
+
+static void bad_messages_end_the_link_not_the_launcher(void **state) {
+    struct client *client = *state;
+    static const char *const texts[] = {"spawn", "spawn x", "%zz 1", " ", "\n", "hello -1"};
+    char byte;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        client_dial(client);
+        assert_true(send(client->link_fd, texts[i], strlen(texts[i]), 0) > 0);
+        assert_int_equal(poll(&(struct pollfd){.fd = client->link_fd, .events = POLLIN}, 1, 10000), 1);
+        assert_int_equal(recv(client->link_fd, &byte, 1, 0), 0);
+    }
+    client_dial(client);
+    assert_false(client_ask(client, "hello", "version=2", -1));
+    assert_false(client_ask(client, "dance", "", -1));
+    client_hello(client);
+}
+
+#define BOTH(function)                                                                                                 \
+    {#function " (root)", function, as_root, NULL, NULL}, {                                                            \
+#function " (user)", function, as_user, NULL, NULL                                                             \
+    }
+#define ROOT(function)                                                                                                 \
+    { #function, function, as_root, NULL, NULL }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        BOTH(has_nothing_of_the_host),
+        ROOT(is_as_tight_as_bubblewrap),
+        BOTH(forbidden_calls_are_refused_and_told),
+        BOTH(programs_are_counted),
+        BOTH(landlock_allows_what_the_plan_says),
+        BOTH(each_network_is_its_own),
+        BOTH(tells_what_a_node_died_of),
+        ROOT(memory_is_bounded),
+        ROOT(dies_at_once_throttled_or_frozen),
+        ROOT(freezes_thaws_and_limits),
+        BOTH(failing_spawns_leave_nothing),
+        BOTH(binds_with_the_daemons_rights_only),
+        BOTH(mounts_into_a_running_node),
+        BOTH(opens_a_project_as_its_owner),
+        BOTH(opens_nothing_for_others),
+        BOTH(single_files_come_as_a_stream),
+        ROOT(a_flood_is_counted_not_told),
+        BOTH(a_new_launcher_adopts),
+        BOTH(a_new_launcher_clears_away_the_dead),
+        BOTH(refuses_what_it_cant_serve),
+        BOTH(answers_only_the_daemon),
+        BOTH(bad_messages_end_the_link_not_the_launcher),
+        BOTH(sigterm_leaves_nodes_running),
+    };
+    return cmocka_run_group_tests(tests, open_clients, close_clients);
+}
