@@ -51,8 +51,8 @@ static void on_done(struct request *request, json_t *result, const struct error 
 static int remember(struct exchange *exchange, const char *method, const char *path, struct error *reterr) {
     const char *key = NULL;
     uint8_t fingerprint[FINGERPRINT_BYTES];
-    struct remembered *entry;
-    bool is_new;
+    struct remembered *entry = NULL;
+    bool is_new = false;
     if (strcmp(method, MHD_HTTP_METHOD_POST) != 0) return 0;
     int result = input_idempotency_key(exchange->mhd, &key, reterr);
     if (result < 0 || !key) return result;
@@ -63,7 +63,7 @@ static int remember(struct exchange *exchange, const char *method, const char *p
     if (result == 0)
         result = memory_recall(&exchange->api->memory, exchange->request.caller.uid, key, fingerprint,
                                uv_now(exchange->api->loop), &entry, &is_new, reterr);
-    if (result < 0) return result;
+    if (result < 0 || !entry) return result;
     if (is_new) {
         exchange->remembered = entry;
     } else if (entry->answer) {

@@ -140,7 +140,8 @@ int build_write(const struct build_queue *queue, const char *tmp_name, const str
     char digest[STORE_DIGEST_BYTES];
     int result = check_files(files, count, reterr);
     if (result == 0) result = sort_files(files, count, &sorted, reterr);
-    if (result == 0) result = hash_files(sorted, count, digest, reterr);
+    if (result < 0 || !sorted) return result;
+    result = hash_files(sorted, count, digest, reterr);
     if (result < 0) return result;
     bool present = faccessat(queue->builds_fd, digest, F_OK, 0) == 0;
     if (!present) {

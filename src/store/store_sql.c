@@ -95,7 +95,7 @@ static int apply_migration(sqlite3 *db, size_t version, struct error *reterr) {
 }
 
 static int migrate(sqlite3 *db, struct error *reterr) {
-    int64_t version, application, tables;
+    int64_t version = 0, application = 0, tables = 0;
     int result = read_integer(db, "PRAGMA user_version", &version, reterr);
     if (result == 0) result = read_integer(db, "PRAGMA application_id", &application, reterr);
     if (result == 0) result = read_integer(db, "SELECT count(*) FROM sqlite_master", &tables, reterr);
