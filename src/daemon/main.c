@@ -62,6 +62,12 @@ static int open_socket(const char *home, struct error *reterr) {
     return take_fd(&fd);
 }
 
+/* The lock is still ours, so the socket can't be a later daemon's. */
+static void remove_socket(const char *home) {
+    char path[PATH_MAX];
+    if (string_format(path, sizeof path, NULL, "%s/api.sock", home) == 0) unlink(path);
+}
+
 /* ---- ending: requests first, then the engine, then the loop runs empty ---- */
 
 static void on_engine_closed(void *data) {
@@ -112,6 +118,7 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     watch_signal(daemon, &daemon->on_int, SIGINT);
     log_line(&daemon->log, LOG_INFO_LEVEL, "serving", "home", settings->engine.home, "version", SANDBOX_VERSION, NULL);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    remove_socket(settings->engine.home);
     return 0;
 }
 
