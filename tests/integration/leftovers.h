@@ -1,0 +1,19 @@
+/* What a service has on its machine while it runs, so that a test can prove that nothing of it is left. */
+#ifndef INTEGRATION_LEFTOVERS_H
+#define INTEGRATION_LEFTOVERS_H
+
+#include <stdbool.h>
+
+struct footprint;
+
+/* Everything that belongs to the service of this home now. */
+struct footprint *footprint_take(const char *home);
+void footprint_free(struct footprint *footprint);
+/* What is still there of it, one line each, NULL when nothing is. To be freed. */
+char *footprint_left(const struct footprint *footprint);
+/* End its processes by force, when it did not end by itself. */
+void footprint_kill(const struct footprint *footprint);
+
+void remove_tree(const char *path);
+
+#endif

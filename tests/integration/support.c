@@ -1,0 +1,293 @@
+#include "support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+
+#include "client/client.h"
+#include "leftovers.h"
+
+enum { PATHS = 8, PATH_BYTES = 256, SHUTDOWN_MAX_MS = 15000 };
+
+struct world {
+    char root[32]; /* short: sockets' paths are */
+    char home[48];
+    struct sbx *client;
+    char paths[PATHS][PATH_BYTES];
+    unsigned next_path;
+};
+
+/* ---- files ---- */
+
+const char *world_home(const struct world *world) {
+    return world->home;
+}
+
+struct sbx *world_client(const struct world *world) {
+    return world->client;
+}
+
+pid_t world_pid(const struct world *world, const char *lock) {
+    pid_t pid = client_lock_owner(world->home, lock);
+    assert_true(pid > 0);
+    return pid;
+}
+
+const char *world_path(struct world *world, const char *name) {
+    char *path = world->paths[world->next_path++ % PATHS];
+    assert_int_equal(string_format(path, PATH_BYTES, NULL, "%s/files/%s", world->root, name), 0);
+    return path;
+}
+
+static void make_parents(const char *path) {
+    char above[PATH_BYTES];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        if (mkdir(above, 0755) < 0) assert_int_equal(errno, EEXIST);
+    }
+}
+
+static void write_text(const char *path, const char *text) {
+    make_parents(path);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+const char *world_file(struct world *world, const char *name, const char *text) {
+    const char *path = world_path(world, name);
+    write_text(path, text);
+    return path;
+}
+
+char *read_whole(const char *path) {
+    enum { WHOLE_MAX_BYTES = 1 << 20 };
+    struct buf text = {.max = WHOLE_MAX_BYTES};
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char chunk[4096];
+    ssize_t got = -1;
+    while (fd >= 0 && (got = read(fd, chunk, sizeof chunk)) > 0) buf_append(&text, chunk, (size_t)got);
+    if (got == 0) return buf_take_string(&text);
+    buf_free(&text);
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+struct world *world_open(const char *settings) {
+    struct world *world = calloc(1, sizeof *world);
+    struct sbx_error error;
+    char conf[64];
+    assert_non_null(world);
+    strcpy(world->root, "/tmp/sbx-XXXXXX");
+    assert_non_null(mkdtemp(world->root));
+    assert_int_equal(chmod(world->root, 0755), 0); /* the daemon is another user */
+    snprintf(world->home, sizeof world->home, "%s/home", world->root);
+    snprintf(conf, sizeof conf, "%s/sandbox.conf", world->home);
+    if (settings) write_text(conf, settings);
+    if (sbx_open(world->home, &world->client, &error) < 0) fail_msg("no service: %s", error.detail);
+    return world;
+}
+
+static bool shut_down(struct world *world, struct sbx_error *error) {
+    struct client_watch watch;
+    client_watch_open(world->home, &watch);
+    int result = sbx_op(world->client, "shutdown", NULL, NULL, error);
+    bool ended = client_watch_wait(&watch, result == 0 ? SHUTDOWN_MAX_MS : 0);
+    client_watch_close(&watch);
+    if (result == 0 && !ended) snprintf(error->detail, sizeof error->detail, "it has not ended yet");
+    return result == 0 && ended;
+}
+
+void world_close(struct world *world) {
+    struct sbx_error error = {0};
+    if (!world) return;
+    struct footprint *footprint = footprint_take(world->home);
+    bool ended = shut_down(world, &error);
+    if (!ended) footprint_kill(footprint);
+    CLEANUP_FREE char *left = footprint_left(footprint);
+    CLEANUP_FREE char *log = NULL;
+    char log_path[64];
+    snprintf(log_path, sizeof log_path, "%s/daemon.log", world->home);
+    if (!ended || left) log = read_whole(log_path);
+    footprint_free(footprint);
+    sbx_close(world->client);
+    remove_tree(world->root);
+    free(world);
+    if (!ended) fail_msg("the service did not end: %s\n%s", error.detail, log ? log : "");
+    if (left) fail_msg("left behind:\n%s%s", left, log ? log : "");
+    sbx_error_clear(&error);
+}
+
+/* ---- operations ---- */
+
+static int call(struct world *world, const char *op, const char *format, va_list arguments, json_t **ret,
+                struct sbx_error *error) {
+    json_error_t where;
+    json_t *params = format ? json_vpack_ex(&where, 0, format, arguments) : json_object();
+    if (!params) fail_msg("parameters of %s: %s", op, where.text);
+    CLEANUP_FREE char *text = json_dumps(params, JSON_COMPACT);
+    CLEANUP_FREE char *answer = NULL;
+    json_decref(params);
+    if (sbx_op(world->client, op, text, &answer, error) < 0) return -1;
+    *ret = json_loads(answer, JSON_DECODE_ANY, &where);
+    assert_non_null(*ret);
+    return 0;
+}
+
+static json_t *must(struct world *world, const char *op, const char *format, va_list arguments) {
+    json_t *answer = NULL;
+    struct sbx_error error;
+    if (call(world, op, format, arguments, &answer, &error) < 0)
+        fail_msg("%s: %s: %s\n%s", op, error.code, error.detail, error.json);
+    return answer;
+}
+
+json_t *world_op(struct world *world, const char *op, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    json_t *answer = must(world, op, format, arguments);
+    va_end(arguments);
+    return answer;
+}
+
+void world_do(struct world *world, const char *op, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    json_decref(must(world, op, format, arguments));
+    va_end(arguments);
+}
+
+json_t *world_fails(struct world *world, const char *op, const char *code, const char *format, ...) {
+    json_t *answer = NULL;
+    struct sbx_error error;
+    va_list arguments;
+    va_start(arguments, format);
+    int result = call(world, op, format, arguments, &answer, &error);
+    va_end(arguments);
+    if (result == 0) fail_msg("%s succeeded, which should have failed with %s", op, code);
+    if (strcmp(error.code, code) != 0) fail_msg("%s failed with %s, not %s: %s", op, error.code, code, error.detail);
+    json_t *problem = json_loads(error.json, 0, NULL);
+    sbx_error_clear(&error);
+    assert_non_null(problem);
+    return problem;
+}
+
+json_t *world_create(struct world *world, const char *id, const char *source, const char *profile) {
+    return world_op(world, "create", "{s:s, s:s, s:s}", "id", id, "source", source, "profile", profile);
+}
+
+json_t *world_info(struct world *world, const char *id) {
+    return world_op(world, "info", "{s:s}", "id", id);
+}
+
+void world_destroy(struct world *world, const char *id) {
+    world_do(world, "destroy", "{s:s}", "id", id);
+}
+
+static char *take_text(json_t *answer) {
+    const char *text = json_string_value(json_object_get(answer, "text"));
+    assert_non_null(text);
+    char *copy = strdup(text);
+    json_decref(answer);
+    return copy;
+}
+
+char *world_eval_text(struct world *world, const char *id, const char *language, const char *code) {
+    return take_text(world_op(world, "eval", "{s:s, s:s, s:s*}", "id", id, "code", code, "language", language));
+}
+
+char *world_try_eval(struct world *world, const char *id, const char *language, const char *code, uint32_t timeout_ms) {
+    json_t *options = json_pack("{s:s*, s:i}", "language", language, "timeout_ms", (int)timeout_ms);
+    CLEANUP_FREE char *text = json_dumps(options, JSON_COMPACT);
+    CLEANUP_FREE char *answer = NULL;
+    struct sbx_error error;
+    json_decref(options);
+    if (sbx_eval(world->client, id, code, text, &answer, &error) == 0) return take_text(json_loads(answer, 0, NULL));
+    char *failure = string_print("! %s: %s", error.code, error.detail);
+    sbx_error_clear(&error);
+    return failure;
+}
+
+/* ---- events ---- */
+
+static int count_seq(const char *item, void *data) {
+    json_t *event = json_loads(item, 0, NULL);
+    *(uint64_t *)data = (uint64_t)json_integer_value(json_object_get(event, "seq"));
+    json_decref(event);
+    return 0;
+}
+
+uint64_t world_now(struct world *world) {
+    uint64_t last = 0;
+    struct sbx_error error;
+    if (sbx_events(world->client, NULL, count_seq, &last, &error) < 0) fail_msg("events: %s", error.detail);
+    return last;
+}
+
+struct search {
+    const struct event_pattern *pattern;
+    json_t *found;
+};
+
+static bool fits(const json_t *event, const struct event_pattern *pattern) {
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    const char *id = json_string_value(json_object_get(event, "sandbox_id"));
+    const json_t *field = pattern->field ? json_object_get(json_object_get(event, "data"), pattern->field) : NULL;
+    const char *text = json_string_value(field);
+    return (!pattern->kind || string_equal(kind, pattern->kind)) &&
+           (!pattern->sandbox_id || string_equal(id, pattern->sandbox_id)) &&
+           (!pattern->field || (text && string_starts(text, pattern->value)));
+}
+
+static int look_at(const char *item, void *data) {
+    struct search *search = data;
+    json_t *event = json_loads(item, 0, NULL);
+    if (event && fits(event, search->pattern))
+        search->found = event;
+    else
+        json_decref(event);
+    return search->found != NULL;
+}
+
+static int timer_after(uint64_t timeout_ms) {
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000}};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(timerfd_settime(fd, 0, &when, NULL), 0);
+    return fd;
+}
+
+/* A client of its own, whose stream a timer ends. */
+json_t *world_find_event(struct world *world, uint64_t since, const struct event_pattern *pattern,
+                         uint64_t timeout_ms) {
+    struct search search = {.pattern = pattern};
+    struct sbx *follower = NULL;
+    struct sbx_error error = {0};
+    char options[64];
+    CLEANUP_FD int timer = timer_after(timeout_ms);
+    struct sbx_options how = SBX_OPTIONS_INIT;
+    how.home = world->home;
+    how.flags = SBX_NO_AUTOSTART;
+    how.cancel_fd = timer;
+    snprintf(options, sizeof options, "{\"follow\": true, \"since\": %llu}", (unsigned long long)since);
+    if (sbx_open_with(&how, &follower, &error) < 0) fail_msg("following events: %s", error.detail);
+    if (sbx_events(follower, options, look_at, &search, &error) < 0) sbx_error_clear(&error);
+    sbx_close(follower);
+    return search.found;
+}
+
+json_t *world_wait_event(struct world *world, uint64_t since, const struct event_pattern *pattern) {
+    json_t *event = world_find_event(world, since, pattern, WORLD_DEADLINE_MS);
+    if (!event)
+        fail_msg("no event kind=%s sandbox=%s %s=%s…", pattern->kind, pattern->sandbox_id, pattern->field,
+                 pattern->value);
+    return event;
+}
+
+void world_wait_status(struct world *world, uint64_t since, const char *id, const char *status) {
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"status", id, "to", status}));
+}

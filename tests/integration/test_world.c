@@ -1,0 +1,80 @@
+/* The support itself: a world works, and its closing would notice what is left. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "leftovers.h"
+#include "support.h"
+
+static int open_world(void **state) {
+    *state = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+static void a_sandbox_lives_in_a_world(void **state) {
+    struct world *world = *state;
+    json_t *sandbox = world_create(world, "a", EXAMPLES "/counter", "medium");
+    assert_string_equal(json_string_value(json_object_get(sandbox, "status")), "running");
+    json_decref(sandbox);
+    CLEANUP_FREE char *text = world_eval_text(world, "a", NULL, "Counter.increment()");
+    assert_string_equal(text, "1");
+    CLEANUP_FREE char *failure = world_try_eval(world, "a", "erlang", "error(no)", 1000);
+    if (!string_starts(failure, "! runtime_error: ")) fail_msg("%s", failure);
+    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "b"));
+    uint64_t before = world_now(world);
+    world_destroy(world, "a");
+    json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "destroyed", .sandbox_id = "a"}));
+    assert_null(world_find_event(world, before, &(struct event_pattern){.kind = "no_such"}, 20));
+}
+
+/* A process that has the home in its command line. */
+static pid_t start_stray(const char *home) {
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/sleep", home, "60", (char *)NULL);
+        _exit(127);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 0); /* the exec closes it */
+    close(ready[0]);
+    return pid;
+}
+
+static void what_is_left_is_noticed(void **state) {
+    (void)state;
+    char home[] = "/tmp/sbx-XXXXXX", nodes[64], expected[64];
+    assert_non_null(mkdtemp(home));
+    snprintf(nodes, sizeof nodes, "%s/nodes", home);
+    assert_int_equal(mkdir(nodes, 0700), 0);
+    strcat(nodes, "/n1");
+    assert_int_equal(mkdir(nodes, 0700), 0);
+    struct footprint *footprint = footprint_take(home);
+    pid_t stray = start_stray(home);
+    CLEANUP_FREE char *left = footprint_left(footprint);
+    footprint_free(footprint);
+    kill(stray, SIGKILL);
+    assert_int_equal(waitpid(stray, NULL, 0), stray);
+    remove_tree(home);
+    assert_non_null(left);
+    snprintf(expected, sizeof expected, "file %s\n", nodes);
+    assert_non_null(strstr(left, expected));
+    snprintf(expected, sizeof expected, "process %d\n", (int)stray);
+    assert_non_null(strstr(left, expected));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_sandbox_lives_in_a_world, open_world, close_world),
+        cmocka_unit_test(what_is_left_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
