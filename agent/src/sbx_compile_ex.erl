@@ -8,10 +8,7 @@
 compile(#{elixir := []}, _Ebin, _Root) ->
     {ok, []};
 compile(#{elixir := Sources, elixir_options := Options}, Ebin, Root) ->
-    case sbx_elixir:start() of
-        ok -> ok;
-        {error, _Reason} -> throw({project, <<"the project needs Elixir, which is not there">>})
-    end,
+    ok = sbx_elixir:need("the project"),
     %% A module of the project may have the name of one that this node has.
     Kept = [Option || {Key, _} = Option <- Options, Key =/= warnings_as_errors],
     'Elixir.Code':compiler_options([{ignore_module_conflict, true} | Kept]),

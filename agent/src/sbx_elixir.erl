@@ -1,7 +1,7 @@
 %% Elixir inside the node: started on demand, and called only through here, so that a node without Elixir needs none.
 -module(sbx_elixir).
 
--export([start/0, is_started/0, reconfigure_logger/0]).
+-export([start/0, need/1, is_started/0, reconfigure_logger/0]).
 -export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
 
 -spec start() -> ok | {error, term()}.
@@ -9,6 +9,17 @@ start() ->
     case is_started() of
         true -> ok;
         false -> start_cold()
+    end.
+
+%% For compiling, which can't go on without it.
+-spec need(string()) -> ok.
+need(What) ->
+    case start() of
+        ok ->
+            ok;
+        {error, Reason} ->
+            Text = io_lib:format("~ts needs Elixir, which could not be started: ~tp", [What, Reason]),
+            throw({project, unicode:characters_to_binary(Text)})
     end.
 
 start_cold() ->

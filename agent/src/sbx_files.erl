@@ -3,16 +3,24 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([find/2, find_in/2, relative/2, subdirs/1, is_dir/1]).
+-export([find/2, find_own/2, find_in/2, relative/2, subdirs/1, is_dir/1]).
 
 -define(FILES_MAX, 50000).
 %% Not the project's own sources: build products, fetched dependencies, tests.
--define(SKIPPED, ["_build", "_checkouts", "deps", "node_modules", "test", "ebin", "priv"]).
+-define(NOT_OWN, ["_build", "_checkouts", "deps", "node_modules", "test", "ebin", "priv"]).
 
 %% Files below Dir with one of the extensions, sorted by name.
 -spec find(file:filename(), [string()]) -> [file:filename()].
 find(Dir, Extensions) ->
-    {Found, _Left} = walk(Dir, ?FILES_MAX, []),
+    find(Dir, Extensions, []).
+
+%% The same in a folder that may hold more than sources.
+-spec find_own(file:filename(), [string()]) -> [file:filename()].
+find_own(Dir, Extensions) ->
+    find(Dir, Extensions, ?NOT_OWN).
+
+find(Dir, Extensions, Skipped) ->
+    {Found, _Left} = walk(Dir, Skipped, {[], ?FILES_MAX}),
     lists:sort([File || File <- Found, lists:member(filename:extension(File), Extensions)]).
 
 %% The same below each of some folders of Dir that exist.
@@ -20,26 +28,23 @@ find(Dir, Extensions) ->
 find_in(Dirs, Extensions) ->
     lists:usort(lists:append([find(Dir, Extensions) || Dir <- Dirs])).
 
-walk(Dir, Left, Found) ->
+walk(Dir, Skipped, Acc) ->
     case file:list_dir(Dir) of
-        {ok, Names} -> lists:foldl(fun(Name, Acc) -> visit(Dir, Name, Acc) end, {Found, Left}, Names);
-        {error, _Reason} -> {Found, Left}
+        {ok, Names} -> lists:foldl(fun(Name, In) -> visit(Dir, Name, Skipped, In) end, Acc, Names -- Skipped);
+        {error, _Reason} -> Acc
     end.
 
-visit(_Dir, _Name, {_Found, 0}) ->
+visit(_Dir, _Name, _Skipped, {_Found, 0}) ->
     throw({project, <<"the project has too many files">>});
-visit(_Dir, "." ++ _, Acc) ->
+visit(_Dir, "." ++ _, _Skipped, Acc) ->
     Acc;
-visit(Dir, Name, {Found, Left}) ->
+visit(Dir, Name, Skipped, {Found, Left}) ->
     Path = filename:join(Dir, Name),
     case file:read_link_info(Path) of
         {ok, #file_info{type = regular}} ->
             {[Path | Found], Left - 1};
         {ok, #file_info{type = directory}} ->
-            case lists:member(Name, ?SKIPPED) of
-                true -> {Found, Left};
-                false -> walk(Path, Left - 1, Found)
-            end;
+            walk(Path, Skipped, {Found, Left - 1});
         _ ->
             {Found, Left}
     end.

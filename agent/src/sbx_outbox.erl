@@ -1,19 +1,30 @@
 %% What the node has to tell without being asked: output, log records and events, in order, in a bounded buffer. It
-%% hands the agent one at a time and waits until that was sent, so a slow or absent daemon fills the buffer, which then
-%% forgets the oldest and says how much.
+%% hands the agent one at a time and waits until that was sent. Who prints faster than the channel carries is slowed
+%% down; when the daemon is absent nobody waits for it, and the buffer forgets the oldest and says how much.
 -module(sbx_outbox).
 
 -export([start_link/1, put/2, post/2]).
 
 -define(BUFFER_MAX_BYTES, 65536).
+%% From here on, who puts more waits.
+-define(FULL_BYTES, 32768).
 -define(LOG_BYTES, 64).
+%% What the channel carries: well below what the daemon reads of one node.
+-define(BYTES_PER_MS, 4096).
+%% An item not taken for so long means that nobody listens.
+-define(PATIENCE_MS, 200).
 
 -record(state, {
     agent :: pid(),
     queue = queue:new() :: queue:queue(item()),
     bytes = 0 :: non_neg_integer(),
     dropped = 0 :: non_neg_integer(),
-    waiting = false :: boolean()
+    %% For the agent to take an item of a size, or for the pause after one to end.
+    waiting = none :: none | {taken, reference(), non_neg_integer()} | {pause, reference()},
+    %% Nobody listens: an item was not taken in time.
+    absent = false :: boolean(),
+    %% Those who put and wait for room.
+    putters = [] :: [{pid(), reference()}]
 }).
 
 -type item() :: {atom(), term(), non_neg_integer()}.
@@ -58,11 +69,12 @@ loop(State) ->
         {?MODULE, post, Kind, Data} ->
             loop(hand_over(bounded(add(Kind, Data, State))));
         {?MODULE, put, From, Reference, Kind, Data} ->
-            Next = hand_over(bounded(add(Kind, Data, State))),
-            From ! {Reference, ok},
-            loop(Next);
+            Putters = [{From, Reference} | State#state.putters],
+            loop(let_go(hand_over(bounded(add(Kind, Data, State#state{putters = Putters})))));
         {sbx_agent, taken} ->
-            loop(hand_over(State#state{waiting = false}));
+            loop(taken(State));
+        {timeout, Timer, ?MODULE} ->
+            loop(let_go(expired(Timer, State)));
         _Stray ->
             loop(State)
     end.
@@ -107,22 +119,40 @@ drop_oldest([_Item | Items], _Excess) ->
 skip_continuation(<<2#10:2, _:6, Rest/binary>>) -> skip_continuation(Rest);
 skip_continuation(Bytes) -> Bytes.
 
-hand_over(#state{waiting = true} = State) ->
+%% Answers those who wait, as soon as there is room or nobody to wait for.
+let_go(#state{bytes = Bytes, absent = false} = State) when Bytes > ?FULL_BYTES ->
+    State;
+let_go(#state{putters = Putters} = State) ->
+    [From ! {Reference, ok} || {From, Reference} <- Putters],
+    State#state{putters = []}.
+
+expired(Timer, #state{waiting = {pause, Timer}} = State) -> hand_over(State#state{waiting = none});
+expired(Timer, #state{waiting = {taken, Timer, _Size}} = State) -> State#state{absent = true};
+expired(_Timer, State) -> State.
+
+taken(#state{waiting = {taken, Timer, Size}} = State) ->
+    _ = erlang:cancel_timer(Timer),
+    Pause = erlang:start_timer(1 + Size div ?BYTES_PER_MS, self(), ?MODULE),
+    State#state{waiting = {pause, Pause}, absent = false};
+taken(State) ->
+    State.
+
+hand_over(#state{waiting = Waiting} = State) when Waiting =/= none ->
     State;
 hand_over(#state{dropped = Dropped} = State) when Dropped > 0 ->
     Note = unicode:characters_to_binary(io_lib:format("\n~ts ~b bytes dropped\n", [[16#2026], Dropped])),
-    tell(output, Note, State#state{dropped = 0});
+    tell(output, Note, byte_size(Note), State#state{dropped = 0});
 hand_over(#state{queue = Queue, bytes = Bytes} = State) ->
     case queue:out(Queue) of
         {empty, _} ->
             State;
         {{value, {Kind, Data, Size}}, Rest} ->
-            tell(Kind, flat(Kind, Data), State#state{queue = Rest, bytes = Bytes - Size})
+            tell(Kind, flat(Kind, Data), Size, State#state{queue = Rest, bytes = Bytes - Size})
     end.
 
-tell(Kind, Data, #state{agent = Agent} = State) ->
+tell(Kind, Data, Size, #state{agent = Agent} = State) ->
     Agent ! {sbx_agent, event, self(), Kind, Data},
-    State#state{waiting = true}.
+    State#state{waiting = {taken, erlang:start_timer(?PATIENCE_MS, self(), ?MODULE), Size}}.
 
 flat(output, Bytes) -> iolist_to_binary(Bytes);
 flat(_Kind, Data) -> Data.

@@ -67,17 +67,17 @@ new_app(Name, Dir) ->
 
 %% A folder of sources without a build tool's description.
 folder(Root, Name) ->
-    Erlang = sbx_files:find(Root, [".erl"]),
-    Headers = sbx_files:find(Root, [".hrl"]),
+    Erlang = sbx_files:find_own(Root, [".erl"]),
+    Headers = sbx_files:find_own(Root, [".hrl"]),
     {AppName, Properties} =
-        case sbx_files:find(Root, [".src"]) of
+        case sbx_files:find_own(Root, [".src"]) of
             [Template | _] -> template(Template);
             [] -> {sbx_app_file:safe_name(Name), []}
         end,
     App = (new_app(AppName, Root))#{
-        elixir := sbx_files:find(Root, [".ex"]),
+        elixir := sbx_files:find_own(Root, [".ex"]),
         erlang := Erlang,
-        grammars := sbx_files:find(Root, [".yrl", ".xrl"]),
+        grammars := sbx_files:find_own(Root, [".yrl", ".xrl"]),
         include := lists:usort([filename:dirname(File) || File <- Headers ++ Erlang]),
         properties := Properties
     },

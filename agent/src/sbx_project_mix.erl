@@ -25,10 +25,7 @@ discover(Root) ->
 
 %% Mix lies beside Elixir, where a node that only runs applications doesn't look.
 start_mix() ->
-    case sbx_elixir:start() of
-        ok -> ok;
-        {error, _Reason} -> throw({project, <<"a Mix project needs Elixir, which is not there">>})
-    end,
+    ok = sbx_elixir:need("a Mix project"),
     Libraries = filename:dirname(code:lib_dir(elixir)),
     [code:add_pathz(filename:join([Libraries, App, "ebin"])) || App <- ["mix", "eex", "ex_unit"]],
     {ok, _} = application:ensure_all_started(mix),

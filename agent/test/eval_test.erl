@@ -70,7 +70,10 @@ output(Vm) ->
     ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "io:setopts([{encoding, latin1}])")),
     ?assertMatch({ok, #{term := [_ | _]}}, vm:eval(Vm, "io:getopts()")),
     {ok, _} = vm:eval(Vm, "[io:put_chars(user, [C]) || C <- \"one\"]"),
-    ?assertEqual(<<"one">>, vm:output(Vm, 3)).
+    ?assertEqual(<<"one">>, vm:output(Vm, 3)),
+    %% More than the buffer holds: the printer is slowed down, nothing is lost.
+    {ok, _} = vm:eval(Vm, "[io:put_chars(binary:copy(<<\"y\">>, 1000)) || _ <- lists:seq(1, 500)], ok"),
+    ?assertEqual(binary:copy(<<"y">>, 500000), vm:output(Vm, 500000)).
 
 log(Vm) ->
     {ok, _} = vm:eval(Vm, "logger:error(\"bad ~p\", [thing])"),
