@@ -13,10 +13,13 @@ static bool is_app_name(const char *name) {
     return length > 0 && length < 100 && name[length] == '\0';
 }
 
-/* Module names become file names. */
+/* Module names become file names: any text without slashes or control characters. */
 static bool is_module_name(const char *name) {
-    return name[0] && strlen(name) < NAME_BYTES - 8 && !strchr(name, '/') && strcmp(name, ".") != 0 &&
-           strcmp(name, "..") != 0;
+    size_t length = strlen(name);
+    if (length == 0 || length >= NAME_BYTES - 8 || !utf8_valid((const uint8_t *)name, length)) return false;
+    for (const char *at = name; *at; at++)
+        if (*at == '/' || (uint8_t)*at < ' ' || *at == 0x7f) return false;
+    return true;
 }
 
 static bool text_at(const struct term *map, const char *key, char **ret) {
@@ -24,9 +27,19 @@ static bool text_at(const struct term *map, const char *key, char **ret) {
     return value && !term_is_atom(value, "nil") && term_to_string(value, ret);
 }
 
+/* Text of a stranger: cut to a bound, and what is not UTF-8 escaped. */
+static json_t *text_json(const char *text) {
+    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
+    size_t length = utf8_cut(text, strlen(text), TEXT_MAX_BYTES);
+    json_t *value = json_stringn(text, length);
+    if (value) return value;
+    escape_text(&escaped, text, length);
+    return json_string(buf_string(&escaped));
+}
+
 static void set_text(json_t *object, const char *name, const struct term *map, const char *key) {
     CLEANUP_FREE char *text = NULL;
-    json_object_set_new(object, name, text_at(map, key, &text) ? json_string(text) : json_null());
+    json_object_set_new(object, name, text_at(map, key, &text) ? text_json(text) : json_null());
 }
 
 static json_t *diagnostic_to_json(const struct term *diagnostic) {
@@ -45,9 +58,9 @@ static json_t *diagnostic_to_json(const struct term *diagnostic) {
 
 json_t *diagnostics_to_json(const struct term *list) {
     json_t *array = json_array();
-    if (list && list->type == TERM_LIST)
-        for (size_t i = 0; i < list->items.count; i++)
-            json_array_append_new(array, diagnostic_to_json(&list->items.elements[i]));
+    size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
+    for (size_t i = 0; i < count && i < DIAGNOSTICS_MAX; i++)
+        json_array_append_new(array, diagnostic_to_json(&list->items.elements[i]));
     return array;
 }
 
@@ -115,8 +128,9 @@ static int take_config(struct answer *answer, const struct term *term, json_t *f
     const struct term *config = term_map_get(term, "config");
     bool has_config = config && config->type == TERM_BINARY;
     json_object_set_new(facts, "has_config", json_boolean(has_config));
-    return has_config ? file_list_add_copy(answer->list, "config", config->binary.data, config->binary.size, reterr)
-                      : 0;
+    return has_config
+               ? file_list_add_copy(answer->list, BUILD_CONFIG_FILE, config->binary.data, config->binary.size, reterr)
+               : 0;
 }
 
 int answer_to_build(const struct term *term, struct file_list *list, json_t **ret_facts, json_t **ret_report,

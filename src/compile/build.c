@@ -6,7 +6,7 @@
 int build_read(const struct store *store, const char *digest, struct build *ret, struct error *reterr) {
     char path[PATH_MAX], file[PATH_MAX];
     int result = store_build_path(store, digest, path, sizeof path, reterr);
-    if (result == 0) result = string_format(file, sizeof file, reterr, "%s/build.json", path);
+    if (result == 0) result = string_format(file, sizeof file, reterr, "%s/" BUILD_FACTS_FILE, path);
     if (result < 0) return result;
     json_error_t problem;
     json_t *facts = json_load_file(file, 0, &problem);

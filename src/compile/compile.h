@@ -14,6 +14,10 @@ const char *source_kind_name(enum source_kind kind); /* as the agent calls it */
 /* What lies in the folder: mix.exs, rebar.config or src/, beams, or just files. */
 enum source_kind source_detect(int folder);
 
+/* Files of a build besides its applications' folders; a dot is in no application's name. */
+#define BUILD_FACTS_FILE "build.json"
+#define BUILD_CONFIG_FILE "build.config"
+
 /* A finished build, as its build.json says. */
 struct build {
     char digest[STORE_DIGEST_BYTES];

@@ -8,9 +8,11 @@ enum {
     PROJECT_ENTRIES_MAX = 20000,
     PROJECT_FILE_MAX_BYTES = 64 << 20,
     PROJECT_TOTAL_MAX_BYTES = 512 << 20,
-    PRIV_FILES_MAX = 10000,
     PRIV_TOTAL_MAX_BYTES = 128 << 20,
     FILES_MAX = 40000,
+    PROJECT_DEPTH_MAX = 64, /* folders inside one another; each is held open while it is walked */
+    DIAGNOSTICS_MAX = 1000, /* of one kind in a report */
+    TEXT_MAX_BYTES = 8192,  /* of one text in a report */
 };
 
 /* The files of a build, owned, growing. */
@@ -30,6 +32,10 @@ int receive_project(int pipe, const char *folder,
                     struct error *reterr); /* unpack the launcher's stream into an empty folder */
 int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr);
 void remove_tree(const char *path);
+/* A folder below another, reached through folders only: a link on the way is ELOOP or ENOTDIR, never followed, since
+   it would be followed with the daemon's rights. path "" is the folder itself. Returns a descriptor, or -1 and errno.
+ */
+int open_below(int folder, const char *path);
 
 /* The agent's answer as files and facts. *ret_facts and *ret_report are new references. Nothing in it is believed:
    names are checked before they become paths. */
@@ -40,8 +46,14 @@ json_t *diagnostics_to_json(const struct term *list);
 /* ---- cache.c ---- */
 
 /* The digest of a project's whole content with what compiles it; false when it can't be told (unreadable, too large).
- * Blocking. */
-bool cache_key(int project, const char *toolchain, const char *kind, const char *name, char ret[STORE_DIGEST_BYTES]);
+   A project that is not ours can change between being read here and being compiled, so its key also names its folder:
+   whoever can do that spoils nothing but that folder's own builds. Blocking. */
+struct cache_subject {
+    int folder;
+    bool is_ours; /* our own copy, which nobody changes */
+    const char *toolchain, *kind, *name;
+};
+bool cache_key(const struct cache_subject *subject, char ret[STORE_DIGEST_BYTES]);
 bool cache_find(const char *home, const struct store *store, const char *key, char ret_digest[STORE_DIGEST_BYTES]);
 void cache_keep(const char *home, const char *key, const char *digest);
 

@@ -11,11 +11,11 @@ const char *source_kind_name(enum source_kind kind) {
 }
 
 static bool has(int folder, const char *name) {
-    return faccessat(folder, name, F_OK, 0) == 0;
+    return faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static bool has_file_ending(int folder, const char *name, const char *suffix) {
-    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); /* a link would lead outside */
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (!directory) {
         fd_close(fd);

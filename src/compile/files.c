@@ -8,8 +8,6 @@
 
 #include "compile/compile_internal.h"
 
-enum { DEPTH_MAX = 32 };
-
 static bool grow(struct file_list *list) {
     if (list->count < list->capacity) return true;
     size_t capacity = list->capacity ? list->capacity * 2 : 64;
@@ -58,20 +56,52 @@ static int read_whole(int folder, const char *name, const char *path, struct fil
         return error_set(reterr, E_TOO_LARGE, "%s makes the project's priv folders larger than %d MiB", path,
                          PRIV_TOTAL_MAX_BYTES >> 20);
     size_t size = (size_t)status.st_size, have = 0;
-    uint8_t *data = malloc(size + 1);
+    CLEANUP_FREE uint8_t *data = malloc(size + 1);
     if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
     while (have < size) {
         ssize_t count = read(fd, data + have, size - have);
-        if (count <= 0) break;
+        if (count < 0) return error_errno(reterr, errno, "reading %s", path);
+        if (count == 0) return error_set(reterr, E_CONFLICT, "%s shrank while it was read", path);
         have += (size_t)count;
     }
-    return file_list_add(list, path, data, have, reterr);
+    return file_list_add(list, path, take_ptr(data), have, reterr);
 }
 
-static int collect_folder(int parent, const char *name, const char *path, unsigned depth, struct file_list *list,
-                          struct error *reterr) {
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return 0;
+int open_below(int folder, const char *path) {
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && *path) {
+        char name[NAME_MAX + 1];
+        size_t length = strcspn(path, "/");
+        if (length == 0 || length > NAME_MAX || (length == 2 && memcmp(path, "..", 2) == 0)) {
+            errno = EINVAL;
+            return fd_close(fd);
+        }
+        memcpy(name, path, length);
+        name[length] = '\0';
+        int next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        fd_close(fd);
+        fd = next;
+        path += length + (path[length] == '/');
+    }
+    return fd;
+}
+
+static int collect_folder(int fd, const char *path, unsigned depth, struct file_list *list, struct error *reterr);
+
+/* Files and folders; links, sockets and devices stay out. */
+static int collect_entry(int folder, const char *name, const char *path, unsigned depth, struct file_list *list,
+                         struct error *reterr) {
+    struct stat status;
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return error_errno(reterr, errno, "reading %s", path);
+    if (S_ISREG(status.st_mode)) return read_whole(folder, name, path, list, reterr);
+    if (!S_ISDIR(status.st_mode)) return 0;
+    if (depth >= PROJECT_DEPTH_MAX) return error_set(reterr, E_TOO_LARGE, "%s lies too deep", path);
+    return collect_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), path, depth + 1, list,
+                          reterr);
+}
+
+/* Takes fd over. */
+static int collect_folder(int fd, const char *path, unsigned depth, struct file_list *list, struct error *reterr) {
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (!directory) {
         fd_close(fd);
@@ -83,11 +113,7 @@ static int collect_folder(int parent, const char *name, const char *path, unsign
         char below[PATH_MAX];
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         result = string_format(below, sizeof below, reterr, "%s/%s", path, entry->d_name);
-        if (result < 0) break;
-        if (entry->d_type == DT_DIR && depth < DEPTH_MAX)
-            result = collect_folder(dirfd(directory), entry->d_name, below, depth + 1, list, reterr);
-        else if (entry->d_type == DT_REG)
-            result = read_whole(dirfd(directory), entry->d_name, below, list, reterr);
+        if (result == 0) result = collect_entry(dirfd(directory), entry->d_name, below, depth, list, reterr);
     }
     closedir(directory);
     return result;
@@ -97,7 +123,10 @@ int collect_priv(int project, const char *app_dir, const char *app, struct file_
     char source[PATH_MAX], target[PATH_MAX];
     int result = string_format(source, sizeof source, reterr, "%s%spriv", app_dir, app_dir[0] ? "/" : "");
     if (result == 0) result = string_format(target, sizeof target, reterr, "%s/priv", app);
-    return result < 0 ? result : collect_folder(project, source, target, 0, list, reterr);
+    if (result < 0) return result;
+    int fd = open_below(project, source);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EINVAL)) return 0;
+    return collect_folder(fd, target, 0, list, reterr);
 }
 
 static void remove_below(int parent, const char *name) {

@@ -38,9 +38,26 @@ static void fail(struct compile_job *job, const struct error *error) {
     if (job->error.code == E_NONE) job->error = *error;
 }
 
+static void finish(struct compile_job *job);
+
+static void remove_copy(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    remove_tree(job->copy);
+}
+
+static void on_copy_removed(uv_work_t *work, int status) {
+    struct compile_job *job = work->data;
+    (void)status;
+    job->copy[0] = '\0';
+    finish(job);
+}
+
 /* Every way through a job ends here, once its node is gone. */
 static void finish(struct compile_job *job) {
-    if (job->copy[0]) remove_tree(job->copy);
+    if (job->copy[0]) { /* thousands of files, perhaps: not on the loop's thread */
+        uv_queue_work(job->request.host->loop, &job->work, remove_copy, on_copy_removed);
+        return;
+    }
     if (job->aborted && job->error.code == E_NONE) error_set(&job->error, E_SHUTDOWN, "the compilation was called off");
     if (job->report) {
         uint64_t took_ms = uv_now(job->request.host->loop) - job->started_ms;
@@ -86,8 +103,7 @@ static void collect_all_priv(uv_work_t *work) {
         const char *folder = json_string_value(json_object_get(app, "dir"));
         const char *name = json_string_value(json_object_get(app, "name"));
         if (!json_is_true(json_object_get(app, "priv"))) continue;
-        bool inside = folder && folder[0] != '/' && !strstr(folder, "..");
-        if (inside && collect_priv(job->project_fd, folder, name, &job->list, &error) < 0) fail(job, &error);
+        if (folder && collect_priv(job->project_fd, folder, name, &job->list, &error) < 0) fail(job, &error);
     }
 }
 
@@ -97,7 +113,7 @@ static void keep_build(uv_work_t *work, int status) {
     struct error error;
     json_object_set(job->facts, "report", job->report);
     char *facts = json_dumps(job->facts, JSON_SORT_KEYS | JSON_COMPACT);
-    if (!facts || file_list_add(&job->list, "build.json", facts, strlen(facts), &error) < 0) {
+    if (!facts || file_list_add(&job->list, BUILD_FACTS_FILE, facts, strlen(facts), &error) < 0) {
         error_set(&error, E_NO_MEMORY, "no memory for the build's description");
         fail(job, &error);
     }
@@ -214,9 +230,12 @@ static void look_at_project(uv_work_t *work) {
     if (job->is_stream && open_copy(job, &error) < 0) fail(job, &error);
     job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
     const struct node_host *host = job->request.host;
-    if (job->error.code != E_NONE ||
-        !cache_key(job->project_fd, host->toolchain.digest, source_kind_name(job->kind), job->name, job->key))
-        job->key[0] = '\0';
+    struct cache_subject subject = {.folder = job->project_fd,
+                                    .is_ours = job->is_stream,
+                                    .toolchain = host->toolchain.digest,
+                                    .kind = source_kind_name(job->kind),
+                                    .name = job->name};
+    if (job->error.code != E_NONE || !cache_key(&subject, job->key)) job->key[0] = '\0';
     job->cached = job->key[0] && cache_find(host->home, job->request.store, job->key, job->digest);
 }
 
@@ -224,10 +243,13 @@ static void look_at_project(uv_work_t *work) {
 static void use_cached(struct compile_job *job) {
     struct build build = {0};
     struct error error;
-    if (build_read(job->request.store, job->digest, &build, &error) < 0)
-        fail(job, &error);
-    else
-        job->report = json_deep_copy(json_object_get(build.facts, "report"));
+    if (build_read(job->request.store, job->digest, &build, &error) < 0) { /* damaged: make it anew */
+        job->digest[0] = '\0';
+        job->cached = false;
+        start_node(job);
+        return;
+    }
+    job->report = json_deep_copy(json_object_get(build.facts, "report"));
     build_free(&build);
     finish(job);
 }

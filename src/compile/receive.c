@@ -1,113 +1,203 @@
 /* A project that could not be bound arrives as a stream of its files, read with its caller's rights; here it becomes a
  * folder of ours. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "compile/compile_internal.h"
 
-enum { LINE_MAX_BYTES = 3 * PATH_MAX };
+enum {
+    LINE_MAX_BYTES = 3 * PATH_MAX,
+    /* A file system of the caller's own may never answer; the thread that waits for it is one of few. */
+    SILENCE_MAX_MS = 20000,
+};
 
 struct stream {
-    FILE *file;
+    int fd;
     int folder;
     size_t entries;
     size_t total_bytes;
+    size_t at, have; /* what is in the buffer and not taken yet */
+    uint8_t buffer[64 * 1024];
 };
 
-/* Percent-decoding in place, and nothing that leads out of the folder. */
-static bool clean_path(char *path) {
+static int damaged(struct error *reterr) {
+    return error_set(reterr, E_SYSTEM, "the project's files came damaged");
+}
+
+/* ---- reading ---- */
+
+static int refill(struct stream *stream, struct error *reterr) {
+    struct pollfd ready = {.fd = stream->fd, .events = POLLIN};
+    int count = poll(&ready, 1, SILENCE_MAX_MS);
+    if (count == 0) return error_set(reterr, E_TIMEOUT, "the project's files did not come for %d ms", SILENCE_MAX_MS);
+    ssize_t got = count < 0 ? -1 : read(stream->fd, stream->buffer, sizeof stream->buffer);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return refill(stream, reterr);
+    if (got < 0) return error_errno(reterr, errno, "reading the project's files");
+    if (got == 0) return error_set(reterr, E_SYSTEM, "the project's files ended early");
+    stream->at = 0;
+    stream->have = (size_t)got;
+    return 0;
+}
+
+/* Some of the bytes that come next, at most `wanted` of them; they are valid until the next call. */
+static int take_some(struct stream *stream, size_t wanted, const uint8_t **ret, size_t *ret_size,
+                     struct error *reterr) {
+    int result = stream->at == stream->have ? refill(stream, reterr) : 0;
+    if (result < 0) return result;
+    size_t left = stream->have - stream->at;
+    *ret = stream->buffer + stream->at;
+    *ret_size = left < wanted ? left : wanted;
+    stream->at += *ret_size;
+    return 0;
+}
+
+static int take_line(struct stream *stream, char line[LINE_MAX_BYTES], struct error *reterr) {
+    for (size_t length = 0; length < LINE_MAX_BYTES; length++) {
+        const uint8_t *byte;
+        size_t size;
+        int result = take_some(stream, 1, &byte, &size, reterr);
+        if (result < 0) return result;
+        if (*byte == '\0') return damaged(reterr);
+        line[length] = *byte == '\n' ? '\0' : (char)*byte;
+        if (*byte == '\n') return 0;
+    }
+    return damaged(reterr);
+}
+
+/* ---- paths ---- */
+
+static int hex_digit(char digit) {
+    if (!isxdigit((unsigned char)digit)) return -1;
+    return digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10;
+}
+
+static bool decode_percent(char *path) {
     char *to = path;
     for (const char *from = path; *from; from++) {
-        unsigned value;
-        if (*from == '%') {
-            if (sscanf(from + 1, "%2x", &value) != 1 || value == 0) return false;
-            *to++ = (char)value;
-            from += 2;
-        } else {
+        if (*from != '%') {
             *to++ = *from;
+            continue;
         }
+        int high = hex_digit(from[1]), low = high < 0 ? -1 : hex_digit(from[2]);
+        if (low < 0 || high + low == 0) return false;
+        *to++ = (char)(high << 4 | low);
+        from += 2;
     }
     *to = '\0';
-    if (path[0] == '/' || path[0] == '\0') return false;
-    for (const char *at = path; at; at = strchr(at, '/')) {
-        if (*at == '/') at++;
-        size_t length = strcspn(at, "/");
-        if (length == 0 || (length == 1 && at[0] == '.') || (length == 2 && at[0] == '.' && at[1] == '.')) return false;
-    }
     return true;
 }
 
-static int copy_bytes(struct stream *stream, int fd, size_t size, const char *path, struct error *reterr) {
-    char chunk[64 * 1024];
+/* Names joined by slashes, and none that leads anywhere but down. */
+static bool is_inside(const char *path) {
+    for (unsigned depth = 0; depth < PROJECT_DEPTH_MAX; depth++) {
+        size_t length = strcspn(path, "/");
+        if (length == 0 || (length == 1 && path[0] == '.') || (length == 2 && memcmp(path, "..", 2) == 0)) return false;
+        if (path[length] == '\0') return true;
+        path += length + 1;
+    }
+    return false;
+}
+
+/* ---- entries ---- */
+
+static int write_all(int fd, const uint8_t *data, size_t size) {
     while (size > 0) {
-        size_t wanted = size < sizeof chunk ? size : sizeof chunk;
-        size_t count = fread(chunk, 1, wanted, stream->file);
-        if (count == 0) return error_set(reterr, E_SYSTEM, "the project's files ended early, in %s", path);
-        if (write(fd, chunk, count) != (ssize_t)count) return error_errno(reterr, errno, "copying %s", path);
+        ssize_t written = write(fd, data, size);
+        if (written < 0) return -1;
+        data += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+static int take_file(struct stream *stream, int folder, const char *name, size_t size, struct error *reterr) {
+    CLEANUP_FD int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) return error_errno(reterr, errno, "copying %s", name);
+    while (size > 0) {
+        const uint8_t *data;
+        size_t count;
+        int result = take_some(stream, size, &data, &count, reterr);
+        if (result < 0) return result;
+        if (write_all(fd, data, count) < 0) return error_errno(reterr, errno, "copying %s", name);
         size -= count;
     }
     return 0;
 }
 
-static int take_file(struct stream *stream, const char *path, size_t size, struct error *reterr) {
-    CLEANUP_FD int fd = openat(stream->folder, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) return error_errno(reterr, errno, "copying %s", path);
-    return copy_bytes(stream, fd, size, path, reterr);
-}
-
-static int take_link(struct stream *stream, const char *path, size_t size, struct error *reterr) {
+static int take_link(struct stream *stream, int folder, const char *name, size_t size, struct error *reterr) {
     char target[PATH_MAX];
-    if (size >= sizeof target || fread(target, 1, size, stream->file) != size)
-        return error_set(reterr, E_SYSTEM, "the link %s came damaged", path);
+    if (size >= sizeof target) return damaged(reterr);
+    for (size_t have = 0; have < size;) {
+        const uint8_t *data;
+        size_t count;
+        int result = take_some(stream, size - have, &data, &count, reterr);
+        if (result < 0) return result;
+        memcpy(target + have, data, count);
+        have += count;
+    }
     target[size] = '\0';
-    if (symlinkat(target, stream->folder, path) < 0) return error_errno(reterr, errno, "copying the link %s", path);
+    if (symlinkat(target, folder, name) < 0) return error_errno(reterr, errno, "copying the link %s", name);
     return 0;
 }
 
+static int take_folder(struct stream *stream, int folder, const char *name, size_t size, struct error *reterr) {
+    (void)stream;
+    if (size != 0) return damaged(reterr);
+    return mkdirat(folder, name, 0755) < 0 ? error_errno(reterr, errno, "copying %s", name) : 0;
+}
+
+static const struct entry_kind {
+    char letter;
+    int (*take)(struct stream *stream, int folder, const char *name, size_t size, struct error *reterr);
+} entry_kinds[] = {{'F', take_file}, {'L', take_link}, {'D', take_folder}};
+
+/* The path's last name, in the folder that the others lead to: without following a link that came before. */
+static int take_at(struct stream *stream, const struct entry_kind *kind, char *path, size_t size,
+                   struct error *reterr) {
+    char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (slash) *slash = '\0';
+    CLEANUP_FD int folder = open_below(stream->folder, slash ? path : "");
+    if (folder < 0) return error_errno(reterr, errno, "copying into %s", slash ? path : "the project's folder");
+    return kind->take(stream, folder, name, size, reterr);
+}
+
+/* "F 644 12 lib/a.ex" */
 static int take_entry(struct stream *stream, char *line, struct error *reterr) {
-    char kind;
-    unsigned mode;
-    unsigned long long size;
-    int path_at = 0;
-    if (sscanf(line, "%c %o %llu %n", &kind, &mode, &size, &path_at) != 3 || path_at == 0 ||
-        !clean_path(line + path_at))
-        return error_set(reterr, E_SYSTEM, "the project's files came damaged");
-    const char *path = line + path_at;
-    stream->total_bytes += size;
+    const struct entry_kind *kind = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(entry_kinds); i++)
+        if (line[0] == entry_kinds[i].letter && line[1] == ' ') kind = &entry_kinds[i];
+    char *size_text = kind ? strchr(line + 2, ' ') : NULL; /* modes are not kept: all of it is only read */
+    char *path = size_text ? strchr(size_text + 1, ' ') : NULL;
+    if (!path) return damaged(reterr);
+    *path++ = '\0';
+    uint64_t size;
+    if (!parse_u64(size_text + 1, &size) || !decode_percent(path) || !is_inside(path)) return damaged(reterr);
     if (++stream->entries > PROJECT_ENTRIES_MAX || size > PROJECT_FILE_MAX_BYTES ||
-        stream->total_bytes > PROJECT_TOTAL_MAX_BYTES)
-        return error_set(reterr, E_TOO_LARGE, "the project has more than %d files or %d MiB", PROJECT_ENTRIES_MAX,
-                         PROJECT_TOTAL_MAX_BYTES >> 20);
-    switch (kind) {
-    case 'F': return take_file(stream, path, (size_t)size, reterr);
-    case 'L': return take_link(stream, path, (size_t)size, reterr);
-    case 'D': return mkdirat(stream->folder, path, 0755) < 0 ? error_errno(reterr, errno, "copying %s", path) : 0;
-    default: return error_set(reterr, E_SYSTEM, "the project's files came damaged");
-    }
+        (stream->total_bytes += size) > PROJECT_TOTAL_MAX_BYTES)
+        return error_set(reterr, E_TOO_LARGE, "the project has more than %d files or %d MiB, or a file of over %d MiB",
+                         PROJECT_ENTRIES_MAX, PROJECT_TOTAL_MAX_BYTES >> 20, PROJECT_FILE_MAX_BYTES >> 20);
+    return take_at(stream, kind, path, (size_t)size, reterr);
 }
 
 int receive_project(int pipe, const char *folder, struct error *reterr) {
-    CLEANUP_FD int target = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP_FD int target = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (target < 0) return error_errno(reterr, errno, "opening %s", folder);
-    int copy = fcntl(pipe, F_DUPFD_CLOEXEC, 0);
-    FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
-    if (!file) {
-        fd_close(copy);
-        return error_errno(reterr, errno, "reading the project's files");
-    }
-    struct stream stream = {.file = file, .folder = target};
+    CLEANUP_FREE struct stream *stream = malloc(sizeof *stream);
+    if (!stream) return error_set(reterr, E_NO_MEMORY, "no memory for a project's files");
+    stream->fd = pipe, stream->folder = target;
+    stream->entries = stream->total_bytes = stream->at = stream->have = 0;
     char line[LINE_MAX_BYTES];
-    int result = 0;
-    bool ended = false;
-    while (result == 0 && !ended && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        ended = strcmp(line, "E") == 0;
-        if (!ended) result = take_entry(&stream, line, reterr);
+    for (;;) {
+        int result = take_line(stream, line, reterr);
+        if (result < 0) return result;
+        if (strcmp(line, "E") == 0) return 0;
+        result = take_entry(stream, line, reterr);
+        if (result < 0) return result;
     }
-    if (result == 0 && !ended) result = error_set(reterr, E_SYSTEM, "the project's files ended early");
-    fclose(file);
-    return result;
 }

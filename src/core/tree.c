@@ -79,12 +79,11 @@ static void put_apps(struct buf *args, json_t *apps) {
 static void put_config(struct buf *args, struct sandbox *sandbox) {
     char path[PATH_MAX + 16];
     struct error ignored;
-    static const char name[] = "/config";
     struct buf content = {.max = 4 << 20};
     term_put_atom(args, "config");
     if (json_is_true(json_object_get(sandbox->build.facts, "has_config")) &&
         store_build_path(sandbox->engine->store, sandbox->build.digest, path, PATH_MAX, &ignored) == 0) {
-        strcat(path, name);
+        strcat(path, "/" BUILD_CONFIG_FILE);
         FILE *file = fopen(path, "re");
         char chunk[4096];
         size_t count;
