@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "client/client_internal.h"
 
@@ -61,6 +62,9 @@ static bool launcher_lives(const struct sbx *sbx) {
     if (access(path, R_OK) < 0) return errno != ENOENT;
     pid_t pid = client_lock_owner(sbx->home, "launcher.lock");
     if (pid == 0) return false;
+    CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd polled = {pidfd, POLLIN, 0};
+    if (pidfd < 0 || poll(&polled, 1, 0) > 0) return false; /* ended, even if nobody has waited for it yet */
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     return fd >= 0 && read(fd, name, sizeof name - 1) > 0 && string_starts(name, "sandbox-launche");
