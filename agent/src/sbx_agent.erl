@@ -144,7 +144,7 @@ greet(#state{socket = Socket, secret = Secret} = State) ->
     end.
 
 alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
-    _ = gen_tcp:close(Socket),
+    _ = is_port(Socket) andalso gen_tcp:close(Socket),
     maps:foreach(fun(_Id, {Pid, _Monitor}) -> exit(Pid, kill) end, Calls),
     true = ets:delete_all_objects(?MODULE),
     Since =
@@ -180,7 +180,7 @@ frame(Frame, State) ->
     end.
 
 message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
-    more(release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS}));
+    after_send(release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS}));
 message({call, Id, beat, _Args}, #state{phase = serving} = State) ->
     answer(Id, {ok, #{}}, State);
 message({call, Id, Op, Args}, #state{phase = serving} = State) ->

@@ -5,6 +5,7 @@
 -export([start/0, take_standard_error/0, discard/2]).
 
 -define(COLUMNS, 120).
+-define(PIECE_BYTES, 16384).
 
 -spec start() -> pid().
 start() ->
@@ -38,8 +39,22 @@ serve_as(Name, Deliver) ->
     Pid ! go,
     Pid.
 
-deliver(<<>>) -> ok;
-deliver(Chars) -> sbx_outbox:put(output, Chars).
+%% In pieces that the outbox can hold, so that it slows a long one down instead of cutting it.
+deliver(<<>>) ->
+    ok;
+deliver(Chars) when byte_size(Chars) =< ?PIECE_BYTES ->
+    sbx_outbox:put(output, Chars);
+deliver(Chars) ->
+    {Piece, Rest} = split_binary(Chars, boundary(Chars, ?PIECE_BYTES)),
+    ok = sbx_outbox:put(output, Piece),
+    deliver(Rest).
+
+%% The last place up to Position where a character begins.
+boundary(Chars, Position) ->
+    case binary:at(Chars, Position) of
+        Byte when Byte band 2#11000000 =:= 2#10000000 -> boundary(Chars, Position - 1);
+        _ -> Position
+    end.
 
 loop(Deliver) ->
     receive

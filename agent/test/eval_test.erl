@@ -73,7 +73,9 @@ output(Vm) ->
     ?assertEqual(<<"one">>, vm:output(Vm, 3)),
     %% More than the buffer holds: the printer is slowed down, nothing is lost.
     {ok, _} = vm:eval(Vm, "[io:put_chars(binary:copy(<<\"y\">>, 1000)) || _ <- lists:seq(1, 500)], ok"),
-    ?assertEqual(binary:copy(<<"y">>, 500000), vm:output(Vm, 500000)).
+    ?assertEqual(binary:copy(<<"y">>, 500000), vm:output(Vm, 500000)),
+    {ok, _} = vm:eval(Vm, "io:put_chars(lists:duplicate(100000, 16#e5))"),
+    ?assertEqual(binary:copy(<<"å"/utf8>>, 100000), vm:output(Vm, 200000)).
 
 log(Vm) ->
     {ok, _} = vm:eval(Vm, "logger:error(\"bad ~p\", [thing])"),
