@@ -36,8 +36,15 @@ facts() ->
         [] -> facts(idle, #tree{})
     end.
 
-facts(State, #tree{app_pid = AppPid, supervisor_pid = SupervisorPid, modules = Modules}) ->
-    #{state => State, app_pid => AppPid, supervisor_pid => SupervisorPid, modules => Modules}.
+facts(State, #tree{app = App, supervisor = Supervisor} = Tree) ->
+    #{
+        state => State,
+        app_name => written(App),
+        supervisor => written(Supervisor),
+        app_pid => Tree#tree.app_pid,
+        supervisor_pid => Tree#tree.supervisor_pid,
+        modules => Tree#tree.modules
+    }.
 
 publish(State, Tree) ->
     true = ets:insert(?MODULE, {facts, facts(State, Tree)}),
@@ -112,7 +119,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         _ = is_pid(Tree#tree.supervisor_pid) andalso monitor(process, Tree#tree.supervisor_pid),
         Whole = Tree#tree{modules = Modules},
         publish(running, Whole),
-        {{ok, started(Whole)}, Whole}
+        {{ok, maps:remove(state, facts(running, Whole))}, Whole}
     catch
         throw:{start, Text} ->
             publish(idle, #tree{}),
@@ -121,10 +128,6 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
             publish(idle, #tree{}),
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
-
-started(#tree{app = App, supervisor = Supervisor} = Tree) ->
-    Facts = maps:without([state], facts(running, Tree)),
-    Facts#{app_name => written(App), supervisor => written(Supervisor)}.
 
 add_code(Apps) ->
     Dirs = [filename:join(unicode:characters_to_list(Dir), "ebin") || #{dir := Dir} <- Apps],

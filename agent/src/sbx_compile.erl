@@ -22,7 +22,8 @@ compile(Args) ->
     catch
         throw:{diagnostics, Errors} -> failed(Errors, []);
         throw:{failed, Errors, Warnings} -> failed(Errors, Warnings);
-        throw:{project, Why} -> {error, #{kind => project, message => Why}}
+        throw:{project, Why} -> failed([sbx_diagnostic:new(compile, nil, nil, Why, "")], []);
+        throw:{toolchain, Why} -> {error, #{kind => toolchain, message => Why}}
     after
         ok = file:set_cwd(Home),
         forget(Scratch)

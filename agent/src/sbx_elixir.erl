@@ -19,7 +19,7 @@ need(What) ->
             ok;
         {error, Reason} ->
             Text = io_lib:format("~ts needs Elixir, which could not be started: ~tp", [What, Reason]),
-            throw({project, unicode:characters_to_binary(Text)})
+            throw({toolchain, unicode:characters_to_binary(Text)})
     end.
 
 start_cold() ->

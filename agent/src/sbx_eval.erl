@@ -39,7 +39,7 @@ ready(erlang) ->
 ready(elixir) ->
     case sbx_elixir:start() of
         ok -> ok;
-        {error, _Reason} -> throw({?MODULE, unavailable, <<"this node has no Elixir">>})
+        {error, _Reason} -> throw({?MODULE, toolchain, <<"this node has no Elixir">>})
     end.
 
 value(elixir, Code) ->

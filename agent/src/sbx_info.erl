@@ -15,7 +15,7 @@ hello() ->
 
 -spec get() -> map().
 get() ->
-    Facts = maps:without([state], sbx_app:facts()),
+    Facts = sbx_app:facts(),
     Facts#{
         processes => sbx_limit:count(),
         atoms => erlang:system_info(atom_count),

@@ -4,8 +4,9 @@
 
 -export([start/0, take_standard_error/0, discard/2]).
 
+-include("sbx.hrl").
+
 -define(COLUMNS, 120).
--define(PIECE_BYTES, 16384).
 
 -spec start() -> pid().
 start() ->
@@ -42,10 +43,10 @@ serve_as(Name, Deliver) ->
 %% In pieces that the outbox can hold, so that it slows a long one down instead of cutting it.
 deliver(<<>>) ->
     ok;
-deliver(Chars) when byte_size(Chars) =< ?PIECE_BYTES ->
+deliver(Chars) when byte_size(Chars) =< ?OUTPUT_MAX_BYTES ->
     sbx_outbox:put(output, Chars);
 deliver(Chars) ->
-    {Piece, Rest} = split_binary(Chars, boundary(Chars, ?PIECE_BYTES)),
+    {Piece, Rest} = split_binary(Chars, boundary(Chars, ?OUTPUT_MAX_BYTES)),
     ok = sbx_outbox:put(output, Piece),
     deliver(Rest).
 

@@ -5,6 +5,8 @@
 
 -export([start_link/1, put/2, post/2]).
 
+-include("sbx.hrl").
+
 -define(BUFFER_MAX_BYTES, 65536).
 %% From here on, who puts more waits.
 -define(FULL_BYTES, 32768).
@@ -83,7 +85,7 @@ loop(State) ->
 add(output, Bytes, #state{queue = Queue, bytes = Total} = State) ->
     Size = byte_size(Bytes),
     case queue:peek_r(Queue) of
-        {value, {output, Before, BeforeSize}} when BeforeSize + Size =< ?BUFFER_MAX_BYTES ->
+        {value, {output, Before, BeforeSize}} when BeforeSize + Size =< ?OUTPUT_MAX_BYTES ->
             Joined = {output, [Before | Bytes], BeforeSize + Size},
             State#state{queue = queue:in(Joined, queue:drop_r(Queue)), bytes = Total + Size};
         _ ->

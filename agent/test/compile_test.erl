@@ -190,6 +190,19 @@ ebin_test() ->
     [#{modules := After}] = maps:get(apps, Again),
     ?assertEqual([Beam || #{beam := Beam} <- Before], [Beam || #{beam := Beam} <- After]).
 
+damaged_files_test() ->
+    Refused = fun(Kind, Files) ->
+        Dir = test_dir:write(test_dir:new(), Files),
+        {error, #{kind := compile, message := Message}} = build:compile(Kind, Dir, nil),
+        Message
+    end,
+    ?assertEqual(<<"bad.beam is not a compiled module">>, Refused(ebin, [{"bad.beam", "FOR1 nonsense"}])),
+    ?assertEqual(
+        <<"x.app.src is not an application resource file">>,
+        Refused(rebar3, [{"src/x.app.src", "{app, x}."}, {"src/x.erl", "-module(x).\n"}])
+    ),
+    ?assertMatch(<<"syntax error before: ", _/binary>>, Refused(rebar3, [{"rebar.config", "{deps, [}."}])).
+
 rebar_with_several_apps_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"rebar.config", "{erl_opts, [{d, 'ANSWER', 42}, {parse_transform, base_pt}]}.\n{deps, [dep]}.\n"},
