@@ -45,13 +45,15 @@ static struct jail_death read_death(const struct launcher *launcher, const struc
     struct jail_death death = {
         .cause = JAIL_CAUSE_UNKNOWN, .status = -1, .oom_kills = cgroup_oom_kills(&launcher->cgroups, node->name)};
     siginfo_t info = {0};
+    bool ended_by_itself = false;
     if (waitid(P_PIDFD, (id_t)node->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid) {
         bool by_signal = info.si_code != CLD_EXITED || info.si_status > SIGNALED_STATUS;
         death.cause = by_signal ? JAIL_CAUSE_SIGNALED : JAIL_CAUSE_EXITED;
         death.status = info.si_status > SIGNALED_STATUS ? info.si_status - SIGNALED_STATUS : info.si_status;
+        ended_by_itself = info.si_code == CLD_EXITED; /* just before we killed it */
     }
     if (death.oom_kills && death.cause != JAIL_CAUSE_EXITED) death.cause = JAIL_CAUSE_OOM;
-    if (node->burial.we_killed) death.cause = JAIL_CAUSE_KILLED;
+    if (node->burial.we_killed && !ended_by_itself) death.cause = JAIL_CAUSE_KILLED;
     return death;
 }
 

@@ -305,7 +305,22 @@ int privileges_drop_all(struct error *reterr); /* capabilities, and no_new_privs
 int privileges_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct error *reterr);
 void signals_reset(void); /* defaults, none blocked */
 
-/* ---- node_mount.c ---- */
+/* ---- node_inside.c, node_mount.c: a running node ---- */
+
+/* What a helper does: on its way in, where the host's files can still be seen, and inside the node's mounts. */
+struct inside_job {
+    int (*on_the_way)(void *data, struct error *reterr); /* may be NULL */
+    int (*inside)(void *data, struct error *reterr);
+    void *data;
+};
+
+int node_do_inside(const struct launcher *launcher, const struct launcher_node *node, const struct inside_job *job,
+                   struct error *reterr);
+/* A process of the node through which the launcher can see its mounts; 0 when it is ending. */
+pid_t node_door(const struct launcher *launcher, const struct launcher_node *node);
+/* Share disk_bytes out among the node's writable mounts as they were shared before; E_CONFLICT when more is used. */
+int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
+                struct error *reterr);
 
 int node_mount(const struct launcher *launcher, const struct launcher_node *node, const char *source,
                const char *target, struct error *reterr);

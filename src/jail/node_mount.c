@@ -1,66 +1,32 @@
-/* Binding into a node that runs already: a helper goes in, since a mount can only be attached from inside. */
+/* What is mounted in a running node: the application's files, and how much its own may take. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "jail/launcher_internal.h"
 
 #define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
-static int open_source(const struct launcher *launcher, const char *source, int *ret_fd, struct error *reterr) {
-    CLEANUP_FD int fd = -1;
-    fs_rights_of_daemon(launcher);
-    int failed = sources_open_tree(source, &fd, reterr);
-    fs_rights_restore(launcher);
-    if (failed || sources_restrict(fd, ATTRIBUTES, reterr) < 0) return -1;
-    *ret_fd = take_fd(&fd);
-    return 0;
-}
+enum { MOUNTS_TEXT_BYTES = 65536, TMPFS_MAX = 16, TMPFS_LEAST_BYTES = 4096 };
 
-/* The node's uid in there, so that what is made belongs to it; capabilities over its namespaces stay. */
-static int take_identity(struct error *reterr) {
-    if (setresgid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0 ||
-        setresuid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0)
-        return error_errno(reterr, errno, "take the node's uid");
-    return 0;
-}
+struct bind {
+    const struct launcher *launcher;
+    const char *source, *target;
+    int tree_fd;
+};
 
-static int enter_as_root(const struct launcher_node *node, struct error *reterr) {
-    if (setns(node->pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0) return error_errno(reterr, errno, "enter the node");
-    return take_identity(reterr);
-}
-
-/* The init lets nobody in but root, since it is not dumpable; its first child, the program, lets its own user in. */
-static int open_program(const struct launcher_node *node) {
-    char path[64], text[32] = "";
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)node->pid, (int)node->pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) return -1;
-    int pid = atoi(text);
-    return pid > 0 ? pidfd_open(pid, 0) : (errno = ESRCH, -1);
-}
-
-/* Without root a source can be opened only in mounts of one's own: a copy of the host's, in the node's user namespace.
- */
-static int enter_as_user(const struct launcher *launcher, const struct launcher_node *node, const char *source,
-                         int *ret_tree_fd, struct error *reterr) {
-    CLEANUP_FD int tree_fd = -1;
-    CLEANUP_FD int program_fd = open_program(node);
-    if (program_fd < 0 || setns(program_fd, CLONE_NEWUSER) < 0)
-        return error_errno(reterr, errno, "enter the node's user namespace");
-    if (take_identity(reterr) < 0) return -1;
-    if (unshare(CLONE_NEWNS) < 0) return error_errno(reterr, errno, "copy the mounts");
-    if (open_source(launcher, source, &tree_fd, reterr) < 0) return -1;
-    if (setns(program_fd, CLONE_NEWNS) < 0) return error_errno(reterr, errno, "enter the node's mounts");
-    *ret_tree_fd = take_fd(&tree_fd);
-    return 0;
+static int open_source(void *data, struct error *reterr) {
+    struct bind *bind = data;
+    fs_rights_of_daemon(bind->launcher);
+    int failed = sources_open_tree(bind->source, &bind->tree_fd, reterr);
+    fs_rights_restore(bind->launcher);
+    return failed ? failed : sources_restrict(bind->tree_fd, ATTRIBUTES, reterr);
 }
 
 /* The node's root is read-only as a mount, not as a file system: a writable view of the parent makes the place. */
@@ -82,36 +48,78 @@ static int open_target(const char *target) {
     return (int)syscall(SYS_openat2, AT_FDCWD, target, &how, sizeof how);
 }
 
-static int attach(const struct launcher *launcher, const struct launcher_node *node, int tree_fd, const char *source,
-                  const char *target, struct error *reterr) {
-    if ((launcher->root ? enter_as_root(node, reterr) : enter_as_user(launcher, node, source, &tree_fd, reterr)) < 0)
-        return -1;
-    CLEANUP_FD int target_fd = open_target(target);
-    if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", target);
-    if (move_mount(tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return error_errno(reterr, errno, "mount %s at %s", source, target);
+static int attach(void *data, struct error *reterr) {
+    const struct bind *bind = data;
+    CLEANUP_FD int target_fd = open_target(bind->target);
+    if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", bind->target);
+    if (move_mount(bind->tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return error_errno(reterr, errno, "mount %s at %s", bind->source, bind->target);
     return 0;
 }
 
 int node_mount(const struct launcher *launcher, const struct launcher_node *node, const char *source,
                const char *target, struct error *reterr) {
-    CLEANUP_FD int tree_fd = -1;
-    int fds[2];
-    if (launcher->root && open_source(launcher, source, &tree_fd, reterr) < 0) return -1;
-    if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct error error = {0};
-        attach(launcher, node, tree_fd, source, target, &error);
-        if (write(fds[1], &error, sizeof error) < 0) _exit(EXIT_FAILURE);
-        _exit(EXIT_SUCCESS);
+    struct bind bind = {launcher, source, target, -1};
+    struct inside_job job = {open_source, attach, &bind};
+    return node_do_inside(launcher, node, &job, reterr);
+}
+
+struct resizing {
+    char *mounts; /* the text of the node's /proc/PID/mounts; it can make none itself */
+    uint64_t disk_bytes;
+};
+
+static int set_size(const char *target, uint64_t bytes, struct error *reterr) {
+    char size[32];
+    snprintf(size, sizeof size, "%llu", (unsigned long long)(bytes < TMPFS_LEAST_BYTES ? TMPFS_LEAST_BYTES : bytes));
+    CLEANUP_FD int fd = fspick(AT_FDCWD, target, FSPICK_CLOEXEC);
+    if (fd < 0 || fsconfig(fd, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+        fsconfig(fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        return errno == EINVAL ? error_set(reterr, E_CONFLICT, "%s holds more than %s bytes", target, size)
+                               : error_errno(reterr, errno, "resize %s", target);
+    return 0;
+}
+
+/* Every tmpfs keeps its share of the whole. */
+static int resize_all(void *data, struct error *reterr) {
+    const struct resizing *resizing = data;
+    struct {
+        char *target;
+        uint64_t bytes;
+    } found[TMPFS_MAX];
+    uint64_t sum = 0;
+    size_t count = 0;
+    char *at = resizing->mounts;
+    for (char *line; count < TMPFS_MAX && (line = wire_next_line(&at));) {
+        struct statfs status;
+        char *target = strchr(line, ' ');
+        if (!string_starts(line, "none ") && !string_starts(line, "tmpfs ")) continue;
+        char *type = strchr(++target, ' ');
+        *type++ = '\0';
+        if (!string_starts(type, "tmpfs rw") || statfs(target, &status) < 0) continue;
+        uint64_t bytes = (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
+        found[count].target = target;
+        found[count++].bytes = bytes;
+        sum += bytes;
     }
-    struct error error = {0};
-    close(fds[1]);
-    ssize_t size = pid < 0 ? -1 : read(fds[0], &error, sizeof error);
-    close(fds[0]);
-    if (pid < 0) return error_errno(reterr, errno, "start a helper");
-    waitpid(pid, NULL, 0);
-    if (size == (ssize_t)sizeof error && error.code == E_NONE) return 0;
-    return error_set(reterr, error.code ? error.code : E_SYSTEM, "%s", *error.detail ? error.detail : "mount failed");
+    for (size_t i = 0; i < count; i++) {
+        uint64_t share = (uint64_t)((double)resizing->disk_bytes * (double)found[i].bytes / (double)sum);
+        if (set_size(found[i].target, share, reterr) < 0) return -1;
+    }
+    return 0;
+}
+
+int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
+                struct error *reterr) {
+    char path[64];
+    CLEANUP_FREE char *text = calloc(1, MOUNTS_TEXT_BYTES);
+    snprintf(path, sizeof path, "/proc/%d/mounts", (int)node_door(launcher, node));
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t size = -1;
+    while (text && fd >= 0 && (size = read(fd, text + used, MOUNTS_TEXT_BYTES - 1 - used)) > 0) used += (size_t)size;
+    if (size < 0) return error_errno(reterr, errno, "read %s", path);
+    struct resizing resizing = {text, disk_bytes};
+    struct inside_job job = {NULL, resize_all, &resizing};
+    return node_do_inside(launcher, node, &job, reterr);
 }

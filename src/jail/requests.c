@@ -124,7 +124,9 @@ static void handle_limit(const struct call *call) {
                                  .disk_bytes = disk,
                                  .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
                                  .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks};
-    finish(call, cgroup_set_limits(&call->launcher->cgroups, node->name, &limits, &error), &error);
+    int failed = disk ? node_resize(call->launcher, node, disk, &error) : 0;
+    if (!failed) failed = cgroup_set_limits(&call->launcher->cgroups, node->name, &limits, &error);
+    finish(call, failed, &error);
 }
 
 static void handle_project(const struct call *call) {

@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -27,6 +29,7 @@
 enum { FLOOD = 2000, EXHAUST_BYTES = 64 << 20 };
 
 static const char *own_path;
+static char lock_path[4096];
 
 static void say(const char *name, long result) {
     printf("%s=%s\n", name, result < 0 ? strerrorname_np(errno) : "ok");
@@ -229,6 +232,20 @@ static void probe_exhaust(const char *name) {
     say(name, memory[EXHAUST_BYTES - 1] == 1 ? 0 : -1);
 }
 
+static void probe_data_size(const char *name) {
+    struct statvfs status;
+    if (statvfs("/data", &status) == 0)
+        printf("%s=%llu\n", name, (unsigned long long)(status.f_blocks * status.f_frsize));
+    else
+        say(name, -1);
+}
+
+/* In the daemon's place: what keeps a second launcher from starting another. */
+static void probe_hold_lock(const char *name) {
+    int fd = open(lock_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    say(name, fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -1 : dprintf(fd, "%d\n", getpid()));
+}
+
 static void probe_crash(const char *name) {
     (void)name;
     raise(SIGSEGV);
@@ -308,6 +325,8 @@ static const struct {
     {"app", probe_app},
     {"project", probe_project},
     {"exhaust", probe_exhaust},
+    {"data_size", probe_data_size},
+    {"hold_lock", probe_hold_lock},
     {"crash", probe_crash},
     {"spin", probe_spin},
     {"insist", probe_insist},
@@ -318,6 +337,7 @@ static const struct {
 
 int main(int count, char **arguments) {
     own_path = arguments[0];
+    if (count > 2) snprintf(lock_path, sizeof lock_path, "%s/daemon.lock", arguments[2]); /* after --home */
     setvbuf(stdout, NULL, _IONBF, 0);
     for (int i = 1; i < count; i++)
         for (size_t j = 0; j < sizeof probes / sizeof probes[0]; j++)

@@ -218,7 +218,7 @@ static void dies_at_once_throttled_or_frozen(void **state) {
     }
 }
 
-static void freezes_thaws_and_limits(void **state) {
+static void freezes_and_thaws(void **state) {
     struct client *client = *state;
     assert_true(client_spawn(client, "cold", "", "signal"));
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
@@ -229,10 +229,23 @@ static void freezes_thaws_and_limits(void **state) {
     assert_int_equal(poll(&(struct pollfd){.fd = output_fd, .events = POLLIN}, 1, 50), 0);
     assert_true(client_ask(client, "thaw", "cold", -1));
     client_read_until(output_fd, "signal=ok");
-    assert_true(client_ask(client, "limit", "cold memory=50000000 cpu=50 tasks=20 disk=1000000", -1));
     assert_false(client_ask(client, "limit", "nobody memory=50000000", -1));
     assert_string_equal(client_detail(client), "there is no such node");
     assert_true(client_ask(client, "bury", "cold", -1));
+}
+
+static void limits_change_in_a_running_node(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "grows", "", "signal data_size fill_data signal wait"));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "listening");
+    assert_true(client_ask(client, "limit", "grows memory=30000000 cpu=50 tasks=20 disk=4194304", -1));
+    kill(program, SIGUSR1);
+    client_read_until(output_fd, "data_size=4194304\nfill_data=ENOSPC\nlistening=ok\n");
+    assert_false(client_ask(client, "limit", "grows disk=1048576", -1));
+    assert_true(string_starts(client->message, "conflict"));
+    assert_true(client_ask(client, "bury", "grows", -1));
 }
 
 struct bad_plan {
@@ -533,7 +546,8 @@ int main(void) {
         BOTH(tells_what_a_node_died_of),
         ROOT(memory_is_bounded),
         ROOT(dies_at_once_throttled_or_frozen),
-        ROOT(freezes_thaws_and_limits),
+        ROOT(freezes_and_thaws),
+        BOTH(limits_change_in_a_running_node),
         BOTH(failing_spawns_leave_nothing),
         BOTH(binds_with_the_daemons_rights_only),
         BOTH(mounts_into_a_running_node),
