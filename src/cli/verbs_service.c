@@ -54,24 +54,27 @@ int verb_shutdown(struct cli *cli, const struct op *op, struct arguments *argume
 
 /* ---- doctor ---- */
 
-/* "key=value" per line, as the launcher's probe prints, to the shape in which the service answers. */
+/* The launcher's probe prints "NAME=0|1 MEANING" for each guarantee and "FACT=N" for the rest. */
+static void read_probe_line(const char *line, json_t *answer, json_t *guarantees) {
+    static const char *const facts[] = {"cgroup_version", "landlock_abi", "root"};
+    char name[64], meaning[256] = "";
+    unsigned value;
+    if (sscanf(line, "%63[^=]=%9u %255[^\n]", name, &value, meaning) < 2) return;
+    for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
+        if (strcmp(facts[i], name) == 0) {
+            json_object_set_new(answer, name, json_integer(value));
+            return;
+        }
+    json_array_append_new(guarantees, json_pack("{s:s, s:s, s:b}", "name", name, "meaning", meaning, "given", value));
+}
+
+/* In the shape in which the service answers. */
 static json_t *read_probe(const char *text) {
     json_t *answer = json_object();
-    while (*text) {
-        size_t line = strcspn(text, "\n");
-        size_t key = strcspn(text, "=\n");
-        if (key < line) {
-            const char *value = text + key + 1;
-            size_t size = line - key - 1;
-            char number[24] = {0};
-            uint64_t integer;
-            if (size < sizeof number) memcpy(number, value, size);
-            bool numeric = parse_u64(number, &integer) && integer <= INT64_MAX;
-            json_object_setn_new(answer, text, key,
-                                 numeric ? json_integer((json_int_t)integer) : json_stringn(value, size));
-        }
-        text += line + (text[line] == '\n');
-    }
+    json_t *guarantees = json_array();
+    json_object_set_new(answer, "guarantees", guarantees);
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        read_probe_line(line, answer, guarantees);
     return answer;
 }
 
@@ -121,7 +124,6 @@ static void check_line(const struct cli *cli, bool given, const char *name, cons
     fputc('\n', stdout);
 }
 
-/* Guarantees come as a list of objects or as plain "name": given. */
 static void view_checks(const struct cli *cli, json_t *guarantees) {
     size_t index;
     json_t *entry;
