@@ -113,6 +113,12 @@ void view_object(FILE *out, bool colour, json_t *object);
 void view_list(FILE *out, bool colour, json_t *list);
 void view_log_record(FILE *out, bool colour, json_t *record);
 
+/* ---- probe.c: what the machine can enforce, without a service ---- */
+
+/* Ask the launcher's --probe; in the shape in which the service answers `doctor`. */
+int probe_run(json_t **ret, struct error *reterr);
+json_t *probe_read(char *text); /* what it printed; the text is taken apart */
+
 /* ---- verbs ---- */
 
 /* The command of one operation. What it returns is the exit code. */

@@ -1,14 +1,9 @@
-#include <errno.h>
-#include <spawn.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "cli/cli_internal.h"
 #include "client/client.h"
 
-enum { PROBE_MAX_BYTES = 64 * 1024, SHUTDOWN_MAX_MS = 30000 };
-
-extern char **environ;
+enum { SHUTDOWN_MAX_MS = 30000 };
 
 /* ---- version ---- */
 
@@ -54,68 +49,6 @@ int verb_shutdown(struct cli *cli, const struct op *op, struct arguments *argume
 
 /* ---- doctor ---- */
 
-/* The launcher's probe prints "NAME=0|1 MEANING" for each guarantee and "FACT=N" for the rest. */
-static void read_probe_line(const char *line, json_t *answer, json_t *guarantees) {
-    static const char *const facts[] = {"cgroup_version", "landlock_abi", "root"};
-    char name[64], meaning[256] = "";
-    unsigned value;
-    if (sscanf(line, "%63[^=]=%9u %255[^\n]", name, &value, meaning) < 2) return;
-    for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
-        if (strcmp(facts[i], name) == 0) {
-            json_object_set_new(answer, name, json_integer(value));
-            return;
-        }
-    json_array_append_new(guarantees, json_pack("{s:s, s:s, s:b}", "name", name, "meaning", meaning, "given", value));
-}
-
-/* In the shape in which the service answers. */
-static json_t *read_probe(const char *text) {
-    json_t *answer = json_object();
-    json_t *guarantees = json_array();
-    json_object_set_new(answer, "guarantees", guarantees);
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
-        read_probe_line(line, answer, guarantees);
-    return answer;
-}
-
-static int read_all(int fd, struct buf *ret, struct error *reterr) {
-    char bytes[4096];
-    ssize_t size;
-    while ((size = read(fd, bytes, sizeof bytes)) != 0) {
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return error_errno(reterr, errno, "reading from the launcher");
-        buf_append(ret, bytes, (size_t)size);
-    }
-    return ret->failed ? error_set(reterr, E_TOO_LARGE, "the launcher's probe said too much") : 0;
-}
-
-static int run_probe(struct buf *ret, struct error *reterr) {
-    char program[PATH_MAX];
-    int result = client_find_program("sandbox-launcher", program, reterr);
-    if (result < 0) return result;
-    int pipe_fds[2];
-    if (pipe(pipe_fds) < 0) return error_errno(reterr, errno, "making a pipe");
-    CLEANUP_FD int read_fd = pipe_fds[0];
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], 1);
-    posix_spawn_file_actions_addclose(&actions, pipe_fds[0]);
-    posix_spawn_file_actions_addclose(&actions, pipe_fds[1]);
-    char *words[] = {program, (char *)"--probe", NULL};
-    pid_t pid;
-    int spawned = posix_spawn(&pid, program, &actions, NULL, words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    fd_close(pipe_fds[1]);
-    if (spawned != 0) return error_errno(reterr, spawned, "starting %s", program);
-    result = read_all(read_fd, ret, reterr);
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (result == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        return error_set(reterr, E_SYSTEM, "%s --probe failed", program);
-    return result;
-}
-
 static void check_line(const struct cli *cli, bool given, const char *name, const char *meaning) {
     fprintf(stdout, "%s%s%s ", style_code(cli->out_colour, given ? STYLE_GREEN : STYLE_RED), given ? "✓" : "✗",
             style_code(cli->out_colour, STYLE_PLAIN));
@@ -148,12 +81,8 @@ int verb_doctor(struct cli *cli, const struct op *op, struct arguments *argument
     if (session_call(cli, op, arguments->params, &answer, &error) < 0) {
         /* No service: the machine can still be looked at. */
         sbx_error_clear(&error);
-        struct buf text = {.max = PROBE_MAX_BYTES};
         struct error local;
-        int result = run_probe(&text, &local);
-        if (result == 0) answer = read_probe(buf_string(&text));
-        buf_free(&text);
-        if (result < 0) return fail_local(cli, &local);
+        if (probe_run(&answer, &local) < 0) return fail_local(cli, &local);
     }
     if (cli->json)
         view_json(stdout, answer);

@@ -108,10 +108,22 @@ static void a_home_too_long_is_bad_usage(void **state) {
     assert_non_null(strstr(outcome.err, "a socket's path leaves it"));
 }
 
+static void a_probe_reads_as_the_service_answers(void **state) {
+    (void)state;
+    char text[] = "namespaces=1 own view of processes\ncgroups=0\ncgroup_version=2\nnonsense\nroot=0\n";
+    CLEANUP_JSON json_t *answer = probe_read(text);
+    CLEANUP_JSON json_t *expected = json_loads("{\"guarantees\":[{\"name\":\"namespaces\",\"given\":true,"
+                                               "\"meaning\":\"own view of processes\"},{\"name\":\"cgroups\","
+                                               "\"given\":false,\"meaning\":\"\"}],\"cgroup_version\":2,\"root\":0}",
+                                               0, NULL);
+    assert_true(json_equal(answer, expected));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_exit_as_promised),
         cmocka_unit_test(a_home_too_long_is_bad_usage),
+        cmocka_unit_test(a_probe_reads_as_the_service_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
