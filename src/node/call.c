@@ -144,9 +144,12 @@ static void reason_to_error(const struct term *reason, struct error *ret) {
     for (size_t i = 0; kind && i < ARRAY_SIZE(kinds); i++)
         if (term_is_atom(kind, kinds[i].kind)) code = kinds[i].code;
     CLEANUP_FREE char *message = NULL;
+    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
     const struct term *text = term_map_get(reason, "message");
     if (!text || !term_to_string(text, &message)) message = NULL;
-    error_set(ret, code, "%s", message ? message : "the agent gave no reason");
+    bool clean = !message || utf8_valid((const uint8_t *)message, strlen(message));
+    if (!clean) escape_text(&escaped, message, strnlen(message, ERROR_DETAIL_BYTES)); /* it becomes JSON later */
+    error_set(ret, code, "%s", !message ? "the agent gave no reason" : clean ? message : buf_string(&escaped));
 }
 
 bool calls_answer(struct node *node, uint64_t id, const struct term *result) {

@@ -44,6 +44,8 @@ static void unlink_connection(struct connection *connection) {
     }
 }
 
+static void accept_waiting(struct channel *channel);
+
 static void close_connection(struct connection *connection) {
     if (connection->closing) return;
     struct channel *channel = connection->channel;
@@ -56,6 +58,7 @@ static void close_connection(struct connection *connection) {
         channel->agent = NULL;
         node_disconnected(channel->node);
     }
+    accept_waiting(channel);
 }
 
 static void on_hello_deadline(uv_timer_t *timer) {
@@ -74,7 +77,9 @@ static void welcome(struct connection *connection) {
     channel->strangers--;
     uv_timer_stop(&connection->timer);
     if (channel->agent) close_connection(channel->agent); /* it dials again only after it has lost the old one */
+    if (connection->closing) return;                      /* whoever lost a call by that has let go of the node */
     channel->agent = connection;
+    accept_waiting(channel);
     channel_send(channel, &frame);
     node_connected(channel->node);
 }
@@ -94,8 +99,8 @@ static void take_hello(struct connection *connection, const struct term *frame) 
 }
 
 static void take_frame(struct connection *connection, const uint8_t *data, size_t size) {
-    static const struct term_bounds bounds = {
-        .max_bytes = COMPILER_FRAME_MAX_BYTES, .max_terms = 2000000, .max_depth = 256};
+    /* Compressed or not, a frame may hold no more than was sent: otherwise little traffic could mean much work. */
+    const struct term_bounds bounds = {.max_bytes = size, .max_terms = 2000000, .max_depth = 256};
     struct error error;
     CLEANUP_TERM struct term_doc *doc = NULL;
     bool is_agent = connection->said_hello;
@@ -118,31 +123,33 @@ static bool frame_size(const struct buf *in, size_t *ret) {
     return true;
 }
 
-static void take_frames(struct connection *connection) {
+/* Returns how many frames it took. */
+static size_t take_frames(struct connection *connection) {
     struct channel *channel = connection->channel;
     struct node *node = channel->node;
-    size_t used = 0;
+    size_t used = 0, count = 0;
     while (!connection->closing) {
         struct buf rest = {.data = connection->in.data + used, .size = connection->in.size - used};
         size_t size;
         if (!frame_size(&rest, &size)) break;
-        size_t max = connection->said_hello ? channel->frame_max_bytes : 4096;
+        size_t max = connection->said_hello ? channel->frame_max_bytes : HELLO_MAX_BYTES;
         if (size > max) {
             bool is_agent = connection->said_hello;
             close_connection(connection);
             if (is_agent)
                 node_misbehaved(node, NODE_MISBEHAVED, "a frame of %zu bytes is larger than the %zu allowed", size,
                                 max);
-            return;
+            return count;
         }
         if (rest.size < FRAME_HEADER_BYTES + size) break;
         used += FRAME_HEADER_BYTES + size;
-        channel->budget_bytes -= FRAME_COST_BYTES;
+        count++;
         take_frame(connection, rest.data + FRAME_HEADER_BYTES, size);
     }
-    if (connection->closing) return;
+    if (connection->closing) return count;
     buf_consume(&connection->in, used);
     if (connection->in.size == 0) buf_free(&connection->in);
+    return count;
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
@@ -159,17 +166,11 @@ static void on_pause_over(uv_timer_t *timer) {
     uv_read_start((uv_stream_t *)&connection->pipe, on_alloc, on_read);
 }
 
-/* The budget grows with time up to one largest frame; a node that outruns it is read no faster than it grows. */
-static void spend(struct connection *connection, size_t bytes) {
+/* A node that outruns its budget is read no faster than the budget grows. */
+static void spend(struct connection *connection, uint64_t bytes) {
     struct channel *channel = connection->channel;
-    uint64_t now = uv_now(channel->node->host->loop);
-    int64_t limit = (int64_t)channel->frame_max_bytes * 2;
-    channel->budget_bytes += (int64_t)(now - channel->budget_at_ms) * BUDGET_BYTES_PER_MS;
-    if (channel->budget_bytes > limit) channel->budget_bytes = limit;
-    channel->budget_at_ms = now;
-    channel->budget_bytes -= (int64_t)bytes;
-    if (channel->budget_bytes >= 0 || !connection->said_hello) return;
-    uint64_t pause_ms = (uint64_t)(-channel->budget_bytes) / BUDGET_BYTES_PER_MS + 10;
+    uint64_t pause_ms = pace_spend(&channel->pace, bytes, uv_now(channel->node->host->loop));
+    if (pause_ms == 0 || !connection->said_hello) return;
     uv_read_stop((uv_stream_t *)&connection->pipe);
     uv_timer_start(&connection->timer, on_pause_over, pause_ms, 0);
     node_flooded(channel->node);
@@ -189,15 +190,16 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
     }
     struct node *node = connection->channel->node;
     node->open_handles++; /* the node must outlive what its own frames make happen */
-    take_frames(connection);
-    if (!connection->closing) spend(connection, (size_t)count);
+    size_t frames = take_frames(connection);
+    if (!connection->closing) spend(connection, (uint64_t)count + frames * FRAME_COST_BYTES);
     node_handle_closed(node);
 }
 
-static void on_connection(uv_stream_t *listener, int status) {
-    struct channel *channel = listener->data;
-    struct connection *connection = status == 0 ? calloc(1, sizeof *connection) : NULL;
+/* The connection that libuv has taken from the queue; it takes no other until this one is accepted. */
+static void accept_one(struct channel *channel) {
+    struct connection *connection = calloc(1, sizeof *connection);
     if (!connection) return;
+    channel->waiting = false;
     uv_loop_t *loop = channel->node->host->loop;
     connection->channel = channel;
     connection->handles = 2;
@@ -209,13 +211,24 @@ static void on_connection(uv_stream_t *listener, int status) {
     channel->all = connection;
     channel->strangers++;
     channel->node->open_handles += 2;
-    bool accepted = uv_accept(listener, (uv_stream_t *)&connection->pipe) == 0;
-    if (!accepted || channel->strangers > STRANGERS_MAX) {
+    if (uv_accept((uv_stream_t *)&channel->listener, (uv_stream_t *)&connection->pipe) < 0) {
         close_connection(connection);
         return;
     }
     uv_timer_start(&connection->timer, on_hello_deadline, HELLO_DEADLINE_MS, 0);
     uv_read_start((uv_stream_t *)&connection->pipe, on_alloc, on_read);
+}
+
+static void accept_waiting(struct channel *channel) {
+    if (channel->waiting && channel->listening && channel->strangers < STRANGERS_MAX) accept_one(channel);
+}
+
+/* Too many strangers: the next waits outside, so that a node that does nothing but dial costs us no more than those. */
+static void on_connection(uv_stream_t *listener, int status) {
+    struct channel *channel = listener->data;
+    if (status < 0) return;
+    channel->waiting = true;
+    accept_waiting(channel);
 }
 
 /* A socket bound through the directory's descriptor, so that the length of the home's path doesn't matter. */
@@ -238,8 +251,7 @@ int channel_listen(struct channel *channel, struct node *node, const char *direc
     int fd = bind_socket(directory, reterr);
     if (fd < 0) return fd;
     channel->node = node;
-    channel->budget_bytes = (int64_t)channel->frame_max_bytes * 2;
-    channel->budget_at_ms = uv_now(node->host->loop);
+    pace_start(&channel->pace, (int64_t)channel->frame_max_bytes * 2, BUDGET_BYTES_PER_MS, uv_now(node->host->loop));
     uv_pipe_init(node->host->loop, &channel->listener, 0);
     channel->listener.data = channel;
     channel->listening = true;
@@ -289,8 +301,8 @@ static void on_listener_closed(uv_handle_t *handle) {
 }
 
 void channel_close(struct channel *channel) {
-    while (channel->all) close_connection(channel->all);
-    if (!channel->listening) return;
+    bool listening = channel->listening;
     channel->listening = false;
-    uv_close((uv_handle_t *)&channel->listener, on_listener_closed);
+    while (channel->all) close_connection(channel->all);
+    if (listening) uv_close((uv_handle_t *)&channel->listener, on_listener_closed);
 }

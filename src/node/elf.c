@@ -50,10 +50,12 @@ static int image_open(const char *path, struct image *ret, struct error *reterr)
     return 0;
 }
 
-/* A pointer to count items at offset, or NULL when they are not all inside the file. */
+/* A pointer to count items at offset, or NULL when they are not all inside the file, or not where the format has them.
+ */
 static const void *image_at(const struct image *image, uint64_t offset, uint64_t count, size_t item_size) {
     uint64_t bytes;
-    if (__builtin_mul_overflow(count, item_size, &bytes) || offset > image->size || bytes > image->size - offset)
+    if (__builtin_mul_overflow(count, item_size, &bytes) || offset > image->size || bytes > image->size - offset ||
+        offset % _Alignof(uint64_t) != 0)
         return NULL;
     return image->data + offset;
 }

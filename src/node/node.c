@@ -24,6 +24,7 @@ int make_random_hex(char *ret, size_t digits, struct error *reterr) {
 
 static void remove_control_dir(const struct node *node) {
     char socket_path[PATH_MAX + 16];
+    if (!node->control_dir[0]) return;
     snprintf(socket_path, sizeof socket_path, "%s/agent.sock", node->control_dir);
     unlink(socket_path);
     rmdir(node->control_dir);
@@ -61,6 +62,7 @@ static void close_handles(struct node *node) {
     channel_close(&node->channel);
     close_handle(&node->death_open, &node->death);
     close_handle(&node->output_open, &node->output);
+    close_handle(&node->output_pause_open, &node->output_pause);
     close_handle(&node->beat_open, &node->beat);
     calls_fail_all(node, &node->end.error);
     node_handle_closed(node);
@@ -100,7 +102,8 @@ static void on_bury_again(uv_timer_t *timer) {
 static void on_buried(void *data, const struct jail_death *death, const struct error *error) {
     static const struct jail_death unknown = {.cause = JAIL_CAUSE_UNKNOWN, .status = -1};
     struct node *node = data;
-    if (node->state == NODE_ENDING && error && error->code == E_LAUNCHER) {
+    bool try_again = error && error->code == E_LAUNCHER && !node->host->ending;
+    if (node->state == NODE_ENDING && try_again) {
         uv_timer_start(&node->beat, on_bury_again, BURY_RETRY_MS, 0); /* a new launcher will adopt the node first */
     } else if (node->state == NODE_ENDING) {
         decide_end(node, death ? death : &unknown);
@@ -247,10 +250,23 @@ static void on_output_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret
     *ret = uv_buf_init(node->host->read_buffer, sizeof node->host->read_buffer);
 }
 
+static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes);
+
+static void on_output_pause_over(uv_timer_t *timer) {
+    struct node *node = timer->data;
+    if (node->output_open) uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
+}
+
 static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
     struct node *node = stream->data;
-    if (count > 0 && node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
     if (count < 0) close_handle(&node->output_open, &node->output);
+    if (count <= 0) return;
+    uint64_t pause_ms = pace_spend(&node->output_pace, (uint64_t)count, uv_now(node->host->loop));
+    if (pause_ms > 0) {
+        uv_read_stop(stream);
+        uv_timer_start(&node->output_pause, on_output_pause_over, pause_ms, 0);
+    }
+    if (node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
 }
 
 /* ---- starting ---- */
@@ -260,7 +276,11 @@ static void watch_output(struct node *node, int fd) {
     uv_pipe_init(node->host->loop, &node->output, 0);
     node->output.data = node;
     node->output_open = true;
-    node->open_handles++;
+    uv_timer_init(node->host->loop, &node->output_pause);
+    node->output_pause.data = node;
+    node->output_pause_open = true;
+    node->open_handles += 2;
+    pace_start(&node->output_pace, OUTPUT_BURST_BYTES, OUTPUT_BYTES_PER_MS, uv_now(node->host->loop));
     if (uv_pipe_open(&node->output, fd) < 0) {
         fd_close(fd);
         close_handle(&node->output_open, &node->output);
@@ -316,7 +336,10 @@ static void on_spawned(void *data, const struct jail_node *info, const struct er
 static int make_control_dir(struct node *node, struct error *reterr) {
     int result =
         string_format(node->control_dir, sizeof node->control_dir, reterr, "%s/nodes/%s", node->host->home, node->name);
-    if (result < 0) return result;
+    if (result < 0) {
+        node->control_dir[0] = '\0';
+        return result;
+    }
     if (mkdir(node->control_dir, 0755) < 0 && errno != EEXIST)
         return error_errno(reterr, errno, "making %s", node->control_dir);
     return 0;
@@ -340,6 +363,7 @@ static int open_node(struct node_host *host, enum node_kind kind, const char *na
                                                    : error_set(reterr, E_NO_MEMORY, "no memory for a node");
     if (result == 0) result = channel_listen(&node->channel, node, node->control_dir, reterr);
     if (result < 0) {
+        remove_control_dir(node);
         close_handles(node);
         return result;
     }
@@ -379,7 +403,7 @@ int node_expect(struct node_host *host, const char *name, const char *secret, en
 }
 
 void node_adopted(struct node *node, const struct jail_node *info) {
-    if (node->pidfd >= 0) { /* told again by a new launcher */
+    if (node->state != NODE_SPAWNING) { /* told again by a new launcher, or given up meanwhile */
         fd_close(info->pidfd);
         fd_close(info->output_fd);
         return;

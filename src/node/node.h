@@ -54,6 +54,8 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     uint64_t heartbeat_deadline_ms;
     uint64_t boot_deadline_ms;
     uint64_t grace_ms;
+    bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
+    struct probe *probe;         /* the one under way, or NULL; probe.c keeps it */
     struct map nodes;            /* every living node by name; node.c keeps it */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
 };
@@ -148,5 +150,6 @@ void node_detach(struct node *node, void (*detached)(void *data), void *data);
 typedef void (*toolchain_probed_fn)(void *data, const struct error *error);
 /* Fills host->toolchain.boot_dir and the versions, from $home/toolchain/<digest> when it is there already. */
 void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *data);
+void toolchain_probe_abort(struct node_host *host); /* the one under way, if any: done follows, with E_SHUTDOWN */
 
 #endif

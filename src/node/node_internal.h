@@ -11,11 +11,28 @@ enum {
     COMPILER_FRAME_MAX_BYTES = 64 << 20,
     SEND_MAX_BYTES = 64 << 20, /* queued to one node */
     STRANGERS_MAX = 4,         /* connections that have not said hello */
+    HELLO_MAX_BYTES = 4096,
     HELLO_DEADLINE_MS = 5000,
     BUDGET_BYTES_PER_MS = 8192, /* what a node may send in the long run */
     FRAME_COST_BYTES = 512,     /* on top of its size, so that a flood of tiny frames is no cheaper */
     CALLS_MAX = 1024,           /* under way on one node */
+    OUTPUT_BYTES_PER_MS = 1024, /* of the VM's own stdout and stderr */
+    OUTPUT_BURST_BYTES = 4 << 20,
+    PACE_PAUSE_MIN_MS = 10,
 };
+
+/* ---- pace.c: how fast a stranger is read ---- */
+
+struct pace {
+    int64_t budget_bytes; /* below zero: reading pauses until it has grown again */
+    int64_t burst_bytes;  /* what it grows to */
+    int64_t bytes_per_ms;
+    uint64_t at_ms;
+};
+
+void pace_start(struct pace *pace, int64_t burst_bytes, int64_t bytes_per_ms, uint64_t now_ms);
+/* Count what was read; how long to pause then, 0: not at all. */
+uint64_t pace_spend(struct pace *pace, uint64_t bytes, uint64_t now_ms);
 
 /* ---- vm.c: the plan of a VM ---- */
 
@@ -41,9 +58,9 @@ struct channel {
     struct connection *agent; /* the one that said hello */
     struct connection *all;   /* every open one */
     unsigned strangers;
+    bool waiting; /* one more connection, until there are fewer strangers */
     size_t frame_max_bytes;
-    int64_t budget_bytes; /* below zero: reading pauses until it has grown again */
-    uint64_t budget_at_ms;
+    struct pace pace;
     bool flood_reported;
 };
 
@@ -121,7 +138,9 @@ struct node {
     uv_poll_t death;
     bool death_open;
     uv_pipe_t output;
-    bool output_open;
+    uv_timer_t output_pause;
+    struct pace output_pace;
+    bool output_open, output_pause_open;
     uv_timer_t beat;
     bool beat_open;
 

@@ -23,7 +23,7 @@ struct probe {
     uv_timer_t deadline;
     bool output_open, deadline_open;
     unsigned open_handles;
-    bool timed_out;
+    bool spawned, burying;
     struct error error; /* code E_NONE: all is well so far */
 };
 
@@ -116,6 +116,7 @@ static int take_answer(struct probe *probe, struct error *reterr) {
 static void on_closed(uv_handle_t *handle) {
     struct probe *probe = handle->data;
     if (--probe->open_handles > 0) return;
+    probe->host->probe = NULL;
     probe->done(probe->data, probe->error.code ? &probe->error : NULL);
     buf_free(&probe->answer);
     free(probe);
@@ -132,19 +133,23 @@ static void on_probe_buried(void *data, const struct jail_death *death, const st
     struct probe *probe = data;
     (void)death;
     (void)error;
-    if (probe->timed_out)
-        error_set(&probe->error, E_TOOLCHAIN, "the VM of %s did not answer within %d s",
-                  probe->host->toolchain.otp_root, PROBE_DEADLINE_MS / 1000);
-    else
-        take_answer(probe, &probe->error);
+    if (probe->error.code == E_NONE) take_answer(probe, &probe->error);
     close_all(probe);
+}
+
+static void end_probe(struct probe *probe) {
+    if (probe->burying) return;
+    probe->burying = true;
+    uv_read_stop((uv_stream_t *)&probe->output);
+    uv_timer_stop(&probe->deadline);
+    jail_link_bury(probe->host->link, probe->name, on_probe_buried, probe);
 }
 
 static void on_probe_deadline(uv_timer_t *timer) {
     struct probe *probe = timer->data;
-    probe->timed_out = true;
-    uv_read_stop((uv_stream_t *)&probe->output);
-    jail_link_bury(probe->host->link, probe->name, on_probe_buried, probe);
+    error_set(&probe->error, E_TOOLCHAIN, "the VM of %s did not answer within %d s", probe->host->toolchain.otp_root,
+              PROBE_DEADLINE_MS / 1000);
+    end_probe(probe);
 }
 
 static void on_probe_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
@@ -159,22 +164,22 @@ static void on_probe_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *
         buf_append(&probe->answer, bytes->base, (size_t)count);
         return;
     }
-    uv_read_stop(stream);
-    uv_timer_stop(&probe->deadline);
-    jail_link_bury(probe->host->link, probe->name, on_probe_buried, probe);
+    end_probe(probe);
 }
 
 static void on_probe_spawned(void *data, const struct jail_node *node, const struct error *error) {
     struct probe *probe = data;
     if (error) {
-        probe->error = *error;
+        if (probe->error.code == E_NONE) probe->error = *error;
         close_all(probe);
         return;
     }
     fd_close(node->pidfd); /* the end of its output tells */
-    uv_pipe_open(&probe->output, node->output_fd);
+    probe->spawned = true;
+    if (uv_pipe_open(&probe->output, node->output_fd) < 0) fd_close(node->output_fd);
     uv_read_start((uv_stream_t *)&probe->output, on_probe_alloc, on_probe_output);
     uv_timer_start(&probe->deadline, on_probe_deadline, PROBE_DEADLINE_MS, 0);
+    if (probe->error.code != E_NONE) end_probe(probe); /* called off meanwhile */
 }
 
 static void on_known(uv_timer_t *timer) {
@@ -194,6 +199,7 @@ void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *dat
     if (!probe) abort(); /* as in node_call */
     *probe = (struct probe){.host = host, .done = done, .data = data, .answer = {.max = ANSWER_MAX_BYTES}, .name = "p"};
     init_handles(probe);
+    host->probe = probe;
     struct jail_plan plan = {0};
     if (use_known(host)) {
         uv_timer_start(&probe->deadline, on_known, 0, 0); /* the answer never comes from inside the call */
@@ -204,4 +210,11 @@ void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *dat
         jail_link_spawn(host->link, &plan, on_probe_spawned, probe);
         jail_plan_free(&plan);
     }
+}
+
+void toolchain_probe_abort(struct node_host *host) {
+    struct probe *probe = host->probe;
+    if (!probe || probe->error.code != E_NONE) return;
+    error_set(&probe->error, E_SHUTDOWN, "the service is shutting down");
+    if (probe->spawned) end_probe(probe); /* otherwise the launcher's answer, or a timer, is still to come */
 }

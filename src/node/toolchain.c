@@ -50,14 +50,15 @@ static bool is_erts(const char *name) {
     return string_starts(name, "erts-") && name[5] >= '0' && name[5] <= '9';
 }
 
-/* The newest erts-VSN below the root; text order is good enough among the versions that share a root. */
+/* The newest erts-VSN below the root. */
 static int find_erts(const char *root, char ret[PATH_MAX], struct error *reterr) {
     char best[NAME_MAX + 1] = "";
     DIR *directory = opendir(root);
     if (!directory) return error_set(reterr, E_TOOLCHAIN, "%s: %s", root, strerror(errno));
     struct dirent *entry;
     while ((entry = readdir(directory)))
-        if (is_erts(entry->d_name) && strcmp(entry->d_name, best) > 0) snprintf(best, sizeof best, "%s", entry->d_name);
+        if (is_erts(entry->d_name) && strverscmp(entry->d_name, best) > 0)
+            snprintf(best, sizeof best, "%s", entry->d_name);
     closedir(directory);
     if (!best[0])
         return error_set(reterr, E_TOOLCHAIN,
