@@ -69,11 +69,15 @@ set(Limit, From, Reference) ->
 new(Limit, Baseline) ->
     #state{limit = Limit, baseline = sets:from_list(Baseline), told_at = now_ms() - ?EVENT_EVERY_MS}.
 
+%% A timer of its own, not the receive's: every stray message would start that anew, and a flood stop it.
 watch(State, WaitMs) ->
+    await(State, erlang:start_timer(WaitMs, self(), look)).
+
+await(State, Timer) ->
     receive
+        {timeout, Timer, look} -> look(State);
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
-        _Stray -> watch(State, WaitMs)
-    after WaitMs -> look(State)
+        _Stray -> await(State, Timer)
     end.
 
 look(#state{limit = Limit} = State) ->

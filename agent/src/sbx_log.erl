@@ -5,7 +5,10 @@
 -export([install/0]).
 -export([log/2]).
 
--define(TEXT_MAX_BYTES, 8192).
+-include("sbx.hrl").
+
+%% Room for the sign that it was cut.
+-define(TEXT_MAX_BYTES, (?OUTPUT_MAX_BYTES - 3)).
 
 -spec install() -> ok.
 install() ->

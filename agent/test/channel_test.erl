@@ -81,7 +81,7 @@ keeps_output(Vm) ->
     Again.
 
 grace_test() ->
-    Vm = vm:start(#{env => [{"SANDBOX_GRACE_MS", "300"}]}),
+    Vm = vm:start(#{grace_ms => "300"}),
     Alone = vm:abandon(Vm),
     ?assertEqual(0, vm:exit_status(Alone)),
     vm:stop(Alone).

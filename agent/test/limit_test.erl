@@ -34,6 +34,15 @@ bomb_in_a_call_test() ->
     ?assertEqual(ok, settles(Vm, 50)),
     vm:stop(Vm).
 
+%% Distracting who counts doesn't help.
+flooded_test() ->
+    Vm = limited(),
+    Flood = "F = fun(G) -> sbx_limit ! junk, G(G) end, spawn(fun() -> F(F) end)",
+    Crowd = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], ok",
+    {ok, _} = vm:eval(Vm, [Flood, ", ", Crowd]),
+    #{limit := 50} = vm:event(Vm, process_limit),
+    vm:stop(Vm).
+
 %% Polls by asking the node, until few enough are left.
 settles(_Vm, 0) ->
     too_many;

@@ -8,6 +8,8 @@
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
+%% A node whose test failed ends by itself, soon.
+-define(GRACE_MS, "3000").
 -define(SECRET, <<"a secret of sixty-four characters">>).
 
 -record(vm, {
@@ -45,13 +47,14 @@ collect(Port, Output) ->
     after ?DEADLINE_MS -> error(boot_file_timeout)
     end.
 
-%% Options: env, arguments, accept (default true: wait until the node serves).
+%% Options: env, arguments, grace_ms, accept (default true: wait until the node serves).
 start(Options) ->
     Dir = test_dir:new(),
     {ok, Listener} = listen(Dir),
     Env = environment([
         {"SANDBOX_CONTROL", socket_path(Dir)},
-        {"SANDBOX_SECRET", binary_to_list(?SECRET)}
+        {"SANDBOX_SECRET", binary_to_list(?SECRET)},
+        {"SANDBOX_GRACE_MS", maps:get(grace_ms, Options, ?GRACE_MS)}
         | maps:get(env, Options, [])
     ]),
     Port = open_port({spawn_executable, beam()}, [
