@@ -15,21 +15,24 @@ static int show_item(struct cli *cli, json_t *item, void *data) {
 static void show(const struct cli *cli, const struct op *op, json_t *answer) {
     if (cli->json || (!json_is_object(answer) && !json_is_array(answer)))
         view_json(stdout, answer);
-    else if (op->shape == OP_LIST)
+    else if (op->shape != OP_OBJECT)
         view_list(stdout, cli->out_colour, answer);
     else
         view_object(stdout, cli->out_colour, answer);
 }
 
+/* A stream that goes on is shown as it comes; one that ends is an array like any list. */
 int verb_any(struct cli *cli, const struct op *op, struct arguments *arguments) {
     CLEANUP_JSON json_t *answer = NULL;
     struct sbx_error error;
-    struct progress *progress = progress_start(cli, "%s", op->name);
-    int result = op->shape == OP_STREAM ? session_stream(cli, op, arguments->params, show_item, NULL, &answer, &error)
-                                        : session_call(cli, op, arguments->params, &answer, &error);
+    json_t *follow = json_object_get(arguments->params, "follow");
+    bool follows = json_is_true(follow) || string_equal(json_string_value(follow), "true");
+    struct progress *progress = follows ? NULL : progress_start(cli, "%s", op->name);
+    int result = follows ? session_stream(cli, op, arguments->params, show_item, NULL, &answer, &error)
+                         : session_call(cli, op, arguments->params, &answer, &error);
     progress_stop(progress);
     if (result < 0) return fail_call(cli, &error);
-    if (op->shape != OP_STREAM) show(cli, op, answer);
+    if (!follows) show(cli, op, answer);
     return 0;
 }
 
