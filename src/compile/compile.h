@@ -33,6 +33,8 @@ struct compile_request {
     const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's */
     const char *source;                 /* the user's own path, for names and messages */
     uint64_t deadline_ms;
+    /* What macros and parse transforms tried and were refused; NULL: nobody wants to know. Gets done's data. */
+    void (*violation)(void *data, struct node *node, const char *what, const char *detail);
 };
 
 struct compile_job;

@@ -191,8 +191,14 @@ static void on_compiler_gone(void *data, struct node *node, const struct node_en
     if (!job->build_under_way) finish(job);
 }
 
+static void on_compiler_violation(void *data, struct node *node, const char *what, const char *detail) {
+    struct compile_job *job = data;
+    if (job->request.violation) job->request.violation(job->data, node, what, detail);
+}
+
 static void start_node(struct compile_job *job) {
-    static const struct node_handler handler = {.ready = on_compiler_ready, .gone = on_compiler_gone};
+    static const struct node_handler handler = {
+        .ready = on_compiler_ready, .violation = on_compiler_violation, .gone = on_compiler_gone};
     const struct jail_profile *profile = jail_profile_find("compiler");
     struct node_spec spec = {
         .kind = NODE_COMPILER,

@@ -223,6 +223,8 @@ void jobs_abort_all(struct sandbox *sandbox, const struct error *why);
 /* ---- tree.c: the node and application of a sandbox ---- */
 
 extern const struct node_handler tree_node_handler;
+/* Tell what a node of the sandbox's, its compiler's too, tried and was refused. */
+void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail);
 
 /* Start a node with the sandbox's build and the application on it; sandbox->started is called once. */
 void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error));

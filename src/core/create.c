@@ -113,6 +113,11 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     tree_start(sandbox, on_started);
 }
 
+static void on_compiler_violation(void *data, struct node *node, const char *what, const char *detail) {
+    struct create_job *create = data;
+    tree_violation(create->job.sandbox, node, what, detail);
+}
+
 static void on_project(void *data, const struct jail_project *project, const struct error *error) {
     struct create_job *create = data;
     struct sandbox *sandbox = create->job.sandbox;
@@ -128,6 +133,7 @@ static void on_project(void *data, const struct jail_project *project, const str
             .project = project,
             .source = sandbox->config.source,
             .deadline_ms = sandbox->engine->config.compile_deadline_ms,
+            .violation = on_compiler_violation,
         };
         create->stage = STAGE_COMPILE;
         sandbox_set_status(sandbox, STATUS_COMPILING, NULL);

@@ -248,12 +248,15 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
     add_record(data, "vm", NULL, bytes, size);
 }
 
-static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
-    struct sandbox *sandbox = data;
+void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
     CLEANUP(buf_free) struct buf clean = BUF_INIT;
     escape_text(&clean, detail, strlen(detail));
     engine_event(sandbox->engine, "violation", sandbox->id,
                  json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
+}
+
+static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
+    tree_violation(data, node, what, detail);
 }
 
 /* ---- ending ---- */
