@@ -1,4 +1,5 @@
 /* Starting a service that is not there. The launcher is a shell script of the test's own. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,12 +111,49 @@ static void a_log_that_is_no_file_is_refused(void **state) {
     remove_place(&place);
 }
 
+#define HEALTH(length, status) "HTTP/1.1 200 OK\r\nContent-Length: " length "\r\n\r\n{\"status\":\"" status "\"}"
+
+/* The peer's socket appears when the launcher has run, and says at first that it is still starting. */
+static void a_started_service_is_awaited(void **state) {
+    (void)state;
+    static const char *const answers[] = {HEALTH("21", "starting"), HEALTH("15", "ok"), HEALTH("15", "ok")};
+    struct peer peer = {0};
+    struct place place;
+    char hidden[128], fifo[128];
+    make_place(&place, "mv \"$2/hidden.sock\" \"$2/api.sock\"; exec cat \"$2/fifo\"");
+    assert_true(peer_start(&peer, answers, ARRAY_SIZE(answers)));
+    snprintf(hidden, sizeof hidden, "%s/hidden.sock", peer.home);
+    snprintf(fifo, sizeof fifo, "%s/fifo", peer.home);
+    assert_int_equal(rename(peer.socket_path, hidden), 0);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+
+    struct sbx *sbx = NULL;
+    struct sbx_error error;
+    if (sbx_open(peer.home, &sbx, &error) < 0) fail_msg("%s", error.detail);
+    assert_int_equal(sbx_op(sbx, "health", NULL, NULL, NULL), 0);
+    sbx_close(sbx);
+    assert_int_equal(peer.request_count, 3);
+    assert_int_equal(peer.connection_count, 2);
+
+    /* Let the launcher go. */
+    close(open(fifo, O_WRONLY));
+    unlink(fifo);
+    char path[128];
+    static const char *const left[] = {"start.lock", "daemon.log"};
+    for (size_t i = 0; i < ARRAY_SIZE(left); i++) {
+        snprintf(path, sizeof path, "%s/%s", peer.home, left[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    peer_stop(&peer);
+    assert_int_equal(access(peer.home, F_OK), -1);
+    remove_place(&place);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_launcher_that_ends_at_once_is_quoted),
-        cmocka_unit_test(a_launcher_that_is_missing_is_told),
-        cmocka_unit_test(refusing_to_start_leaves_no_trace),
-        cmocka_unit_test(a_log_that_is_no_file_is_refused),
+        cmocka_unit_test(a_launcher_that_ends_at_once_is_quoted), cmocka_unit_test(a_launcher_that_is_missing_is_told),
+        cmocka_unit_test(refusing_to_start_leaves_no_trace),      cmocka_unit_test(a_log_that_is_no_file_is_refused),
+        cmocka_unit_test(a_started_service_is_awaited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
