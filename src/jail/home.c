@@ -88,14 +88,20 @@ static void give_tree(const struct launcher *launcher, int directory_fd, uid_t f
     closedir(listing);
 }
 
+/* Before anything is changed: is it a home, or could it become one? */
+static int check_ownership(const struct launcher *launcher, struct error *reterr) {
+    struct stat status;
+    if (fstat(launcher->home_fd, &status) < 0) return error_errno(reterr, errno, "look at %s", launcher->home);
+    if (is_slot_uid(status.st_uid)) return 0;
+    if (status.st_uid == 0) return check_fresh(launcher, reterr);
+    return error_set(reterr, E_INVALID, "%s belongs to uid %u: not a directory to run root's service in",
+                     launcher->home, status.st_uid);
+}
+
 static int give_to_daemon(const struct launcher *launcher, struct error *reterr) {
     struct stat status;
     if (fstat(launcher->home_fd, &status) < 0) return error_errno(reterr, errno, "look at %s", launcher->home);
     if (status.st_uid == launcher->daemon_uid) return 0;
-    if (status.st_uid != 0 && !is_slot_uid(status.st_uid))
-        return error_set(reterr, E_INVALID, "%s belongs to uid %u: not a directory to run root's service in",
-                         launcher->home, status.st_uid);
-    if (status.st_uid == 0 && check_fresh(launcher, reterr) < 0) return -1;
     if (fchown(launcher->home_fd, launcher->daemon_uid, launcher->daemon_gid) < 0 ||
         fchmod(launcher->home_fd, 0711) < 0)
         return error_errno(reterr, errno, "give %s to the daemon's uid", launcher->home);
@@ -147,7 +153,9 @@ int home_open(struct launcher *launcher, const char *path, struct error *reterr)
     launcher->home_fd = open(launcher->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (launcher->home_fd < 0) return error_errno(reterr, errno, "open %s", launcher->home);
     if (launcher->root) {
-        if (slot_take(launcher, reterr) < 0 || give_to_daemon(launcher, reterr) < 0) return -1;
+        if (check_ownership(launcher, reterr) < 0 || slot_take(launcher, reterr) < 0 ||
+            give_to_daemon(launcher, reterr) < 0)
+            return -1;
     } else {
         launcher->daemon_uid = geteuid();
         launcher->daemon_gid = getegid();

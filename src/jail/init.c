@@ -77,6 +77,14 @@ static _Noreturn void reap_until(pid_t program) {
     }
 }
 
+/* The command line that the node can read of its init names nothing of the host. */
+static void take_name(const struct launcher *launcher) {
+    static const char name[] = "sandbox-init";
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+    memset(launcher->command_line, 0, launcher->command_line_size);
+    if (launcher->command_line_size >= sizeof name) memcpy(launcher->command_line, name, sizeof name);
+}
+
 int init_run(struct spawn *spawn, struct error *reterr) {
     const char *program = jail_plan_word(spawn->plan, JAIL_PLAN_PROGRAM, 0);
     char **arguments = collect_words(spawn->plan, JAIL_PLAN_ARGUMENT);
@@ -85,7 +93,7 @@ int init_run(struct spawn *spawn, struct error *reterr) {
     if (!arguments || !environment) return error_set(reterr, E_NO_MEMORY, "no memory for arguments");
     /* Non-dumpable: the node must not reach into its init, which holds the listener. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return error_errno(reterr, errno, "become non-dumpable");
-    prctl(PR_SET_NAME, "sandbox-init", 0, 0, 0);
+    take_name(spawn->launcher);
     signals_reset();
     if (arrange_descriptors(spawn, reterr) < 0 || install_filter(spawn->filter, reterr) < 0 ||
         hand_out_listener(reterr) < 0)

@@ -204,6 +204,12 @@ static void open_standard_descriptors(void) {
     fd_close(fd);
 }
 
+/* The kernel lays arguments out one after the other. */
+static size_t command_line_size(int count, char **arguments) {
+    const char *last = arguments[count - 1];
+    return (size_t)(last + strlen(last) + 1 - arguments[0]);
+}
+
 static int exit_status_of(const struct error *error) {
     return error->code == E_CONFLICT ? EXIT_CONFLICT : error->code == E_INVALID ? EXIT_USAGE : EXIT_FAILURE;
 }
@@ -222,6 +228,8 @@ int main(int count, char **arguments) {
                                   .server_fd = -1,
                                   .link_fd = -1,
                                   .daemon_options = options.daemon_options,
+                                  .command_line = arguments[0],
+                                  .command_line_size = command_line_size(count, arguments),
                                   .daemon = {.pidfd = -1, .wanted = !options.no_daemon}};
     if (open_all(launcher, options.home, &error) == 0) {
         log_line(&launcher->log, LOG_INFO_LEVEL, "launcher_ready", "home", launcher->home, NULL);

@@ -112,6 +112,8 @@ struct launcher {
     unsigned slot;
     int records_fd;
     char *const *daemon_options; /* NULL-terminated */
+    char *command_line;          /* where the kernel reads it from */
+    size_t command_line_size;
     uid_t daemon_uid;
     gid_t daemon_gid;
     struct jail_features features;

@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,6 +24,9 @@ static struct client root_client, user_client;
 
 static int open_clients(void **state) {
     (void)state;
+    /* What the tests mount goes with them. */
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     client_open(&root_client, true);
     client_open(&user_client, false);
     return 0;
@@ -394,6 +399,33 @@ static void single_files_come_as_a_stream(void **state) {
     assert_string_equal(text, "F 600 4 private\nmineE\n");
 }
 
+/* A file system that can't map owners: overlayfs, in mounts of the test's own. */
+static void a_project_that_cant_be_bound_is_streamed(void **state) {
+    struct client *client = *state;
+    char lower[128], merged[128], options[512], text[128] = "", token[64], more[128];
+    size_t used = 0;
+    snprintf(merged, sizeof merged, "%s/merged", client->directory);
+    make_directory(merged, 54321, 0755);
+    make_project(client, 54321, lower);
+    snprintf(options, sizeof options, "lowerdir=%s:%s", lower, merged);
+    assert_int_equal(mount("overlay", merged, "overlay", 0, options), 0);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, 54321, &peer_fd);
+    assert_true(client_ask(client, "project", merged, peer_fd));
+    assert_non_null(strstr(client->message, " kind=stream file="));
+    word_of(client, "token=", token);
+    for (ssize_t size = 1; size > 0; used += (size_t)size) {
+        size = read(client->fds[0], text + used, sizeof text - 1 - used);
+        assert_true(size >= 0);
+    }
+    assert_string_equal(text, "F 600 4 private\nmineE\n");
+    snprintf(more, sizeof more, "project %s /src\n", token);
+    assert_false(client_spawn(client, "unbound", more, "wait"));
+    assert_true(string_starts(client->message, "guarantee_missing"));
+    assert_true(client_ask(client, "release", token, -1));
+    assert_int_equal(umount(merged), 0);
+}
+
 /* All told of, by however many messages. */
 static uint64_t violations_of(struct client *client, const char *node) {
     char marked[96];
@@ -455,6 +487,29 @@ static void a_new_launcher_clears_away_the_dead(void **state) {
     assert_null(strstr(buf_string(&client->unasked), "node dying"));
     assert_true(client_spawn(client, "dying", "", "wait"));
     assert_true(client_ask(client, "bury", "dying", -1));
+}
+
+/* A record names some other process of ours: it must neither be adopted nor killed. */
+static void a_record_that_lies_is_not_believed(void **state) {
+    struct client *client = *state;
+    char path[96], text[128];
+    pid_t bystander = fork();
+    if (bystander == 0)
+        for (;;) pause();
+    client_kill_launcher(client, SIGKILL);
+    unsigned slot = (client->daemon_uid - 1000000000u) / 65536;
+    snprintf(path, sizeof path, "/run/sandbox/nodes/%u/liar", slot);
+    snprintf(text, sizeof text, "node pid=%d start=1 uid=%u counted=0 execs=0 used=0\n", (int)bystander,
+             client->daemon_uid + 1);
+    write_file(path, text, 0, 0600);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    assert_null(strstr(buf_string(&client->unasked), "node liar"));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(waitpid(bystander, NULL, WNOHANG), 0);
+    assert_int_equal(kill(bystander, SIGKILL), 0);
+    assert_int_equal(waitpid(bystander, NULL, 0), bystander);
 }
 
 static void sigterm_leaves_nodes_running(void **state) {
@@ -554,7 +609,9 @@ int main(void) {
         BOTH(opens_a_project_as_its_owner),
         BOTH(opens_nothing_for_others),
         BOTH(single_files_come_as_a_stream),
+        ROOT(a_project_that_cant_be_bound_is_streamed),
         ROOT(a_flood_is_counted_not_told),
+        ROOT(a_record_that_lies_is_not_believed),
         BOTH(a_new_launcher_adopts),
         BOTH(a_new_launcher_clears_away_the_dead),
         BOTH(refuses_what_it_cant_serve),

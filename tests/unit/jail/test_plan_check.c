@@ -1,0 +1,81 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jail/launcher_internal.h"
+
+static void knows_clean_paths(void **state) {
+    (void)state;
+    static const char *const clean[] = {"/a", "/a/b.c", "/...", "/a/..b", "/usr/lib/x86_64-linux-gnu"};
+    static const char *const unclean[] = {"",      "/",  "a",   "./a",   "//a",     "/a/",
+                                          "/a//b", "/.", "/..", "/a/..", "/a/../b", "/a/./b"};
+    for (size_t i = 0; i < ARRAY_SIZE(clean); i++)
+        if (!path_is_clean(clean[i])) fail_msg("%s is clean", clean[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(unclean); i++)
+        if (path_is_clean(unclean[i])) fail_msg("%s is not clean", unclean[i]);
+    char too_long[PATH_MAX + 2];
+    memset(too_long, 'a', sizeof too_long - 1);
+    too_long[sizeof too_long - 1] = '\0';
+    for (size_t i = 0; i < sizeof too_long - 1; i += 100) too_long[i] = '/';
+    assert_false(path_is_clean(too_long));
+}
+
+static struct jail_plan_op whole[] = {
+    {.verb = JAIL_PLAN_NODE, .words = {(char *)"n1"}},
+    {.verb = JAIL_PLAN_SECCOMP, .words = {(char *)"strict"}},
+    {.verb = JAIL_PLAN_PROGRAM, .words = {(char *)"/bin/true"}},
+    {.verb = JAIL_PLAN_ARGUMENT, .words = {(char *)""}},
+};
+
+static void needs_a_whole_plan(void **state) {
+    (void)state;
+    struct error error;
+    struct jail_plan plan = {whole, ARRAY_SIZE(whole)};
+    assert_int_equal(plan_check(&plan, &error), 0);
+    for (plan.count = 0; plan.count < ARRAY_SIZE(whole); plan.count++) {
+        assert_true(plan_check(&plan, &error) < 0);
+        assert_int_equal(error.code, E_INVALID);
+    }
+}
+
+static void assert_refused(struct jail_plan_op op, const char *detail) {
+    struct error error = {0};
+    struct jail_plan_op ops[ARRAY_SIZE(whole) + 1];
+    memcpy(ops, whole, sizeof whole);
+    ops[ARRAY_SIZE(whole)] = op;
+    assert_true(plan_check(&(struct jail_plan){ops, ARRAY_SIZE(ops)}, &error) < 0);
+    assert_int_equal(error.code, E_INVALID);
+    assert_string_equal(error.detail, detail);
+}
+
+static void refuses_bad_operands(void **state) {
+    (void)state;
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_VERB_COUNT}, "the plan has an unknown verb");
+    assert_refused(whole[0], "the plan has more than 1 node");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_BIND, .words = {(char *)"/a", NULL}},
+                   "the plan's bind has a bad operand ''");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_BIND, .words = {(char *)"/a/../b", (char *)"/c"}},
+                   "the plan's bind has a bad operand '/a/../b'");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_DEVICE, .words = {(char *)"mem"}},
+                   "the plan's device has a bad operand 'mem'");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_ENV, .words = {(char *)"=x"}},
+                   "the plan's env has a bad operand '=x'");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_HOSTNAME, .words = {(char *)"a b"}},
+                   "the plan's hostname has a bad operand 'a b'");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_CPU, .number = 0}, "the plan's cpu of 0 is out of bounds");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_MEMORY, .number = UINT64_MAX},
+                   "the plan's memory of 18446744073709551615 is out of bounds");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(knows_clean_paths),
+        cmocka_unit_test(needs_a_whole_plan),
+        cmocka_unit_test(refuses_bad_operands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
