@@ -59,6 +59,7 @@ struct launcher_node {
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;
+    uint64_t disk_bytes; /* of its writable mounts together */
     bool inet_refused; /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
     struct burial burial;
@@ -205,7 +206,7 @@ bool node_is_dead(const struct launcher_node *node);
 
 int record_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr);
 void record_remove(const struct launcher *launcher, const char *name);
-/* Fills name, pid, start_time, uid and the exec count; the rest of ret is zero. */
+/* Fills name, pid, start_time, uid, disk and the exec count; the rest of ret is zero. */
 int record_read(const struct launcher *launcher, const char *name, struct launcher_node *ret, struct error *reterr);
 /* The start time of a process in clock ticks since boot; 0 when there is no such process. */
 uint64_t process_start_time(pid_t pid);

@@ -111,6 +111,18 @@ static void handle_thaw(const struct call *call) {
     set_frozen(call, false);
 }
 
+/* All or nothing: a disk that was resized for a memory limit that is refused gets its size back. */
+static int set_limits(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+                      struct error *reterr) {
+    bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
+    if (resizes && node_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
+    int failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
+    if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
+    if (failed || !resizes) return failed;
+    node->disk_bytes = limits->disk_bytes;
+    return record_write(launcher, node, reterr);
+}
+
 static void handle_limit(const struct call *call) {
     struct error error;
     uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0;
@@ -124,9 +136,7 @@ static void handle_limit(const struct call *call) {
                                  .disk_bytes = disk,
                                  .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
                                  .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks};
-    int failed = disk ? node_resize(call->launcher, node, disk, &error) : 0;
-    if (!failed) failed = cgroup_set_limits(&call->launcher->cgroups, node->name, &limits, &error);
-    finish(call, failed, &error);
+    finish(call, set_limits(call->launcher, node, &limits, &error), &error);
 }
 
 static void handle_project(const struct call *call) {

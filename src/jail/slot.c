@@ -37,14 +37,13 @@ static void read_home(int fd, char ret[PATH_MAX]) {
 }
 
 /* 1 when the slot's file is ours from now on, 0 when it is another's, negative when our home is served already. */
-static int try_slot(struct launcher *launcher, int slots_fd, unsigned slot, bool only_own, struct error *reterr) {
+static int try_slot(struct launcher *launcher, int slots_fd, unsigned slot, struct error *reterr) {
     char name[16], home[PATH_MAX];
     snprintf(name, sizeof name, "%u", slot);
-    CLEANUP_FD int fd = openat(slots_fd, name, O_RDWR | O_CLOEXEC | (only_own ? 0 : O_CREAT), 0600);
-    if (fd < 0) return errno == ENOENT ? 0 : error_errno(reterr, errno, "open %s/slots/%s", run_directory, name);
+    CLEANUP_FD int fd = openat(slots_fd, name, O_RDWR | O_CLOEXEC | O_CREAT, 0600);
+    if (fd < 0) return error_errno(reterr, errno, "open %s/slots/%s", run_directory, name);
     read_home(fd, home);
     bool is_own = strcmp(home, launcher->home) == 0;
-    if (only_own && !is_own) return 0;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         return is_own ? error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home) : 0;
     /* A home that exists may be served again and then wants the uids that its files have. */
@@ -54,12 +53,45 @@ static int try_slot(struct launcher *launcher, int slots_fd, unsigned slot, bool
     return 1;
 }
 
+static bool is_slot_of(int slots_fd, const char *name, const char *home) {
+    char text[PATH_MAX];
+    CLEANUP_FD int fd = openat(slots_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    read_home(fd, text);
+    return strcmp(text, home) == 0;
+}
+
+/* The slot that this home has already; SLOTS_MAX when it has none. */
+static unsigned find_own(const struct launcher *launcher, int slots_fd) {
+    uint64_t found = SLOTS_MAX, slot;
+    int fd = openat(slots_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    if (!listing) {
+        fd_close(fd);
+        return SLOTS_MAX;
+    }
+    for (struct dirent *entry; found == SLOTS_MAX && (entry = readdir(listing));)
+        if (parse_u64(entry->d_name, &slot) && slot < SLOTS_MAX && is_slot_of(slots_fd, entry->d_name, launcher->home))
+            found = slot;
+    closedir(listing);
+    return (unsigned)found;
+}
+
+/* By the home's name rather than the first that is free, so that it gets the same again after a restart of the
+   machine, and no other home the uid that its files have. */
+static unsigned preferred(const struct launcher *launcher) {
+    uint32_t hash = 2166136261u;
+    for (const char *at = launcher->home; *at; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
+    return hash % SLOTS_MAX;
+}
+
 static int find_slot(struct launcher *launcher, int slots_fd, struct error *reterr) {
-    for (int only_own = 1; only_own >= 0; only_own--)
-        for (unsigned slot = 0; slot < SLOTS_MAX; slot++) {
-            int taken = try_slot(launcher, slots_fd, slot, only_own, reterr);
-            if (taken != 0) return taken < 0 ? taken : 0;
-        }
+    unsigned own = find_own(launcher, slots_fd);
+    unsigned first = own < SLOTS_MAX ? own : preferred(launcher);
+    for (unsigned i = 0; i < SLOTS_MAX; i++) {
+        int taken = try_slot(launcher, slots_fd, (first + i) % SLOTS_MAX, reterr);
+        if (taken != 0) return taken < 0 ? taken : 0;
+    }
     return error_set(reterr, E_LIMIT, "all %d slots are taken", SLOTS_MAX);
 }
 

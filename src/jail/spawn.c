@@ -166,11 +166,19 @@ static struct jail_limits limits_of(const struct jail_plan *plan) {
     return (struct jail_limits){.memory_bytes = memory, .cpu_percent = (uint32_t)cpu, .os_tasks = (uint32_t)tasks};
 }
 
+static uint64_t disk_of(const struct jail_plan *plan) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->ops[i].verb == JAIL_PLAN_TMPFS) sum += plan->ops[i].number;
+    return sum;
+}
+
 static int prepare(struct launcher *launcher, struct spawn *spawn, int *ret_output_fd, struct error *reterr) {
     const struct jail_plan *plan = spawn->plan;
     struct launcher_node *node = spawn->node;
     struct jail_limits limits = limits_of(plan);
     int output_fds[2];
+    node->disk_bytes = disk_of(plan);
     node->counts_execs = jail_plan_number(plan, JAIL_PLAN_EXECS, &node->execs_max);
     spawn->filter = filters_get(launcher, jail_plan_word(plan, JAIL_PLAN_SECCOMP, 0), node->counts_execs, reterr);
     if (!spawn->filter) return -1;

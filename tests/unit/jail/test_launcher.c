@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -241,7 +242,7 @@ static void freezes_and_thaws(void **state) {
 
 static void limits_change_in_a_running_node(void **state) {
     struct client *client = *state;
-    assert_true(client_spawn(client, "grows", "", "signal data_size fill_data signal wait"));
+    assert_true(client_spawn(client, "grows", "", "signal data_size fill_data signal fill_data data_size wait"));
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
     CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
     client_read_until(output_fd, "listening");
@@ -250,6 +251,12 @@ static void limits_change_in_a_running_node(void **state) {
     client_read_until(output_fd, "data_size=4194304\nfill_data=ENOSPC\nlistening=ok\n");
     assert_false(client_ask(client, "limit", "grows disk=1048576", -1));
     assert_true(string_starts(client->message, "conflict"));
+    if (client->root) { /* refused as a whole: the disk is what it was, and has no room for more */
+        assert_false(client_ask(client, "limit", "grows memory=1000 disk=4198400", -1));
+        assert_true(string_starts(client->message, "conflict"));
+    }
+    kill(program, SIGUSR1);
+    client_read_until(output_fd, "signal=ok\nfill_data=ENOSPC\ndata_size=4194304\n");
     assert_true(client_ask(client, "bury", "grows", -1));
 }
 
@@ -494,12 +501,14 @@ static void a_record_that_lies_is_not_believed(void **state) {
     struct client *client = *state;
     char path[96], text[128];
     pid_t bystander = fork();
-    if (bystander == 0)
+    if (bystander == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) pause();
+    }
     client_kill_launcher(client, SIGKILL);
     unsigned slot = (client->daemon_uid - 1000000000u) / 65536;
     snprintf(path, sizeof path, "/run/sandbox/nodes/%u/liar", slot);
-    snprintf(text, sizeof text, "node pid=%d start=1 uid=%u counted=0 execs=0 used=0\n", (int)bystander,
+    snprintf(text, sizeof text, "node pid=%d start=1 uid=%u disk=0 counted=0 execs=0 used=0\n", (int)bystander,
              client->daemon_uid + 1);
     write_file(path, text, 0, 0600);
     client_start_launcher(client);
