@@ -12,6 +12,11 @@ static void on_turn(uv_timer_t *timer) {
         free(answer);
         answer = next;
     }
+    engine_try_close(engine);
+}
+
+void engine_wake(struct engine *engine) {
+    if (engine->close_wanted) uv_timer_start(&engine->answer_timer, on_turn, 0, 0);
 }
 
 static void queue_answer(struct engine *engine, struct request *request, json_t *result, const struct error *error) {

@@ -13,6 +13,9 @@ enum {
     EVENTS_KEPT = 4096,      /* in memory; the store keeps more */
     LOG_RECORDS_KEPT = 1000, /* of one sandbox */
     LOG_RECORD_MAX_BYTES = 4096,
+    NODE_TEXT_MAX_BYTES = 255, /* names that a node says it has */
+    ALARMS_BURST = 100,        /* events that one sandbox's nodes cause at once */
+    ALARM_EVERY_MS = 500,      /* and in the long run */
     SUBSCRIBERS_MAX = 1024,
     JOBS_MAX = 256, /* waiting on one sandbox */
 };
@@ -32,6 +35,10 @@ void answer_error(struct engine *engine, struct request *request, const struct e
 void answer_fail(struct engine *engine, struct request *request, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Look soon whether closing may begin; for whoever just ended something that it waits for. */
+void engine_wake(struct engine *engine);
+void engine_try_close(struct engine *engine); /* of engine.c */
+
 /* ---- feed.c: bounded histories that can be followed ---- */
 
 /* A ring of JSON records, each with a "seq" member, and the requests that follow it. */
@@ -40,6 +47,7 @@ struct feed {
     size_t capacity, first, count;
     uint64_t next_seq;
     struct follower *followers;
+    unsigned walkers; /* while there are any, none of the followers is freed */
 };
 
 bool feed_init(struct feed *feed, size_t capacity);
@@ -140,9 +148,15 @@ struct sandbox {
     json_t *last_error;
     struct sample sample;
     struct feed log;
+    struct alarms { /* what its nodes try, told no faster than this grows */
+        uint32_t left;
+        uint64_t at_ms, suppressed;
+    } alarms;
 
     struct job *jobs; /* oldest first */
+    bool held;        /* none of them starts now */
     bool destroying;
+    bool stillborn; /* destroying, because its create failed: the world hears of that instead */
     struct waiter *destroy_waiters;
 
     /* The tree being started or ended; see tree.c. */
@@ -175,6 +189,7 @@ struct engine {
     uv_timer_t answer_timer;
     struct answer *answers, **answers_tail;
 
+    bool close_wanted;            /* closing begins when nothing is under way any more */
     unsigned open_parts;          /* sandboxes, and while closing everything else */
     void (*closed)(void *engine); /* set while closing: called when no part is open any more */
     void (*closed_hook)(void *data);
@@ -256,7 +271,7 @@ struct toolchain_waiter {
     void *data;
 };
 
-/* Find and probe the toolchain unless that is done already. done comes in a later turn. */
+/* Find and probe the toolchain unless that is done already; then done is called from inside. */
 void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data);
 void engine_event(struct engine *engine, const char *kind, const char *sandbox_id, json_t *data);
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error);

@@ -30,12 +30,12 @@ static struct create_job *create_of(struct sandbox *sandbox) {
 static void on_failed_ended(struct sandbox *sandbox) {
     struct create_job *create = create_of(sandbox);
     struct engine *engine = sandbox->engine;
-    bool destroying = sandbox->destroying;
+    if (!sandbox->destroying) sandbox->destroying = sandbox->stillborn = true;
     engine_event(engine, "create_failed", sandbox->id, problem_json(&create->error));
     answer_error(engine, create->job.request, &create->error, take_ptr(create->report));
     if (create->token[0]) jail_link_release_project(engine->host.link, create->token);
+    jobs_abort_all(sandbox, &create->error); /* those that waited for it */
     job_finish(&create->job);
-    if (!destroying) sandbox_remove(sandbox);
     free(create);
 }
 

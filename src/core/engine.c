@@ -51,6 +51,7 @@ static void on_probed(void *data, const struct error *error) {
     engine->toolchain_error = error ? *error : (struct error){0};
     if (error) engine_log_error(engine, "toolchain_unusable", NULL, error);
     tell_toolchain_waiters(engine);
+    engine_wake(engine);
 }
 
 void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data) {
@@ -243,13 +244,20 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
 
 /* ---- closing ---- */
 
+static void call_off(struct sandbox *sandbox, const struct error *why) {
+    uv_timer_stop(&sandbox->ttl);
+    uv_timer_stop(&sandbox->backoff);
+    jobs_abort_all(sandbox, why);
+}
+
 void engine_quiesce(struct engine *engine) {
     struct error why;
     size_t at = 0;
     void *sandbox;
     error_set(&why, E_SHUTDOWN, "the service is shutting down");
-    engine->closing = true;
-    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) jobs_abort_all(sandbox, &why);
+    engine->closing = engine->host.ending = true;
+    toolchain_probe_abort(&engine->host);
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
     feed_end(engine, &engine->events);
     at = 0;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(engine, &((struct sandbox *)sandbox)->log);
@@ -286,13 +294,31 @@ static void let_go(struct engine *engine, struct sandbox *sandbox) {
     sandbox_remove(sandbox);
 }
 
-void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
+/* Whether something is under way that still has a callback to come. */
+static bool is_busy(struct engine *engine) {
     size_t at = 0;
-    void *sandbox;
-    engine->closing = true;
-    engine->closed = finish_close;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct sandbox *sandbox = value;
+        if (sandbox->jobs || sandbox->destroying) return true;
+    }
+    return engine->toolchain_probing || engine->answers;
+}
+
+void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
+    engine->close_wanted = true;
     engine->closed_hook = closed;
     engine->closed_data = data;
+    engine_quiesce(engine); /* also what has begun since by itself */
+    engine_wake(engine);
+}
+
+void engine_try_close(struct engine *engine) {
+    size_t at = 0;
+    void *sandbox;
+    if (!engine->close_wanted || is_busy(engine)) return;
+    engine->close_wanted = false;
+    engine->closed = finish_close;
     engine->open_parts += 3;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     jail_link_close(engine->host.link, part_closed, engine);

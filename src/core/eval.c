@@ -98,8 +98,11 @@ static uint64_t timeout_of(const struct sandbox *sandbox, json_t *params) {
 void engine_eval(struct engine *engine, struct request *request) {
     struct error error;
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
-    struct eval_job *eval = sandbox ? calloc(1, sizeof *eval) : NULL;
-    if (sandbox && !eval) error_set(&error, E_NO_MEMORY, "no memory for a request");
+    struct eval_job *eval = sandbox && !engine->closing ? calloc(1, sizeof *eval) : NULL;
+    if (sandbox && engine->closing)
+        error_set(&error, E_SHUTDOWN, "the service is shutting down");
+    else if (sandbox && !eval)
+        error_set(&error, E_NO_MEMORY, "no memory for a request");
     if (!eval) {
         answer_error(engine, request, &error, NULL);
         return;

@@ -10,6 +10,7 @@ struct follower {
     struct request *request;
     struct feed_filter filter;
     char sandbox_id[SANDBOX_ID_BYTES];
+    bool gone; /* answered, and freed once nobody walks the list */
 };
 
 bool feed_init(struct feed *feed, size_t capacity) {
@@ -43,15 +44,30 @@ static bool matches(const struct feed_filter *filter, const struct caller *calle
     return !filter->may_see || filter->may_see(filter->data, caller, record);
 }
 
+static void free_gone(struct feed *feed) {
+    for (struct follower **at = &feed->followers; *at;) {
+        struct follower *follower = *at;
+        if (!follower->gone) {
+            at = &follower->next;
+            continue;
+        }
+        *at = follower->next;
+        free(follower);
+    }
+}
+
 json_t *feed_add(struct feed *feed, json_t *record) {
     char now[RFC3339_BYTES];
     clock_rfc3339(clock_wall_ms(), now);
     json_object_set_new(record, "seq", json_integer((json_int_t)feed->next_seq++));
     json_object_set_new(record, "time", json_string(now));
     keep(feed, record);
+    /* Whoever gets the record may stop following, or make another. */
+    feed->walkers++;
     for (struct follower *follower = feed->followers; follower; follower = follower->next)
-        if (matches(&follower->filter, &follower->request->caller, record))
+        if (!follower->gone && matches(&follower->filter, &follower->request->caller, record))
             follower->request->item(follower->request, json_incref(record));
+    if (--feed->walkers == 0) free_gone(feed);
     return record;
 }
 
@@ -77,11 +93,10 @@ static void send_past(struct feed *feed, struct request *request, const struct f
 }
 
 static void unfollow(struct follower *follower) {
-    struct follower **at = &follower->feed->followers;
-    while (*at != follower) at = &(*at)->next;
-    *at = follower->next;
+    struct feed *feed = follower->feed;
+    follower->gone = true;
     answer_ok(follower->engine, follower->request, json_object());
-    free(follower);
+    if (feed->walkers == 0) free_gone(feed);
 }
 
 static void on_cancel(struct request *request) {
@@ -90,12 +105,13 @@ static void on_cancel(struct request *request) {
 
 static size_t follower_count(const struct feed *feed) {
     size_t count = 0;
-    for (const struct follower *at = feed->followers; at; at = at->next) count++;
+    for (const struct follower *at = feed->followers; at; at = at->next) count += !at->gone;
     return count;
 }
 
 void feed_stream(struct engine *engine, struct feed *feed, struct request *request, const struct feed_filter *filter,
                  bool follow) {
+    follow = follow && !engine->closing; /* no more will come */
     struct follower *follower = follow && follower_count(feed) < SUBSCRIBERS_MAX ? calloc(1, sizeof *follower) : NULL;
     if (follow && !follower) {
         answer_fail(engine, request, E_LIMIT, "%d readers follow already", SUBSCRIBERS_MAX);
@@ -119,5 +135,11 @@ void feed_stream(struct engine *engine, struct feed *feed, struct request *reque
 
 void feed_end(struct engine *engine, struct feed *feed) {
     (void)engine;
-    while (feed->followers) unfollow(feed->followers);
+    struct follower *next;
+    feed->walkers++;
+    for (struct follower *follower = feed->followers; follower; follower = next) {
+        next = follower->next;
+        if (!follower->gone) unfollow(follower);
+    }
+    if (--feed->walkers == 0) free_gone(feed);
 }

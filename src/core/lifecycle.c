@@ -28,7 +28,8 @@ static void finish_restart(struct restart_job *restart) {
 
 static void on_failed_tree_ended(struct sandbox *sandbox) {
     struct restart_job *restart = restart_of(sandbox);
-    if (!sandbox->destroying) {
+    /* While the service ends, the registry goes on saying that it starts: the next daemon takes that up. */
+    if (!sandbox->destroying && !sandbox->engine->closing) {
         sandbox_set_error(sandbox, &restart->error);
         sandbox_set_status(sandbox, STATUS_ERROR, restart->error.detail);
         sandbox_save(sandbox, NULL, NULL);
@@ -90,7 +91,10 @@ static void on_restart_noted(void *data, const struct error *error) {
         finish_restart(restart);
         return;
     }
-    tree_end(restart->job.sandbox, on_old_tree_ended);
+    struct sandbox *sandbox = restart->job.sandbox;
+    uv_timer_stop(&sandbox->backoff); /* it may have ended meanwhile, by itself */
+    if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
+    tree_end(sandbox, on_old_tree_ended);
 }
 
 static void start_restart(struct job *job) {
@@ -99,7 +103,6 @@ static void start_restart(struct job *job) {
     uv_timer_stop(&sandbox->backoff);
     restart->waiting = true;
     sandbox->restart_count++;
-    if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
     enum sandbox_status shown = sandbox->status;
     sandbox->status = STATUS_STARTING;
     sandbox_save(sandbox, on_restart_noted, restart);
@@ -179,6 +182,7 @@ static void on_forgotten(void *data, const struct error *error) {
     if (error) {
         sandbox->destroying = false;
         tell_waiters(sandbox, error);
+        engine_wake(sandbox->engine);
         return;
     }
     sandbox->persistent = false;
@@ -187,7 +191,10 @@ static void on_forgotten(void *data, const struct error *error) {
 }
 
 void sandbox_jobs_over(struct sandbox *sandbox) {
-    if (sandbox->persistent)
+    if (sandbox->stillborn) {
+        tell_waiters(sandbox, NULL);
+        sandbox_remove(sandbox);
+    } else if (sandbox->persistent)
         store_delete_sandbox(sandbox->engine->store, sandbox->id, on_forgotten, sandbox);
     else
         on_forgotten(sandbox, NULL);

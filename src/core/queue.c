@@ -21,7 +21,7 @@ static struct job *next_job(struct sandbox *sandbox) {
 
 static void start_next(struct sandbox *sandbox) {
     struct job *job;
-    while ((job = next_job(sandbox))) {
+    while (!sandbox->held && (job = next_job(sandbox))) {
         job->running = true;
         job->start(job);
     }
@@ -54,12 +54,16 @@ void job_finish(struct job *job) {
         start_next(sandbox);
     else if (!sandbox->jobs)
         sandbox_jobs_over(sandbox);
+    engine_wake(sandbox->engine);
 }
 
 void jobs_abort_all(struct sandbox *sandbox, const struct error *why) {
     struct job *next;
+    sandbox->held = true; /* nothing starts meanwhile, so that no job goes but the one at hand */
     for (struct job *job = sandbox->jobs; job; job = next) {
         next = job->next;
         job->abort(job, why);
     }
+    sandbox->held = false;
+    if (!sandbox->destroying) start_next(sandbox);
 }

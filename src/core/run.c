@@ -48,6 +48,8 @@ static void end_run(struct run *run) {
     if (sandbox) {
         run->open++;
         sandbox_destroy(sandbox, "its run is over", on_run_destroyed, run);
+    } else {
+        stop_following(&run->events);
     }
     maybe_over(run);
 }
@@ -84,8 +86,12 @@ static void on_event_item(struct request *request, json_t *item) {
     const char *to = json_string_value(json_object_get(data, "to"));
     const char *reason = json_string_value(json_object_get(data, "reason"));
     struct error error;
-    if (!run->ending && string_equal(json_string_value(json_object_get(item, "kind")), "expired")) {
+    const char *kind = json_string_value(json_object_get(item, "kind"));
+    if (!run->ending && string_equal(kind, "expired")) {
         error_set(&error, E_TIMEOUT, "the run took longer than its limit allows");
+        fail_run(run, &error, NULL);
+    } else if (!run->ending && string_equal(kind, "destroyed")) {
+        error_set(&error, E_CONFLICT, "the sandbox was destroyed");
         fail_run(run, &error, NULL);
     } else if (!run->ending && string_equal(to, "stopped")) {
         json_object_set_new(run->result, "status", json_string("stopped"));
@@ -99,10 +105,14 @@ static void on_event_item(struct request *request, json_t *item) {
 
 static void on_events_over(struct request *request, json_t *result, const struct error *error) {
     struct run *run = request->transport;
-    (void)error;
+    struct error ended;
     json_decref(result);
     run->open--;
-    maybe_over(run);
+    error_set(&ended, E_SHUTDOWN, "the service is shutting down");
+    if (!run->ending)
+        fail_run(run, error ? error : &ended, NULL);
+    else
+        maybe_over(run);
 }
 
 static void on_evaluated(struct request *request, json_t *result, const struct error *error) {
@@ -132,9 +142,12 @@ static void on_created(struct request *request, json_t *result, const struct err
     json_t *code = json_object_get(run->request->params, "eval");
     json_t *language = json_object_get(run->request->params, "language");
     run->open--;
-    if (error || run->cancelled) {
+    if (error || run->cancelled || run->engine->closing) {
         struct error gone;
-        error_set(&gone, E_TIMEOUT, "the caller has gone");
+        if (run->cancelled)
+            error_set(&gone, E_TIMEOUT, "the caller has gone");
+        else
+            error_set(&gone, E_SHUTDOWN, "the service is shutting down");
         fail_run(run, error ? error : &gone, result);
         return;
     }

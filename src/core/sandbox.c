@@ -39,6 +39,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     uv_timer_init(engine->loop, &sandbox->backoff);
     sandbox->ttl.data = sandbox->backoff.data = sandbox;
     sandbox->open_handles = 2;
+    sandbox->alarms.left = ALARMS_BURST;
     engine->open_parts++;
     return sandbox;
 }
@@ -48,6 +49,7 @@ void sandbox_remove(struct sandbox *sandbox) {
     feed_end(sandbox->engine, &sandbox->log);
     uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
     uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
+    engine_wake(sandbox->engine);
 }
 
 bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller) {

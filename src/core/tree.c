@@ -14,9 +14,14 @@ static void start_failed(struct sandbox *sandbox, const struct error *error) {
     if (started) started(sandbox, error);
 }
 
+static bool is_short_text(const char *text) {
+    size_t length = strlen(text);
+    return length <= NODE_TEXT_MAX_BYTES && utf8_valid((const uint8_t *)text, length);
+}
+
 static void replace_text(char **field, const struct term *map, const char *key, bool is_module) {
     CLEANUP_FREE char *text = NULL;
-    const struct term *value = term_map_get(map, key);
+    const struct term *value = map ? term_map_get(map, key) : NULL;
     free(*field);
     *field = NULL;
     if (!value || term_is_atom(value, "nil") || term_is_atom(value, "undefined")) return;
@@ -24,7 +29,7 @@ static void replace_text(char **field, const struct term *map, const char *key, 
         struct buf printed = BUF_INIT;
         term_print(&printed, value, TERM_ERLANG, 64);
         *field = buf_take_string(&printed);
-    } else if (term_to_string(value, &text)) {
+    } else if (term_to_string(value, &text) && is_short_text(text)) {
         *field = strdup(is_module ? term_module_name(text) : text);
     }
 }
@@ -182,19 +187,25 @@ static void on_ready(void *data, struct node *node) {
 
 /* ---- hearing from it ---- */
 
+/* A stranger's bytes as JSON text; what is not UTF-8 is escaped. */
+static json_t *text_json(const char *bytes, size_t size) {
+    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
+    json_t *value = json_stringn(bytes, size);
+    if (value) return value;
+    escape_text(&escaped, bytes, size);
+    return json_string(buf_string(&escaped));
+}
+
+/* As one record, or as several when it is long. */
 static void add_record(struct sandbox *sandbox, const char *stream, const char *level, const char *bytes, size_t size) {
-    struct buf text = BUF_INIT;
-    size_t kept = size < LOG_RECORD_MAX_BYTES ? size : LOG_RECORD_MAX_BYTES;
-    while (kept > 0 && kept < size && ((uint8_t)bytes[kept] & 0xC0) == 0x80)
-        kept--; /* not in the middle of a character */
-    json_t *value = json_stringn(bytes, kept);
-    if (!value) { /* not UTF-8 */
-        escape_text(&text, bytes, kept);
-        value = json_string(buf_string(&text));
-    }
-    buf_free(&text);
-    feed_add(&sandbox->log, json_pack("{s:s, s:s?, s:s, s:o}", "stream", stream, "level", level, "sandbox_id",
-                                      sandbox->id, "text", value));
+    do {
+        size_t length = utf8_cut(bytes, size, LOG_RECORD_MAX_BYTES);
+        json_t *record = json_pack("{s:s, s:s?, s:s, s:o}", "stream", stream, "level", level, "sandbox_id", sandbox->id,
+                                   "text", text_json(bytes, length));
+        if (record) feed_add(&sandbox->log, record);
+        bytes += length;
+        size -= length;
+    } while (size > 0);
 }
 
 static void on_output_event(struct sandbox *sandbox, const struct term *term) {
@@ -210,6 +221,18 @@ static void on_log_event(struct sandbox *sandbox, const struct term *term) {
     add_record(sandbox, "log", name, (const char *)text->binary.data, text->binary.size);
 }
 
+static void take_stop_text(struct sandbox *sandbox, const char *words) {
+    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
+    size_t length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
+    if (!utf8_valid((const uint8_t *)words, length)) {
+        escape_text(&escaped, words, length);
+        words = buf_string(&escaped);
+        length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
+    }
+    memcpy(sandbox->stop_text, words, length);
+    sandbox->stop_text[length] = '\0';
+}
+
 /* The tree has ended by itself: nothing useful runs in that VM any more. */
 static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
     const struct term *reason = term_map_get(term, "reason");
@@ -219,15 +242,43 @@ static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
     sandbox->stop_seen = true;
     sandbox->stop_crashed = !reason || term_is_atom(reason, "crash");
     if (!text || !term_to_string(text, &words)) words = NULL;
-    snprintf(sandbox->stop_text, sizeof sandbox->stop_text, "%s", words ? words : "");
+    take_stop_text(sandbox, words ? words : "");
     node_kill(sandbox->node, "its application has ended");
 }
 
+/* Events that a node causes are kept for all to see, so they come no faster than ALARM_EVERY_MS in the long run: a
+   hostile node would drive everyone else's out. */
+static bool may_alarm(struct sandbox *sandbox) {
+    struct alarms *alarms = &sandbox->alarms;
+    uint64_t now_ms = uv_now(sandbox->engine->loop), grown = (now_ms - alarms->at_ms) / ALARM_EVERY_MS;
+    if (grown > 0) {
+        alarms->left = grown < ALARMS_BURST - alarms->left ? alarms->left + (uint32_t)grown : ALARMS_BURST;
+        alarms->at_ms = now_ms;
+    }
+    if (alarms->left > 0) return alarms->left--;
+    alarms->suppressed++;
+    return false;
+}
+
+static void alarm_event(struct sandbox *sandbox, const char *kind, json_t *data) {
+    if (may_alarm(sandbox)) {
+        uint64_t suppressed = sandbox->alarms.suppressed;
+        if (suppressed) json_object_set_new(data, "suppressed", json_integer((json_int_t)suppressed));
+        sandbox->alarms.suppressed = 0;
+        engine_event(sandbox->engine, kind, sandbox->id, data);
+    } else {
+        json_decref(data);
+    }
+}
+
 static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
-    bool natural;
-    json_t *data = term_to_json(term, &natural);
-    json_t *event = json_pack("{s:s, s:o}", "limit", "processes", "usage", data ? data : json_null());
-    engine_event(sandbox->engine, "limit", sandbox->id, event);
+    uint64_t count = 0, limit = 0;
+    const struct term *count_term = term_map_get(term, "count"), *limit_term = term_map_get(term, "limit");
+    if (count_term) term_to_uint64(count_term, &count);
+    if (limit_term) term_to_uint64(limit_term, &limit);
+    alarm_event(sandbox, "limit",
+                json_pack("{s:s, s:{s:I, s:I}}", "limit", "processes", "usage", "count", (json_int_t)count, "limit",
+                          (json_int_t)limit));
 }
 
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
@@ -251,8 +302,8 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
     CLEANUP(buf_free) struct buf clean = BUF_INIT;
     escape_text(&clean, detail, strlen(detail));
-    engine_event(sandbox->engine, "violation", sandbox->id,
-                 json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
+    alarm_event(sandbox, "violation",
+                json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
