@@ -14,7 +14,7 @@ setup: bootstrap
 	@test -f $(BUILD)/build.ninja || { echo "configuring $(BUILD)"; meson setup $(BUILD) . >/dev/null; }
 
 demo: all ## tell the story in a few seconds, on the real programs
-	@tools/demo.sh $(BUILD)
+	@$(BUILD)/bin/sandbox demo
 
 test: all ## build and run every test
 	@tools/test.sh $(BUILD)
