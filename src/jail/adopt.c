@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 
@@ -71,7 +72,6 @@ static void adopt(struct launcher *launcher, const char *name) {
     recorded.frozen = cgroup_is_frozen(&launcher->cgroups, name);
     *node = recorded;
     take_listener(launcher, node);
-    log_line(&launcher->log, LOG_INFO_LEVEL, "node_adopted", "node", name, NULL);
 }
 
 static void discard_unrecorded(void *data, const char *name) {
@@ -89,5 +89,10 @@ int adopt_all(struct launcher *launcher, struct error *reterr) {
     for (struct dirent *entry; (entry = readdir(listing));)
         if (entry->d_name[0] != '.') adopt(launcher, entry->d_name);
     closedir(listing);
+    if (launcher->node_count) {
+        char count[32];
+        snprintf(count, sizeof count, "%zu", launcher->node_count);
+        log_line(&launcher->log, LOG_INFO_LEVEL, "nodes_adopted", "count", count, NULL);
+    }
     return cgroup_list(&launcher->cgroups, discard_unrecorded, launcher, reterr);
 }

@@ -60,7 +60,7 @@ struct launcher_node {
     uint64_t execs_max;
     uint64_t execs_used;
     uint64_t disk_bytes; /* of its writable mounts together */
-    bool inet_refused; /* every VM tries once at boot: not worth a word */
+    bool inet_refused;   /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
     struct burial burial;
 };

@@ -69,6 +69,31 @@ struct resizing {
     uint64_t disk_bytes;
 };
 
+struct writable {
+    const char *target;
+    uint64_t bytes;
+};
+
+/* The target of a line "source target tmpfs rw…", cut off in place; NULL for other lines. */
+static const char *tmpfs_target(char *line) {
+    char *target = strchr(line, ' ');
+    char *type = target ? strchr(target + 1, ' ') : NULL;
+    if (!type || !string_starts(type, " tmpfs rw")) return NULL;
+    *type = '\0';
+    return target + 1;
+}
+
+static size_t find_writable(char *mounts, struct writable ret[TMPFS_MAX]) {
+    size_t count = 0;
+    for (char *line; count < TMPFS_MAX && (line = wire_next_line(&mounts));) {
+        struct statfs status;
+        const char *target = tmpfs_target(line);
+        if (target && statfs(target, &status) == 0)
+            ret[count++] = (struct writable){target, (uint64_t)status.f_blocks * (uint64_t)status.f_bsize};
+    }
+    return count;
+}
+
 static int set_size(const char *target, uint64_t bytes, struct error *reterr) {
     char size[32];
     snprintf(size, sizeof size, "%llu", (unsigned long long)(bytes < TMPFS_LEAST_BYTES ? TMPFS_LEAST_BYTES : bytes));
@@ -83,27 +108,12 @@ static int set_size(const char *target, uint64_t bytes, struct error *reterr) {
 /* Every tmpfs keeps its share of the whole. */
 static int resize_all(void *data, struct error *reterr) {
     const struct resizing *resizing = data;
-    struct {
-        char *target;
-        uint64_t bytes;
-    } found[TMPFS_MAX];
-    uint64_t sum = 0;
-    size_t count = 0;
-    char *at = resizing->mounts;
-    for (char *line; count < TMPFS_MAX && (line = wire_next_line(&at));) {
-        struct statfs status;
-        char *target = strchr(line, ' ');
-        if (!string_starts(line, "none ") && !string_starts(line, "tmpfs ")) continue;
-        char *type = strchr(++target, ' ');
-        *type++ = '\0';
-        if (!string_starts(type, "tmpfs rw") || statfs(target, &status) < 0) continue;
-        uint64_t bytes = (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
-        found[count].target = target;
-        found[count++].bytes = bytes;
-        sum += bytes;
-    }
+    struct writable found[TMPFS_MAX];
+    size_t count = find_writable(resizing->mounts, found);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += (double)found[i].bytes;
     for (size_t i = 0; i < count; i++) {
-        uint64_t share = (uint64_t)((double)resizing->disk_bytes * (double)found[i].bytes / (double)sum);
+        uint64_t share = (uint64_t)((double)resizing->disk_bytes * (double)found[i].bytes / sum);
         if (set_size(found[i].target, share, reterr) < 0) return -1;
     }
     return 0;
