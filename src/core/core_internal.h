@@ -4,6 +4,7 @@
 
 #include "compile/compile.h"
 #include "core/core.h"
+#include "core/events.h"
 #include "jail/jail.h"
 #include "node/node.h"
 #include "store/store.h"
@@ -273,7 +274,7 @@ struct toolchain_waiter {
 
 /* Find and probe the toolchain unless that is done already; then done is called from inside. */
 void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data);
-void engine_event(struct engine *engine, const char *kind, const char *sandbox_id, json_t *data);
+void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data);
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error);
 
 json_t *problem_json(const struct error *error); /* what `last_error` holds */

@@ -31,7 +31,7 @@ static void on_failed_ended(struct sandbox *sandbox) {
     struct create_job *create = create_of(sandbox);
     struct engine *engine = sandbox->engine;
     if (!sandbox->destroying) sandbox->destroying = sandbox->stillborn = true;
-    engine_event(engine, "create_failed", sandbox->id, problem_json(&create->error));
+    engine_event(engine, EVENT_CREATE_FAILED, sandbox->id, problem_json(&create->error));
     answer_error(engine, create->job.request, &create->error, take_ptr(create->report));
     if (create->token[0]) jail_link_release_project(engine->host.link, create->token);
     jobs_abort_all(sandbox, &create->error); /* those that waited for it */
@@ -75,7 +75,7 @@ static void on_saved(void *data, const struct error *error) {
     }
     if (sandbox->destroying && called_off(create)) return; /* otherwise it is whole, and stays */
     sandbox_start_ttl(sandbox);
-    engine_event(engine, "created", sandbox->id,
+    engine_event(engine, EVENT_CREATED, sandbox->id,
                  json_pack("{s:s, s:s}", "source", sandbox->config.source, "profile", sandbox->config.profile->name));
     json_t *result = sandbox_to_json(sandbox);
     json_object_set_new(result, "compilation", take_ptr(create->report));
@@ -208,7 +208,7 @@ void engine_create(struct engine *engine, struct request *request) {
     sandbox->config = config;
     sandbox->owner = request->caller.uid;
     restart_policy_parse(config.restart ? config.restart : "never", &sandbox->policy);
-    engine_event(engine, "status", sandbox->id,
+    engine_event(engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:n, s:s}", "from", "to", status_name(STATUS_INITIALIZING)));
     create->job =
         (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = on_abort};

@@ -20,9 +20,15 @@ void engine_config_defaults(struct engine_config *ret) {
 
 /* ---- telling ---- */
 
-void engine_event(struct engine *engine, const char *kind, const char *sandbox_id, json_t *data) {
-    json_t *event =
-        json_pack("{s:s, s:s?, s:o}", "kind", kind, "sandbox_id", sandbox_id, "data", data ? data : json_object());
+static const char *const event_slugs[] = {
+#define X(name, slug, meaning, data) [EVENT_##name] = slug,
+    EVENT_KIND_LIST(X)
+#undef X
+};
+
+void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data) {
+    json_t *event = json_pack("{s:s, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "data",
+                              data ? data : json_object());
     if (event) store_add_event(engine->store, feed_add(&engine->events, event));
 }
 
@@ -108,7 +114,7 @@ static void on_first_probe(void *data, const struct error *error) {
     struct engine *engine = data;
     (void)error; /* told to whoever needs it */
     engine->ready = true;
-    engine_event(engine, "service_ready", NULL, json_pack("{s:i}", "sandboxes", (int)engine->sandboxes.count));
+    engine_event(engine, EVENT_SERVICE_READY, NULL, json_pack("{s:i}", "sandboxes", (int)engine->sandboxes.count));
 }
 
 static void on_link_up(void *data, const struct jail_features *features) {
@@ -118,7 +124,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
     engine->host.features = *features;
     engine->link_up = true;
     if (engine->ready) {
-        engine_event(engine, "launcher_back", NULL, NULL);
+        engine_event(engine, EVENT_LAUNCHER_BACK, NULL, NULL);
         return;
     }
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) settle(sandbox);
@@ -127,7 +133,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
 
 static void on_link_down(void *data) {
     struct engine *engine = data;
-    if (engine->link_up && !engine->closing) engine_event(engine, "launcher_lost", NULL, NULL);
+    if (engine->link_up && !engine->closing) engine_event(engine, EVENT_LAUNCHER_LOST, NULL, NULL);
     engine->link_up = false;
 }
 
@@ -236,7 +242,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     host_init(engine);
     int result = open_parts(engine, reterr);
     if (result == 0) {
-        engine_event(engine, "service_started", NULL, json_pack("{s:s}", "version", SANDBOX_VERSION));
+        engine_event(engine, EVENT_SERVICE_STARTED, NULL, json_pack("{s:s}", "version", SANDBOX_VERSION));
         *ret = engine;
     }
     return result;

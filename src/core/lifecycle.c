@@ -50,7 +50,7 @@ static void on_restart_saved(void *data, const struct error *error) {
         fail_restart(restart, error ? error : &restart->error);
         return;
     }
-    engine_event(sandbox->engine, "restarted", sandbox->id,
+    engine_event(sandbox->engine, EVENT_RESTARTED, sandbox->id,
                  json_pack("{s:i}", "restart_count", (int)sandbox->restart_count));
     finish_restart(restart);
 }
@@ -171,7 +171,7 @@ static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
 }
 
 static void on_destroyed_tree_ended(struct sandbox *sandbox) {
-    engine_event(sandbox->engine, "destroyed", sandbox->id, json_object());
+    engine_event(sandbox->engine, EVENT_DESTROYED, sandbox->id, json_object());
     tell_waiters(sandbox, NULL);
     sandbox_remove(sandbox);
 }

@@ -86,7 +86,7 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, con
     }
     sandbox->status = status;
     sandbox->updated_at_ms = clock_wall_ms();
-    engine_event(sandbox->engine, "status", sandbox->id,
+    engine_event(sandbox->engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
 }
 
@@ -159,7 +159,7 @@ static void on_expired_destroyed(void *data, const struct error *error) {
 
 static void on_expired(uv_timer_t *timer) {
     struct sandbox *sandbox = timer->data;
-    engine_event(sandbox->engine, "expired", sandbox->id, json_object());
+    engine_event(sandbox->engine, EVENT_EXPIRED, sandbox->id, json_object());
     sandbox_destroy(sandbox, "its time to live is over", on_expired_destroyed, NULL);
 }
 

@@ -260,7 +260,7 @@ static bool may_alarm(struct sandbox *sandbox) {
     return false;
 }
 
-static void alarm_event(struct sandbox *sandbox, const char *kind, json_t *data) {
+static void alarm_event(struct sandbox *sandbox, enum event_kind kind, json_t *data) {
     if (may_alarm(sandbox)) {
         uint64_t suppressed = sandbox->alarms.suppressed;
         if (suppressed) json_object_set_new(data, "suppressed", json_integer((json_int_t)suppressed));
@@ -276,7 +276,7 @@ static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
     const struct term *count_term = term_map_get(term, "count"), *limit_term = term_map_get(term, "limit");
     if (count_term) term_to_uint64(count_term, &count);
     if (limit_term) term_to_uint64(limit_term, &limit);
-    alarm_event(sandbox, "limit",
+    alarm_event(sandbox, EVENT_LIMIT,
                 json_pack("{s:s, s:{s:I, s:I}}", "limit", "processes", "usage", "count", (json_int_t)count, "limit",
                           (json_int_t)limit));
 }
@@ -302,7 +302,7 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
     CLEANUP(buf_free) struct buf clean = BUF_INIT;
     escape_text(&clean, detail, strlen(detail));
-    alarm_event(sandbox, "violation",
+    alarm_event(sandbox, EVENT_VIOLATION,
                 json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
 }
 

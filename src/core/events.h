@@ -1,0 +1,27 @@
+/* Every kind of event there is: name, slug, what it tells, members of its data. */
+#ifndef CORE_EVENTS_H
+#define CORE_EVENTS_H
+
+#define EVENT_KIND_LIST(X)                                                                                             \
+    X(STATUS, "status", "a sandbox went from one status to another", "from, to, reason")                               \
+    X(CREATED, "created", "a create is done: the sandbox runs and is in the registry", "source, profile")              \
+    X(CREATE_FAILED, "create_failed", "a create failed and left nothing", "the problem")                               \
+    X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy", "restart_count")                 \
+    X(DESTROYED, "destroyed", "a sandbox is gone with all it had", "")                                                 \
+    X(EXPIRED, "expired", "a sandbox's time to live, or its run's time, is over", "")                                  \
+    X(VIOLATION, "violation",                                                                                          \
+      "a node tried what is refused: a system call, a forged hello, a broken frame, a missed heartbeat",               \
+      "what, detail, node, suppressed")                                                                                \
+    X(LIMIT, "limit", "a limit was reached", "limit, usage, suppressed")                                               \
+    X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
+    X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \
+    X(LAUNCHER_LOST, "launcher_lost", "the launcher ended; what runs runs on", "")                                     \
+    X(LAUNCHER_BACK, "launcher_back", "a new launcher has adopted what runs", "")
+
+enum event_kind {
+#define X(name, slug, meaning, data) EVENT_##name,
+    EVENT_KIND_LIST(X)
+#undef X
+};
+
+#endif
