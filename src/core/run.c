@@ -186,4 +186,6 @@ void engine_run(struct engine *engine, struct request *request) {
     request->cancel = on_cancel;
     run->create = (struct request){.done = on_created};
     ask(run, &run->create, params, engine_create);
+    /* Its name before anything else, so that a caller who leaves at once can wait for its end. */
+    if (map_get(&engine->sandboxes, run->id)) request->item(request, json_pack("{s:s}", "sandbox_id", run->id));
 }
