@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all bootstrap setup demo test check asan tsan fuzz bench install clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan fuzz bench install clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -34,6 +34,9 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 
 fuzz: all ## each parser under libFuzzer for SECONDS (60)
 	@tools/fuzz.sh all $(or $(SECONDS),60)
+
+docs: all ## make docs/reference.md anew from the tables
+	@$(BUILD)/tools/reference > docs/reference.md
 
 install: all ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson install -C $(BUILD) --no-rebuild

@@ -107,10 +107,20 @@ static int read_environment(struct settings *settings, struct error *reterr) {
     return 0;
 }
 
+void settings_each(void (*each)(void *data, const char *name, const char *summary), void *data) {
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) each(data, table[i].name, table[i].summary);
+}
+
+static void print_setting(void *data, const char *name, const char *summary) {
+    (void)data;
+    printf("  --%-20s %s\n", name, summary);
+}
+
 static void print_help(void) {
-    printf("usage: sandboxd --home DIR [--SETTING VALUE]…\n\nThe launcher starts it. Settings come from flags, "
-           "SANDBOX_… variables, or sandbox.conf in the home:\n");
-    for (size_t i = 0; i < ARRAY_SIZE(table); i++) printf("  --%-20s %s\n", table[i].name, table[i].summary);
+    printf(
+        "usage: sandboxd --home DIR [--SETTING VALUE]…\n\nThe launcher starts it. Settings come from flags, SANDBOX_… "
+        "variables, or sandbox.conf in the home:\n");
+    settings_each(print_setting, NULL);
 }
 
 /* "--name value" and "--name=value". */

@@ -15,6 +15,9 @@ struct settings {
     bool show_only; /* --help or --version was asked for, and answered */
 };
 
+/* Every setting there is. */
+void settings_each(void (*each)(void *data, const char *name, const char *summary), void *data);
+
 int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr);
 
 #endif

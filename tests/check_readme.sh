@@ -1,0 +1,16 @@
+#!/bin/sh
+# Run the README's first session, line by line, on a home of its own: every command must exit 0.
+set -eu
+source=$1
+build=$2
+home=$(mktemp -d /tmp/sbx-readme-XXXXXX)
+trap 'SANDBOX_HOME="$home/h" "$build/bin/sandbox" shutdown >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
+export SANDBOX_HOME="$home/h"
+cd "$source"
+commands=$(sed -n '/^```console$/,/^```$/s/^\$ //p' README.md | grep -v '^export PATH')
+[ "$(echo "$commands" | wc -l)" -ge 8 ] || { echo "the README has no session to run"; exit 1; }
+PATH="$build/bin:$PATH"
+echo "$commands" | while read -r command; do
+    echo "\$ $command"
+    eval "$command" </dev/null || { echo "failed with $?: $command"; exit 1; }
+done

@@ -1,0 +1,131 @@
+/* Prints docs/reference.md from the tables that the programs themselves use. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/events.h"
+#include "daemon/settings.h"
+#include "jail/jail.h"
+#include "ops/table.h"
+
+static const char *audience(const struct op *op) {
+    return op->start == OP_LOCAL && !op->path ? "command line only" : ops_role_name(op->role);
+}
+
+static void print_flag(const struct op_param *param) {
+    if (param->flags & OP_POSITIONAL) {
+        printf("in its place");
+        return;
+    }
+    printf("`--");
+    for (const char *at = param->flag ? param->flag : param->name; *at; at++) putchar(*at == '_' ? '-' : *at);
+    printf("`");
+}
+
+/* A bar would end the cell. */
+static void print_type(const struct op_param *param) {
+    for (const char *at = param->choices ? param->choices : ops_type_name(param->type); *at; at++)
+        *at == '|' ? (void)printf(" or ") : (void)putchar(*at);
+    if (param->flags & OP_REQUIRED) printf(", required");
+    if (param->fallback) printf(", default %s", param->fallback);
+}
+
+static void print_param(const struct op_param *param) {
+    printf("| `%s` | ", param->name);
+    print_flag(param);
+    printf(" | ");
+    print_type(param);
+    printf(" | %s |\n", param->summary);
+}
+
+static void print_op(const struct op *op) {
+    printf("\n### %s\n\n%c%s. ", op->name, op->summary[0] - ('a' <= op->summary[0] && op->summary[0] <= 'z' ? 32 : 0),
+           op->summary + 1);
+    if (op->path)
+        printf("`%s %s`, answers %s %s, for: %s.\n", op->method, op->path, op->shape == OP_OBJECT ? "an" : "a",
+               ops_shape_name(op->shape), audience(op));
+    else
+        printf("For the %s.\n", audience(op));
+    if (op->example) printf("\n```\n%s\n```\n", op->example);
+    if (op->param_count == 0) return;
+    printf("\n| parameter | command line | type | is |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < op->param_count; i++) print_param(&op->params[i]);
+}
+
+static void print_errors(void) {
+    printf("\n## Errors\n\nA failure is a problem object (RFC 9457): `type, title, status, detail, code, category, "
+           "recovery, sandbox_id, errors[]`; a failed compilation has\n"
+           "its compilation object in `result`.\n\n| code | HTTP | exit | category | recovery | title "
+           "|\n|---|---|---|---|---|---|\n");
+    for (int code = E_NONE + 1; code < E_COUNT; code++) {
+        const struct error_kind *kind = error_kind((enum error_code)code);
+        printf("| `%s` | %d | %d | %s | %s | %s |\n", kind->slug, kind->http_status, kind->exit_code,
+               error_category_name(kind->category), error_recovery_name(kind->recovery), kind->title);
+    }
+}
+
+static void print_events(void) {
+    printf("\n## Events\n\n`seq, time, kind, sandbox_id, data`.\n\n| kind | tells | data |\n|---|---|---|\n");
+#define X(name, slug, meaning, data) printf("| `%s` | %s | %s |\n", slug, meaning, data);
+    EVENT_KIND_LIST(X)
+#undef X
+}
+
+static void print_guarantees(void) {
+    printf("\n## Guarantees\n\nWhat `doctor` checks, `lost_guarantees` lists and `--require` demands.\n\n| name | "
+           "means |\n|---|---|\n");
+    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        printf("| `%s` | %s |\n", jail_guarantee_name((enum jail_guarantee)i),
+               jail_guarantee_meaning((enum jail_guarantee)i));
+}
+
+static void print_profiles(void) {
+    size_t count;
+    const struct jail_profile *profiles = jail_profiles(&count);
+    printf("\n## Profiles\n\n| name | memory | CPU | processes | a run may take | disk | network | programs | for "
+           "|\n|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < count; i++) {
+        const struct jail_profile *profile = &profiles[i];
+        char cpu[16] = "no cap";
+        if (!profile->is_public) continue;
+        if (profile->limits.cpu_percent) snprintf(cpu, sizeof cpu, "%u %%", profile->limits.cpu_percent);
+        printf("| `%s` | %llu MiB | %s | %u | %llu s | %llu MiB | %s | %s | %s |\n", profile->name,
+               (unsigned long long)profile->limits.memory_bytes >> 20, cpu, profile->limits.processes,
+               (unsigned long long)profile->limits.max_run_ms / 1000,
+               (unsigned long long)profile->limits.disk_bytes >> 20,
+               profile->network == JAIL_NETWORK_NONE ? "none" : "its own loopback",
+               profile->may_exec ? "any it sees" : "the VM and its helper", profile->summary);
+    }
+}
+
+static void print_setting(void *data, const char *name, const char *summary) {
+    char variable[64] = "SANDBOX_";
+    size_t length = strlen(variable);
+    (void)data;
+    for (const char *at = name; *at; at++) variable[length++] = *at == '-' ? '_' : (char)(*at - 'a' + 'A');
+    variable[length] = '\0';
+    printf("| `%s` | `--%s` | `%s` | %s |\n", name, name, variable, summary);
+}
+
+static void print_settings(void) {
+    printf("\n## Settings of the service\n\nFlags of `sandboxd` over environment over `sandbox.conf` in the home, "
+           "whose lines are `name = value`.\n\n"
+           "| name | flag | variable | is |\n|---|---|---|---|\n");
+    settings_each(print_setting, NULL);
+}
+
+int main(void) {
+    size_t count;
+    const struct op *table = ops_table(&count);
+    printf("# Reference\n\nMade by `make docs` from the tables that the programs use.\n\n## Operations\n\n"
+           "Each is a command of `sandbox`, a route of the HTTP service on `$SANDBOX_HOME/api.sock`, and a name for "
+           "`sbx_op`. Streams are lines of JSON:\n"
+           "`{\"item\": …}`, and last `{\"done\": …}` or `{\"problem\": …}`; lists are `{\"items\": […], \"next\": "
+           "cursor or null}`.\n");
+    for (size_t i = 0; i < count; i++) print_op(&table[i]);
+    print_profiles();
+    print_guarantees();
+    print_events();
+    print_errors();
+    print_settings();
+    return 0;
+}
