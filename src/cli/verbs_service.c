@@ -19,12 +19,20 @@ int verb_version(struct cli *cli, const struct op *op, struct arguments *argumen
 
 /* ---- shutdown ---- */
 
+/* Never starts a service; but one whose launcher has died needs a new one, to end its nodes. */
+static int open_to_end(struct cli *cli, const struct op *op, struct sbx_error *reterr) {
+    int result = session_open(cli, op->start, reterr);
+    if (result < 0 || cli->no_autostart) return result;
+    session_close(cli);
+    return session_open(cli, OP_STARTS_SERVICE, reterr);
+}
+
 int verb_shutdown(struct cli *cli, const struct op *op, struct arguments *arguments) {
     CLEANUP_JSON json_t *answer = NULL;
     struct sbx_error error;
     CLEANUP(client_watch_close) struct client_watch watch = {{-1, -1}};
     struct progress *progress = progress_start(cli, "shutting down");
-    int result = session_open(cli, op->start, &error);
+    int result = open_to_end(cli, op, &error);
     if (result == 0) client_watch_open(sbx_home(cli->sbx), &watch);
     if (result == 0) result = session_call(cli, op, arguments->params, &answer, &error);
     /* Whoever asks may want to remove the home next, so wait for the programs and not only for the answer. */

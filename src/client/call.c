@@ -117,7 +117,7 @@ static int exchange(struct sbx *sbx, const struct http_request *request, struct 
                     struct answer *answer, struct error *reterr) {
     struct http_wait wait = {deadline_of(sbx, answer->call->op), sbx->cancel_fd};
     CLEANUP_FD int fd = -1;
-    bool reused = take_idle(sbx, &fd);
+    bool reused = service_is_whole(sbx) && take_idle(sbx, &fd);
     int result = reused ? 0 : service_connect(sbx, wait.deadline_ms, &fd, reterr);
     if (result == 0) result = http_exchange(fd, request, &wait, parser, reterr);
     if (result == -E_NO_DAEMON && may_ask_again(request, parser, reused)) {

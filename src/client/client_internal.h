@@ -56,6 +56,10 @@ void percent_encode(struct buf *buf, const char *text);
 /* A connection to the service, which is started when it does not answer and the flags allow it. */
 int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, struct error *reterr);
 
+/* Whether an open connection is as good as a new one: a daemon whose launcher has died starts and ends nothing, and
+   connecting anew starts another launcher. */
+bool service_is_whole(const struct sbx *sbx);
+
 /* ---- launch.c: start the launcher, detached ---- */
 
 /* Its pidfd, to notice an early end. */

@@ -169,6 +169,11 @@ static int start_service(const struct sbx *sbx, int *ret_fd, struct error *reter
     return result == 0 ? wait_ready(sbx, &wait, pidfd, ret_fd, reterr) : result;
 }
 
+bool service_is_whole(const struct sbx *sbx) {
+    bool may_start = !(sbx->flags & SBX_NO_AUTOSTART);
+    return !may_start || client_lock_owner(sbx->home, "launcher.lock") == 0 || launcher_lives(sbx);
+}
+
 int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, struct error *reterr) {
     struct http_wait wait = wait_until(sbx, deadline_ms);
     CLEANUP_FD int fd = -1;
