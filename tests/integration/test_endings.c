@@ -1,0 +1,145 @@
+/* Virtual machines that end, by force or by themselves, and what becomes of their sandboxes. */
+#include <signal.h>
+
+#include "processes.h"
+#include "support.h"
+
+static int open_world(void **state) {
+    *state = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+static pid_t os_pid_of(struct world *world, const char *id) {
+    json_t *info = world_info(world, id);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(info, "os_pid"));
+    json_decref(info);
+    assert_true(pid > 1);
+    return pid;
+}
+
+/* ---- causes ---- */
+
+static json_t *ended_info(struct world *world, uint64_t since, const char *id, const char *status) {
+    world_wait_status(world, since, id, status);
+    json_t *info = world_info(world, id);
+    assert_string_equal(json_string_value(json_object_get(info, "status")), status);
+    assert_true(json_is_null(json_object_get(info, "os_pid")));
+    return info;
+}
+
+static void assert_cause(json_t *info, const char *expected) {
+    json_t *error = json_object_get(info, "last_error");
+    assert_string_equal(json_string_value(json_object_get(error, "code")), "node_failed");
+    assert_string_equal(json_string_value(json_object_get(error, "category")), "runtime");
+    assert_string_equal(json_string_value(json_object_get(error, "recovery")), "restart");
+    assert_string_equal(json_string_value(json_object_get(error, "detail")), expected);
+    json_decref(info);
+}
+
+static void a_vm_killed_from_outside_is_an_error(void **state) {
+    struct world *world = *state;
+    json_decref(world_create(world, "a", EXAMPLES "/counter_erl", "medium"));
+    uint64_t before = world_now(world);
+    kill(process_child(os_pid_of(world, "a")), SIGKILL);
+    assert_cause(ended_info(world, before, "a", "error"), "the VM ended by signal 9");
+    before = world_now(world);
+    world_do(world, "restart", "{s:s}", "id", "a");
+    process_end(os_pid_of(world, "a"), SIGKILL);
+    assert_cause(ended_info(world, before, "a", "error"), "the VM ended by signal 9");
+    world_destroy(world, "a");
+}
+
+static void a_normal_end_is_no_error(void **state) {
+    static const char *const ways[] = {"init:stop()", "spawn(fun() -> application:stop(counter_erl) end)"};
+    struct world *world = *state;
+    json_decref(world_create(world, "a", EXAMPLES "/counter_erl", "medium"));
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+        uint64_t before = world_now(world);
+        free(world_try_eval(world, "a", "erlang", ways[i], 5000));
+        json_t *info = ended_info(world, before, "a", "stopped");
+        assert_true(json_is_null(json_object_get(info, "last_error")));
+        assert_int_equal(json_integer_value(json_object_get(info, "restart_count")), i);
+        json_decref(info);
+        world_do(world, "restart", "{s:s}", "id", "a");
+    }
+    world_destroy(world, "a");
+}
+
+/* ---- restart policies ---- */
+
+static void create_with_policy(struct world *world, const char *id, const char *policy) {
+    world_do(world, "create", "{s:s, s:s, s:s}", "id", id, "source", EXAMPLES "/counter_erl", "restart", policy);
+}
+
+/* When an event happened, in milliseconds of the day. */
+static long event_ms(json_t *event) {
+    int hours, minutes, seconds, ms;
+    const char *time = strchr(json_string_value(json_object_get(event, "time")), 'T');
+    assert_int_equal(sscanf(time, "T%d:%d:%d.%d", &hours, &minutes, &seconds, &ms), 4);
+    json_decref(event);
+    return ((hours * 60L + minutes) * 60 + seconds) * 1000 + ms;
+}
+
+/* End it so, and see it start again, no sooner than its back-off allows. */
+static void assert_comes_back(struct world *world, const char *id, const char *code, const char *status, int count,
+                              long backoff_ms) {
+    uint64_t before = world_now(world);
+    free(world_try_eval(world, id, "erlang", code, 5000));
+    long ended = event_ms(world_wait_event(world, before, &(struct event_pattern){"status", id, "to", status}));
+    long begun = event_ms(world_wait_event(world, before, &(struct event_pattern){"status", id, "to", "starting"}));
+    if ((begun - ended + 86400000) % 86400000 < backoff_ms) fail_msg("%ld ms of back-off", begun - ended);
+    json_t *event = world_wait_event(world, before, &(struct event_pattern){.kind = "restarted", .sandbox_id = id});
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(event, "data"), "restart_count")), count);
+    json_decref(event);
+    json_t *info = world_info(world, id);
+    assert_string_equal(json_string_value(json_object_get(info, "status")), "running");
+    assert_int_equal(json_integer_value(json_object_get(info, "restart_count")), count);
+    json_decref(info);
+}
+
+/* The next back-off would be 400 ms: what has not begun by twice that doesn't. */
+static void assert_stays(struct world *world, const char *id, const char *code, const char *status, int count) {
+    uint64_t before = world_now(world);
+    free(world_try_eval(world, id, "erlang", code, 5000));
+    json_t *info = ended_info(world, before, id, status);
+    assert_int_equal(json_integer_value(json_object_get(info, "restart_count")), count);
+    json_decref(info);
+    assert_null(world_find_event(world, before, &(struct event_pattern){"status", id, "to", "starting"}, 800));
+}
+
+static void failures_are_restarted_so_often(void **state) {
+    struct world *world = *state;
+    create_with_policy(world, "a", "on-failure:2");
+    assert_comes_back(world, "a", "halt(1)", "error", 1, 100);
+    assert_comes_back(world, "a", "halt(1)", "error", 2, 200);
+    assert_stays(world, "a", "halt(1)", "error", 2);
+    world_do(world, "restart", "{s:s}", "id", "a"); /* whoever asks begins the count anew */
+    assert_stays(world, "a", "init:stop()", "stopped", 3);
+    world_destroy(world, "a");
+}
+
+static void other_policies_hold(void **state) {
+    struct world *world = *state;
+    create_with_policy(world, "always", "always");
+    create_with_policy(world, "never", "never");
+    assert_comes_back(world, "always", "init:stop()", "stopped", 1, 100);
+    assert_comes_back(world, "always", "halt(1)", "error", 2, 200);
+    assert_stays(world, "never", "halt(1)", "error", 0);
+    world_destroy(world, "always");
+    world_destroy(world, "never");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_vm_killed_from_outside_is_an_error),
+        cmocka_unit_test(a_normal_end_is_no_error),
+        cmocka_unit_test(failures_are_restarted_so_often),
+        cmocka_unit_test(other_policies_hold),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
