@@ -1,0 +1,275 @@
+/* From create to destroy: what a user sees of a sandbox's life. */
+#include <pthread.h>
+
+#include "support.h"
+
+static int open_world(void **state) {
+    *state = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+static const char *text_of(json_t *object, const char *name) {
+    const char *text = json_string_value(json_object_get(object, name));
+    if (!text) fail_msg("there is no text '%s'", name);
+    return text;
+}
+
+/* ---- info has every field, with what it means ---- */
+
+static void info_tells_everything(void **state) {
+    static const char *const names[] = {"id",         "status",         "app_name",        "supervisor_module",
+                                        "app_pid",    "supervisor_pid", "os_pid",          "created_at",
+                                        "updated_at", "restart_count",  "source",          "profile",
+                                        "owner",      "limits",         "usage",           "auto_reload",
+                                        "frozen",     "modules",        "lost_guarantees", "last_error"};
+    static const char *const limits[] = {"memory_bytes", "cpu_percent", "processes",
+                                         "max_run_ms",   "ttl_ms",      "disk_bytes"};
+    static const char *const usage[] = {"memory_bytes", "cpu_percent", "processes", "atoms", "uptime_ms"};
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s, s:i, s:i}", "id", "all", "source", EXAMPLES "/counter", "memory_bytes",
+             96 << 20, "cpu_percent", 150);
+    json_t *sandbox = world_info(world, "all");
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) assert_non_null(json_object_get(sandbox, names[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+        assert_non_null(json_object_get(json_object_get(sandbox, "limits"), limits[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(usage); i++)
+        assert_non_null(json_object_get(json_object_get(sandbox, "usage"), usage[i]));
+    assert_string_equal(text_of(sandbox, "app_name"), "counter");
+    assert_string_equal(text_of(sandbox, "supervisor_module"), "Counter.Supervisor");
+    assert_int_equal(text_of(sandbox, "supervisor_pid")[0], '<');
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(sandbox, "limits"), "memory_bytes")), 96 << 20);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(sandbox, "limits"), "cpu_percent")), 150);
+    json_int_t memory = json_integer_value(json_object_get(json_object_get(sandbox, "usage"), "memory_bytes"));
+    assert_in_range(memory, 5 << 20, 60 << 20);
+    assert_in_range(json_integer_value(json_object_get(json_object_get(sandbox, "usage"), "processes")), 1, 50);
+    assert_in_range(json_integer_value(json_object_get(json_object_get(sandbox, "usage"), "atoms")), 5000, 100000);
+    bool has_server = false;
+    json_t *module;
+    size_t i;
+    json_array_foreach(json_object_get(sandbox, "modules"), i, module) has_server |=
+        string_equal(json_string_value(module), "Counter.Server");
+    assert_true(has_server);
+    json_decref(sandbox);
+    world_destroy(world, "all");
+}
+
+/* ---- transitions are events, in order ---- */
+
+static void every_transition_is_an_event(void **state) {
+    static const char *const statuses[] = {"initializing", "compiling", "starting", "running",
+                                           "stopping",     "starting",  "running",  "stopping"};
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    world_do(world, "create", "{s:s, s:s}", "id", "e", "source", EXAMPLES "/counter_erl");
+    world_do(world, "restart", "{s:s}", "id", "e");
+    world_destroy(world, "e");
+    for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+        json_t *event = world_wait_event(world, since, &(struct event_pattern){.kind = "status", .sandbox_id = "e"});
+        assert_string_equal(text_of(json_object_get(event, "data"), "to"), statuses[i]);
+        uint64_t seq = (uint64_t)json_integer_value(json_object_get(event, "seq"));
+        assert_true(seq > since);
+        since = seq;
+        json_decref(event);
+    }
+}
+
+/* ---- restart: a new VM, the same configuration ---- */
+
+static void a_restart_is_fresh(void **state) {
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s, s:i, s:{s:s}}", "id", "r", "source", EXAMPLES "/counter", "processes", 77,
+             "env", "COLOUR", "blue");
+    json_t *before = world_info(world, "r");
+    CLEANUP_FREE char *one = world_eval_text(world, "r", NULL, "Counter.increment()");
+    world_do(world, "restart", "{s:s}", "id", "r");
+    json_t *after = world_info(world, "r");
+    CLEANUP_FREE char *zero = world_eval_text(world, "r", NULL, "Counter.value()");
+    CLEANUP_FREE char *colour = world_eval_text(world, "r", NULL, "System.get_env(\"COLOUR\")");
+    assert_string_equal(one, "1");
+    assert_string_equal(zero, "0");
+    assert_string_equal(colour, "\"blue\"");
+    assert_int_not_equal(json_integer_value(json_object_get(before, "os_pid")),
+                         json_integer_value(json_object_get(after, "os_pid")));
+    assert_int_equal(json_integer_value(json_object_get(after, "restart_count")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(after, "limits"), "processes")), 77);
+    json_decref(before);
+    json_decref(after);
+    world_destroy(world, "r");
+}
+
+/* ---- eval ---- */
+
+static void eval_speaks_both_languages(void **state) {
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s}", "id", "v", "source", EXAMPLES "/counter");
+    CLEANUP_FREE char *elixir = world_eval_text(world, "v", NULL, "%{a: [1, 2.5, \"x\"], b: {:ok, nil}}");
+    CLEANUP_FREE char *erlang = world_eval_text(world, "v", "erlang", "#{a => [1, 2.5, <<\"x\">>], b => {ok, nil}}.");
+    assert_string_equal(elixir, "%{a: [1, 2.5, \"x\"], b: {:ok, nil}}");
+    assert_string_equal(erlang, "#{a => [1,2.5,<<\"x\">>],b => {ok,nil}}");
+    json_t *natural = world_op(world, "eval", "{s:s, s:s}", "id", "v", "code", "%{\"n\" => [1, true, nil, \"é\"]}");
+    json_t *expected = json_pack("{s:[i, b, n, s]}", "n", 1, 1, "é");
+    assert_true(json_equal(json_object_get(natural, "result"), expected));
+    json_t *tuple = world_op(world, "eval", "{s:s, s:s}", "id", "v", "code", "self()");
+    assert_true(json_is_null(json_object_get(tuple, "result")));
+    json_t *problem = world_fails(world, "eval", "runtime_error", "{s:s, s:s}", "id", "v", "code", "raise \"oh no\"");
+    assert_string_equal(text_of(problem, "category"), "runtime");
+    assert_non_null(strstr(text_of(problem, "detail"), "oh no"));
+    json_decref(natural);
+    json_decref(expected);
+    json_decref(tuple);
+    json_decref(problem);
+    world_destroy(world, "v");
+}
+
+static void eval_has_a_deadline(void **state) {
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s, s:i}", "id", "d", "source", EXAMPLES "/counter_erl", "max_run_ms", 150);
+    json_decref(world_fails(world, "eval", "timeout", "{s:s, s:s}", "id", "d", "code", "receive never -> ok end."));
+    json_decref(world_fails(world, "eval", "timeout", "{s:s, s:s, s:i}", "id", "d", "code", "receive never -> ok end.",
+                            "timeout_ms", 50));
+    CLEANUP_FREE char *text = world_eval_text(world, "d", NULL, "still_here.");
+    assert_string_equal(text, "still_here");
+    world_destroy(world, "d");
+}
+
+/* ---- no sandbox waits for another's operations, nor a look for its own ---- */
+
+struct slow_eval {
+    struct world *world;
+    char *text;
+};
+
+static void *eval_slowly(void *data) {
+    struct slow_eval *slow = data;
+    slow->text = world_try_eval(slow->world, "busy", NULL, "register(waiter, self()), receive go -> went end.", 10000);
+    return NULL;
+}
+
+static void sandboxes_do_not_wait_for_each_other(void **state) {
+    struct world *world = *state;
+    struct slow_eval slow = {.world = world};
+    pthread_t thread;
+    world_do(world, "create", "{s:s, s:s}", "id", "busy", "source", EXAMPLES "/counter_erl");
+    world_do(world, "create", "{s:s, s:s}", "id", "free", "source", EXAMPLES "/counter_erl");
+    assert_int_equal(pthread_create(&thread, NULL, eval_slowly, &slow), 0);
+    world_do(world, "restart", "{s:s}", "id", "free");
+    CLEANUP_FREE char *other = world_eval_text(world, "free", NULL, "counter:increment().");
+    assert_string_equal(other, "1");
+    json_decref(world_info(world, "busy"));
+    /* Evaluations run side by side, so this one can free the other. */
+    CLEANUP_FREE char *freed = world_eval_text(world, "busy", NULL,
+                                               "(fun Try(0) -> gave_up; Try(N) -> case whereis(waiter) of undefined -> "
+                                               "receive after 10 -> Try(N - 1) end; P -> P ! go end end)(500).");
+    assert_string_equal(freed, "go");
+    pthread_join(thread, NULL);
+    assert_string_equal(slow.text, "went");
+    free(slow.text);
+    world_destroy(world, "busy");
+    world_destroy(world, "free");
+}
+
+/* ---- logs, time to live, destroy in the middle of something ---- */
+
+static void output_and_logs_are_kept(void **state) {
+    struct world *world = *state;
+    char *json;
+    struct sbx_error error;
+    world_do(world, "create", "{s:s, s:s}", "id", "l", "source", EXAMPLES "/counter");
+    CLEANUP_FREE char *done = world_eval_text(
+        world, "l", NULL, "require Logger; IO.puts(\"printed, ünïcode\"); Logger.error(\"logged\"); Logger.flush()");
+    assert_string_equal(done, ":ok");
+    /* Records travel in the same channel as the answer; what came before it is there. */
+    assert_int_equal(sbx_op(world_client(world), "logs", "{\"id\": \"l\"}", &json, &error), 0);
+    assert_non_null(strstr(json, "printed, ünïcode"));
+    assert_non_null(strstr(json, "logged"));
+    assert_non_null(strstr(json, "\"level\":"));
+    free(json);
+    world_destroy(world, "l");
+}
+
+static void a_sandbox_ends_with_its_time(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    world_do(world, "create", "{s:s, s:s, s:i}", "id", "t", "source", EXAMPLES "/counter_erl", "ttl_ms", 1500);
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "expired", .sandbox_id = "t"}));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "destroyed", .sandbox_id = "t"}));
+    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "t"));
+}
+
+static void *create_slowly(void *data) {
+    struct world *world = data;
+    json_decref(world_fails(world, "create", "conflict", "{s:s, s:s}", "id", "c", "source", world_path(world, "slow")));
+    return NULL;
+}
+
+static void destroy_calls_off_a_create(void **state) {
+    struct world *world = *state;
+    pthread_t thread;
+    world_file(world, "slow/slow.ex", "defmodule Slow do\n  receive do\n    :never -> :ok\n  end\nend\n");
+    uint64_t since = world_now(world);
+    assert_int_equal(pthread_create(&thread, NULL, create_slowly, world), 0);
+    json_decref(world_wait_event(
+        world, since,
+        &(struct event_pattern){.kind = "status", .sandbox_id = "c", .field = "to", .value = "compiling"}));
+    world_destroy(world, "c");
+    pthread_join(thread, NULL);
+    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "c"));
+}
+
+/* ---- run ---- */
+
+static int keep_item(const char *item_json, void *data) {
+    buf_append_string(data, item_json);
+    return 0;
+}
+
+static void a_run_leaves_nothing(void **state) {
+    struct world *world = *state;
+    struct sbx_error error;
+    CLEANUP(buf_free) struct buf items = BUF_INIT;
+    char *json;
+    const char *options = "{\"eval\": \"io:put_chars(\\\"hi\\\"), counter:increment(5).\"}";
+    assert_int_equal(sbx_run(world_client(world), EXAMPLES "/counter_erl", options, keep_item, &items, &json, &error),
+                     0);
+    assert_non_null(strstr(buf_string(&items), "\"text\":\"hi\""));
+    assert_non_null(strstr(json, "\"text\":\"5\""));
+    free(json);
+    json_t *list = world_op(world, "list", "{}");
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+}
+
+/* ---- two sandboxes may hold modules of the same name with different code ---- */
+
+static void same_name_different_code(void **state) {
+    struct world *world = *state;
+    world_file(world, "one/thing.erl", "-module(thing).\n-export([value/0]).\nvalue() -> one.\n");
+    world_file(world, "two/thing.erl", "-module(thing).\n-export([value/0]).\nvalue() -> two.\n");
+    world_do(world, "create", "{s:s, s:s}", "id", "one", "source", world_path(world, "one"));
+    world_do(world, "create", "{s:s, s:s}", "id", "two", "source", world_path(world, "two"));
+    CLEANUP_FREE char *one = world_eval_text(world, "one", NULL, "thing:value().");
+    CLEANUP_FREE char *two = world_eval_text(world, "two", NULL, "thing:value().");
+    assert_string_equal(one, "one");
+    assert_string_equal(two, "two");
+    json_decref(
+        world_fails(world, "create", "already_exists", "{s:s, s:s}", "id", "one", "source", world_path(world, "two")));
+    world_destroy(world, "one");
+    world_destroy(world, "two");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(info_tells_everything),      cmocka_unit_test(every_transition_is_an_event),
+        cmocka_unit_test(a_restart_is_fresh),         cmocka_unit_test(eval_speaks_both_languages),
+        cmocka_unit_test(eval_has_a_deadline),        cmocka_unit_test(sandboxes_do_not_wait_for_each_other),
+        cmocka_unit_test(output_and_logs_are_kept),   cmocka_unit_test(a_sandbox_ends_with_its_time),
+        cmocka_unit_test(destroy_calls_off_a_create), cmocka_unit_test(a_run_leaves_nothing),
+        cmocka_unit_test(same_name_different_code),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
