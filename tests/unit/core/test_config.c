@@ -1,0 +1,91 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/core_internal.h"
+
+static int read_config(const char *text, struct sandbox_config *ret, struct error *reterr) {
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    int result = sandbox_config_from_json(json, ret, reterr);
+    json_decref(json);
+    return result;
+}
+
+static void assert_refused(const char *text, const char *part_of_detail) {
+    struct sandbox_config config = {.source = (char *)"untouched"};
+    struct error error = {0};
+    if (read_config(text, &config, &error) == 0) fail_msg("%s was accepted", text);
+    assert_int_equal(error.code, E_INVALID);
+    if (!strstr(error.detail, part_of_detail)) fail_msg("'%s' does not say '%s'", error.detail, part_of_detail);
+    assert_string_equal(config.source, "untouched");
+}
+
+static void test_a_profile_gives_the_limits(void **state) {
+    (void)state;
+    CLEANUP(sandbox_config_free) struct sandbox_config config = {0};
+    struct error error;
+    assert_int_equal(read_config("{\"source\": \"/p\", \"profile\": \"high\"}", &config, &error), 0);
+    const struct jail_profile *high = jail_profile_find("high");
+    assert_ptr_equal(config.profile, high);
+    assert_memory_equal(&config.limits, &high->limits, sizeof config.limits);
+    assert_string_equal(config.source, "/p");
+    assert_null(config.app);
+    assert_null(config.supervisor);
+    assert_null(config.restart);
+    assert_null(config.env);
+    assert_false(config.ephemeral);
+}
+
+static void test_round_trip(void **state) {
+    (void)state;
+    CLEANUP(sandbox_config_free) struct sandbox_config config = {0}, again = {0};
+    struct error error;
+    assert_int_equal(
+        read_config("{\"source\": \"/p\", \"profile\": \"low\", \"supervisor\": \"Counter.Supervisor\","
+                    " \"restart\": \"on-failure:3\", \"env\": {\"A\": \"b c\"}, \"memory_bytes\": 100000000,"
+                    " \"cpu_percent\": 50, \"processes\": 77, \"max_run_ms\": 1234, \"ttl_ms\": 5678,"
+                    " \"disk_bytes\": 20000000, \"ephemeral\": true}",
+                    &config, &error),
+        0);
+    json_t *json = sandbox_config_to_json(&config);
+    assert_int_equal(sandbox_config_from_json(json, &again, &error), 0);
+    json_t *twice = sandbox_config_to_json(&again);
+    assert_true(json_equal(json, twice));
+    json_decref(json);
+    json_decref(twice);
+    assert_memory_equal(&config.limits, &again.limits, sizeof again.limits);
+    assert_int_equal(again.limits.memory_bytes, 100000000);
+    assert_int_equal(again.limits.cpu_percent, 50);
+    assert_int_equal(again.limits.ttl_ms, 5678);
+    assert_string_equal(again.supervisor, "Counter.Supervisor");
+    assert_string_equal(again.restart, "on-failure:3");
+    assert_string_equal(json_string_value(json_object_get(again.env, "A")), "b c");
+    assert_true(again.ephemeral);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    assert_refused("{\"source\": \"/p\"}", "no profile ''");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"none\"}", "no profile 'none'");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"compiler\"}", "no profile 'compiler'");
+    assert_refused("{\"profile\": \"high\"}", "'source'");
+    assert_refused("{\"source\": \"p\", \"profile\": \"high\"}", "'source'");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"high\", \"app\": \"a\", \"supervisor\": \"S\"}", "not both");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"high\", \"env\": {\"\": \"x\"}}", "environment variable");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"high\", \"env\": {\"A=B\": \"x\"}}", "'A=B'");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"high\", \"env\": {\"SANDBOX_SECRET\": \"x\"}}", "reserved");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"high\", \"memory_bytes\": 1}", "memory");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_profile_gives_the_limits),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
