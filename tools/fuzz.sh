@@ -1,37 +1,28 @@
 #!/bin/sh
-# Fuzz one target with libFuzzer for a while: tools/fuzz.sh TARGET [SECONDS]
-# Starts from a copy of its corpus; a finding is kept in the directory it was called from and fails the run.
+# Fuzz one target, or all of them, with libFuzzer: tools/fuzz.sh TARGET|all [SECONDS]
+# Starts from a copy of the corpus; a finding is kept in the folder it was called from and fails the run.
 set -eu
 
-target=${1:?"usage: tools/fuzz.sh TARGET [SECONDS]"}
+wanted=${1:?"usage: tools/fuzz.sh TARGET|all [SECONDS]"}
 seconds=${2:-60}
 root=$(cd "$(dirname "$0")/.." && pwd)
-
-# The modules a target needs, single files of others, and the libraries they use.
-files=
-case $target in
-term) modules="base term" libraries="jansson zlib" ;;
-plan | wire) modules="base" files="jail/plan.c jail/plan_text.c jail/wire.c" libraries="libuv" ;;
-*)
-    echo "fuzz.sh: there is no target '$target'" >&2
-    exit 2
-    ;;
-esac
-
+build=$root/build-fuzz
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT INT TERM
-cp -r "$root/tests/fuzz/corpus/$target" "$scratch/corpus"
 
-sources="$root/tests/fuzz/fuzz_$target.c"
-for module in $modules; do
-    sources="$sources $(ls "$root/src/$module"/*.c | tr '\n' ' ')"
-done
-for file in $files; do
-    sources="$sources $root/src/$file"
-done
-# shellcheck disable=SC2046,SC2086 # lists of files and flags
-clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -D_GNU_SOURCE -I"$root/src" \
-    -I"$root/tests" $sources $(pkg-config --cflags --libs $libraries) -lm -o "$scratch/fuzz"
+command -v clang >/dev/null || { echo "fuzz.sh: clang is needed (Debian packages clang and libclang-rt-14-dev)" >&2; exit 1; }
+if [ ! -f "$build/build.ninja" ]; then
+    CC=clang meson setup "$build" "$root" -Dfuzz=true -Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+fi
 
-"$scratch/fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
-    -artifact_prefix="$PWD/finding-$target-" "$scratch/corpus"
+[ "$wanted" = all ] && targets=$(cd "$root/tests/fuzz" && ls fuzz_*.c | sed 's/^fuzz_//; s/\.c$//') || targets=$wanted
+status=0
+for target in $targets; do
+    ninja -C "$build" --quiet "tests/fuzz/fuzz_$target"
+    cp -r "$root/tests/fuzz/corpus/$target" "$scratch/$target"
+    echo "fuzzing $target for $seconds s"
+    "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -verbosity=0 -print_final_stats=1 \
+        -artifact_prefix="$PWD/finding-$target-" "$scratch/$target" 2>"$scratch/$target.log" || { status=1; tail -n 40 "$scratch/$target.log"; }
+    grep -E 'number_of_executed_units|new_units_added' "$scratch/$target.log" || true
+done
+exit $status
