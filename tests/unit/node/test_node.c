@@ -1,0 +1,378 @@
+/* The life of a node: spawned, booting, beating, ending, gone. */
+#include "node/stage.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static bool control_dir_is_there(struct stage *stage, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/nodes/%s", stage->home, name);
+    return access(path, F_OK) == 0;
+}
+
+static void test_kill(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    char name[NODE_NAME_BYTES];
+    strcpy(name, node_name(node));
+    assert_ptr_equal(node_find(&stage->host, name), node);
+    assert_true(control_dir_is_there(stage, name));
+    node_kill(node, "for the test");
+    node_kill(node, "again");
+    stage_expect(stage, ""); /* never from inside */
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:killed/node_failed ");
+    assert_null(node_find(&stage->host, name));
+    assert_false(control_dir_is_there(stage, name));
+    assert_true(agent_sees_end(agent));
+    close(agent);
+}
+
+/* What the launcher says a death was, when nobody had decided it before. */
+static void test_causes_of_death(void **state) {
+    struct stage *stage = *state;
+    static const struct {
+        const char *death, *story;
+    } cases[] = {{"cause=signaled status=9 oom=0", "gone:crashed/node_failed "},
+                 {"cause=exited status=0 oom=0", "gone:exited/node_failed "},
+                 {"cause=exited status=1 oom=0", "gone:crashed/node_failed "},
+                 {"cause=oom status=9 oom=1", "gone:out_of_memory/limit_reached "}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        stage->death = cases[i].death;
+        struct node *node = stage_start(stage);
+        assert_int_equal(kill(node_os_pid(node), SIGKILL), 0);
+        RUN_UNTIL(stage, stage->story.size > 0);
+        stage_expect(stage, cases[i].story);
+    }
+    assert_int_equal(stage->burials, ARRAY_SIZE(cases));
+}
+
+static void test_our_own_decision_is_the_cause(void **state) {
+    struct stage *stage = *state;
+    stage->death = "cause=signaled status=9 oom=0";
+    node_kill(stage_start(stage), "for the test");
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:killed/node_failed ");
+}
+
+static void test_killed_before_it_is_spawned(void **state) {
+    struct stage *stage = *state;
+    stage->hold_spawns = true;
+    struct node *node = stage_start(stage);
+    node_kill(node, "for the test");
+    RUN_UNTIL(stage, stage->held_id != 0);
+    stage_expect(stage, "");
+    assert_int_equal(stage->burials, 0);
+    launcher_answer_spawn(stage, stage->held_id);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:killed/node_failed ");
+    assert_int_equal(stage->burials, 1);
+}
+
+static void test_a_spawn_that_fails(void **state) {
+    struct stage *stage = *state;
+    stage->refuse_spawns = true;
+    stage_start(stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:crashed/disk_full ");
+    assert_int_equal(stage->burials, 0);
+}
+
+static void test_a_link_that_breaks_while_spawning(void **state) {
+    struct stage *stage = *state;
+    stage->hold_spawns = true;
+    stage_start(stage);
+    RUN_UNTIL(stage, stage->held_id != 0);
+    launcher_hang_up(stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:crashed/launcher_unavailable ");
+}
+
+static void test_an_agent_faster_than_the_launcher(void **state) {
+    struct stage *stage = *state;
+    stage->hold_spawns = true;
+    struct node *node = stage_start(stage);
+    int agent = agent_dial(stage, node);
+    agent_hello(agent, PROTOCOL_VERSION, node_secret(node));
+    RUN_UNTIL(stage, stage->held_id != 0 && node->channel.agent);
+    stage_expect(stage, "");
+    launcher_answer_spawn(stage, stage->held_id);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "ready ");
+    close(agent);
+}
+
+static void test_burying_waits_for_a_launcher(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    launcher_hang_up(stage);
+    node_kill(node, "for the test");
+    launcher_come_back(stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:killed/node_failed ");
+}
+
+static void test_a_daemon_that_ends_waits_for_no_launcher(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    launcher_hang_up(stage);
+    node_kill(node, "for the test");
+    stage->host.ending = true;
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:killed/node_failed ");
+}
+
+static void test_a_launcher_that_dies_while_burying(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    stage->silent_about_bury = true;
+    node_kill(node, "for the test");
+    RUN_UNTIL(stage, stage->burials == 1 && !stage->link_up);
+    stage->silent_about_bury = false;
+    RUN_UNTIL(stage, stage->story.size > 0);
+    assert_true(stage->burials >= 2);
+    stage_expect(stage, "gone:killed/node_failed ");
+}
+
+static void test_output(void **state) {
+    struct stage *stage = *state;
+    stage_start(stage);
+    assert_int_equal(write(stage->output_fds[0], "boom", 4), 4);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "output:boom ");
+}
+
+static void test_output_that_never_ends_is_read_slowly(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    static char chunk[60000];
+    memset(chunk, 'x', sizeof chunk);
+    assert_int_equal(fcntl(stage->output_fds[0], F_SETFL, O_NONBLOCK), 0);
+    size_t written = 0;
+    for (uint64_t begun_ms = clock_monotonic_ms(); node->output_pace.budget_bytes >= 0;) {
+        ssize_t count = write(stage->output_fds[0], chunk, sizeof chunk);
+        if (count > 0) written += (size_t)count;
+        uv_run(&stage->loop, UV_RUN_NOWAIT);
+        assert_true(clock_monotonic_ms() - begun_ms < 10000);
+    }
+    assert_true(written >= OUTPUT_BURST_BYTES);
+    assert_false(uv_is_active((uv_handle_t *)&node->output));
+    RUN_UNTIL(stage, uv_is_active((uv_handle_t *)&node->output));
+}
+
+/* ---- heartbeat ---- */
+
+static void test_beats_keep_it_alive(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    stage->host.heartbeat_ms = 10;
+    stage->host.heartbeat_deadline_ms = 200;
+    stage_start_ready(stage, &agent);
+    uint64_t begun_ms = clock_monotonic_ms();
+    while (clock_monotonic_ms() - begun_ms < 400) agent_reply_ok(agent, agent_take_call(stage, agent, "beat"));
+    stage_expect(stage, "");
+    close(agent);
+}
+
+static void test_a_missed_beat_is_the_end(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    stage->host.heartbeat_ms = 10;
+    stage->host.heartbeat_deadline_ms = 40;
+    stage_start_ready(stage, &agent);
+    agent_take_call(stage, agent, "beat");
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, "violation:heartbeat_missed gone:silent/node_failed ");
+    close(agent);
+}
+
+static void test_an_agent_that_stays_away_is_silent_too(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    stage->host.heartbeat_ms = 10;
+    stage->host.heartbeat_deadline_ms = 40;
+    stage_start_ready(stage, &agent);
+    close(agent);
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, "violation:heartbeat_missed gone:silent/node_failed ");
+}
+
+static void test_no_hello_within_the_boot_deadline(void **state) {
+    struct stage *stage = *state;
+    stage->host.heartbeat_ms = 10;
+    stage->host.boot_deadline_ms = 40;
+    stage_start(stage);
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, "violation:heartbeat_missed gone:silent/node_failed ");
+}
+
+static void on_frozen(void *data, const struct error *error) {
+    struct stage *stage = data;
+    buf_append_string(&stage->story, error ? "not frozen " : "frozen ");
+}
+
+static void test_a_frozen_node_misses_nothing(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    stage->host.heartbeat_ms = 10;
+    stage->host.heartbeat_deadline_ms = 100;
+    struct node *node = stage_start_ready(stage, &agent);
+    node_freeze(node, true, on_frozen, stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "frozen ");
+    assert_true(node_is_frozen(node));
+    uint64_t begun_ms = clock_monotonic_ms();
+    RUN_UNTIL(stage, clock_monotonic_ms() - begun_ms > 300);
+    stage_expect(stage, "");
+    node_freeze(node, false, on_frozen, stage);
+    RUN_UNTIL(stage, !node_is_frozen(node));
+    close(agent);
+}
+
+/* ---- letting go and taking up ---- */
+
+static void on_detached(void *data) {
+    *(bool *)data = true;
+}
+
+static void test_detach_leaves_the_vm_alone(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    bool detached = false;
+    struct node *node = stage_start_ready(stage, &agent);
+    pid_t vm = node_os_pid(node);
+    char name[NODE_NAME_BYTES];
+    strcpy(name, node_name(node));
+    struct asked asked;
+    stage_call(&asked, stage, 'a', node, 60000);
+    node_detach(node, on_detached, &detached);
+    RUN_UNTIL(stage, detached);
+    stage_expect(stage, "a:shutting_down ");
+    assert_int_equal(waitpid(vm, NULL, WNOHANG), 0);
+    assert_int_equal(stage->burials, 0);
+    assert_true(control_dir_is_there(stage, name));
+    close(agent);
+}
+
+static void test_detached_while_it_is_spawned(void **state) {
+    struct stage *stage = *state;
+    bool detached = false;
+    stage->hold_spawns = true;
+    struct node *node = stage_start(stage);
+    RUN_UNTIL(stage, stage->held_id != 0);
+    node_detach(node, on_detached, &detached);
+    launcher_answer_spawn(stage, stage->held_id);
+    RUN_UNTIL(stage, detached);
+    stage_expect(stage, "");
+}
+
+static void test_detached_while_it_ends(void **state) {
+    struct stage *stage = *state;
+    bool detached = false;
+    struct node *node = stage_start(stage);
+    node_kill(node, "for the test");
+    node_detach(node, on_detached, &detached);
+    RUN_UNTIL(stage, detached);
+    stage_expect(stage, "");
+}
+
+static struct node *expect_one(struct stage *stage) {
+    struct error error;
+    struct node *node;
+    assert_int_equal(
+        node_expect(&stage->host, "nabc", "secret", NODE_APPLICATION, &stage_handler, stage, &node, &error), 0);
+    return node;
+}
+
+static void test_one_that_is_lost(void **state) {
+    struct stage *stage = *state;
+    struct node *node = expect_one(stage);
+    node_lost(node);
+    struct jail_node late = {.pid = 1, .pidfd = -1, .output_fd = -1, .memory_cgroup = "", .cpu_cgroup = ""};
+    node_adopted(node, &late); /* too late: it is given up */
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:crashed/node_failed ");
+}
+
+static void test_one_that_is_adopted(void **state) {
+    struct stage *stage = *state;
+    struct node *node = expect_one(stage);
+    int agent = agent_dial(stage, node);
+    agent_hello(agent, PROTOCOL_VERSION, "secret");
+    RUN_UNTIL(stage, node->channel.agent);
+    stage_expect(stage, ""); /* not before the launcher has said that it is the node */
+    struct jail_node info = {.pid = getpid(), .uid = getuid(), .output_fd = -1, .memory_cgroup = "", .cpu_cgroup = ""};
+    info.pidfd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* can't be polled: only beats tell then */
+    node_adopted(node, &info);
+    stage_expect(stage, "ready ");
+    info.pidfd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    node_adopted(node, &info); /* told again by a new launcher */
+    stage_expect(stage, "");
+    assert_int_equal(node_os_pid(node), getpid());
+    close(agent);
+}
+
+static void test_a_home_that_can_not_be_written(void **state) {
+    struct stage *stage = *state;
+    struct error error;
+    struct node *node = NULL;
+    const struct jail_profile *profile = jail_profile_find("high");
+    struct node_spec spec = {.profile = profile, .limits = profile->limits};
+    stage->host.home = "/nonexistent";
+    assert_true(node_start(&stage->host, &spec, &stage_handler, stage, &node, &error) < 0);
+    assert_null(node);
+    stage->host.home = stage->home;
+    RUN_UNTIL(stage, stage->host.nodes.count == 0);
+    stage_expect(stage, "");
+}
+
+static void test_a_plan_that_can_not_be_made(void **state) {
+    struct stage *stage = *state;
+    struct error error;
+    struct node *node = NULL;
+    struct node_app apps[200];
+    const struct jail_profile *profile = jail_profile_find("high");
+    struct node_spec spec = {.profile = profile, .limits = profile->limits, .apps = apps, .app_count = 200};
+    for (size_t i = 0; i < 200; i++) apps[i] = (struct node_app){"a", "/a"};
+    assert_true(node_start(&stage->host, &spec, &stage_handler, stage, &node, &error) < 0);
+    assert_int_equal(error.code, E_TOO_LARGE);
+    RUN_UNTIL(stage, stage->host.nodes.count == 0);
+    stage_expect(stage, "");
+    char path[96];
+    snprintf(path, sizeof path, "%s/nodes", stage->home);
+    assert_int_equal(rmdir(path), 0); /* nothing was left in it */
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_STAGE(test_kill),
+        ON_STAGE(test_causes_of_death),
+        ON_STAGE(test_our_own_decision_is_the_cause),
+        ON_STAGE(test_killed_before_it_is_spawned),
+        ON_STAGE(test_a_spawn_that_fails),
+        ON_STAGE(test_a_link_that_breaks_while_spawning),
+        ON_STAGE(test_an_agent_faster_than_the_launcher),
+        ON_STAGE(test_burying_waits_for_a_launcher),
+        ON_STAGE(test_a_daemon_that_ends_waits_for_no_launcher),
+        ON_STAGE(test_a_launcher_that_dies_while_burying),
+        ON_STAGE(test_output),
+        ON_STAGE(test_output_that_never_ends_is_read_slowly),
+        ON_STAGE(test_beats_keep_it_alive),
+        ON_STAGE(test_a_missed_beat_is_the_end),
+        ON_STAGE(test_an_agent_that_stays_away_is_silent_too),
+        ON_STAGE(test_no_hello_within_the_boot_deadline),
+        ON_STAGE(test_a_frozen_node_misses_nothing),
+        ON_STAGE(test_detach_leaves_the_vm_alone),
+        ON_STAGE(test_detached_while_it_is_spawned),
+        ON_STAGE(test_detached_while_it_ends),
+        ON_STAGE(test_one_that_is_lost),
+        ON_STAGE(test_one_that_is_adopted),
+        ON_STAGE(test_a_home_that_can_not_be_written),
+        ON_STAGE(test_a_plan_that_can_not_be_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
