@@ -142,6 +142,8 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
     if (launcher->epoll_fd < 0) return error_errno(reterr, errno, "make an epoll descriptor");
     if (launcher->root && setgroups(0, NULL) < 0) return error_errno(reterr, errno, "drop groups");
     if (home_open(launcher, home, reterr) < 0) return -1;
+    /* Wherever we were started is nobody's business, and a helper's /proc/self/cwd would lead there. */
+    if (chdir("/") < 0) return error_errno(reterr, errno, "go to /");
     name_group(launcher, group, sizeof group);
     jail_features_probe(&launcher->features);
     if (cgroup_host_open("/sys/fs/cgroup", group, launcher->root, &launcher->cgroups, reterr) < 0 ||

@@ -287,7 +287,11 @@ bool path_is_clean(const char *path); /* absolute, no "", "." or ".." in it, not
 /* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without
    root by the child, who may only in its own namespaces. */
 int sources_open(struct spawn *spawn, struct error *reterr);
+/* An O_PATH descriptor, or -1. No link of /proc is followed: it leads past directories that a path has to pass, with
+   the launcher's rights over processes. */
+int sources_find(const char *path);
 int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
+/* Set the attributes of all its mounts, and cut them off from those they are copies of. */
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
 const struct sock_fprog *filters_get(struct launcher *launcher, const char *set, bool counted, struct error *reterr);
 void filters_free(struct filter_cache *cache);

@@ -45,7 +45,7 @@ void project_release_all(struct launcher *launcher) {
 static int open_as_caller(const char *path, bool *ret_is_file, struct error *reterr) {
     struct stat status;
     char again[64];
-    CLEANUP_FD int fd = open(path, O_PATH | O_CLOEXEC);
+    CLEANUP_FD int fd = sources_find(path);
     if (fd < 0 || fstat(fd, &status) < 0)
         return error_set(reterr, errno == EACCES ? E_FORBIDDEN : E_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
@@ -128,6 +128,7 @@ int project_mount(const struct launcher_project *project, uid_t uid, gid_t gid, 
     if (userns_make(project->caller.uid, uid, project->caller.gid, gid, &userns_fd, reterr) < 0) return -1;
     struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                             MOUNT_ATTR_NOEXEC | MOUNT_ATTR_IDMAP,
+                                .propagation = MS_PRIVATE,
                                 .userns_fd = (unsigned)userns_fd};
     if (mount_setattr(fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
         return error_errno(reterr, errno, "map the owner of %s", project->path);

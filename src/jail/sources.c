@@ -2,26 +2,35 @@
    daemon gone bad gains nothing by asking for them; without root the child does, since only it may mount. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "jail/launcher_internal.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
+int sources_find(const char *path) {
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+/* What is mounted below comes along: without it one would see what it covers. */
 int sources_open_tree(const char *path, int *ret_fd, struct error *reterr) {
-    int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    /* In a user namespace's copy of the mounts, what is mounted below can't be taken off: it comes along. */
-    if (fd < 0 && errno == EINVAL) fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    CLEANUP_FD int place_fd = sources_find(path);
+    int fd =
+        place_fd < 0 ? -1 : open_tree(place_fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "open %s", path);
     *ret_fd = fd;
     return 0;
 }
 
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr) {
-    struct mount_attr change = {.attr_set = attributes};
+    /* Private: what is mounted on a copy of a shared mount would be mounted on the host's own too. */
+    struct mount_attr change = {.attr_set = attributes, .propagation = MS_PRIVATE};
     if (mount_setattr(tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof change) < 0)
         return error_errno(reterr, errno, "restrict a mount");
     return 0;

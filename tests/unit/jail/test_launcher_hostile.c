@@ -1,0 +1,118 @@
+/* A daemon gone bad, and callers who try their luck: what the real launcher, as root, must not do for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "launcher_client.h"
+
+enum { STRANGER = 4444 };
+
+static struct client client;
+static char hidden[128]; /* a directory that everybody could read, in one that only root may enter */
+
+static void make_hidden_directory(void) {
+    char path[160];
+    snprintf(path, sizeof path, "%s/private", client.directory);
+    make_directory(path, 0, 0700);
+    snprintf(hidden, sizeof hidden, "%s/private/open", client.directory);
+    make_directory(hidden, 0, 0755);
+    snprintf(path, sizeof path, "%s/file", hidden);
+    write_file(path, "x", 0, 0644);
+}
+
+/* As on a host with systemd, where every mount is shared; only ours change with us. */
+static int open_client(void **state) {
+    (void)state;
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL), 0);
+    client_open(&client, true);
+    make_hidden_directory();
+    return 0;
+}
+
+static int close_client(void **state) {
+    (void)state;
+    client_close(&client);
+    return 0;
+}
+
+static void mounts_of_a_node_stay_in_it(void **state) {
+    (void)state;
+    char host[128], evil[128], path[160], more[512];
+    snprintf(host, sizeof host, "%s/host", client.directory);
+    snprintf(evil, sizeof evil, "%s/evil", client.directory);
+    make_directory(host, 0, 0755);
+    snprintf(path, sizeof path, "%s/place", host);
+    make_directory(path, 0, 0755);
+    make_directory(evil, client.daemon_uid, 0755);
+    snprintf(path, sizeof path, "%s/file", evil);
+    write_file(path, "x", client.daemon_uid, 0644);
+    snprintf(path, sizeof path, "%s/place/file", host);
+    snprintf(more, sizeof more, "bind %s /x\nbind %s /x/place\n", host, evil);
+    if (!client_spawn(&client, "spreads", more, "wait")) fail_msg("%s", client_detail(&client));
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(more, sizeof more, "spreads %s /x/place", evil);
+    assert_true(client_ask(&client, "mount", more, -1));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_true(client_ask(&client, "bury", "spreads", -1));
+}
+
+/* Links in /proc lead past the directories that a path has to pass, with the launcher's rights. */
+static void no_link_of_proc_is_followed(void **state) {
+    (void)state;
+    char more[256], rest[256], sources[2][64] = {"/proc/self/cwd"};
+    int home_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(sources[1], sizeof sources[1], "/proc/%d/cwd", (int)getpid());
+    assert_int_equal(chdir(hidden), 0);
+    assert_true(client_spawn(&client, "host", "", "wait"));
+    for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+        snprintf(more, sizeof more, "bind %s /x\n", sources[i]);
+        if (client_spawn(&client, "thief", more, "wait")) fail_msg("%s was bound", sources[i]);
+        snprintf(rest, sizeof rest, "host %s /app/x", sources[i]);
+        if (client_ask(&client, "mount", rest, -1)) fail_msg("%s was mounted", sources[i]);
+    }
+    assert_true(client_ask(&client, "bury", "host", -1));
+    assert_int_equal(fchdir(home_fd), 0);
+    close(home_fd);
+}
+
+/* The launcher starts where its starter was, maybe somewhere private. */
+static void the_launcher_stays_nowhere(void **state) {
+    (void)state;
+    char path[64], directory[128] = "";
+    snprintf(path, sizeof path, "/proc/%d/cwd", (int)client.launcher);
+    assert_true(readlink(path, directory, sizeof directory - 1) > 0);
+    assert_string_equal(directory, "/");
+}
+
+static void a_project_is_no_link_of_proc(void **state) {
+    (void)state;
+    static const char *const paths[] = {"/proc/self/cwd", "/proc/self/root", "/proc/self/exe", "/dev/stdin"};
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, STRANGER, &peer_fd);
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+        if (client_ask(&client, "project", paths[i], peer_fd)) fail_msg("%s was opened", paths[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mounts_of_a_node_stay_in_it),
+        cmocka_unit_test(no_link_of_proc_is_followed),
+        cmocka_unit_test(the_launcher_stays_nowhere),
+        cmocka_unit_test(a_project_is_no_link_of_proc),
+    };
+    return cmocka_run_group_tests(tests, open_client, close_client);
+}
