@@ -229,7 +229,7 @@ static void freezes_and_thaws(void **state) {
     assert_true(client_spawn(client, "cold", "", "signal"));
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
     CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
-    client_read_until(output_fd, "listening");
+    client_read_until(output_fd, "listening=ok\n");
     assert_true(client_ask(client, "freeze", "cold", -1));
     kill(program, SIGUSR1);
     assert_int_equal(poll(&(struct pollfd){.fd = output_fd, .events = POLLIN}, 1, 50), 0);
