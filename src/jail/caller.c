@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "jail/launcher_internal.h"
@@ -18,11 +19,21 @@ static bool is_accepted(int fd) {
            own_size > sizeof own.sun_family && peer_size == sizeof peer.sun_family;
 }
 
+/* The daemon has these too. One of a pair that root made has root at its other end, and could be given a name. */
+static bool is_inherited(int fd) {
+    struct stat status, own;
+    if (fstat(fd, &status) < 0) return true;
+    for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; standard++)
+        if (fstat(standard, &own) == 0 && own.st_dev == status.st_dev && own.st_ino == status.st_ino) return true;
+    return false;
+}
+
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr) {
     struct ucred peer;
     struct caller caller = {0};
     socklen_t size = sizeof peer, groups_size = sizeof caller.groups;
-    if (!is_accepted(peer_fd)) return error_set(reterr, E_FORBIDDEN, "not a connection that somebody made to us");
+    if (!is_accepted(peer_fd) || is_inherited(peer_fd))
+        return error_set(reterr, E_FORBIDDEN, "not a connection that somebody made to us");
     if (getsockopt(peer_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
         return error_errno(reterr, errno, "who is calling");
     if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <grp.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "jail/launcher_internal.h"
 
@@ -197,13 +200,17 @@ static int parse_options(int count, char **arguments, struct options *ret) {
     return -1;
 }
 
-/* Descriptors that are given numbers later must never be 0, 1 or 2. */
-static void open_standard_descriptors(void) {
+/* What our starter left us would be the daemon's too: open descriptors, the keys of a session, a mask for modes. Those
+   that are given numbers later must never be 0, 1 or 2. */
+static void shed_inheritance(void) {
     int fd;
+    close_range(STDERR_FILENO + 1, ~0U, 0);
     do {
         fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     } while (fd >= 0 && fd <= STDERR_FILENO);
     fd_close(fd);
+    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL); /* a kernel without keyrings has none to leak */
+    umask(022);
 }
 
 /* The kernel lays arguments out one after the other. */
@@ -221,7 +228,7 @@ int main(int count, char **arguments) {
     struct error error = {0};
     int status = parse_options(count, arguments, &options);
     if (status >= 0) return status;
-    open_standard_descriptors();
+    shed_inheritance();
     struct launcher *launcher = calloc(1, sizeof *launcher);
     if (!launcher) return EXIT_FAILURE;
     *launcher = (struct launcher){.log = {STDERR_FILENO, LOG_INFO_LEVEL},

@@ -38,13 +38,21 @@ static int leave_privileges(const struct launcher *launcher, struct error *reter
     return privileges_drop_all(reterr);
 }
 
+static int detach_input(struct error *reterr) {
+    CLEANUP_FD int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || dup2(fd, STDIN_FILENO) < 0) return error_errno(reterr, errno, "open /dev/null");
+    return 0;
+}
+
 static _Noreturn void run_daemon(const struct launcher *launcher, const char *program) {
     struct error error;
     const char *arguments[OPTIONS_MAX + 4] = {"sandboxd", "--home", launcher->home};
     for (size_t i = 0; i < OPTIONS_MAX && launcher->daemon_options[i]; i++)
         arguments[3 + i] = launcher->daemon_options[i];
     signals_reset();
-    if (leave_privileges(launcher, &error) == 0) {
+    /* A terminal of whoever started us: it could type into it. */
+    setsid();
+    if (detach_input(&error) == 0 && leave_privileges(launcher, &error) == 0) {
         execv(program, (char *const *)arguments);
         error_errno(&error, errno, "start %s", program);
     }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/bpf.h>
+#include <linux/keyctl.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -246,6 +248,16 @@ static void probe_hold_lock(const char *name) {
     say(name, fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -1 : dprintf(fd, "%d\n", getpid()));
 }
 
+static void probe_session(const char *name) {
+    mode_t mask = umask(0);
+    printf("%s=%s umask=%o\n", name, getsid(0) == getpid() ? "own" : "another's", mask);
+    say("input", lseek(STDIN_FILENO, 0, SEEK_CUR)); /* of a pipe or a socket it fails */
+}
+
+static void probe_session_key(const char *name) {
+    say(name, syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", "sandbox-test", 0));
+}
+
 static void probe_crash(const char *name) {
     (void)name;
     raise(SIGSEGV);
@@ -327,6 +339,8 @@ static const struct {
     {"exhaust", probe_exhaust},
     {"data_size", probe_data_size},
     {"hold_lock", probe_hold_lock},
+    {"session", probe_session},
+    {"session_key", probe_session_key},
     {"crash", probe_crash},
     {"spin", probe_spin},
     {"insist", probe_insist},

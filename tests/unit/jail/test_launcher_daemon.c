@@ -8,9 +8,12 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +86,24 @@ static void the_daemon_has_no_privileges(void **state) {
     assert_int_equal(kill(daemon, 0), -1);
 }
 
+/* Whoever starts the service may have anything open, keys in the session, and a mask of his own. */
+static void the_daemon_inherits_nothing(void **state) {
+    struct service *service = *state;
+    int input_fd = dup(STDIN_FILENO), pair[2], left_open_fd;
+    assert_true(syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) > 0);
+    assert_true(syscall(SYS_add_key, "user", "sandbox-test", "x", 1, KEY_SPEC_SESSION_KEYRING) > 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(dup2(pair[0], STDIN_FILENO), STDIN_FILENO);
+    left_open_fd = open("/etc/shadow", O_RDONLY); /* and no O_CLOEXEC */
+    mode_t mask = umask(077);
+    start(service, "descriptors", "session", "session_key");
+    client_read_until(service->output_fd, "descriptors=3\nsession=own umask=22\ninput=ok\nsession_key=ENOKEY\n");
+    assert_int_equal(end(service, 0), 0);
+    umask(mask);
+    dup2(input_fd, STDIN_FILENO);
+    close(input_fd), close(pair[0]), close(pair[1]), close(left_open_fd);
+}
+
 static void a_killed_daemon_is_started_again(void **state) {
     struct service *service = *state;
     start(service, "ids", "wait", NULL);
@@ -145,6 +166,7 @@ static void a_missing_daemon_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_daemon_has_no_privileges),
+        cmocka_unit_test(the_daemon_inherits_nothing),
         cmocka_unit_test(a_killed_daemon_is_started_again),
         cmocka_unit_test(a_failing_daemon_is_tried_again),
         cmocka_unit_test(the_launcher_ends_with_a_daemon_that_was_told_to),

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -107,12 +108,31 @@ static void a_project_is_no_link_of_proc(void **state) {
         if (client_ask(&client, "project", paths[i], peer_fd)) fail_msg("%s was opened", paths[i]);
 }
 
+/* What root made and left to the launcher, such as the output of a remote shell, is the daemon's to name. */
+static void a_pair_of_sockets_is_no_caller(void **state) {
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int pair[2], output_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    client_kill_launcher(&client, SIGTERM);
+    assert_int_equal(dup2(pair[0], STDOUT_FILENO), STDOUT_FILENO);
+    client_start_launcher(&client);
+    assert_int_equal(dup2(output_fd, STDOUT_FILENO), STDOUT_FILENO);
+    client_dial(&client);
+    client_hello(&client);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/api.sock", client.home);
+    assert_int_equal(bind(pair[0], (struct sockaddr *)&address, sizeof address), 0);
+    assert_false(client_ask(&client, "project", hidden, pair[0]));
+    assert_true(string_starts(client.message, "forbidden"));
+    unlink(address.sun_path);
+    close(pair[0]), close(pair[1]), close(output_fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mounts_of_a_node_stay_in_it),
-        cmocka_unit_test(no_link_of_proc_is_followed),
-        cmocka_unit_test(the_launcher_stays_nowhere),
-        cmocka_unit_test(a_project_is_no_link_of_proc),
+        cmocka_unit_test(mounts_of_a_node_stay_in_it),    cmocka_unit_test(no_link_of_proc_is_followed),
+        cmocka_unit_test(the_launcher_stays_nowhere),     cmocka_unit_test(a_project_is_no_link_of_proc),
+        cmocka_unit_test(a_pair_of_sockets_is_no_caller),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }
