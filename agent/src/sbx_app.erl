@@ -109,7 +109,7 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
 
 start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixir} = Args) ->
     Modules = add_code(Apps),
-    Names = [binary_to_atom(Name) || #{name := Name} <- Apps],
+    Names = lists:map(fun load_spec/1, Apps),
     publish(starting, #tree{modules = Modules}),
     try
         ok = ready_language(Elixir),
@@ -136,6 +136,11 @@ add_code(Apps) ->
         list_to_binary(filename:rootname(File))
      || Dir <- Dirs, {ok, Files} <- [file:list_dir(Dir)], File <- Files, filename:extension(File) =:= ".beam"
     ]).
+
+load_spec(#{name := Written, dir := Dir}) ->
+    Name = binary_to_atom(Written),
+    ok = sbx_spec:load(Name, filename:join([Dir, "ebin", <<Written/binary, ".app">>])),
+    Name.
 
 ready_language(false) ->
     ok;

@@ -38,7 +38,7 @@ version(Property) -> Property.
 
 -spec text(app()) -> binary().
 text(App) ->
-    unicode:characters_to_binary(io_lib:format("%% coding: utf-8~n~tp.~n", [App])).
+    unicode:characters_to_binary([io_lib:format("~tp.~n", [App]), sbx_spec:comment(App)]).
 
 %% A folder's or file's name as an application's: an atom that needs no quotes.
 -spec safe_name(string()) -> atom().

@@ -8,8 +8,16 @@
 %% Ours that must be there before the code server is: all but what a call loads on demand.
 -define(AGENT_MODULES, [
     sbx_agent, sbx_app, sbx_call, sbx_elixir, sbx_eval, sbx_info, sbx_io, sbx_limit, sbx_log, sbx_outbox, sbx_reason,
-    sbx_setup
+    sbx_setup, sbx_spec
 ]).
+%% OTP loads these into every VM; a node that never parses or evaluates a text is a megabyte smaller without. Who calls
+%% one loads it.
+-define(UNNEEDED, [erl_eval, erl_lint, erl_parse, file_io_server, heart]).
+%% What the code server itself calls and, with less loaded before it, would not find.
+-define(NEEDED, [proplists]).
+%% Said here and not on the command line, whose values are text that the VM would load a parser for. Records are taken
+%% by sbx_log.
+-define(KERNEL_ENV, [{start_distribution, false}, {logger, [{handler, default, undefined}]}]).
 -define(AGENT, {kernelProcess, sbx_agent, {sbx_agent, start_link, []}}).
 
 -spec main() -> no_return().
@@ -60,15 +68,33 @@ clean_script() ->
 %% In interactive mode only what is loaded before kernel_load_completed is loaded at all.
 instruction({kernel_load_completed}) ->
     [{path, [agent_dir()]}, {primLoad, ?AGENT_MODULES}, {kernel_load_completed}];
+instruction({primLoad, [error_handler | _] = Modules}) ->
+    [{primLoad, (Modules -- ?UNNEEDED) ++ ?NEEDED}];
 instruction({path, Dirs}) ->
     [{path, [absolute(Dir) || Dir <- Dirs] ++ library_paths()}];
-instruction({kernelProcess, application_controller, _} = Controller) ->
-    [?AGENT, Controller];
+instruction({kernelProcess, heart, _}) ->
+    [];
+instruction({kernelProcess, Name, {application_controller, start, [Kernel]}}) ->
+    [?AGENT, {kernelProcess, Name, {application_controller, start, [configured(Kernel)]}}];
 %% Looks for a user's .erlang: a node has no user.
 instruction({apply, {c, erlangrc, _}}) ->
-    [];
+    [{apply, {sbx_elixir, know, [elixir_specs()]}}];
 instruction(Other) ->
     [Other].
+
+configured({application, kernel, Keys}) ->
+    Env = proplists:get_value(env, Keys, []),
+    Merged = lists:ukeymerge(1, lists:ukeysort(1, ?KERNEL_ENV), lists:ukeysort(1, Env)),
+    {application, kernel, lists:keystore(env, 1, Keys, {env, Merged})}.
+
+%% The applications that Elixir is.
+elixir_specs() ->
+    [spec(App) || {ok, _} <- [lib_dir(elixir)], App <- [compiler, elixir, logger]].
+
+spec(App) ->
+    {ok, Dir} = lib_dir(App),
+    {ok, [Spec]} = file:consult(filename:join([Dir, "ebin", atom_to_list(App) ++ ".app"])),
+    Spec.
 
 absolute("$ROOT" ++ Rest) -> code:root_dir() ++ Rest;
 absolute(Dir) -> Dir.

@@ -15,7 +15,9 @@ start(Agent, Id, Op, Args) ->
     spawn_opt(
         fun() ->
             true = group_leader(whereis(user), self()),
-            Agent ! {sbx_agent, reply, Id, bounded_frame(Id, Op, serve(Op, Args))}
+            Loaded = length(erlang:loaded()),
+            Agent ! {sbx_agent, reply, Id, bounded_frame(Id, Op, serve(Op, Args))},
+            length(erlang:loaded()) =:= Loaded orelse sbx_setup:forget_loading()
         end,
         [monitor, {priority, normal}]
     ).

@@ -1,8 +1,13 @@
 %% Elixir inside the node: started on demand, and called only through here, so that a node without Elixir needs none.
 -module(sbx_elixir).
 
--export([start/0, need/1, is_started/0, reconfigure_logger/0]).
+-export([know/1, start/0, need/1, is_started/0, reconfigure_logger/0]).
 -export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
+
+%% What the boot script says of Elixir's applications: to read their .app files would take a parser.
+-spec know([{application, atom(), list()}]) -> ok.
+know(Specs) ->
+    persistent_term:put(?MODULE, Specs).
 
 -spec start() -> ok | {error, term()}.
 start() ->
@@ -23,6 +28,7 @@ need(What) ->
     end.
 
 start_cold() ->
+    lists:foreach(fun application:load/1, persistent_term:get(?MODULE, [])),
     quiet_console(),
     case application:ensure_all_started(elixir) of
         {ok, _} ->

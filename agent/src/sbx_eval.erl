@@ -50,8 +50,8 @@ value(erlang, Code) ->
     Value.
 
 parse(Text) ->
-    Lines = length(string:split(Text, "\n", all)),
-    case erl_scan:string(dotted(string:trim(Text))) of
+    Lines = 1 + length([Newline || Newline = $\n <- Text]),
+    case erl_scan:string(dotted(Text)) of
         {ok, Tokens, _End} ->
             case erl_parse:parse_exprs(Tokens) of
                 {ok, Expressions} -> Expressions;
@@ -61,11 +61,12 @@ parse(Text) ->
             syntax_error(Info, Lines)
     end.
 
-%% On a line of its own: the last may end with a comment.
+%% On a line of its own: the last may end with a comment. Without the string module, which loads Unicode's tables: half a
+%% megabyte that the node would keep.
 dotted(Text) ->
-    case lists:suffix(".", Text) of
-        true -> Text;
-        false -> Text ++ "\n."
+    case lists:dropwhile(fun(Char) -> Char =< $\s end, lists:reverse(Text)) of
+        [$. | _] -> Text;
+        _ -> Text ++ "\n."
     end.
 
 -spec syntax_error({erl_anno:location(), module(), term()}, pos_integer()) -> no_return().

@@ -1,5 +1,5 @@
-%% A logger handler that sends each record to the daemon, in place of OTP's default one and of Elixir's console. It has
-%% an id of its own because Elixir's Logger takes `default` over.
+%% A logger handler that sends each record to the daemon, in place of the one that OTP boots with and of Elixir's console.
+%% It has an id of its own because Elixir's Logger takes `default` over.
 -module(sbx_log).
 
 -export([install/0]).
@@ -12,10 +12,10 @@
 
 -spec install() -> ok.
 install() ->
-    _ = logger:remove_handler(default),
     Filters = [{progress, {fun logger_filters:progress/2, stop}}],
     Formatter = {logger_formatter, #{single_line => false, legacy_header => false, template => [msg]}},
-    logger:add_handler(sandbox, ?MODULE, #{filters => Filters, formatter => Formatter}).
+    ok = logger:add_handler(sandbox, ?MODULE, #{filters => Filters, formatter => Formatter}),
+    logger:remove_handler(simple).
 
 %% Runs in the process that logs.
 -spec log(logger:log_event(), logger:handler_config()) -> ok.

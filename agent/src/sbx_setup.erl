@@ -1,20 +1,32 @@
 %% What is done once, when the VM has booted and before the daemon is told so.
 -module(sbx_setup).
 
--export([run/0]).
+-export([run/0, forget_loading/0]).
 
 -spec run() -> ok.
 run() ->
     true = group_leader(whereis(user), self()),
     ok = sbx_io:take_standard_error(),
     ok = sbx_log:install(),
+    ok = look_up_names(),
     ok = start_elixir(os:getenv("SANDBOX_ELIXIR", "0")),
     collect_garbage().
+
+%% Names are looked up by the VM itself: its usual way, a program that asks the C library, would be an execve too many.
+look_up_names() ->
+    ok = inet_db:add_host({127, 0, 0, 1}, ["localhost", "sandbox.local", "sandbox"]),
+    inet_db:set_lookup([file]).
 
 start_elixir("1") ->
     sbx_elixir:start();
 start_elixir(_No) ->
     ok.
+
+%% Loading code leaves the code itself as garbage in those who read it, who idle from then on. Returns at once.
+-spec forget_loading() -> ok.
+forget_loading() ->
+    Readers = [whereis(Name) || Name <- [code_server, erl_prim_loader, application_controller, sbx_app]],
+    lists:foreach(fun(Pid) -> erlang:garbage_collect(Pid, [{async, Pid}]) end, Readers).
 
 %% Booting leaves garbage in the long-lived processes that an idle node would keep for good.
 collect_garbage() ->

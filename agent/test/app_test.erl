@@ -28,6 +28,7 @@ elixir_node_test() ->
 bare_node_test() ->
     Vm = vm:start(#{}),
     erlang_application(Vm),
+    handwritten_application(Vm),
     guessed_supervisor_ends(Vm),
     library(Vm),
     vm:stop(Vm).
@@ -51,10 +52,21 @@ elixir_application(Vm) ->
     ?assertMatch({ok, #{app_name := <<"counter">>}}, vm:call(Vm, start, Args)),
     ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})).
 
+%% An .app file without the term that the compiler adds.
+handwritten_application(Vm) ->
+    #{apps := [#{app_file := Whole} = App | Apps]} = Built = example("counter_erl", rebar3),
+    [Text, _Term] = binary:split(Whole, <<"\n%% term ">>),
+    Renamed = binary:replace(Text, <<"{application,counter_erl">>, <<"{application,by_hand">>),
+    Handwritten = Built#{main := <<"by_hand">>, apps := [App#{name := <<"by_hand">>, app_file := Renamed} | Apps]},
+    ?assertMatch({ok, #{app_name := <<"by_hand">>}}, vm:call(Vm, start, build:start_args(Handwritten, #{}))),
+    ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})).
+
 erlang_application(Vm) ->
     Config = term_to_binary([{counter_erl, [{initial, 10}]}]),
     {ok, Started} = vm:call(Vm, start, build:start_args(example("counter_erl", rebar3), #{config => Config})),
     ?assertMatch(#{app_name := <<"counter_erl">>, supervisor := <<"counter_sup">>}, Started),
+    %% What only the text of an .app file needs stays out of a node.
+    ?assertMatch({ok, #{term := false}}, vm:eval(Vm, "code:is_loaded(epp)")),
     ?assertMatch({ok, #{term := 11}}, vm:eval(Vm, "counter:increment()")),
     {ok, _} = vm:eval(Vm, "exit(whereis(counter_sup), kill)"),
     ?assertMatch(#{reason := crash, text := <<"killed">>}, vm:event(Vm, stopped)),

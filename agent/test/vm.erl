@@ -69,7 +69,7 @@ start(Options) ->
 %% The word for word command line that README.md gives.
 arguments(Options) ->
     tuning(maps:get(arguments, Options, [])) ++ common_arguments() ++
-        ["-boot", boot_file(), "-noshell", "-noinput", "-kernel", "start_distribution", "false", "-user", "sbx_io"].
+        ["-boot", boot_file(), "-noshell", "-noinput", "-user", "sbx_io"].
 
 tuning([]) ->
     string:lexemes(

@@ -71,11 +71,6 @@ static int decode_base64(const char *text, size_t length, struct buf *ret, struc
     return 0;
 }
 
-/* Names are looked up by the VM itself: its usual way, a program that asks the C library, would be an execve too many.
- */
-static const char inetrc[] = "{lookup, [file]}.\n"
-                             "{host, {127,0,0,1}, [\"localhost\", \"sandbox.local\", \"sandbox\"]}.\n";
-
 static int save(struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
     char folder[PATH_MAX], path[PATH_MAX];
     CLEANUP(buf_free) struct buf boot = BUF_INIT;
@@ -86,8 +81,6 @@ static int save(struct probe *probe, const char *encoded, size_t length, struct 
     if (result == 0) result = decode_base64(encoded, length, &boot, reterr);
     if (result == 0) result = facts_path(host, "node.boot", path, reterr);
     if (result == 0) result = write_file(path, boot.data, boot.size, reterr);
-    if (result == 0) result = facts_path(host, "inetrc", path, reterr);
-    if (result == 0) result = write_file(path, inetrc, strlen(inetrc), reterr);
     if (result == 0) result = facts_path(host, "facts", path, reterr);
     const char *facts = encoded + length;
     return result < 0 ? result : write_file(path, facts, strlen(facts), reterr);

@@ -156,12 +156,10 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
         add_bind(draft, spec->apps[i].path, keep_text(draft, "/app/%s", spec->apps[i].name), spec->profile->native_code,
                  false);
     if (spec->project) add_bind(draft, spec->project, "/src", false, spec->project_is_token);
-    add_env(draft, "ERL_INETRC=/sandbox/boot/inetrc");
     add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
     add_application_env(draft, spec->env);
-    static const char *const boot[] = {"-boot",   "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io",
-                                       "-kernel", "start_distribution", "false",    NULL};
+    static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_vm_arguments(draft, host, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
     static const char *const directories[] = {"/app", NULL};
     struct jail_request request = {
