@@ -45,6 +45,7 @@ struct engine_config {
     const char *otp;       /* root of the OTP installation, or NULL: found through PATH */
     const char *elixir;    /* the same for Elixir; may be absent */
     const char *agent_dir; /* holds the agent's ebin */
+    uint32_t agent_stamp;  /* identifies the agent besides its folder */
     uint32_t sandboxes_max;
     uint64_t heartbeat_ms;          /* between two beats of a node */
     uint64_t heartbeat_deadline_ms; /* a beat later than this means the agent is suspended, starved or gone */

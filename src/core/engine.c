@@ -72,8 +72,8 @@ void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const
     *waiter = (struct toolchain_waiter){.next = engine->toolchain_waiters, .done = done, .data = data};
     engine->toolchain_waiters = waiter;
     if (engine->toolchain_probing) return;
-    if (!toolchain->otp_root[0] &&
-        toolchain_find(config->otp, config->elixir, config->agent_dir, toolchain, &engine->toolchain_error) < 0) {
+    if (!toolchain->otp_root[0] && toolchain_find(config->otp, config->elixir, config->agent_dir, config->agent_stamp,
+                                                  toolchain, &engine->toolchain_error) < 0) {
         tell_toolchain_waiters(engine);
         return;
     }

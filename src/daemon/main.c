@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -126,6 +127,7 @@ int main(int argc, char **argv) {
     static struct daemon daemon = {.log = {.fd = STDERR_FILENO, .level = LOG_INFO_LEVEL}};
     struct error error;
     signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_NAME, "sandboxd"); /* executed by a descriptor, it would be called by the descriptor's number */
     if (settings_read(argc, argv, &daemon.settings, &error) < 0) return fail(&daemon, "bad_settings", &error);
     if (daemon.settings.show_only) return 0;
     CLEANUP_FD int lock = take_lock(daemon.settings.engine.home, &error);

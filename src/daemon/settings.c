@@ -16,6 +16,8 @@ static const struct setting {
 } table[] = {
     {"home", KIND_PATH, offsetof(struct settings, home), 0, 0, "everything of this instance"},
     {"agent", KIND_PATH, offsetof(struct settings, agent_dir), 0, 0, "the folder that holds the agent's ebin"},
+    {"agent-stamp", KIND_NUMBER, offsetof(struct settings, engine.agent_stamp), 0, UINT32_MAX,
+     "when the agent was built; the launcher tells"},
     {"otp", KIND_PATH, offsetof(struct settings, otp), 0, 0, "root of the OTP installation"},
     {"elixir", KIND_PATH, offsetof(struct settings, elixir), 0, 0, "root of the Elixir installation"},
     {"admin-uid", KIND_NUMBER, offsetof(struct settings, admin_uid), 0, UINT32_MAX - 1, "who is an admin besides root"},

@@ -149,9 +149,12 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
     if (chdir("/") < 0) return error_errno(reterr, errno, "go to /");
     name_group(launcher, group, sizeof group);
     jail_features_probe(&launcher->features);
-    if (cgroup_host_open("/sys/fs/cgroup", group, launcher->root, &launcher->cgroups, reterr) < 0 ||
-        watch_signals(launcher, reterr) < 0 || adopt_all(launcher, reterr) < 0 || server_open(launcher, reterr) < 0)
+    if (cgroup_host_open("/sys/fs/cgroup", group, launcher->root, &launcher->cgroups, reterr) < 0) return -1;
+    /* A controller that is there may still not be ours to have. */
+    features_note_cgroups(&launcher->features, &launcher->cgroups);
+    if (watch_signals(launcher, reterr) < 0 || adopt_all(launcher, reterr) < 0 || server_open(launcher, reterr) < 0)
         return -1;
+    installation_find_agent(launcher);
     return supervise_start(launcher, reterr);
 }
 

@@ -113,6 +113,7 @@ struct launcher {
     unsigned slot;
     int records_fd;
     char *const *daemon_options; /* NULL-terminated */
+    char agent[PATH_MAX];        /* the folder that holds the agent's ebin; "" when there is none */
     char *command_line;          /* where the kernel reads it from */
     size_t command_line_size;
     uid_t daemon_uid;
@@ -139,6 +140,14 @@ struct launcher {
     uint64_t project_serial;
     char message[JAIL_MESSAGE_BYTES + 1];
 };
+
+/* ---- installation.c: what lies beside the launcher ---- */
+
+int installation_open_daemon(int *ret_fd, struct error *reterr); /* to execute */
+void installation_find_agent(struct launcher *launcher);
+bool installation_is_agent(const struct launcher *launcher, const char *path); /* exactly its ebin */
+/* When it was last written: another agent wants another boot file, and the daemon may not be able to look. */
+uint32_t installation_agent_stamp(const struct launcher *launcher);
 
 /* ---- launcher.c: the loop ---- */
 
@@ -293,6 +302,8 @@ int sources_find(const char *path);
 int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
 /* Set the attributes of all its mounts, and cut them off from those they are copies of. */
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
+/* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */
+bool launcher_notifies(const struct launcher *launcher);
 const struct sock_fprog *filters_get(struct launcher *launcher, const char *set, bool counted, struct error *reterr);
 void filters_free(struct filter_cache *cache);
 

@@ -80,15 +80,17 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     }
 }
 
-/* A project has the caller's rights already, and its idmapping needs the launcher's own. */
-static bool wants_daemon_rights(enum jail_plan_verb verb) {
-    return verb == JAIL_PLAN_BIND || verb == JAIL_PLAN_BIND_EXEC;
+/* A project has the caller's rights already, and its idmapping needs the launcher's own. Our own agent is for every
+   node to see, wherever we are installed. */
+static bool wants_daemon_rights(const struct launcher *launcher, const struct jail_plan_op *op) {
+    return op->verb == JAIL_PLAN_BIND_EXEC ||
+           (op->verb == JAIL_PLAN_BIND && !installation_is_agent(launcher, op->words[0]));
 }
 
 int sources_open(struct spawn *spawn, struct error *reterr) {
     for (size_t i = 0; i < spawn->plan->count; i++) {
         const struct jail_plan_op *op = &spawn->plan->ops[i];
-        bool as_daemon = wants_daemon_rights(op->verb);
+        bool as_daemon = wants_daemon_rights(spawn->launcher, op);
         if (as_daemon) fs_rights_of_daemon(spawn->launcher);
         int failed = open_source(spawn, op, &spawn->trees[i], reterr);
         if (as_daemon) fs_rights_restore(spawn->launcher);

@@ -18,18 +18,6 @@ enum {
     OPTIONS_MAX = 64,
 };
 
-static int find_program(char ret[PATH_MAX], struct error *reterr) {
-    static const char *const places[] = {"sandboxd", "../libexec/sandbox/sandboxd"};
-    char own[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (size < 0) return error_errno(reterr, errno, "find the launcher's own program");
-    own[size] = '\0';
-    *strrchr(own, '/') = '\0';
-    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-        if (string_format(ret, PATH_MAX, reterr, "%s/%s", own, places[i]) == 0 && access(ret, X_OK) == 0) return 0;
-    return error_set(reterr, E_NOT_FOUND, "there is no sandboxd beside %s or in ../libexec/sandbox", own);
-}
-
 /* The bounding set while it is still allowed, then the uid, which takes the capabilities with it. */
 static int leave_privileges(const struct launcher *launcher, struct error *reterr) {
     if (launcher->root && (privileges_drop_bounding(reterr) < 0 ||
@@ -44,17 +32,26 @@ static int detach_input(struct error *reterr) {
     return 0;
 }
 
-static _Noreturn void run_daemon(const struct launcher *launcher, const char *program) {
+/* By its descriptor, which was opened with our rights. */
+static _Noreturn void run_daemon(const struct launcher *launcher, int program_fd) {
     struct error error;
-    const char *arguments[OPTIONS_MAX + 4] = {"sandboxd", "--home", launcher->home};
+    char stamp[16];
+    const char *arguments[OPTIONS_MAX + 8] = {"sandboxd", "--home", launcher->home};
+    size_t count = 3;
+    if (launcher->agent[0]) {
+        snprintf(stamp, sizeof stamp, "%u", installation_agent_stamp(launcher));
+        const char *const found[] = {"--agent", launcher->agent, "--agent-stamp", stamp};
+        memcpy(arguments + count, found, sizeof found);
+        count += ARRAY_SIZE(found);
+    }
     for (size_t i = 0; i < OPTIONS_MAX && launcher->daemon_options[i]; i++)
-        arguments[3 + i] = launcher->daemon_options[i];
+        arguments[count++] = launcher->daemon_options[i];
     signals_reset();
     /* A terminal of whoever started us: it could type into it. */
     setsid();
     if (detach_input(&error) == 0 && leave_privileges(launcher, &error) == 0) {
-        execv(program, (char *const *)arguments);
-        error_errno(&error, errno, "start %s", program);
+        execveat(program_fd, "", (char *const *)arguments, environ, AT_EMPTY_PATH);
+        error_errno(&error, errno, "start sandboxd");
     }
     log_line(&launcher->log, LOG_ERROR_LEVEL, "daemon_not_started", "detail", error.detail, NULL);
     _exit(EXIT_FAILURE);
@@ -86,11 +83,11 @@ static bool adopt_daemon(struct launcher *launcher) {
 }
 
 static int start_child(struct launcher *launcher, struct error *reterr) {
-    char program[PATH_MAX];
-    if (find_program(program, reterr) < 0) return -1;
+    CLEANUP_FD int program_fd = -1;
+    if (installation_open_daemon(&program_fd, reterr) < 0) return -1;
     pid_t pid = fork();
     if (pid < 0) return error_errno(reterr, errno, "start the daemon");
-    if (pid == 0) run_daemon(launcher, program);
+    if (pid == 0) run_daemon(launcher, program_fd);
     launcher->daemon.pid = pid;
     launcher->daemon.pidfd = pidfd_open(pid, 0);
     launcher->daemon.is_child = true;

@@ -33,8 +33,8 @@ struct toolchain {
 };
 
 /* Either may be NULL: then PATH tells. E_TOOLCHAIN says what is missing. */
-int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, struct toolchain *ret,
-                   struct error *reterr);
+int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, uint32_t agent_stamp,
+                   struct toolchain *ret, struct error *reterr);
 void toolchain_free(struct toolchain *toolchain);
 
 /* Shared libraries that the ELF files (NULL-terminated) need, found in the system's folders; the interpreter comes

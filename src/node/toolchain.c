@@ -122,7 +122,7 @@ static void hash_file_identity(EVP_MD_CTX *hash, const char *path) {
 }
 
 /* What a boot file depends on: another VM, another library version, or another agent makes another digest. */
-static int make_digest(struct toolchain *toolchain, const char *agent_dir, struct error *reterr) {
+static int make_digest(struct toolchain *toolchain, const char *agent_dir, uint32_t agent_stamp, struct error *reterr) {
     char path[PATH_MAX + 64];
     uint8_t digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
@@ -140,19 +140,20 @@ static int make_digest(struct toolchain *toolchain, const char *agent_dir, struc
     hash_file_identity(hash, path);
     snprintf(path, sizeof path, "%s/ebin", agent_dir);
     hash_file_identity(hash, path);
+    EVP_DigestUpdate(hash, &agent_stamp, sizeof agent_stamp);
     EVP_DigestFinal_ex(hash, digest, NULL);
     EVP_MD_CTX_free(hash);
     hex_encode(digest, (sizeof toolchain->digest - 1) / 2, toolchain->digest);
     return 0;
 }
 
-int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, struct toolchain *ret,
-                   struct error *reterr) {
+int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, uint32_t agent_stamp,
+                   struct toolchain *ret, struct error *reterr) {
     struct toolchain found = {0};
     int result = resolve_root(otp, "erl", found.otp_root, reterr);
     if (result == 0) result = find_erts(found.otp_root, found.erts_bin, reterr);
     if (result == 0) result = find_elixir(elixir, found.elixir_lib, reterr);
-    if (result == 0) result = make_digest(&found, agent_dir, reterr);
+    if (result == 0) result = make_digest(&found, agent_dir, agent_stamp, reterr);
     if (result == 0) result = find_libraries(&found, reterr);
     if (result == 0) *ret = found;
     return result;
