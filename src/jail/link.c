@@ -246,7 +246,8 @@ static bool send_or_queue(struct jail_link *link, const struct buf *text, int fd
 }
 
 static void ask(struct jail_link *link, struct link_call *call, const struct buf *text, int fd) {
-    if (link->state != LINK_UP)
+    /* While it is told of nodes a daemon may ask already: to bury those that nobody knows. */
+    if (link->state != LINK_UP && link->state != LINK_LISTING)
         fail_call(link, call, E_LAUNCHER, "there is no link to the launcher");
     else if (text->failed)
         fail_call(link, call, E_NO_MEMORY, "no memory for a message to the launcher");
