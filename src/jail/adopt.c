@@ -40,6 +40,7 @@ static int open_checked(const struct launcher *launcher, struct launcher_node *n
 
 static void take_listener(struct launcher *launcher, struct launcher_node *node) {
     struct error error;
+    if (!launcher_notifies(launcher)) return;
     node->listener_fd = pidfd_getfd(node->pidfd, NODE_LISTENER_FD, 0);
     if (node->listener_fd < 0) {
         log_line(&launcher->log, LOG_WARN_LEVEL, "listener_lost", "node", node->name, "reason", strerror(errno), NULL);

@@ -127,19 +127,30 @@ static uint32_t try_processes(bool root) {
     return guarantees;
 }
 
-static uint32_t try_cgroups(bool root, int *ret_version) {
-    struct cgroup_host host;
-    cgroup_host_find("/sys/fs/cgroup", root, &host);
-    *ret_version = host.version;
-    return (host.version ? BIT(CGROUPS) : 0) | (host.has_memory ? BIT(MEMORY) : 0) | (host.has_cpu ? BIT(CPU) : 0) |
-           (host.has_tasks ? BIT(TASKS) : 0) | (host.has_freezer ? BIT(FREEZER) : 0);
+void features_note_cgroups(struct jail_features *features, const struct cgroup_host *host) {
+    const struct {
+        bool is_given;
+        uint32_t guarantee;
+    } found[] = {{host->version, BIT(CGROUPS)},
+                 {host->has_memory, BIT(MEMORY)},
+                 {host->has_cpu, BIT(CPU)},
+                 {host->has_tasks, BIT(TASKS)},
+                 {host->has_freezer, BIT(FREEZER)}};
+    features->cgroup_version = host->version;
+    for (size_t i = 0; i < ARRAY_SIZE(found); i++) {
+        features->guarantees &= ~found[i].guarantee;
+        if (found[i].is_given) features->guarantees |= found[i].guarantee;
+    }
 }
 
 void jail_features_probe(struct jail_features *ret) {
     struct jail_features features = {.root = geteuid() == 0};
+    struct cgroup_host cgroups;
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     features.landlock_abi = abi > 0 ? (int)abi : 0;
-    features.guarantees = try_processes(features.root) | try_cgroups(features.root, &features.cgroup_version);
+    features.guarantees = try_processes(features.root);
+    cgroup_host_find("/sys/fs/cgroup", features.root, &cgroups);
+    features_note_cgroups(&features, &cgroups);
     if (features.landlock_abi) features.guarantees |= BIT(LANDLOCK);
     *ret = features;
 }

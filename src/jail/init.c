@@ -1,4 +1,5 @@
-/* The node's pid 1, already jailed: it hands the listener out, starts the program, and from then on only reaps. */
+/* The node's pid 1, already jailed: it filters itself and hands the listener out, starts the program, and from then on
+ * only reaps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -22,6 +23,12 @@ static int arrange_descriptors(const struct spawn *spawn, struct error *reterr) 
     return 0;
 }
 
+static int install_silent_filter(const struct sock_fprog *filter, struct error *reterr) {
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, filter) < 0)
+        return error_errno(reterr, errno, "install the system-call filter");
+    return 0;
+}
+
 static int install_filter(const struct sock_fprog *filter, struct error *reterr) {
     unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     /* Once its call is being decided only death interrupts a thread, so that no call is counted twice. */
@@ -32,22 +39,30 @@ static int install_filter(const struct sock_fprog *filter, struct error *reterr)
     return 0;
 }
 
-static int hand_out_listener(struct error *reterr) {
-    char byte = 'L';
+/* With the listener, where there is one. */
+static int say_filtered(bool has_listener, struct error *reterr) {
+    char byte = 'F';
     int fd = NODE_LISTENER_FD;
     union {
         char bytes[CMSG_SPACE(sizeof fd)];
         struct cmsghdr align;
     } control = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){&byte, 1},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    struct msghdr message = {.msg_iov = &(struct iovec){&byte, 1}, .msg_iovlen = 1};
+    if (has_listener) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
     if (sendmsg(SYNC_FD, &message, MSG_NOSIGNAL) < 0) return error_errno(reterr, errno, "hand out the listener");
     return 0;
+}
+
+static int enter_filter(const struct spawn *spawn, struct error *reterr) {
+    bool notifies = launcher_notifies(spawn->launcher);
+    if ((notifies ? install_filter : install_silent_filter)(spawn->filter, reterr) < 0) return -1;
+    return say_filtered(notifies, reterr);
 }
 
 static char **collect_words(const struct jail_plan *plan, enum jail_plan_verb verb) {
@@ -95,9 +110,7 @@ int init_run(struct spawn *spawn, struct error *reterr) {
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return error_errno(reterr, errno, "become non-dumpable");
     take_name(spawn->launcher);
     signals_reset();
-    if (arrange_descriptors(spawn, reterr) < 0 || install_filter(spawn->filter, reterr) < 0 ||
-        hand_out_listener(reterr) < 0)
-        return -1;
+    if (arrange_descriptors(spawn, reterr) < 0 || enter_filter(spawn, reterr) < 0) return -1;
     pid_t pid = fork();
     if (pid < 0) return error_errno(reterr, errno, "start the program's process");
     if (pid == 0) start_program(program, arguments, environment);

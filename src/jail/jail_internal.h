@@ -107,6 +107,9 @@ int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick */
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen,
                   struct error *reterr); /* returns when it took effect */
+/* By whichever freezer it was frozen, and by whom: a frozen process does not die on v1. Fire and forget: there may be
+   nothing to thaw. */
+void cgroup_thaw_everywhere(const struct cgroup_host *host, const char *node);
 bool cgroup_is_frozen(const struct cgroup_host *host, const char *node);
 uint64_t cgroup_oom_kills(const struct cgroup_host *host, const char *node);
 /* Every pid in it, to adopt or to kill. Returns the count, at most max. */
@@ -119,6 +122,11 @@ int cgroup_list(const struct cgroup_host *host, void (*each)(void *data, const c
 void cgroup_memory_dir(const struct cgroup_host *host, const char *node,
                        char ret[PATH_MAX]); /* "" where there is none */
 void cgroup_cpu_dir(const struct cgroup_host *host, const char *node, char ret[PATH_MAX]);
+
+/* ---- features ---- */
+
+/* What the cgroups that were found, or made, can enforce. */
+void features_note_cgroups(struct jail_features *features, const struct cgroup_host *host);
 
 /* ---- seccomp: the system-call table as a filter ---- */
 

@@ -19,6 +19,7 @@ enum { DETAIL_BYTES = 320, PATH_BYTES = 256, KERNEL_STRUCT_BYTES = 1024 };
 
 /* Both processes run on one CPU meanwhile: a third of the time. Kernels that don't know it only are slower. */
 void notify_adopt_listener(struct launcher_node *node) {
+    if (node->listener_fd < 0) return;
     if (ioctl(node->listener_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP) < 0) { /* slower, not wrong */
     }
 }

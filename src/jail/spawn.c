@@ -17,11 +17,22 @@ enum { START_TIMEOUT_MS = 10000 };
 
 static const char *const filter_sets[FILTER_SETS] = {"strict", "network", "open"};
 
+bool launcher_notifies(const struct launcher *launcher) {
+    return launcher->features.guarantees & (1u << JAIL_GUARANTEE_NOTIFY);
+}
+
+static int build_filter(const struct launcher *launcher, const char *set, bool counted, struct sock_fprog **ret,
+                        struct error *reterr) {
+    if (launcher_notifies(launcher)) return seccomp_filter_build(set, counted, ret, reterr);
+    if (counted) return error_set(reterr, E_GUARANTEE, "this kernel asks nobody about programs: they can't be counted");
+    return seccomp_filter_build_quiet(set, ret, reterr);
+}
+
 const struct sock_fprog *filters_get(struct launcher *launcher, const char *set, bool counted, struct error *reterr) {
     for (size_t i = 0; i < FILTER_SETS; i++) {
         struct sock_fprog **filter = &launcher->filters.filters[i][counted];
         if (strcmp(filter_sets[i], set) != 0) continue;
-        if (!*filter && seccomp_filter_build(set, counted, filter, reterr) < 0) return NULL;
+        if (!*filter && build_filter(launcher, set, counted, filter, reterr) < 0) return NULL;
         return *filter;
     }
     error_set(reterr, E_INVALID, "no system-call set is named %s", set);
@@ -93,9 +104,10 @@ static int let_go(const struct spawn *spawn, int sync_fd, struct error *reterr) 
     return 0;
 }
 
-enum word { WORD_END, WORD_LISTENER, WORD_FAILED };
+enum word { WORD_END, WORD_FILTERED, WORD_FAILED };
 
-/* What the child says: its listener, why it failed, or by closing the socket that the program runs. */
+/* What the child says: that it is filtered, with the listener; why it failed; or by closing the socket that the
+   program runs. */
 static enum word receive_word(int sync_fd, int *ret_listener_fd, struct error *reterr) {
     struct error report = {0};
     union {
@@ -109,10 +121,9 @@ static enum word receive_word(int sync_fd, int *ret_listener_fd, struct error *r
     ssize_t size = recvmsg(sync_fd, &message, MSG_CMSG_CLOEXEC);
     if (size == 0) return WORD_END;
     struct cmsghdr *header = size == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(ret_listener_fd, CMSG_DATA(header), sizeof(int));
-        return WORD_LISTENER;
-    }
+    if (size == 1) return WORD_FILTERED;
     report.detail[sizeof report.detail - 1] = '\0';
     bool is_report = size == (ssize_t)sizeof report && report.code > E_NONE && report.code < E_COUNT;
     error_set(reterr, is_report ? report.code : E_SYSTEM, "%s", is_report ? report.detail : "the child said nonsense");
@@ -122,6 +133,7 @@ static enum word receive_word(int sync_fd, int *ret_listener_fd, struct error *r
 /* The program's own exec is among the calls to decide, so they are served meanwhile. */
 static int await_program(struct launcher *launcher, struct launcher_node *node, int sync_fd, struct error *reterr) {
     uint64_t deadline_ms = clock_monotonic_ms() + START_TIMEOUT_MS;
+    bool is_filtered = false;
     for (;;) {
         uint64_t now_ms = clock_monotonic_ms();
         struct pollfd fds[] = {{.fd = sync_fd, .events = POLLIN}, {.fd = node->listener_fd, .events = POLLIN}};
@@ -130,11 +142,17 @@ static int await_program(struct launcher *launcher, struct launcher_node *node, 
         if (fds[1].revents & POLLIN) notify_serve(launcher, node);
         if (!fds[0].revents) continue;
         switch (receive_word(sync_fd, &node->listener_fd, reterr)) {
-        case WORD_LISTENER: notify_adopt_listener(node); continue;
+        case WORD_FILTERED:
+            if (launcher_notifies(launcher) && node->listener_fd < 0)
+                return error_set(reterr, E_SYSTEM, "the listener got lost on its way");
+            notify_adopt_listener(node);
+            is_filtered = true;
+            continue;
         case WORD_FAILED: return -(int)reterr->code;
         case WORD_END: break;
         }
-        if (node->listener_fd < 0) return error_set(reterr, E_SYSTEM, "the process ended while its jail was built");
+        if (!is_filtered) return error_set(reterr, E_SYSTEM, "the process ended while its jail was built");
+        if (node->listener_fd < 0) return 0;
         return launcher_watch(launcher, node->listener_fd, SOURCE_NOTIFY, nodes_index(launcher, node), reterr);
     }
 }

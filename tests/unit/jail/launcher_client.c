@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -56,9 +58,10 @@ void write_file(const char *path, const char *text, uid_t owner, mode_t mode) {
 }
 
 /* The programs are copied to where every user of the tests can reach them. */
-void client_open(struct client *client, bool root) {
+static void open_with(struct client *client, bool root, bool has_old_kernel) {
     char path[128];
-    *client = (struct client){.root = root, .link_fd = -1, .log_fd = -1, .fds = {-1, -1}};
+    *client =
+        (struct client){.root = root, .has_old_kernel = has_old_kernel, .link_fd = -1, .log_fd = -1, .fds = {-1, -1}};
     assert_int_equal(geteuid(), 0);
     strcpy(client->directory, "/tmp/sandbox-test-XXXXXX");
     assert_non_null(mkdtemp(client->directory));
@@ -74,11 +77,30 @@ void client_open(struct client *client, bool root) {
     client_hello(client);
 }
 
+void client_open(struct client *client, bool root) {
+    open_with(client, root, false);
+}
+
+void client_open_on_old_kernel(struct client *client, bool root) {
+    open_with(client, root, true);
+}
+
+/* The launcher and all it starts get the answer of a kernel older than the flag. */
+static bool take_notifications_away(void) {
+    scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+    uint64_t flag = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    return context &&
+           seccomp_rule_add(context, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(seccomp), 1,
+                            SCMP_A1(SCMP_CMP_MASKED_EQ, flag, flag)) == 0 &&
+           seccomp_load(context) == 0;
+}
+
 static void run_launcher(const struct client *client, int log_fd) {
     char path[128];
     snprintf(path, sizeof path, "%s/launcher", client->directory);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(log_fd, STDERR_FILENO);
+    if (client->has_old_kernel && !take_notifications_away()) _exit(EXIT_FAILURE);
     if (!client->root && (setgid(USER_UID) < 0 || setuid(USER_UID) < 0)) _exit(EXIT_FAILURE);
     execl(path, path, "--home", client->home, "--no-daemon", (char *)NULL);
     _exit(EXIT_FAILURE);

@@ -9,8 +9,9 @@
 enum { USER_UID = 12345, OUTPUT_BYTES = 8192 };
 
 struct client {
-    bool root;          /* the launcher runs as root, or as USER_UID */
-    char directory[64]; /* of the test: home, programs, projects */
+    bool root;           /* the launcher runs as root, or as USER_UID */
+    bool has_old_kernel; /* which knows nothing of notified system calls */
+    char directory[64];  /* of the test: home, programs, projects */
     char home[80];
     uid_t daemon_uid;
     pid_t launcher;
@@ -23,6 +24,7 @@ struct client {
 };
 
 void client_open(struct client *client, bool root);
+void client_open_on_old_kernel(struct client *client, bool root);
 /* Start a launcher, and wait until it is ready. */
 void client_start_launcher(struct client *client);
 void client_dial(struct client *client);

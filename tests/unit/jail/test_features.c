@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "jail/jail.h"
+#include "jail/jail_internal.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 
@@ -79,12 +79,30 @@ static void others_lose_what_needs_privileges(void **state) {
     assert_int_equal(features.guarantees & kept, kept);
 }
 
+/* A controller that is mounted may still be refused when the group is made: then it is not promised. */
+static void only_cgroups_that_were_had_count(void **state) {
+    (void)state;
+    uint32_t others = BIT(NAMESPACES) | BIT(LANDLOCK);
+    uint32_t cgroups = BIT(CGROUPS) | BIT(MEMORY) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER);
+    struct jail_features features = {.guarantees = others | cgroups, .cgroup_version = 2};
+    struct cgroup_host host = {.version = 2, .has_tasks = true, .has_freezer = true};
+    features_note_cgroups(&features, &host);
+    assert_int_equal(features.guarantees, others | BIT(CGROUPS) | BIT(TASKS) | BIT(FREEZER));
+    features_note_cgroups(&features, &(struct cgroup_host){0});
+    assert_int_equal(features.guarantees, others);
+    assert_int_equal(features.cgroup_version, 0);
+    host.has_memory = host.has_cpu = true;
+    features_note_cgroups(&features, &host);
+    assert_int_equal(features.guarantees, others | cgroups);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(root_can_enforce_everything_here),
         cmocka_unit_test(nothing_stays_behind),
         cmocka_unit_test(it_is_quick),
         cmocka_unit_test(others_lose_what_needs_privileges),
+        cmocka_unit_test(only_cgroups_that_were_had_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -592,6 +592,19 @@ static void bad_messages_end_the_link_not_the_launcher(void **state) {
     client_hello(client);
 }
 
+static void an_old_kernel_refuses_without_asking(void **state) {
+    (void)state;
+    static struct client old;
+    char output[OUTPUT_BYTES];
+    client_open_on_old_kernel(&old, true);
+    client_probe(&old, "quiet", "", "mount unshare inet exec exec exec", output);
+    assert_string_equal(output, "mount=EPERM\nunshare=EPERM\ninet=EAFNOSUPPORT\nexec=ok\nexec=ok\nexec=ok\n");
+    assert_null(strstr(buf_string(&old.unasked), "violation"));
+    assert_false(client_spawn(&old, "counted", "execs 2\n", "wait"));
+    assert_true(string_starts(old.message, "guarantee_missing"));
+    client_close(&old);
+}
+
 #define BOTH(function)                                                                                                 \
     {#function " (root)", function, as_root, NULL, NULL}, {                                                            \
 #function " (user)", function, as_user, NULL, NULL                                                             \
@@ -627,6 +640,7 @@ int main(void) {
         BOTH(answers_only_the_daemon),
         BOTH(bad_messages_end_the_link_not_the_launcher),
         BOTH(sigterm_leaves_nodes_running),
+        cmocka_unit_test(an_old_kernel_refuses_without_asking),
     };
     return cmocka_run_group_tests(tests, open_clients, close_clients);
 }
