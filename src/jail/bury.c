@@ -14,7 +14,7 @@ static const char *const cause_names[] = {"exited", "signaled", "oom", "killed",
 static void kill_node(struct launcher *launcher, struct launcher_node *node) {
     cgroup_lift_cpu(&launcher->cgroups, node->name, NULL);
     pidfd_send_signal(node->pidfd, SIGKILL, NULL, 0);
-    if (node->frozen) cgroup_freeze(&launcher->cgroups, node->name, false, NULL);
+    cgroup_thaw_everywhere(&launcher->cgroups, node->name);
     node->frozen = false;
 }
 
@@ -80,7 +80,6 @@ static void insist(struct launcher *launcher, struct launcher_node *node, uint64
     burial->deadline_ms = now_ms + DEATH_TIMEOUT_MS;
     if (!burial->forced) {
         burial->forced = true;
-        node->frozen = true; /* whatever we believe: thaw it */
         kill_node(launcher, node);
         return;
     }

@@ -72,6 +72,16 @@ int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen,
     return error_set(reterr, E_GUARANTEE, "this host has no freezer");
 }
 
+void cgroup_thaw_everywhere(const struct cgroup_host *host, const char *node) {
+    char path[PATH_MAX];
+    if (host->hierarchies[CGROUP_FREEZER][0] &&
+        cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", path, NULL) == 0)
+        cgroup_write(path, "THAWED");
+    if (host->hierarchies[CGROUP_UNIFIED][0] &&
+        cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", path, NULL) == 0)
+        cgroup_write(path, "0");
+}
+
 bool cgroup_is_frozen(const struct cgroup_host *host, const char *node) {
     char file[PATH_MAX], state[32];
     if (host->hierarchies[CGROUP_UNIFIED][0])
@@ -129,17 +139,6 @@ static void kill_inside(const struct cgroup_host *host, const char *node) {
     }
 }
 
-/* A frozen process never dies on v1. Fire and forget: there may be nothing to thaw. */
-static void thaw_everywhere(const struct cgroup_host *host, const char *node) {
-    char path[PATH_MAX];
-    if (host->hierarchies[CGROUP_FREEZER][0] &&
-        cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", path, NULL) == 0)
-        cgroup_write(path, "THAWED");
-    if (host->hierarchies[CGROUP_UNIFIED][0] &&
-        cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", path, NULL) == 0)
-        cgroup_write(path, "0");
-}
-
 /* 0 when no directory of the node is left, else the errno of one that stays. */
 static int remove_directories(const struct cgroup_host *host, const char *node) {
     int stays = 0;
@@ -160,7 +159,7 @@ int cgroup_remove(const struct cgroup_host *host, const char *node, struct error
     uint64_t deadline_ms = clock_monotonic_ms() + REMOVE_WAIT_MS;
     while (stays == EBUSY && clock_monotonic_ms() < deadline_ms) {
         kill_inside(host, node);
-        thaw_everywhere(host, node);
+        cgroup_thaw_everywhere(host, node);
         pause_briefly();
         stays = remove_directories(host, node);
     }
