@@ -181,7 +181,8 @@ frame(Frame, State) ->
 
 message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
     after_send(release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS}));
-message({call, Id, beat, _Args}, #state{phase = serving} = State) ->
+message({call, Id, beat, _Args}, #state{phase = serving, organs = Organs} = State) ->
+    ok = awake(Organs),
     answer(Id, {ok, #{}}, State);
 message({call, Id, Op, Args}, #state{phase = serving} = State) ->
     call(Id, Op, Args, State);
@@ -189,6 +190,13 @@ message({cancel, Id}, #state{phase = serving} = State) ->
     more(cancel(Id, State));
 message(_Other, State) ->
     alone(State).
+
+%% An organ that is suspended says nothing and does nothing, like a dead one.
+awake(Organs) ->
+    case [Pid || Pid <- Organs, process_info(Pid, status) =:= {status, suspended}] of
+        [] -> ok;
+        [Pid | _] -> exit({suspended, Pid})
+    end.
 
 answer(Id, Result, State) ->
     after_send(send(sbx_call:frame(Id, Result), State)).
