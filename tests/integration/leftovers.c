@@ -127,10 +127,13 @@ static void visit_cgroups(int slot, void (*visit)(const char *path, const char *
     if (hierarchies) closedir(hierarchies);
 }
 
+/* A node has a cgroup of the same name in each hierarchy. */
 static void note_cgroup(const char *path, const char *name, void *data) {
     struct footprint *footprint = data;
     (void)path;
     if (!*name || footprint->cgroup_count == NAMES_MAX) return;
+    for (size_t i = 0; i < footprint->cgroup_count; i++)
+        if (strcmp(footprint->cgroups[i], name) == 0) return;
     snprintf(footprint->cgroups[footprint->cgroup_count++], sizeof footprint->cgroups[0], "%s", name);
 }
 
@@ -147,6 +150,10 @@ struct footprint *footprint_take(const char *home) {
 
 void footprint_free(struct footprint *footprint) {
     free(footprint);
+}
+
+size_t footprint_node_count(const struct footprint *footprint) {
+    return footprint->cgroup_count;
 }
 
 void footprint_kill(const struct footprint *footprint) {

@@ -3,12 +3,14 @@
 #define INTEGRATION_LEFTOVERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct footprint;
 
 /* Everything that belongs to the service of this home now. */
 struct footprint *footprint_take(const char *home);
 void footprint_free(struct footprint *footprint);
+size_t footprint_node_count(const struct footprint *footprint); /* by their cgroups */
 /* What is still there of it, one line each, NULL when nothing is. To be freed. */
 char *footprint_left(const struct footprint *footprint);
 /* End its processes by force, when it did not end by itself. */

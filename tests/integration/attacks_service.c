@@ -1,0 +1,244 @@
+/* Attacks that take more than an expression: on the scheduler, on destroying, on the service's rights. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "attacks.h"
+#include "client/client.h"
+
+enum {
+    STRANGER = 12345,       /* a user without any rights */
+    ANSWER_MAX_MS = 1000,   /* of a neighbour, while others spin */
+    DESTROY_MAX_MS = 500,   /* on a loaded machine; it takes 5 */
+    CPU_PERIOD_US = 100000, /* the kernel's own */
+    CPU_QUOTA_US = 2000,    /* 2 % */
+};
+
+static char *eval(struct scene *scene, const char *id, const char *code) {
+    return world_try_eval(scene->world, id, "erlang", code, WORLD_DEADLINE_MS);
+}
+
+/* ---- the scheduler ---- */
+
+static char *slowest_answer(struct scene *scene) {
+    uint64_t worst_ms = 0;
+    for (int i = 0; i < 10; i++) {
+        uint64_t begin_ms = clock_monotonic_ms();
+        CLEANUP_FREE char *answer = eval(scene, "neighbour", "counter:value()");
+        uint64_t took_ms = clock_monotonic_ms() - begin_ms;
+        if (strcmp(answer, "42") != 0) return string_print("the neighbour answered %s", answer);
+        worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+    }
+    return worst_ms <= ANSWER_MAX_MS ? NULL : string_print("the neighbour took %d ms", (int)worst_ms);
+}
+
+static char *spin_everywhere(struct scene *scene) {
+    char *failure = NULL;
+    for (int i = 0; i < PROFILES; i++) {
+        CLEANUP_FREE char *answer = eval(scene, profile_names[i], "attack:spin()");
+        if (strcmp(answer, "ok") != 0 && !failure) failure = string_print("%s: %s", profile_names[i], answer);
+    }
+    if (!failure) failure = slowest_answer(scene);
+    for (int i = 0; i < PROFILES; i++) free(eval(scene, profile_names[i], "attack:stop_spinning()"));
+    return failure;
+}
+
+/* ---- from outside in ---- */
+
+static char *dial_from_host(int port) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CLEANUP_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return string_print("port %d inside is the host's port too", port);
+    return errno == ECONNREFUSED ? NULL : string_print("connecting: %s", strerror(errno));
+}
+
+static char *listen_for_the_host(struct scene *scene) {
+    char *failure = NULL;
+    for (int i = 1; i < PROFILES && !failure; i++) {
+        CLEANUP_FREE char *port = eval(scene, profile_names[i], "attack:listen()");
+        failure = atoi(port) > 0 ? dial_from_host(atoi(port)) : string_print("it can't listen: %s", port);
+    }
+    return failure;
+}
+
+/* ---- destroying ---- */
+
+static bool lists_controller(const char *names, size_t length, const char *controller) {
+    for (const char *end = names + length; names < end;) {
+        size_t size = strcspn(names, ",:");
+        if (size == strlen(controller) && strncmp(names, controller, size) == 0) return true;
+        names += size + 1;
+    }
+    return length == 0 && !*controller;
+}
+
+/* The path of a process's cgroup in one of the hierarchies; the unified one has the controller "". */
+static bool cgroup_of(pid_t pid, const char *controller, char ret[PATH_MAX]) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    CLEANUP_FREE char *text = read_whole(path);
+    char *next = NULL;
+    for (char *line = text ? strtok_r(text, "\n", &next) : NULL; line; line = strtok_r(NULL, "\n", &next)) {
+        char *names = strchr(line, ':') + 1, *below = strchr(names, ':');
+        size_t length = (size_t)(below - names);
+        if (!lists_controller(names, length, controller)) continue;
+        snprintf(ret, PATH_MAX, "/sys/fs/cgroup/%s%s", *controller ? controller : "unified", below + 1);
+        if (access(ret, F_OK) == 0) return true;
+        snprintf(ret, PATH_MAX, "/sys/fs/cgroup%s", below + 1); /* the unified hierarchy alone */
+        if (access(ret, F_OK) == 0) return true;
+    }
+    return false;
+}
+
+static bool write_control(const char *cgroup, const char *file, const char *value) {
+    char path[PATH_MAX];
+    if (string_format(path, sizeof path, NULL, "%s/%s", cgroup, file) < 0) return false;
+    FILE *control = fopen(path, "we");
+    if (!control) return false;
+    bool written = fputs(value, control) >= 0;
+    return fclose(control) == 0 && written;
+}
+
+static bool throttle(pid_t pid) {
+    char cgroup[PATH_MAX], quota[32];
+    snprintf(quota, sizeof quota, "%d %d", CPU_QUOTA_US, CPU_PERIOD_US);
+    if (cgroup_of(pid, "", cgroup) && write_control(cgroup, "cpu.max", quota)) return true;
+    snprintf(quota, sizeof quota, "%d", CPU_QUOTA_US);
+    return cgroup_of(pid, "cpu", cgroup) && write_control(cgroup, "cpu.cfs_quota_us", quota);
+}
+
+static bool freeze_unified(pid_t pid) {
+    char cgroup[PATH_MAX];
+    return cgroup_of(pid, "", cgroup) && write_control(cgroup, "cgroup.freeze", "1");
+}
+
+static bool freeze_legacy(pid_t pid) {
+    char cgroup[PATH_MAX];
+    /* Where there is no such hierarchy, there is nothing to hold out in. */
+    return !cgroup_of(pid, "freezer", cgroup) || write_control(cgroup, "freezer.state", "FROZEN");
+}
+
+static char *destroy_in_time(struct scene *scene, const char *what) {
+    struct sbx_error error;
+    uint64_t begin_us = clock_monotonic_us();
+    int result = sbx_destroy(world_client(scene->world), "holdout", &error);
+    uint64_t took_us = clock_monotonic_us() - begin_us;
+    if (result < 0) return string_print("destroying: %s", error.detail);
+    print_message("             %s: destroyed in %.1f ms\n", what, (double)took_us / 1000);
+    return took_us <= DESTROY_MAX_MS * 1000 ? NULL : string_print("destroying took %d ms", (int)(took_us / 1000));
+}
+
+static char *hold_out(struct scene *scene, bool (*hold)(pid_t pid), const char *what) {
+    json_t *sandbox = world_create(scene->world, "holdout", scene->victim, "low");
+    pid_t pid = (pid_t)json_integer_value(json_object_get(sandbox, "os_pid"));
+    json_decref(sandbox);
+    CLEANUP_FREE char *answer = eval(scene, "holdout", "attack:spin()");
+    if (strcmp(answer, "ok") != 0) return string_print("it can't spin: %s", answer);
+    if (!hold(pid)) return string_print("it can't be held: %s", strerror(errno));
+    return destroy_in_time(scene, what);
+}
+
+static char *hold_out_throttled(struct scene *scene) {
+    return hold_out(scene, throttle, "spinning at 2 % of a core");
+}
+
+static char *hold_out_frozen(struct scene *scene) {
+    char *failure = hold_out(scene, freeze_unified, "spinning and frozen");
+    return failure ? failure : hold_out(scene, freeze_legacy, "spinning and frozen by the older freezer");
+}
+
+/* ---- the service's rights ---- */
+
+/* The command line's exit status when a user without rights asks for a sandbox of this project. */
+static int create_as_stranger(struct scene *scene, const char *id, const char *project) {
+    char program[PATH_MAX];
+    struct error error;
+    if (client_find_program("sandbox", program, &error) < 0) return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgroups(0, NULL) < 0 || setgid(STRANGER) < 0 || setuid(STRANGER) < 0) _exit(126);
+        if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(126);
+        execl(program, "sandbox", "--home", world_home(scene->world), "create", id, project, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int give_entry(const char *path, uid_t owner, mode_t mode) {
+    return chown(path, owner, owner) == 0 ? chmod(path, mode) : -1;
+}
+
+/* A project of one file, private to its owner. */
+static const char *private_project(struct scene *scene, const char *name, uid_t owner) {
+    char file[64];
+    snprintf(file, sizeof file, "%s/src/%s.erl", name, name);
+    CLEANUP_FREE char *text = string_print("-module(%s).\n-export([f/0]).\nf() -> 1.\n", name);
+    const char *source = world_file(scene->world, file, text);
+    snprintf(file, sizeof file, "%s/src", name);
+    const char *folder = world_path(scene->world, file), *project = world_path(scene->world, name);
+    assert_int_equal(give_entry(source, owner, 0600), 0);
+    assert_int_equal(give_entry(folder, owner, 0700), 0);
+    assert_int_equal(give_entry(project, owner, 0700), 0);
+    return project;
+}
+
+static char *read_a_project_of_root(struct scene *scene) {
+    int refused = create_as_stranger(scene, "stolen", private_project(scene, "roots", 0));
+    if (refused != 1 && refused != 3 && refused != 5) return string_print("somebody else's project: exit %d", refused);
+    json_decref(world_fails(scene->world, "info", "not_found", "{s:s}", "id", "stolen"));
+    int allowed = create_as_stranger(scene, "own", private_project(scene, "strangers", STRANGER));
+    if (allowed != 0) return string_print("the caller's own project: exit %d", allowed);
+    world_destroy(scene->world, "own");
+    return NULL;
+}
+
+static char *read_a_project_through_a_link(struct scene *scene) {
+    const char *private = private_project(scene, "hidden", 0);
+    const char *link = world_path(scene->world, "link");
+    assert_int_equal(symlink(private, link), 0);
+    int refused = create_as_stranger(scene, "stolen", link);
+    return refused == 1 || refused == 3 || refused == 5 ? NULL : string_print("through a link: exit %d", refused);
+}
+
+static const struct attack on_service[] = {
+    {.name = "spin_on_every_core",
+     .tries = "spin in more processes than there are cores, in three sandboxes at once",
+     .where = EVERY,
+     .wall = "cgroup: CPU quota and shares",
+     .run = spin_everywhere},
+    {.name = "listen_for_the_host",
+     .tries = "open a port that others on the host could take for a service of its",
+     .where = MEDIUM | LOW,
+     .wall = "network namespace",
+     .run = listen_for_the_host},
+    {.name = "outlast_destroy_throttled",
+     .tries = "hold the CPU during destroy, at 2 % of a core",
+     .where = LOW,
+     .wall = "launcher: the quota is lifted first",
+     .run = hold_out_throttled},
+    {.name = "outlast_destroy_frozen",
+     .tries = "be frozen during destroy",
+     .where = LOW,
+     .wall = "launcher: killed, then thawed",
+     .run = hold_out_frozen},
+    {.name = "read_a_project_of_root",
+     .tries = "have the service read a project that its caller can't",
+     .where = MEDIUM,
+     .wall = "launcher: projects are opened with the caller's rights",
+     .run = read_a_project_of_root},
+    {.name = "read_a_project_through_a_link",
+     .tries = "the same through a symbolic link",
+     .where = MEDIUM,
+     .wall = "launcher: projects are opened with the caller's rights",
+     .run = read_a_project_through_a_link},
+};
+
+const struct attack_table attacks_on_service = ATTACK_TABLE("The service and its host", on_service);

@@ -1,0 +1,38 @@
+#include "attacks.h"
+
+static void print_profiles(FILE *file, unsigned where) {
+    static const char *const names[] = {"high", "medium", "low", "compiling"};
+    const char *separator = "";
+    for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+        if (!(where & 1u << i)) continue;
+        fprintf(file, "%s%s", separator, names[i]);
+        separator = ", ";
+    }
+}
+
+static void print_row(FILE *file, const struct attack *attack) {
+    fprintf(file, "| %s | ", attack->tries);
+    print_profiles(file, attack->where);
+    fprintf(file, " | %s | %s | ", attack->wall, attack->fate == DIES ? "it ends, alone" : "refused");
+    if (attack->seen_kind)
+        fprintf(file, "`%s`: `%s`", attack->seen_kind, attack->seen_value);
+    else
+        fputs("–", file);
+    fprintf(file, " | `%s` |\n", attack->name);
+}
+
+void print_attacks(FILE *file, const struct attack_table *const *tables, size_t count) {
+    fputs("# Attacks\n\n"
+          "What hostile code tries, what contains it, and what is seen of it. Every row is a test of "
+          "`tests/integration`, run at\neach profile named; *compiling* means as an Elixir macro and as an Erlang "
+          "parse transform, in the jail of the compiler.\nAfter each one a neighbour sandbox must be the same process "
+          "with the same state, and so must the service.\n\n"
+          "This file is made by `test_attacks --markdown`, and a test compares it.\n",
+          file);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(file,
+                "\n## %s\n\n| it tries to | at | contained by | outcome | event | test |\n|---|---|---|---|---|---|\n",
+                tables[i]->title);
+        for (size_t row = 0; row < tables[i]->count; row++) print_row(file, &tables[i]->rows[row]);
+    }
+}

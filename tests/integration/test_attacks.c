@@ -1,0 +1,150 @@
+/* Runs the tables of attacks against real sandboxes. `test_attacks GROUP`, `--markdown`, or `--check FILE`. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "attacks.h"
+
+enum { TABLES_MAX = 4, TESTS_MAX = 64, TOLD_MAX = 5 };
+
+static const struct attack_table *const all_tables[] = {
+    &attacks_on_files, &attacks_on_processes, &attacks_on_network, &attacks_on_resources,
+    &attacks_on_agent, &attacks_on_channel,   &attacks_on_kernel,  &attacks_on_service,
+};
+
+/* One service each, so that they run side by side. */
+static const struct group {
+    const char *name;
+    const char *settings;
+    unsigned where;
+    const struct attack_table *tables[TABLES_MAX];
+} groups[] = {
+    {"outside", NULL, EVERY, {&attacks_on_files, &attacks_on_processes, &attacks_on_network}},
+    {"resources", NULL, EVERY, {&attacks_on_resources, &attacks_on_service}},
+    {"agent", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", EVERY, {&attacks_on_agent}},
+    {"channel", NULL, EVERY, {&attacks_on_channel}},
+    {"kernel", NULL, LOW, {&attacks_on_kernel}},
+    {"compiling", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", 0, {NULL}},
+};
+
+/* What one cmocka test is about. */
+struct subject {
+    struct scene **scene;
+    const struct attack *attack;
+};
+
+static void *run_trial(void *data) {
+    trial_run(data);
+    return NULL;
+}
+
+/* A node's violations are told ten a second at most; a new VM has a new budget. */
+static void renew(struct scene *scene, unsigned where) {
+    for (int i = 0; i < PROFILES; i++) {
+        if (!(where & 1u << i) || scene->told[i]++ < TOLD_MAX) continue;
+        world_do(scene->world, "restart", "{s:s}", "id", profile_names[i]);
+        scene->told[i] = 1;
+    }
+}
+
+/* At all its profiles at once. */
+static void run_rows(struct scene *scene, const struct attack *attack) {
+    struct trial trials[PROFILES] = {0};
+    pthread_t threads[PROFILES];
+    struct buf failures = BUF_INIT;
+    if (attack->seen_kind && strcmp(attack->seen_kind, "violation") == 0) renew(scene, attack->where);
+    uint64_t since = world_now(scene->world);
+    for (int i = 0; i < PROFILES; i++) {
+        trials[i] = (struct trial){.scene = scene, .attack = attack, .id = profile_names[i], .since = since};
+        if (attack->where & 1u << i) assert_int_equal(pthread_create(&threads[i], NULL, run_trial, &trials[i]), 0);
+    }
+    for (int i = 0; i < PROFILES; i++) {
+        if (attack->where & 1u << i) pthread_join(threads[i], NULL);
+        if (trials[i].failure) buf_printf(&failures, "%s: %s\n", profile_names[i], trials[i].failure);
+        if (attack->fate == DIES) scene->told[i] = 0;
+        free(trials[i].failure);
+    }
+    if (failures.size > 0) fail_msg("%s", buf_string(&failures));
+    buf_free(&failures);
+}
+
+static void run_attack(void **state) {
+    struct subject *subject = *state;
+    struct scene *scene = *subject->scene;
+    uint64_t begin_ms = clock_monotonic_ms();
+    if (subject->attack->run) {
+        CLEANUP_FREE char *failure = subject->attack->run(scene);
+        if (failure) fail_msg("%s", failure);
+    } else {
+        run_rows(scene, subject->attack);
+    }
+    scene_check(scene);
+    print_message("             %d ms\n", (int)(clock_monotonic_ms() - begin_ms));
+}
+
+/* ---- a group ---- */
+
+static struct {
+    const struct group *group;
+    struct scene *scene;
+} stage; /* cmocka hands a group's set-up nothing of ours */
+
+static int open_scene(void **state) {
+    (void)state;
+    stage.scene = scene_open(stage.group->settings, stage.group->where);
+    return 0;
+}
+
+static int close_scene(void **state) {
+    (void)state;
+    scene_close(stage.scene);
+    return 0;
+}
+
+static void run_compilers(void **state) {
+    (void)state;
+    attack_compilers(stage.scene, all_tables, ARRAY_SIZE(all_tables));
+    scene_check(stage.scene);
+}
+
+static int run_group(const struct group *group) {
+    struct CMUnitTest tests[TESTS_MAX];
+    struct subject subjects[TESTS_MAX];
+    size_t count = 0;
+    stage.group = group;
+    for (size_t i = 0; i < TABLES_MAX && group->tables[i]; i++)
+        for (size_t row = 0; row < group->tables[i]->count && count < TESTS_MAX; row++, count++) {
+            subjects[count] = (struct subject){&stage.scene, &group->tables[i]->rows[row]};
+            tests[count] = (struct CMUnitTest){
+                .name = subjects[count].attack->name, .test_func = run_attack, .initial_state = &subjects[count]};
+        }
+    if (count == 0) tests[count++] = (struct CMUnitTest){.name = "compile_time", .test_func = run_compilers};
+    return _cmocka_run_group_tests(group->name, tests, count, open_scene, close_scene);
+}
+
+/* ---- the table for people ---- */
+
+static int check_markdown(const char *path) {
+    char *made = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&made, &size);
+    if (!file) return 1;
+    print_attacks(file, all_tables, ARRAY_SIZE(all_tables));
+    fclose(file);
+    CLEANUP_FREE char *kept = read_whole(path);
+    bool same = kept && strcmp(kept, made) == 0;
+    if (!same) fprintf(stderr, "%s is not what test_attacks --markdown prints\n", path);
+    free(made);
+    return same ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "--check") == 0) return check_markdown(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--markdown") == 0) {
+        print_attacks(stdout, all_tables, ARRAY_SIZE(all_tables));
+        return 0;
+    }
+    for (size_t i = 0; argc == 2 && i < ARRAY_SIZE(groups); i++)
+        if (strcmp(argv[1], groups[i].name) == 0) return run_group(&groups[i]);
+    fprintf(stderr, "usage: test_attacks GROUP | --markdown | --check FILE\n");
+    return 2;
+}

@@ -1,0 +1,83 @@
+#include "attacks.h"
+
+enum { EVAL_MAX_MS = 10000, ATTEMPTS = 3 };
+
+bool answer_fits(const char *answer, const char *alternatives) {
+    while (alternatives) {
+        size_t length = strcspn(alternatives, "|");
+        if (strncmp(answer, alternatives, length) == 0) return true;
+        alternatives = alternatives[length] ? alternatives + length + 1 : NULL;
+    }
+    return false;
+}
+
+static const char *event_field(const char *kind) {
+    return strcmp(kind, "violation") == 0 ? "what" : strcmp(kind, "limit") == 0 ? "limit" : "to";
+}
+
+char *trial_check_seen(const struct trial *trial) {
+    const struct attack *attack = trial->attack;
+    if (!attack->seen_kind) return NULL;
+    struct event_pattern pattern = {attack->seen_kind, trial->id, event_field(attack->seen_kind), attack->seen_value};
+    json_t *event = world_find_event(trial->scene->world, trial->since, &pattern, WORLD_DEADLINE_MS);
+    bool seen = event != NULL;
+    json_decref(event);
+    return seen ? NULL : string_print("no event %s %s=%s…", pattern.kind, pattern.field, pattern.value);
+}
+
+/* The sandbox still does what it is asked. A call may be lost while the agent dials again. */
+static char *check_lives(const struct trial *trial) {
+    CLEANUP_FREE char *answer = NULL;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        free(answer);
+        answer = world_try_eval(trial->scene->world, trial->id, "erlang", "still_here", EVAL_MAX_MS);
+        if (strcmp(answer, "still_here") == 0) return NULL;
+    }
+    return string_print("does not answer any more: %s", answer);
+}
+
+/* Ended, with the cause where one is to be known. */
+static char *check_died(const struct trial *trial) {
+    struct world *world = trial->scene->world;
+    const struct event_pattern ends[] = {{"status", trial->id, "to", "error"}, {"status", trial->id, "to", "stopped"}};
+    bool halts = trial->attack->cause == NULL;
+    json_t *event = world_find_event(world, trial->since, &ends[halts], WORLD_DEADLINE_MS);
+    json_t *data = json_object_get(event, "data");
+    const char *reason = json_string_value(json_object_get(data, "reason"));
+    char *failure = NULL;
+    if (!event)
+        failure = string_print("it did not become %s", ends[halts].value);
+    else if (trial->attack->cause && (!reason || !answer_fits(reason, trial->attack->cause)))
+        failure = string_print("it ended because %s, not %s", reason, trial->attack->cause);
+    json_decref(event);
+    return failure;
+}
+
+static char *restart(const struct trial *trial) {
+    struct sbx_error error;
+    if (sbx_restart(world_client(trial->scene->world), trial->id, true, NULL, &error) == 0) return NULL;
+    char *failure = string_print("restarting: %s", error.detail);
+    sbx_error_clear(&error);
+    return failure;
+}
+
+static char *check(const struct trial *trial, const char *answer) {
+    const char *expected = trial->attack->answers;
+    if (expected && !answer_fits(answer, expected)) return string_print("it got %s, not %s", answer, expected);
+    char *failure = trial_check_seen(trial);
+    if (!failure) failure = trial->attack->fate == LIVES ? check_lives(trial) : check_died(trial);
+    return failure;
+}
+
+void trial_run(struct trial *trial) {
+    CLEANUP_FREE char *code = scene_expand(trial->scene, trial->attack->code);
+    CLEANUP_FREE char *answer = world_try_eval(trial->scene->world, trial->id, "erlang", code, EVAL_MAX_MS);
+    trial->failure = check(trial, answer);
+    if (trial->attack->fate == DIES || trial->attack->spends || trial->failure) {
+        char *failure = restart(trial);
+        if (trial->failure)
+            free(failure);
+        else
+            trial->failure = failure;
+    }
+}

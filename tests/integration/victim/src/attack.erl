@@ -1,0 +1,288 @@
+%% What hostile code does, so that the tables of attacks have only to name it.
+-module(attack).
+
+-export([
+    writable/0, fill/1, fill_inodes/1, follow_link/2, hard_link/1,
+    foreign_processes/0, environment/0, signal_everything/1,
+    shell/1, run_again/0, spawn_bomb/0, spawn_bomb_unwatched/0, spin/0, stop_spinning/0,
+    atoms/0, heap/0, binaries/0, messages/0, tables/0,
+    replace_agent/0, replace_agent_twice/0, suspend/1, kill/1,
+    say/1, say_hello/1, say_truncated/0, say_with_secret/1,
+    through_agent/1, frame_header/1, truncate_frame/0, flood/0, drop_channel/0,
+    dial/2, dial_abstract/1, listen/0, packet_socket/0,
+    native/1, native_copy/1, call/2
+]).
+
+-define(SOCKET, "/sandbox/control/agent.sock").
+
+%% Files
+
+%% Whatever can be written to outside /data and /tmp, in all that can be seen.
+writable() ->
+    Roots = ["/", "/app", "/sandbox", "/sandbox/control", "/sandbox/boot", "/sandbox/ebin", "/usr", "/usr/lib", "/lib",
+             "/bin", "/etc", "/dev", "/dev/shm", "/root", "/run", "/var", "/home", "/mnt", "/proc", "/proc/1",
+             "/proc/self", "/proc/self/fd", "/proc/sys", "/sys", "/sys/fs/cgroup", "/app/victim", "/app/victim/ebin"],
+    [Path || Path <- Roots, file:write_file(filename:join(Path, "x"), "x") =:= ok] ++
+        [Path || Path <- existing(), can_write(Path)].
+
+existing() ->
+    [code:which(attack), "/sandbox/boot/node.boot", code:which(lists), "/proc/sys/kernel/core_pattern",
+     "/proc/sysrq-trigger", "/proc/1/mem", "/proc/self/oom_score_adj", "/proc/self/uid_map", "/proc/sys/vm/drop_caches"].
+
+%% Opening is enough to tell, where writing would harm.
+can_write(Path) ->
+    case file:open(Path, [raw, write, read, binary]) of
+        {ok, File} -> file:close(File), not lists:prefix("/proc/self", Path);
+        {error, _} -> false
+    end.
+
+fill(Dir) ->
+    Block = binary:copy(<<"x">>, 262144),
+    Path = filename:join(Dir, "fill"),
+    {ok, File} = file:open(Path, [raw, write, binary]),
+    Reason = fill(File, Block, 4096),
+    file:close(File),
+    file:delete(Path),
+    Reason.
+
+fill(_File, _Block, 0) -> no_end;
+fill(File, Block, Left) ->
+    case file:write(File, Block) of
+        ok -> fill(File, Block, Left - 1);
+        Error -> Error
+    end.
+
+%% Links have inodes of their own, and are made by one call. What is made stays.
+fill_inodes(Dir) ->
+    make_links(filename:join(Dir, "link"), 1000000).
+
+make_links(_Path, 0) -> no_end;
+make_links(Path, N) ->
+    case prim_file:make_symlink("x", Path ++ integer_to_list(N)) of
+        ok -> make_links(Path, N - 1);
+        Error -> Error
+    end.
+
+follow_link(Target, Link) ->
+    ok = file:make_symlink(Target, Link),
+    Read = file:read_file(Link),
+    file:delete(Link),
+    Read.
+
+hard_link(Target) ->
+    file:make_link(Target, "/data/hard").
+
+%% Processes
+
+%% What runs in our view of the machine and isn't ours; `true` says that we did see something.
+foreign_processes() ->
+    {ok, Names} = file:list_dir("/proc"),
+    Commands = [Comm || [C | _] = Pid <- Names, C >= $0, C =< $9, {ok, Comm} <- [file:read_file(["/proc/", Pid, "/comm"])]],
+    Own = [<<"sandbox-init\n">>, <<"beam.smp\n">>, <<"erl_child_setup\n">>],
+    {lists:member(<<"beam.smp\n">>, Commands), Commands -- Own}.
+
+environment() ->
+    {ok, Environment} = file:read_file("/proc/self/environ"),
+    maps:from_list([list_to_tuple(binary:split(Pair, <<"=">>)) || Pair <- binary:split(Environment, <<0>>, [global, trim])]).
+
+%% kill(2) of each; the errors' numbers.
+signal_everything(Pids) ->
+    native(),
+    lists:usort([call(kill, [Pid, 9]) || Pid <- Pids]).
+
+shell(Command) ->
+    os:cmd(Command).
+
+%% The VM's own program once more, by way of its helper.
+run_again() ->
+    Port = open_port({spawn_executable, os:getenv("BINDIR") ++ "/beam.smp"}, [exit_status, {args, ["-h"]}]),
+    receive {Port, {exit_status, Status}} -> {refused, Status =/= 0} after 5000 -> ran end.
+
+spawn_bomb() ->
+    spawn(fun bomb/0),
+    ok.
+
+bomb() ->
+    spawn(fun bomb/0),
+    spawn(fun bomb/0),
+    receive stop -> ok end.
+
+%% First silence the process that counts.
+spawn_bomb_unwatched() ->
+    suspend(sbx_limit),
+    spawn_bomb().
+
+spin() ->
+    [register(list_to_atom("spinner" ++ integer_to_list(N)), spawn(fun spinning/0)) || N <- lists:seq(1, 8)],
+    ok.
+
+spinning() ->
+    spinning().
+
+stop_spinning() ->
+    [exit(whereis(list_to_atom("spinner" ++ integer_to_list(N))), kill) || N <- lists:seq(1, 8)],
+    ok.
+
+%% Exhausting
+
+atoms() -> atoms(0).
+
+atoms(N) ->
+    _ = binary_to_atom(integer_to_binary(N)),
+    atoms(N + 1).
+
+%% The largest tuples there are, 128 MiB each.
+heap() ->
+    [erlang:make_tuple(16#ffffff, x) || _ <- lists:seq(1, 16)].
+
+binaries() ->
+    Bytes = 1 bsl 30,
+    byte_size(<<1:(Bytes * 8)>>).
+
+messages() ->
+    Sink = spawn(fun() -> receive never -> ok end end),
+    messages(Sink, lists:seq(1, 1000)).
+
+messages(Sink, Message) ->
+    Sink ! Message,
+    messages(Sink, Message).
+
+tables() ->
+    tables(ets:new(?MODULE, []), 0).
+
+tables(Table, N) ->
+    ets:insert(Table, {N, lists:seq(1, 1000)}),
+    tables(Table, N + 1).
+
+%% The agent
+
+replace_agent() ->
+    {ok, Tokens, _} = erl_scan:string("-module(sbx_agent)."),
+    {ok, Form} = erl_parse:parse_form(Tokens),
+    {ok, Module, Binary} = compile:forms([Form]),
+    _ = code:unstick_mod(Module),
+    code:load_binary(Module, "sbx_agent.beam", Binary).
+
+%% The second time, what runs the oldest code is killed.
+replace_agent_twice() ->
+    {replace_agent(), replace_agent()}.
+
+suspend(Name) ->
+    %% In a process that stays: its end would resume the other.
+    Caller = self(),
+    spawn(fun() -> Caller ! {suspended, erlang:suspend_process(whereis(Name))}, receive never -> ok end end),
+    receive {suspended, Suspended} -> Suspended end.
+
+kill(Name) ->
+    exit(whereis(Name), kill).
+
+%% The control channel
+
+%% Bytes from a stranger; what the daemon does with the connection.
+say(Bytes) ->
+    {ok, Socket} = gen_tcp:connect({local, ?SOCKET}, 0, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, Bytes),
+    Answer = gen_tcp:recv(Socket, 0, 5000),
+    gen_tcp:close(Socket),
+    Answer.
+
+say_hello(Secret) ->
+    say(framed({hello, 1, Secret, #{}})).
+
+say_truncated() ->
+    {ok, Socket} = gen_tcp:connect({local, ?SOCKET}, 0, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, <<1000:32, 131, 104>>),
+    gen_tcp:close(Socket).
+
+%% What the agent itself said at the beginning, once more, and then a frame of ours.
+say_with_secret(Term) ->
+    Hello = framed({hello, 1, maps:get(<<"SANDBOX_SECRET">>, environment()), #{}}),
+    {ok, Socket} = gen_tcp:connect({local, ?SOCKET}, 0, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, [Hello, framed(Term)]),
+    gen_tcp:recv(Socket, 0, 5000).
+
+framed(Term) ->
+    Binary = term_to_binary(Term),
+    <<(byte_size(Binary)):32, Binary/binary>>.
+
+agent_port() ->
+    Agent = whereis(sbx_agent),
+    [Port] = [Port || Port <- erlang:ports(), erlang:port_info(Port, connected) =:= {connected, Agent}],
+    Port.
+
+%% A frame of these bytes, as if the agent had sent it.
+through_agent(Bytes) ->
+    port_command(agent_port(), Bytes).
+
+frame_header(Size) ->
+    Port = agent_port(),
+    ok = inet:setopts(Port, [{packet, raw}]),
+    port_command(Port, <<Size:32>>).
+
+%% The agent's next frame is taken for the rest of this one.
+truncate_frame() ->
+    Port = agent_port(),
+    ok = inet:setopts(Port, [{packet, raw}]),
+    port_command(Port, <<4:32, 131>>).
+
+%% Small frames: what waits to be sent is charged to us.
+flood() ->
+    Port = agent_port(),
+    Frame = term_to_binary({event, output, binary:copy(<<"x">>, 65536)}),
+    [port_command(Port, Frame) || _ <- lists:seq(1, 2000)],
+    ok.
+
+drop_channel() ->
+    port_close(agent_port()).
+
+%% The network
+
+dial(Address, Port) ->
+    case gen_tcp:connect(Address, Port, [{active, false}], 1000) of
+        {ok, _Socket} -> reached;
+        Error -> Error
+    end.
+
+dial_abstract(Name) ->
+    case gen_tcp:connect({local, <<0, Name/binary>>}, 0, [{active, false}], 1000) of
+        {ok, _Socket} -> reached;
+        Error -> Error
+    end.
+
+%% The port stays open in a process of its own.
+listen() ->
+    Caller = self(),
+    spawn(fun() ->
+        {ok, Socket} = gen_tcp:listen(0, [{ip, any}]),
+        Caller ! {listening, inet:port(Socket)},
+        receive never -> ok end
+    end),
+    receive {listening, {ok, Port}} -> Port after 2000 -> none end.
+
+packet_socket() ->
+    socket:open(17, raw, {raw, 768}).
+
+%% Native code
+
+native() ->
+    ok = native("/app/victim/priv/attack_nif").
+
+native(Path) ->
+    case attack_nif:load(Path) of
+        ok -> ok;
+        {error, {reload, _}} -> ok;
+        {error, {upgrade, _}} -> ok;
+        {error, {Reason, _Text}} -> {error, Reason}
+    end.
+
+%% From where we may write.
+native_copy(Dir) ->
+    Path = filename:join(Dir, "attack_nif"),
+    {ok, _} = file:copy("/app/victim/priv/attack_nif.so", Path ++ ".so"),
+    Loaded = native(Path),
+    file:delete(Path ++ ".so"),
+    Loaded.
+
+call(Name, Arguments) ->
+    native(),
+    attack_nif:syscall(Name, Arguments).
