@@ -230,9 +230,12 @@ typedef void (*jail_buried_fn)(void *data, const struct jail_death *death, const
 typedef void (*jail_project_fn)(void *data, const struct jail_project *project, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
-   link is down or goes down; none is called from inside the request itself. */
+   link is down or goes down, or when the launcher takes longer than half a minute, which ends the link too; none is
+   called from inside the request itself. */
 int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_handler *handler, void *data,
                    struct jail_link **ret, struct error *reterr);
+/* Requests under way are answered E_LAUNCHER, and so are those made from now on until closed is called, which frees
+   the link: after that there is nothing to ask. An answer must not ask again then. */
 void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *data);
 bool jail_link_is_up(const struct jail_link *link);
 

@@ -12,6 +12,7 @@ enum {
     REDIAL_LAST_MS = 1000,
     QUEUE_BYTES_MAX = 16 << 20, /* of messages that wait for room in the socket */
     RECEIVE_BURST = 64,         /* messages taken before other handles get their turn */
+    ANSWER_TIMEOUT_MS = 30000,  /* the launcher's own deadlines are shorter: later means that it hangs */
     HELLO_ID = 0,
 };
 
@@ -59,6 +60,8 @@ struct jail_link {
     uv_timer_t redial_timer;
     uint64_t redial_ms;
     uv_timer_t failed_timer;
+    uv_timer_t answer_timer; /* runs while somebody waits for an answer */
+    uint64_t answer_timeout_ms;
     unsigned open_handles;
     bool is_closing;
     void (*closed)(void *data);
@@ -67,6 +70,7 @@ struct jail_link {
 };
 
 static void receive(uv_poll_t *poll, int status, int events);
+static void on_answer_timer(uv_timer_t *timer);
 
 /* ---- calls ---- */
 
@@ -157,6 +161,7 @@ static void disconnect(struct jail_link *link, const char *reason) {
         calls_take(&link->asked, call->id);
         fail_call(link, call, E_LAUNCHER, reason);
     }
+    if (!link->is_closing) uv_timer_stop(&link->answer_timer);
     tell_failed_later(link);
 }
 
@@ -168,11 +173,15 @@ static void redial_later(struct jail_link *link) {
 }
 
 /* Only from the loop, never from inside a request. */
-static void drop(struct jail_link *link) {
+static void drop_because(struct jail_link *link, const char *reason) {
     bool was_up = link->state == LINK_UP;
-    disconnect(link, "the link to the launcher broke");
+    disconnect(link, reason);
     redial_later(link);
     if (was_up) link->handler.down(link->data);
+}
+
+static void drop(struct jail_link *link) {
+    drop_because(link, "the link to the launcher broke");
 }
 
 /* ---- sending ---- */
@@ -245,6 +254,18 @@ static bool send_or_queue(struct jail_link *link, const struct buf *text, int fd
     return true; /* it fails with all the others */
 }
 
+/* All wait equally long, so that the first in line is the first to be overdue. */
+static void await_first(struct jail_link *link) {
+    uint64_t now_ms = uv_now(link->loop), due_ms = link->asked.first->due_ms;
+    uv_timer_start(&link->answer_timer, on_answer_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+}
+
+static void await_answer(struct jail_link *link, struct link_call *call) {
+    call->due_ms = uv_now(link->loop) + link->answer_timeout_ms;
+    calls_append(&link->asked, call);
+    if (!uv_is_active((uv_handle_t *)&link->answer_timer)) await_first(link);
+}
+
 static void ask(struct jail_link *link, struct link_call *call, const struct buf *text, int fd) {
     /* While it is told of nodes a daemon may ask already: to bury those that nobody knows. */
     if (link->state != LINK_UP && link->state != LINK_LISTING)
@@ -256,7 +277,7 @@ static void ask(struct jail_link *link, struct link_call *call, const struct buf
     else if (!send_or_queue(link, text, fd))
         fail_call(link, call, E_LIMIT, "too many messages wait for the launcher");
     else
-        calls_append(&link->asked, call);
+        await_answer(link, call);
     if (link->failed.first) tell_failed_later(link);
 }
 
@@ -371,6 +392,23 @@ static void receive(uv_poll_t *poll, int status, int events) {
     }
 }
 
+/* A launcher that is stopped or stuck. Whoever looks after it must see its requests fail to do something about it. */
+static void on_answer_timer(uv_timer_t *timer) {
+    struct jail_link *link = timer->data;
+    /* We may have been held up ourselves: what has come already has come in time. */
+    for (int i = 0; i < RECEIVE_BURST && link->connection && receive_one(link); i++) {
+    }
+    if (!link->connection || !link->asked.first) return;
+    if (link->asked.first->due_ms <= uv_now(link->loop))
+        drop_because(link, "the launcher did not answer in time");
+    else
+        await_first(link);
+}
+
+void link_expect_answers_within(struct jail_link *link, uint64_t timeout_ms) {
+    link->answer_timeout_ms = timeout_ms;
+}
+
 /* ---- dialling ---- */
 
 static struct connection *connect_to(const struct sockaddr_un *address, uv_loop_t *loop) {
@@ -422,6 +460,8 @@ int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_han
     link->redial_ms = REDIAL_FIRST_MS;
     timer_open(link, &link->redial_timer);
     timer_open(link, &link->failed_timer);
+    timer_open(link, &link->answer_timer);
+    link->answer_timeout_ms = ANSWER_TIMEOUT_MS;
     uv_timer_start(&link->redial_timer, dial, 0, 0);
     *ret = link;
     return 0;
@@ -434,6 +474,7 @@ void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *d
     disconnect(link, "the link to the launcher was closed");
     uv_close((uv_handle_t *)&link->redial_timer, on_timer_closed);
     uv_close((uv_handle_t *)&link->failed_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&link->answer_timer, on_timer_closed);
 }
 
 bool jail_link_is_up(const struct jail_link *link) {

@@ -26,6 +26,7 @@ struct link_call {
     link_done_fn done;
     void *data;
     char node[JAIL_NAME_BYTES];
+    uint64_t due_ms;    /* the loop's time by which it must be answered */
     struct error error; /* why it failed, while it waits to be told */
     struct link_call *next;
 };
@@ -33,6 +34,9 @@ struct link_call {
 /* Send "verb ID" and the text after it, with fd when it isn't negative (it stays the caller's); call is a template and
    is copied. Whatever happens, deliver is called once, later. */
 void link_ask(struct jail_link *link, const struct link_call *call, const char *verb, const struct buf *text, int fd);
+
+/* From now on; for tests, which have no half minute. */
+void link_expect_answers_within(struct jail_link *link, uint64_t timeout_ms);
 
 bool link_read_features(const struct wire_message *message, struct jail_features *ret);
 /* Unasked messages; false when it is none of them. */

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "jail/jail_internal.h"
+#include "jail/link_internal.h"
 
 enum { DEADLINE_MS = 10000 };
 
@@ -531,6 +531,70 @@ static void answers_everybody_when_it_is_closed(void **state) {
                         "launcher_unavailable: the link to the launcher was closed\n");
 }
 
+static void answers_who_asks_while_it_closes(void **state) {
+    struct stage *stage = *state;
+    come_up(stage);
+    jail_link_close(stage->link, on_closed, stage);
+    jail_link_bury(stage->link, "n1", on_buried, stage);
+    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    jail_link_release_project(stage->link, "p-1");
+    assert_story(stage, ""); /* not from inside */
+    assert_false(jail_link_is_up(stage->link));
+    uv_run(&stage->loop, UV_RUN_DEFAULT);
+    assert_true(stage->closed);
+    assert_story(stage, "launcher_unavailable: there is no link to the launcher\n"
+                        "launcher_unavailable: there is no link to the launcher\n");
+}
+
+/* As when it was stopped: it is there, and says nothing. */
+static void gives_up_on_a_launcher_that_does_not_answer(void **state) {
+    struct stage *stage = *state;
+    come_up(stage);
+    link_expect_answers_within(stage->link, 50);
+    jail_link_bury(stage->link, "n1", on_buried, stage);
+    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    while (!strstr(buf_string(&stage->story), "time\nlauncher")) run_until_told(stage);
+    assert_story(stage, "down\n"
+                        "launcher_unavailable: the launcher did not answer in time\n"
+                        "launcher_unavailable: the launcher did not answer in time\n");
+    come_up(stage);
+}
+
+static void takes_an_answer_that_waited_for_us(void **state) {
+    struct stage *stage = *state;
+    come_up(stage);
+    link_expect_answers_within(stage->link, 1);
+    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    say(stage, "ok 1");
+    uint64_t late_ms = clock_monotonic_ms() + 5;
+    while (clock_monotonic_ms() < late_ms) continue; /* the loop is busy elsewhere */
+    run_until_told(stage);
+    assert_story(stage, "done\n");
+    assert_true(jail_link_is_up(stage->link));
+}
+
+/* Answers in time put nobody else's off, and the next has its own. */
+static void each_request_has_its_own_time(void **state) {
+    struct stage *stage = *state;
+    come_up(stage);
+    link_expect_answers_within(stage->link, 60);
+    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    assert_heard(stage, "freeze 1 n1");
+    say(stage, "ok 1");
+    run_until_told(stage);
+    link_expect_answers_within(stage->link, 10000);
+    jail_link_freeze(stage->link, "n1", false, on_done, stage);
+    uint64_t late_ms = clock_monotonic_ms() + 80;
+    while (clock_monotonic_ms() < late_ms) {
+        poll(&(struct pollfd){.fd = uv_backend_fd(&stage->loop), .events = POLLIN}, 1, 20);
+        uv_run(&stage->loop, UV_RUN_NOWAIT);
+    }
+    assert_story(stage, "done\n");
+    say(stage, "ok 2");
+    run_until_told(stage);
+    assert_story(stage, "done\n");
+}
+
 static void refuses_a_home_that_fits_no_socket(void **state) {
     (void)state;
     static const struct jail_link_handler handler = {on_up, on_down, on_node, on_violation};
@@ -570,6 +634,10 @@ int main(void) {
         STAGED(queues_what_the_socket_does_not_hold),
         STAGED(bounds_the_queue_and_the_message),
         STAGED(answers_everybody_when_it_is_closed),
+        STAGED(answers_who_asks_while_it_closes),
+        STAGED(gives_up_on_a_launcher_that_does_not_answer),
+        STAGED(takes_an_answer_that_waited_for_us),
+        STAGED(each_request_has_its_own_time),
         cmocka_unit_test(refuses_a_home_that_fits_no_socket),
     };
     return cmocka_run_group_tests(tests, open_a_first_loop, NULL);
