@@ -105,9 +105,10 @@ static void take_frame(struct connection *connection, const uint8_t *data, size_
     CLEANUP_TERM struct term_doc *doc = NULL;
     bool is_agent = connection->said_hello;
     if (term_decode(data, size, &bounds, &doc, &error) < 0) {
-        close_connection(connection);
+        /* Told first: the calls that are lost with the connection may end the node too, for a lesser reason. */
         if (is_agent)
             node_misbehaved(connection->channel->node, NODE_MISBEHAVED, "a frame can't be decoded: %s", error.detail);
+        close_connection(connection);
         return;
     }
     if (is_agent)
@@ -134,11 +135,10 @@ static size_t take_frames(struct connection *connection) {
         if (!frame_size(&rest, &size)) break;
         size_t max = connection->said_hello ? channel->frame_max_bytes : HELLO_MAX_BYTES;
         if (size > max) {
-            bool is_agent = connection->said_hello;
-            close_connection(connection);
-            if (is_agent)
+            if (connection->said_hello)
                 node_misbehaved(node, NODE_MISBEHAVED, "a frame of %zu bytes is larger than the %zu allowed", size,
                                 max);
+            close_connection(connection);
             return count;
         }
         if (rest.size < FRAME_HEADER_BYTES + size) break;
