@@ -1,5 +1,222 @@
+/* The same attacks by code that runs while its project is compiled: an Elixir macro, an Erlang parse transform. */
 #include "attacks.h"
 
+#include <pthread.h>
+
+enum { ROWS_MAX = 32, JOBS_MAX = ROWS_MAX + 2 };
+
+/* A project in one of the languages, whose compiling runs some rows' code and keeps what came back as results:all(). */
+struct language {
+    const char *name;
+    const char *fixed_file, *fixed_text;
+    const char *results_file, *results_head, *results_foot;
+    const char *first, *next; /* before each code, as a string of the language */
+    const char *last;         /* after it */
+    const char *results;      /* Erlang that reads them */
+};
+
+static const struct language languages[] = {
+    {.name = "macro",
+     .fixed_file = "mix.exs",
+     .fixed_text = "defmodule Victim.MixProject do\n"
+                   "  use Mix.Project\n"
+                   "  def project, do: [app: :victim, version: \"1.0.0\", deps: []]\n"
+                   "  def application, do: [mod: {:victim_app, []}]\n"
+                   "end\n",
+     .results_file = "lib/results.ex",
+     .results_head = "defmodule Macros do\n"
+                     "  defmacro attack(code) do\n"
+                     "    {:ok, tokens, _} = :erl_scan.string(String.to_charlist(code <> \".\"))\n"
+                     "    {:ok, expressions} = :erl_parse.parse_exprs(tokens)\n"
+                     "    {:value, value, _} = :erl_eval.exprs(expressions, [])\n"
+                     "    IO.chardata_to_string(:io_lib.format(\"~0tp\", [value]))\n"
+                     "  end\n"
+                     "end\n"
+                     "defmodule Results do\n"
+                     "  require Macros\n"
+                     "  def all do\n"
+                     "    [\n",
+     .results_foot = "    ]\n  end\nend\n",
+     .first = "      Macros.attack(\"",
+     .next = "\"),\n      Macros.attack(\"",
+     .last = "\")\n",
+     .results = "'Elixir.Results':all()"},
+    {.name = "transform",
+     .fixed_file = "src/attack_transform.erl",
+     .fixed_text = "-module(attack_transform).\n"
+                   "-export([parse_transform/2]).\n"
+                   "parse_transform(Forms, _Options) -> [form(Form) || Form <- Forms].\n"
+                   "form({function, At, all, 0, [{clause, At, [], [], [Codes]}]}) ->\n"
+                   "    Results = [result(Code) || Code <- erl_parse:normalise(Codes)],\n"
+                   "    {function, At, all, 0, [{clause, At, [], [], [erl_parse:abstract(Results)]}]};\n"
+                   "form(Form) -> Form.\n"
+                   "result(Code) ->\n"
+                   "    {ok, Tokens, _} = erl_scan:string(Code ++ \".\"),\n"
+                   "    {ok, Expressions} = erl_parse:parse_exprs(Tokens),\n"
+                   "    {value, Value, _} = erl_eval:exprs(Expressions, []),\n"
+                   "    lists:flatten(io_lib:format(\"~0tp\", [Value])).\n",
+     .results_file = "src/results.erl",
+     .results_head = "-module(results).\n"
+                     "-compile({parse_transform, attack_transform}).\n"
+                     "-export([all/0]).\n"
+                     "all() -> [\n",
+     .results_foot = "].\n",
+     .first = "    \"",
+     .next = "\",\n    \"",
+     .last = "\"\n",
+     .results = "[unicode:characters_to_binary(Text) || Text <- results:all()]"},
+};
+
+struct job {
+    struct scene *scene;
+    const struct language *language;
+    const struct attack *rows[ROWS_MAX];
+    size_t count;
+    char id[64];
+    const char *project;
+    uint64_t since;
+    char *failure;
+};
+
+/* ---- the projects ---- */
+
+/* As a string of either language: Elixir would interpolate a #. */
+static void put_code(struct buf *text, const struct scene *scene, const char *code) {
+    CLEANUP_FREE char *expanded = scene_expand(scene, code);
+    for (const char *at = expanded; *at; at++) {
+        if (strchr("\"\\#", *at)) buf_append_byte(text, '\\');
+        buf_append_byte(text, (uint8_t)*at);
+    }
+}
+
+static void write_project(struct job *job) {
+    const struct language *language = job->language;
+    char name[128];
+    struct buf text = BUF_INIT;
+    job->project = strdup(scene_project(job->scene, job->id));
+    snprintf(name, sizeof name, "%s/%s", job->id, language->fixed_file);
+    world_file(job->scene->world, name, language->fixed_text);
+    buf_append_string(&text, language->results_head);
+    for (size_t i = 0; i < job->count; i++) {
+        buf_append_string(&text, i == 0 ? language->first : language->next);
+        put_code(&text, job->scene, job->rows[i]->code);
+    }
+    buf_append_string(&text, language->last);
+    buf_append_string(&text, language->results_foot);
+    snprintf(name, sizeof name, "%s/%s", job->id, language->results_file);
+    world_file(job->scene->world, name, buf_string(&text));
+    buf_free(&text);
+}
+
+/* ---- what comes of them ---- */
+
+static char *check_row(const struct job *job, const struct attack *attack, const char *answer) {
+    struct trial trial = {.scene = job->scene, .attack = attack, .id = job->id, .since = job->since};
+    if (attack->answers && (!answer || !answer_fits(answer, attack->answers)))
+        return string_print("%s: it got %s, not %s", attack->name, answer, attack->answers);
+    char *missing = trial_check_seen(&trial);
+    char *failure = missing ? string_print("%s: %s", attack->name, missing) : NULL;
+    free(missing);
+    return failure;
+}
+
+/* The project compiles, and says what its attacks got. */
+static void check_results(struct job *job) {
+    CLEANUP_FREE char *answer = NULL;
+    struct sbx_error error;
+    const char *options = "{\"language\": \"erlang\"}";
+    if (sbx_eval(world_client(job->scene->world), job->id, job->language->results, options, &answer, &error) < 0) {
+        job->failure = string_print("reading the results: %s", error.detail);
+        sbx_error_clear(&error);
+        return;
+    }
+    json_t *whole = json_loads(answer, 0, NULL);
+    json_t *results = json_object_get(whole, "result");
+    if (json_array_size(results) != job->count) job->failure = string_print("these are not the results: %s", answer);
+    for (size_t i = 0; i < job->count && !job->failure; i++)
+        job->failure = check_row(job, job->rows[i], json_string_value(json_array_get(results, i)));
+    json_decref(whole);
+}
+
+/* Whether the problem's detail tells the cause, after words of the compiler's. */
+static bool tells(const char *detail, const char *cause) {
+    for (const char *at = detail; *at; at++)
+        if (answer_fits(at, cause)) return true;
+    return false;
+}
+
+/* Its compiler ends, and leaves no sandbox. */
+static void check_end(struct job *job, const struct sbx_error *error) {
+    const struct attack *attack = job->rows[0];
+    const char *cause = attack->cause ? attack->cause : "the VM ended";
+    struct sbx_error missing;
+    bool is_violation = attack->seen_kind && strcmp(attack->seen_kind, "violation") == 0;
+    if (!tells(error->detail, cause) && !tells(error->detail, "the node closed its control channel"))
+        job->failure = string_print("%s: %s, not %s", attack->name, error->detail, cause);
+    else if (sbx_info(world_client(job->scene->world), job->id, NULL, &missing) == 0)
+        job->failure = string_print("%s: a sandbox is left", attack->name);
+    else
+        sbx_error_clear(&missing);
+    if (!job->failure && is_violation) job->failure = check_row(job, attack, "");
+}
+
+static void *run_job(void *data) {
+    struct job *job = data;
+    struct sbx_error error;
+    bool dies = job->rows[0]->fate == DIES;
+    int result =
+        sbx_create(world_client(job->scene->world), job->id, job->project, "{\"profile\": \"high\"}", NULL, &error);
+    if (result == 0 && dies)
+        job->failure = string_print("%s: it compiled", job->rows[0]->name);
+    else if (result == 0)
+        check_results(job);
+    else if (dies)
+        check_end(job, &error);
+    else
+        job->failure = string_print("%s: %s", error.code, error.json);
+    if (result < 0) sbx_error_clear(&error);
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+static struct job *add_job(struct job *jobs, size_t *count, struct scene *scene, size_t language, const char *name) {
+    struct job *job = &jobs[(*count)++];
+    *job = (struct job){.scene = scene, .language = &languages[language], .since = world_now(scene->world)};
+    snprintf(job->id, sizeof job->id, "%s-%s", languages[language].name, name);
+    return job;
+}
+
+/* What lives goes into one project of each language; what dies takes one each, in the languages by turns. */
+static size_t plan_jobs(struct scene *scene, const struct attack_table *const *tables, size_t count, struct job *jobs) {
+    size_t jobs_count = 0, dying = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(languages); i++) add_job(jobs, &jobs_count, scene, i, "all");
+    for (size_t i = 0; i < count; i++)
+        for (size_t row = 0; row < tables[i]->count; row++) {
+            const struct attack *attack = &tables[i]->rows[row];
+            if (!(attack->where & COMPILER)) continue;
+            struct job *own = attack->fate == LIVES
+                                  ? NULL
+                                  : add_job(jobs, &jobs_count, scene, dying++ % ARRAY_SIZE(languages), attack->name);
+            if (own) own->rows[own->count++] = attack;
+            for (size_t l = 0; !own && l < ARRAY_SIZE(languages); l++) jobs[l].rows[jobs[l].count++] = attack;
+        }
+    return jobs_count;
+}
+
 void attack_compilers(struct scene *scene, const struct attack_table *const *tables, size_t count) {
-    (void)scene, (void)tables, (void)count;
+    struct job jobs[JOBS_MAX];
+    pthread_t threads[JOBS_MAX];
+    struct buf failures = BUF_INIT;
+    size_t jobs_count = plan_jobs(scene, tables, count, jobs);
+    for (size_t i = 0; i < jobs_count; i++) write_project(&jobs[i]);
+    for (size_t i = 0; i < jobs_count; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_job, &jobs[i]), 0);
+    for (size_t i = 0; i < jobs_count; i++) {
+        pthread_join(threads[i], NULL);
+        if (jobs[i].failure) buf_printf(&failures, "%s: %s\n", jobs[i].language->name, jobs[i].failure);
+        free(jobs[i].failure);
+        free((char *)(uintptr_t)jobs[i].project);
+    }
+    if (failures.size > 0) fail_msg("%s", buf_string(&failures));
+    buf_free(&failures);
 }

@@ -23,7 +23,7 @@ writable() ->
              "/bin", "/etc", "/dev", "/dev/shm", "/root", "/run", "/var", "/home", "/mnt", "/proc", "/proc/1",
              "/proc/self", "/proc/self/fd", "/proc/sys", "/sys", "/sys/fs/cgroup", "/app/victim", "/app/victim/ebin"],
     [Path || Path <- Roots, file:write_file(filename:join(Path, "x"), "x") =:= ok] ++
-        [Path || Path <- existing(), can_write(Path)].
+        [Path || Path <- existing(), not lists:prefix("/data/", Path), can_write(Path)].
 
 existing() ->
     [code:which(attack), "/sandbox/boot/node.boot", code:which(lists), "/proc/sys/kernel/core_pattern",
