@@ -93,7 +93,8 @@ static const source_fn source_functions[SOURCE_COUNT] = {
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
-    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check, violation_flush, supervise_check};
+    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check, project_check, violation_flush,
+                                                                      supervise_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->due_ms) {
         launcher->due_ms = UINT64_MAX;

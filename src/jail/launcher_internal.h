@@ -80,9 +80,10 @@ struct launcher_project {
     char path[PATH_MAX];
     struct request request;
     struct caller caller;
-    int helper_fd; /* while opening: where the helper's answer comes from */
-    int source_fd; /* opened with the caller's rights */
-    bool bindable; /* else its files went out as a stream */
+    uint64_t deadline_ms; /* while opening */
+    int helper_fd;        /* while opening: where the helper's answer comes from */
+    int source_fd;        /* opened with the caller's rights */
+    bool bindable;        /* else its files went out as a stream */
 };
 
 struct supervisor {
@@ -249,6 +250,7 @@ void shutdown_advance(struct launcher *launcher);
 
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
 void project_advance(struct launcher *launcher, struct launcher_project *project);
+uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 struct launcher_project *project_find(struct launcher *launcher, const char *token);
 void project_release(struct launcher *launcher, struct launcher_project *project);
 void project_release_all(struct launcher *launcher);

@@ -9,7 +9,7 @@
 
 #include "jail/launcher_internal.h"
 
-enum { OPEN_TIMEOUT_S = 10, STREAM_TIMEOUT_S = 120 };
+enum { OPEN_TIMEOUT_S = 10, STREAM_TIMEOUT_S = 120, PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000 };
 
 struct opening {
     const struct launcher *launcher;
@@ -112,13 +112,39 @@ void project_open(struct launcher *launcher, struct request request, int peer_fd
         server_fail(launcher, request, &error);
         return;
     }
-    *project =
-        (struct launcher_project){.state = PROJECT_OPENING, .request = request, .helper_fd = -1, .source_fd = -1};
+    *project = (struct launcher_project){.state = PROJECT_OPENING,
+                                         .request = request,
+                                         .deadline_ms = clock_monotonic_ms() + PATIENCE_MS,
+                                         .helper_fd = -1,
+                                         .source_fd = -1};
+    launcher_due_at(launcher, project->deadline_ms);
     snprintf(project->path, sizeof project->path, "%s", path);
     snprintf(project->token, sizeof project->token, "p%llu", (unsigned long long)++launcher->project_serial);
     if (begin(launcher, project, peer_fd, &error) == 0) return;
     project_release(launcher, project);
     server_fail(launcher, request, &error);
+}
+
+static void give_up(struct launcher *launcher, struct launcher_project *project) {
+    struct error error;
+    struct request request = project->request;
+    error_set(&error, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
+    project_release(launcher, project);
+    server_fail(launcher, request, &error);
+}
+
+/* A helper's own alarm is not enough: it runs with the caller's uid, who may have stopped it. */
+uint64_t project_check(struct launcher *launcher, uint64_t now_ms) {
+    uint64_t next_ms = UINT64_MAX;
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++) {
+        struct launcher_project *project = &launcher->projects[i];
+        if (project->state != PROJECT_OPENING) continue;
+        if (now_ms >= project->deadline_ms)
+            give_up(launcher, project);
+        else if (project->deadline_ms < next_ms)
+            next_ms = project->deadline_ms;
+    }
+    return next_ms;
 }
 
 int project_mount(const struct launcher_project *project, uid_t uid, gid_t gid, int *ret_fd, struct error *reterr) {
