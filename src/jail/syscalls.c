@@ -3,6 +3,7 @@
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -54,7 +55,7 @@ static const struct syscall_group groups[] = {
      "sysinfo uname getrandom"},
     /* sockets; which families is decided where they are made */
     {EVERY, ALLOW,
-     "socketpair bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt sendto "
+     "bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt sendto "
      "sendmsg sendmmsg recvfrom recvmsg recvmmsg"},
     /* what shells and ordinary programs want besides */
     {OPEN, ALLOW,
@@ -99,10 +100,22 @@ static const struct syscall_group groups[] = {
     "socket", sets, action, 1, {                                                                                       \
         { IS(0, family) }                                                                                              \
     }
-#define INTERNET(family, action, type)                                                                                 \
-    "socket", NETWORK | OPEN, action, 2, {                                                                             \
+#define INTERNET(family, type, protocol)                                                                               \
+    "socket", NETWORK | OPEN, ALLOW, 3, {                                                                              \
+        {IS(0, family)}, {MASKED(1, TYPE_MASK, type)}, {                                                               \
+            IS(2, protocol)                                                                                            \
+        }                                                                                                              \
+    }
+#define EXOTIC(family, type, protocol)                                                                                 \
+    "socket", NETWORK | OPEN, NOTIFY, 3, {                                                                             \
+        {IS(0, family)}, {MASKED(1, TYPE_MASK, type)}, {                                                               \
+            ABOVE(2, protocol)                                                                                         \
+        }                                                                                                              \
+    }
+#define RAW(family)                                                                                                    \
+    "socket", NETWORK | OPEN, NOTIFY, 2, {                                                                             \
         {IS(0, family)}, {                                                                                             \
-            MASKED(1, TYPE_MASK, type)                                                                                 \
+            MASKED(1, TYPE_MASK, SOCK_RAW)                                                                             \
         }                                                                                                              \
     }
 
@@ -122,16 +135,28 @@ static const struct syscall_rule rules[] = {
     {CLONE_FLAG(CLONE_NEWNET)},
 
     {FAMILY(EVERY, ALLOW, AF_UNIX)},
+    /* TIPC makes pairs too. */
+    {"socketpair", EVERY, ALLOW, 1, {{IS(0, AF_UNIX)}}},
+    {"socketpair", EVERY, NOTIFY, 1, {{ABOVE(0, AF_UNIX)}}},
     /* strict: anything else */
     {FAMILY(STRICT, NOTIFY, AF_UNSPEC)},
     {"socket", STRICT, NOTIFY, 1, {{ABOVE(0, AF_UNIX)}}},
-    /* with a network: streams and datagrams of the internet, and the interface list */
-    {INTERNET(AF_INET, ALLOW, SOCK_STREAM)},
-    {INTERNET(AF_INET, ALLOW, SOCK_DGRAM)},
-    {INTERNET(AF_INET6, ALLOW, SOCK_STREAM)},
-    {INTERNET(AF_INET6, ALLOW, SOCK_DGRAM)},
-    {INTERNET(AF_INET, NOTIFY, SOCK_RAW)},
-    {INTERNET(AF_INET6, NOTIFY, SOCK_RAW)},
+    /* with a network: TCP and UDP, and the interface list */
+    {INTERNET(AF_INET, SOCK_STREAM, 0)},
+    {INTERNET(AF_INET, SOCK_STREAM, IPPROTO_TCP)},
+    {INTERNET(AF_INET, SOCK_DGRAM, 0)},
+    {INTERNET(AF_INET, SOCK_DGRAM, IPPROTO_UDP)},
+    {INTERNET(AF_INET6, SOCK_STREAM, 0)},
+    {INTERNET(AF_INET6, SOCK_STREAM, IPPROTO_TCP)},
+    {INTERNET(AF_INET6, SOCK_DGRAM, 0)},
+    {INTERNET(AF_INET6, SOCK_DGRAM, IPPROTO_UDP)},
+    /* Other protocols of the same types (SCTP, MPTCP, L2TP) would make the host load their modules. */
+    {EXOTIC(AF_INET, SOCK_STREAM, IPPROTO_TCP)},
+    {EXOTIC(AF_INET, SOCK_DGRAM, IPPROTO_UDP)},
+    {EXOTIC(AF_INET6, SOCK_STREAM, IPPROTO_TCP)},
+    {EXOTIC(AF_INET6, SOCK_DGRAM, IPPROTO_UDP)},
+    {RAW(AF_INET)},
+    {RAW(AF_INET6)},
     {"socket", NETWORK | OPEN, ALLOW, 2, {{IS(0, AF_NETLINK)}, {IS(2, NETLINK_ROUTE)}}},
     {"socket", NETWORK | OPEN, NOTIFY, 2, {{IS(0, AF_NETLINK)}, {ISNT(2, NETLINK_ROUTE)}}},
     {FAMILY(NETWORK | OPEN, NOTIFY, AF_UNSPEC)},

@@ -10,7 +10,7 @@ enum {
     SYSCALLS_NETWORK = 2, /* the same with internet sockets */
     SYSCALLS_OPEN = 4,    /* ordinary programs too */
     SYSCALLS_EVERY = 7,
-    SYSCALL_CONDITIONS_MAX = 2,
+    SYSCALL_CONDITIONS_MAX = 3,
     SYSCALL_NAME_BYTES = 32,
 };
 

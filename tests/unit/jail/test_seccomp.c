@@ -12,6 +12,7 @@
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -62,6 +63,33 @@ static int try_inet(void) {
 }
 static int try_inet6(void) {
     return try_socket_of(AF_INET6, SOCK_STREAM, 0);
+}
+static int try_tcp(void) {
+    return try_socket_of(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP);
+}
+static int try_udp(void) {
+    return try_socket_of(AF_INET6, SOCK_DGRAM, IPPROTO_UDP);
+}
+static int try_sctp(void) {
+    return try_socket_of(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+}
+static int try_udplite(void) {
+    return try_socket_of(AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE);
+}
+static int try_ping(void) {
+    return try_socket_of(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
+}
+static int try_pair_of(int family) {
+    int pair[2] = {-1, -1};
+    int result = raw(socketpair(family, SOCK_SEQPACKET, 0, pair));
+    fd_close(pair[0]), fd_close(pair[1]);
+    return result;
+}
+static int try_unix_pair(void) {
+    return try_pair_of(AF_UNIX);
+}
+static int try_tipc_pair(void) {
+    return try_pair_of(AF_TIPC);
 }
 static int try_raw(void) {
     return try_socket_of(AF_INET, SOCK_RAW, 1);
@@ -164,6 +192,13 @@ static const struct {
     {"unix", try_unix, 0, 0, 0},
     {"inet", try_inet, EAFNOSUPPORT, 0, 0},
     {"inet6", try_inet6, EAFNOSUPPORT, 0, 0},
+    {"tcp", try_tcp, EAFNOSUPPORT, 0, 0},
+    {"udp", try_udp, EAFNOSUPPORT, 0, 0},
+    {"sctp", try_sctp, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT},
+    {"udplite", try_udplite, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT},
+    {"ping", try_ping, EAFNOSUPPORT, ENOSYS, ENOSYS},
+    {"unix pair", try_unix_pair, 0, 0, 0},
+    {"tipc pair", try_tipc_pair, EPERM, EPERM, EPERM},
     {"raw", try_raw, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT},
     {"route", try_route, EAFNOSUPPORT, 0, 0},
     {"audit", try_audit, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT},
