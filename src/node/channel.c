@@ -67,12 +67,6 @@ static void on_hello_deadline(uv_timer_t *timer) {
 
 static void welcome(struct connection *connection) {
     struct channel *channel = connection->channel;
-    struct buf frame = BUF_INIT;
-    buf_append_u32(&frame, 0);
-    term_put_version(&frame);
-    term_put_tuple(&frame, 2);
-    term_put_atom(&frame, "welcome");
-    term_put_integer(&frame, PROTOCOL_VERSION);
     connection->said_hello = true;
     channel->strangers--;
     uv_timer_stop(&connection->timer);
@@ -80,6 +74,12 @@ static void welcome(struct connection *connection) {
     if (connection->closing) return;                      /* whoever lost a call by that has let go of the node */
     channel->agent = connection;
     accept_waiting(channel);
+    struct buf frame = BUF_INIT;
+    buf_append_u32(&frame, 0);
+    term_put_version(&frame);
+    term_put_tuple(&frame, 2);
+    term_put_atom(&frame, "welcome");
+    term_put_integer(&frame, PROTOCOL_VERSION);
     channel_send(channel, &frame);
     node_connected(channel->node);
 }

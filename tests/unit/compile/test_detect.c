@@ -1,4 +1,4 @@
-#include "compile/scratch.h"
+#include "scratch.h"
 
 #include "compile/compile.h"
 

@@ -1,4 +1,4 @@
-#include "compile/scratch.h"
+#include "scratch.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -25,6 +25,7 @@ static void on_tick(uv_timer_t *timer) {
 }
 
 void stage_begin_wait(struct stage *stage) {
+    stage->late = false;
     uv_timer_start(&stage->deadline, on_deadline, DEADLINE_MS, 0);
     uv_timer_start(&stage->tick, on_tick, TICK_MS, TICK_MS); /* conditions on sockets wake nobody */
 }
@@ -65,12 +66,21 @@ static void launcher_send(struct stage *stage, const char *text, const int *fds,
 
 static pid_t fork_vm(struct stage *stage) {
     assert_true(stage->child_count < CHILDREN_MAX);
+    int forked[2];
+    char byte;
+    assert_int_equal(pipe2(forked, O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(forked[1], STDIN_FILENO);
+        close_range(3, ~0U, 0); /* or it would keep agents' connections open */
+        if (write(STDIN_FILENO, "x", 1) != 1) _exit(1);
         for (;;) pause();
     }
     assert_true(child > 0);
+    close(forked[1]);
+    assert_int_equal(read(forked[0], &byte, 1), 1); /* they are closed */
+    close(forked[0]);
     stage->children[stage->child_count] = child;
     return child;
 }
@@ -301,8 +311,10 @@ void stage_on_reply(void *data, const struct term *result, const struct term *re
     buf_printf(&asked->stage->story, "%c:%s ", asked->name, error ? error_kind(error->code)->slug : "ok");
 }
 
-uint64_t stage_call(struct asked *asked, struct stage *stage, char name, struct node *node, uint64_t timeout_ms) {
+uint64_t stage_call(struct stage *stage, char name, struct node *node, uint64_t timeout_ms) {
     struct buf args = BUF_INIT;
+    assert_true(stage->asked_count < ARRAY_SIZE(stage->asked));
+    struct asked *asked = &stage->asked[stage->asked_count++];
     *asked = (struct asked){stage, name};
     term_put_map(&args, 0);
     return node_call(node, "info", &args, timeout_ms, stage_on_reply, asked);

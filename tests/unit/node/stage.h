@@ -15,6 +15,13 @@
 
 enum { CHILDREN_MAX = 4 };
 
+struct stage;
+
+struct asked { /* a call under way */
+    struct stage *stage;
+    char name;
+};
+
 struct stage {
     uv_loop_t loop;
     struct node_host host;
@@ -35,6 +42,9 @@ struct stage {
     pid_t children[CHILDREN_MAX]; /* stand for the VMs */
     size_t child_count;
     int output_fds[CHILDREN_MAX]; /* write ends of their output */
+
+    struct asked asked[CALLS_MAX + 8];
+    size_t asked_count;
 
     bool late;
     uv_timer_t deadline, tick;
@@ -68,12 +78,8 @@ extern const struct node_handler stage_handler;
 struct node *stage_start(struct stage *stage);                       /* spawned */
 struct node *stage_start_ready(struct stage *stage, int *ret_agent); /* and its agent has said hello */
 
-struct asked { /* a call under way */
-    struct stage *stage;
-    char name;
-};
 void stage_on_reply(void *data, const struct term *result, const struct term *reason, const struct error *error);
-uint64_t stage_call(struct asked *asked, struct stage *stage, char name, struct node *node, uint64_t timeout_ms);
+uint64_t stage_call(struct stage *stage, char name, struct node *node, uint64_t timeout_ms);
 
 /* ---- agents ---- */
 

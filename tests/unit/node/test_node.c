@@ -246,8 +246,7 @@ static void test_detach_leaves_the_vm_alone(void **state) {
     pid_t vm = node_os_pid(node);
     char name[NODE_NAME_BYTES];
     strcpy(name, node_name(node));
-    struct asked asked;
-    stage_call(&asked, stage, 'a', node, 60000);
+    stage_call(stage, 'a', node, 60000);
     node_detach(node, on_detached, &detached);
     RUN_UNTIL(stage, detached);
     stage_expect(stage, "a:shutting_down ");

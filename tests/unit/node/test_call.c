@@ -1,0 +1,339 @@
+/* Calls to an agent: every one gets exactly one answer, whatever the agent does. */
+#include "node/stage.h"
+
+static void test_an_answer(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t id = stage_call(stage, 'a', node, 60000);
+    stage_expect(stage, "");
+    assert_int_equal(agent_take_call(stage, agent, "info"), id);
+    agent_reply_ok(agent, id);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "a:ok ");
+    close(agent);
+}
+
+static void test_answers_in_another_order(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t first = stage_call(stage, 'a', node, 60000);
+    uint64_t second = stage_call(stage, 'b', node, 60000);
+    agent_reply_ok(agent, second);
+    agent_reply_ok(agent, first);
+    RUN_UNTIL(stage, stage_heard(stage, "a:ok"));
+    stage_expect(stage, "b:ok a:ok ");
+    close(agent);
+}
+
+static void test_calls_wait_for_the_agent_and_keep_their_order(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    uint64_t first = stage_call(stage, 'a', node, 60000);
+    uint64_t second = stage_call(stage, 'b', node, 60000);
+    int agent = agent_dial(stage, node);
+    agent_hello(agent, PROTOCOL_VERSION, node_secret(node));
+    RUN_UNTIL(stage, node_is_ready(node));
+    term_free(agent_take(agent)); /* welcome */
+    assert_int_equal(agent_take_call(stage, agent, "info"), first);
+    assert_int_equal(agent_take_call(stage, agent, "info"), second);
+    close(agent);
+}
+
+static void test_a_reply_before_the_call_was_sent_is_forged(void **state) {
+    struct stage *stage = *state;
+    int first;
+    struct node *node = stage_start_ready(stage, &first);
+    close(first);
+    RUN_UNTIL(stage, !node_is_ready(node));
+    uint64_t id = stage_call(stage, 'a', node, 60000);
+    assert_true(id > 0);
+    assert_false(calls_answer(node, id, NULL));
+    stage_expect(stage, "");
+}
+
+static void test_time_is_over(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t id = stage_call(stage, 'a', node, 20);
+    assert_int_equal(agent_take_call(stage, agent, "info"), id);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "a:timeout ");
+    assert_int_equal(agent_take_call(stage, agent, "cancel"), id);
+    agent_reply_ok(agent, id); /* late, not forged */
+    uint64_t again = stage_call(stage, 'b', node, 60000);
+    agent_reply_ok(agent, again);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "b:ok ");
+    close(agent);
+}
+
+static void test_time_is_over_before_the_agent_came(void **state) {
+    struct stage *stage = *state;
+    stage_call(stage, 'a', stage_start(stage), 20);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "a:timeout ");
+}
+
+static void test_a_replayed_answer_answers_nobody(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t id = stage_call(stage, 'a', node, 60000);
+    agent_reply_ok(agent, id);
+    agent_reply_ok(agent, id);
+    uint64_t other = stage_call(stage, 'b', node, 60000);
+    agent_reply_ok(agent, id);
+    agent_reply_ok(agent, other);
+    RUN_UNTIL(stage, stage_heard(stage, "b:"));
+    stage_expect(stage, "a:ok b:ok ");
+    close(agent);
+}
+
+static void test_cancel(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t id = stage_call(stage, 'a', node, 60000);
+    node_cancel(node, id);
+    node_cancel(node, id);
+    node_cancel(node, 12345);
+    assert_int_equal(agent_take_call(stage, agent, "cancel"), id);
+    agent_reply_ok(agent, stage_call(stage, 'b', node, 60000));
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "b:ok ");
+    close(agent);
+}
+
+static void test_cancelled_before_it_was_sent(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    node_cancel(node, stage_call(stage, 'a', node, 60000));
+    int agent = agent_dial(stage, node);
+    agent_hello(agent, PROTOCOL_VERSION, node_secret(node));
+    RUN_UNTIL(stage, node_is_ready(node));
+    term_free(agent_take(agent)); /* welcome */
+    assert_null(agent_take(agent));
+    stage_expect(stage, "ready ");
+    close(agent);
+}
+
+static void test_the_agent_goes_with_calls_under_way(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    stage_call(stage, 'a', node, 60000);
+    stage_call(stage, 'b', node, 60000);
+    agent_take_call(stage, agent, "info");
+    close(agent);
+    RUN_UNTIL(stage, stage_heard(stage, "a:") && stage_heard(stage, "b:"));
+    stage_expect(stage, "b:node_failed a:node_failed ");
+}
+
+static void test_the_node_ends_with_calls_under_way(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    stage_call(stage, 'a', node, 60000);
+    node_kill(node, "for the test");
+    stage_call(stage, 'b', node, 60000); /* refused, later */
+    stage_expect(stage, "");
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    assert_true(stage_heard(stage, "a:node_failed "));
+    assert_true(stage_heard(stage, "b:node_failed "));
+    close(agent);
+}
+
+static void test_calls_are_bounded(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    for (size_t i = 0; i <= CALLS_MAX; i++) stage_call(stage, i < CALLS_MAX ? 'a' : 'z', node, 60000);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "z:node_failed ");
+}
+
+static void test_arguments_that_could_not_be_built(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct asked asked = {stage, 'a'};
+    struct node *node = stage_start_ready(stage, &agent);
+    struct buf args = {.failed = true};
+    node_call(node, "info", &args, 60000, stage_on_reply, &asked);
+    stage_expect(stage, "");
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "a:node_failed ");
+    close(agent);
+}
+
+/* ---- errors of the agent's ---- */
+
+struct kept_error {
+    struct error error;
+    bool has_reason, heard;
+};
+
+static void keep_error(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct kept_error *kept = data;
+    assert_null(result);
+    *kept = (struct kept_error){*error, reason != NULL, true};
+}
+
+static void reply_error(int fd, uint64_t id, const char *kind, const void *message, size_t size) {
+    struct buf reply = BUF_INIT;
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_tuple(&reply, 2);
+    term_put_atom(&reply, "error");
+    term_put_map(&reply, message ? 2 : 1);
+    term_put_atom(&reply, "kind");
+    term_put_atom(&reply, kind);
+    if (message) {
+        term_put_atom(&reply, "message");
+        term_put_binary(&reply, message, size);
+    }
+    agent_send(fd, &reply);
+}
+
+static struct kept_error fail_call(struct stage *stage, struct node *node, int agent, const char *kind,
+                                   const void *message, size_t size) {
+    struct kept_error kept = {0};
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    reply_error(agent, node_call(node, "eval", &args, 60000, keep_error, &kept), kind, message, size);
+    RUN_UNTIL(stage, kept.heard);
+    return kept;
+}
+
+static void test_kinds_of_errors(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    static const struct {
+        const char *kind;
+        enum error_code code;
+    } kinds[] = {{"timeout", E_TIMEOUT},
+                 {"start", E_START},
+                 {"compile", E_COMPILE},
+                 {"badarg", E_INVALID},
+                 {"whatever", E_RUNTIME}};
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        struct kept_error kept = fail_call(stage, node, agent, kinds[i].kind, "why", 3);
+        assert_int_equal(kept.error.code, kinds[i].code);
+        assert_string_equal(kept.error.detail, "why");
+        assert_true(kept.has_reason);
+    }
+    assert_string_equal(fail_call(stage, node, agent, "x", NULL, 0).error.detail, "the agent gave no reason");
+    close(agent);
+}
+
+/* Details become JSON, which has no bytes that are not text. */
+static void test_a_message_that_is_not_text(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    struct kept_error kept = fail_call(stage, node, agent, "x", "\xff\xfe!", 3);
+    assert_true(utf8_valid((const uint8_t *)kept.error.detail, strlen(kept.error.detail)));
+    assert_non_null(strchr(kept.error.detail, '!'));
+    close(agent);
+}
+
+static void test_an_answer_of_another_shape(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct buf reply = BUF_INIT;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t id = stage_call(stage, 'a', node, 60000);
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_atom(&reply, "ok");
+    agent_send(agent, &reply);
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, "violation:protocol_violation a:protocol_violation gone:misbehaved/protocol_violation ");
+    close(agent);
+}
+
+/* ---- answers that do something ---- */
+
+struct chain {
+    struct stage *stage;
+    struct node *node;
+};
+
+static void on_reply_call_and_kill(void *data, const struct term *result, const struct term *reason,
+                                   const struct error *error) {
+    struct chain *chain = data;
+    (void)reason;
+    buf_append_string(&chain->stage->story, error ? "x:failed " : "x:ok ");
+    (void)result;
+    stage_call(chain->stage, 'n', chain->node, 60000);
+    node_kill(chain->node, "its answer said so");
+}
+
+static void test_an_answer_that_ends_the_node(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct chain chain = {.stage = stage, .node = stage_start_ready(stage, &agent)};
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    agent_reply_ok(agent, node_call(chain.node, "stop", &args, 60000, on_reply_call_and_kill, &chain));
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, "x:ok n:node_failed gone:killed/node_failed ");
+    close(agent);
+}
+
+static void on_reply_detach_silently(void *data) {
+    *(bool *)data = true;
+}
+
+static void on_reply_let_go(void *data, const struct term *result, const struct term *reason,
+                            const struct error *error) {
+    struct chain *chain = data;
+    (void)result, (void)reason, (void)error;
+    static bool detached;
+    node_detach(chain->node, on_reply_detach_silently, &detached);
+}
+
+/* Two frames in one read: the first ends everything that the second would be for. */
+static void test_an_answer_that_lets_go_of_the_node(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct chain chain = {.stage = stage, .node = stage_start_ready(stage, &agent)};
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    uint64_t id = node_call(chain.node, "stop", &args, 60000, on_reply_let_go, &chain);
+    agent_reply_ok(agent, id);
+    agent_reply_ok(agent, id);
+    RUN_UNTIL(stage, stage->host.nodes.count == 0);
+    stage_expect(stage, "");
+    close(agent);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_STAGE(test_an_answer),
+        ON_STAGE(test_answers_in_another_order),
+        ON_STAGE(test_calls_wait_for_the_agent_and_keep_their_order),
+        ON_STAGE(test_a_reply_before_the_call_was_sent_is_forged),
+        ON_STAGE(test_time_is_over),
+        ON_STAGE(test_time_is_over_before_the_agent_came),
+        ON_STAGE(test_a_replayed_answer_answers_nobody),
+        ON_STAGE(test_cancel),
+        ON_STAGE(test_cancelled_before_it_was_sent),
+        ON_STAGE(test_the_agent_goes_with_calls_under_way),
+        ON_STAGE(test_the_node_ends_with_calls_under_way),
+        ON_STAGE(test_calls_are_bounded),
+        ON_STAGE(test_arguments_that_could_not_be_built),
+        ON_STAGE(test_kinds_of_errors),
+        ON_STAGE(test_a_message_that_is_not_text),
+        ON_STAGE(test_an_answer_of_another_shape),
+        ON_STAGE(test_an_answer_that_ends_the_node),
+        ON_STAGE(test_an_answer_that_lets_go_of_the_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+#include "scratch.h"
+
+#include "node/node.h"
+
+static void copy_program(const struct scratch *scratch, const char *path) {
+    char target[256];
+    snprintf(target, sizeof target, "%s/%s", scratch->path, path);
+    assert_int_equal(symlink("/proc/self/exe", target), 0);
+}
+
+/* An OTP and an Elixir installation, side by side, with programs that PATH could name. */
+static void make_trees(const struct scratch *scratch) {
+    static const char *const folders[] = {"otp",
+                                          "otp/bin",
+                                          "otp/lib",
+                                          "otp/erts-9.3",
+                                          "otp/erts-13.1",
+                                          "otp/erts-13.1/bin",
+                                          "otp/erts-9.3/bin",
+                                          "ex",
+                                          "ex/bin",
+                                          "ex/lib",
+                                          "ex/lib/elixir",
+                                          "ex/lib/elixir/ebin",
+                                          "path",
+                                          "agent",
+                                          "agent/ebin"};
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++) scratch_folder(scratch, folders[i]);
+    static const char *const programs[] = {"otp/erts-13.1/bin/beam.smp", "otp/erts-13.1/bin/erl_child_setup",
+                                           "otp/erts-9.3/bin/beam.smp", "otp/bin/erl", "ex/bin/elixir"};
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++) copy_program(scratch, programs[i]);
+    scratch_file(scratch, "ex/lib/elixir/ebin/elixir.app", "");
+}
+
+static const char *below(const struct scratch *scratch, const char *name) {
+    static char paths[4][256];
+    static size_t next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch->path, name);
+    return path;
+}
+
+static void test_given(void **state) {
+    struct toolchain toolchain;
+    struct error error;
+    make_trees(*state);
+    if (toolchain_find(below(*state, "otp"), below(*state, "ex"), below(*state, "agent"), 1, &toolchain, &error) < 0)
+        fail_msg("%s", error.detail);
+    assert_string_equal(toolchain.otp_root, below(*state, "otp"));
+    assert_string_equal(toolchain.erts_bin, below(*state, "otp/erts-13.1/bin")); /* newer than 9.3 */
+    assert_string_equal(toolchain.elixir_lib, below(*state, "ex/lib"));
+    assert_string_equal(toolchain.boot_dir, "");
+    assert_int_equal(strlen(toolchain.digest), 16);
+    assert_true(toolchain.library_count >= 2);
+    toolchain_free(&toolchain);
+}
+
+static void digest_of(const struct scratch *scratch, char ret[17]) {
+    struct toolchain toolchain;
+    assert_int_equal(
+        toolchain_find(below(scratch, "otp"), below(scratch, "ex"), below(scratch, "agent"), 1, &toolchain, NULL), 0);
+    strcpy(ret, toolchain.digest);
+    toolchain_free(&toolchain);
+}
+
+static void test_another_agent_is_another_digest(void **state) {
+    char before[17], same[17], after[17];
+    make_trees(*state);
+    digest_of(*state, before);
+    digest_of(*state, same);
+    scratch_file(*state, "agent/ebin/sbx_boot.beam", "x");
+    digest_of(*state, after);
+    assert_string_equal(before, same);
+    assert_string_not_equal(before, after);
+}
+
+static void assert_missing(const char *otp, const char *elixir, const char *part_of_detail) {
+    struct toolchain toolchain;
+    struct error error = {0};
+    memset(&toolchain, 0x5a, sizeof toolchain);
+    assert_true(toolchain_find(otp, elixir, "/agent", 1, &toolchain, &error) < 0);
+    assert_int_equal(error.code, E_TOOLCHAIN);
+    if (!strstr(error.detail, part_of_detail)) fail_msg("'%s' does not say '%s'", error.detail, part_of_detail);
+    assert_int_equal(toolchain.otp_root[0], 0x5a);
+}
+
+static void test_wrong_places(void **state) {
+    make_trees(*state);
+    assert_missing(below(*state, "nothing"), NULL, "nothing");
+    assert_missing(below(*state, "ex"), NULL, "not the root of an OTP installation");
+    assert_missing(below(*state, "otp"), below(*state, "otp"), "elixir.app");
+    assert_missing(below(*state, "otp"), below(*state, "nothing"), "nothing");
+    assert_int_equal(unlink(below(*state, "otp/erts-13.1/bin/beam.smp")), 0);
+    assert_missing(below(*state, "otp"), NULL, "beam.smp");
+}
+
+static void test_a_vm_that_is_no_program(void **state) {
+    make_trees(*state);
+    assert_int_equal(unlink(below(*state, "otp/erts-13.1/bin/beam.smp")), 0);
+    scratch_file(*state, "otp/erts-13.1/bin/beam.smp", "#!/bin/sh\n");
+    assert_missing(below(*state, "otp"), NULL, "is not a program");
+}
+
+/* PATH names scripts that are links to where the installation is. */
+static void test_found_through_path(void **state) {
+    struct scratch *scratch = *state;
+    struct toolchain toolchain;
+    struct error error;
+    make_trees(scratch);
+    assert_int_equal(unlink(below(scratch, "otp/bin/erl")), 0);
+    assert_int_equal(unlink(below(scratch, "ex/bin/elixir")), 0);
+    static const char *const scripts[] = {"otp/bin/erl", "ex/bin/elixir"};
+    for (size_t i = 0; i < ARRAY_SIZE(scripts); i++) {
+        scratch_file(scratch, scripts[i], "#!/bin/sh\n");
+        assert_int_equal(fchmodat(scratch->fd, scripts[i], 0755, 0), 0);
+    }
+    scratch_link(scratch, "../otp/bin/erl", "path/erl");
+    CLEANUP_FREE char *saved = strdup(getenv("PATH"));
+    CLEANUP_FREE char *path = string_print("::/nonexistent:%s", below(scratch, "path"));
+    setenv("PATH", path, 1);
+    int without = toolchain_find(NULL, NULL, below(scratch, "agent"), 1, &toolchain, &error);
+    setenv("PATH", saved, 1);
+    assert_int_equal(without, 0);
+    assert_string_equal(toolchain.otp_root, below(scratch, "otp"));
+    assert_string_equal(toolchain.elixir_lib, ""); /* optional unless asked for */
+    toolchain_free(&toolchain);
+    scratch_link(scratch, "../ex/bin/elixir", "path/elixir");
+    setenv("PATH", path, 1);
+    int with = toolchain_find(NULL, NULL, below(scratch, "agent"), 1, &toolchain, &error);
+    setenv("PATH", saved, 1);
+    assert_int_equal(with, 0);
+    assert_string_equal(toolchain.elixir_lib, below(scratch, "ex/lib"));
+    toolchain_free(&toolchain);
+    setenv("PATH", "/nonexistent", 1);
+    assert_missing(NULL, NULL, "no 'erl' in PATH");
+    setenv("PATH", saved, 1);
+}
+
+#define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        IN_SCRATCH(test_given),
+        IN_SCRATCH(test_another_agent_is_another_digest),
+        IN_SCRATCH(test_wrong_places),
+        IN_SCRATCH(test_a_vm_that_is_no_program),
+        IN_SCRATCH(test_found_through_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
