@@ -51,8 +51,11 @@ struct scene {
     int tcp_port;
     char abstract_name[32];
     pid_t daemon, launcher, neighbour;
-    const char *victim;      /* the attacking project */
-    unsigned told[PROFILES]; /* violations of each profile's sandbox since it was started */
+    const char *victim; /* the attacking project */
+    struct {
+        unsigned told; /* its violations since it was started */
+        bool spent;    /* it must be started again before the next attack */
+    } sandboxes[PROFILES];
 };
 
 extern const char *const profile_names[PROFILES];
@@ -74,6 +77,7 @@ struct trial {
     const struct attack *attack;
     const char *id;
     uint64_t since; /* events before are not of this attack */
+    bool restart;   /* the sandbox first */
     char *failure;  /* NULL: as it should be; to be freed */
 };
 

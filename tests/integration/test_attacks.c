@@ -4,7 +4,7 @@
 
 #include "attacks.h"
 
-enum { TABLES_MAX = 4, TESTS_MAX = 64, TOLD_MAX = 5 };
+enum { TABLES_MAX = 5, TESTS_MAX = 128, TOLD_MAX = 6 };
 
 static const struct attack_table *const all_tables[] = {
     &attacks_on_files, &attacks_on_processes, &attacks_on_network, &attacks_on_resources,
@@ -18,11 +18,13 @@ static const struct group {
     unsigned where;
     const struct attack_table *tables[TABLES_MAX];
 } groups[] = {
-    {"outside", NULL, EVERY, {&attacks_on_files, &attacks_on_processes, &attacks_on_network}},
-    {"resources", NULL, EVERY, {&attacks_on_resources, &attacks_on_service}},
+    {"outside",
+     NULL,
+     EVERY,
+     {&attacks_on_service, &attacks_on_files, &attacks_on_processes, &attacks_on_network, &attacks_on_kernel}},
+    {"resources", NULL, EVERY, {&attacks_on_resources}},
     {"agent", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", EVERY, {&attacks_on_agent}},
     {"channel", NULL, EVERY, {&attacks_on_channel}},
-    {"kernel", NULL, LOW, {&attacks_on_kernel}},
     {"compiling", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", 0, {NULL}},
 };
 
@@ -37,12 +39,25 @@ static void *run_trial(void *data) {
     return NULL;
 }
 
-/* A node's violations are told ten a second at most; a new VM has a new budget. */
-static void renew(struct scene *scene, unsigned where) {
+/* Whether the sandbox has to be started again first. A node's violations are told ten a second at most, and a new VM
+   has a new budget. */
+static bool renew(struct scene *scene, const struct attack *attack, int profile) {
+    bool tells = attack->seen_kind && strcmp(attack->seen_kind, "violation") == 0;
+    unsigned *told = &scene->sandboxes[profile].told;
+    bool *spent = &scene->sandboxes[profile].spent;
+    bool is_needed = *spent || (tells && *told == TOLD_MAX);
+    *told = (is_needed ? 0 : *told) + tells;
+    *spent = attack->fate == DIES || attack->spends;
+    return is_needed;
+}
+
+static void start_trials(struct scene *scene, const struct attack *attack, struct trial *trials, pthread_t *threads) {
+    uint64_t since = world_now(scene->world);
     for (int i = 0; i < PROFILES; i++) {
-        if (!(where & 1u << i) || scene->told[i]++ < TOLD_MAX) continue;
-        world_do(scene->world, "restart", "{s:s}", "id", profile_names[i]);
-        scene->told[i] = 1;
+        if (!(attack->where & 1u << i)) continue;
+        trials[i] = (struct trial){.scene = scene, .attack = attack, .id = profile_names[i], .since = since};
+        trials[i].restart = renew(scene, attack, i);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_trial, &trials[i]), 0);
     }
 }
 
@@ -51,16 +66,12 @@ static void run_rows(struct scene *scene, const struct attack *attack) {
     struct trial trials[PROFILES] = {0};
     pthread_t threads[PROFILES];
     struct buf failures = BUF_INIT;
-    if (attack->seen_kind && strcmp(attack->seen_kind, "violation") == 0) renew(scene, attack->where);
-    uint64_t since = world_now(scene->world);
-    for (int i = 0; i < PROFILES; i++) {
-        trials[i] = (struct trial){.scene = scene, .attack = attack, .id = profile_names[i], .since = since};
-        if (attack->where & 1u << i) assert_int_equal(pthread_create(&threads[i], NULL, run_trial, &trials[i]), 0);
-    }
+    start_trials(scene, attack, trials, threads);
     for (int i = 0; i < PROFILES; i++) {
         if (attack->where & 1u << i) pthread_join(threads[i], NULL);
-        if (trials[i].failure) buf_printf(&failures, "%s: %s\n", profile_names[i], trials[i].failure);
-        if (attack->fate == DIES) scene->told[i] = 0;
+        if (!trials[i].failure) continue;
+        scene->sandboxes[i].spent = true;
+        buf_printf(&failures, "%s: %s\n", profile_names[i], trials[i].failure);
         free(trials[i].failure);
     }
     if (failures.size > 0) fail_msg("%s", buf_string(&failures));

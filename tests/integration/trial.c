@@ -70,14 +70,8 @@ static char *check(const struct trial *trial, const char *answer) {
 }
 
 void trial_run(struct trial *trial) {
+    if (trial->restart && (trial->failure = restart(trial))) return;
     CLEANUP_FREE char *code = scene_expand(trial->scene, trial->attack->code);
     CLEANUP_FREE char *answer = world_try_eval(trial->scene->world, trial->id, "erlang", code, EVAL_MAX_MS);
     trial->failure = check(trial, answer);
-    if (trial->attack->fate == DIES || trial->attack->spends || trial->failure) {
-        char *failure = restart(trial);
-        if (trial->failure)
-            free(failure);
-        else
-            trial->failure = failure;
-    }
 }
