@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -223,6 +224,14 @@ static size_t command_line_size(int count, char **arguments) {
     return (size_t)(last + strlen(last) + 1 - arguments[0]);
 }
 
+/* Two for every node: the usual soft limit is for programs that use select. */
+static void raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int exit_status_of(const struct error *error) {
     return error->code == E_CONFLICT ? EXIT_CONFLICT : error->code == E_INVALID ? EXIT_USAGE : EXIT_FAILURE;
 }
@@ -233,6 +242,7 @@ int main(int count, char **arguments) {
     int status = parse_options(count, arguments, &options);
     if (status >= 0) return status;
     shed_inheritance();
+    raise_descriptor_limit();
     struct launcher *launcher = calloc(1, sizeof *launcher);
     if (!launcher) return EXIT_FAILURE;
     *launcher = (struct launcher){.log = {STDERR_FILENO, LOG_INFO_LEVEL},

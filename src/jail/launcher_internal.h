@@ -9,7 +9,8 @@
 
 #include "jail/jail_internal.h"
 
-#define SLOT_UID_BASE 1000000000u /* far from the ids that people, services and subordinate ranges have */
+#define PLAN_BYTES_MAX (1ULL << 44) /* of memory or disk that a daemon may ask for */
+#define SLOT_UID_BASE 1000000000u   /* far from the ids that people, services and subordinate ranges have */
 
 enum {
     EXIT_USAGE = 2,
@@ -209,6 +210,8 @@ void requests_describe_node(const struct launcher *launcher, const struct launch
 struct launcher_node *nodes_find(struct launcher *launcher, const char *name);
 /* A new entry with a uid of its own; E_EXISTS, E_LIMIT. */
 int nodes_add(struct launcher *launcher, const char *name, struct launcher_node **ret, struct error *reterr);
+/* E_LIMIT when the launcher's own descriptors would not do for one more. */
+int nodes_check_room(const struct launcher *launcher, struct error *reterr);
 size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node);
 /* Forget it: descriptors, record and uid. Its cgroups and its processes are gone before. */
 void nodes_remove(struct launcher *launcher, struct launcher_node *node);

@@ -1,7 +1,13 @@
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "jail/launcher_internal.h"
+
+enum {
+    DESCRIPTORS_PER_NODE = 2,
+    DESCRIPTORS_KEPT = 256, /* for the link, projects and a spawn under way: nodes must not lock the daemon out */
+};
 
 struct launcher_node *nodes_find(struct launcher *launcher, const char *name) {
     for (size_t i = 0; i < launcher->nodes_end; i++)
@@ -11,6 +17,14 @@ struct launcher_node *nodes_find(struct launcher *launcher, const char *name) {
 
 size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node) {
     return (size_t)(node - launcher->nodes);
+}
+
+int nodes_check_room(const struct launcher *launcher, struct error *reterr) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return 0;
+    rlim_t needed = (launcher->node_count + 1) * DESCRIPTORS_PER_NODE + DESCRIPTORS_KEPT;
+    if (needed <= limit.rlim_cur) return 0;
+    return error_set(reterr, E_LIMIT, "%zu nodes run already: more would leave no descriptors", launcher->node_count);
 }
 
 static bool uid_is_used(const struct launcher *launcher, uid_t uid) {

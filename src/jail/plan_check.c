@@ -5,8 +5,6 @@
 
 enum { MOUNTS_MAX = 256, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 
-#define BYTES_MAX (1ULL << 44)
-
 bool path_is_clean(const char *path) {
     if (path[0] != '/' || strlen(path) >= PATH_MAX) return false;
     for (const char *at = path; *at == '/';) {
@@ -74,7 +72,7 @@ static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_NODE] = {.words = {is_name}, .times = 1},
     [JAIL_PLAN_HOSTNAME] = {.words = {is_hostname}, .times = 1},
     [JAIL_PLAN_NETWORK] = {.words = {is_network}, .times = 1},
-    [JAIL_PLAN_MEMORY] = {.least = 1 << 20, .most = BYTES_MAX, .times = 1},
+    [JAIL_PLAN_MEMORY] = {.least = 1 << 20, .most = PLAN_BYTES_MAX, .times = 1},
     [JAIL_PLAN_CPU] = {.least = 1, .most = 100 * 4096, .times = 1},
     [JAIL_PLAN_TASKS] = {.least = 1, .most = 1 << 22, .times = 1},
     [JAIL_PLAN_RLIMIT] = {.words = {is_text}, .most = UINT64_MAX},
@@ -82,7 +80,7 @@ static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_BIND_EXEC] = {.words = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROJECT] = {.words = {is_name, path_is_clean}, .times = 8},
     [JAIL_PLAN_DEVICE] = {.words = {is_device}, .times = 8},
-    [JAIL_PLAN_TMPFS] = {.words = {path_is_clean}, .least = 4096, .most = BYTES_MAX, .times = 16},
+    [JAIL_PLAN_TMPFS] = {.words = {path_is_clean}, .least = 4096, .most = PLAN_BYTES_MAX, .times = 16},
     [JAIL_PLAN_DIRECTORY] = {.words = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_SYMLINK] = {.words = {is_text, path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROC] = {.times = 1},

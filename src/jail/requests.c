@@ -132,6 +132,10 @@ static void handle_limit(const struct call *call) {
     wire_message_number(call->message, "disk", &disk);
     wire_message_number(call->message, "cpu", &cpu);
     wire_message_number(call->message, "tasks", &tasks);
+    if (memory > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX) {
+        refuse(call, E_INVALID, "the limit is out of bounds");
+        return;
+    }
     struct jail_limits limits = {.memory_bytes = memory,
                                  .disk_bytes = disk,
                                  .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,

@@ -75,7 +75,8 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     case JAIL_PLAN_PROJECT: return open_project(spawn, op->words[0], ret_fd, reterr);
     case JAIL_PLAN_DEVICE:
         snprintf(path, sizeof path, "/dev/%s", op->words[0]);
-        return open_bind(path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
+        /* Read-only is the name, not the device: it can't be taken for a disk of the node's where /dev is a tmpfs. */
+        return open_bind(path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     default: return 0;
     }
 }

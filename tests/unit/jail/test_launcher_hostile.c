@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -128,11 +129,42 @@ static void a_pair_of_sockets_is_no_caller(void **state) {
     close(pair[0]), close(pair[1]), close(output_fd);
 }
 
+/* Nodes for which no descriptors are left would lock a new daemon out. */
+static void nodes_leave_descriptors_for_the_rest(void **state) {
+    (void)state;
+    struct rlimit before, tight = {256 + 2 * 2, 256 + 2 * 2};
+    assert_int_equal(prlimit(client.launcher, RLIMIT_NOFILE, NULL, &before), 0);
+    assert_int_equal(before.rlim_cur, before.rlim_max); /* it took all that it may have */
+    tight.rlim_max = before.rlim_max;
+    assert_int_equal(prlimit(client.launcher, RLIMIT_NOFILE, &tight, NULL), 0);
+    assert_true(client_spawn(&client, "one", "", "wait"));
+    assert_true(client_spawn(&client, "two", "", "wait"));
+    assert_false(client_spawn(&client, "three", "", "wait"));
+    assert_true(string_starts(client.message, "limit_reached"));
+    assert_true(client_ask(&client, "bury", "one", -1));
+    assert_true(client_spawn(&client, "three", "", "wait"));
+    assert_true(client_ask(&client, "bury", "two", -1));
+    assert_true(client_ask(&client, "bury", "three", -1));
+    assert_int_equal(prlimit(client.launcher, RLIMIT_NOFILE, &before, NULL), 0);
+}
+
+static void limits_beyond_all_bounds_are_refused(void **state) {
+    (void)state;
+    static const char *const limits[] = {"vast disk=18446744073709551615", "vast memory=18446744073709551615"};
+    assert_true(client_spawn(&client, "vast", "", "wait"));
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+        assert_false(client_ask(&client, "limit", limits[i], -1));
+        assert_true(string_starts(client.message, "invalid_input"));
+    }
+    assert_true(client_ask(&client, "bury", "vast", -1));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mounts_of_a_node_stay_in_it),    cmocka_unit_test(no_link_of_proc_is_followed),
-        cmocka_unit_test(the_launcher_stays_nowhere),     cmocka_unit_test(a_project_is_no_link_of_proc),
-        cmocka_unit_test(a_pair_of_sockets_is_no_caller),
+        cmocka_unit_test(mounts_of_a_node_stay_in_it),          cmocka_unit_test(no_link_of_proc_is_followed),
+        cmocka_unit_test(the_launcher_stays_nowhere),           cmocka_unit_test(a_project_is_no_link_of_proc),
+        cmocka_unit_test(a_pair_of_sockets_is_no_caller),       cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
+        cmocka_unit_test(limits_beyond_all_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }
