@@ -167,7 +167,10 @@ static void on_cancel(struct request *request) {
     struct run *run = request->state;
     struct error error;
     run->cancelled = true;
-    error_set(&error, E_TIMEOUT, "the caller has gone");
+    if (run->engine->closing)
+        error_set(&error, E_SHUTDOWN, "the service is shutting down");
+    else
+        error_set(&error, E_TIMEOUT, "the caller has gone");
     fail_run(run, &error, NULL);
 }
 
