@@ -2,6 +2,7 @@
    which a slow or hostile file system could hold up. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -28,12 +29,19 @@ static bool is_inherited(int fd) {
     return false;
 }
 
+/* Who has gone wants nothing opened any more: a connection that was kept must not stand for its caller for ever. */
+static bool is_gone(int fd) {
+    struct pollfd state = {.fd = fd};
+    return poll(&state, 1, 0) != 0 && state.revents & (POLLHUP | POLLERR | POLLNVAL);
+}
+
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr) {
     struct ucred peer;
     struct caller caller = {0};
     socklen_t size = sizeof peer, groups_size = sizeof caller.groups;
     if (!is_accepted(peer_fd) || is_inherited(peer_fd))
         return error_set(reterr, E_FORBIDDEN, "not a connection that somebody made to us");
+    if (is_gone(peer_fd)) return error_set(reterr, E_FORBIDDEN, "the caller has gone");
     if (getsockopt(peer_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
         return error_errno(reterr, errno, "who is calling");
     if (peer.uid == (uid_t)-1 || peer.gid == (gid_t)-1)

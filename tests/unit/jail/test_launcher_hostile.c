@@ -129,6 +129,17 @@ static void a_pair_of_sockets_is_no_caller(void **state) {
     close(pair[0]), close(pair[1]), close(output_fd);
 }
 
+static void a_caller_who_left_opens_nothing(void **state) {
+    (void)state;
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, STRANGER, &peer_fd);
+    assert_int_equal(shutdown(caller_fd, SHUT_WR), 0); /* has said all it wants, and waits */
+    assert_true(client_ask(&client, "project", "/usr", peer_fd));
+    caller_fd = fd_close(caller_fd);
+    assert_false(client_ask(&client, "project", "/usr", peer_fd));
+    assert_true(string_starts(client.message, "forbidden"));
+}
+
 /* Nodes for which no descriptors are left would lock a new daemon out. */
 static void nodes_leave_descriptors_for_the_rest(void **state) {
     (void)state;
@@ -163,8 +174,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mounts_of_a_node_stay_in_it),          cmocka_unit_test(no_link_of_proc_is_followed),
         cmocka_unit_test(the_launcher_stays_nowhere),           cmocka_unit_test(a_project_is_no_link_of_proc),
-        cmocka_unit_test(a_pair_of_sockets_is_no_caller),       cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
-        cmocka_unit_test(limits_beyond_all_bounds_are_refused),
+        cmocka_unit_test(a_pair_of_sockets_is_no_caller),       cmocka_unit_test(a_caller_who_left_opens_nothing),
+        cmocka_unit_test(nodes_leave_descriptors_for_the_rest), cmocka_unit_test(limits_beyond_all_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }
