@@ -77,7 +77,12 @@ static void add_limits(struct draft *draft) {
     static const struct {
         const char *name;
         uint64_t value;
-    } rlimits[] = {{"nofile", 1024}, {"core", 0}, {"memlock", 65536}, {"msgqueue", 0}};
+    } rlimits[] = {
+        {"nofile", 1024},
+        {"core", 1}, /* not 0, at which the host's handler of crashes is still started, with root's rights */
+        {"memlock", 65536},
+        {"msgqueue", 0},
+    };
     const struct jail_limits *limits = &draft->request->limits;
     /* What is in a tmpfs is charged to its memory: without the sum a full disk would kill the VM. */
     if (can(draft, JAIL_GUARANTEE_MEMORY))

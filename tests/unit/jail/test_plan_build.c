@@ -55,7 +55,7 @@ static void assert_plan(const char *profile, uint32_t guarantees, const char *ex
 
 #define RLIMITS                                                                                                        \
     "rlimit nofile 1024\n"                                                                                             \
-    "rlimit core 0\n"                                                                                                  \
+    "rlimit core 1\n"                                                                                                  \
     "rlimit memlock 65536\n"                                                                                           \
     "rlimit msgqueue 0\n"
 #define BINDS                                                                                                          \
