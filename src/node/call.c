@@ -81,7 +81,9 @@ uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t
     uv_timer_init(node->host->loop, &call->timer);
     call->timer.data = call;
     node->open_handles++;
-    call->refused = call->frame.failed || calls_count(node) > CALLS_MAX || node->state >= NODE_ENDING;
+    /* Its own heartbeat must never be what a busy node has no room for: a missed one ends it. */
+    bool too_many = calls_count(node) > CALLS_MAX && strcmp(op, "beat") != 0;
+    call->refused = call->frame.failed || too_many || node->state >= NODE_ENDING;
     uv_timer_start(&call->timer, on_deadline, call->refused ? 0 : timeout_ms, timeout_ms ? timeout_ms : 1);
     if (!call->refused && node->channel.agent) send_call(call);
     return call->id;
