@@ -205,6 +205,21 @@ static int parse_options(int count, char **arguments, struct options *ret) {
     return -1;
 }
 
+static bool is_for_the_service(const char *variable) {
+    static const char *const starts[] = {"SANDBOX_", "PATH=", "TZ=", "LANG="};
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+        if (string_starts(variable, starts[i])) return true;
+    return false;
+}
+
+/* Root's variables may hold root's secrets; an ordinary user's daemon has that user's rights anyway. */
+static void shed_environment(void) {
+    char **kept = environ;
+    for (char **variable = environ; *variable; variable++)
+        if (is_for_the_service(*variable)) *kept++ = *variable;
+    *kept = NULL;
+}
+
 /* What our starter left us would be the daemon's too: open descriptors, the keys of a session, a mask for modes. Those
    that are given numbers later must never be 0, 1 or 2. */
 static void shed_inheritance(void) {
@@ -216,6 +231,7 @@ static void shed_inheritance(void) {
     fd_close(fd);
     syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL); /* a kernel without keyrings has none to leak */
     umask(022);
+    if (geteuid() == 0) shed_environment();
 }
 
 /* The kernel lays arguments out one after the other. */

@@ -254,6 +254,11 @@ static void probe_session(const char *name) {
     say("input", lseek(STDIN_FILENO, 0, SEEK_CUR)); /* of a pipe or a socket it fails */
 }
 
+static void probe_environment(const char *name) {
+    printf("%s=%s:%s:%s\n", name, getenv("PATH") ? "path" : "", getenv("SANDBOX_TEST") ? "ours" : "",
+           getenv("SECRET") ? "secret" : "");
+}
+
 static void probe_session_key(const char *name) {
     say(name, syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", "sandbox-test", 0));
 }
@@ -340,6 +345,7 @@ static const struct {
     {"data_size", probe_data_size},
     {"hold_lock", probe_hold_lock},
     {"session", probe_session},
+    {"environment", probe_environment},
     {"session_key", probe_session_key},
     {"crash", probe_crash},
     {"spin", probe_spin},

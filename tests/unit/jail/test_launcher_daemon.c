@@ -104,6 +104,15 @@ static void the_daemon_inherits_nothing(void **state) {
     close(input_fd), close(pair[0]), close(pair[1]), close(left_open_fd);
 }
 
+static void the_daemon_learns_only_what_is_for_it(void **state) {
+    struct service *service = *state;
+    assert_int_equal(setenv("SECRET", "x", true) | setenv("SANDBOX_TEST", "x", true), 0);
+    start(service, "environment", NULL, NULL);
+    client_read_until(service->output_fd, "environment=path:ours:\n");
+    assert_int_equal(end(service, 0), 0);
+    assert_int_equal(unsetenv("SECRET") | unsetenv("SANDBOX_TEST"), 0);
+}
+
 static void a_killed_daemon_is_started_again(void **state) {
     struct service *service = *state;
     start(service, "ids", "wait", NULL);
@@ -167,6 +176,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_daemon_has_no_privileges),
         cmocka_unit_test(the_daemon_inherits_nothing),
+        cmocka_unit_test(the_daemon_learns_only_what_is_for_it),
         cmocka_unit_test(a_killed_daemon_is_started_again),
         cmocka_unit_test(a_failing_daemon_is_tried_again),
         cmocka_unit_test(the_launcher_ends_with_a_daemon_that_was_told_to),
