@@ -114,6 +114,16 @@ static bool shut_down(struct world *world, struct sbx_error *error) {
     return result == 0 && ended;
 }
 
+/* A line of the programs' log that must not be there: a sanitizer's, or of an end that leaked. */
+static const char *find_complaint(const char *log) {
+    static const char *const complaints[] = {"Sanitizer", "runtime error: ", "ended clean=\"no\""};
+    for (size_t i = 0; log && i < ARRAY_SIZE(complaints); i++) {
+        const char *found = strstr(log, complaints[i]);
+        if (found) return found;
+    }
+    return NULL;
+}
+
 void world_close(struct world *world) {
     struct sbx_error error = {0};
     if (!world) return;
@@ -121,16 +131,17 @@ void world_close(struct world *world) {
     bool ended = shut_down(world, &error);
     if (!ended) footprint_kill(footprint);
     CLEANUP_FREE char *left = footprint_left(footprint);
-    CLEANUP_FREE char *log = NULL;
     char log_path[64];
     snprintf(log_path, sizeof log_path, "%s/daemon.log", world->home);
-    if (!ended || left) log = read_whole(log_path);
+    CLEANUP_FREE char *log = read_whole(log_path);
+    const char *complaint = find_complaint(log);
     footprint_free(footprint);
     sbx_close(world->client);
     remove_tree(world->root);
     free(world);
     if (!ended) fail_msg("the service did not end: %s\n%s", error.detail, log ? log : "");
     if (left) fail_msg("left behind:\n%s%s", left, log ? log : "");
+    if (complaint) fail_msg("the service complained: %s", complaint);
     sbx_error_clear(&error);
 }
 
