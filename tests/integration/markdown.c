@@ -23,15 +23,14 @@ static void print_row(FILE *file, const struct attack *attack) {
 
 void print_attacks(FILE *file, const struct attack_table *const *tables, size_t count) {
     fputs("# Attacks\n\n"
-          "What hostile code tries, what contains it, and what is seen of it. Every row is a test of "
-          "`tests/integration`, run at\neach profile named; *compiling* means as an Elixir macro and as an Erlang "
-          "parse transform, in the jail of the compiler.\nAfter each one a neighbour sandbox must be the same process "
-          "with the same state, and so must the service.\n\n"
+          "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
+          "`tests/integration`, run at\neach place named. *Compiling* is the jail of the compiler, where the same code "
+          "runs as an Elixir macro and as an Erlang\nparse transform; what ends its VM runs as one of the two. After "
+          "each attack a neighbour sandbox must be the same process\nwith the same state, and so must the service.\n\n"
           "This file is made by `test_attacks --markdown`, and a test compares it.\n",
           file);
     for (size_t i = 0; i < count; i++) {
-        fprintf(file,
-                "\n## %s\n\n| it tries to | at | contained by | outcome | event | test |\n|---|---|---|---|---|---|\n",
+        fprintf(file, "\n## %s\n\n| attack | at | contained by | outcome | event | test |\n|---|---|---|---|---|---|\n",
                 tables[i]->title);
         for (size_t row = 0; row < tables[i]->count; row++) print_row(file, &tables[i]->rows[row]);
     }
