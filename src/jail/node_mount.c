@@ -29,23 +29,39 @@ static int open_source(void *data, struct error *reterr) {
     return failed ? failed : sources_restrict(bind->tree_fd, ATTRIBUTES, reterr);
 }
 
+/* No link is followed: the node may have made it. */
+static int open_place(const char *path) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+/* All else that the node sees is somebody's, a caller's project say, and nothing is made in it. */
+static bool is_own_root(int fd) {
+    struct stat place, root;
+    return fstat(fd, &place) == 0 && stat("/", &root) == 0 && place.st_dev == root.st_dev;
+}
+
 /* The node's root is read-only as a mount, not as a file system: a writable view of the parent makes the place. */
 static int make_target(const char *target) {
     char parent[PATH_MAX];
     struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
     const char *slash = strrchr(target, '/');
     snprintf(parent, sizeof parent, "%.*s", slash == target ? 1 : (int)(slash - target), target);
-    CLEANUP_FD int fd = open_tree(AT_FDCWD, parent, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    CLEANUP_FD int place_fd = open_place(parent);
+    if (place_fd < 0) return -1;
+    if (!is_own_root(place_fd)) {
+        errno = EROFS;
+        return -1;
+    }
+    CLEANUP_FD int fd = open_tree(place_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &writable, sizeof writable) < 0) return -1;
     return mkdirat(fd, slash + 1, 0755) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* No link is followed: the node may have made it. */
 static int open_target(const char *target) {
-    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-    int fd = (int)syscall(SYS_openat2, AT_FDCWD, target, &how, sizeof how);
+    int fd = open_place(target);
     if (fd >= 0 || errno != ENOENT || make_target(target) < 0) return fd;
-    return (int)syscall(SYS_openat2, AT_FDCWD, target, &how, sizeof how);
+    return open_place(target);
 }
 
 static int attach(void *data, struct error *reterr) {

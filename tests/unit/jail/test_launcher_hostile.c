@@ -91,6 +91,25 @@ static void no_link_of_proc_is_followed(void **state) {
     close(home_fd);
 }
 
+/* A place to mount at is made in the node's own root only: a project shows its owner's files as the node's own. */
+static void nothing_is_made_in_a_project(void **state) {
+    (void)state;
+    char project[128], path[160], more[160];
+    snprintf(project, sizeof project, "%s/project", client.directory);
+    make_directory(project, STRANGER, 0755);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, STRANGER, &peer_fd);
+    assert_true(client_ask(&client, "project", project, peer_fd));
+    const char *token = strstr(client.message, "token=") + strlen("token=");
+    snprintf(more, sizeof more, "project %.*s /src\n", (int)strcspn(token, " "), token);
+    if (!client_spawn(&client, "builder", more, "wait")) fail_msg("%s", client_detail(&client));
+    assert_false(client_ask(&client, "mount", "builder /usr /src/new", -1));
+    snprintf(path, sizeof path, "%s/new", project);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_true(client_ask(&client, "mount", "builder /usr /app/new", -1));
+    assert_true(client_ask(&client, "bury", "builder", -1));
+}
+
 /* The launcher starts where its starter was, maybe somewhere private. */
 static void the_launcher_stays_nowhere(void **state) {
     (void)state;
@@ -173,9 +192,10 @@ static void limits_beyond_all_bounds_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mounts_of_a_node_stay_in_it),          cmocka_unit_test(no_link_of_proc_is_followed),
-        cmocka_unit_test(the_launcher_stays_nowhere),           cmocka_unit_test(a_project_is_no_link_of_proc),
-        cmocka_unit_test(a_pair_of_sockets_is_no_caller),       cmocka_unit_test(a_caller_who_left_opens_nothing),
-        cmocka_unit_test(nodes_leave_descriptors_for_the_rest), cmocka_unit_test(limits_beyond_all_bounds_are_refused),
+        cmocka_unit_test(nothing_is_made_in_a_project),         cmocka_unit_test(the_launcher_stays_nowhere),
+        cmocka_unit_test(a_project_is_no_link_of_proc),         cmocka_unit_test(a_pair_of_sockets_is_no_caller),
+        cmocka_unit_test(a_caller_who_left_opens_nothing),      cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
+        cmocka_unit_test(limits_beyond_all_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }
