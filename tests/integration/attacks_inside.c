@@ -28,7 +28,7 @@ static const struct attack on_files[] = {
      .where = EVERY | COMPILER,
      .wall = "mount and pid namespaces",
      .code = "[file:read_file(\"/data/secret\"), file:read_file(\"/proc/{NEIGHBOUR}/root/data/secret\"), "
-             "file:list_dir(\"/app/counter_erl\")]",
+             "file:list_dir(\"/proc/{NEIGHBOUR}\")]",
      .answers = "[{error,enoent},{error,enoent},{error,enoent}]"},
     {.name = "read_inits_root",
      .tries = "leave through `/proc/1/root`",

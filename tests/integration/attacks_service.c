@@ -28,7 +28,7 @@ static char *slowest_answer(struct scene *scene) {
     uint64_t worst_ms = 0;
     for (int i = 0; i < 10; i++) {
         uint64_t begin_ms = clock_monotonic_ms();
-        CLEANUP_FREE char *answer = eval(scene, "neighbour", "counter:value()");
+        CLEANUP_FREE char *answer = eval(scene, "neighbour", "victim_counter:value()");
         uint64_t took_ms = clock_monotonic_ms() - begin_ms;
         if (strcmp(answer, "42") != 0) return string_print("the neighbour answered %s", answer);
         worst_ms = took_ms > worst_ms ? took_ms : worst_ms;

@@ -80,43 +80,45 @@ const char *scene_project(struct scene *scene, const char *name) {
 struct creation {
     struct scene *scene;
     const char *profile;
+    bool is_small;
     struct sbx_error error;
     int result;
 };
 
 static void *create(void *data) {
     struct creation *creation = data;
-    char options[64];
-    snprintf(options, sizeof options, "{\"profile\": \"%s\"}", creation->profile);
+    char options[96];
+    snprintf(options, sizeof options, "{\"profile\": \"%s\"%s}", creation->profile,
+             creation->is_small ? ", \"memory_bytes\": 41943040" : "");
     creation->result = sbx_create(world_client(creation->scene->world), creation->profile, creation->scene->victim,
                                   options, NULL, &creation->error);
     return NULL;
 }
 
-/* The first compiles, the others find its build. */
-static void create_victims(struct scene *scene, unsigned where) {
+/* The neighbour's create has compiled the project; these find its build. */
+static void create_victims(struct scene *scene, unsigned where, unsigned small) {
     struct creation creations[PROFILES] = {0};
     pthread_t threads[PROFILES];
-    size_t count = 0;
-    for (int i = 0; i < PROFILES; i++)
-        if (where & 1u << i) creations[count++] = (struct creation){.scene = scene, .profile = profile_names[i]};
-    if (count > 0) create(&creations[0]);
-    for (size_t i = 1; i < count; i++) assert_int_equal(pthread_create(&threads[i], NULL, create, &creations[i]), 0);
-    for (size_t i = 1; i < count; i++) pthread_join(threads[i], NULL);
-    for (size_t i = 0; i < count; i++)
+    for (unsigned i = 0; i < PROFILES; i++) {
+        creations[i] = (struct creation){.scene = scene, .profile = profile_names[i], .is_small = small & 1u << i};
+        if (where & 1u << i) assert_int_equal(pthread_create(&threads[i], NULL, create, &creations[i]), 0);
+    }
+    for (unsigned i = 0; i < PROFILES; i++)
+        if (where & 1u << i) pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < PROFILES; i++)
         if (creations[i].result < 0) fail_msg("creating %s: %s", creations[i].profile, creations[i].error.detail);
 }
 
 static void create_neighbour(struct scene *scene) {
-    json_t *neighbour = world_create(scene->world, "neighbour", EXAMPLES "/counter_erl", "medium");
+    json_t *neighbour = world_create(scene->world, "neighbour", scene->victim, "medium");
     scene->neighbour = (pid_t)json_integer_value(json_object_get(neighbour, "os_pid"));
     json_decref(neighbour);
     CLEANUP_FREE char *text = world_eval_text(
-        scene->world, "neighbour", NULL, "ok = file:write_file(\"/data/secret\", \"mine\"), counter:increment(42)");
+        scene->world, "neighbour", NULL, "ok = file:write_file(\"/data/secret\", \"mine\"), victim_counter:add(42)");
     assert_string_equal(text, "42");
 }
 
-struct scene *scene_open(const char *settings, unsigned where) {
+struct scene *scene_open(const char *settings, unsigned where, unsigned small) {
     struct scene *scene = calloc(1, sizeof *scene);
     assert_non_null(scene);
     open_tcp_door(scene);
@@ -127,7 +129,7 @@ struct scene *scene_open(const char *settings, unsigned where) {
     scene->victim = strdup(scene_project(scene, "victim"));
     link_native_code(scene, "victim");
     create_neighbour(scene);
-    create_victims(scene, where);
+    create_victims(scene, where, small);
     return scene;
 }
 
@@ -150,7 +152,7 @@ void scene_check(struct scene *scene) {
     assert_int_equal(world_pid(scene->world, "daemon.lock"), scene->daemon);
     assert_int_equal(world_pid(scene->world, "launcher.lock"), scene->launcher);
     CLEANUP_FREE char *text =
-        world_eval_text(scene->world, "neighbour", NULL, "{counter:value(), file:read_file(\"/data/secret\")}");
+        world_eval_text(scene->world, "neighbour", NULL, "{victim_counter:value(), file:read_file(\"/data/secret\")}");
     assert_string_equal(text, "{42,{ok,<<\"mine\">>}}");
     json_t *neighbour = world_info(scene->world, "neighbour");
     assert_int_equal(json_integer_value(json_object_get(neighbour, "os_pid")), scene->neighbour);

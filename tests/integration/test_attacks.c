@@ -4,7 +4,7 @@
 
 #include "attacks.h"
 
-enum { TABLES_MAX = 5, TESTS_MAX = 128, TOLD_MAX = 6 };
+enum { TABLES_MAX = 6, TESTS_MAX = 128, TOLD_MAX = 6 };
 
 static const struct attack_table *const all_tables[] = {
     &attacks_on_files, &attacks_on_processes, &attacks_on_network, &attacks_on_resources,
@@ -15,17 +15,18 @@ static const struct attack_table *const all_tables[] = {
 static const struct group {
     const char *name;
     const char *settings;
-    unsigned where;
+    unsigned where, small;
     const struct attack_table *tables[TABLES_MAX];
 } groups[] = {
     {"outside",
      NULL,
      EVERY,
-     {&attacks_on_service, &attacks_on_files, &attacks_on_processes, &attacks_on_network, &attacks_on_kernel}},
-    {"resources", NULL, EVERY, {&attacks_on_resources}},
-    {"agent", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", EVERY, {&attacks_on_agent}},
-    {"channel", NULL, EVERY, {&attacks_on_channel}},
-    {"compiling", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", 0, {NULL}},
+     0,
+     {&attacks_on_service, &attacks_on_files, &attacks_on_processes, &attacks_on_network, &attacks_on_kernel,
+      &attacks_on_channel}},
+    {"resources", NULL, EVERY, HIGH | MEDIUM, {&attacks_on_resources}},
+    {"agent", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", EVERY, 0, {&attacks_on_agent}},
+    {"compiling", "heartbeat = 100ms\nheartbeat-deadline = 1200ms\n", 0, 0, {NULL}},
 };
 
 /* What one cmocka test is about. */
@@ -101,7 +102,7 @@ static struct {
 
 static int open_scene(void **state) {
     (void)state;
-    stage.scene = scene_open(stage.group->settings, stage.group->where);
+    stage.scene = scene_open(stage.group->settings, stage.group->where, stage.group->small);
     return 0;
 }
 

@@ -7,4 +7,4 @@ start_link() ->
     supervisor:start_link({local, ?MODULE}, ?MODULE, []).
 
 init([]) ->
-    {ok, {#{}, []}}.
+    {ok, {#{}, [#{id => victim_counter, start => {victim_counter, start_link, []}}]}}.
