@@ -213,11 +213,19 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
     return 0;
 }
 
+/* The directory outlives the mount's own descriptor, whose end makes the mount unchangeable. As long as it is detached
+   but alive, whoever holds it may make it writable, from a user namespace of his own. */
+static int open_unchangeable(const struct launcher *launcher, const struct launcher_project *project) {
+    CLEANUP_FD int mount_fd = -1;
+    if (project_mount(project, launcher->daemon_uid, launcher->daemon_gid, &mount_fd, NULL) < 0) return -1;
+    return openat(mount_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* A directory the daemon can read, if it can be had; else its files as a stream. */
 static int hand_on(struct launcher *launcher, struct launcher_project *project, bool is_file, int *ret_fd,
                    struct error *reterr) {
     if (!is_file && !launcher->root) *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
-    if (!is_file && launcher->root) project_mount(project, launcher->daemon_uid, launcher->daemon_gid, ret_fd, NULL);
+    if (!is_file && launcher->root) *ret_fd = open_unchangeable(launcher, project);
     project->bindable = *ret_fd >= 0;
     if (project->bindable) return 0;
     return start_stream(launcher, project, is_file ? strrchr(project->path, '/') + 1 : NULL, ret_fd, reterr);

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher_client.h"
@@ -110,6 +111,41 @@ static void nothing_is_made_in_a_project(void **state) {
     assert_true(client_ask(&client, "bury", "builder", -1));
 }
 
+/* In namespaces of its own a process has every right over mounts that are nobody's. */
+static int write_to_project(int project_fd) {
+    struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
+    if (setresgid(client.daemon_uid, client.daemon_uid, client.daemon_uid) < 0 ||
+        setresuid(client.daemon_uid, client.daemon_uid, client.daemon_uid) < 0 ||
+        unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        return EXIT_FAILURE;
+    mount_setattr(project_fd, "", AT_EMPTY_PATH, &writable, sizeof writable);
+    if (openat(project_fd, "evil", O_WRONLY | O_CREAT | O_CLOEXEC, 0755) >= 0) return EXIT_FAILURE;
+    int copy_fd = open_tree(project_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    mount_setattr(copy_fd, "", AT_EMPTY_PATH, &writable, sizeof writable);
+    if (openat(copy_fd, "evil", O_WRONLY | O_CREAT | O_CLOEXEC, 0755) >= 0) return EXIT_FAILURE;
+    return faccessat(project_fd, "file", R_OK, 0) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void the_daemon_can_only_read_a_project(void **state) {
+    (void)state;
+    char project[128], path[160];
+    int status = -1;
+    snprintf(project, sizeof project, "%s/readable", client.directory);
+    make_directory(project, STRANGER, 0700);
+    snprintf(path, sizeof path, "%s/file", project);
+    write_file(path, "x", STRANGER, 0600);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, STRANGER, &peer_fd);
+    assert_true(client_ask(&client, "project", project, peer_fd));
+    assert_non_null(strstr(client.message, "kind=mount"));
+    pid_t pid = fork();
+    if (pid == 0) _exit(write_to_project(client.fds[0]));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    snprintf(path, sizeof path, "%s/evil", project);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 /* The launcher starts where its starter was, maybe somewhere private. */
 static void the_launcher_stays_nowhere(void **state) {
     (void)state;
@@ -192,10 +228,10 @@ static void limits_beyond_all_bounds_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mounts_of_a_node_stay_in_it),          cmocka_unit_test(no_link_of_proc_is_followed),
-        cmocka_unit_test(nothing_is_made_in_a_project),         cmocka_unit_test(the_launcher_stays_nowhere),
-        cmocka_unit_test(a_project_is_no_link_of_proc),         cmocka_unit_test(a_pair_of_sockets_is_no_caller),
-        cmocka_unit_test(a_caller_who_left_opens_nothing),      cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
-        cmocka_unit_test(limits_beyond_all_bounds_are_refused),
+        cmocka_unit_test(nothing_is_made_in_a_project),         cmocka_unit_test(the_daemon_can_only_read_a_project),
+        cmocka_unit_test(the_launcher_stays_nowhere),           cmocka_unit_test(a_project_is_no_link_of_proc),
+        cmocka_unit_test(a_pair_of_sockets_is_no_caller),       cmocka_unit_test(a_caller_who_left_opens_nothing),
+        cmocka_unit_test(nodes_leave_descriptors_for_the_rest), cmocka_unit_test(limits_beyond_all_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }
