@@ -48,6 +48,10 @@ void filters_free(struct filter_cache *cache) {
 static _Noreturn void run_child(struct spawn *spawn) {
     struct error error = {0};
     char go;
+    /* A child that outlives the launcher for a moment must neither keep the next one out nor hide its end. */
+    fd_close(spawn->launcher->link_fd);
+    fd_close(spawn->launcher->lock_fd);
+    if (spawn->launcher->root) fd_close(spawn->launcher->slot_fd);
     /* The launcher says go when the uid maps are written; the end of file, that it has gone itself. */
     if (read(spawn->sync_fd, &go, 1) != 1) _exit(EXIT_FAILURE);
     if (jail_enter(spawn, &error) == 0) init_run(spawn, &error);
@@ -224,7 +228,7 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct l
     CLEANUP(spawn_free)
     struct spawn spawn = {.launcher = launcher, .plan = plan, .sync_fd = -1, .output_fd = -1, .null_fd = -1};
     CLEANUP_FD int output_fd = -1;
-    if (plan_check(plan, reterr) < 0 || nodes_check_room(launcher, reterr) < 0) return -1;
+    if (plan_check(plan, reterr) < 0) return -1;
     if (nodes_add(launcher, jail_plan_word(plan, JAIL_PLAN_NODE, 0), &spawn.node, reterr) < 0) return -1;
     if (prepare(launcher, &spawn, &output_fd, reterr) < 0 || build(launcher, &spawn, reterr) < 0) {
         undo(launcher, spawn.node);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -31,12 +32,17 @@ int userns_write_maps(pid_t pid, uid_t inside_uid, uid_t outside_uid, gid_t insi
     return write_map(pid, "gid_map", inside_gid, outside_gid, reterr);
 }
 
-/* A namespace needs a process to be made by; it stays until the descriptor is open, and does nothing. */
+/* A namespace needs a process to be made by; it stays until the descriptor is open, and does nothing. It has nothing
+   of the launcher's and ends with it: otherwise locks and link would outlive a launcher that is killed meanwhile. */
 static pid_t start_idle(void) {
     struct clone_args arguments = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    pid_t launcher = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
     if (pid != 0) return pid;
-    for (;;) pause();
+    close_range(0, ~0U, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    while (getppid() == launcher) pause();
+    _exit(EXIT_SUCCESS);
 }
 
 int userns_make(uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, int *ret_fd,
