@@ -11,8 +11,9 @@
 
 enum {
     SANDBOX_ID_BYTES = 65,
-    EVENTS_KEPT = 4096,      /* in memory; the store keeps more */
-    LOG_RECORDS_KEPT = 1000, /* of one sandbox */
+    EVENTS_KEPT = 4096,         /* in memory; the store keeps more */
+    EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
+    LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
     LOG_RECORD_MAX_BYTES = 4096,
     NODE_TEXT_MAX_BYTES = 255, /* names that a node says it has */
     ALARMS_BURST = 100,        /* events that one sandbox's nodes cause at once */
@@ -56,6 +57,7 @@ void feed_free(struct feed *feed);
 /* Sets "seq" and "time", keeps the record (reference taken over) and hands it to the followers. */
 json_t *feed_add(struct feed *feed, json_t *record);
 void feed_restore(struct feed *feed, json_t *record); /* one from the store, with its seq; borrowed */
+void feed_skip(struct feed *feed, uint64_t count);    /* leave numbers out: those of records that the store missed */
 
 struct feed_filter {
     uint64_t since;         /* records after this seq */

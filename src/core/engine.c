@@ -159,9 +159,27 @@ static int make_folders(const char *home, struct error *reterr) {
     return result;
 }
 
+struct restored {
+    struct engine *engine;
+    size_t count;
+    bool ended_well; /* whoever wrote the last of them */
+};
+
 static void restore_event(void *data, json_t *event) {
-    struct engine *engine = data;
-    feed_restore(&engine->events, event);
+    struct restored *restored = data;
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    feed_restore(&restored->engine->events, event);
+    restored->count++;
+    restored->ended_well = string_equal(kind, event_slugs[EVENT_SERVICE_ENDED]);
+}
+
+/* A daemon that was killed may have told events that the store did not have yet. Their numbers are not used again: who
+   follows asks for what comes after the last one it saw. */
+static int restore_events(struct engine *engine, struct error *reterr) {
+    struct restored restored = {.engine = engine};
+    int result = store_load_events(engine->store, EVENTS_KEPT, restore_event, &restored, reterr);
+    if (result == 0 && restored.count > 0 && !restored.ended_well) feed_skip(&engine->events, EVENTS_UNSAVED_MAX);
+    return result;
 }
 
 static void restore_row(void *data, const struct store_sandbox *row) {
@@ -206,7 +224,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
-    if (result == 0) result = store_load_events(engine->store, EVENTS_KEPT, restore_event, engine, reterr);
+    if (result == 0) result = restore_events(engine, reterr);
     if (result == 0) result = store_load_sandboxes(engine->store, restore_row, engine, reterr);
     if (result < 0) return result;
     sweep_control_dirs(engine);
@@ -326,6 +344,7 @@ void engine_try_close(struct engine *engine) {
     engine->close_wanted = false;
     engine->closed = finish_close;
     engine->open_parts += 3;
+    engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     jail_link_close(engine->host.link, part_closed, engine);
     uv_close((uv_handle_t *)&engine->answer_timer, on_answer_timer_closed);

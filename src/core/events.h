@@ -15,6 +15,7 @@
     X(LIMIT, "limit", "a limit was reached", "limit, usage, suppressed")                                               \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \
+    X(SERVICE_ENDED, "service_ended", "the daemon ended in good order", "")                                            \
     X(LAUNCHER_LOST, "launcher_lost", "the launcher ended; what runs runs on", "")                                     \
     X(LAUNCHER_BACK, "launcher_back", "a new launcher has adopted what runs", "")
 

@@ -76,6 +76,10 @@ void feed_restore(struct feed *feed, json_t *record) {
     keep(feed, json_incref(record));
 }
 
+void feed_skip(struct feed *feed, uint64_t count) {
+    feed->next_seq += count;
+}
+
 /* Where the last `tail` matching records begin. */
 static size_t tail_start(const struct feed *feed, const struct feed_filter *filter, const struct caller *caller) {
     size_t found = 0;
