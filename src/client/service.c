@@ -88,10 +88,10 @@ static int make_home(const char *home, struct error *reterr) {
     return 0;
 }
 
-static int pause_for(const struct http_wait *wait, int fd, struct error *reterr) {
-    struct pollfd polled[] = {{fd, POLLIN, 0}, {wait->cancel_fd, POLLIN, 0}};
-    poll(polled, 2, RETRY_MS);
-    if (polled[1].revents) return error_set(reterr, E_TIMEOUT, "interrupted");
+static int pause_for(const struct http_wait *wait, struct error *reterr) {
+    struct pollfd polled = {wait->cancel_fd, POLLIN, 0};
+    poll(&polled, 1, RETRY_MS);
+    if (polled.revents) return error_set(reterr, E_TIMEOUT, "interrupted");
     if (clock_monotonic_ms() > wait->deadline_ms)
         return error_set(reterr, E_NO_DAEMON, "the service was not ready in time; its daemon.log may tell why");
     return 0;
@@ -108,7 +108,7 @@ static int lock_start(const struct sbx *sbx, const struct http_wait *wait, int *
     if (fd < 0) return error_errno(reterr, errno, "opening %s", path);
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) return error_errno(reterr, errno, "locking %s", path);
-        result = pause_for(wait, -1, reterr);
+        result = pause_for(wait, reterr);
         if (result < 0) return result;
     }
     *ret_fd = take_fd(&fd);
@@ -138,12 +138,12 @@ static int wait_ready(const struct sbx *sbx, const struct http_wait *wait, int p
         int result = connect_ready(sbx, wait, ret_fd, reterr);
         if (result == 0 || result != -E_NO_DAEMON) return result;
         struct pollfd polled = {pidfd, POLLIN, 0};
-        if (pidfd >= 0 && poll(&polled, 1, 0) > 0) {
+        if (pidfd >= 0 && poll(&polled, 1, 0) > 0 && !launcher_lives(sbx)) { /* nor was another one faster */
             char tail[LOG_TAIL_BYTES];
             read_log_tail(sbx, tail);
             return error_set(reterr, E_NO_DAEMON, "the service ended while it started: %s", tail);
         }
-        result = pause_for(wait, pidfd, reterr);
+        result = pause_for(wait, reterr);
         if (result < 0) return result;
     }
 }
