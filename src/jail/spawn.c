@@ -228,7 +228,7 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct l
     CLEANUP(spawn_free)
     struct spawn spawn = {.launcher = launcher, .plan = plan, .sync_fd = -1, .output_fd = -1, .null_fd = -1};
     CLEANUP_FD int output_fd = -1;
-    if (plan_check(plan, reterr) < 0) return -1;
+    if (plan_check(plan, reterr) < 0 || nodes_check_room(launcher, reterr) < 0) return -1;
     if (nodes_add(launcher, jail_plan_word(plan, JAIL_PLAN_NODE, 0), &spawn.node, reterr) < 0) return -1;
     if (prepare(launcher, &spawn, &output_fd, reterr) < 0 || build(launcher, &spawn, reterr) < 0) {
         undo(launcher, spawn.node);
