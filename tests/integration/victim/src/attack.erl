@@ -90,8 +90,13 @@ signal_everything(Pids) ->
     native(),
     lists:usort([call(kill, [Pid, 9]) || Pid <- Pids]).
 
+%% Where the shell is refused at once, its port may be gone before os:cmd has spoken to it.
 shell(Command) ->
-    os:cmd(Command).
+    try
+        os:cmd(Command)
+    catch
+        error:badarg -> []
+    end.
 
 %% The VM's own program once more, by way of its helper.
 run_again() ->
