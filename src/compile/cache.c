@@ -191,3 +191,13 @@ void cache_keep(const char *home, const char *key, const char *digest) {
     bool written = fd >= 0 && write(fd, digest, length) == (ssize_t)length;
     if (!written || rename(temporary, path) < 0) unlink(temporary);
 }
+
+void cache_sweep(const char *home, const struct store *store) {
+    char path[PATH_MAX], ignored[STORE_DIGEST_BYTES];
+    DIR *directory = cache_path(home, "", "", path) ? opendir(path) : NULL;
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory)))
+        if (entry->d_name[0] != '.' && !cache_find(home, store, entry->d_name, ignored))
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory) closedir(directory);
+}

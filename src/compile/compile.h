@@ -46,4 +46,7 @@ typedef void (*compile_done_fn)(void *data, const char *digest, json_t *report, 
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data);
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
 
+/* Forget what the cache says of builds that are no longer there. Reads a small file per entry. */
+void cache_sweep(const char *home, const struct store *store);
+
 #endif

@@ -14,6 +14,7 @@ enum {
     EVENTS_KEPT = 4096,         /* in memory; the store keeps more */
     EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
     LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
+    LOG_KEPT_BYTES = 256 << 10, /* of text in them, all told */
     LOG_RECORD_MAX_BYTES = 4096,
     NODE_TEXT_MAX_BYTES = 255, /* names that a node says it has */
     ALARMS_BURST = 100,        /* events that one sandbox's nodes cause at once */
@@ -47,12 +48,13 @@ void engine_try_close(struct engine *engine); /* of engine.c */
 struct feed {
     json_t **records;
     size_t capacity, first, count;
+    size_t text_bytes, text_bytes_max; /* of the records' "text" members; no bound: 0 */
     uint64_t next_seq;
     struct follower *followers;
     unsigned walkers; /* while there are any, none of the followers is freed */
 };
 
-bool feed_init(struct feed *feed, size_t capacity);
+bool feed_init(struct feed *feed, size_t capacity, size_t text_bytes_max);
 void feed_free(struct feed *feed);
 /* Sets "seq" and "time", keeps the record (reference taken over) and hands it to the followers. */
 json_t *feed_add(struct feed *feed, json_t *record);

@@ -207,6 +207,12 @@ static void sweep_control_dirs(struct engine *engine) {
     if (directory) closedir(directory);
 }
 
+/* A handful of small files, read once at start. */
+static void on_builds_swept(void *data, const struct error *error) {
+    struct engine *engine = data;
+    if (!error) cache_sweep(engine->config.home, engine->store);
+}
+
 static void sweep_builds(struct engine *engine) {
     CLEANUP_FREE const char **keep = calloc(engine->sandboxes.count + 1, sizeof *keep);
     size_t count = 0, at = 0;
@@ -215,7 +221,7 @@ static void sweep_builds(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
     }
-    if (keep) store_sweep_builds(engine->store, keep, NULL, NULL);
+    if (keep) store_sweep_builds(engine->store, keep, on_builds_swept, engine);
 }
 
 static int open_parts(struct engine *engine, struct error *reterr) {
@@ -247,7 +253,7 @@ static void host_init(struct engine *engine) {
 
 int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engine **ret, struct error *reterr) {
     struct engine *engine = calloc(1, sizeof *engine);
-    if (!engine || !feed_init(&engine->events, EVENTS_KEPT)) {
+    if (!engine || !feed_init(&engine->events, EVENTS_KEPT, 0)) {
         free(engine);
         return error_set(reterr, E_NO_MEMORY, "no memory for the engine");
     }

@@ -13,8 +13,11 @@ struct follower {
     bool gone; /* answered, and freed once nobody walks the list */
 };
 
-bool feed_init(struct feed *feed, size_t capacity) {
-    *feed = (struct feed){.records = calloc(capacity, sizeof *feed->records), .capacity = capacity, .next_seq = 1};
+bool feed_init(struct feed *feed, size_t capacity, size_t text_bytes_max) {
+    *feed = (struct feed){.records = calloc(capacity, sizeof *feed->records),
+                          .capacity = capacity,
+                          .text_bytes_max = text_bytes_max,
+                          .next_seq = 1};
     return feed->records != NULL;
 }
 
@@ -28,13 +31,25 @@ static uint64_t record_seq(const json_t *record) {
     return (uint64_t)json_integer_value(json_object_get(record, "seq"));
 }
 
+static size_t record_text_bytes(const json_t *record) {
+    return json_string_length(json_object_get(record, "text"));
+}
+
+static void drop_oldest(struct feed *feed) {
+    json_t *oldest = feed->records[feed->first];
+    feed->text_bytes -= record_text_bytes(oldest);
+    json_decref(oldest);
+    feed->first = (feed->first + 1) % feed->capacity;
+    feed->count--;
+}
+
 static void keep(struct feed *feed, json_t *record) {
-    if (feed->count == feed->capacity) {
-        json_decref(feed->records[feed->first]);
-        feed->first = (feed->first + 1) % feed->capacity;
-        feed->count--;
-    }
+    size_t bytes = record_text_bytes(record);
+    while (feed->count == feed->capacity ||
+           (feed->count > 0 && feed->text_bytes_max && feed->text_bytes + bytes > feed->text_bytes_max))
+        drop_oldest(feed);
     feed->records[(feed->first + feed->count++) % feed->capacity] = record;
+    feed->text_bytes += bytes;
 }
 
 static bool matches(const struct feed_filter *filter, const struct caller *caller, const json_t *record) {

@@ -26,7 +26,8 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
         return NULL;
     }
     struct sandbox *sandbox = calloc(1, sizeof *sandbox);
-    if (!sandbox || !feed_init(&sandbox->log, LOG_RECORDS_KEPT) || !map_set(&engine->sandboxes, id, sandbox)) {
+    if (!sandbox || !feed_init(&sandbox->log, LOG_RECORDS_KEPT, LOG_KEPT_BYTES) ||
+        !map_set(&engine->sandboxes, id, sandbox)) {
         if (sandbox) feed_free(&sandbox->log);
         free(sandbox);
         error_set(reterr, E_NO_MEMORY, "no memory for a sandbox");

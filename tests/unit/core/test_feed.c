@@ -51,7 +51,7 @@ static const struct feed_filter all = {.tail = SIZE_MAX};
 static void test_the_newest_are_kept(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    assert_true(feed_init(&feed, CAPACITY));
+    assert_true(feed_init(&feed, CAPACITY, 0));
     for (int i = 0; i < CAPACITY + 2; i++) add(&feed, NULL);
     struct reader reader = reader_of(stage, 'a');
     stream(&reader, &feed, all, false);
@@ -61,10 +61,27 @@ static void test_the_newest_are_kept(void **state) {
     feed_free(&feed);
 }
 
+static void test_text_is_bounded_in_bytes(void **state) {
+    struct stage *stage = *state;
+    struct feed feed;
+    assert_true(feed_init(&feed, CAPACITY, 10));
+    static const char *const texts[] = {"1234", "5678", "90", "a", "longer than all of it"};
+    static const char *const stories[] = {"a1 a:done ", "a1 a2 a:done ", "a1 a2 a3 a:done ", "a2 a3 a4 a:done ",
+                                          "a5 a:done "};
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        feed_add(&feed, json_pack("{s:s}", "text", texts[i]));
+        struct reader reader = reader_of(stage, 'a');
+        stream(&reader, &feed, all, false);
+        run(stage);
+        stage_expect(stage, stories[i]);
+    }
+    feed_free(&feed);
+}
+
 static void test_tail_and_since(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     for (int i = 0; i < CAPACITY + 1; i++) add(&feed, i % 2 ? "x" : "y");
     static const struct {
         struct feed_filter filter;
@@ -91,7 +108,7 @@ static void test_tail_and_since(void **state) {
 static void test_followers_get_what_comes_and_an_answer_at_the_end(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     add(&feed, "x");
     char id[8] = "x";
     struct reader a = reader_of(stage, 'a'), b = reader_of(stage, 'b');
@@ -113,7 +130,7 @@ static void test_followers_get_what_comes_and_an_answer_at_the_end(void **state)
 static void test_one_who_cancels_is_answered_and_gets_no_more(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     struct reader a = reader_of(stage, 'a'), b = reader_of(stage, 'b');
     stream(&a, &feed, all, true);
     stream(&b, &feed, all, true);
@@ -131,7 +148,7 @@ static void test_one_who_cancels_is_answered_and_gets_no_more(void **state) {
 static void test_one_who_cancels_inside_an_item(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     struct reader a = reader_of(stage, 'a'), b = reader_of(stage, 'b'), c = reader_of(stage, 'c');
     a.leaves_at = b.leaves_at = 1;
     stream(&a, &feed, all, true);
@@ -150,7 +167,7 @@ static void test_one_who_cancels_inside_an_item(void **state) {
 static void test_followers_are_bounded(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     struct reader *readers = calloc(SUBSCRIBERS_MAX + 1, sizeof *readers);
     for (int i = 0; i < SUBSCRIBERS_MAX; i++) {
         readers[i] = reader_of(stage, 'a');
@@ -170,7 +187,7 @@ static void test_followers_are_bounded(void **state) {
 static void test_nobody_follows_an_engine_that_closes(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     add(&feed, NULL);
     stage->engine.closing = true;
     struct reader a = reader_of(stage, 'a');
@@ -188,7 +205,7 @@ static bool is_admin(void *data, const struct caller *caller, const json_t *reco
 static void test_who_may_see(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     struct reader a = reader_of(stage, 'a'), v = reader_of(stage, 'v');
     a.request.caller.role = ROLE_ADMIN;
     v.request.caller.role = ROLE_VIEWER;
@@ -206,7 +223,7 @@ static void test_who_may_see(void **state) {
 static void test_restored_records_keep_their_numbers(void **state) {
     struct stage *stage = *state;
     struct feed feed;
-    feed_init(&feed, CAPACITY);
+    feed_init(&feed, CAPACITY, 0);
     json_t *record = json_pack("{s:i, s:s}", "seq", 41, "time", "then");
     feed_restore(&feed, record);
     json_decref(record);
@@ -221,6 +238,7 @@ static void test_restored_records_keep_their_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_STAGE(test_the_newest_are_kept),
+        ON_STAGE(test_text_is_bounded_in_bytes),
         ON_STAGE(test_tail_and_since),
         ON_STAGE(test_followers_get_what_comes_and_an_answer_at_the_end),
         ON_STAGE(test_one_who_cancels_is_answered_and_gets_no_more),
