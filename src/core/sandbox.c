@@ -93,8 +93,28 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, con
 
 /* ---- the registry ---- */
 
+static json_t *lost_json(uint32_t lost) {
+    json_t *array = json_array();
+    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        if (lost & 1u << i) json_array_append_new(array, json_string(jail_guarantee_name((enum jail_guarantee)i)));
+    return array;
+}
+
+static uint32_t lost_from_json(json_t *names) {
+    uint32_t lost = 0;
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name) {
+        enum jail_guarantee guarantee;
+        if (json_is_string(name) && jail_guarantee_find(json_string_value(name), &guarantee) == 0)
+            lost |= 1u << guarantee;
+    }
+    return lost;
+}
+
 void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
+    json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     CLEANUP_FREE char *config_text = json_dumps(config, JSON_COMPACT);
     CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
     json_decref(config);
@@ -121,6 +141,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
     int result = config ? sandbox_config_from_json(config, &sandbox->config, reterr)
                         : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
+    sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
     if (result < 0) return result;
@@ -217,13 +238,6 @@ static json_t *usage_json(struct sandbox *sandbox) {
         object, "uptime_ms",
         number_or_null(lives && sandbox->started_at_ms, (uint64_t)(clock_wall_ms() - sandbox->started_at_ms)));
     return object;
-}
-
-static json_t *lost_json(uint32_t lost) {
-    json_t *array = json_array();
-    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
-        if (lost & 1u << i) json_array_append_new(array, json_string(jail_guarantee_name((enum jail_guarantee)i)));
-    return array;
 }
 
 static json_t *text_or_null(const char *text) {
