@@ -74,11 +74,11 @@ void bury_finish(struct launcher *launcher, struct launcher_node *node) {
     shutdown_advance(launcher);
 }
 
-/* Once more, with everything; after that the asker learns that it lives on. */
+/* Once more, with everything; after that the asker learns that it lives on. A service that shuts down never gives up. */
 static void insist(struct launcher *launcher, struct launcher_node *node, uint64_t now_ms) {
     struct burial *burial = &node->burial;
     burial->deadline_ms = now_ms + DEATH_TIMEOUT_MS;
-    if (!burial->forced) {
+    if (!burial->forced || launcher->shutting_down) {
         burial->forced = true;
         kill_node(launcher, node);
         return;

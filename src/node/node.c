@@ -102,9 +102,10 @@ static void on_bury_again(uv_timer_t *timer) {
 static void on_buried(void *data, const struct jail_death *death, const struct error *error) {
     static const struct jail_death unknown = {.cause = JAIL_CAUSE_UNKNOWN, .status = -1};
     struct node *node = data;
-    bool try_again = error && error->code == E_LAUNCHER && !node->host->ending;
+    /* Either there is no launcher just now, and a new one will adopt the node first, or the node is slow to die. */
+    bool try_again = error && !node->host->ending;
     if (node->state == NODE_ENDING && try_again) {
-        uv_timer_start(&node->beat, on_bury_again, BURY_RETRY_MS, 0); /* a new launcher will adopt the node first */
+        uv_timer_start(&node->beat, on_bury_again, BURY_RETRY_MS, 0);
     } else if (node->state == NODE_ENDING) {
         decide_end(node, death ? death : &unknown);
         close_handles(node);
