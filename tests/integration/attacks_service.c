@@ -1,6 +1,7 @@
 /* Attacks that take more than an expression: on the scheduler, on destroying, on the service's rights. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
