@@ -1,0 +1,153 @@
+/* A hundred sandboxes at once, and two whose modules have the same names. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "leftovers.h"
+#include "support.h"
+
+/* A restart boots a virtual machine, a fifth of a second of one core each: MANY_RESTARTS=100 restarts them all. */
+enum { SANDBOXES = 100, RESTARTS = 10, CLIENTS = 8, ID_BYTES = 16 };
+
+/* ---- the same for all of them, by clients that take the next one each ---- */
+
+struct crowd {
+    struct world *world;
+    int (*act)(struct world *world, const char *id, struct sbx_error *reterr);
+    int count; /* of the first ones */
+    atomic_int next;
+    atomic_int failures;
+    char first_failure[256]; /* of whoever failed first */
+};
+
+static void name_of(int number, char ret[ID_BYTES]) {
+    snprintf(ret, ID_BYTES, "s%03d", number);
+}
+
+static void *run_client(void *data) {
+    struct crowd *crowd = data;
+    for (int i; (i = atomic_fetch_add(&crowd->next, 1)) < crowd->count;) {
+        char id[ID_BYTES];
+        struct sbx_error error = {0};
+        name_of(i, id);
+        if (crowd->act(crowd->world, id, &error) == 0) continue;
+        if (atomic_fetch_add(&crowd->failures, 1) == 0)
+            snprintf(crowd->first_failure, sizeof crowd->first_failure, "%s: %.200s", id, error.detail);
+        sbx_error_clear(&error);
+    }
+    return NULL;
+}
+
+static void for_first(struct world *world, int count, const char *what,
+                      int (*act)(struct world *world, const char *id, struct sbx_error *reterr)) {
+    struct crowd crowd = {.world = world, .act = act, .count = count};
+    pthread_t threads[CLIENTS];
+    uint64_t begun_ms = clock_monotonic_ms();
+    for (int i = 0; i < CLIENTS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_client, &crowd), 0);
+    for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], NULL);
+    if (crowd.failures) fail_msg("%d of %d not %s: %s", crowd.failures, count, what, crowd.first_failure);
+    print_message("%d %s in %llu ms\n", count, what, (unsigned long long)(clock_monotonic_ms() - begun_ms));
+}
+
+static int create(struct world *world, const char *id, struct sbx_error *reterr) {
+    return sbx_create(world_client(world), id, EXAMPLES "/counter_erl", NULL, NULL, reterr);
+}
+
+static int mark(struct world *world, const char *id, struct sbx_error *reterr) {
+    char code[64];
+    snprintf(code, sizeof code, "counter:increment(%d)", atoi(id + 1) + 1);
+    return sbx_eval(world_client(world), id, code, NULL, NULL, reterr);
+}
+
+static int restart(struct world *world, const char *id, struct sbx_error *reterr) {
+    return sbx_restart(world_client(world), id, true, NULL, reterr);
+}
+
+static int destroy(struct world *world, const char *id, struct sbx_error *reterr) {
+    return sbx_destroy(world_client(world), id, reterr);
+}
+
+/* ---- the registry ---- */
+
+/* Lists are in the order of ids, so that each is there once or the order breaks. */
+static void assert_listed(struct world *world, int count, int restarted) {
+    json_t *list = world_op(world, "list", NULL), *sandbox;
+    size_t i;
+    assert_int_equal(json_array_size(list), count);
+    json_array_foreach(list, i, sandbox) {
+        char id[ID_BYTES];
+        name_of((int)i, id);
+        assert_string_equal(json_string_value(json_object_get(sandbox, "id")), id);
+        assert_string_equal(json_string_value(json_object_get(sandbox, "status")), "running");
+        assert_int_equal(json_integer_value(json_object_get(sandbox, "restart_count")), (int)i < restarted);
+    }
+    json_decref(list);
+    struct footprint *footprint = footprint_take(world_home(world));
+    assert_int_equal(footprint_node_count(footprint), count);
+    footprint_free(footprint);
+}
+
+/* Each has counted for itself. */
+static void assert_apart(struct world *world) {
+    for (int i = 0; i < SANDBOXES; i += SANDBOXES / 10) {
+        char id[ID_BYTES], expected[16];
+        name_of(i, id);
+        snprintf(expected, sizeof expected, "%d", i + 1);
+        CLEANUP_FREE char *value = world_eval_text(world, id, NULL, "counter:value()");
+        assert_string_equal(value, expected);
+    }
+}
+
+static void a_hundred_live_at_once(void **state) {
+    struct world *world = *state;
+    const char *wanted = getenv("MANY_RESTARTS");
+    int restarts = wanted ? atoi(wanted) : RESTARTS;
+    for_first(world, SANDBOXES, "created", create);
+    assert_listed(world, SANDBOXES, 0);
+    for_first(world, SANDBOXES, "evaluated", mark);
+    assert_apart(world);
+    for_first(world, restarts, "restarted", restart);
+    assert_listed(world, SANDBOXES, restarts);
+    for_first(world, SANDBOXES, "destroyed", destroy);
+    assert_listed(world, 0, 0);
+}
+
+/* ---- the same names ---- */
+
+static void the_same_names_hold_different_code(void **state) {
+    static const char source[] = "-module(same).\n-behaviour(supervisor).\n-export([start_link/0, init/1, which/0]).\n"
+                                 "start_link() -> supervisor:start_link(?MODULE, []).\n"
+                                 "init([]) -> {ok, {#{}, []}}.\nwhich() -> %s.\n";
+    static const char *const names[] = {"first", "second"};
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        char text[512], path[64];
+        snprintf(text, sizeof text, source, names[i]);
+        snprintf(path, sizeof path, "%s/same.erl", names[i]);
+        world_do(world, "create", "{s:s, s:s, s:s}", "id", names[i], "source", world_file(world, path, text),
+                 "supervisor", "same");
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        CLEANUP_FREE char *which = world_eval_text(world, names[i], NULL, "same:which()");
+        assert_string_equal(which, names[i]);
+        world_destroy(world, names[i]);
+    }
+}
+
+static int open_world(void **state) {
+    *state = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_names_hold_different_code),
+        cmocka_unit_test(a_hundred_live_at_once),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
