@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -302,6 +303,16 @@ static void assert_runs(struct world *world, const char *source, const char *sup
     world_destroy(world, "a");
 }
 
+static void compile_to(const char *folder, const char *file) {
+    const char *arguments[] = {"erlc", "-o", folder, file, NULL};
+    pid_t pid;
+    int status;
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(posix_spawnp(&pid, "erlc", NULL, NULL, (char *const *)(uintptr_t)arguments, environ), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void every_kind_of_source_runs(void **state) {
     static const char elixir[] = "defmodule One do\n  use Supervisor\n"
                                  "  def start_link(_ \\\\ []), do: Supervisor.start_link(__MODULE__, [])\n"
@@ -314,6 +325,9 @@ static void every_kind_of_source_runs(void **state) {
     const char *file = world_file(world, "folder/top.erl", STARTED("{ok, {#{}, []}}"));
     assert_runs(world, file, "top", "top:init([])", "{ok,{#{},[]}}");
     assert_runs(world, world_path(world, "folder"), "top", "top:init([])", "{ok,{#{},[]}}");
+    const char *ebin = world_path(world, "ebin");
+    compile_to(ebin, file);
+    assert_runs(world, ebin, "top", "top:init([])", "{ok,{#{},[]}}");
 }
 
 static int open_world(void **state) {
@@ -326,13 +340,25 @@ static int close_world(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_parameters_are_named),      cmocka_unit_test(wrong_requests_are_named),
-        cmocka_unit_test(too_large_a_body_is_refused),     cmocka_unit_test(wrong_paths_are_named),
-        cmocka_unit_test(projects_that_fail_are_told_why), cmocka_unit_test(a_supervisor_that_hangs_is_given_up),
-        cmocka_unit_test(an_empty_project_is_told),        cmocka_unit_test(a_full_disk_is_told),
-        cmocka_unit_test(a_missing_toolchain_is_told),     cmocka_unit_test(every_kind_of_source_runs),
+/* One group, named by the argument, so that they run side by side; all of them without one. */
+int main(int count, char **arguments) {
+    const struct CMUnitTest requests[] = {
+        cmocka_unit_test(wrong_parameters_are_named),  cmocka_unit_test(wrong_requests_are_named),
+        cmocka_unit_test(too_large_a_body_is_refused), cmocka_unit_test(wrong_paths_are_named),
+        cmocka_unit_test(an_empty_project_is_told),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    const struct CMUnitTest projects[] = {cmocka_unit_test(projects_that_fail_are_told_why)};
+    const struct CMUnitTest host[] = {
+        cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(a_missing_toolchain_is_told),
+        cmocka_unit_test(a_supervisor_that_hangs_is_given_up),
+    };
+    const struct CMUnitTest sources[] = {cmocka_unit_test(every_kind_of_source_runs)};
+    const char *chosen = count > 1 ? arguments[1] : NULL;
+    int failed = 0;
+    if (!chosen || strcmp(chosen, "requests") == 0) failed += cmocka_run_group_tests(requests, open_world, close_world);
+    if (!chosen || strcmp(chosen, "projects") == 0) failed += cmocka_run_group_tests(projects, open_world, close_world);
+    if (!chosen || strcmp(chosen, "host") == 0) failed += cmocka_run_group_tests(host, NULL, NULL);
+    if (!chosen || strcmp(chosen, "sources") == 0) failed += cmocka_run_group_tests(sources, open_world, close_world);
+    return failed;
 }
