@@ -1,0 +1,173 @@
+/* Between the files of beam. */
+#ifndef BEAM_BEAM_INTERNAL_H
+#define BEAM_BEAM_INTERNAL_H
+
+#include "beam/beam.h"
+
+enum {
+    MAX_CHUNKS = 64,
+    MAX_REGISTERS = 1024,
+    MAX_ARITY = 255,
+    TERM_MAX_DEPTH = 1000,
+    DEFLATE_MAX_RATIO = 1040, /* deflate reaches 1,032; more than this is a lie */
+};
+
+/* Every chunk that is known: name, tag, and whether a file without it is refused, whether it counts for the checksum.
+ */
+#define CHUNK_LIST(X)                                                                                                  \
+    X(ATOMS, "AtU8", false, true)                                                                                      \
+    X(LATIN1_ATOMS, "Atom", false, true)                                                                               \
+    X(CODE, "Code", true, true)                                                                                        \
+    X(STRINGS, "StrT", false, true)                                                                                    \
+    X(IMPORTS, "ImpT", true, true)                                                                                     \
+    X(EXPORTS, "ExpT", true, true)                                                                                     \
+    X(LAMBDAS, "FunT", false, true)                                                                                    \
+    X(LITERALS, "LitT", false, true)                                                                                   \
+    X(META, "Meta", false, true)                                                                                       \
+    X(ATTRIBUTES, "Attr", false, true)                                                                                 \
+    X(TYPES, "Type", false, true)                                                                                      \
+    X(LINES, "Line", false, true)                                                                                      \
+    X(LOCALS, "LocT", false, false)                                                                                    \
+    X(COMPILE_INFO, "CInf", false, false)                                                                              \
+    X(DEBUG_INFO, "Dbgi", false, false)                                                                                \
+    X(ABSTRACT_CODE, "Abst", false, false)                                                                             \
+    X(DOCUMENTATION, "Docs", false, false)                                                                             \
+    X(ELIXIR_CHECKER, "ExCk", false, false)                                                                            \
+    X(ELIXIR_OLD_DOCS, "ExDc", false, false)                                                                           \
+    X(ELIXIR_PARAMETERS, "ExDp", false, false)
+
+enum chunk_kind {
+#define X(name, tag, required, loaded) CHUNK_##name,
+    CHUNK_LIST(X)
+#undef X
+        CHUNK_COUNT
+};
+
+struct chunk {
+    const uint8_t *data; /* NULL: the file has none */
+    size_t size;
+};
+
+struct chunk_form {
+    char tag[5];
+    bool required;
+    bool loaded; /* part of what beam_checksum covers */
+};
+
+extern const struct chunk_form chunk_forms[CHUNK_COUNT];
+
+/* A function as the code has it. */
+struct code_function {
+    uint32_t atom;
+    uint32_t arity;
+    uint32_t entry;  /* label */
+    size_t body;     /* offset behind the entry label, from the code's beginning */
+    size_t body_end; /* offset of the next function's first label, or of the end */
+};
+
+/* What is known of a label while the code is read. */
+struct label {
+    uint32_t function;    /* the number, from 1, of the function that it is in; 0: not defined */
+    uint32_t jumped_from; /* the number of the function that jumps to it; 0: none */
+    uint32_t used_by;     /* the number, from 1, of an instruction that names it; 0: none */
+    uint16_t called_with; /* arity + 1 of the calls to it; 0: none */
+    bool is_entry;
+};
+
+struct beam {
+    struct beam_options options;
+    uint8_t *inflated; /* the file, if it was compressed */
+    struct chunk chunks[CHUNK_COUNT];
+
+    char *latin1_text;       /* names of an old atom table, converted */
+    struct beam_text *atoms; /* numbered from 1; 0 is [] */
+    uint32_t atom_count;     /* with the unused first */
+    struct beam_import *imports;
+    uint32_t import_count;
+    struct beam_function *exports;
+    uint32_t export_count;
+    struct beam_function *locals;
+    uint32_t local_count;
+    struct beam_lambda *lambdas;
+    uint32_t lambda_count;
+
+    uint8_t *literal_bytes; /* inflated, if they were compressed */
+    struct chunk *literals; /* each one's external format */
+    uint32_t literal_count;
+
+    bool has_types; /* of a version that is known */
+    uint32_t type_count;
+    bool has_lines;
+    uint32_t line_count;             /* entries of the table; 0 says "unknown" and is always allowed */
+    uint32_t line_instruction_count; /* what the table announces */
+
+    const uint8_t *code;
+    size_t code_size;
+    uint32_t max_opcode;
+    struct label *labels;
+    uint32_t label_count; /* with the unused first */
+    struct code_function *functions;
+    uint32_t function_count;
+    bool on_load;
+    unsigned min_otp;
+
+    struct term_doc *attributes;
+    struct term_doc *compile_info;
+};
+
+/* The whole of a stranger's file or chunk, read from front to back. */
+struct cursor {
+    const uint8_t *start;
+    const uint8_t *at;
+    const uint8_t *end;
+    const char *chunk; /* for the error's text */
+    struct error *reterr;
+};
+
+static inline size_t cursor_left(const struct cursor *cursor) {
+    return (size_t)(cursor->end - cursor->at);
+}
+
+/* Errors with the place: "chunk ImpT, byte 12: …". */
+int cursor_fail(const struct cursor *cursor, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cursor_skip(struct cursor *cursor, size_t size);
+int cursor_u16(struct cursor *cursor, uint16_t *ret);
+int cursor_u32(struct cursor *cursor, uint32_t *ret);
+int cursor_end(const struct cursor *cursor); /* fails when there is more */
+struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct error *reterr);
+/* A number of entries of at least entry_bytes each, which must be there. */
+int cursor_count(struct cursor *cursor, size_t entry_bytes, uint32_t *ret);
+
+int beam_no_memory(struct error *reterr);
+bool beam_text_equal(struct beam_text a, struct beam_text b);
+bool beam_text_is(struct beam_text text, const char *string);
+
+/* Inflate exactly size bytes out of exactly data. window_bits as zlib has them. */
+int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t size, uint8_t **ret,
+                  struct error *reterr);
+
+/* The parts of reading a file, in the order in which they need one another. */
+int read_container(struct beam *beam, const uint8_t *data, size_t size, struct error *reterr);
+int read_atoms(struct beam *beam, struct error *reterr);
+int read_imports(struct beam *beam, struct error *reterr);
+int read_exports(struct beam *beam, struct error *reterr);
+int read_locals(struct beam *beam, struct error *reterr);
+int read_lambdas(struct beam *beam, struct error *reterr);
+int read_literals(struct beam *beam, struct error *reterr);
+int read_lines(struct beam *beam, struct error *reterr);
+int read_types(struct beam *beam, struct error *reterr);
+int read_terms(struct beam *beam, struct error *reterr);
+int read_code(struct beam *beam, struct error *reterr);
+int check_tables(struct beam *beam, struct error *reterr); /* that exports and the like are functions of the code */
+
+static inline const struct code_function *function_of(const struct beam *beam, uint32_t label) {
+    return label < beam->label_count && beam->labels[label].is_entry
+               ? &beam->functions[beam->labels[label].function - 1]
+               : NULL;
+}
+
+static inline uint32_t load_u32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+#endif

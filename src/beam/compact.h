@@ -1,0 +1,47 @@
+/* The compact numbers that code, lines and long atoms are written in: a tag in three bits and a value in as few bytes
+   as it needs. */
+#ifndef BEAM_COMPACT_H
+#define BEAM_COMPACT_H
+
+#include "beam/beam_internal.h"
+
+enum compact_tag {
+    COMPACT_UNSIGNED,
+    COMPACT_INTEGER,
+    COMPACT_ATOM,
+    COMPACT_X,
+    COMPACT_Y,
+    COMPACT_LABEL,
+    COMPACT_CHARACTER, /* of old: no compiler since has written it */
+    COMPACT_EXTENDED,
+};
+
+struct compact {
+    enum compact_tag tag;
+    bool is_big;   /* an integer that does not fit value */
+    int64_t value; /* negative only for integers */
+};
+
+int compact_read_long(struct cursor *cursor, struct compact *ret);
+
+/* Nearly all are one byte, and the rest nearly all two. */
+static inline int compact_read(struct cursor *cursor, struct compact *ret) {
+    size_t left = cursor_left(cursor);
+    const uint8_t *at = cursor->at;
+    if (left >= 1 && !(at[0] & 0x08)) {
+        *ret = (struct compact){.tag = at[0] & 7, .value = at[0] >> 4};
+        cursor->at = at + 1;
+        return 0;
+    }
+    if (left >= 2 && !(at[0] & 0x10)) {
+        *ret = (struct compact){.tag = at[0] & 7, .value = (at[0] >> 5) << 8 | at[1]};
+        cursor->at = at + 2;
+        return 0;
+    }
+    return compact_read_long(cursor, ret);
+}
+
+/* A value of a tag that must be unsigned. */
+int compact_read_unsigned(struct cursor *cursor, const char *what, uint64_t *ret);
+
+#endif

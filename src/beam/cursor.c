@@ -1,0 +1,76 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "beam/beam_internal.h"
+
+int cursor_fail(const struct cursor *cursor, const char *format, ...) {
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return error_set(cursor->reterr, E_FORMAT, "%s, byte %zu: %s", cursor->chunk, (size_t)(cursor->at - cursor->start),
+                     what);
+}
+
+int cursor_skip(struct cursor *cursor, size_t size) {
+    if (size > cursor_left(cursor)) return cursor_fail(cursor, "%zu bytes are missing", size - cursor_left(cursor));
+    cursor->at += size;
+    return 0;
+}
+
+int cursor_u16(struct cursor *cursor, uint16_t *ret) {
+    const uint8_t *bytes = cursor->at;
+    int result = cursor_skip(cursor, 2);
+    if (result == 0) *ret = (uint16_t)(bytes[0] << 8 | bytes[1]);
+    return result;
+}
+
+int cursor_u32(struct cursor *cursor, uint32_t *ret) {
+    const uint8_t *bytes = cursor->at;
+    int result = cursor_skip(cursor, 4);
+    if (result == 0) *ret = load_u32(bytes);
+    return result;
+}
+
+int cursor_end(const struct cursor *cursor) {
+    return cursor_left(cursor) == 0 ? 0 : cursor_fail(cursor, "%zu bytes too many", cursor_left(cursor));
+}
+
+int cursor_count(struct cursor *cursor, size_t entry_bytes, uint32_t *ret) {
+    uint32_t count = 0;
+    int result = cursor_u32(cursor, &count);
+    if (result < 0) return result;
+    if (count > cursor_left(cursor) / entry_bytes)
+        return cursor_fail(cursor, "%u entries in %zu bytes", count, cursor_left(cursor));
+    *ret = count;
+    return 0;
+}
+
+struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct error *reterr) {
+    const struct chunk *chunk = &beam->chunks[kind];
+    static const char *const names[] = {
+#define X(name, tag, required, loaded) "chunk " tag,
+        CHUNK_LIST(X)
+#undef X
+    };
+    return (struct cursor){
+        .start = chunk->data,
+        .at = chunk->data,
+        .end = chunk->data + chunk->size,
+        .chunk = names[kind],
+        .reterr = reterr,
+    };
+}
+
+int beam_no_memory(struct error *reterr) {
+    return error_set(reterr, E_NO_MEMORY, "no memory to read a BEAM file");
+}
+
+bool beam_text_equal(struct beam_text a, struct beam_text b) {
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+bool beam_text_is(struct beam_text text, const char *string) {
+    return text.size == strlen(string) && memcmp(text.data, string, text.size) == 0;
+}

@@ -1,0 +1,252 @@
+/* The interface hash: what other modules are compiled against, as docs/beam.md defines it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam/code.h"
+#include "beam/digest.h"
+
+/* Compilers call these of a module that is finished, and build what they answer into others: callbacks, structs, lists
+   of functions and macros, deprecations, protocols. Their code, with all that it reaches in the module, is interface.
+ */
+static const struct {
+    const char *name;
+    uint32_t arity;
+} asked_functions[] = {
+    {"behaviour_info", 1}, {"__struct__", 0}, {"__struct__", 1}, {"__info__", 1}, {"__protocol__", 1}, {"__impl__", 1},
+};
+
+struct walk {
+    const struct beam *beam;
+    struct digest digest;
+    uint32_t *queue; /* functions reached, by index; those before `done` are finished */
+    uint32_t queued;
+    uint32_t done;
+    bool *reached;           /* by function */
+    uint32_t *label_ordinal; /* a label's place among those of its function, since numbers shift with other functions */
+    uint32_t label_count;
+    uint32_t *literal_ordinal; /* likewise; a literal's content goes in where it first appears */
+    uint32_t literal_count;
+    struct error *reterr;
+};
+
+static void free_walk(struct walk *walk) {
+    digest_free(&walk->digest);
+    free(walk->queue);
+    free(walk->reached);
+    free(walk->label_ordinal);
+    free(walk->literal_ordinal);
+}
+
+static int begin_walk(struct walk *walk) {
+    const struct beam *beam = walk->beam;
+    digest_begin(&walk->digest);
+    walk->queue = calloc((size_t)beam->function_count + 1, sizeof *walk->queue);
+    walk->reached = calloc((size_t)beam->function_count + 1, sizeof *walk->reached);
+    walk->label_ordinal = calloc((size_t)beam->label_count + 1, sizeof *walk->label_ordinal);
+    walk->literal_ordinal = calloc((size_t)beam->literal_count + 1, sizeof *walk->literal_ordinal);
+    bool whole = walk->queue && walk->reached && walk->label_ordinal && walk->literal_ordinal;
+    return whole ? 0 : beam_no_memory(walk->reterr);
+}
+
+static int decode(const struct walk *walk, const struct chunk *bytes, struct term_doc **ret) {
+    const struct beam_options *options = &walk->beam->options;
+    struct term_bounds bounds = {
+        .max_bytes = options->max_bytes, .max_terms = options->max_terms, .max_depth = TERM_MAX_DEPTH};
+    return term_decode(bytes->data, bytes->size, &bounds, ret, walk->reterr);
+}
+
+static int add_term(struct walk *walk, const struct chunk *bytes) {
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    int result = decode(walk, bytes, &doc);
+    if (result == 0) digest_term(&walk->digest, term_root(doc));
+    return result;
+}
+
+static int add_literal(struct walk *walk, int64_t index) {
+    uint32_t *ordinal = &walk->literal_ordinal[index];
+    bool is_new = *ordinal == 0;
+    if (is_new) *ordinal = ++walk->literal_count;
+    digest_number(&walk->digest, *ordinal);
+    return is_new ? add_term(walk, &walk->beam->literals[index]) : 0;
+}
+
+static void add_label(struct walk *walk, int64_t label) {
+    if (walk->label_ordinal[label] == 0) walk->label_ordinal[label] = ++walk->label_count;
+    digest_number(&walk->digest, walk->label_ordinal[label]);
+}
+
+/* By name, since its place differs; its code comes later. */
+static void add_function(struct walk *walk, const struct code_function *function) {
+    uint32_t index = (uint32_t)(function - walk->beam->functions);
+    digest_text(&walk->digest, walk->beam->atoms[function->atom]);
+    digest_number(&walk->digest, function->arity);
+    if (walk->reached[index]) return;
+    walk->reached[index] = true;
+    walk->queue[walk->queued++] = index;
+}
+
+static void add_import(struct walk *walk, int64_t index) {
+    const struct beam_import *import = &walk->beam->imports[index];
+    digest_text(&walk->digest, import->module);
+    digest_text(&walk->digest, import->function);
+    digest_number(&walk->digest, import->arity);
+}
+
+static void add_lambda(struct walk *walk, int64_t index) {
+    const struct beam_lambda *lambda = &walk->beam->lambdas[index];
+    digest_number(&walk->digest, lambda->free_count);
+    add_function(walk, function_of(walk->beam, lambda->label));
+}
+
+static void add_string(struct walk *walk, int64_t offset, int64_t size) {
+    digest_bytes(&walk->digest, walk->beam->chunks[CHUNK_STRINGS].data + offset, (size_t)size);
+}
+
+static int add_operand(struct walk *walk, uint32_t accepted, const struct operand *operand, const uint8_t *bytes,
+                       size_t size) {
+    const struct code_function *function = operand->kind == IS_LABEL && accepted & MEANS_FUNCTION
+                                               ? function_of(walk->beam, (uint32_t)operand->value)
+                                               : NULL;
+    digest_number(&walk->digest, operand->kind);
+    if (operand->kind == IS_LITERAL) return add_literal(walk, operand->value);
+    if (function)
+        add_function(walk, function);
+    else if (operand->kind == IS_LABEL)
+        add_label(walk, operand->value);
+    else if (operand->kind == IS_ATOM)
+        digest_text(&walk->digest, walk->beam->atoms[operand->value]);
+    else if (accepted & MEANS_IMPORT)
+        add_import(walk, operand->value);
+    else if (accepted & MEANS_LAMBDA)
+        add_lambda(walk, operand->value);
+    else if (operand->is_big)
+        digest_bytes(&walk->digest, bytes, size);
+    else
+        digest_number(&walk->digest, (uint64_t)operand->value);
+    return 0;
+}
+
+static int read_operand(struct walk *walk, struct cursor *cursor, uint32_t accepted, struct operand *ret) {
+    const uint8_t *bytes = cursor->at;
+    int result = operand_read(walk->beam, cursor, ret);
+    bool is_place = accepted == 0; /* what only says where something is goes in as that something */
+    if (result < 0 || is_place) return result;
+    return add_operand(walk, accepted, ret, bytes, (size_t)(cursor->at - bytes));
+}
+
+/* Lists of segments have strings in them, by their place in a table that other functions shift. */
+static int add_list(struct walk *walk, struct cursor *cursor, const struct list_form *form, size_t count) {
+    struct operand group[MAX_LIST_PERIOD];
+    unsigned period = form->period ? form->period : 1;
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        unsigned place = (unsigned)(i % period);
+        bool is_string = form->check == check_binary_segment && place >= 4 &&
+                         beam_text_is(walk->beam->atoms[group[0].value], "string");
+        result = read_operand(walk, cursor, is_string ? 0 : IS_LABEL, &group[place]);
+        if (result == 0 && is_string && place == 5) add_string(walk, group[4].value, group[5].value);
+    }
+    return result;
+}
+
+static bool is_location(const struct opcode *opcode) {
+    for (unsigned i = 0; i < opcode->operand_count; i++)
+        if (opcode->operands[i] & MEANS_LINE) return true;
+    return false;
+}
+
+static int skip_operands(const struct walk *walk, struct cursor *cursor, const struct opcode *opcode) {
+    struct operand operand;
+    int result = 0;
+    for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++)
+        result = operand_read(walk->beam, cursor, &operand);
+    return result;
+}
+
+static int add_instruction(struct walk *walk, struct cursor *cursor) {
+    uint8_t number = *cursor->at++;
+    const struct opcode *opcode = &opcodes[number];
+    if (is_location(opcode)) return skip_operands(walk, cursor, opcode);
+    digest_number(&walk->digest, number);
+    struct operand operands[MAX_OPERANDS];
+    bool is_put = opcode->check == check_put_string, is_match = opcode->check == check_match_string;
+    int result = 0;
+    for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++) {
+        bool is_place = (is_put && i == 1) || (is_match && i == 3);
+        result = read_operand(walk, cursor, is_place ? 0 : opcode->operands[i], &operands[i]);
+    }
+    if (result < 0) return result;
+    if (is_put) add_string(walk, operands[1].value, operands[0].value);
+    if (is_match) add_string(walk, operands[3].value, (operands[2].value + 7) / 8);
+    if (!opcode->list) return 0;
+    return add_list(walk, cursor, opcode->list, (size_t)operands[opcode->operand_count - 1].value);
+}
+
+static int add_body(struct walk *walk, const struct code_function *function) {
+    const uint8_t *code = walk->beam->code;
+    struct cursor cursor = {
+        .start = code,
+        .at = code + function->body,
+        .end = code + function->body_end,
+        .chunk = "code",
+        .reterr = walk->reterr,
+    };
+    digest_text(&walk->digest, walk->beam->atoms[function->atom]);
+    digest_number(&walk->digest, function->arity);
+    walk->label_count = 0;
+    int result = 0;
+    while (result == 0 && cursor_left(&cursor) > 0) result = add_instruction(walk, &cursor);
+    return result;
+}
+
+static int compare_functions(const void *left, const void *right) {
+    const struct beam_function *a = left, *b = right;
+    size_t shorter = a->name.size < b->name.size ? a->name.size : b->name.size;
+    int order = memcmp(a->name.data, b->name.data, shorter);
+    if (order == 0) order = (a->name.size > b->name.size) - (a->name.size < b->name.size);
+    return order ? order : (a->arity > b->arity) - (a->arity < b->arity);
+}
+
+static int add_exports(struct walk *walk) {
+    const struct beam *beam = walk->beam;
+    CLEANUP_FREE struct beam_function *sorted = calloc((size_t)beam->export_count + 1, sizeof *sorted);
+    if (!sorted) return beam_no_memory(walk->reterr);
+    memcpy(sorted, beam->exports, beam->export_count * sizeof *sorted);
+    qsort(sorted, beam->export_count, sizeof *sorted, compare_functions);
+    digest_number(&walk->digest, beam->export_count);
+    for (uint32_t i = 0; i < beam->export_count; i++) {
+        digest_text(&walk->digest, sorted[i].name);
+        digest_number(&walk->digest, sorted[i].arity);
+    }
+    return 0;
+}
+
+/* In the order of the list, so that the order of the table of exports does not matter. */
+static void queue_asked_functions(struct walk *walk) {
+    const struct beam *beam = walk->beam;
+    for (size_t i = 0; i < ARRAY_SIZE(asked_functions); i++)
+        for (uint32_t j = 0; j < beam->export_count; j++)
+            if (beam->exports[j].arity == asked_functions[i].arity &&
+                beam_text_is(beam->exports[j].name, asked_functions[i].name))
+                add_function(walk, function_of(beam, beam->exports[j].label));
+}
+
+static int add_all(struct walk *walk) {
+    const struct chunk *checker = &walk->beam->chunks[CHUNK_ELIXIR_CHECKER];
+    digest_text(&walk->digest, beam_module(walk->beam));
+    int result = add_exports(walk);
+    digest_number(&walk->digest, checker->size > 0);
+    if (result == 0 && checker->size > 0) result = add_term(walk, checker);
+    if (result < 0) return result;
+    queue_asked_functions(walk);
+    while (result == 0 && walk->done < walk->queued)
+        result = add_body(walk, &walk->beam->functions[walk->queue[walk->done++]]);
+    return result;
+}
+
+int beam_interface_hash(const struct beam *beam, char ret[BEAM_DIGEST_BYTES], struct error *reterr) {
+    CLEANUP(free_walk) struct walk walk = {.beam = beam, .reterr = reterr};
+    int result = begin_walk(&walk);
+    if (result == 0) result = add_all(&walk);
+    return result < 0 ? result : digest_end(&walk.digest, ret, reterr);
+}

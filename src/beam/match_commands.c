@@ -1,0 +1,49 @@
+/* bs_match has a small language of its own: a list in which atoms name commands and are followed by their operands. */
+#include "beam/code.h"
+
+enum {
+    U = IS_UNSIGNED,
+    N = IS_UNSIGNED | MEANS_REGISTERS,
+    D = IS_X | IS_Y,
+    FLAGS = IS_NIL | IS_LITERAL,
+    MAX_COMMAND_OPERANDS = 5,
+};
+
+static const struct command {
+    const char *name;
+    size_t operand_count;
+    uint32_t operands[MAX_COMMAND_OPERANDS];
+} commands[] = {
+    {"ensure_at_least", 2, {U, U}},
+    {"ensure_exactly", 1, {U}},
+    {"integer", 5, {N, FLAGS, U, U, D}},
+    {"binary", 5, {N, FLAGS, U, U, D}},
+    {"skip", 1, {U}},
+    {"get_tail", 3, {N, U, D}},
+    {"=:=", 3, {N | IS_NIL, U, U | IS_INTEGER}},
+};
+
+static const struct command *find_command(struct beam_text name) {
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+        if (beam_text_is(name, commands[i].name)) return &commands[i];
+    return NULL;
+}
+
+static int read_command(struct code *code, size_t *left) {
+    struct operand name, operand;
+    int result = code_operand(code, IS_ATOM, &name);
+    if (result < 0) return result;
+    const struct command *command = find_command(code->beam->atoms[name.value]);
+    if (!command) return cursor_fail(&code->cursor, "an unknown command of bs_match");
+    if (command->operand_count >= *left) return cursor_fail(&code->cursor, "command %s lacks operands", command->name);
+    for (size_t i = 0; result == 0 && i < command->operand_count; i++)
+        result = code_operand(code, command->operands[i], &operand);
+    *left -= command->operand_count + 1;
+    return result;
+}
+
+int read_match_commands(struct code *code, size_t count) {
+    int result = 0;
+    while (result == 0 && count > 0) result = read_command(code, &count);
+    return result;
+}
