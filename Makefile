@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan fuzz bench install clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench install clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -31,6 +31,9 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@test -f $(BUILD)-tsan/build.ninja || meson setup $(BUILD)-tsan . -Db_sanitize=thread -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-tsan --quiet
 	@tools/test.sh $(BUILD)-tsan --suite unit store client api
+
+stress: all ## a hundred sandboxes at once, each restarted and destroyed
+	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 
 fuzz: all ## each parser under libFuzzer for SECONDS (60)
 	@tools/fuzz.sh all $(or $(SECONDS),60)

@@ -5,6 +5,8 @@ build=$1
 shift
 processes=$(($(nproc) * 2))
 
+log="$build/meson-logs/testlog.json"
+rm -f "$log"
 started=$(date +%s)
 if [ "${1:-}" = --suite ]; then
     shift
@@ -18,7 +20,7 @@ fi
 status=$?
 ended=$(date +%s)
 
-log="$build/meson-logs/testlog.json"
+[ -f "$log" ] || exit 1
 passed=$(jq -s '[.[] | select(.result == "OK")] | length' "$log")
 failed=$(jq -s '[.[] | select(.result != "OK" and .result != "SKIP")] | length' "$log")
 echo "tests took $((ended - started)) s"

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "leftovers.h"
 #include "processes.h"
 #include "support.h"
 
@@ -73,12 +74,14 @@ static void assert_jail_holds(struct world *world) {
     json_decref(world_wait_event(world, before, &(struct event_pattern){"violation", "a", "what", "execve"}));
 }
 
+static char project[64];
+
 static void use_the_service(void **state) {
     (void)state;
     struct world *world = world_open("heartbeat = 1s\n");
-    json_decref(world_fails(world, "create", "guarantee_missing", "{s:s, s:s, s:[s]}", "id", "a", "source",
-                            EXAMPLES "/counter_erl", "require", "cgroups"));
-    json_t *sandbox = world_create(world, "a", EXAMPLES "/counter_erl", "medium");
+    json_decref(world_fails(world, "create", "guarantee_missing", "{s:s, s:s, s:[s]}", "id", "a", "source", project,
+                            "require", "cgroups"));
+    json_t *sandbox = world_create(world, "a", project, "medium");
     assert_string_equal(json_string_value(json_object_get(sandbox, "status")), "running");
     assert_guarantees(sandbox);
     assert_evaluates(world, "counter:increment(5)", "5");
@@ -94,6 +97,20 @@ static void use_the_service(void **state) {
     world_close(world);
 }
 
+/* The build may lie where that user can't go: give it programs, agent and project of its own. */
+static void install_for_user(const char *folder) {
+    char command[PATH_MAX * 8], own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    assert_true(length > 0);
+    own[length] = '\0';
+    for (int i = 0; i < 3; i++) *strrchr(own, '/') = '\0'; /* BUILD/tests/integration/test_rootless */
+    snprintf(command, sizeof command,
+             "mkdir -p %s/bin %s/lib/sandbox && cp %s/bin/sandbox-launcher %s/bin/sandboxd %s/bin/ && "
+             "cp -r %s/lib/sandbox/ebin %s/lib/sandbox/ && cp -r %s/counter_erl %s/ && chmod -R a+rX %s",
+             folder, folder, own, own, folder, own, folder, EXAMPLES, folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
 static int run_as_user(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(use_the_service)};
     static const char *const variables[] = {"HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "SANDBOX_HOME"};
@@ -105,10 +122,18 @@ static int run_as_user(void) {
 static void an_ordinary_user_has_a_service_too(void **state) {
     (void)state;
     int status;
+    char folder[] = "/tmp/sbx-user-XXXXXX", launcher[64];
+    assert_non_null(mkdtemp(folder));
+    install_for_user(folder);
+    snprintf(launcher, sizeof launcher, "%s/bin/sandbox-launcher", folder);
+    snprintf(project, sizeof project, "%s/counter_erl", folder);
+    setenv("SANDBOX_LAUNCHER", launcher, 1);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) _exit(run_as_user());
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    unsetenv("SANDBOX_LAUNCHER");
+    remove_tree(folder);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
 }

@@ -9,7 +9,7 @@
 #include "processes.h"
 #include "support.h"
 
-enum { ROUNDS = 6, CLIENTS = 4, EVENTS_MAX = 14, STREAM_MAX_MS = 5000 };
+enum { ROUNDS = 4, CLIENTS = 4, EVENTS_MAX = 14, STREAM_MAX_MS = 5000 };
 
 /* ---- clients that create and destroy, each its own sandbox, until told to stop ---- */
 
