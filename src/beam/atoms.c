@@ -4,11 +4,18 @@
 
 enum { ATOM_MAX_CHARACTERS = 255, LONG_ATOM_LENGTHS_OTP = 28 };
 
+static bool is_ascii(const uint8_t *text, size_t size) {
+    uint8_t all = 0;
+    for (size_t i = 0; i < size; i++) all |= text[i];
+    return all < 0x80;
+}
+
 static int check_atom(const struct cursor *cursor, const uint8_t *text, size_t size) {
     size_t characters = 0;
+    if (size <= ATOM_MAX_CHARACTERS && is_ascii(text, size)) return 0;
     for (size_t at = 0; at < size; characters++) {
         uint32_t code;
-        size_t length = text[at] < 0x80 ? 1 : utf8_decode(text + at, size - at, &code);
+        size_t length = utf8_decode(text + at, size - at, &code);
         if (length == 0) return cursor_fail(cursor, "an atom that is not UTF-8");
         at += length;
     }

@@ -67,10 +67,11 @@ struct code_function {
 
 /* What is known of a label while the code is read. */
 struct label {
-    uint32_t function;    /* the number, from 1, of the function that it is in; 0: not defined */
-    uint32_t jumped_from; /* the number of the function that jumps to it; 0: none */
-    uint32_t used_by;     /* the number, from 1, of an instruction that names it; 0: none */
-    uint16_t called_with; /* arity + 1 of the calls to it; 0: none */
+    uint32_t function;         /* the number, from 1, of the function that it is in; 0: not defined */
+    uint32_t first_jump_from;  /* the number of the first function that jumps to it; 0: none */
+    uint32_t latest_jump_from; /* and of the last */
+    uint32_t used_by;          /* the number, from 1, of the last instruction that names it; 0: none */
+    uint16_t called_with;      /* arity + 1 of the calls to it; 0: none */
     bool is_entry;
 };
 
@@ -128,11 +129,34 @@ static inline size_t cursor_left(const struct cursor *cursor) {
     return (size_t)(cursor->end - cursor->at);
 }
 
+static inline uint32_t load_u32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
 /* Errors with the place: "chunk ImpT, byte 12: …". */
 int cursor_fail(const struct cursor *cursor, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int cursor_skip(struct cursor *cursor, size_t size);
-int cursor_u16(struct cursor *cursor, uint16_t *ret);
-int cursor_u32(struct cursor *cursor, uint32_t *ret);
+int cursor_short(const struct cursor *cursor, size_t size); /* fails: size bytes are not there */
+
+static inline int cursor_skip(struct cursor *cursor, size_t size) {
+    if (size > cursor_left(cursor)) return cursor_short(cursor, size);
+    cursor->at += size;
+    return 0;
+}
+
+static inline int cursor_u16(struct cursor *cursor, uint16_t *ret) {
+    if (cursor_left(cursor) < 2) return cursor_short(cursor, 2);
+    *ret = (uint16_t)(cursor->at[0] << 8 | cursor->at[1]);
+    cursor->at += 2;
+    return 0;
+}
+
+static inline int cursor_u32(struct cursor *cursor, uint32_t *ret) {
+    if (cursor_left(cursor) < 4) return cursor_short(cursor, 4);
+    *ret = load_u32(cursor->at);
+    cursor->at += 4;
+    return 0;
+}
+
 int cursor_end(const struct cursor *cursor); /* fails when there is more */
 struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct error *reterr);
 /* A number of entries of at least entry_bytes each, which must be there. */
@@ -145,6 +169,9 @@ bool beam_text_is(struct beam_text text, const char *string);
 /* Inflate exactly size bytes out of exactly data. window_bits as zlib has them. */
 int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t size, uint8_t **ret,
                   struct error *reterr);
+
+/* Whether the bytes are surely one term that is valid and within the bound; if not, only decoding it tells. */
+bool term_is_plain(const uint8_t *data, size_t size, size_t max_terms);
 
 /* The parts of reading a file, in the order in which they need one another. */
 int read_container(struct beam *beam, const uint8_t *data, size_t size, struct error *reterr);
@@ -164,10 +191,6 @@ static inline const struct code_function *function_of(const struct beam *beam, u
     return label < beam->label_count && beam->labels[label].is_entry
                ? &beam->functions[beam->labels[label].function - 1]
                : NULL;
-}
-
-static inline uint32_t load_u32(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
 #endif

@@ -22,13 +22,40 @@ enum operand_kind {
     IS_ALLOCATION = 1 << 11,
 };
 
-/* What a number or label means in its place: more than its kind tells. */
-enum operand_meaning {
-    MEANS_FUNCTION = 1 << 16, /* a label that is called, not jumped to */
-    MEANS_IMPORT = 1 << 17,
-    MEANS_LAMBDA = 1 << 18,
-    MEANS_LINE = 1 << 19,
-    MEANS_REGISTERS = 1 << 20, /* a number of registers or parameters */
+/* What an operand may be in its place: kinds, and what a plain number or a label there stands for. The letters are the
+   loader's own where it has some. */
+#define ROLE_LIST(X)                                                                                                   \
+    X(NUMBER, IS_UNSIGNED)                                                                                             \
+    X(REGISTERS, IS_UNSIGNED) /* how many: live ones, stack slots, parameters */                                       \
+    X(WORDS, IS_UNSIGNED | IS_ALLOCATION)                                                                              \
+    X(IMPORT, IS_UNSIGNED)                                                                                             \
+    X(LAMBDA, IS_UNSIGNED)                                                                                             \
+    X(LAMBDA_OR_ATOM, IS_UNSIGNED | IS_ATOM)                                                                           \
+    X(LINE, IS_UNSIGNED)                                                                                               \
+    X(ATOM, IS_ATOM)                                                                                                   \
+    X(NUMBER_OR_ATOM, IS_UNSIGNED | IS_ATOM)                                                                           \
+    X(JUMP, IS_LABEL)                                                                                                  \
+    X(JUMP_OR_ATOM, IS_LABEL | IS_ATOM)                                                                                \
+    X(FAILURE, IS_LABEL | IS_NO_LABEL) /* without a label, failure is an exception */                                  \
+    X(FUNCTION, IS_LABEL)              /* called, not jumped to */                                                     \
+    X(SLOT, IS_Y)                                                                                                      \
+    X(REGISTER, IS_X | IS_Y)                                                                                           \
+    X(SOURCE, IS_X | IS_Y | IS_INTEGER | IS_ATOM | IS_NIL | IS_LITERAL)                                                \
+    X(SOURCE_OR_NUMBER, IS_X | IS_Y | IS_INTEGER | IS_ATOM | IS_NIL | IS_LITERAL | IS_UNSIGNED)                        \
+    X(CONSTANT, IS_INTEGER | IS_ATOM | IS_NIL | IS_LITERAL)                                                            \
+    X(FLOAT, IS_FLOAT_REGISTER)                                                                                        \
+    X(SOURCE_OR_FLOAT, IS_X | IS_Y | IS_LITERAL | IS_FLOAT_REGISTER)                                                   \
+    X(REGISTER_OR_FLOAT, IS_X | IS_Y | IS_FLOAT_REGISTER)                                                              \
+    X(FLAGS, IS_NIL | IS_LITERAL)                                                                                      \
+    X(REGISTERS_OR_NIL, IS_UNSIGNED | IS_NIL)                                                                          \
+    X(NUMBER_OR_INTEGER, IS_UNSIGNED | IS_INTEGER)                                                                     \
+    X(LIST, IS_LIST)
+
+enum operand_role {
+#define X(name, kinds) ROLE_##name,
+    ROLE_LIST(X)
+#undef X
+        ROLE_COUNT
 };
 
 struct operand {
@@ -37,19 +64,30 @@ struct operand {
     int64_t value; /* number, register, index, or a list's length */
 };
 
+enum { OPCODE_NEVER = UINT8_MAX }; /* no loader here takes it */
+
+/* Values that a short operand with a certain tag may have in its role: from start on, so many. */
+struct value_range {
+    uint32_t start;
+    uint32_t count;
+};
+
+enum { COMPACT_TAGS = 8 };
+
 struct code {
     struct beam *beam;
     struct cursor cursor;
+    struct value_range ranges[ROLE_COUNT][COMPACT_TAGS];
+    uint16_t certain_tags[ROLE_COUNT]; /* the lower four bits of a first byte that can't be wrong: all 16 values fit */
+    const uint8_t *start;              /* of the present instruction */
+    const struct opcode *opcode;
+    uint32_t recent;      /* the numbers of the last opcodes, a byte each, the present one lowest */
     uint32_t instruction; /* the number, from 1, of the present one */
     uint32_t function;    /* the number, from 1, of the function that it is in */
-    uint32_t open_label;  /* the last label, as long as nothing but a line follows it; 0: none */
-    size_t open_label_at; /* its offset */
-    bool open_label_has_line;
-    bool entry_is_expected; /* a function's header has been read */
-    bool at_end;
+    uint32_t last_label;
+    const uint8_t *last_label_at;
     uint32_t line_instructions;
-    size_t instruction_at;
-    const struct opcode *opcode;
+    bool at_end;
 };
 
 typedef int check_function(struct code *code, const struct operand *operands);
@@ -57,28 +95,30 @@ typedef int check_function(struct code *code, const struct operand *operands);
 /* A list operand: so many elements again and again, or, for instructions with a language of their own, a reader. */
 struct list_form {
     unsigned period;
-    uint32_t elements[MAX_LIST_PERIOD];
-    check_function *check; /* of each group */
+    uint8_t elements[MAX_LIST_PERIOD]; /* roles */
+    check_function *check;             /* of each group */
     int (*read)(struct code *code, size_t count);
 };
 
 struct opcode {
-    const char *name; /* NULL: there is none of that number */
-    unsigned operand_count;
-    uint32_t operands[MAX_OPERANDS];
-    check_function *check;        /* what the kinds don't say */
-    const struct list_form *list; /* of the last operand */
-    uint8_t since;                /* the first OTP generation that has it */
-    bool is_obsolete;             /* older than any loader here */
+    const char *name;
+    uint8_t operand_count;
+    uint8_t operands[MAX_OPERANDS]; /* roles */
+    check_function *check;          /* what the kinds don't say */
+    const struct list_form *list;   /* of the last operand */
+    uint8_t since;                  /* the first OTP generation that has it, or OPCODE_NEVER */
 };
+
+enum { OP_LABEL = 1, OP_FUNC_INFO = 2, OP_CODE_END = 3, OP_LINE = 153 };
 
 extern const struct opcode opcodes[MAX_OPCODE + 1];
 
+/* Any operand, in any form. */
 int operand_read(const struct beam *beam, struct cursor *cursor, struct operand *ret);
-/* The same, and that it is one of those accepted. */
-int code_operand(struct code *code, uint32_t accepted, struct operand *ret);
+/* Several, and that each fits its role. */
+int code_operands(struct code *code, const uint8_t *roles, size_t count, struct operand *ret);
 
-check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif, check_line;
+check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif;
 check_function check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;
 int read_match_commands(struct code *code, size_t count);
 

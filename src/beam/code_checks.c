@@ -1,8 +1,8 @@
 /* What must hold of an instruction beyond the kinds of its operands. */
 #include "beam/code.h"
 
-static void end_function(struct code *code, size_t at) {
-    if (code->function > 0) code->beam->functions[code->function - 1].body_end = at;
+static void end_function(struct code *code, const uint8_t *at) {
+    if (code->function > 0) code->beam->functions[code->function - 1].body_end = (size_t)(at - code->beam->code);
 }
 
 static void begin_body(struct code *code, uint32_t label) {
@@ -10,7 +10,11 @@ static void begin_body(struct code *code, uint32_t label) {
     function->entry = label;
     function->body = (size_t)(code->cursor.at - code->beam->code);
     code->beam->labels[label].is_entry = true;
-    code->entry_is_expected = false;
+}
+
+/* Opcodes before the present one, from the last back. */
+static uint32_t opcode_before(const struct code *code, unsigned distance) {
+    return code->recent >> 8 * distance & 0xff;
 }
 
 /* The label in front of a function's header belongs to that function, which is not known yet. */
@@ -22,36 +26,36 @@ int check_label(struct code *code, const struct operand *operands) {
     struct label *label = &beam->labels[number];
     if (label->function != 0) return cursor_fail(&code->cursor, "label %u a second time", number);
     label->function = code->function > 0 ? code->function : 1;
-    if (code->entry_is_expected) {
-        begin_body(code, number);
-        return 0;
-    }
-    code->open_label = number;
-    code->open_label_at = code->instruction_at;
-    code->open_label_has_line = false;
+    if (opcode_before(code, 1) == OP_FUNC_INFO) begin_body(code, number);
+    code->last_label = number;
+    code->last_label_at = code->start;
     return 0;
+}
+
+/* A header has its label in front, with at most a line between them. */
+static bool has_label_in_front(const struct code *code) {
+    unsigned distance = opcode_before(code, 1) == OP_LINE ? 2 : 1;
+    return opcode_before(code, distance) == OP_LABEL && !code->beam->labels[code->last_label].is_entry;
 }
 
 int check_func_info(struct code *code, const struct operand *operands) {
     struct beam *beam = code->beam;
-    if (code->open_label == 0) return cursor_fail(&code->cursor, "a function's header without a label in front");
+    if (!has_label_in_front(code)) return cursor_fail(&code->cursor, "a function's header without a label in front");
     if (!beam_text_equal(beam->atoms[operands[0].value], beam->atoms[1]))
-        return cursor_fail(&code->cursor, "a function of module %jd, this one is atom 1", operands[0].value);
+        return cursor_fail(&code->cursor, "a function of another module, atom %jd", operands[0].value);
     if (operands[2].value > MAX_ARITY) return cursor_fail(&code->cursor, "arity %jd", operands[2].value);
     if (code->function == beam->function_count)
         return cursor_fail(&code->cursor, "more functions than the %u announced", beam->function_count);
-    end_function(code, code->open_label_at);
+    end_function(code, code->last_label_at);
     beam->functions[code->function++] =
         (struct code_function){.atom = (uint32_t)operands[1].value, .arity = (uint32_t)operands[2].value};
-    beam->labels[code->open_label].function = code->function;
-    code->open_label = 0;
-    code->entry_is_expected = true;
+    beam->labels[code->last_label].function = code->function;
     return 0;
 }
 
 int check_code_end(struct code *code, const struct operand *operands) {
     (void)operands;
-    end_function(code, code->instruction_at);
+    end_function(code, code->start);
     code->at_end = true;
     return 0;
 }
@@ -81,19 +85,11 @@ int check_call_external(struct code *code, const struct operand *operands) {
 int check_bif(struct code *code, const struct operand *operands) {
     const struct opcode *opcode = code->opcode;
     unsigned place = 0;
-    while (!(opcode->operands[place] & MEANS_IMPORT)) place++;
+    while (opcode->operands[place] != ROLE_IMPORT) place++;
     const struct beam_import *import = &code->beam->imports[operands[place].value];
     if (!beam_text_is(import->module, "erlang"))
         return cursor_fail(&code->cursor, "a built-in function that is not erlang's");
     return check_arity(code, import, opcode->operand_count - place - 2);
-}
-
-int check_line(struct code *code, const struct operand *operands) {
-    (void)operands;
-    code->line_instructions++;
-    if (code->open_label_has_line) code->open_label = 0;
-    code->open_label_has_line = true;
-    return 0;
 }
 
 int check_on_load(struct code *code, const struct operand *operands) {

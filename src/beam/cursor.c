@@ -13,24 +13,8 @@ int cursor_fail(const struct cursor *cursor, const char *format, ...) {
                      what);
 }
 
-int cursor_skip(struct cursor *cursor, size_t size) {
-    if (size > cursor_left(cursor)) return cursor_fail(cursor, "%zu bytes are missing", size - cursor_left(cursor));
-    cursor->at += size;
-    return 0;
-}
-
-int cursor_u16(struct cursor *cursor, uint16_t *ret) {
-    const uint8_t *bytes = cursor->at;
-    int result = cursor_skip(cursor, 2);
-    if (result == 0) *ret = (uint16_t)(bytes[0] << 8 | bytes[1]);
-    return result;
-}
-
-int cursor_u32(struct cursor *cursor, uint32_t *ret) {
-    const uint8_t *bytes = cursor->at;
-    int result = cursor_skip(cursor, 4);
-    if (result == 0) *ret = load_u32(bytes);
-    return result;
+int cursor_short(const struct cursor *cursor, size_t size) {
+    return cursor_fail(cursor, "%zu bytes are missing", size - cursor_left(cursor));
 }
 
 int cursor_end(const struct cursor *cursor) {

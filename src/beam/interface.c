@@ -102,22 +102,19 @@ static void add_string(struct walk *walk, int64_t offset, int64_t size) {
     digest_bytes(&walk->digest, walk->beam->chunks[CHUNK_STRINGS].data + offset, (size_t)size);
 }
 
-static int add_operand(struct walk *walk, uint32_t accepted, const struct operand *operand, const uint8_t *bytes,
+static int add_operand(struct walk *walk, enum operand_role role, const struct operand *operand, const uint8_t *bytes,
                        size_t size) {
-    const struct code_function *function = operand->kind == IS_LABEL && accepted & MEANS_FUNCTION
-                                               ? function_of(walk->beam, (uint32_t)operand->value)
-                                               : NULL;
     digest_number(&walk->digest, operand->kind);
     if (operand->kind == IS_LITERAL) return add_literal(walk, operand->value);
-    if (function)
-        add_function(walk, function);
+    if (operand->kind == IS_LABEL && role == ROLE_FUNCTION)
+        add_function(walk, function_of(walk->beam, (uint32_t)operand->value));
     else if (operand->kind == IS_LABEL)
         add_label(walk, operand->value);
     else if (operand->kind == IS_ATOM)
         digest_text(&walk->digest, walk->beam->atoms[operand->value]);
-    else if (accepted & MEANS_IMPORT)
+    else if (role == ROLE_IMPORT)
         add_import(walk, operand->value);
-    else if (accepted & MEANS_LAMBDA)
+    else if (role == ROLE_LAMBDA || role == ROLE_LAMBDA_OR_ATOM)
         add_lambda(walk, operand->value);
     else if (operand->is_big)
         digest_bytes(&walk->digest, bytes, size);
@@ -126,12 +123,10 @@ static int add_operand(struct walk *walk, uint32_t accepted, const struct operan
     return 0;
 }
 
-static int read_operand(struct walk *walk, struct cursor *cursor, uint32_t accepted, struct operand *ret) {
+static int read_operand(struct walk *walk, struct cursor *cursor, enum operand_role role, struct operand *ret) {
     const uint8_t *bytes = cursor->at;
     int result = operand_read(walk->beam, cursor, ret);
-    bool is_place = accepted == 0; /* what only says where something is goes in as that something */
-    if (result < 0 || is_place) return result;
-    return add_operand(walk, accepted, ret, bytes, (size_t)(cursor->at - bytes));
+    return result < 0 ? result : add_operand(walk, role, ret, bytes, (size_t)(cursor->at - bytes));
 }
 
 /* Lists of segments have strings in them, by their place in a table that other functions shift. */
@@ -143,7 +138,8 @@ static int add_list(struct walk *walk, struct cursor *cursor, const struct list_
         unsigned place = (unsigned)(i % period);
         bool is_string = form->check == check_binary_segment && place >= 4 &&
                          beam_text_is(walk->beam->atoms[group[0].value], "string");
-        result = read_operand(walk, cursor, is_string ? 0 : IS_LABEL, &group[place]);
+        result = is_string ? operand_read(walk->beam, cursor, &group[place])
+                           : read_operand(walk, cursor, form->elements[place], &group[place]);
         if (result == 0 && is_string && place == 5) add_string(walk, group[4].value, group[5].value);
     }
     return result;
@@ -151,7 +147,7 @@ static int add_list(struct walk *walk, struct cursor *cursor, const struct list_
 
 static bool is_location(const struct opcode *opcode) {
     for (unsigned i = 0; i < opcode->operand_count; i++)
-        if (opcode->operands[i] & MEANS_LINE) return true;
+        if (opcode->operands[i] == ROLE_LINE) return true;
     return false;
 }
 
@@ -173,7 +169,8 @@ static int add_instruction(struct walk *walk, struct cursor *cursor) {
     int result = 0;
     for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++) {
         bool is_place = (is_put && i == 1) || (is_match && i == 3);
-        result = read_operand(walk, cursor, is_place ? 0 : opcode->operands[i], &operands[i]);
+        result = is_place ? operand_read(walk->beam, cursor, &operands[i])
+                          : read_operand(walk, cursor, opcode->operands[i], &operands[i]);
     }
     if (result < 0) return result;
     if (is_put) add_string(walk, operands[1].value, operands[0].value);

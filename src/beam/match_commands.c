@@ -1,18 +1,12 @@
 /* bs_match has a small language of its own: a list in which atoms name commands and are followed by their operands. */
 #include "beam/code.h"
 
-enum {
-    U = IS_UNSIGNED,
-    N = IS_UNSIGNED | MEANS_REGISTERS,
-    D = IS_X | IS_Y,
-    FLAGS = IS_NIL | IS_LITERAL,
-    MAX_COMMAND_OPERANDS = 5,
-};
+enum { U = ROLE_NUMBER, N = ROLE_REGISTERS, D = ROLE_REGISTER, FLAGS = ROLE_FLAGS, MAX_COMMAND_OPERANDS = 5 };
 
 static const struct command {
     const char *name;
     size_t operand_count;
-    uint32_t operands[MAX_COMMAND_OPERANDS];
+    uint8_t operands[MAX_COMMAND_OPERANDS]; /* roles */
 } commands[] = {
     {"ensure_at_least", 2, {U, U}},
     {"ensure_exactly", 1, {U}},
@@ -20,7 +14,7 @@ static const struct command {
     {"binary", 5, {N, FLAGS, U, U, D}},
     {"skip", 1, {U}},
     {"get_tail", 3, {N, U, D}},
-    {"=:=", 3, {N | IS_NIL, U, U | IS_INTEGER}},
+    {"=:=", 3, {ROLE_REGISTERS_OR_NIL, U, ROLE_NUMBER_OR_INTEGER}},
 };
 
 static const struct command *find_command(struct beam_text name) {
@@ -30,16 +24,15 @@ static const struct command *find_command(struct beam_text name) {
 }
 
 static int read_command(struct code *code, size_t *left) {
-    struct operand name, operand;
-    int result = code_operand(code, IS_ATOM, &name);
+    static const uint8_t name_role = ROLE_ATOM;
+    struct operand name, operands[MAX_COMMAND_OPERANDS];
+    int result = code_operands(code, &name_role, 1, &name);
     if (result < 0) return result;
     const struct command *command = find_command(code->beam->atoms[name.value]);
     if (!command) return cursor_fail(&code->cursor, "an unknown command of bs_match");
     if (command->operand_count >= *left) return cursor_fail(&code->cursor, "command %s lacks operands", command->name);
-    for (size_t i = 0; result == 0 && i < command->operand_count; i++)
-        result = code_operand(code, command->operands[i], &operand);
     *left -= command->operand_count + 1;
-    return result;
+    return code_operands(code, command->operands, command->operand_count, operands);
 }
 
 int read_match_commands(struct code *code, size_t count) {

@@ -1,43 +1,40 @@
 #include "beam/code.h"
 
-/* What operands may be, in the letters of the loader's own tables where there are some. */
 enum {
-    U = IS_UNSIGNED,
-    N = IS_UNSIGNED | MEANS_REGISTERS, /* live registers, stack slots, parameters */
-    T = IS_UNSIGNED | IS_ALLOCATION,
-    E = IS_UNSIGNED | MEANS_IMPORT,
-    K = IS_UNSIGNED | MEANS_LAMBDA,
-    LINE = IS_UNSIGNED | MEANS_LINE,
-    A = IS_ATOM,
-    F = IS_LABEL,
-    J = IS_LABEL | IS_NO_LABEL, /* without a label, failure is an exception */
-    C = IS_LABEL | MEANS_FUNCTION,
-    Y = IS_Y,
-    D = IS_X | IS_Y,
-    S = IS_X | IS_Y | IS_INTEGER | IS_ATOM | IS_NIL | IS_LITERAL,
-    V = IS_INTEGER | IS_ATOM | IS_NIL | IS_LITERAL, /* a value to compare with */
-    L = IS_FLOAT_REGISTER,
-    FLAGS = IS_NIL | IS_LITERAL,
-    LIST = IS_LIST,
+    U = ROLE_NUMBER,
+    N = ROLE_REGISTERS,
+    T = ROLE_WORDS,
+    E = ROLE_IMPORT,
+    K = ROLE_LAMBDA,
+    A = ROLE_ATOM,
+    F = ROLE_JUMP,
+    J = ROLE_FAILURE,
+    C = ROLE_FUNCTION,
+    Y = ROLE_SLOT,
+    D = ROLE_REGISTER,
+    S = ROLE_SOURCE,
+    V = ROLE_SOURCE_OR_NUMBER,
+    L = ROLE_FLOAT,
 };
 
 static const struct list_form list_values = {.period = 1, .elements = {S}};
 static const struct list_form list_slots = {.period = 1, .elements = {Y}};
-static const struct list_form list_value_labels = {.period = 2, .elements = {V, F}};
+static const struct list_form list_value_labels = {.period = 2, .elements = {ROLE_CONSTANT, F}};
 static const struct list_form list_arity_labels = {.period = 2, .elements = {U, F}};
 static const struct list_form list_pairs = {.period = 2, .elements = {S, S}};
 static const struct list_form list_key_registers = {.period = 2, .elements = {S, D}};
 static const struct list_form list_updates = {.period = 2, .elements = {U, S}};
 static const struct list_form list_segments = {
-    .period = 6, .elements = {A, U, U, FLAGS, S | U, S | U}, .check = check_binary_segment};
+    .period = 6, .elements = {A, U, U, ROLE_FLAGS, V, V}, .check = check_binary_segment};
 static const struct list_form list_match_commands = {.read = read_match_commands};
 
-#define COUNT_OF(...) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+#define COUNT_OF(...) sizeof((uint8_t[]){__VA_ARGS__})
 #define NO_OPERANDS .operand_count = 0
 #define OPERANDS(...) .operand_count = COUNT_OF(__VA_ARGS__), .operands = {__VA_ARGS__}
-#define OBSOLETE .is_obsolete = true
+#define OBSOLETE .since = OPCODE_NEVER
 
 const struct opcode opcodes[MAX_OPCODE + 1] = {
+    [0] = {"?", OBSOLETE},
     [1] = {"label", OPERANDS(U), .check = check_label},
     [2] = {"func_info", OPERANDS(A, A, N), .check = check_func_info},
     [3] = {"int_code_end", NO_OPERANDS, .check = check_code_end},
@@ -96,8 +93,8 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [56] = {"is_nonempty_list", OPERANDS(F, S)},
     [57] = {"is_tuple", OPERANDS(F, S)},
     [58] = {"test_arity", OPERANDS(F, S, U)},
-    [59] = {"select_val", OPERANDS(S, F, LIST), .list = &list_value_labels},
-    [60] = {"select_tuple_arity", OPERANDS(S, F, LIST), .list = &list_arity_labels},
+    [59] = {"select_val", OPERANDS(S, F, ROLE_LIST), .list = &list_value_labels},
+    [60] = {"select_tuple_arity", OPERANDS(S, F, ROLE_LIST), .list = &list_arity_labels},
     [61] = {"jump", OPERANDS(F)},
     [62] = {"catch", OPERANDS(Y, F)},
     [63] = {"catch_end", OPERANDS(Y)},
@@ -133,7 +130,7 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [93] = {"bs_need_buf", OBSOLETE},
     [94] = {"fclearerror", NO_OPERANDS},
     [95] = {"fcheckerror", OPERANDS(J)},
-    [96] = {"fmove", OPERANDS(S | L, D | L)},
+    [96] = {"fmove", OPERANDS(ROLE_SOURCE_OR_FLOAT, ROLE_REGISTER_OR_FLOAT)},
     [97] = {"fconv", OPERANDS(S, L)},
     [98] = {"fadd", OPERANDS(J, L, L, L)},
     [99] = {"fsub", OPERANDS(J, L, L, L)},
@@ -146,21 +143,21 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [106] = {"try_case", OPERANDS(Y)},
     [107] = {"try_case_end", OPERANDS(S)},
     [108] = {"raise", OPERANDS(S, S)},
-    [109] = {"bs_init2", OPERANDS(J, S | U, T, N, U, D)},
+    [109] = {"bs_init2", OPERANDS(J, V, T, N, U, D)},
     [110] = {"bs_bits_to_bytes", OBSOLETE},
     [111] = {"bs_add", OPERANDS(J, S, S, U, D)},
     [112] = {"apply", OPERANDS(N)},
     [113] = {"apply_last", OPERANDS(N, N)},
     [114] = {"is_boolean", OPERANDS(F, S)},
     [115] = {"is_function2", OPERANDS(F, S, S)},
-    [116] = {"bs_start_match2", OPERANDS(F, S, N, S | U, D)},
+    [116] = {"bs_start_match2", OPERANDS(F, S, N, V, D)},
     [117] = {"bs_get_integer2", OPERANDS(F, D, N, S, U, U, D)},
     [118] = {"bs_get_float2", OPERANDS(F, D, N, S, U, U, D)},
     [119] = {"bs_get_binary2", OPERANDS(F, D, N, S, U, U, D)},
     [120] = {"bs_skip_bits2", OPERANDS(F, D, S, U, U)},
     [121] = {"bs_test_tail2", OPERANDS(F, D, U)},
-    [122] = {"bs_save2", OPERANDS(D, U | A)},
-    [123] = {"bs_restore2", OPERANDS(D, U | A)},
+    [122] = {"bs_save2", OPERANDS(D, ROLE_NUMBER_OR_ATOM)},
+    [123] = {"bs_restore2", OPERANDS(D, ROLE_NUMBER_OR_ATOM)},
     [124] = {"gc_bif1", OPERANDS(J, N, E, S, D), .check = check_bif},
     [125] = {"gc_bif2", OPERANDS(J, N, E, S, S, D), .check = check_bif},
     [126] = {"bs_final2", OBSOLETE},
@@ -174,7 +171,7 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [134] = {"bs_append", OPERANDS(J, S, T, N, U, S, U, D)},
     [135] = {"bs_private_append", OPERANDS(J, S, U, S, U, D)},
     [136] = {"trim", OPERANDS(N, N)},
-    [137] = {"bs_init_bits", OPERANDS(J, S | U, T, N, U, D)},
+    [137] = {"bs_init_bits", OPERANDS(J, V, T, N, U, D)},
     [138] = {"bs_get_utf8", OPERANDS(F, D, N, U, D)},
     [139] = {"bs_skip_utf8", OPERANDS(F, D, N, U)},
     [140] = {"bs_get_utf16", OPERANDS(F, D, N, U, D)},
@@ -190,36 +187,36 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [150] = {"recv_mark", OPERANDS(F)},
     [151] = {"recv_set", OPERANDS(F)},
     [152] = {"gc_bif3", OPERANDS(J, N, E, S, S, S, D), .check = check_bif},
-    [153] = {"line", OPERANDS(LINE), .check = check_line},
-    [154] = {"put_map_assoc", OPERANDS(J, S, D, N, LIST), .list = &list_pairs},
-    [155] = {"put_map_exact", OPERANDS(J, S, D, N, LIST), .list = &list_pairs},
+    [153] = {"line", OPERANDS(ROLE_LINE)},
+    [154] = {"put_map_assoc", OPERANDS(J, S, D, N, ROLE_LIST), .list = &list_pairs},
+    [155] = {"put_map_exact", OPERANDS(J, S, D, N, ROLE_LIST), .list = &list_pairs},
     [156] = {"is_map", OPERANDS(F, S)},
-    [157] = {"has_map_fields", OPERANDS(F, S, LIST), .list = &list_values},
-    [158] = {"get_map_elements", OPERANDS(F, S, LIST), .list = &list_key_registers},
+    [157] = {"has_map_fields", OPERANDS(F, S, ROLE_LIST), .list = &list_values},
+    [158] = {"get_map_elements", OPERANDS(F, S, ROLE_LIST), .list = &list_key_registers},
     [159] = {"is_tagged_tuple", OPERANDS(F, S, U, A)},
     [160] = {"build_stacktrace", NO_OPERANDS, .since = 21},
     [161] = {"raw_raise", NO_OPERANDS, .since = 21},
     [162] = {"get_hd", OPERANDS(S, D), .since = 21},
     [163] = {"get_tl", OPERANDS(S, D), .since = 21},
-    [164] = {"put_tuple2", OPERANDS(D, LIST), .list = &list_values, .since = 22},
+    [164] = {"put_tuple2", OPERANDS(D, ROLE_LIST), .list = &list_values, .since = 22},
     [165] = {"bs_get_tail", OPERANDS(D, D, N), .since = 22},
     [166] = {"bs_start_match3", OPERANDS(F, S, N, D), .since = 22},
     [167] = {"bs_get_position", OPERANDS(D, D, N), .since = 22},
     [168] = {"bs_set_position", OPERANDS(D, D), .since = 22},
     [169] = {"swap", OPERANDS(D, D), .since = 23},
-    [170] = {"bs_start_match4", OPERANDS(A | F, N, S, D), .since = 23},
-    [171] = {"make_fun3", OPERANDS(K, D, LIST), .check = check_make_fun, .list = &list_values, .since = 24},
-    [172] = {"init_yregs", OPERANDS(LIST), .list = &list_slots, .since = 24},
+    [170] = {"bs_start_match4", OPERANDS(ROLE_JUMP_OR_ATOM, N, S, D), .since = 23},
+    [171] = {"make_fun3", OPERANDS(K, D, ROLE_LIST), .check = check_make_fun, .list = &list_values, .since = 24},
+    [172] = {"init_yregs", OPERANDS(ROLE_LIST), .list = &list_slots, .since = 24},
     [173] = {"recv_marker_bind", OPERANDS(D, D), .since = 24},
     [174] = {"recv_marker_clear", OPERANDS(D), .since = 24},
     [175] = {"recv_marker_reserve", OPERANDS(D), .since = 24},
     [176] = {"recv_marker_use", OPERANDS(D), .since = 24},
-    [177] = {"bs_create_bin", OPERANDS(J, T, N, U, D, LIST), .list = &list_segments, .since = 25},
-    [178] = {"call_fun2", OPERANDS(A | K, N, S), .since = 25},
+    [177] = {"bs_create_bin", OPERANDS(J, T, N, U, D, ROLE_LIST), .list = &list_segments, .since = 25},
+    [178] = {"call_fun2", OPERANDS(ROLE_LAMBDA_OR_ATOM, N, S), .since = 25},
     [179] = {"nif_start", NO_OPERANDS, .since = 25},
     [180] = {"badrecord", OPERANDS(S), .since = 25},
-    [181] = {"update_record", OPERANDS(A, U, S, D, LIST), .list = &list_updates, .since = 26},
-    [182] = {"bs_match", OPERANDS(F, D, LIST), .list = &list_match_commands, .since = 26},
-    [183] = {"executable_line", OPERANDS(LINE, U), .since = 27},
-    [184] = {"debug_line", OPERANDS(A, LINE, U, N), .since = 28},
+    [181] = {"update_record", OPERANDS(A, U, S, D, ROLE_LIST), .list = &list_updates, .since = 26},
+    [182] = {"bs_match", OPERANDS(F, D, ROLE_LIST), .list = &list_match_commands, .since = 26},
+    [183] = {"executable_line", OPERANDS(ROLE_LINE, U), .since = 27},
+    [184] = {"debug_line", OPERANDS(A, ROLE_LINE, U, N), .since = 28},
 };

@@ -1,7 +1,7 @@
 /* Chunks that are one term each. */
 #include "beam/beam_internal.h"
 
-enum { VERSION_BYTE = 131 };
+enum { VERSION_BYTE = 131, UNLOADED_FACTOR = 4 }; /* debug info of a large module has millions of terms */
 
 static int decode(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr) {
     const struct chunk *chunk = &beam->chunks[kind];
