@@ -151,6 +151,7 @@ static void on_compiled(void *data, const struct term *result, const struct term
     } else if (answer_to_build(result, &job->list, &job->facts, &job->report, &bad) < 0) {
         fail(job, &bad);
     }
+    if (job->error.code == E_INVALID) error_prefix(&job->error, "%s", job->request.source); /* an empty project, say */
     if (job->error.code != E_NONE) {
         end_node(job);
         return;

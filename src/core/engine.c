@@ -102,12 +102,17 @@ static void on_link_node(void *data, const struct jail_node *info) {
                    NULL); /* nobody's: its create or destroy was cut short */
 }
 
+/* What became of a sandbox while no daemon ran, and what was to come next. */
 static void settle(struct sandbox *sandbox) {
-    if (sandbox->node && node_os_pid(sandbox->node) == 0)
-        node_lost(sandbox->node);
+    bool lost = sandbox->node && node_os_pid(sandbox->node) == 0;
+    if (lost)
+        node_lost(sandbox->node); /* its end decides what follows, unless a restart was under way */
     else if (!sandbox->node && sandbox->status == STATUS_RUNNING)
         sandbox_set_status(sandbox, STATUS_ERROR, "its VM ended while no daemon ran");
-    if (sandbox->status == STATUS_STARTING) sandbox_resume_restart(sandbox);
+    if (sandbox->status == STATUS_STARTING)
+        sandbox_resume_restart(sandbox);
+    else if (!lost && (sandbox->status == STATUS_ERROR || sandbox->status == STATUS_STOPPED))
+        sandbox_schedule_restart(sandbox, sandbox->status == STATUS_ERROR);
 }
 
 static void on_first_probe(void *data, const struct error *error) {

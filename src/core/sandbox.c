@@ -115,6 +115,7 @@ static uint32_t lost_from_json(json_t *names) {
 void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
+    json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
     CLEANUP_FREE char *config_text = json_dumps(config, JSON_COMPACT);
     CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
     json_decref(config);
@@ -142,6 +143,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     int result = config ? sandbox_config_from_json(config, &sandbox->config, reterr)
                         : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
+    sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
     if (result < 0) return result;
