@@ -6,7 +6,7 @@
 
 enum { MAX_OPERANDS = 8, MAX_OPCODE = 184, MAX_LIST_PERIOD = 6 };
 
-/* What an operand is, one bit each, so that a row of the table can say which it takes. */
+/* What an operand may be, one bit each. */
 enum operand_kind {
     IS_UNSIGNED = 1 << 0,
     IS_INTEGER = 1 << 1,
@@ -58,11 +58,37 @@ enum operand_role {
         ROLE_COUNT
 };
 
-struct operand {
-    uint32_t kind;
-    bool is_big;   /* an integer beyond value */
-    int64_t value; /* number, register, index, or a list's length */
+/* A value and, in the lowest four bits, what it is: for an operand of one byte that is the byte itself. */
+typedef uint64_t operand_t;
+
+enum operand_form {
+    FORM_UNSIGNED = COMPACT_UNSIGNED,
+    FORM_INTEGER = COMPACT_INTEGER,
+    FORM_ATOM = COMPACT_ATOM, /* 0: [] */
+    FORM_X = COMPACT_X,
+    FORM_Y = COMPACT_Y,
+    FORM_LABEL = COMPACT_LABEL, /* 0: none */
+    FORM_BIG = COMPACT_TAGS,    /* an integer that has no room here */
+    FORM_FLOAT_REGISTER,
+    FORM_LITERAL,
+    FORM_LIST, /* its length */
+    FORM_ALLOCATION,
 };
+
+enum { FORM_BITS = 4 };
+
+static inline operand_t operand_make(enum operand_form form, uint64_t value) {
+    return value << FORM_BITS | form;
+}
+
+static inline enum operand_form operand_form(operand_t operand) {
+    return operand & ((1 << FORM_BITS) - 1);
+}
+
+/* Never negative: integers below 0 are big too. */
+static inline uint64_t operand_value(operand_t operand) {
+    return operand >> FORM_BITS;
+}
 
 enum { OPCODE_NEVER = UINT8_MAX }; /* no loader here takes it */
 
@@ -72,25 +98,22 @@ struct value_range {
     uint32_t count;
 };
 
-enum { COMPACT_TAGS = 8 };
-
 struct code {
     struct beam *beam;
     struct cursor cursor;
     struct value_range ranges[ROLE_COUNT][COMPACT_TAGS];
     uint16_t certain_tags[ROLE_COUNT]; /* the lower four bits of a first byte that can't be wrong: all 16 values fit */
     const uint8_t *start;              /* of the present instruction */
-    const struct opcode *opcode;
-    uint32_t recent;      /* the numbers of the last opcodes, a byte each, the present one lowest */
-    uint32_t instruction; /* the number, from 1, of the present one */
-    uint32_t function;    /* the number, from 1, of the function that it is in */
+    uint32_t recent;                   /* the numbers of the last opcodes, a byte each, the present one lowest */
+    uint32_t instruction;              /* the number, from 1, of the present one */
+    uint32_t function;                 /* the number, from 1, of the function that it is in */
     uint32_t last_label;
     const uint8_t *last_label_at;
     uint32_t line_instructions;
     bool at_end;
 };
 
-typedef int check_function(struct code *code, const struct operand *operands);
+typedef int check_function(struct code *code, const operand_t *operands);
 
 /* A list operand: so many elements again and again, or, for instructions with a language of their own, a reader. */
 struct list_form {
@@ -114,11 +137,13 @@ enum { OP_LABEL = 1, OP_FUNC_INFO = 2, OP_CODE_END = 3, OP_LINE = 153 };
 extern const struct opcode opcodes[MAX_OPCODE + 1];
 
 /* Any operand, in any form. */
-int operand_read(const struct beam *beam, struct cursor *cursor, struct operand *ret);
-/* Several, and that each fits its role. */
-int code_operands(struct code *code, const uint8_t *roles, size_t count, struct operand *ret);
+int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret);
+/* The same, and that it fits its role. */
+void code_set_ranges(struct code *code);
+int code_operand(struct code *code, enum operand_role role, operand_t *ret);
+int code_operands(struct code *code, const uint8_t *roles, size_t count, operand_t *ret);
 
-check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif;
+check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif, check_line;
 check_function check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;
 int read_match_commands(struct code *code, size_t count);
 

@@ -18,11 +18,12 @@ static uint32_t opcode_before(const struct code *code, unsigned distance) {
 }
 
 /* The label in front of a function's header belongs to that function, which is not known yet. */
-int check_label(struct code *code, const struct operand *operands) {
+int check_label(struct code *code, const operand_t *operands) {
     const struct beam *beam = code->beam;
-    if (operands[0].value == 0 || operands[0].value >= beam->label_count)
-        return cursor_fail(&code->cursor, "label %jd, the last is %u", operands[0].value, beam->label_count - 1);
-    uint32_t number = (uint32_t)operands[0].value;
+    uint64_t value = operand_value(operands[0]);
+    if (value == 0 || value >= beam->label_count)
+        return cursor_fail(&code->cursor, "label %ju, the last is %u", value, beam->label_count - 1);
+    uint32_t number = (uint32_t)value;
     struct label *label = &beam->labels[number];
     if (label->function != 0) return cursor_fail(&code->cursor, "label %u a second time", number);
     label->function = code->function > 0 ? code->function : 1;
@@ -38,22 +39,22 @@ static bool has_label_in_front(const struct code *code) {
     return opcode_before(code, distance) == OP_LABEL && !code->beam->labels[code->last_label].is_entry;
 }
 
-int check_func_info(struct code *code, const struct operand *operands) {
+int check_func_info(struct code *code, const operand_t *operands) {
     struct beam *beam = code->beam;
+    uint64_t module = operand_value(operands[0]), name = operand_value(operands[1]), arity = operand_value(operands[2]);
     if (!has_label_in_front(code)) return cursor_fail(&code->cursor, "a function's header without a label in front");
-    if (!beam_text_equal(beam->atoms[operands[0].value], beam->atoms[1]))
-        return cursor_fail(&code->cursor, "a function of another module, atom %jd", operands[0].value);
-    if (operands[2].value > MAX_ARITY) return cursor_fail(&code->cursor, "arity %jd", operands[2].value);
+    if (module != 1 && !beam_text_equal(beam->atoms[module], beam->atoms[1]))
+        return cursor_fail(&code->cursor, "a function of another module, atom %ju", module);
+    if (arity > MAX_ARITY) return cursor_fail(&code->cursor, "arity %ju", arity);
     if (code->function == beam->function_count)
         return cursor_fail(&code->cursor, "more functions than the %u announced", beam->function_count);
     end_function(code, code->last_label_at);
-    beam->functions[code->function++] =
-        (struct code_function){.atom = (uint32_t)operands[1].value, .arity = (uint32_t)operands[2].value};
+    beam->functions[code->function++] = (struct code_function){.atom = (uint32_t)name, .arity = (uint32_t)arity};
     beam->labels[code->last_label].function = code->function;
     return 0;
 }
 
-int check_code_end(struct code *code, const struct operand *operands) {
+int check_code_end(struct code *code, const operand_t *operands) {
     (void)operands;
     end_function(code, code->start);
     code->at_end = true;
@@ -61,38 +62,45 @@ int check_code_end(struct code *code, const struct operand *operands) {
 }
 
 /* Whether the label is a function's, of that arity, is known at the end. */
-int check_call(struct code *code, const struct operand *operands) {
-    struct label *label = &code->beam->labels[operands[1].value];
-    if (operands[0].value > MAX_ARITY) return cursor_fail(&code->cursor, "%jd arguments", operands[0].value);
-    uint16_t called_with = (uint16_t)(operands[0].value + 1);
+int check_call(struct code *code, const operand_t *operands) {
+    uint64_t arguments = operand_value(operands[0]), number = operand_value(operands[1]);
+    struct label *label = &code->beam->labels[number];
+    if (arguments > MAX_ARITY) return cursor_fail(&code->cursor, "%ju arguments", arguments);
+    uint16_t called_with = (uint16_t)(arguments + 1);
     if (label->called_with != 0 && label->called_with != called_with)
-        return cursor_fail(&code->cursor, "a call of label %jd with %d arguments, others have %d", operands[1].value,
-                           called_with - 1, label->called_with - 1);
+        return cursor_fail(&code->cursor, "a call of label %ju with %ju arguments, others have %d", number, arguments,
+                           label->called_with - 1);
     label->called_with = called_with;
     return 0;
 }
 
-static int check_arity(const struct code *code, const struct beam_import *import, int64_t arguments) {
+static int check_arity(const struct code *code, const struct beam_import *import, uint64_t arguments) {
     if (import->arity == arguments) return 0;
-    return cursor_fail(&code->cursor, "%jd arguments for an import of arity %u", arguments, import->arity);
+    return cursor_fail(&code->cursor, "%ju arguments for an import of arity %u", arguments, import->arity);
 }
 
-int check_call_external(struct code *code, const struct operand *operands) {
-    return check_arity(code, &code->beam->imports[operands[1].value], operands[0].value);
+int check_call_external(struct code *code, const operand_t *operands) {
+    return check_arity(code, &code->beam->imports[operand_value(operands[1])], operand_value(operands[0]));
 }
 
 /* Between the import and the destination there are as many operands as it has parameters. */
-int check_bif(struct code *code, const struct operand *operands) {
-    const struct opcode *opcode = code->opcode;
+int check_bif(struct code *code, const operand_t *operands) {
+    const struct opcode *opcode = &opcodes[*code->start];
     unsigned place = 0;
     while (opcode->operands[place] != ROLE_IMPORT) place++;
-    const struct beam_import *import = &code->beam->imports[operands[place].value];
+    const struct beam_import *import = &code->beam->imports[operand_value(operands[place])];
     if (!beam_text_is(import->module, "erlang"))
         return cursor_fail(&code->cursor, "a built-in function that is not erlang's");
-    return check_arity(code, import, opcode->operand_count - place - 2);
+    return check_arity(code, import, opcode->operand_count - place - 2u);
 }
 
-int check_on_load(struct code *code, const struct operand *operands) {
+int check_line(struct code *code, const operand_t *operands) {
+    (void)operands;
+    code->line_instructions++;
+    return 0;
+}
+
+int check_on_load(struct code *code, const operand_t *operands) {
     (void)operands;
     if (code->beam->on_load) return cursor_fail(&code->cursor, "on_load a second time");
     if (code->beam->functions[code->function - 1].arity != 0)
@@ -101,35 +109,35 @@ int check_on_load(struct code *code, const struct operand *operands) {
     return 0;
 }
 
-static int check_string(const struct code *code, int64_t offset, int64_t size) {
+static int check_string(const struct code *code, uint64_t offset, uint64_t size) {
     size_t available = code->beam->chunks[CHUNK_STRINGS].size;
-    if ((uint64_t)offset > available || (uint64_t)size > available - (uint64_t)offset)
-        return cursor_fail(&code->cursor, "%jd bytes at %jd of chunk StrT, which has %zu", size, offset, available);
+    if (offset > available || size > available - offset)
+        return cursor_fail(&code->cursor, "%ju bytes at %ju of chunk StrT, which has %zu", size, offset, available);
     return 0;
 }
 
-int check_put_string(struct code *code, const struct operand *operands) {
-    return check_string(code, operands[1].value, operands[0].value);
+int check_put_string(struct code *code, const operand_t *operands) {
+    return check_string(code, operand_value(operands[1]), operand_value(operands[0]));
 }
 
-int check_match_string(struct code *code, const struct operand *operands) {
-    return check_string(code, operands[3].value, operands[2].value / 8 + (operands[2].value % 8 != 0));
+int check_match_string(struct code *code, const operand_t *operands) {
+    return check_string(code, operand_value(operands[3]), (operand_value(operands[2]) + 7) / 8);
 }
 
 /* Closures get as many values as their code closes over. */
-int check_make_fun(struct code *code, const struct operand *operands) {
-    const struct beam_lambda *lambda = &code->beam->lambdas[operands[0].value];
-    if (operands[2].value == lambda->free_count) return 0;
-    return cursor_fail(&code->cursor, "%jd values for a lambda that closes over %u", operands[2].value,
-                       lambda->free_count);
+int check_make_fun(struct code *code, const operand_t *operands) {
+    const struct beam_lambda *lambda = &code->beam->lambdas[operand_value(operands[0])];
+    uint64_t count = operand_value(operands[2]);
+    if (count == lambda->free_count) return 0;
+    return cursor_fail(&code->cursor, "%ju values for a lambda that closes over %u", count, lambda->free_count);
 }
 
 /* A segment is {kind, number, unit, flags, value, size}; of a string, value and size are a place in chunk StrT. */
-int check_binary_segment(struct code *code, const struct operand *operands) {
-    bool is_string = beam_text_is(code->beam->atoms[operands[0].value], "string");
-    if (!is_string) return operands[4].kind == IS_UNSIGNED ? cursor_fail(&code->cursor, "a segment's value") : 0;
-    if (operands[4].kind != IS_UNSIGNED || !(operands[5].kind & (IS_INTEGER | IS_UNSIGNED)) || operands[5].is_big ||
-        operands[5].value < 0)
+int check_binary_segment(struct code *code, const operand_t *operands) {
+    bool is_string = beam_text_is(code->beam->atoms[operand_value(operands[0])], "string");
+    enum operand_form value = operand_form(operands[4]), size = operand_form(operands[5]);
+    if (!is_string) return value == FORM_UNSIGNED ? cursor_fail(&code->cursor, "a segment without a value") : 0;
+    if (value != FORM_UNSIGNED || (size != FORM_INTEGER && size != FORM_UNSIGNED))
         return cursor_fail(&code->cursor, "a string segment without a place in chunk StrT");
-    return check_string(code, operands[4].value, operands[5].value);
+    return check_string(code, operand_value(operands[4]), operand_value(operands[5]));
 }

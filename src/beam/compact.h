@@ -16,6 +16,8 @@ enum compact_tag {
     COMPACT_EXTENDED,
 };
 
+enum { COMPACT_TAGS = 8 };
+
 struct compact {
     enum compact_tag tag;
     bool is_big;   /* an integer that does not fit value */

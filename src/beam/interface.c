@@ -62,7 +62,7 @@ static int add_term(struct walk *walk, const struct chunk *bytes) {
     return result;
 }
 
-static int add_literal(struct walk *walk, int64_t index) {
+static int add_literal(struct walk *walk, uint64_t index) {
     uint32_t *ordinal = &walk->literal_ordinal[index];
     bool is_new = *ordinal == 0;
     if (is_new) *ordinal = ++walk->literal_count;
@@ -70,7 +70,7 @@ static int add_literal(struct walk *walk, int64_t index) {
     return is_new ? add_term(walk, &walk->beam->literals[index]) : 0;
 }
 
-static void add_label(struct walk *walk, int64_t label) {
+static void add_label(struct walk *walk, uint64_t label) {
     if (walk->label_ordinal[label] == 0) walk->label_ordinal[label] = ++walk->label_count;
     digest_number(&walk->digest, walk->label_ordinal[label]);
 }
@@ -85,62 +85,64 @@ static void add_function(struct walk *walk, const struct code_function *function
     walk->queue[walk->queued++] = index;
 }
 
-static void add_import(struct walk *walk, int64_t index) {
+static void add_import(struct walk *walk, uint64_t index) {
     const struct beam_import *import = &walk->beam->imports[index];
     digest_text(&walk->digest, import->module);
     digest_text(&walk->digest, import->function);
     digest_number(&walk->digest, import->arity);
 }
 
-static void add_lambda(struct walk *walk, int64_t index) {
+static void add_lambda(struct walk *walk, uint64_t index) {
     const struct beam_lambda *lambda = &walk->beam->lambdas[index];
     digest_number(&walk->digest, lambda->free_count);
     add_function(walk, function_of(walk->beam, lambda->label));
 }
 
-static void add_string(struct walk *walk, int64_t offset, int64_t size) {
+static void add_string(struct walk *walk, uint64_t offset, uint64_t size) {
     digest_bytes(&walk->digest, walk->beam->chunks[CHUNK_STRINGS].data + offset, (size_t)size);
 }
 
-static int add_operand(struct walk *walk, enum operand_role role, const struct operand *operand, const uint8_t *bytes,
+static int add_operand(struct walk *walk, enum operand_role role, operand_t operand, const uint8_t *bytes,
                        size_t size) {
-    digest_number(&walk->digest, operand->kind);
-    if (operand->kind == IS_LITERAL) return add_literal(walk, operand->value);
-    if (operand->kind == IS_LABEL && role == ROLE_FUNCTION)
-        add_function(walk, function_of(walk->beam, (uint32_t)operand->value));
-    else if (operand->kind == IS_LABEL)
-        add_label(walk, operand->value);
-    else if (operand->kind == IS_ATOM)
-        digest_text(&walk->digest, walk->beam->atoms[operand->value]);
+    uint64_t value = operand_value(operand);
+    enum operand_form form = operand_form(operand);
+    digest_number(&walk->digest, form);
+    if (form == FORM_LITERAL) return add_literal(walk, value);
+    if (form == FORM_LABEL && role == ROLE_FUNCTION)
+        add_function(walk, function_of(walk->beam, (uint32_t)value));
+    else if (form == FORM_LABEL)
+        add_label(walk, value);
+    else if (form == FORM_ATOM)
+        digest_text(&walk->digest, walk->beam->atoms[value]);
     else if (role == ROLE_IMPORT)
-        add_import(walk, operand->value);
+        add_import(walk, value);
     else if (role == ROLE_LAMBDA || role == ROLE_LAMBDA_OR_ATOM)
-        add_lambda(walk, operand->value);
-    else if (operand->is_big)
+        add_lambda(walk, value);
+    else if (form == FORM_BIG)
         digest_bytes(&walk->digest, bytes, size);
     else
-        digest_number(&walk->digest, (uint64_t)operand->value);
+        digest_number(&walk->digest, value);
     return 0;
 }
 
-static int read_operand(struct walk *walk, struct cursor *cursor, enum operand_role role, struct operand *ret) {
+static int read_operand(struct walk *walk, struct cursor *cursor, enum operand_role role, operand_t *ret) {
     const uint8_t *bytes = cursor->at;
     int result = operand_read(walk->beam, cursor, ret);
-    return result < 0 ? result : add_operand(walk, role, ret, bytes, (size_t)(cursor->at - bytes));
+    return result < 0 ? result : add_operand(walk, role, *ret, bytes, (size_t)(cursor->at - bytes));
 }
 
 /* Lists of segments have strings in them, by their place in a table that other functions shift. */
 static int add_list(struct walk *walk, struct cursor *cursor, const struct list_form *form, size_t count) {
-    struct operand group[MAX_LIST_PERIOD];
+    operand_t group[MAX_LIST_PERIOD];
     unsigned period = form->period ? form->period : 1;
     int result = 0;
     for (size_t i = 0; result == 0 && i < count; i++) {
         unsigned place = (unsigned)(i % period);
         bool is_string = form->check == check_binary_segment && place >= 4 &&
-                         beam_text_is(walk->beam->atoms[group[0].value], "string");
+                         beam_text_is(walk->beam->atoms[operand_value(group[0])], "string");
         result = is_string ? operand_read(walk->beam, cursor, &group[place])
                            : read_operand(walk, cursor, form->elements[place], &group[place]);
-        if (result == 0 && is_string && place == 5) add_string(walk, group[4].value, group[5].value);
+        if (result == 0 && is_string && place == 5) add_string(walk, operand_value(group[4]), operand_value(group[5]));
     }
     return result;
 }
@@ -152,7 +154,7 @@ static bool is_location(const struct opcode *opcode) {
 }
 
 static int skip_operands(const struct walk *walk, struct cursor *cursor, const struct opcode *opcode) {
-    struct operand operand;
+    operand_t operand;
     int result = 0;
     for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++)
         result = operand_read(walk->beam, cursor, &operand);
@@ -164,7 +166,7 @@ static int add_instruction(struct walk *walk, struct cursor *cursor) {
     const struct opcode *opcode = &opcodes[number];
     if (is_location(opcode)) return skip_operands(walk, cursor, opcode);
     digest_number(&walk->digest, number);
-    struct operand operands[MAX_OPERANDS];
+    operand_t operands[MAX_OPERANDS];
     bool is_put = opcode->check == check_put_string, is_match = opcode->check == check_match_string;
     int result = 0;
     for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++) {
@@ -173,10 +175,10 @@ static int add_instruction(struct walk *walk, struct cursor *cursor) {
                           : read_operand(walk, cursor, opcode->operands[i], &operands[i]);
     }
     if (result < 0) return result;
-    if (is_put) add_string(walk, operands[1].value, operands[0].value);
-    if (is_match) add_string(walk, operands[3].value, (operands[2].value + 7) / 8);
+    if (is_put) add_string(walk, operand_value(operands[1]), operand_value(operands[0]));
+    if (is_match) add_string(walk, operand_value(operands[3]), (operand_value(operands[2]) + 7) / 8);
     if (!opcode->list) return 0;
-    return add_list(walk, cursor, opcode->list, (size_t)operands[opcode->operand_count - 1].value);
+    return add_list(walk, cursor, opcode->list, operand_value(operands[opcode->operand_count - 1]));
 }
 
 static int add_body(struct walk *walk, const struct code_function *function) {

@@ -25,10 +25,10 @@ static const struct command *find_command(struct beam_text name) {
 
 static int read_command(struct code *code, size_t *left) {
     static const uint8_t name_role = ROLE_ATOM;
-    struct operand name, operands[MAX_COMMAND_OPERANDS];
+    operand_t name, operands[MAX_COMMAND_OPERANDS];
     int result = code_operands(code, &name_role, 1, &name);
     if (result < 0) return result;
-    const struct command *command = find_command(code->beam->atoms[name.value]);
+    const struct command *command = find_command(code->beam->atoms[operand_value(name)]);
     if (!command) return cursor_fail(&code->cursor, "an unknown command of bs_match");
     if (command->operand_count >= *left) return cursor_fail(&code->cursor, "command %s lacks operands", command->name);
     *left -= command->operand_count + 1;
