@@ -3,10 +3,6 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-example(Name, Kind) ->
-    {ok, Built} = build:compile(Kind, filename:join(build:examples(), Name), nil),
-    Built.
-
 folder(Files) ->
     {ok, Built} = build:compile(folder, test_dir:write(test_dir:new(), Files), nil),
     Built.
@@ -23,18 +19,19 @@ elixir_node_test() ->
     elixir_application(Vm),
     supervisor_of_an_application(Vm),
     elixir_failure(Vm),
-    vm:stop(chat_room(Vm)).
+    ending:in_order(chat_room(Vm)).
 
 bare_node_test() ->
-    Vm = vm:start(#{}),
+    Vm = vm:start(#{grace_ms => "300"}),
     erlang_application(Vm),
     handwritten_application(Vm),
+    failures(Vm),
     guessed_supervisor_ends(Vm),
     library(Vm),
-    vm:stop(Vm).
+    ending:by_grace(Vm).
 
 elixir_application(Vm) ->
-    Args = build:start_args(example("counter", mix), #{}),
+    Args = build:start_args(build:example(mix, "counter"), #{}),
     {ok, Started} = vm:call(Vm, start, Args),
     ?assertMatch(#{app_name := <<"counter">>, supervisor := <<"Elixir.Counter.Supervisor">>}, Started),
     #{app_pid := App, supervisor_pid := Top} = Started,
@@ -54,7 +51,7 @@ elixir_application(Vm) ->
 
 %% An .app file without the term that the compiler adds.
 handwritten_application(Vm) ->
-    #{apps := [#{app_file := Whole} = App | Apps]} = Built = example("counter_erl", rebar3),
+    #{apps := [#{app_file := Whole} = App | Apps]} = Built = build:example(rebar3, "counter_erl"),
     [Text, _Term] = binary:split(Whole, <<"\n%% term ">>),
     Renamed = binary:replace(Text, <<"{application,counter_erl">>, <<"{application,by_hand">>),
     Handwritten = Built#{main := <<"by_hand">>, apps := [App#{name := <<"by_hand">>, app_file := Renamed} | Apps]},
@@ -63,7 +60,7 @@ handwritten_application(Vm) ->
 
 erlang_application(Vm) ->
     Config = term_to_binary([{counter_erl, [{initial, 10}]}]),
-    {ok, Started} = vm:call(Vm, start, build:start_args(example("counter_erl", rebar3), #{config => Config})),
+    {ok, Started} = vm:call(Vm, start, build:start_args(build:example(rebar3, "counter_erl"), #{config => Config})),
     ?assertMatch(#{app_name := <<"counter_erl">>, supervisor := <<"counter_sup">>}, Started),
     %% What only the text of an .app file needs stays out of a node.
     ?assertMatch({ok, #{term := false}}, vm:eval(Vm, "code:is_loaded(epp)")),
@@ -74,7 +71,7 @@ erlang_application(Vm) ->
 
 %% The chat room's processes find one another; a tree that stops while nobody listens is told to the next daemon.
 chat_room(Vm) ->
-    {ok, _} = vm:call(Vm, start, build:start_args(example("chat_room", mix), #{})),
+    {ok, _} = vm:call(Vm, start, build:start_args(build:example(mix, "chat_room"), #{})),
     Talk =
         "ChatRoom.join(\"lobby\", \"ann\"); ChatRoom.join(\"lobby\", \"bob\");"
         " ChatRoom.say(\"lobby\", \"ann\", \"hi\");"
@@ -89,7 +86,7 @@ chat_room(Vm) ->
 supervisor_of_an_application(Vm) ->
     Config = term_to_binary([{logger, [{level, error}]}, {counter, [{colour, red}]}]),
     More = #{app => nil, supervisor => <<"Counter.Supervisor">>, config => Config},
-    Args = build:start_args(example("counter", mix), More),
+    Args = build:start_args(build:example(mix, "counter"), More),
     {ok, Started} = vm:call(Vm, start, Args),
     ?assertMatch(#{supervisor := <<"Elixir.Counter.Supervisor">>, app_name := <<"counter">>}, Started),
     ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, elixir, "Counter.increment()")),
@@ -113,8 +110,7 @@ guessed_supervisor_ends(Vm) ->
     ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)).
 
 %% What goes wrong is said so that a person understands it, and leaves the node ready for another start.
-failures_test() ->
-    Vm = vm:start(#{}),
+failures(Vm) ->
     Built = folder([
         {"bad_sup.erl",
             "-module(bad_sup).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
@@ -137,7 +133,9 @@ failures_test() ->
     Missing = Fails(#{app => <<"missing">>}),
     ?assertMatch(<<"missing could not be started: missing.app: no such file", _/binary>>, Missing),
     ?assertMatch({ok, #{supervisor_pid := nil}}, vm:call(Vm, start, build:start_args(Built, #{app => nil}))),
-    vm:stop(Vm).
+    ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})),
+    %% The next one bears the same name.
+    ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "application:unload(my_project)")).
 
 elixir_failure(Vm) ->
     Built = file(

@@ -1,22 +1,33 @@
 %% Compiles a project in a compiler node and lays the result out as the service does: <dir>/<app>/ebin.
 -module(build).
 
--export([start/0, stop/0, start_vm/0, compile/3, compile/4, install/1, examples/0, start_args/2]).
+-export([start/0, stop/0, compile/3, example/2, scratch/0, install/1, examples/0, start_args/2]).
 
 %% One compiler node serves all tests, one compilation at a time: booting one costs more than most of them.
 start() ->
-    Server = spawn_link(fun() -> serve(start_vm()) end),
+    Server = spawn_link(fun() -> serve(start_vm(), #{}) end),
     true = register(?MODULE, Server),
     ok.
 
 start_vm() ->
-    vm:start(#{arguments => ["-S", "2:2", "-sbwt", "none", "-fnu"]}).
+    vm:start(#{arguments => string:lexemes("-S 2:2 -sbwt none -sbwtdcpu none -sbwtdio none -fnu", " ")}).
 
-serve(Vm) ->
+%% Examples are compiled once.
+serve(Vm, Examples) ->
     receive
         {compile, From, Tag, Kind, Source, File} ->
             From ! {Tag, compile(Vm, Kind, Source, File)},
-            serve(Vm);
+            serve(Vm, Examples);
+        {example, From, Tag, _Kind, Name} when is_map_key(Name, Examples) ->
+            From ! {Tag, map_get(Name, Examples)},
+            serve(Vm, Examples);
+        {example, From, Tag, Kind, Name} ->
+            {ok, Built} = compile(Vm, Kind, filename:join(examples(), Name), nil),
+            From ! {Tag, Built},
+            serve(Vm, Examples#{Name => Built});
+        {scratch, From, Tag} ->
+            From ! {Tag, filelib:wildcard("*", vm:dir(Vm))},
+            serve(Vm, Examples);
         {stop, From, Tag} ->
             vm:stop(Vm),
             From ! {Tag, ok}
@@ -27,6 +38,13 @@ stop() ->
 
 compile(Kind, Source, File) ->
     request({compile, self(), make_ref(), Kind, Source, File}).
+
+example(Kind, Name) ->
+    request({example, self(), make_ref(), Kind, Name}).
+
+%% What lies in the compiler node's working directory.
+scratch() ->
+    request({scratch, self(), make_ref()}).
 
 request(Request) ->
     Tag = element(3, Request),

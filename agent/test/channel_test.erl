@@ -13,10 +13,15 @@ serving_test() ->
         fun forgets_the_secret/1,
         fun tells_about_itself/1,
         fun beats_while_calls_run/1,
-        fun kills_a_cancelled_call/1
+        fun kills_a_cancelled_call/1,
+        fun beats_in_a_flood/1
     ],
     [Step(Vm) || Step <- Steps],
-    vm:stop(survives_a_bad_frame(keeps_output(redials(Vm)))).
+    ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(redials(Vm)))).
+
+%% The other parts' deaths end the nodes of other tests.
+outbox_death_test() ->
+    ending:by_death_of("sbx_outbox", vm:start(#{})).
 
 greets(Vm) ->
     ?assertMatch(#{otp := _, erts := _, elixir := nil, state := idle}, vm:hello(Vm)).
@@ -56,6 +61,15 @@ kills_a_cancelled_call(Vm) ->
     Gone = "(fun F() -> case whereis(victim) of undefined -> gone; _ -> erlang:yield(), F() end end)()",
     ?assertMatch({ok, #{term := gone}}, vm:eval(Vm, Gone)).
 
+beats_in_a_flood(Vm) ->
+    Flood =
+        "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, G(G) end,"
+        "Pids = [spawn(fun() -> F(F) end) || _ <- lists:seq(1, 4)],"
+        "register(dam, spawn(fun() -> receive close -> [exit(Pid, kill) || Pid <- Pids] end end)), ok",
+    {ok, _} = vm:eval(Vm, Flood),
+    [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 5)],
+    {ok, _} = vm:eval(Vm, "dam ! close").
+
 redials(Vm) ->
     {ok, #{term := Pid}} = vm:eval(Vm, "P = spawn(fun() -> receive stop -> ok end end), P"),
     Without = vm:hangup(Vm),
@@ -80,42 +94,8 @@ keeps_output(Vm) ->
     ?assertEqual(<<"end">>, binary:part(Output, byte_size(Output), -3)),
     Again.
 
-grace_test() ->
-    Vm = vm:start(#{grace_ms => "300"}),
-    Alone = vm:abandon(Vm),
-    ?assertEqual(0, vm:exit_status(Alone)),
-    vm:stop(Alone).
-
 survives_a_bad_frame(Vm) ->
     vm:send_bytes(Vm, <<"not a term">>),
     Again = vm:accept(Vm),
     ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.
-
-%% Killing any part of the agent ends the VM: nothing runs unwatched.
-agent_death_test() -> dies_with("sbx_agent").
-outbox_death_test() -> dies_with("sbx_outbox").
-limit_death_test() -> dies_with("sbx_limit").
-
-%% Stopped in order, it ends with success.
-init_stop_test() ->
-    Vm = vm:start(#{}),
-    {ok, _} = vm:eval(Vm, "init:stop()"),
-    ?assertEqual(0, vm:exit_status(Vm)),
-    vm:stop(Vm).
-
-dies_with(Name) ->
-    Vm = vm:start(#{}),
-    Code = iolist_to_binary(["exit(whereis(", Name, "), kill)"]),
-    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 5000}),
-    ?assertNotEqual(0, vm:exit_status(Vm)),
-    vm:stop(Vm).
-
-flood_test() ->
-    Vm = vm:start(#{}),
-    Flood =
-        "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, G(G) end,"
-        "[spawn(fun() -> F(F) end) || _ <- lists:seq(1, 4)], ok",
-    {ok, _} = vm:eval(Vm, Flood),
-    [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 5)],
-    vm:stop(Vm).

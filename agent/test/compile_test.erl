@@ -13,7 +13,7 @@ properties(#{app_file := Text}) ->
     Properties.
 
 mix_example_test() ->
-    {ok, Built} = build:compile(mix, filename:join(build:examples(), "counter"), nil),
+    Built = build:example(mix, "counter"),
     ?assertMatch(#{main := <<"counter">>, language := elixir, supervisor := nil, warnings := [], config := nil}, Built),
     App = app(<<"counter">>, Built),
     ?assertEqual(
@@ -27,7 +27,7 @@ mix_example_test() ->
     ?assertEqual([kernel, stdlib, elixir, logger], proplists:get_value(applications, properties(App))).
 
 rebar_example_test() ->
-    {ok, Built} = build:compile(rebar3, filename:join(build:examples(), "counter_erl"), nil),
+    Built = build:example(rebar3, "counter_erl"),
     ?assertMatch(#{main := <<"counter_erl">>, language := erlang, supervisor := nil, warnings := []}, Built),
     App = app(<<"counter_erl">>, Built),
     ?assertEqual([<<"counter">>, <<"counter_app">>, <<"counter_sup">>], names(App)),
@@ -35,7 +35,7 @@ rebar_example_test() ->
     ?assertEqual([counter, counter_app, counter_sup], proplists:get_value(modules, properties(App))).
 
 chat_room_example_test() ->
-    {ok, Built} = build:compile(mix, filename:join(build:examples(), "chat_room"), nil),
+    Built = build:example(mix, "chat_room"),
     ?assertMatch(#{main := <<"chat_room">>, warnings := []}, Built),
     ?assertEqual(6, length(names(app(<<"chat_room">>, Built)))).
 
@@ -182,7 +182,7 @@ single_file_test() ->
     ?assertMatch(#{main := <<"my_sup">>, supervisor := <<"my_sup">>, language := erlang}, Built).
 
 ebin_test() ->
-    {ok, Built} = build:compile(rebar3, filename:join(build:examples(), "counter_erl"), nil),
+    Built = build:example(rebar3, "counter_erl"),
     [#{dir := Dir}] = build:install(Built),
     {ok, Again} = build:compile(ebin, Dir, nil),
     ?assertMatch(#{main := <<"counter_erl">>, supervisor := nil}, Again),
@@ -286,10 +286,7 @@ empty_project_test() ->
 
 %% The same node compiles again, and leaves neither scratch files nor its working directory behind.
 again_test() ->
-    Vm = build:start_vm(),
-    Source = filename:join(build:examples(), "counter"),
-    {ok, First} = build:compile(Vm, mix, Source, nil),
-    {ok, Second} = build:compile(Vm, mix, Source, nil),
+    First = build:example(mix, "counter"),
+    {ok, Second} = build:compile(mix, filename:join(build:examples(), "counter"), nil),
     ?assertEqual(First, Second),
-    ?assertEqual(["agent.sock"], filelib:wildcard("*", vm:dir(Vm))),
-    vm:stop(Vm).
+    ?assertEqual(["agent.sock"], build:scratch()).

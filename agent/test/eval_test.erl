@@ -3,18 +3,15 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+%% Elixir comes last: it starts with the first expression of its.
 bare_node_test() ->
     Vm = vm:start(#{}),
     erlang(Vm),
     output(Vm),
     bounds(Vm),
-    vm:stop(Vm).
-
-elixir_node_test() ->
-    Vm = vm:start(#{}),
     elixir(Vm),
     log(Vm),
-    vm:stop(Vm).
+    ending:by_death_of("sbx_agent", Vm).
 
 erlang(Vm) ->
     ?assertMatch({ok, #{term := 3, text := <<"3">>, duration_us := _}}, vm:eval(Vm, "X = 1, X + 2")),

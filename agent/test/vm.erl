@@ -4,7 +4,7 @@
 
 -export([boot_file/0, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
 -export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
--export([event/2, event/3, no_event/2, output/2, exit_status/1]).
+-export([event/2, event/3, no_event/2, drop_events/1, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
@@ -208,6 +208,12 @@ no_event(Vm, Kind) ->
     Seen = [Frame || {event, K, _} = Frame <- pending(Vm), K =:= Kind],
     Seen =:= [].
 
+%% What the node has told so far is not what the next step waits for.
+drop_events(#vm{socket = Socket} = Vm) ->
+    {ok, #{}} = call(Vm, beat, #{}),
+    [forget(Socket, Frame) || {event, _, _} = Frame <- pending(Vm)],
+    ok.
+
 %% Frames that nobody asked for yet wait in the mailbox.
 frame(#vm{socket = Socket} = Vm, Match, DeadlineMs) ->
     End = erlang:monotonic_time(millisecond) + DeadlineMs,
@@ -267,7 +273,7 @@ eval(Vm, Language, Code) ->
 %% Code to run in the node once the daemon has gone, before the next comes. Files tell, since nothing else can.
 eval_later(#vm{dir = Dir} = Vm, Code) ->
     ok = file:write_file(filename:join(Dir, "later"), ""),
-    Wait = "Wait = fun(F) -> case filelib:is_file(\"gone\") of true -> ok; false -> erlang:yield(), F(F) end end",
+    Wait = "Wait = fun(F) -> case filelib:is_file(\"gone\") of true -> ok; false -> receive after 2 -> F(F) end end end",
     {ok, _} = eval(Vm, ["spawn(fun() -> ", Wait, ", Wait(Wait), ", Code, ", file:delete(\"later\") end)"]).
 
 await_later(Dir) ->
@@ -281,6 +287,5 @@ await_no_file(File, End) ->
         false -> ok;
         true ->
             erlang:monotonic_time(millisecond) < End orelse error({still_there, File}),
-            erlang:yield(),
-            await_no_file(File, End)
+            receive after 2 -> await_no_file(File, End) end
     end.
