@@ -74,7 +74,8 @@ void bury_finish(struct launcher *launcher, struct launcher_node *node) {
     shutdown_advance(launcher);
 }
 
-/* Once more, with everything; after that the asker learns that it lives on. A service that shuts down never gives up. */
+/* Once more, with everything; after that the asker learns that it lives on. A service that shuts down never gives up.
+ */
 static void insist(struct launcher *launcher, struct launcher_node *node, uint64_t now_ms) {
     struct burial *burial = &node->burial;
     burial->deadline_ms = now_ms + DEATH_TIMEOUT_MS;
