@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench install clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -43,6 +43,12 @@ docs: all ## make docs/reference.md anew from the tables
 
 install: all ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson install -C $(BUILD) --no-rebuild
+
+deb: bootstrap ## a Debian package in $(BUILD)
+	@tools/deb.sh $(BUILD)
+
+bench: all ## what an idle sandbox costs (takes a minute)
+	@tools/bench_memory.sh $(BUILD)
 
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
