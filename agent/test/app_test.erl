@@ -22,7 +22,7 @@ elixir_node_test() ->
     ending:in_order(chat_room(Vm)).
 
 bare_node_test() ->
-    Vm = vm:start(#{grace_ms => "300"}),
+    Vm = vm:start(#{grace_ms => "1000"}),
     erlang_application(Vm),
     handwritten_application(Vm),
     failures(Vm),

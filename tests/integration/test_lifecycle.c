@@ -3,8 +3,12 @@
 
 #include "support.h"
 
+/* One sandbox, "shared", for all tests that leave it as it is. */
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    struct world *world = world_open(NULL);
+    world_do(world, "create", "{s:s, s:s, s:i, s:i}", "id", "shared", "source", EXAMPLES "/counter", "memory_bytes",
+             96 << 20, "cpu_percent", 150);
+    *state = world;
     return 0;
 }
 
@@ -31,9 +35,7 @@ static void info_tells_everything(void **state) {
                                          "max_run_ms",   "ttl_ms",      "disk_bytes"};
     static const char *const usage[] = {"memory_bytes", "cpu_percent", "processes", "atoms", "uptime_ms"};
     struct world *world = *state;
-    world_do(world, "create", "{s:s, s:s, s:i, s:i}", "id", "all", "source", EXAMPLES "/counter", "memory_bytes",
-             96 << 20, "cpu_percent", 150);
-    json_t *sandbox = world_info(world, "all");
+    json_t *sandbox = world_info(world, "shared");
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) assert_non_null(json_object_get(sandbox, names[i]));
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
         assert_non_null(json_object_get(json_object_get(sandbox, "limits"), limits[i]));
@@ -55,21 +57,59 @@ static void info_tells_everything(void **state) {
         string_equal(json_string_value(module), "Counter.Server");
     assert_true(has_server);
     json_decref(sandbox);
-    world_destroy(world, "all");
 }
 
-/* ---- transitions are events, in order ---- */
+/* ---- eval ---- */
 
-static void every_transition_is_an_event(void **state) {
+static void eval_speaks_both_languages(void **state) {
+    struct world *world = *state;
+    CLEANUP_FREE char *elixir = world_eval_text(world, "shared", NULL, "%{a: [1, 2.5, \"x\"], b: {:ok, nil}}");
+    CLEANUP_FREE char *erlang =
+        world_eval_text(world, "shared", "erlang", "#{a => [1, 2.5, <<\"x\">>], b => {ok, nil}}.");
+    assert_string_equal(elixir, "%{a: [1, 2.5, \"x\"], b: {:ok, nil}}");
+    assert_string_equal(erlang, "#{a => [1,2.5,<<\"x\">>],b => {ok,nil}}");
+    json_t *natural =
+        world_op(world, "eval", "{s:s, s:s}", "id", "shared", "code", "%{\"n\" => [1, true, nil, \"é\"]}");
+    json_t *expected = json_pack("{s:[i, b, n, s]}", "n", 1, 1, "é");
+    assert_true(json_equal(json_object_get(natural, "result"), expected));
+    json_t *tuple = world_op(world, "eval", "{s:s, s:s}", "id", "shared", "code", "self()");
+    assert_true(json_is_null(json_object_get(tuple, "result")));
+    json_t *problem =
+        world_fails(world, "eval", "runtime_error", "{s:s, s:s}", "id", "shared", "code", "raise \"oh no\"");
+    assert_string_equal(text_of(problem, "category"), "runtime");
+    assert_non_null(strstr(text_of(problem, "detail"), "oh no"));
+    json_decref(natural);
+    json_decref(expected);
+    json_decref(tuple);
+    json_decref(problem);
+}
+
+/* It lives on until its time is up, which a later test waits for. */
+static void eval_has_a_deadline(void **state) {
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s, s:i, s:i}", "id", "brief", "source", EXAMPLES "/counter_erl", "max_run_ms",
+             500, "ttl_ms", 6000);
+    json_decref(world_fails(world, "eval", "timeout", "{s:s, s:s}", "id", "brief", "code", "receive never -> ok end."));
+    json_decref(world_fails(world, "eval", "timeout", "{s:s, s:s, s:i}", "id", "brief", "code",
+                            "receive never -> ok end.", "timeout_ms", 50));
+    CLEANUP_FREE char *text = world_eval_text(world, "brief", NULL, "still_here.");
+    assert_string_equal(text, "still_here");
+}
+
+static void a_sandbox_ends_with_its_time(void **state) {
+    struct world *world = *state;
+    json_decref(world_wait_event(world, 0, &(struct event_pattern){.kind = "expired", .sandbox_id = "brief"}));
+    json_decref(world_wait_event(world, 0, &(struct event_pattern){.kind = "destroyed", .sandbox_id = "brief"}));
+    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "brief"));
+}
+
+/* ---- restart: a new VM, the same configuration; each transition is an event, in order ---- */
+
+static void assert_transitions(struct world *world, uint64_t since, const char *id) {
     static const char *const statuses[] = {"initializing", "compiling", "starting", "running",
                                            "stopping",     "starting",  "running",  "stopping"};
-    struct world *world = *state;
-    uint64_t since = world_now(world);
-    world_do(world, "create", "{s:s, s:s}", "id", "e", "source", EXAMPLES "/counter_erl");
-    world_do(world, "restart", "{s:s}", "id", "e");
-    world_destroy(world, "e");
     for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
-        json_t *event = world_wait_event(world, since, &(struct event_pattern){.kind = "status", .sandbox_id = "e"});
+        json_t *event = world_wait_event(world, since, &(struct event_pattern){.kind = "status", .sandbox_id = id});
         assert_string_equal(text_of(json_object_get(event, "data"), "to"), statuses[i]);
         uint64_t seq = (uint64_t)json_integer_value(json_object_get(event, "seq"));
         assert_true(seq > since);
@@ -78,18 +118,16 @@ static void every_transition_is_an_event(void **state) {
     }
 }
 
-/* ---- restart: a new VM, the same configuration ---- */
-
-static void a_restart_is_fresh(void **state) {
-    struct world *world = *state;
-    world_do(world, "create", "{s:s, s:s, s:i, s:{s:s}}", "id", "r", "source", EXAMPLES "/counter", "processes", 77,
+static void assert_restart_is_fresh(struct world *world, const char *id) {
+    uint64_t since = world_now(world);
+    world_do(world, "create", "{s:s, s:s, s:i, s:{s:s}}", "id", id, "source", EXAMPLES "/counter_erl", "processes", 77,
              "env", "COLOUR", "blue");
-    json_t *before = world_info(world, "r");
-    CLEANUP_FREE char *one = world_eval_text(world, "r", NULL, "Counter.increment()");
-    world_do(world, "restart", "{s:s}", "id", "r");
-    json_t *after = world_info(world, "r");
-    CLEANUP_FREE char *zero = world_eval_text(world, "r", NULL, "Counter.value()");
-    CLEANUP_FREE char *colour = world_eval_text(world, "r", NULL, "System.get_env(\"COLOUR\")");
+    json_t *before = world_info(world, id);
+    CLEANUP_FREE char *one = world_eval_text(world, id, NULL, "counter:increment().");
+    world_do(world, "restart", "{s:s}", "id", id);
+    json_t *after = world_info(world, id);
+    CLEANUP_FREE char *zero = world_eval_text(world, id, NULL, "counter:value().");
+    CLEANUP_FREE char *colour = world_eval_text(world, id, NULL, "os:getenv(\"COLOUR\").");
     assert_string_equal(one, "1");
     assert_string_equal(zero, "0");
     assert_string_equal(colour, "\"blue\"");
@@ -99,42 +137,8 @@ static void a_restart_is_fresh(void **state) {
     assert_int_equal(json_integer_value(json_object_get(json_object_get(after, "limits"), "processes")), 77);
     json_decref(before);
     json_decref(after);
-    world_destroy(world, "r");
-}
-
-/* ---- eval ---- */
-
-static void eval_speaks_both_languages(void **state) {
-    struct world *world = *state;
-    world_do(world, "create", "{s:s, s:s}", "id", "v", "source", EXAMPLES "/counter");
-    CLEANUP_FREE char *elixir = world_eval_text(world, "v", NULL, "%{a: [1, 2.5, \"x\"], b: {:ok, nil}}");
-    CLEANUP_FREE char *erlang = world_eval_text(world, "v", "erlang", "#{a => [1, 2.5, <<\"x\">>], b => {ok, nil}}.");
-    assert_string_equal(elixir, "%{a: [1, 2.5, \"x\"], b: {:ok, nil}}");
-    assert_string_equal(erlang, "#{a => [1,2.5,<<\"x\">>],b => {ok,nil}}");
-    json_t *natural = world_op(world, "eval", "{s:s, s:s}", "id", "v", "code", "%{\"n\" => [1, true, nil, \"é\"]}");
-    json_t *expected = json_pack("{s:[i, b, n, s]}", "n", 1, 1, "é");
-    assert_true(json_equal(json_object_get(natural, "result"), expected));
-    json_t *tuple = world_op(world, "eval", "{s:s, s:s}", "id", "v", "code", "self()");
-    assert_true(json_is_null(json_object_get(tuple, "result")));
-    json_t *problem = world_fails(world, "eval", "runtime_error", "{s:s, s:s}", "id", "v", "code", "raise \"oh no\"");
-    assert_string_equal(text_of(problem, "category"), "runtime");
-    assert_non_null(strstr(text_of(problem, "detail"), "oh no"));
-    json_decref(natural);
-    json_decref(expected);
-    json_decref(tuple);
-    json_decref(problem);
-    world_destroy(world, "v");
-}
-
-static void eval_has_a_deadline(void **state) {
-    struct world *world = *state;
-    world_do(world, "create", "{s:s, s:s, s:i}", "id", "d", "source", EXAMPLES "/counter_erl", "max_run_ms", 150);
-    json_decref(world_fails(world, "eval", "timeout", "{s:s, s:s}", "id", "d", "code", "receive never -> ok end."));
-    json_decref(world_fails(world, "eval", "timeout", "{s:s, s:s, s:i}", "id", "d", "code", "receive never -> ok end.",
-                            "timeout_ms", 50));
-    CLEANUP_FREE char *text = world_eval_text(world, "d", NULL, "still_here.");
-    assert_string_equal(text, "still_here");
-    world_destroy(world, "d");
+    world_destroy(world, id);
+    assert_transitions(world, since, id);
 }
 
 /* ---- no sandbox waits for another's operations, nor a look for its own ---- */
@@ -146,59 +150,45 @@ struct slow_eval {
 
 static void *eval_slowly(void *data) {
     struct slow_eval *slow = data;
-    slow->text = world_try_eval(slow->world, "busy", NULL, "register(waiter, self()), receive go -> went end.", 10000);
+    slow->text = world_try_eval(slow->world, "shared", "erlang", "register(waiter, self()), receive go -> went end.",
+                                2 * WORLD_DEADLINE_MS);
     return NULL;
 }
 
+/* While one is busy, another lives from create to destroy. */
 static void sandboxes_do_not_wait_for_each_other(void **state) {
     struct world *world = *state;
     struct slow_eval slow = {.world = world};
     pthread_t thread;
-    world_do(world, "create", "{s:s, s:s}", "id", "busy", "source", EXAMPLES "/counter_erl");
-    world_do(world, "create", "{s:s, s:s}", "id", "free", "source", EXAMPLES "/counter_erl");
     assert_int_equal(pthread_create(&thread, NULL, eval_slowly, &slow), 0);
-    world_do(world, "restart", "{s:s}", "id", "free");
-    CLEANUP_FREE char *other = world_eval_text(world, "free", NULL, "counter:increment().");
-    assert_string_equal(other, "1");
-    json_decref(world_info(world, "busy"));
+    assert_restart_is_fresh(world, "free");
+    json_decref(world_info(world, "shared"));
     /* Evaluations run side by side, so this one can free the other. */
-    CLEANUP_FREE char *freed = world_eval_text(world, "busy", NULL,
+    CLEANUP_FREE char *freed = world_eval_text(world, "shared", "erlang",
                                                "(fun Try(0) -> gave_up; Try(N) -> case whereis(waiter) of undefined -> "
                                                "receive after 10 -> Try(N - 1) end; P -> P ! go end end)(500).");
     assert_string_equal(freed, "go");
     pthread_join(thread, NULL);
     assert_string_equal(slow.text, "went");
     free(slow.text);
-    world_destroy(world, "busy");
-    world_destroy(world, "free");
 }
 
-/* ---- logs, time to live, destroy in the middle of something ---- */
+/* ---- logs, destroy in the middle of something ---- */
 
 static void output_and_logs_are_kept(void **state) {
     struct world *world = *state;
     char *json;
     struct sbx_error error;
-    world_do(world, "create", "{s:s, s:s}", "id", "l", "source", EXAMPLES "/counter");
-    CLEANUP_FREE char *done = world_eval_text(
-        world, "l", NULL, "require Logger; IO.puts(\"printed, ünïcode\"); Logger.error(\"logged\"); Logger.flush()");
+    CLEANUP_FREE char *done =
+        world_eval_text(world, "shared", NULL,
+                        "require Logger; IO.puts(\"printed, ünïcode\"); Logger.error(\"logged\"); Logger.flush()");
     assert_string_equal(done, ":ok");
     /* Records travel in the same channel as the answer; what came before it is there. */
-    assert_int_equal(sbx_op(world_client(world), "logs", "{\"id\": \"l\"}", &json, &error), 0);
+    assert_int_equal(sbx_op(world_client(world), "logs", "{\"id\": \"shared\"}", &json, &error), 0);
     assert_non_null(strstr(json, "printed, ünïcode"));
     assert_non_null(strstr(json, "logged"));
     assert_non_null(strstr(json, "\"level\":"));
     free(json);
-    world_destroy(world, "l");
-}
-
-static void a_sandbox_ends_with_its_time(void **state) {
-    struct world *world = *state;
-    uint64_t since = world_now(world);
-    world_do(world, "create", "{s:s, s:s, s:i}", "id", "t", "source", EXAMPLES "/counter_erl", "ttl_ms", 1500);
-    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "expired", .sandbox_id = "t"}));
-    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "destroyed", .sandbox_id = "t"}));
-    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "t"));
 }
 
 static void *create_slowly(void *data) {
@@ -240,7 +230,8 @@ static void a_run_leaves_nothing(void **state) {
     assert_non_null(strstr(json, "\"text\":\"5\""));
     free(json);
     json_t *list = world_op(world, "list", "{}");
-    assert_int_equal(json_array_size(list), 0);
+    assert_int_equal(json_array_size(list), 1);
+    assert_string_equal(text_of(json_array_get(list, 0), "id"), "shared");
     json_decref(list);
 }
 
@@ -264,12 +255,11 @@ static void same_name_different_code(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(info_tells_everything),      cmocka_unit_test(every_transition_is_an_event),
-        cmocka_unit_test(a_restart_is_fresh),         cmocka_unit_test(eval_speaks_both_languages),
-        cmocka_unit_test(eval_has_a_deadline),        cmocka_unit_test(sandboxes_do_not_wait_for_each_other),
-        cmocka_unit_test(output_and_logs_are_kept),   cmocka_unit_test(a_sandbox_ends_with_its_time),
-        cmocka_unit_test(destroy_calls_off_a_create), cmocka_unit_test(a_run_leaves_nothing),
-        cmocka_unit_test(same_name_different_code),
+        cmocka_unit_test(info_tells_everything),    cmocka_unit_test(eval_speaks_both_languages),
+        cmocka_unit_test(eval_has_a_deadline),      cmocka_unit_test(sandboxes_do_not_wait_for_each_other),
+        cmocka_unit_test(output_and_logs_are_kept), cmocka_unit_test(destroy_calls_off_a_create),
+        cmocka_unit_test(same_name_different_code), cmocka_unit_test(a_sandbox_ends_with_its_time),
+        cmocka_unit_test(a_run_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

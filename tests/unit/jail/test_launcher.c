@@ -206,21 +206,33 @@ static void directory_of(const struct client *client, const char *key, char ret[
     snprintf(ret, 256, "%.*s", (int)strcspn(at, " "), at);
 }
 
-static void dies_at_once_throttled_or_frozen(void **state) {
-    struct client *client = *state;
+static uint64_t bury_spinner(struct client *client, bool frozen) {
     char directory[256];
+    assert_true(client_spawn(client, "spinner", "cpu 2\n", "ids spin"));
+    directory_of(client, "memory=", directory);
+    client_read_until(client->fds[1], "ids=");
+    assert_int_equal(access(directory, F_OK), 0);
+    if (frozen) assert_true(client_ask(client, "freeze", "spinner", -1));
+    uint64_t begin_us = clock_monotonic_us();
+    assert_death(client, "spinner", " cause=killed status=9 oom=0");
+    uint64_t took_us = clock_monotonic_us() - begin_us;
+    assert_int_equal(access(directory, F_OK), -1);
+    return took_us;
+}
+
+/* Left to its quota, a spinner takes more than the bound to die, every time. A busy machine may exceed it too, but not
+   so often. */
+static void dies_at_once_throttled_or_frozen(void **state) {
+    enum { BOUND_US = 100000, TRIES = 8 };
+    struct client *client = *state;
     for (int frozen = 0; frozen < 2; frozen++) {
-        assert_true(client_spawn(client, "spinner", "cpu 2\n", "ids spin"));
-        directory_of(client, "memory=", directory);
-        client_read_until(client->fds[1], "ids=");
-        assert_int_equal(access(directory, F_OK), 0);
-        if (frozen) assert_true(client_ask(client, "freeze", "spinner", -1));
-        uint64_t begin_us = clock_monotonic_us();
-        assert_death(client, "spinner", " cause=killed status=9 oom=0");
-        uint64_t took_us = clock_monotonic_us() - begin_us;
-        print_message("buried in %llu us\n", (unsigned long long)took_us);
-        assert_true(took_us < 100000);
-        assert_int_equal(access(directory, F_OK), -1);
+        uint64_t best_us = UINT64_MAX;
+        for (int i = 0; i < TRIES && best_us >= BOUND_US; i++) {
+            uint64_t took_us = bury_spinner(client, frozen);
+            if (took_us < best_us) best_us = took_us;
+        }
+        print_message("buried in %llu us\n", (unsigned long long)best_us);
+        assert_true(best_us < BOUND_US);
     }
 }
 
