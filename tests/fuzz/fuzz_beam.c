@@ -1,0 +1,55 @@
+/* Any bytes at all: what is valid can be asked everything, twice with the same answer; what is refused says where. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam/beam.h"
+#include "fuzz/fuzz.h"
+
+static const struct beam_options bounds = {
+    .otp = BEAM_NEWEST_OTP, .max_bytes = 1 << 20, .max_terms = 1 << 14, .check_unloaded = true};
+
+static void check(bool holds) {
+    if (!holds) abort();
+}
+
+static void hash(const struct beam *beam) {
+    char first[BEAM_DIGEST_BYTES], second[BEAM_DIGEST_BYTES];
+    check(beam_checksum(beam, first, NULL) == 0 && beam_checksum(beam, second, NULL) == 0);
+    check(strcmp(first, second) == 0);
+    check(beam_interface_hash(beam, first, NULL) == 0 && beam_interface_hash(beam, second, NULL) == 0);
+    check(strcmp(first, second) == 0);
+}
+
+static void collect(const struct beam *beam) {
+    int (*const lists[])(const struct beam *, struct beam_names *,
+                         struct error *) = {beam_runtime_dependencies, beam_compile_dependencies, beam_behaviours};
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+        struct beam_names names = {0};
+        check(lists[i](beam, &names, NULL) == 0);
+        beam_names_free(&names);
+    }
+    free(beam_source(beam));
+}
+
+static size_t touch(const struct beam *beam) {
+    size_t count, sum = beam_module(beam).size;
+    const struct beam_function *exports = beam_exports(beam, &count);
+    for (size_t i = 0; i < count; i++) sum += exports[i].name.size ? (uint8_t)exports[i].name.data[0] : 0;
+    const struct beam_import *imports = beam_imports(beam, &count);
+    for (size_t i = 0; i < count; i++) sum += imports[i].function.size + imports[i].module.size;
+    return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct error error = {0};
+    struct beam *beam = NULL;
+    if (beam_read(data, size, &bounds, &beam, &error) < 0) {
+        check(!beam && (error.code == E_FORMAT || error.code == E_TOO_LARGE) && error.detail[0] != '\0');
+        return 0;
+    }
+    check(touch(beam) > 0);
+    hash(beam);
+    collect(beam);
+    beam_free(beam);
+    return 0;
+}
