@@ -1,7 +1,9 @@
-/* Raw system calls for hostile native code: attack_nif:syscall(Name, Arguments) and a spin that never yields. */
+/* Raw system calls for hostile native code: attack_nif:syscall(Name, Arguments) and one that never gives its scheduler
+ * back. */
 #include <erl_nif.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -92,13 +94,13 @@ static ERL_NIF_TERM call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     return enif_make_tuple2(env, enif_make_atom(env, tag), enif_make_int64(env, result < 0 ? errno : result));
 }
 
-static ERL_NIF_TERM spin(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+/* Waiting holds the scheduler as well as spinning would, and costs the machine nothing. */
+static ERL_NIF_TERM occupy(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc, (void)argv;
-    for (volatile int on = 1; on;) {
-    }
+    for (volatile int on = 1; on;) poll(NULL, 0, -1);
     return enif_make_atom(env, "never");
 }
 
-static ErlNifFunc functions[] = {{"syscall", 2, call, 0}, {"spin", 0, spin, 0}};
+static ErlNifFunc functions[] = {{"syscall", 2, call, 0}, {"occupy", 0, occupy, 0}};
 
 ERL_NIF_INIT(attack_nif, functions, NULL, NULL, NULL, NULL)

@@ -23,7 +23,8 @@ struct attack {
     const char *code;    /* Erlang, evaluated inside; {NAME} stands for what the scene calls so */
     const char *answers; /* what the evaluation's text begins with; alternatives are separated by '|'; NULL: anything */
     enum fate fate;
-    bool spends;            /* it lives, but has used up what later attacks need */
+    bool spends;            /* it lives, but has used up what later attacks need that don't end it */
+    const char *lives;      /* still_here by the sandbox that lives, in place of the plain word */
     const char *seen_kind;  /* the event that must tell of it; NULL: nothing can */
     const char *seen_value; /* how its `what`, `limit` or `to` begins */
     const char *cause;      /* in last_error's detail, of one that dies */
@@ -45,6 +46,9 @@ extern const struct attack_table attacks_on_files, attacks_on_processes, attacks
 
 /* ---- scene.c: where attacks happen, and who must not notice ---- */
 
+/* What an attack has left of a sandbox. */
+enum sandbox_state { FRESH, SPENT, ENDED };
+
 struct scene {
     struct world *world;
     int tcp_listener, unix_listener; /* the host's own, which nobody may reach */
@@ -52,10 +56,7 @@ struct scene {
     char abstract_name[32];
     pid_t daemon, launcher, neighbour;
     const char *victim; /* the attacking project */
-    struct {
-        unsigned told; /* its violations since it was started */
-        bool spent;    /* it must be started again before the next attack */
-    } sandboxes[PROFILES];
+    enum sandbox_state sandboxes[PROFILES];
 };
 
 extern const char *const profile_names[PROFILES];
@@ -70,6 +71,8 @@ void scene_check(struct scene *scene);
 char *scene_expand(const struct scene *scene, const char *code);
 /* A folder with the attacking project below the world's files, with a further file; the path is the world's. */
 const char *scene_project(struct scene *scene, const char *name);
+/* The same with the module that attacks only, which is all that is needed by what never gets beyond that. */
+const char *scene_weapon(struct scene *scene, const char *name);
 
 /* ---- trial.c: one attack on one sandbox; safe from any thread, so it reports instead of failing the test ---- */
 

@@ -66,8 +66,7 @@ static const struct attack on_files[] = {
      .where = HIGH | LOW,
      .wall = "tmpfs inodes",
      .code = "attack:fill_inodes(\"/tmp\")",
-     .answers = "{error,enospc}",
-     .spends = true},
+     .answers = "{error,enospc}"},
 };
 
 static const struct attack on_processes[] = {
@@ -106,13 +105,6 @@ static const struct attack on_processes[] = {
      .wall = "pid namespace",
      .code = "attack:signal_everything([{DAEMON}, {LAUNCHER}, {NEIGHBOUR}])",
      .answers = ESRCH_ONLY},
-    {.name = "kill_everything",
-     .tries = "`kill(-1, SIGKILL)`",
-     .where = LOW,
-     .wall = "pid namespace",
-     .code = "attack:signal_everything([-1])",
-     .fate = DIES,
-     .cause = "the VM ended"},
     {.name = "load_native_code",
      .tries = "load native code from its own `priv`",
      .where = HIGH | MEDIUM,
@@ -133,14 +125,13 @@ static const struct attack on_processes[] = {
              "\"fork\", [{capture, none}])",
      .answers = "match",
      .spends = true},
-    {.name = "spawn_bomb",
-     .tries = "a bomb of VM processes",
-     .where = EVERY,
-     .wall = "agent: the newest are killed",
-     .code = "attack:spawn_bomb()",
-     .spends = true,
-     .seen_kind = "limit",
-     .seen_value = "processes"},
+    {.name = "kill_everything",
+     .tries = "`kill(-1, SIGKILL)`",
+     .where = LOW,
+     .wall = "pid namespace",
+     .code = "attack:signal_everything([-1])",
+     .fate = DIES,
+     .cause = "the VM ended"},
 };
 
 static const struct attack on_network[] = {

@@ -15,6 +15,8 @@ struct language {
     const char *results;      /* Erlang that reads them */
 };
 
+enum { MACRO, TRANSFORM }; /* which of these */
+
 static const struct language languages[] = {
     {.name = "macro",
      .fixed_file = "mix.exs",
@@ -58,6 +60,7 @@ static const struct language languages[] = {
      .results_file = "src/results.erl",
      .results_head = "-module(results).\n"
                      "-compile({parse_transform, attack_transform}).\n"
+                     "-behaviour(attack).\n" /* so that it is compiled before */
                      "-export([all/0]).\n"
                      "all() -> [\n",
      .results_foot = "].\n",
@@ -93,7 +96,8 @@ static void write_project(struct job *job) {
     const struct language *language = job->language;
     char name[128];
     struct buf text = BUF_INIT;
-    job->project = strdup(scene_project(job->scene, job->id));
+    job->project =
+        strdup(job->rows[0]->fate == LIVES ? scene_project(job->scene, job->id) : scene_weapon(job->scene, job->id));
     snprintf(name, sizeof name, "%s/%s", job->id, language->fixed_file);
     world_file(job->scene->world, name, language->fixed_text);
     buf_append_string(&text, language->results_head);
@@ -187,17 +191,16 @@ static struct job *add_job(struct job *jobs, size_t *count, struct scene *scene,
     return job;
 }
 
-/* What lives goes into one project of each language; what dies takes one each, in the languages by turns. */
+/* What lives goes into one project of each language; what dies takes one each, as a transform, whose compiler is the
+   quicker to start. */
 static size_t plan_jobs(struct scene *scene, const struct attack_table *const *tables, size_t count, struct job *jobs) {
-    size_t jobs_count = 0, dying = 0;
+    size_t jobs_count = 0;
     for (size_t i = 0; i < ARRAY_SIZE(languages); i++) add_job(jobs, &jobs_count, scene, i, "all");
     for (size_t i = 0; i < count; i++)
         for (size_t row = 0; row < tables[i]->count; row++) {
             const struct attack *attack = &tables[i]->rows[row];
             if (!(attack->where & COMPILER)) continue;
-            struct job *own = attack->fate == LIVES
-                                  ? NULL
-                                  : add_job(jobs, &jobs_count, scene, dying++ % ARRAY_SIZE(languages), attack->name);
+            struct job *own = attack->fate == LIVES ? NULL : add_job(jobs, &jobs_count, scene, TRANSFORM, attack->name);
             if (own) own->rows[own->count++] = attack;
             for (size_t l = 0; !own && l < ARRAY_SIZE(languages); l++) jobs[l].rows[jobs[l].count++] = attack;
         }

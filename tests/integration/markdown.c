@@ -25,7 +25,7 @@ void print_attacks(FILE *file, const struct attack_table *const *tables, size_t 
     fputs("# Attacks\n\n"
           "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
           "`tests/integration`, run at\neach place named. *Compiling* is the jail of the compiler, where the same code "
-          "runs as an Elixir macro and as an Erlang\nparse transform; what ends its VM runs as one of the two. After "
+          "runs as an Elixir macro and as an Erlang\nparse transform; what ends its VM runs as the latter only. After "
           "each attack a neighbour sandbox must be the same process\nwith the same state, and so must the service.\n\n"
           "This file is made by `test_attacks --markdown`, and a test compares it.\n",
           file);

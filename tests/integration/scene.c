@@ -75,6 +75,15 @@ const char *scene_project(struct scene *scene, const char *name) {
     return world_path(scene->world, name);
 }
 
+const char *scene_weapon(struct scene *scene, const char *name) {
+    char file[128];
+    CLEANUP_FREE char *text = read_whole(VICTIM "/src/attack.erl");
+    assert_non_null(text);
+    snprintf(file, sizeof file, "%s/src/attack.erl", name);
+    world_file(scene->world, file, text);
+    return world_path(scene->world, name);
+}
+
 /* ---- the sandboxes ---- */
 
 struct creation {
@@ -88,7 +97,7 @@ struct creation {
 static void *create(void *data) {
     struct creation *creation = data;
     char options[96];
-    snprintf(options, sizeof options, "{\"profile\": \"%s\"%s}", creation->profile,
+    snprintf(options, sizeof options, "{\"profile\": \"%s\", \"disk_bytes\": 4194304%s}", creation->profile,
              creation->is_small ? ", \"memory_bytes\": 41943040" : "");
     creation->result = sbx_create(world_client(creation->scene->world), creation->profile, creation->scene->victim,
                                   options, NULL, &creation->error);

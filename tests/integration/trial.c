@@ -1,6 +1,6 @@
 #include "attacks.h"
 
-enum { EVAL_MAX_MS = 10000, ATTEMPTS = 3 };
+enum { EVAL_MAX_MS = 10000, ATTEMPTS = 5 };
 
 bool answer_fits(const char *answer, const char *alternatives) {
     while (alternatives) {
@@ -15,6 +15,8 @@ static const char *event_field(const char *kind) {
     return strcmp(kind, "violation") == 0 ? "what" : strcmp(kind, "limit") == 0 ? "limit" : "to";
 }
 
+/* A node's violations are told ten a second at most. One that is held back comes when the second is over, by its own
+   name since every trial waits for its own. */
 char *trial_check_seen(const struct trial *trial) {
     const struct attack *attack = trial->attack;
     if (!attack->seen_kind) return NULL;
@@ -27,10 +29,11 @@ char *trial_check_seen(const struct trial *trial) {
 
 /* The sandbox still does what it is asked. A call may be lost while the agent dials again. */
 static char *check_lives(const struct trial *trial) {
+    const char *code = trial->attack->lives ? trial->attack->lives : "still_here";
     CLEANUP_FREE char *answer = NULL;
     for (int i = 0; i < ATTEMPTS; i++) {
         free(answer);
-        answer = world_try_eval(trial->scene->world, trial->id, "erlang", "still_here", EVAL_MAX_MS);
+        answer = world_try_eval(trial->scene->world, trial->id, "erlang", code, EVAL_MAX_MS);
         if (strcmp(answer, "still_here") == 0) return NULL;
     }
     return string_print("does not answer any more: %s", answer);

@@ -1,7 +1,7 @@
 %% Native code of the application's own: raw system calls, past everything the VM would check.
 -module(attack_nif).
 
--export([load/1, syscall/2, spin/0]).
+-export([load/1, syscall/2, occupy/0]).
 
 %% The library's path without its extension.
 load(Path) ->
@@ -12,5 +12,5 @@ syscall(_Name, _Arguments) ->
     erlang:nif_error(not_loaded).
 
 %% Never gives the scheduler back.
-spin() ->
+occupy() ->
     erlang:nif_error(not_loaded).
