@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -175,23 +174,37 @@ static void wrong_paths_are_named(void **state) {
 }
 
 struct bad_project {
-    const char *file, *text;
-    const char *key, *name; /* "app" or "supervisor" to start; NULL: the project's own */
+    const char *file, *text; /* NULL: the folder of supervisors */
+    const char *key, *name;  /* "app" or "supervisor" to start; NULL: the project's own */
     struct expected expected;
     int line; /* of the first of errors[]; 0: there is none */
 };
 
-#define SUPERVISOR(body) "-module(top).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n" body
-#define STARTED(init) SUPERVISOR("start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> " init ".\n")
+#define SUPERVISOR(name, body) "-module(" name ").\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n" body
+#define STARTED(name, init)                                                                                            \
+    SUPERVISOR(name, "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> " init ".\n")
 #define START_FAILED(culprit)                                                                                          \
     { "start_failed", "runtime", "fix_input", 422, culprit }
 #define COMPILE_FAILED                                                                                                 \
     { "compile_failed", "compilation", "fix_input", 422, "" }
 
-static void refuse_project(struct world *world, size_t number, const struct bad_project *bad) {
+/* One project for all of them: it is compiled once. */
+static void write_supervisors(struct world *world) {
+    world_file(world, "tops/raises.erl", STARTED("raises", "error(on_purpose)"));
+    world_file(world, "tops/badly_begun.erl", STARTED("badly_begun", "rubbish"));
+    world_file(world, "tops/no_pid.erl", SUPERVISOR("no_pid", "start_link() -> rubbish.\ninit([]) -> ignore.\n"));
+    world_file(world, "tops/whole.erl", STARTED("whole", "{ok, {#{}, []}}"));
+}
+
+static const char *write_source(struct world *world, size_t number, const struct bad_project *bad) {
     char path[64];
+    if (!bad->file) return world_path(world, "tops");
     snprintf(path, sizeof path, "bad%zu/%s", number, bad->file);
-    json_t *params = json_pack("{s:s, s:s}", "id", "a", "source", world_file(world, path, bad->text));
+    return world_file(world, path, bad->text);
+}
+
+static void refuse_project(struct world *world, size_t number, const struct bad_project *bad) {
+    json_t *params = json_pack("{s:s, s:s}", "id", "a", "source", write_source(world, number, bad));
     if (bad->key) json_object_set_new(params, bad->key, json_string(bad->name));
     CLEANUP_FREE char *body = json_dumps(params, JSON_COMPACT);
     json_t *problem = send_request(world, "POST", "/api/v1/sandboxes", body);
@@ -208,19 +221,19 @@ static void projects_that_fail_are_told_why(void **state) {
     static const struct bad_project cases[] = {
         {"top.erl", "-module(top).\nf() -> .\n", NULL, NULL, COMPILE_FAILED, 2},
         {"top.ex", "defmodule Top do\n  def f, do: )\nend\n", NULL, NULL, COMPILE_FAILED, 2},
-        {"top.erl", STARTED("error(on_purpose)"), "supervisor", "top", START_FAILED("on_purpose"), 0},
-        {"top.erl", STARTED("rubbish"), "supervisor", "top", START_FAILED("rubbish"), 0},
-        {"top.erl", SUPERVISOR("start_link() -> rubbish.\ninit([]) -> ignore.\n"), "supervisor", "top",
-         START_FAILED("rubbish"), 0},
-        {"top.erl", STARTED("{ok, {#{}, []}}"), "supervisor", "absent", START_FAILED("absent"), 0},
-        {"top.erl", STARTED("{ok, {#{}, []}}"), "app", "absent", START_FAILED("absent"), 0},
+        {NULL, NULL, "supervisor", "raises", START_FAILED("on_purpose"), 0},
+        {NULL, NULL, "supervisor", "badly_begun", START_FAILED("rubbish"), 0},
+        {NULL, NULL, "supervisor", "no_pid", START_FAILED("rubbish"), 0},
+        {NULL, NULL, "supervisor", "absent", START_FAILED("absent"), 0},
+        {NULL, NULL, "app", "absent", START_FAILED("absent"), 0},
     };
     struct world *world = *state;
+    write_supervisors(world);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) refuse_project(world, i, &cases[i]);
 }
 
 static void a_supervisor_that_hangs_is_given_up(void **state) {
-    static const struct bad_project bad = {"top.erl", STARTED("timer:sleep(infinity)"),         "supervisor",
+    static const struct bad_project bad = {"top.erl", STARTED("top", "timer:sleep(infinity)"),  "supervisor",
                                            "top",     {"timeout", "runtime", "retry", 504, ""}, 0};
     (void)state;
     struct world *world = world_open("boot-deadline = 3s\n");
@@ -303,16 +316,6 @@ static void assert_runs(struct world *world, const char *source, const char *sup
     world_destroy(world, "a");
 }
 
-static void compile_to(const char *folder, const char *file) {
-    const char *arguments[] = {"erlc", "-o", folder, file, NULL};
-    pid_t pid;
-    int status;
-    assert_int_equal(mkdir(folder, 0755), 0);
-    assert_int_equal(posix_spawnp(&pid, "erlc", NULL, NULL, (char *const *)(uintptr_t)arguments, environ), 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void every_kind_of_source_runs(void **state) {
     static const char elixir[] = "defmodule One do\n  use Supervisor\n"
                                  "  def start_link(_ \\\\ []), do: Supervisor.start_link(__MODULE__, [])\n"
@@ -322,12 +325,10 @@ static void every_kind_of_source_runs(void **state) {
     assert_runs(world, EXAMPLES "/counter", NULL, "Counter.increment()", "1");
     assert_runs(world, EXAMPLES "/counter_erl", NULL, "counter:increment()", "1");
     assert_runs(world, world_file(world, "one/one.ex", elixir), "One", "One.answer()", "42");
-    const char *file = world_file(world, "folder/top.erl", STARTED("{ok, {#{}, []}}"));
+    const char *file = world_file(world, "folder/top.erl", STARTED("top", "{ok, {#{}, []}}"));
     assert_runs(world, file, "top", "top:init([])", "{ok,{#{},[]}}");
     assert_runs(world, world_path(world, "folder"), "top", "top:init([])", "{ok,{#{},[]}}");
-    const char *ebin = world_path(world, "ebin");
-    compile_to(ebin, file);
-    assert_runs(world, ebin, "top", "top:init([])", "{ok,{#{},[]}}");
+    assert_runs(world, COMPILED, "compiled", "compiled:init([])", "{ok,{#{},[]}}");
 }
 
 static int open_world(void **state) {

@@ -163,13 +163,21 @@ static void a_second_of_each_is_refused(void **state) {
 
 /* ---- in order ---- */
 
-/* The launcher ends with its daemon's status, and is ours to wait for. */
-static void sigterm_is_graceful(void **state) {
-    (void)state;
-    int status;
+/* The next service's launcher is ours to wait for. */
+static void start_service_anew(struct world *world) {
+    pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock");
+    process_end(launcher, SIGKILL);
+    process_end(daemon, SIGKILL);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
-    struct world *world = world_open(NULL);
+    world_do(world, "list", NULL);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0), 0);
+}
+
+/* The launcher ends with its daemon's status. */
+static void sigterm_is_graceful(void **state) {
+    struct world *world = *state;
+    int status;
+    start_service_anew(world);
     struct sighting a = create_counter(world, "a", 7);
     pid_t launcher = world_pid(world, "launcher.lock");
     process_end(world_pid(world, "daemon.lock"), SIGTERM);
@@ -179,13 +187,11 @@ static void sigterm_is_graceful(void **state) {
     assert_true(process_lives(a.os_pid));
     assert_same(world, "a", &a);
     destroy_counter(world, "a", &a);
-    world_close(world);
 }
 
 /* The command line must not hang on a daemon that has nobody to end its nodes. */
 static void shutdown_needs_no_living_launcher(void **state) {
-    (void)state;
-    struct world *world = world_open(NULL);
+    struct world *world = *state;
     struct sighting a = create_counter(world, "a", 9);
     CLEANUP_FD int node = process_open(a.os_pid);
     CLEANUP_FD int daemon = process_open(world_pid(world, "daemon.lock"));
@@ -195,7 +201,6 @@ static void shutdown_needs_no_living_launcher(void **state) {
     assert_true(process_ends(node, 0));
     free(a.value);
     world_do(world, "list", NULL); /* a service again, for the world to close */
-    world_close(world);
 }
 
 /* ---- nobody's ---- */
