@@ -113,6 +113,9 @@ loop(#state{socket = Socket} = State) ->
             loop(dial(State));
         {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
             loop(alone(State));
+        {'EXIT', Socket, _Reason} ->
+            %% Somebody closed our port behind our back: nothing else would tell.
+            loop(alone(State));
         {'EXIT', Pid, Reason} ->
             loop(exited(Pid, Reason, State));
         _Stray ->

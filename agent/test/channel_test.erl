@@ -17,7 +17,7 @@ serving_test() ->
         fun beats_in_a_flood/1
     ],
     [Step(Vm) || Step <- Steps],
-    ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(redials(Vm)))).
+    ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(redials(redials_when_its_port_is_closed(Vm))))).
 
 %% The other parts' deaths end the nodes of other tests.
 outbox_death_test() ->
@@ -78,6 +78,16 @@ redials(Vm) ->
     ?assert(maps:get(uptime_ms, vm:hello(Again)) >= maps:get(uptime_ms, vm:hello(Vm))),
     Alive = io_lib:format("is_process_alive(list_to_pid(\"~ts\"))", [pid_text(Pid)]),
     ?assertMatch({ok, #{term := true}}, vm:eval(Again, Alive)),
+    Again.
+
+%% Application code can close our port while nothing is under way; then no message of the socket's own tells.
+redials_when_its_port_is_closed(Vm) ->
+    {ok, #{term := _}} = vm:eval(Vm, [
+        "spawn(fun() -> {_, M} = spawn_monitor(fun() -> receive after 20 -> ok end end), receive {'DOWN', M, _, _, _} -> ok end,",
+        "[port_close(P) || P <- erlang:ports(), erlang:port_info(P, connected) =:= {connected, whereis(sbx_agent)}] end)"
+    ]),
+    Again = vm:accept(Vm),
+    ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.
 
 %% A remote pid prints with the node's number in front; inside the node that is 0.
