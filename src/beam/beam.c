@@ -34,7 +34,6 @@ int beam_read(const uint8_t *data, size_t size, const struct beam_options *optio
 struct beam *beam_free(struct beam *beam) {
     if (!beam) return NULL;
     term_free(beam->attributes);
-    term_free(beam->compile_info);
     void *const parts[] = {beam->inflated, beam->latin1_text, beam->atoms,        beam->imports,
                            beam->exports,  beam->locals,      beam->lambdas,      beam->literals,
                            beam->labels,   beam->functions,   beam->literal_bytes};
@@ -75,27 +74,31 @@ unsigned beam_min_otp(const struct beam *beam) {
     return beam->min_otp;
 }
 
-static const struct term *find_value(const struct term_doc *doc, const char *name) {
-    const struct term *pairs = doc ? term_root(doc) : NULL, *pair;
+const struct term *beam_find_value(const struct term *pairs, const char *name) {
+    const struct term *pair;
     for (size_t i = 0; pairs && (pair = term_at(pairs, i)); i++)
         if (term_is_atom(term_at(pair, 0), name)) return term_at(pair, 1);
     return NULL;
-}
-
-const struct term *beam_attribute(const struct beam *beam, const char *name) {
-    return find_value(beam->attributes, name);
 }
 
 const struct term *beam_attributes(const struct beam *beam) {
     return beam->attributes ? term_root(beam->attributes) : NULL;
 }
 
-const struct term *beam_compile_info(const struct beam *beam, const char *name) {
-    return find_value(beam->compile_info, name);
+const struct term *beam_attribute(const struct beam *beam, const char *name) {
+    return beam_find_value(beam_attributes(beam), name);
+}
+
+int beam_compile_info(const struct beam *beam, struct term_doc **ret, struct error *reterr) {
+    if (beam->chunks[CHUNK_COMPILE_INFO].size > 0) return decode_chunk(beam, CHUNK_COMPILE_INFO, ret, reterr);
+    *ret = NULL;
+    return 0;
 }
 
 char *beam_source(const struct beam *beam) {
-    const struct term *source = beam_compile_info(beam, "source");
+    CLEANUP_TERM struct term_doc *info = NULL;
     char *path = NULL;
+    if (beam_compile_info(beam, &info, NULL) < 0 || !info) return NULL;
+    const struct term *source = beam_find_value(term_root(info), "source");
     return source && term_to_string(source, &path) ? path : NULL;
 }

@@ -81,10 +81,10 @@ unsigned beam_min_otp(const struct beam *beam); /* the oldest generation that kn
    only the first here; beam_attributes has all, a list of pairs. */
 const struct term *beam_attribute(const struct beam *beam, const char *name);
 const struct term *beam_attributes(const struct beam *beam);
-/* The same of the compiler's notes: `version`, `options`, `source`. */
-const struct term *beam_compile_info(const struct beam *beam, const char *name);
 
-/* The path of its source as an allocated string; NULL when it is not told (or memory is exhausted). */
+/* What the compiler noted, a list of pairs (`version`, `options`, `source`), decoded anew; NULL when there is none. */
+int beam_compile_info(const struct beam *beam, struct term_doc **ret, struct error *reterr);
+/* The path of the source as an allocated string; NULL when it is not told (or memory is exhausted). */
 char *beam_source(const struct beam *beam);
 
 /* Names of modules, sorted, each once, without the module itself. They live as long as the beam and this do. */

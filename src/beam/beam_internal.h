@@ -113,7 +113,6 @@ struct beam {
     unsigned min_otp;
 
     struct term_doc *attributes;
-    struct term_doc *compile_info;
 };
 
 /* The whole of a stranger's file or chunk, read from front to back. */
@@ -163,6 +162,8 @@ struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct
 int cursor_count(struct cursor *cursor, size_t entry_bytes, uint32_t *ret);
 
 int beam_no_memory(struct error *reterr);
+/* What a list of pairs has for a name; NULL when it has nothing or is no such list. */
+const struct term *beam_find_value(const struct term *pairs, const char *name);
 bool beam_text_equal(struct beam_text a, struct beam_text b);
 bool beam_text_is(struct beam_text text, const char *string);
 
@@ -172,6 +173,9 @@ int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t
 
 /* Whether the bytes are surely one term that is valid and within the bound; if not, only decoding it tells. */
 bool term_is_plain(const uint8_t *data, size_t size, size_t max_terms);
+
+/* The term that a chunk is; it must be there. */
+int decode_chunk(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr);
 
 /* The parts of reading a file, in the order in which they need one another. */
 int read_container(struct beam *beam, const uint8_t *data, size_t size, struct error *reterr);

@@ -48,40 +48,41 @@ static int allocate(struct beam *beam, struct error *reterr) {
 }
 
 /* Most operands are one byte that only its tag could make wrong. */
-static inline int read_operands(struct code *code, const uint8_t *roles, size_t count, operand_t *ret) {
-    const uint8_t *at = code->cursor.at, *end = code->cursor.end;
-    for (size_t i = 0; i < count; i++) {
-        if (at < end && code->certain_tags[roles[i]] >> (*at & 0x0f) & 1) {
+static inline const uint8_t *read_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
+                                           operand_t *ret) {
+    const uint8_t *end = code->cursor.end;
+    for (size_t i = 0; at && i < count; i++) {
+        bool is_certain = at < end && code->certain_tags[roles[i]] >> (*at & 0x0f) & 1;
+        if (is_certain)
             ret[i] = *at++;
-            continue;
-        }
-        code->cursor.at = at;
-        int result = code_operand(code, roles[i], &ret[i]);
-        if (result < 0) return result;
-        at = code->cursor.at;
+        else
+            at = code_operand(code, at, roles[i], &ret[i]);
     }
+    return at;
+}
+
+const uint8_t *code_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count, operand_t *ret) {
+    return read_operands(code, at, roles, count, ret);
+}
+
+/* Places are told to those that can fail. */
+static const uint8_t *judge(struct code *code, const uint8_t *at, check_function *check, const operand_t *operands) {
     code->cursor.at = at;
-    return 0;
+    code->failure = check(code, operands);
+    return code->failure < 0 ? NULL : at;
 }
 
-int code_operands(struct code *code, const uint8_t *roles, size_t count, operand_t *ret) {
-    return read_operands(code, roles, count, ret);
-}
-
-static int read_groups(struct code *code, const struct list_form *form, size_t count) {
-    if (count % form->period != 0)
-        return cursor_fail(&code->cursor, "a list of %zu elements, which come in %us", count, form->period);
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < count; i += form->period) {
-        operand_t group[MAX_LIST_PERIOD];
-        result = read_operands(code, form->elements, form->period, group);
-        if (result == 0 && form->check) result = form->check(code, group);
+static const uint8_t *read_list(struct code *code, const uint8_t *at, const struct list_form *form, size_t count) {
+    operand_t group[MAX_LIST_PERIOD];
+    if (form->read) return form->read(code, at, count);
+    for (; at && count >= form->period; count -= form->period) {
+        at = read_operands(code, at, form->elements, form->period, group);
+        if (at && form->check) at = judge(code, at, form->check, group);
     }
-    return result;
-}
-
-static int read_list(struct code *code, const struct list_form *form, size_t count) {
-    return form->read ? form->read(code, count) : read_groups(code, form, count);
+    if (!at || count == 0) return at;
+    code->cursor.at = at;
+    code->failure = cursor_fail(&code->cursor, "a list whose elements do not come in %us", form->period);
+    return NULL;
 }
 
 /* The highest generation met so far spares most instructions the question. */
@@ -110,21 +111,25 @@ static int check_opcode(struct code *code, uint8_t number) {
     return result < 0 ? result : check_place(code, number);
 }
 
-static inline int read_instruction(struct code *code) {
+static inline const uint8_t *read_instruction(struct code *code, const uint8_t *at) {
     operand_t operands[MAX_OPERANDS];
-    code->start = code->cursor.at;
+    code->start = code->cursor.at = at;
     code->instruction++;
-    if (code->cursor.at == code->cursor.end) return cursor_fail(&code->cursor, "the code has no end");
-    uint8_t number = *code->cursor.at;
-    int result = check_opcode(code, number);
-    if (result < 0) return result;
-    const struct opcode *opcode = &opcodes[number];
-    code->recent = code->recent << 8 | number;
-    code->cursor.at++;
-    result = read_operands(code, opcode->operands, opcode->operand_count, operands);
-    if (result == 0 && opcode->list)
-        result = read_list(code, opcode->list, operand_value(operands[opcode->operand_count - 1]));
-    return result == 0 && opcode->check ? opcode->check(code, operands) : result;
+    code->failure =
+        at == code->cursor.end ? cursor_fail(&code->cursor, "the code has no end") : check_opcode(code, *at);
+    if (code->failure < 0) return NULL;
+    const struct opcode *opcode = &opcodes[*at];
+    code->recent = code->recent << 8 | *at;
+    code->line_instructions += *at == OP_LINE;
+    at = read_operands(code, at + 1, opcode->operands, opcode->operand_count, operands);
+    if (at && opcode->list) at = read_list(code, at, opcode->list, operand_value(operands[opcode->operand_count - 1]));
+    return at && opcode->check ? judge(code, at, opcode->check, operands) : at;
+}
+
+static int read_instructions(struct code *code) {
+    const uint8_t *at = code->cursor.at;
+    while (at && !code->at_end) at = read_instruction(code, at);
+    return code->failure;
 }
 
 static const char *instruction_name(const struct code *code) {
@@ -170,10 +175,9 @@ int read_code(struct beam *beam, struct error *reterr) {
     struct code code = {.beam = beam, .cursor = chunk_cursor(beam, CHUNK_CODE, reterr)};
     int result = read_header(beam, &code.cursor);
     if (result == 0) result = allocate(beam, reterr);
+    if (result < 0) return result;
     code_set_ranges(&code);
-    while (result == 0 && !code.at_end) {
-        result = read_instruction(&code);
-        if (result < 0) error_prefix(reterr, "instruction %u (%s)", code.instruction, instruction_name(&code));
-    }
-    return result < 0 ? result : check_whole(&code);
+    result = read_instructions(&code);
+    if (result < 0) return error_prefix(reterr, "instruction %u (%s)", code.instruction, instruction_name(&code));
+    return check_whole(&code);
 }

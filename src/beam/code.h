@@ -111,6 +111,7 @@ struct code {
     const uint8_t *last_label_at;
     uint32_t line_instructions;
     bool at_end;
+    int failure; /* what a function that gives no place has to say */
 };
 
 typedef int check_function(struct code *code, const operand_t *operands);
@@ -120,7 +121,7 @@ struct list_form {
     unsigned period;
     uint8_t elements[MAX_LIST_PERIOD]; /* roles */
     check_function *check;             /* of each group */
-    int (*read)(struct code *code, size_t count);
+    const uint8_t *(*read)(struct code *code, const uint8_t *at, size_t count);
 };
 
 struct opcode {
@@ -138,13 +139,16 @@ extern const struct opcode opcodes[MAX_OPCODE + 1];
 
 /* Any operand, in any form. */
 int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret);
-/* The same, and that it fits its role. */
-void code_set_ranges(struct code *code);
-int code_operand(struct code *code, enum operand_role role, operand_t *ret);
-int code_operands(struct code *code, const uint8_t *roles, size_t count, operand_t *ret);
 
-check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif, check_line;
+/* From here on the place in the code is handed from one function to the next instead of kept in the cursor: each byte
+   tells where the next one is, and going through memory for it takes longer than all the rest. The functions return
+   where they end; NULL when something is wrong, which is then in failure. */
+const uint8_t *code_operand(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret);
+const uint8_t *code_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count, operand_t *ret);
+void code_set_ranges(struct code *code);
+
+check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif;
 check_function check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;
-int read_match_commands(struct code *code, size_t count);
+const uint8_t *read_match_commands(struct code *code, const uint8_t *at, size_t count);
 
 #endif

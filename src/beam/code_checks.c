@@ -94,12 +94,6 @@ int check_bif(struct code *code, const operand_t *operands) {
     return check_arity(code, import, opcode->operand_count - place - 2u);
 }
 
-int check_line(struct code *code, const operand_t *operands) {
-    (void)operands;
-    code->line_instructions++;
-    return 0;
-}
-
 int check_on_load(struct code *code, const operand_t *operands) {
     (void)operands;
     if (code->beam->on_load) return cursor_fail(&code->cursor, "on_load a second time");

@@ -61,20 +61,24 @@ static int add_exports_of(struct beam_names *names, const struct term *term, str
     return result;
 }
 
-/* Names in literals are in the decoded term, which is kept with them. */
+/* Names in a term that was decoded for them need it to live on. */
+static int keep_doc(struct beam_names *names, struct term_doc **doc, struct error *reterr) {
+    struct term_doc **kept = realloc(names->kept, (names->kept_count + 1) * sizeof *kept);
+    if (!kept) return beam_no_memory(reterr);
+    names->kept = kept;
+    kept[names->kept_count++] = take_ptr(*doc);
+    return 0;
+}
+
 static int add_literal(const struct beam *beam, struct beam_names *names, const struct chunk *literal,
                        struct error *reterr) {
     struct term_bounds bounds = {
         .max_bytes = literal->size, .max_terms = beam->options.max_terms, .max_depth = TERM_MAX_DEPTH};
-    struct term_doc **kept = realloc(names->kept, (names->kept_count + 1) * sizeof *kept);
-    if (!kept) return beam_no_memory(reterr);
-    names->kept = kept;
     CLEANUP_TERM struct term_doc *doc = NULL;
     size_t count = names->count;
     int result = term_decode(literal->data, literal->size, &bounds, &doc, reterr);
     if (result == 0) result = add_exports_of(names, term_root(doc), reterr);
-    if (names->count > count) kept[names->kept_count++] = take_ptr(doc);
-    return result;
+    return result < 0 || names->count == count ? result : keep_doc(names, &doc, reterr);
 }
 
 static int add_runtime(const struct beam *beam, struct beam_names *names, struct error *reterr) {
@@ -99,11 +103,13 @@ static int add_behaviours(const struct beam *beam, struct beam_names *names, str
 }
 
 static int add_parse_transforms(const struct beam *beam, struct beam_names *names, struct error *reterr) {
-    const struct term *options = beam_compile_info(beam, "options"), *option;
-    int result = 0;
+    CLEANUP_TERM struct term_doc *info = NULL;
+    int result = beam_compile_info(beam, &info, reterr);
+    if (result < 0 || !info) return result;
+    const struct term *options = beam_find_value(term_root(info), "options"), *option;
     for (size_t i = 0; result == 0 && options && (option = term_at(options, i)); i++)
         if (term_is_tagged(option, "parse_transform", 2)) result = add_atom(names, term_at(option, 1), reterr);
-    return result;
+    return result < 0 ? result : keep_doc(names, &info, reterr);
 }
 
 typedef int collect_function(const struct beam *beam, struct beam_names *names, struct error *reterr);

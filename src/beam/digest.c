@@ -77,15 +77,16 @@ void digest_free(struct digest *digest) {
     EVP_MD_CTX_free(digest->context);
 }
 
-/* Chunks in the order of their list, not of the file; a chunk that is missing differs from an empty one. */
+/* Chunks in the order of their list, not of the file; a chunk that is missing differs from an empty one.
+   Sizes fit 32 bits, as in the file, so each chunk's name and size are one number. */
 int beam_checksum(const struct beam *beam, char ret[BEAM_DIGEST_BYTES], struct error *reterr) {
     CLEANUP_DIGEST struct digest digest = {0};
     digest_begin(&digest);
     for (enum chunk_kind kind = 0; kind < CHUNK_COUNT; kind++) {
         const struct chunk *chunk = &beam->chunks[kind];
         if (!chunk_forms[kind].loaded || !chunk->data) continue;
-        digest_bytes(&digest, chunk_forms[kind].tag, 4);
-        digest_bytes(&digest, chunk->data, chunk->size);
+        digest_number(&digest, (uint64_t)load_u32((const uint8_t *)chunk_forms[kind].tag) << 32 | chunk->size);
+        if (chunk->size > 0) update(&digest, chunk->data, chunk->size);
     }
     return digest_end(&digest, ret, reterr);
 }

@@ -23,20 +23,24 @@ static const struct command *find_command(struct beam_text name) {
     return NULL;
 }
 
-static int read_command(struct code *code, size_t *left) {
-    static const uint8_t name_role = ROLE_ATOM;
-    operand_t name, operands[MAX_COMMAND_OPERANDS];
-    int result = code_operands(code, &name_role, 1, &name);
-    if (result < 0) return result;
-    const struct command *command = find_command(code->beam->atoms[operand_value(name)]);
-    if (!command) return cursor_fail(&code->cursor, "an unknown command of bs_match");
-    if (command->operand_count >= *left) return cursor_fail(&code->cursor, "command %s lacks operands", command->name);
-    *left -= command->operand_count + 1;
-    return code_operands(code, command->operands, command->operand_count, operands);
+static const uint8_t *refuse(struct code *code, const uint8_t *at, const char *what) {
+    code->cursor.at = at;
+    code->failure = cursor_fail(&code->cursor, "%s of bs_match", what);
+    return NULL;
 }
 
-int read_match_commands(struct code *code, size_t count) {
-    int result = 0;
-    while (result == 0 && count > 0) result = read_command(code, &count);
-    return result;
+static const uint8_t *read_command(struct code *code, const uint8_t *at, size_t *left) {
+    operand_t name, operands[MAX_COMMAND_OPERANDS];
+    at = code_operand(code, at, ROLE_ATOM, &name);
+    if (!at) return NULL;
+    const struct command *command = find_command(code->beam->atoms[operand_value(name)]);
+    if (!command) return refuse(code, at, "an unknown command");
+    if (command->operand_count >= *left) return refuse(code, at, "too few operands for a command");
+    *left -= command->operand_count + 1;
+    return code_operands(code, at, command->operands, command->operand_count, operands);
+}
+
+const uint8_t *read_match_commands(struct code *code, const uint8_t *at, size_t count) {
+    while (at && count > 0) at = read_command(code, at, &count);
+    return at;
 }

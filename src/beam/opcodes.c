@@ -187,7 +187,7 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [150] = {"recv_mark", OPERANDS(F)},
     [151] = {"recv_set", OPERANDS(F)},
     [152] = {"gc_bif3", OPERANDS(J, N, E, S, S, S, D), .check = check_bif},
-    [153] = {"line", OPERANDS(ROLE_LINE), .check = check_line},
+    [153] = {"line", OPERANDS(ROLE_LINE)},
     [154] = {"put_map_assoc", OPERANDS(J, S, D, N, ROLE_LIST), .list = &list_pairs},
     [155] = {"put_map_exact", OPERANDS(J, S, D, N, ROLE_LIST), .list = &list_pairs},
     [156] = {"is_map", OPERANDS(F, S)},

@@ -104,16 +104,20 @@ static int read_any(struct code *code, enum operand_role role, operand_t *ret) {
     return 0;
 }
 
+static const uint8_t *read_any_at(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret) {
+    code->cursor.at = at;
+    code->failure = read_any(code, role, ret);
+    return code->failure < 0 ? NULL : code->cursor.at;
+}
+
 /* Of one or two bytes, one comparison tells whether it fits. */
-int code_operand(struct code *code, enum operand_role role, operand_t *ret) {
-    const uint8_t *at = code->cursor.at;
-    if (cursor_left(&code->cursor) < 2 || (at[0] & 0x18) == 0x18) return read_any(code, role, ret);
+const uint8_t *code_operand(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret) {
+    if (code->cursor.end - at < 2 || (at[0] & 0x18) == 0x18) return read_any_at(code, at, role, ret);
     uint32_t tag = at[0] & 7, is_wide = at[0] >> 3 & 1;
     uint32_t value = is_wide ? (uint32_t)(at[0] >> 5) << 8 | at[1] : at[0] >> 4;
     const struct value_range *range = &code->ranges[role][tag];
-    if (value - range->start >= range->count) return read_any(code, role, ret);
+    if (value - range->start >= range->count) return read_any_at(code, at, role, ret);
     if (tag == COMPACT_LABEL && value > 0) use_label(code, role, value);
     *ret = operand_make((enum operand_form)tag, value);
-    code->cursor.at = at + 1 + is_wide;
-    return 0;
+    return at + 1 + is_wide;
 }

@@ -3,10 +3,16 @@
 
 enum { VERSION_BYTE = 131, UNLOADED_FACTOR = 4 }; /* debug info of a large module has millions of terms */
 
-static int decode(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr) {
+static struct term_bounds bounds_of(const struct beam *beam, enum chunk_kind kind) {
+    size_t factor = kind == CHUNK_ATTRIBUTES || kind == CHUNK_META ? 1 : UNLOADED_FACTOR;
+    return (struct term_bounds){.max_bytes = beam->options.max_bytes,
+                                .max_terms = factor * beam->options.max_terms,
+                                .max_depth = TERM_MAX_DEPTH};
+}
+
+int decode_chunk(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr) {
     const struct chunk *chunk = &beam->chunks[kind];
-    struct term_bounds bounds = {
-        .max_bytes = beam->options.max_bytes, .max_terms = beam->options.max_terms, .max_depth = TERM_MAX_DEPTH};
+    struct term_bounds bounds = bounds_of(beam, kind);
     int result = term_decode(chunk->data, chunk->size, &bounds, ret, reterr);
     return result < 0 ? error_prefix(reterr, "chunk %s", chunk_forms[kind].tag) : 0;
 }
@@ -21,16 +27,22 @@ static bool is_keyword_list(const struct term *term) {
     return true;
 }
 
-/* A keyword list, as all those are that the loader hands out. An empty chunk is what stripping may leave. */
-static int read_keywords(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr) {
+/* The loader hands out attributes as the keyword list that they are. An empty chunk is what stripping may leave. */
+static int read_attributes(struct beam *beam, struct error *reterr) {
     CLEANUP_TERM struct term_doc *doc = NULL;
-    if (beam->chunks[kind].size == 0) return 0;
-    int result = decode(beam, kind, &doc, reterr);
+    if (beam->chunks[CHUNK_ATTRIBUTES].size == 0) return 0;
+    int result = decode_chunk(beam, CHUNK_ATTRIBUTES, &doc, reterr);
     if (result < 0) return result;
-    if (!is_keyword_list(term_root(doc)))
-        return error_set(reterr, E_FORMAT, "chunk %s: not a list of pairs", chunk_forms[kind].tag);
-    if (ret) *ret = take_ptr(doc);
+    if (!is_keyword_list(term_root(doc))) return error_set(reterr, E_FORMAT, "chunk Attr: not a list of pairs");
+    beam->attributes = take_ptr(doc);
     return 0;
+}
+
+static int check_term(const struct beam *beam, enum chunk_kind kind, struct error *reterr) {
+    const struct chunk *chunk = &beam->chunks[kind];
+    if (chunk->size == 0 || term_is_plain(chunk->data, chunk->size, beam->options.max_terms)) return 0;
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    return decode_chunk(beam, kind, &doc, reterr);
 }
 
 /* No loader reads these, and inflating all debug info would take longer than everything else. Their first byte tells
@@ -40,16 +52,15 @@ static int check_unloaded(const struct beam *beam, enum chunk_kind kind, struct 
     if (chunk->size == 0) return 0;
     if (chunk->data[0] != VERSION_BYTE)
         return error_set(reterr, E_FORMAT, "chunk %s, byte 0: not a term", chunk_forms[kind].tag);
-    CLEANUP_TERM struct term_doc *doc = NULL;
-    return beam->options.check_unloaded ? decode(beam, kind, &doc, reterr) : 0;
+    return beam->options.check_unloaded ? check_term(beam, kind, reterr) : 0;
 }
 
 int read_terms(struct beam *beam, struct error *reterr) {
     static const enum chunk_kind unloaded[] = {CHUNK_DEBUG_INFO,     CHUNK_ABSTRACT_CODE,   CHUNK_DOCUMENTATION,
                                                CHUNK_ELIXIR_CHECKER, CHUNK_ELIXIR_OLD_DOCS, CHUNK_ELIXIR_PARAMETERS};
-    int result = read_keywords(beam, CHUNK_ATTRIBUTES, &beam->attributes, reterr);
-    if (result == 0) result = read_keywords(beam, CHUNK_COMPILE_INFO, &beam->compile_info, reterr);
-    if (result == 0) result = read_keywords(beam, CHUNK_META, NULL, reterr);
+    int result = read_attributes(beam, reterr);
+    if (result == 0) result = check_term(beam, CHUNK_COMPILE_INFO, reterr);
+    if (result == 0) result = check_term(beam, CHUNK_META, reterr);
     for (size_t i = 0; result == 0 && i < ARRAY_SIZE(unloaded); i++) result = check_unloaded(beam, unloaded[i], reterr);
     return result;
 }

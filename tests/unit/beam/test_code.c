@@ -65,7 +65,7 @@ static const struct {
     {"make_fun3 with too much", BYTES("\xab\x00\x03\x17\x10\x03"), "closes over 0"},
     {"lambda out of range", BYTES("\xab\x10\x03\x17\x00"), "number 1, it must be below 1"},
     {"select_val", BYTES("\x3b\x03\x15\x17\x40\x12\x15\x51\x15"), NULL},
-    {"select_val of three", BYTES("\x3b\x03\x15\x17\x30\x12\x15\x51"), "come in 2s"},
+    {"select_val of three", BYTES("\x3b\x03\x15\x17\x30\x12\x15\x51"), "do not come in 2s"},
     {"select_val of registers", BYTES("\x3b\x03\x15\x17\x20\x13\x15"), "an x register where it can't be"},
     {"list past the end", BYTES("\xa4\x03\x17\xe8\xff"), "goes past the end"},
     {"put_tuple2", BYTES("\xa4\x03\x17\x20\x13\x02"), NULL},

@@ -95,7 +95,7 @@ static const struct {
     {"attributes that are no term", {"Attr", BYTES("\x83")}, "chunk Attr"},
     {"attributes that are no list", {"Attr", BYTES("\x83\x61\x01")}, "not a list of pairs"},
     {"attributes that are no pairs", {"Attr", BYTES("\x83\x6c\0\0\0\x01\x61\x01\x6a")}, "not a list of pairs"},
-    {"compile info", {"CInf", BYTES("\x83\x68\x00")}, "chunk CInf: not a list"},
+    {"compile info", {"CInf", BYTES("\x83\x68\x01")}, "chunk CInf"},
     {"meta", {"Meta", BYTES("\x83\x64")}, "chunk Meta"},
     {"debug info that is no term", {"Dbgi", BYTES("oops")}, "chunk Dbgi, byte 0: not a term"},
     {"docs left empty", {"Docs", BYTES("")}, NULL},
