@@ -136,14 +136,15 @@ static bool hash_folder(struct hashing *hashing, int parent, const char *name, u
     return whole && EVP_DigestFinal_ex(context, ret, NULL) == 1;
 }
 
-/* Which folder it is, of whose: an inode's number alone is used again. */
+/* Which folder it is, of whose: an inode's number alone is used again, and its next owner must not get what the last
+   one had compiled in it. */
 static bool hash_place(EVP_MD_CTX *context, const struct cache_subject *subject) {
     struct stat status;
     char text[96] = "ours";
     if (fstat(subject->folder, &status) < 0) return false;
     if (!subject->is_ours)
         snprintf(text, sizeof text, "%llx %llx %u", (unsigned long long)status.st_dev,
-                 (unsigned long long)status.st_ino, status.st_uid);
+                 (unsigned long long)status.st_ino, subject->owner);
     hash_text(context, text);
     return true;
 }
@@ -192,12 +193,50 @@ void cache_keep(const char *home, const char *key, const char *digest) {
     if (!written || rename(temporary, path) < 0) unlink(temporary);
 }
 
-void cache_sweep(const char *home, const struct store *store) {
-    char path[PATH_MAX], ignored[STORE_DIGEST_BYTES];
-    DIR *directory = cache_path(home, "", "", path) ? opendir(path) : NULL;
+struct cache_entry {
+    struct timespec written;
+    char key[STORE_DIGEST_BYTES];
+};
+
+static int newest_first(const void *a, const void *b) {
+    const struct cache_entry *left = a, *right = b;
+    if (left->written.tv_sec != right->written.tv_sec) return left->written.tv_sec < right->written.tv_sec ? 1 : -1;
+    return left->written.tv_nsec < right->written.tv_nsec ? 1 : left->written.tv_nsec > right->written.tv_nsec ? -1 : 0;
+}
+
+static size_t list_entries(DIR *directory, struct cache_entry *ret, size_t max) {
     struct dirent *entry;
-    while (directory && (entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && !cache_find(home, store, entry->d_name, ignored))
-            unlinkat(dirfd(directory), entry->d_name, 0);
+    struct stat status;
+    size_t count = 0;
+    while (count < max && (entry = readdir(directory))) {
+        if (strlen(entry->d_name) != sizeof ret->key - 1) continue; /* one that is being written */
+        if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
+        ret[count].written = status.st_mtim;
+        memcpy(ret[count++].key, entry->d_name, sizeof ret->key);
+    }
+    return count;
+}
+
+static bool read_entry(int folder, const char *key, char ret_digest[STORE_DIGEST_BYTES]) {
+    CLEANUP_FD int fd = openat(folder, key, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t count = fd < 0 ? -1 : read(fd, ret_digest, STORE_DIGEST_BYTES - 1);
+    ret_digest[STORE_DIGEST_BYTES - 1] = '\0';
+    return count == STORE_DIGEST_BYTES - 1;
+}
+
+size_t cache_builds(const char *home, char (*ret)[STORE_DIGEST_BYTES], size_t max) {
+    char path[PATH_MAX];
+    size_t kept = 0;
+    CLEANUP_FREE struct cache_entry *entries = calloc(PROJECT_ENTRIES_MAX, sizeof *entries);
+    DIR *directory = entries && cache_path(home, "", "", path) ? opendir(path) : NULL;
+    size_t count = directory ? list_entries(directory, entries, PROJECT_ENTRIES_MAX) : 0;
+    if (count > 0) qsort(entries, count, sizeof *entries, newest_first);
+    for (size_t i = 0; i < count; i++) {
+        if (kept < max && read_entry(dirfd(directory), entries[i].key, ret[kept]))
+            kept++;
+        else
+            unlinkat(dirfd(directory), entries[i].key, 0);
+    }
     if (directory) closedir(directory);
+    return kept;
 }

@@ -31,6 +31,7 @@ struct compile_request {
     struct node_host *host;
     struct store *store;
     const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's */
+    uid_t owner;                        /* the caller, whose builds are nobody else's */
     const char *source;                 /* the user's own path, for names and messages */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: nobody wants to know. Gets done's data. */
@@ -46,7 +47,8 @@ typedef void (*compile_done_fn)(void *data, const char *digest, json_t *report, 
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data);
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
 
-/* Forget what the cache says of builds that are no longer there. Reads a small file per entry. */
-void cache_sweep(const char *home, const struct store *store);
+/* The builds that the cache names, newest first, at most max; older entries are forgotten. Reads a small file per
+ * entry. */
+size_t cache_builds(const char *home, char (*ret)[STORE_DIGEST_BYTES], size_t max);
 
 #endif

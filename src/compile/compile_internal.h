@@ -51,6 +51,7 @@ json_t *diagnostics_to_json(const struct term *list);
 struct cache_subject {
     int folder;
     bool is_ours; /* our own copy, which nobody changes */
+    uid_t owner;  /* whoever had it opened: the folder shows the daemon's uid in its place */
     const char *toolchain, *kind, *name;
 };
 bool cache_key(const struct cache_subject *subject, char ret[STORE_DIGEST_BYTES]);

@@ -239,6 +239,7 @@ static void look_at_project(uv_work_t *work) {
     const struct node_host *host = job->request.host;
     struct cache_subject subject = {.folder = job->project_fd,
                                     .is_ours = job->is_stream,
+                                    .owner = job->request.owner,
                                     .toolchain = host->toolchain.digest,
                                     .kind = source_kind_name(job->kind),
                                     .name = job->name};

@@ -13,6 +13,7 @@ enum {
     SANDBOX_ID_BYTES = 65,
     EVENTS_KEPT = 4096,         /* in memory; the store keeps more */
     EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
+    CACHED_BUILDS_KEPT = 64,    /* from one daemon to the next, besides those in use */
     LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
     LOG_KEPT_BYTES = 256 << 10, /* of text in them, all told */
     LOG_RECORD_MAX_BYTES = 4096,

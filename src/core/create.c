@@ -131,6 +131,7 @@ static void on_project(void *data, const struct jail_project *project, const str
             .host = &sandbox->engine->host,
             .store = sandbox->engine->store,
             .project = project,
+            .owner = sandbox->owner,
             .source = sandbox->config.source,
             .deadline_ms = sandbox->engine->config.compile_deadline_ms,
             .violation = on_compiler_violation,

@@ -212,21 +212,20 @@ static void sweep_control_dirs(struct engine *engine) {
     if (directory) closedir(directory);
 }
 
-/* A handful of small files, read once at start. */
-static void on_builds_swept(void *data, const struct error *error) {
-    struct engine *engine = data;
-    if (!error) cache_sweep(engine->config.home, engine->store);
-}
-
+/* What sandboxes run, and what was compiled lately: a new daemon need not compile it again. */
 static void sweep_builds(struct engine *engine) {
-    CLEANUP_FREE const char **keep = calloc(engine->sandboxes.count + 1, sizeof *keep);
     size_t count = 0, at = 0;
     void *value;
-    while (keep && map_next(&engine->sandboxes, &at, NULL, &value)) {
+    CLEANUP_FREE char(*cached)[STORE_DIGEST_BYTES] = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
+    CLEANUP_FREE const char **keep = calloc(engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
+    if (!cached || !keep) return;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
         if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
     }
-    if (keep) store_sweep_builds(engine->store, keep, on_builds_swept, engine);
+    size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
+    for (size_t i = 0; i < cached_count; i++) keep[count++] = cached[i];
+    store_sweep_builds(engine->store, keep, NULL, NULL);
 }
 
 static int open_parts(struct engine *engine, struct error *reterr) {

@@ -6,9 +6,9 @@
 set -eu
 seed=$2
 home=$3
-kinds="toolchain store/builds store/cache"
 any_slot_uid=1000000000
-entries_max=16 # of each kind: projects that tests write themselves are not worth keeping
+entries_max=64 # of each kind
+examples=$(cd "$(dirname "$0")/../../examples" && echo *)
 
 give() {
     [ -d "$seed" ] || exit 0
@@ -17,19 +17,30 @@ give() {
     chown -R "$any_slot_uid:$any_slot_uid" "$home"
 }
 
+# Whole or absent, however many do this at once.
+keep_entry() {
+    [ -e "$home/$1" ] && [ ! -e "$seed/$1" ] || return 0
+    [ "$(ls "$seed/${1%/*}" | wc -l)" -lt $entries_max ] || return 0
+    cp -a "$home/$1" "$seed.$$" && mv -nT "$seed.$$" "$seed/$1"
+    rm -rf "$seed.$$"
+}
+
+# Projects that tests write themselves are not worth keeping.
+is_example() {
+    for name in $examples; do
+        [ -d "$home/store/builds/$1/$name" ] && return 0
+    done
+    return 1
+}
+
 keep() {
     mkdir -p "$seed/toolchain" "$seed/store/builds" "$seed/store/cache"
     chmod 700 "$seed/toolchain" "$seed/store" "$seed/store/builds" "$seed/store/cache"
-    for kind in $kinds; do
-        [ -d "$home/$kind" ] || continue
-        for entry in "$home/$kind"/*; do
-            name=${entry##*/}
-            [ -e "$entry" ] && [ ! -e "$seed/$kind/$name" ] || continue
-            [ "$(ls "$seed/$kind" | wc -l)" -lt $entries_max ] || break
-            # Whole or absent, however many do this at once.
-            cp -a "$entry" "$seed.$$" && mv -nT "$seed.$$" "$seed/$kind/$name"
-            rm -rf "$seed.$$"
-        done
+    for entry in "$home/toolchain"/*; do keep_entry "toolchain/${entry##*/}"; done
+    for key in "$home/store/cache"/*; do
+        [ -e "$key" ] && digest=$(cat "$key") && is_example "$digest" || continue
+        keep_entry "store/builds/$digest"
+        keep_entry "store/cache/${key##*/}"
     done
     [ -e "$seed/store/boot_id" ] || cp -a "$home/store/boot_id" "$seed/store/boot_id" 2>/dev/null || true
 }

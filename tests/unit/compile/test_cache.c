@@ -111,6 +111,31 @@ static void test_a_folder_of_others_counts_by_its_place(void **state) {
     assert_string_equal(first, again);
     assert_string_not_equal(first, second);
     assert_string_not_equal(first, copied);
+    theirs.owner = 1234; /* the folder's number given to somebody else */
+    key_of(*state, "a", theirs, again);
+    assert_string_not_equal(first, again);
+}
+
+static void test_the_newest_builds_are_listed_and_the_rest_forgotten(void **state) {
+    struct scratch *scratch = *state;
+    char keys[3][STORE_DIGEST_BYTES], digests[3][STORE_DIGEST_BYTES], found[2][STORE_DIGEST_BYTES], path[PATH_MAX];
+    scratch_folder(scratch, "store");
+    for (int i = 0; i < 3; i++) {
+        memset(keys[i], 'a' + i, sizeof keys[i]);
+        memset(digests[i], '0' + i, sizeof digests[i]);
+        keys[i][sizeof keys[i] - 1] = digests[i][sizeof digests[i] - 1] = '\0';
+        cache_keep(scratch->path, keys[i], digests[i]);
+        snprintf(path, sizeof path, "%s/store/cache/%s", scratch->path, keys[i]);
+        struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    }
+    scratch_file(scratch, "store/cache/half-written.new", "x");
+    assert_int_equal(cache_builds(scratch->path, found, 2), 2);
+    assert_string_equal(found[0], digests[2]);
+    assert_string_equal(found[1], digests[1]);
+    snprintf(path, sizeof path, "%s/store/cache/%s", scratch->path, keys[0]);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(cache_builds("/nonexistent", found, 2), 0);
 }
 
 static void test_builds_and_history_are_ignored_at_the_top_only(void **state) {
@@ -158,6 +183,7 @@ int main(void) {
         IN_SCRATCH(test_content_is_not_taken_for_entries),
         IN_SCRATCH(test_what_compiles_it_counts),
         IN_SCRATCH(test_a_folder_of_others_counts_by_its_place),
+        IN_SCRATCH(test_the_newest_builds_are_listed_and_the_rest_forgotten),
         IN_SCRATCH(test_builds_and_history_are_ignored_at_the_top_only),
         IN_SCRATCH(test_too_deep),
         cmocka_unit_test(test_unreadable),
