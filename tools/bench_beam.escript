@@ -1,6 +1,6 @@
 #!/usr/bin/env escript
 %% What bench_beam does, with OTP's own beam_lib: bench_beam.escript PASSES DIRECTORY…
-%% The chunks that a loader reads, and the md5; microseconds for a file.
+%% The chunks that bench_beam looks at, and the md5; microseconds for a file.
 -mode(compile).
 
 main([Passes | Directories]) ->
@@ -16,7 +16,7 @@ time(Files) ->
 
 read_all(Files) ->
     Chunks = [atoms, imports, exports, locals, attributes, compile_info,
-              "Code", "StrT", "FunT", "LitT", "Line", "Type", "Meta"],
+              "Code", "StrT", "FunT", "LitT", "Line", "Type", "Meta", "Dbgi", "Docs", "ExCk"],
     lists:foreach(fun(File) ->
                           {ok, _} = beam_lib:chunks(File, Chunks, [allow_missing_chunks]),
                           {ok, _} = beam_lib:md5(File)
