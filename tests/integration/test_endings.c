@@ -123,6 +123,16 @@ static void failures_are_restarted_so_often(void **state) {
     world_destroy(world, "a");
 }
 
+/* One restart is allowed, and was used before the daemon was killed. */
+static void failures_are_counted_across_daemons(void **state) {
+    struct world *world = *state;
+    create_with_policy(world, "counted", "on-failure:1");
+    assert_comes_back(world, "counted", "halt(1)", "error", 1, 100);
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    assert_stays(world, "counted", "halt(1)", "error", 1);
+    world_destroy(world, "counted");
+}
+
 static void other_policies_hold(void **state) {
     struct world *world = *state;
     create_with_policy(world, "always", "always");
@@ -139,6 +149,7 @@ int main(void) {
         cmocka_unit_test(a_vm_killed_from_outside_is_an_error),
         cmocka_unit_test(a_normal_end_is_no_error),
         cmocka_unit_test(failures_are_restarted_so_often),
+        cmocka_unit_test(failures_are_counted_across_daemons),
         cmocka_unit_test(other_policies_hold),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
