@@ -56,11 +56,11 @@ static int check_unloaded(const struct beam *beam, enum chunk_kind kind, struct 
 }
 
 int read_terms(struct beam *beam, struct error *reterr) {
-    static const enum chunk_kind unloaded[] = {CHUNK_DEBUG_INFO,     CHUNK_ABSTRACT_CODE,   CHUNK_DOCUMENTATION,
-                                               CHUNK_ELIXIR_CHECKER, CHUNK_ELIXIR_OLD_DOCS, CHUNK_ELIXIR_PARAMETERS};
+    static const enum chunk_kind used[] = {CHUNK_COMPILE_INFO, CHUNK_META, CHUNK_ELIXIR_CHECKER};
+    static const enum chunk_kind unloaded[] = {CHUNK_DEBUG_INFO, CHUNK_ABSTRACT_CODE, CHUNK_DOCUMENTATION,
+                                               CHUNK_ELIXIR_OLD_DOCS, CHUNK_ELIXIR_PARAMETERS};
     int result = read_attributes(beam, reterr);
-    if (result == 0) result = check_term(beam, CHUNK_COMPILE_INFO, reterr);
-    if (result == 0) result = check_term(beam, CHUNK_META, reterr);
+    for (size_t i = 0; result == 0 && i < ARRAY_SIZE(used); i++) result = check_term(beam, used[i], reterr);
     for (size_t i = 0; result == 0 && i < ARRAY_SIZE(unloaded); i++) result = check_unloaded(beam, unloaded[i], reterr);
     return result;
 }

@@ -98,6 +98,7 @@ static const struct {
     {"compile info", {"CInf", BYTES("\x83\x68\x01")}, "chunk CInf"},
     {"meta", {"Meta", BYTES("\x83\x64")}, "chunk Meta"},
     {"debug info that is no term", {"Dbgi", BYTES("oops")}, "chunk Dbgi, byte 0: not a term"},
+    {"checker that is no term", {"ExCk", BYTES("\x83\x68\x02")}, "chunk ExCk"},
     {"docs left empty", {"Docs", BYTES("")}, NULL},
 };
 

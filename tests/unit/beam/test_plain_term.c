@@ -1,0 +1,75 @@
+/* The quick look at terms: what it takes for valid must be valid. */
+#include "beam/beam_internal.h"
+#include "beam_test.h"
+
+static const struct {
+    const char *name;
+    const char *bytes;
+    size_t size;
+    bool is_plain;
+} cases[] = {
+    {"small integer", BYTES("\x83\x61\x07"), true},
+    {"integer", BYTES("\x83\x62\xff\xff\xff\xff"), true},
+    {"float", BYTES("\x83\x46\x3f\xf8\0\0\0\0\0\0"), true},
+    {"infinity", BYTES("\x83\x46\x7f\xf0\0\0\0\0\0\0"), false},
+    {"nil", BYTES("\x83\x6a"), true},
+    {"string", BYTES("\x83\x6b\0\x02hi"), true},
+    {"binary", BYTES("\x83\x6d\0\0\0\x02hi"), true},
+    {"atom", BYTES("\x83\x77\x02hi"), true},
+    {"atom beyond ASCII", BYTES("\x83\x77\x02\xc3\xa9"), false},
+    {"tuple", BYTES("\x83\x68\x02\x61\x01\x68\x01\x6a"), true},
+    {"list", BYTES("\x83\x6c\0\0\0\x01\x64\0\x01x\x6a"), true},
+    {"improper list", BYTES("\x83\x6c\0\0\0\x01\x61\x01\x61\x02"), true},
+    {"map", BYTES("\x83\x74\0\0\0\0"), false},
+    {"another version", BYTES("\x82\x6a"), false},
+    {"nothing", BYTES(""), false},
+    {"no term", BYTES("\x83"), false},
+    {"too much", BYTES("\x83\x6a\x6a"), false},
+    {"cut binary", BYTES("\x83\x6d\0\0\0\x03hi"), false},
+    {"huge tuple", BYTES("\x83\x69\xff\xff\xff\xff\x6a"), false},
+};
+
+static bool is_plain(const void *bytes, size_t size) {
+    return term_is_plain(bytes, size, beam_default_options.max_terms);
+}
+
+static void test_cases(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        if (is_plain(cases[i].bytes, cases[i].size) != cases[i].is_plain) fail_msg("%s", cases[i].name);
+}
+
+/* Every byte of every case changed to every value: plain implies that it decodes. */
+static void test_plain_decodes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        for (size_t at = 0; at < cases[i].size; at++)
+            for (unsigned value = 0; value < 256; value++) {
+                uint8_t bytes[64];
+                memcpy(bytes, cases[i].bytes, cases[i].size);
+                bytes[at] = (uint8_t)value;
+                CLEANUP_TERM struct term_doc *doc = NULL;
+                if (is_plain(bytes, cases[i].size) &&
+                    term_decode(bytes, cases[i].size, &term_default_bounds, &doc, NULL) < 0)
+                    fail_msg("%s with %u at %zu is taken for valid", cases[i].name, value, at);
+            }
+}
+
+static void test_bounds(void **state) {
+    (void)state;
+    uint8_t deep[200] = {0x83};
+    for (size_t i = 1; i < 199; i += 2) deep[i] = 0x68, deep[i + 1] = 1;
+    deep[199] = 0x6a;
+    assert_false(is_plain(deep, sizeof deep));
+    assert_true(term_is_plain((const uint8_t *)"\x83\x68\x02\x6a\x6a", 5, 3));
+    assert_false(term_is_plain((const uint8_t *)"\x83\x68\x02\x6a\x6a", 5, 2));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_plain_decodes),
+        cmocka_unit_test(test_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
