@@ -47,17 +47,23 @@ static int allocate(struct beam *beam, struct error *reterr) {
     return beam->labels && beam->functions ? 0 : beam_no_memory(reterr);
 }
 
-/* Most operands are one byte that only its tag could make wrong. */
+/* Nearly all operands are one or two bytes, and one comparison tells whether those fit. */
+static inline const uint8_t *read_operand(struct code *code, const uint8_t *at, enum operand_role role,
+                                          operand_t *ret) {
+    if (code->cursor.end - at < 2) return code_operand_any(code, at, role, ret);
+    uint32_t head = at[0], tag = head & 7, is_wide = head & 0x08;
+    if (is_wide && head & 0x10) return code_operand_any(code, at, role, ret);
+    uint32_t value = is_wide ? head >> 5 << 8 | at[1] : head >> 4;
+    const struct value_range *range = &code->ranges[role][tag];
+    if (value - range->start >= range->count) return code_operand_any(code, at, role, ret);
+    if (tag == COMPACT_LABEL) code_use_label(code, role, value);
+    *ret = operand_make((enum operand_form)tag, value);
+    return is_wide ? at + 2 : at + 1;
+}
+
 static inline const uint8_t *read_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
                                            operand_t *ret) {
-    const uint8_t *end = code->cursor.end;
-    for (size_t i = 0; at && i < count; i++) {
-        bool is_certain = at < end && code->certain_tags[roles[i]] >> (*at & 0x0f) & 1;
-        if (is_certain)
-            ret[i] = *at++;
-        else
-            at = code_operand(code, at, roles[i], &ret[i]);
-    }
+    for (size_t i = 0; at && i < count; i++) at = read_operand(code, at, roles[i], &ret[i]);
     return at;
 }
 

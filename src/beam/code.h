@@ -102,11 +102,10 @@ struct code {
     struct beam *beam;
     struct cursor cursor;
     struct value_range ranges[ROLE_COUNT][COMPACT_TAGS];
-    uint16_t certain_tags[ROLE_COUNT]; /* the lower four bits of a first byte that can't be wrong: all 16 values fit */
-    const uint8_t *start;              /* of the present instruction */
-    uint32_t recent;                   /* the numbers of the last opcodes, a byte each, the present one lowest */
-    uint32_t instruction;              /* the number, from 1, of the present one */
-    uint32_t function;                 /* the number, from 1, of the function that it is in */
+    const uint8_t *start; /* of the present instruction */
+    uint32_t recent;      /* the numbers of the last opcodes, a byte each, the present one lowest */
+    uint32_t instruction; /* the number, from 1, of the present one */
+    uint32_t function;    /* the number, from 1, of the function that it is in */
     uint32_t last_label;
     const uint8_t *last_label_at;
     uint32_t line_instructions;
@@ -143,9 +142,18 @@ int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret)
 /* From here on the place in the code is handed from one function to the next instead of kept in the cursor: each byte
    tells where the next one is, and going through memory for it takes longer than all the rest. The functions return
    where they end; NULL when something is wrong, which is then in failure. */
-const uint8_t *code_operand(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret);
+const uint8_t *code_operand_any(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret);
 const uint8_t *code_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count, operand_t *ret);
 void code_set_ranges(struct code *code);
+
+/* Jumps stay inside a function; that is judged when all is read. */
+static inline void code_use_label(struct code *code, enum operand_role role, uint32_t number) {
+    struct label *label = &code->beam->labels[number];
+    label->used_by = code->instruction;
+    if (role == ROLE_FUNCTION) return;
+    if (label->first_jump_from == 0) label->first_jump_from = code->function;
+    label->latest_jump_from = code->function;
+}
 
 check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif;
 check_function check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;

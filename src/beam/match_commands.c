@@ -31,7 +31,7 @@ static const uint8_t *refuse(struct code *code, const uint8_t *at, const char *w
 
 static const uint8_t *read_command(struct code *code, const uint8_t *at, size_t *left) {
     operand_t name, operands[MAX_COMMAND_OPERANDS];
-    at = code_operand(code, at, ROLE_ATOM, &name);
+    at = code_operand_any(code, at, ROLE_ATOM, &name);
     if (!at) return NULL;
     const struct command *command = find_command(code->beam->atoms[operand_value(name)]);
     if (!command) return refuse(code, at, "an unknown command");

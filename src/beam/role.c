@@ -1,7 +1,5 @@
-/* What an operand may be in its place: the general way, and tables that spare most operands the general way. */
+/* What an operand may be in its place: the general way, and the tables that spare most operands the general way. */
 #include "beam/code.h"
-
-enum { NARROW_VALUES = 16 }; /* that an operand of one byte can have */
 
 static const uint32_t role_kinds[ROLE_COUNT] = {
 #define X(name, kinds) kinds,
@@ -32,14 +30,6 @@ static struct value_range whole_range(bool is_accepted, uint32_t end) {
     return (struct value_range){.count = is_accepted ? end : 0};
 }
 
-/* Labels are not among them, since their use is noted. */
-static uint16_t certain_tags(const struct value_range *ranges) {
-    unsigned tags = 0;
-    for (unsigned tag = COMPACT_UNSIGNED; tag < COMPACT_LABEL; tag++)
-        if (ranges[tag].start == 0 && ranges[tag].count >= NARROW_VALUES) tags |= 1u << tag;
-    return (uint16_t)tags;
-}
-
 void code_set_ranges(struct code *code) {
     const struct beam *beam = code->beam;
     for (enum operand_role role = 0; role < ROLE_COUNT; role++) {
@@ -51,7 +41,6 @@ void code_set_ranges(struct code *code) {
         ranges[COMPACT_Y] = whole_range(kinds & IS_Y, MAX_REGISTERS);
         ranges[COMPACT_ATOM] = split_range(kinds, IS_NIL, IS_ATOM, beam->atom_count);
         ranges[COMPACT_LABEL] = split_range(kinds, IS_NO_LABEL, IS_LABEL, beam->label_count);
-        code->certain_tags[role] = certain_tags(ranges);
     }
 }
 
@@ -81,15 +70,6 @@ static const char *kind_name(uint32_t kind) {
     return names[__builtin_ctz(kind)];
 }
 
-/* Jumps stay inside a function; that is judged when all is read. */
-static void use_label(struct code *code, enum operand_role role, uint32_t number) {
-    struct label *label = &code->beam->labels[number];
-    label->used_by = code->instruction;
-    if (role == ROLE_FUNCTION) return;
-    if (label->first_jump_from == 0) label->first_jump_from = code->function;
-    label->latest_jump_from = code->function;
-}
-
 static int read_any(struct code *code, enum operand_role role, operand_t *ret) {
     operand_t operand;
     int result = operand_read(code->beam, &code->cursor, &operand);
@@ -99,25 +79,13 @@ static int read_any(struct code *code, enum operand_role role, operand_t *ret) {
     if (!(kind & role_kinds[role])) return cursor_fail(&code->cursor, "%s where it can't be", kind_name(kind));
     if (kind == IS_UNSIGNED && end != UINT32_MAX && value >= end)
         return cursor_fail(&code->cursor, "number %ju, it must be below %u", value, end);
-    if (kind == IS_LABEL) use_label(code, role, (uint32_t)value);
+    if (kind == IS_LABEL) code_use_label(code, role, (uint32_t)value);
     *ret = operand;
     return 0;
 }
 
-static const uint8_t *read_any_at(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret) {
+const uint8_t *code_operand_any(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret) {
     code->cursor.at = at;
     code->failure = read_any(code, role, ret);
     return code->failure < 0 ? NULL : code->cursor.at;
-}
-
-/* Of one or two bytes, one comparison tells whether it fits. */
-const uint8_t *code_operand(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret) {
-    if (code->cursor.end - at < 2 || (at[0] & 0x18) == 0x18) return read_any_at(code, at, role, ret);
-    uint32_t tag = at[0] & 7, is_wide = at[0] >> 3 & 1;
-    uint32_t value = is_wide ? (uint32_t)(at[0] >> 5) << 8 | at[1] : at[0] >> 4;
-    const struct value_range *range = &code->ranges[role][tag];
-    if (value - range->start >= range->count) return read_any_at(code, at, role, ret);
-    if (tag == COMPACT_LABEL && value > 0) use_label(code, role, value);
-    *ret = operand_make((enum operand_form)tag, value);
-    return at + 1 + is_wide;
 }
