@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -59,12 +60,11 @@ static void link_native_code(struct scene *scene, const char *name) {
     world_file(scene->world, path, "");
     snprintf(path, sizeof path, "%s/priv/attack_nif.so", name);
     const char *target = world_path(scene->world, path);
-    int from = open(ATTACK_NIF, O_RDONLY | O_CLOEXEC), to = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    CLEANUP_FD int from = open(ATTACK_NIF, O_RDONLY | O_CLOEXEC);
+    CLEANUP_FD int to = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
     struct stat status;
     assert_int_equal(fstat(from, &status), 0);
-    assert_int_equal(copy_file_range(from, NULL, to, NULL, (size_t)status.st_size, 0), status.st_size);
-    fd_close(from);
-    fd_close(to);
+    assert_int_equal(sendfile(to, from, NULL, (size_t)status.st_size), status.st_size);
 }
 
 const char *scene_project(struct scene *scene, const char *name) {
