@@ -1,6 +1,6 @@
 # What changes a module's interface hash and what does not, by compiling it both ways; and exports and imports of the
 # installed modules as beam_lib tells them.
-[facts_program] = System.argv()
+[facts_program] = Enum.map(System.argv(), &Path.expand/1)
 folder = Path.join(System.tmp_dir!(), "beam-interface-#{System.unique_integer([:positive])}-#{System.pid()}")
 File.mkdir_p!(folder)
 System.at_exit(fn _ -> File.rm_rf!(folder) end)
