@@ -1,7 +1,13 @@
 # What changes a module's interface hash and what does not, by compiling it both ways; and exports and imports of the
 # installed modules as beam_lib tells them.
 [facts_program] = Enum.map(System.argv(), &Path.expand/1)
-folder = Path.join(System.tmp_dir!(), "beam-interface-#{System.unique_integer([:positive])}-#{System.pid()}")
+
+folder =
+  Path.join(
+    System.tmp_dir!(),
+    "beam-interface-#{System.unique_integer([:positive])}-#{System.pid()}"
+  )
+
 File.mkdir_p!(folder)
 System.at_exit(fn _ -> File.rm_rf!(folder) end)
 Code.compiler_options(ignore_module_conflict: true, docs: true, debug_info: true)
@@ -11,7 +17,8 @@ defmodule Check do
     {output, 0} = System.cmd(program, paths)
 
     for line <- String.split(output, "\n", trim: true), into: %{} do
-      [path, module, checksum, interface, exports, imports, runtime, compile] = String.split(line, "\t")
+      [path, module, checksum, interface, exports, imports, runtime, compile] =
+        String.split(line, "\t")
 
       {path,
        %{
@@ -59,38 +66,71 @@ end
 erlang = "-module(m). -export([f/1]). -behaviour(gen_server). f(X) -> X + 1. "
 elixir = "defmodule M do\n  def f(x), do: x + 1\n  defmacro mac(x), do: x\nend"
 struct = "defmodule S do\n  defstruct a: 1, b: nil\nend"
-enforced = "defmodule S do\n  @enforce_keys [:a]\n  defstruct a: 1, b: nil\n def f(x), do: \"text \#{x} more\"\nend"
-behaviour = "-module(b). -export([behaviour_info/1, other/0]). behaviour_info(callbacks) -> list(). list() -> [{a, 1}]. other() -> 1. "
+
+enforced =
+  "defmodule S do\n  @enforce_keys [:a]\n  defstruct a: 1, b: nil\n def f(x), do: \"text \#{x} more\"\nend"
+
+behaviour =
+  "-module(b). -export([behaviour_info/1, other/0]). behaviour_info(callbacks) -> list(). list() -> [{a, 1}]. other() -> 1. "
+
 callbacks = "defmodule B do\n  @callback a(integer) :: integer\n  def f, do: 1\nend"
 protocol = "defprotocol P do\n  def size(x)\nend"
-large = "defmodule L do\n  def __struct__(), do: %{#{Enum.map_join(1..40, ", ", &"k#{&1}: #{&1}")}}\nend"
+
+large =
+  "defmodule L do\n  def __struct__(), do: %{#{Enum.map_join(1..40, ", ", &"k#{&1}: #{&1}")}}\nend"
 
 # {what changes, before, after, whether the interface does, whether the version does}
 cases = [
   {"nothing", {:erlang, erlang}, {:erlang, erlang}, false, false},
-  {"Erlang body", {:erlang, erlang}, {:erlang, String.replace(erlang, "+ 1", "+ 2")}, false, true},
+  {"Erlang body", {:erlang, erlang}, {:erlang, String.replace(erlang, "+ 1", "+ 2")}, false,
+   true},
   {"Erlang line", {:erlang, erlang}, {:erlang, "\n\n" <> erlang}, false, true},
-  {"Erlang export", {:erlang, erlang}, {:erlang, String.replace(erlang, "[f/1]", "[f/1, g/0]") <> "g() -> 1. "}, true, true},
-  {"Erlang local function", {:erlang, erlang}, {:erlang, String.replace(erlang, "X + 1", "g(X)") <> "g(X) -> {a_new_atom, \"and text\", X}. "}, false, true},
-  {"Erlang order of exports", {:erlang, "-module(m). -export([f/0, g/0]). f() -> 1. g() -> 2. "}, {:erlang, "-module(m). -export([g/0, f/0]). g() -> 2. f() -> 1. "}, false, true},
-  {"Erlang arity", {:erlang, "-module(m). -export([f/0]). f() -> 1. "}, {:erlang, "-module(m). -export([f/1]). f(_) -> 1. "}, true, true},
-  {"Erlang callback", {:erlang, behaviour}, {:erlang, String.replace(behaviour, "{a, 1}", "{a, 2}")}, true, true},
-  {"Erlang beside callbacks", {:erlang, behaviour}, {:erlang, String.replace(behaviour, "other() -> 1", "other() -> {2, \"x\", other}")}, false, true},
-  {"Elixir body", {:elixir, elixir}, {:elixir, String.replace(elixir, "x + 1", "[x, :other, \"text\"]")}, false, true},
-  {"Elixir macro body", {:elixir, elixir}, {:elixir, String.replace(elixir, "mac(x), do: x", "mac(x), do: {:a, [], [x]}")}, false, true},
-  {"Elixir new macro", {:elixir, elixir}, {:elixir, String.replace(elixir, "mac(x)", "other(x)")}, true, true},
-  {"Elixir function to macro", {:elixir, elixir}, {:elixir, String.replace(elixir, "def f", "defmacro f")}, true, true},
-  {"Elixir private function", {:elixir, elixir}, {:elixir, String.replace(elixir, "x + 1", "g(x)\n  defp g(x), do: x")}, false, true},
-  {"Elixir docs", {:elixir, elixir}, {:elixir, String.replace(elixir, "  def f", "  @doc \"words\"; def f")}, false, false},
-  {"Elixir line", {:elixir, elixir}, {:elixir, String.replace(elixir, "  def f", "\n\n  def f")}, false, true},
-  {"Elixir deprecation", {:elixir, elixir}, {:elixir, String.replace(elixir, "  def f", "  @deprecated \"no\"; def f")}, true, true},
-  {"struct default", {:elixir, struct}, {:elixir, String.replace(struct, "a: 1", "a: 2")}, true, true},
-  {"struct field", {:elixir, struct}, {:elixir, String.replace(struct, "b: nil", "c: nil")}, true, true},
-  {"enforced key", {:elixir, enforced}, {:elixir, String.replace(enforced, "[:a]", "[:b]")}, true, true},
-  {"beside a struct", {:elixir, enforced}, {:elixir, String.replace(enforced, "text", "longer text than before")}, false, true},
-  {"Elixir callback", {:elixir, callbacks}, {:elixir, String.replace(callbacks, "a(integer)", "b(integer)")}, true, true},
-  {"Elixir optional callback", {:elixir, callbacks}, {:elixir, String.replace(callbacks, "def f", "@optional_callbacks a: 1\n  def f")}, true, true},
-  {"protocol function", {:elixir, protocol}, {:elixir, String.replace(protocol, "size(x)", "size(x)\n  def other(x)")}, true, true},
+  {"Erlang export", {:erlang, erlang},
+   {:erlang, String.replace(erlang, "[f/1]", "[f/1, g/0]") <> "g() -> 1. "}, true, true},
+  {"Erlang local function", {:erlang, erlang},
+   {:erlang,
+    String.replace(erlang, "X + 1", "g(X)") <> "g(X) -> {a_new_atom, \"and text\", X}. "}, false,
+   true},
+  {"Erlang order of exports", {:erlang, "-module(m). -export([f/0, g/0]). f() -> 1. g() -> 2. "},
+   {:erlang, "-module(m). -export([g/0, f/0]). g() -> 2. f() -> 1. "}, false, true},
+  {"Erlang arity", {:erlang, "-module(m). -export([f/0]). f() -> 1. "},
+   {:erlang, "-module(m). -export([f/1]). f(_) -> 1. "}, true, true},
+  {"Erlang callback", {:erlang, behaviour},
+   {:erlang, String.replace(behaviour, "{a, 1}", "{a, 2}")}, true, true},
+  {"Erlang beside callbacks", {:erlang, behaviour},
+   {:erlang, String.replace(behaviour, "other() -> 1", "other() -> {2, \"x\", other}")}, false,
+   true},
+  {"Elixir body", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "x + 1", "[x, :other, \"text\"]")}, false, true},
+  {"Elixir macro body", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "mac(x), do: x", "mac(x), do: {:a, [], [x]}")}, false, true},
+  {"Elixir new macro", {:elixir, elixir}, {:elixir, String.replace(elixir, "mac(x)", "other(x)")},
+   true, true},
+  {"Elixir function to macro", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "def f", "defmacro f")}, true, true},
+  {"Elixir private function", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "x + 1", "g(x)\n  defp g(x), do: x")}, false, true},
+  {"Elixir docs", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "  def f", "  @doc \"words\"; def f")}, false, false},
+  {"Elixir line", {:elixir, elixir}, {:elixir, String.replace(elixir, "  def f", "\n\n  def f")},
+   false, true},
+  {"Elixir deprecation", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "  def f", "  @deprecated \"no\"; def f")}, true, true},
+  {"struct default", {:elixir, struct}, {:elixir, String.replace(struct, "a: 1", "a: 2")}, true,
+   true},
+  {"struct field", {:elixir, struct}, {:elixir, String.replace(struct, "b: nil", "c: nil")}, true,
+   true},
+  {"enforced key", {:elixir, enforced}, {:elixir, String.replace(enforced, "[:a]", "[:b]")}, true,
+   true},
+  {"beside a struct", {:elixir, enforced},
+   {:elixir, String.replace(enforced, "text", "longer text than before")}, false, true},
+  {"Elixir callback", {:elixir, callbacks},
+   {:elixir, String.replace(callbacks, "a(integer)", "b(integer)")}, true, true},
+  {"Elixir optional callback", {:elixir, callbacks},
+   {:elixir, String.replace(callbacks, "def f", "@optional_callbacks a: 1\n  def f")}, true,
+   true},
+  {"protocol function", {:elixir, protocol},
+   {:elixir, String.replace(protocol, "size(x)", "size(x)\n  def other(x)")}, true, true},
   {"a large map", {:elixir, large}, {:elixir, large}, false, false}
 ]
 
@@ -99,28 +139,42 @@ paths = Check.compile(sources, folder)
 facts = Check.facts(facts_program, paths)
 
 wrong =
-  for {{name, _, _, interface?, version?}, [before, later]} <- Enum.zip(cases, Enum.chunk_every(paths, 2)),
-      {what, key, changes?} <- [{"interface", :interface, interface?}, {"version", :checksum, version?}],
+  for {{name, _, _, interface?, version?}, [before, later]} <-
+        Enum.zip(cases, Enum.chunk_every(paths, 2)),
+      {what, key, changes?} <- [
+        {"interface", :interface, interface?},
+        {"version", :checksum, version?}
+      ],
       facts[before][key] != facts[later][key] != changes?,
       do: "#{name}: the #{what} #{if changes?, do: "did not change", else: "changed"}"
 
 compiled = facts[hd(paths)]
-wrong = if compiled.compile == ["gen_server"] and compiled.runtime == ["erlang"], do: wrong, else: ["dependencies: #{inspect(compiled)}" | wrong]
+
+wrong =
+  if compiled.compile == ["gen_server"] and compiled.runtime == ["erlang"],
+    do: wrong,
+    else: ["dependencies: #{inspect(compiled)}" | wrong]
 
 # The installed modules, as beam_lib reads them.
-installed = Path.wildcard("#{:code.lib_dir(:stdlib)}/ebin/*.beam") ++ Enum.take(Path.wildcard("#{:code.lib_dir(:elixir)}/ebin/*.beam"), 60)
+installed =
+  Path.wildcard("#{:code.lib_dir(:stdlib)}/ebin/*.beam") ++
+    Enum.take(Path.wildcard("#{:code.lib_dir(:elixir)}/ebin/*.beam"), 60)
+
 facts = Check.facts(facts_program, installed)
 
 differing =
   for path <- installed do
-    {:ok, {module, [exports: exports, imports: imports]}} = :beam_lib.chunks(String.to_charlist(path), [:exports, :imports])
+    {:ok, {module, [exports: exports, imports: imports]}} =
+      :beam_lib.chunks(String.to_charlist(path), [:exports, :imports])
+
     exports = for {name, arity} <- exports, do: "#{name}/#{arity}"
     imports = for {m, f, a} <- imports, do: "#{m}:#{f}/#{a}"
     ours = facts[path]
 
-    if ours.module != Atom.to_string(module) or Enum.sort(ours.exports) != Enum.sort(exports) or Enum.sort(ours.imports) != Enum.sort(imports),
-      do: ["#{path} is told differently"],
-      else: []
+    if ours.module != Atom.to_string(module) or Enum.sort(ours.exports) != Enum.sort(exports) or
+         Enum.sort(ours.imports) != Enum.sort(imports),
+       do: ["#{path} is told differently"],
+       else: []
   end
 
 case wrong ++ Enum.concat(differing) do
