@@ -51,6 +51,14 @@ static void take_listener(struct launcher *launcher, struct launcher_node *node)
         log_line(&launcher->log, LOG_ERROR_LEVEL, "watch_failed", "node", node->name, "detail", error.detail, NULL);
 }
 
+/* A call that the old launcher had taken and not answered waits for an answer that nobody can give any more. Freezing
+   interrupts it, and after the thaw it is made anew. */
+static void ask_again(const struct launcher *launcher, const struct launcher_node *node) {
+    if (node->listener_fd < 0 || node->frozen) return;
+    cgroup_freeze(&launcher->cgroups, node->name, true, NULL);
+    cgroup_thaw_everywhere(&launcher->cgroups, node->name);
+}
+
 static void discard(struct launcher *launcher, const char *name) {
     struct error error;
     record_remove(launcher, name);
@@ -73,6 +81,7 @@ static void adopt(struct launcher *launcher, const char *name) {
     recorded.frozen = cgroup_is_frozen(&launcher->cgroups, name);
     *node = recorded;
     take_listener(launcher, node);
+    ask_again(launcher, node);
 }
 
 static void discard_unrecorded(void *data, const char *name) {

@@ -30,10 +30,9 @@ static int install_silent_filter(const struct sock_fprog *filter, struct error *
 }
 
 static int install_filter(const struct sock_fprog *filter, struct error *reterr) {
-    unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    /* Once its call is being decided only death interrupts a thread, so that no call is counted twice. */
-    long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, filter);
-    if (fd < 0 && errno == EINVAL) fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, filter);
+    /* Not WAIT_KILLABLE_RECV: a call taken by a launcher that then died must be open to interruption, or it waits for
+     * ever. */
+    long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, filter);
     if (fd < 0) return error_errno(reterr, errno, "install the system-call filter");
     if (fd != NODE_LISTENER_FD) return error_set(reterr, E_SYSTEM, "the listener is descriptor %ld", fd);
     return 0;

@@ -75,12 +75,16 @@ static void describe(const struct launcher_node *node, const struct seccomp_noti
 }
 
 /* The first execs are the node's own program and its helper; there is no telling them from others but by count. */
+static void set_execs_used(struct launcher *launcher, struct launcher_node *node, uint64_t count) {
+    struct error error;
+    node->execs_used = count;
+    if (record_write(launcher, node, &error) < 0)
+        log_line(&launcher->log, LOG_WARN_LEVEL, "record_failed", "node", node->name, "detail", error.detail, NULL);
+}
+
 static bool allow_exec(struct launcher *launcher, struct launcher_node *node) {
     if (node->counts_execs && node->execs_used >= node->execs_max) return false;
-    node->execs_used++;
-    struct error error;
-    if (record_write(launcher, node, &error) == 0) return true;
-    log_line(&launcher->log, LOG_WARN_LEVEL, "record_failed", "node", node->name, "detail", error.detail, NULL);
+    set_execs_used(launcher, node, node->execs_used + 1);
     return true;
 }
 
@@ -121,6 +125,8 @@ void notify_serve(struct launcher *launcher, struct launcher_node *node) {
     if (ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &received.call) < 0) return;
     reply.answer.id = received.call.id;
     decide(launcher, node, &received.call, &reply.answer);
-    if (ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply.answer) < 0) { /* killed meanwhile: nobody waits */
-    }
+    bool answered = ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply.answer) == 0;
+    /* Killed or interrupted meanwhile: the call was not made, and may be tried again. */
+    if (!answered && reply.answer.flags & SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+        set_execs_used(launcher, node, node->execs_used - 1);
 }

@@ -9,16 +9,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "jail/launcher_internal.h"
 #include "launcher_client.h"
 
 static struct client root_client, user_client;
@@ -473,6 +477,15 @@ static void a_flood_is_counted_not_told(void **state) {
     client_await(client, "violation calm syscall=unshare count=1 detail=\n");
 }
 
+/* As a launcher does that is killed between taking a call and answering it. */
+static void take_a_call_and_die(pid_t init) {
+    CLEANUP_FD int pidfd = pidfd_open(init, 0);
+    CLEANUP_FD int listener_fd = pidfd_getfd(pidfd, NODE_LISTENER_FD, 0);
+    struct seccomp_notif call = {0};
+    assert_true(listener_fd >= 0);
+    assert_int_equal(ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &call), 0);
+}
+
 static void a_new_launcher_adopts(void **state) {
     struct client *client = *state;
     char expected[64];
@@ -480,6 +493,7 @@ static void a_new_launcher_adopts(void **state) {
     pid_t pid = (pid_t)client_number(client, "pid");
     CLEANUP_FD int pidfd = take_fd(&client->fds[0]);
     client_kill_launcher(client, SIGKILL);
+    if (client->root) take_a_call_and_die(pid);
     client_start_launcher(client);
     client_dial(client);
     client_hello(client);
