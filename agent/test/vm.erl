@@ -86,7 +86,7 @@ common_arguments() ->
 
 environment(More) ->
     Ours = [
-        {"BINDIR", bin_dir()}, {"TZ", "UTC"}, {"HOME", "/tmp"}, {"MALLOC_MMAP_THRESHOLD_", "8192"},
+        {"BINDIR", bin_dir()}, {"TZ", "UTC"}, {"HOME", "/tmp"}, {"MALLOC_MMAP_THRESHOLD_", "16384"},
         {"ERL_CRASH_DUMP_SECONDS", "0"} | More
     ],
     Inherited = [hd(string:split(Line, "=")) || Line <- os:getenv()],

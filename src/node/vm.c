@@ -89,7 +89,7 @@ static void add_toolchain(struct draft *draft, const struct node_host *host) {
                                         "PATH=/usr/bin:/bin",
                                         "LANG=C.UTF-8",
                                         "TZ=UTC",
-                                        "MALLOC_MMAP_THRESHOLD_=8192",
+                                        "MALLOC_MMAP_THRESHOLD_=16384",
                                         "MALLOC_ARENA_MAX=1",
                                         "ERL_CRASH_DUMP_SECONDS=0"};
     for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) add_env(draft, fixed[i]);

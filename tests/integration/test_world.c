@@ -19,10 +19,10 @@ static int close_world(void **state) {
 
 static void a_sandbox_lives_in_a_world(void **state) {
     struct world *world = *state;
-    json_t *sandbox = world_create(world, "a", EXAMPLES "/counter", "medium");
+    json_t *sandbox = world_create(world, "a", EXAMPLES "/counter_erl", "medium");
     assert_string_equal(json_string_value(json_object_get(sandbox, "status")), "running");
     json_decref(sandbox);
-    CLEANUP_FREE char *text = world_eval_text(world, "a", NULL, "Counter.increment()");
+    CLEANUP_FREE char *text = world_eval_text(world, "a", NULL, "counter:increment()");
     assert_string_equal(text, "1");
     CLEANUP_FREE char *failure = world_try_eval(world, "a", "erlang", "error(no)", 1000);
     if (!string_starts(failure, "! runtime_error: ")) fail_msg("%s", failure);
