@@ -10,6 +10,7 @@ rm -f "$log"
 # meson would have every malloc of every VM filled with a pattern; the sanitizers see more, and `make asan` has them.
 export MALLOC_PERTURB_=0
 started=$(date +%s)
+"$(dirname "$0")/../tests/integration/seed.sh" make "$build/tests/integration/seed" "$build"
 if [ "${1:-}" = --suite ]; then
     shift
     suites=""

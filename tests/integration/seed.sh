@@ -2,6 +2,7 @@
 # What earlier worlds of this build found out of the toolchain and compiled of the examples spares a new one a second of CPU.
 #   seed.sh give SEED HOME    before the service of a new home starts
 #   seed.sh keep SEED HOME    after it has ended
+#   seed.sh make SEED BUILD   from nothing, before the first tests of a build
 # A home is taken over by its launcher when it belongs to a slot's uid; what is stale is never asked for, since all names are digests.
 set -eu
 seed=$2
@@ -43,6 +44,21 @@ keep() {
         keep_entry "store/cache/${key##*/}"
     done
     [ -e "$seed/store/boot_id" ] || cp -a "$home/store/boot_id" "$seed/store/boot_id" 2>/dev/null || true
+}
+
+make() {
+    build=$home
+    [ -d "$seed" ] || [ "$(id -u)" != 0 ] && exit 0
+    scratch=$(mktemp -d)
+    chmod 711 "$scratch"
+    home=$scratch/home
+    for name in $examples; do
+        "$build/bin/sandbox" --home "$home" create "$name" "$build/share/sandbox/examples/$name" >/dev/null 2>&1 &
+    done
+    wait
+    "$build/bin/sandbox" --home "$home" shutdown
+    keep
+    rm -rf "$scratch"
 }
 
 "$1"
