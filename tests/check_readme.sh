@@ -11,6 +11,10 @@ cd "$source"
 commands=$(sed -n '/^```console$/,/^```$/s/^\$ //p' README.md | grep -v '^export PATH')
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || { echo "the README has no session to run"; exit 1; }
 PATH="$build/bin:$PATH"
+# What a machine can enforce is told before there is a service, and starts none.
+sandbox doctor --json | jq -e '(.guarantees | length) > 5 and any(.guarantees[]; .name == "seccomp" and .given)' >/dev/null ||
+    { echo "doctor fails without a service"; exit 1; }
+[ ! -e "$SANDBOX_HOME/api.sock" ] || { echo "doctor started a service"; exit 1; }
 echo "$commands" | while read -r command; do
     echo "\$ $command"
     eval "$command" </dev/null || { echo "failed with $?: $command"; exit 1; }

@@ -182,20 +182,36 @@ struct options {
 
 static const char usage[] =
     "usage: sandbox-launcher --home DIR [--no-daemon] [-- OPTION…]\n"
+    "       sandbox-launcher --probe\n"
     "Starts the service whose home is DIR: builds jails, and keeps sandboxd running with the options after --.\n"
     "  --home DIR    where everything of this instance lives (default: $SANDBOX_HOME)\n"
-    "  --no-daemon   start no sandboxd; whoever dials DIR/launcher.sock with its uid is served\n";
+    "  --no-daemon   start no sandboxd; whoever dials DIR/launcher.sock with its uid is served\n"
+    "  --probe       print what this host can enforce, and start nothing\n";
+
+/* "NAME=0|1 MEANING" for each guarantee, and facts. */
+static int print_probe(void) {
+    struct jail_features features;
+    jail_features_probe(&features);
+    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        printf("%s=%d %s\n", jail_guarantee_name((enum jail_guarantee)i), (features.guarantees & 1u << i) != 0,
+               jail_guarantee_meaning((enum jail_guarantee)i));
+    printf("cgroup_version=%d\nlandlock_abi=%d\nroot=%d\n", features.cgroup_version, features.landlock_abi,
+           features.root);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
 
 /* -1: go on; else the status to exit with. */
 static int parse_options(int count, char **arguments, struct options *ret) {
     static const struct option names[] = {{"home", required_argument, NULL, 'H'},
                                           {"no-daemon", no_argument, NULL, 'n'},
+                                          {"probe", no_argument, NULL, 'p'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct options options = {.home = getenv("SANDBOX_HOME")};
     for (int option; (option = getopt_long(count, arguments, "+h", names, NULL)) != -1;) {
         if (option == 'h') return fputs(usage, stdout) < 0;
         if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
+        if (option == 'p') return print_probe();
         if (option == 'H') options.home = optarg;
         if (option == 'n') options.no_daemon = true;
     }
