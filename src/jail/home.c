@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 
@@ -128,7 +127,7 @@ static int take_lock(struct launcher *launcher, struct error *reterr) {
     int failure = errno;
     fs_rights_restore(launcher);
     if (launcher->lock_fd < 0) return error_errno(reterr, failure, "open %s/launcher.lock", launcher->home);
-    if (flock(launcher->lock_fd, LOCK_EX | LOCK_NB) < 0)
+    if (!file_lock(launcher->lock_fd))
         return error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home);
     if (ftruncate(launcher->lock_fd, 0) < 0 || dprintf(launcher->lock_fd, "%d\n", (int)getpid()) < 0)
         return error_errno(reterr, errno, "write %s/launcher.lock", launcher->home);

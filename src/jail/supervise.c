@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
@@ -63,7 +62,7 @@ static pid_t lock_holder(const struct launcher *launcher) {
     fs_rights_of_daemon(launcher);
     CLEANUP_FD int fd = openat(launcher->home_fd, "daemon.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     fs_rights_restore(launcher);
-    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0) return 0;
+    if (fd < 0 || !file_is_locked(fd)) return 0;
     uint64_t pid;
     ssize_t size = read(fd, text, sizeof text - 1);
     text[size > 0 ? strcspn(text, "\n") : 0] = '\0';

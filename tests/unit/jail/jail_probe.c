@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -245,7 +244,8 @@ static void probe_data_size(const char *name) {
 /* In the daemon's place: what keeps a second launcher from starting another. */
 static void probe_hold_lock(const char *name) {
     int fd = open(lock_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    say(name, fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -1 : dprintf(fd, "%d\n", getpid()));
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    say(name, fd < 0 || fcntl(fd, F_SETLK, &lock) < 0 ? -1 : dprintf(fd, "%d\n", getpid()));
 }
 
 static void probe_session(const char *name) {
