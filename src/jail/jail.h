@@ -248,7 +248,8 @@ void jail_link_limit(struct jail_link *link, const char *node, const struct jail
 /* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */
 void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data);
 void jail_link_release_project(struct jail_link *link, const char *token);
-/* Bind a directory that the daemon can read at a place inside a running node, read-only, noexec. */
+/* Bind a directory that the daemon can read, or an opened project by its token, at a place inside a running node,
+   read-only, noexec. */
 void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
                      jail_done_fn done, void *data);
 /* Kill every node and end the launcher after the daemon has gone. */

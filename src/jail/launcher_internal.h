@@ -305,6 +305,9 @@ int sources_open(struct spawn *spawn, struct error *reterr);
    the launcher's rights over processes. */
 int sources_find(const char *path);
 int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
+/* An opened project, by its token, as this node may see it: idmapped, read-only, noexec. */
+int sources_open_project(const struct launcher *launcher, const struct launcher_node *node, const char *token,
+                         int *ret_fd, struct error *reterr);
 /* Set the attributes of all its mounts, and cut them off from those they are copies of. */
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
 /* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */

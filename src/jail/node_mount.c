@@ -17,12 +17,15 @@ enum { MOUNTS_TEXT_BYTES = 65536, TMPFS_MAX = 16, TMPFS_LEAST_BYTES = 4096 };
 
 struct bind {
     const struct launcher *launcher;
-    const char *source, *target;
+    const struct launcher_node *node;
+    const char *source, *target; /* source: a path, or an opened project's token */
     int tree_fd;
 };
 
 static int open_source(void *data, struct error *reterr) {
     struct bind *bind = data;
+    if (bind->source[0] != '/')
+        return sources_open_project(bind->launcher, bind->node, bind->source, &bind->tree_fd, reterr);
     fs_rights_of_daemon(bind->launcher);
     int failed = sources_open_tree(bind->source, &bind->tree_fd, reterr);
     fs_rights_restore(bind->launcher);
@@ -75,7 +78,7 @@ static int attach(void *data, struct error *reterr) {
 
 int node_mount(const struct launcher *launcher, const struct launcher_node *node, const char *source,
                const char *target, struct error *reterr) {
-    struct bind bind = {launcher, source, target, -1};
+    struct bind bind = {launcher, node, source, target, -1};
     struct inside_job job = {open_source, attach, &bind};
     return node_do_inside(launcher, node, &job, reterr);
 }

@@ -163,8 +163,8 @@ static void handle_mount(const struct call *call) {
     const char *source = operand(call, 1), *target = operand(call, 2);
     struct launcher_node *node = find_node(call);
     if (!node) return;
-    if (!source || !target || !path_is_clean(source) || !path_is_clean(target))
-        refuse(call, E_INVALID, "a mount needs two clean absolute paths");
+    if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
+        refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
     else
         finish(call, node_mount(call->launcher, node, source, target, &error), &error);
 }

@@ -56,15 +56,16 @@ static int open_own_project(const struct launcher_project *project, int *ret_fd,
     return 0;
 }
 
-static int open_project(const struct spawn *spawn, const char *token, int *ret_fd, struct error *reterr) {
+int sources_open_project(const struct launcher *launcher, const struct launcher_node *node, const char *token,
+                         int *ret_fd, struct error *reterr) {
     /* Looking up changes nothing; the table is const only for the child's sake. */
-    struct launcher_project *project = project_find((struct launcher *)spawn->launcher, token);
+    struct launcher_project *project = project_find((struct launcher *)launcher, token);
     if (!project) return error_set(reterr, E_NOT_FOUND, "no project %s is open", token);
     if (!project->bindable)
         return error_set(reterr, E_GUARANTEE, "project %s can't be bound: its file system has no idmapped mounts",
                          token);
-    if (!spawn->launcher->root) return open_own_project(project, ret_fd, reterr);
-    return project_mount(project, spawn->node->uid, spawn->node->uid, ret_fd, reterr);
+    if (!launcher->root) return open_own_project(project, ret_fd, reterr);
+    return project_mount(project, node->uid, node->uid, ret_fd, reterr);
 }
 
 static int open_source(const struct spawn *spawn, const struct jail_plan_op *op, int *ret_fd, struct error *reterr) {
@@ -72,7 +73,8 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     switch (op->verb) {
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
-    case JAIL_PLAN_PROJECT: return open_project(spawn, op->words[0], ret_fd, reterr);
+    case JAIL_PLAN_PROJECT:
+        return sources_open_project(spawn->launcher, spawn->node, op->words[0], ret_fd, reterr);
     case JAIL_PLAN_DEVICE:
         snprintf(path, sizeof path, "/dev/%s", op->words[0]);
         /* Read-only is the name, not the device: it can't be taken for a disk of the node's where /dev is a tmpfs. */
