@@ -6,6 +6,12 @@
 
 #include "base/utf8.h"
 
+/* What the macros of these names wrap is defined here. */
+#undef error_set
+#undef error_setv
+#undef error_errno
+#undef error_prefix
+
 static const struct error_kind kinds[E_COUNT] = {
     [E_NONE] = {"none", 200, 0, CATEGORY_SYSTEM, RECOVERY_RETRY, "No error"},
 #define X(name, slug, status, exit_code, category, recovery, title)                                                    \

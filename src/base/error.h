@@ -86,6 +86,18 @@ int error_errno(struct error *reterr, int errno_value, const char *format, ...) 
 /* Put "context: " before the detail of an error that is already set; returns its negative code. */
 int error_prefix(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A failure is negative whatever code it came with. Said in a header, and as a macro, because an analyser reads one
+   file at a time and few calls deep: so it knows that nobody goes on after `if (result < 0) return result`. */
+#define error_negative(call)                                                                                           \
+    ({                                                                                                                 \
+        int failure_ = (call);                                                                                         \
+        failure_ < 0 ? failure_ : -(int)E_SYSTEM;                                                                      \
+    })
+#define error_set(...) error_negative(error_set(__VA_ARGS__))
+#define error_setv(...) error_negative(error_setv(__VA_ARGS__))
+#define error_errno(...) error_negative(error_errno(__VA_ARGS__))
+#define error_prefix(...) error_negative(error_prefix(__VA_ARGS__))
+
 const struct error_kind *error_kind(enum error_code code);
 enum error_code error_code_from_slug(const char *slug); /* E_NONE when unknown */
 const char *error_category_name(enum error_category category);

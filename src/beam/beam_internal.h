@@ -134,7 +134,9 @@ static inline uint32_t load_u32(const uint8_t *bytes) {
 
 /* Errors with the place: "chunk ImpT, byte 12: …". */
 int cursor_fail(const struct cursor *cursor, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define cursor_fail(...) error_negative(cursor_fail(__VA_ARGS__))
 int cursor_short(const struct cursor *cursor, size_t size); /* fails: size bytes are not there */
+#define cursor_short(...) error_negative(cursor_short(__VA_ARGS__))
 
 static inline int cursor_skip(struct cursor *cursor, size_t size) {
     if (size > cursor_left(cursor)) return cursor_short(cursor, size);
@@ -161,7 +163,10 @@ struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct
 /* A number of entries of at least entry_bytes each, which must be there. */
 int cursor_count(struct cursor *cursor, size_t entry_bytes, uint32_t *ret);
 
-int beam_no_memory(struct error *reterr);
+static inline int beam_no_memory(struct error *reterr) {
+    return error_set(reterr, E_NO_MEMORY, "no memory to read a BEAM file");
+}
+
 /* What a list of pairs has for a name; NULL when it has nothing or is no such list. */
 const struct term *beam_find_value(const struct term *pairs, const char *name);
 bool beam_text_equal(struct beam_text a, struct beam_text b);

@@ -128,6 +128,7 @@ static inline const uint8_t *read_instruction(struct code *code, const uint8_t *
     code->recent = code->recent << 8 | *at;
     code->line_instructions += *at == OP_LINE;
     at = read_operands(code, at + 1, opcode->operands, opcode->operand_count, operands);
+    /* What has a list has its length as the last operand. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
     if (at && opcode->list) at = read_list(code, at, opcode->list, operand_value(operands[opcode->operand_count - 1]));
     return at && opcode->check ? judge(code, at, opcode->check, operands) : at;
 }

@@ -3,6 +3,10 @@
 
 #include "beam/beam_internal.h"
 
+/* What the macros of these names wrap is defined here. */
+#undef cursor_fail
+#undef cursor_short
+
 int cursor_fail(const struct cursor *cursor, const char *format, ...) {
     char what[256];
     va_list arguments;
@@ -45,10 +49,6 @@ struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct
         .chunk = names[kind],
         .reterr = reterr,
     };
-}
-
-int beam_no_memory(struct error *reterr) {
-    return error_set(reterr, E_NO_MEMORY, "no memory to read a BEAM file");
 }
 
 bool beam_text_equal(struct beam_text a, struct beam_text b) {

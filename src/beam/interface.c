@@ -75,9 +75,11 @@ static void add_label(struct walk *walk, uint64_t label) {
     digest_number(&walk->digest, walk->label_ordinal[label]);
 }
 
-/* By name, since its place differs; its code comes later. */
-static void add_function(struct walk *walk, const struct code_function *function) {
-    uint32_t index = (uint32_t)(function - walk->beam->functions);
+/* By name, since its place differs; its code comes later. That a function begins at the label was made sure of when the
+   file was read. */
+static void add_function(struct walk *walk, uint32_t label) {
+    uint32_t index = walk->beam->labels[label].function - 1;
+    const struct code_function *function = &walk->beam->functions[index];
     digest_text(&walk->digest, walk->beam->atoms[function->atom]);
     digest_number(&walk->digest, function->arity);
     if (walk->reached[index]) return;
@@ -95,7 +97,7 @@ static void add_import(struct walk *walk, uint64_t index) {
 static void add_lambda(struct walk *walk, uint64_t index) {
     const struct beam_lambda *lambda = &walk->beam->lambdas[index];
     digest_number(&walk->digest, lambda->free_count);
-    add_function(walk, function_of(walk->beam, lambda->label));
+    add_function(walk, lambda->label);
 }
 
 static void add_string(struct walk *walk, uint64_t offset, uint64_t size) {
@@ -109,7 +111,7 @@ static int add_operand(struct walk *walk, enum operand_role role, operand_t oper
     digest_number(&walk->digest, form);
     if (form == FORM_LITERAL) return add_literal(walk, value);
     if (form == FORM_LABEL && role == ROLE_FUNCTION)
-        add_function(walk, function_of(walk->beam, (uint32_t)value));
+        add_function(walk, (uint32_t)value);
     else if (form == FORM_LABEL)
         add_label(walk, value);
     else if (form == FORM_ATOM)
@@ -133,7 +135,7 @@ static int read_operand(struct walk *walk, struct cursor *cursor, enum operand_r
 
 /* Lists of segments have strings in them, by their place in a table that other functions shift. */
 static int add_list(struct walk *walk, struct cursor *cursor, const struct list_form *form, size_t count) {
-    operand_t group[MAX_LIST_PERIOD];
+    operand_t group[MAX_LIST_PERIOD] = {0};
     unsigned period = form->period ? form->period : 1;
     int result = 0;
     for (size_t i = 0; result == 0 && i < count; i++) {
@@ -166,7 +168,7 @@ static int add_instruction(struct walk *walk, struct cursor *cursor) {
     const struct opcode *opcode = &opcodes[number];
     if (is_location(opcode)) return skip_operands(walk, cursor, opcode);
     digest_number(&walk->digest, number);
-    operand_t operands[MAX_OPERANDS];
+    operand_t operands[MAX_OPERANDS] = {0};
     bool is_put = opcode->check == check_put_string, is_match = opcode->check == check_match_string;
     int result = 0;
     for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++) {
@@ -227,7 +229,7 @@ static void queue_asked_functions(struct walk *walk) {
         for (uint32_t j = 0; j < beam->export_count; j++)
             if (beam->exports[j].arity == asked_functions[i].arity &&
                 beam_text_is(beam->exports[j].name, asked_functions[i].name))
-                add_function(walk, function_of(beam, beam->exports[j].label));
+                add_function(walk, beam->exports[j].label);
 }
 
 static int add_all(struct walk *walk) {

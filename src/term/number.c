@@ -70,18 +70,20 @@ static struct decimal shortest(double value) {
     return decimal;
 }
 
+enum { UNSIGNED_TEXT_BYTES = FLOAT_TEXT_BYTES - 1 };
+
 static int scientific(const struct decimal *decimal, char *ret) {
     const char *rest = decimal->count > 1 ? decimal->digits + 1 : "0";
-    return snprintf(ret, FLOAT_TEXT_BYTES, "%c.%se%d", decimal->digits[0], rest, decimal->exponent);
+    return snprintf(ret, UNSIGNED_TEXT_BYTES, "%c.%se%d", decimal->digits[0], rest, decimal->exponent);
 }
 
 static int positional(const struct decimal *decimal, char *ret) {
     int whole = decimal->exponent + 1; /* digits before the point */
-    if (whole <= 0) return snprintf(ret, FLOAT_TEXT_BYTES, "0.%.*s%s", -whole, "00000000", decimal->digits);
+    if (whole <= 0) return snprintf(ret, UNSIGNED_TEXT_BYTES, "0.%.*s%s", -whole, "00000000", decimal->digits);
     if (whole >= decimal->count)
-        return snprintf(ret, FLOAT_TEXT_BYTES, "%s%.*s.0", decimal->digits, whole - decimal->count,
+        return snprintf(ret, UNSIGNED_TEXT_BYTES, "%s%.*s.0", decimal->digits, whole - decimal->count,
                         "00000000000000000");
-    return snprintf(ret, FLOAT_TEXT_BYTES, "%.*s.%s", whole, decimal->digits, decimal->digits + whole);
+    return snprintf(ret, UNSIGNED_TEXT_BYTES, "%.*s.%s", whole, decimal->digits, decimal->digits + whole);
 }
 
 void term_format_float(double value, char ret[FLOAT_TEXT_BYTES]) {
@@ -90,15 +92,15 @@ void term_format_float(double value, char ret[FLOAT_TEXT_BYTES]) {
     if (signbit(value)) *at++ = '-';
     value = fabs(value);
     if (value == 0) {
-        strcpy(at, "0.0");
+        snprintf(at, UNSIGNED_TEXT_BYTES, "0.0");
         return;
     }
     struct decimal decimal = shortest(value);
-    char longhand[FLOAT_TEXT_BYTES], exponential[FLOAT_TEXT_BYTES];
+    char longhand[UNSIGNED_TEXT_BYTES], exponential[UNSIGNED_TEXT_BYTES];
     int exponential_length = scientific(&decimal, exponential);
     bool short_enough = decimal.exponent > -8 && value < integers_end;
     bool plain = short_enough && positional(&decimal, longhand) <= exponential_length;
-    strcpy(at, plain ? longhand : exponential);
+    snprintf(at, UNSIGNED_TEXT_BYTES, "%s", plain ? longhand : exponential);
 }
 
 __extension__ typedef unsigned __int128 wide;
@@ -122,10 +124,10 @@ static void append_decimal(struct buf *buf, const uint8_t *digits, size_t size) 
     uint64_t limbs[MAX_WORDS * 11 / 10]; /* a word holds 19.3 digits, a limb 18 */
     size_t count = (size + 7) / 8, limb_count = 0;
     for (size_t i = 0; i < size; i++) words[i / 8] |= (uint64_t)digits[i] << 8 * (i % 8);
-    while (count > 0) {
+    do {
         limbs[limb_count++] = divide_words(words, count);
         while (count > 0 && words[count - 1] == 0) count--;
-    }
+    } while (count > 0);
     buf_printf(buf, "%" PRIu64, limbs[limb_count - 1]);
     for (size_t i = limb_count - 1; i > 0; i--) buf_printf(buf, "%0*" PRIu64, LIMB_DIGITS, limbs[i - 1]);
 }

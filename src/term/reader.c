@@ -4,15 +4,6 @@
 
 static const struct term nil = {.type = TERM_NIL};
 
-/* Offsets count the version byte, which is not part of data. */
-int reader_malformed(const struct reader *reader, const char *what) {
-    return error_set(reader->reterr, E_FORMAT, "%s at byte %zu of a term", what, reader->at + 1);
-}
-
-int reader_no_memory(const struct reader *reader) {
-    return error_set(reader->reterr, E_NO_MEMORY, "no memory for a term of %zu bytes", reader->size);
-}
-
 int reader_take(struct reader *reader, size_t size, uint8_t **ret) {
     if (size > reader->size - reader->at - reader->owed) return reader_malformed(reader, "unexpected end");
     *ret = reader->data + reader->at;
@@ -97,7 +88,7 @@ static int read_list(struct reader *reader, const uint8_t *fixed, struct term *r
     const struct term *elements;
     struct term tail;
     int result = reader_elements(reader, count, &elements);
-    if (result == 0) result = reader_child(reader, &tail);
+    if (result >= 0) result = reader_child(reader, &tail);
     if (result < 0) return result;
     if (count == 0) {
         *ret = tail;
@@ -226,4 +217,17 @@ int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, stru
     if (reader.at != size) return reader_malformed(&reader, "trailing bytes");
     *ret = root;
     return 0;
+}
+
+/* What the macros of these names wrap is defined here. */
+#undef reader_malformed
+#undef reader_no_memory
+
+/* Offsets count the version byte, which is not part of data. */
+int reader_malformed(const struct reader *reader, const char *what) {
+    return error_set(reader->reterr, E_FORMAT, "%s at byte %zu of a term", what, reader->at + 1);
+}
+
+int reader_no_memory(const struct reader *reader) {
+    return error_set(reader->reterr, E_NO_MEMORY, "no memory for a term of %zu bytes", reader->size);
 }

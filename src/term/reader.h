@@ -36,7 +36,9 @@ int reader_child(struct reader *reader, struct term *ret);
 
 /* Errors, with the offset. */
 int reader_malformed(const struct reader *reader, const char *what);
+#define reader_malformed(...) error_negative(reader_malformed(__VA_ARGS__))
 int reader_no_memory(const struct reader *reader);
+#define reader_no_memory(...) error_negative(reader_no_memory(__VA_ARGS__))
 
 static inline uint16_t load_u16(const uint8_t *bytes) {
     return (uint16_t)(bytes[0] << 8 | bytes[1]);

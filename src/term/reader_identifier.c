@@ -41,7 +41,7 @@ static int read_identifier(struct reader *reader, const struct layout *layout, s
     struct term_identifier *identifier = NULL;
     uint8_t *numbers = NULL;
     int result = allocate_identifier(reader, &identifier);
-    if (result == 0)
+    if (result >= 0)
         result =
             reader_take(reader, (size_t)layout->id_bytes + layout->serial_bytes + layout->creation_bytes, &numbers);
     if (result < 0) return result;
@@ -113,7 +113,7 @@ int read_reference(struct reader *reader, const uint8_t *fixed, struct term *ret
     struct term_identifier *identifier = NULL;
     uint8_t *numbers = NULL;
     int result = allocate_identifier(reader, &identifier);
-    if (result == 0) result = reader_take(reader, 5, &numbers);
+    if (result >= 0) result = reader_take(reader, 5, &numbers);
     if (result < 0) return result;
     identifier->words[0] = load_u32(numbers);
     identifier->word_count = 1;

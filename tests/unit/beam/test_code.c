@@ -1,4 +1,5 @@
 /* Code made by hand: what each instruction may be, and what is wrong with it. */
+#include "beam/code.h"
 #include "beam_test.h"
 
 static const struct {
@@ -179,12 +180,27 @@ static void test_generation(void **state) {
     assert_int_equal(beam_min_otp(beam), 26);
 }
 
+/* Reading an instruction takes the list's length from there without another look. */
+static void test_lists_have_a_length(void **state) {
+    (void)state;
+    unsigned lists = 0;
+    for (unsigned number = 0; number <= MAX_OPCODE; number++) {
+        const struct opcode *opcode = &opcodes[number];
+        if (!opcode->list) continue;
+        lists++;
+        assert_in_range(opcode->operand_count, 1, MAX_OPERANDS);
+        assert_int_equal(opcode->operands[opcode->operand_count - 1], ROLE_LIST);
+    }
+    assert_in_range(lists, 1, MAX_OPCODE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_whole_chunk),
         cmocka_unit_test(test_jump_to_another_function),
         cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_lists_have_a_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
