@@ -1,0 +1,38 @@
+/* BEAM files of a caller's, read and validated without a VM: one object each. */
+#ifndef COMPILE_VALIDATE_H
+#define COMPILE_VALIDATE_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum {
+    VALIDATE_FILES_MAX = 20000,
+    VALIDATE_ENTRIES_MAX = 200000, /* looked at to find them */
+    VALIDATE_FILE_MAX_BYTES = 64 << 20,
+    VALIDATE_TOTAL_MAX_BYTES = 1 << 30,
+    VALIDATE_NAMES_MAX_BYTES = 32 << 20, /* of functions and modules in one answer */
+};
+
+struct validate_request {
+    int fd;                /* a folder, or the launcher's stream of files */
+    bool is_stream;        /* then it is unpacked below home first, and that removed again */
+    const char *home;      /* the service's */
+    const char *path;      /* the user's own: of the folder, or of the single file when is_file */
+    bool is_file;          /* the folder holds just this file */
+    unsigned otp;          /* whose loader is to take the files; 0: the newest known */
+    atomic_bool *call_off; /* becomes true when nobody wants to know any more */
+};
+
+/* *ret is `valid` and `files[]`, sorted by path: every BEAM file in the folder and below it, links not followed. A file
+   that is not valid is an answer, no failure. Blocking; for the thread pool. */
+int validate_run(const struct validate_request *request, json_t **ret, struct error *reterr);
+
+/* The object of one file's content. Fails only without memory, or with E_TOO_LARGE when its names do not fit into
+ *names_left any more. */
+int validate_bytes(const char *path, const uint8_t *data, size_t size, unsigned otp, size_t *names_left, json_t **ret,
+                   struct error *reterr);
+
+#endif
