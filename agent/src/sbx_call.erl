@@ -49,7 +49,12 @@ run(info, _Args) -> {ok, sbx_info:get()};
 run(start, Args) -> sbx_app:start(Args);
 run(stop, Args) -> sbx_app:stop(Args);
 run(eval, Args) -> sbx_eval:eval(Args);
-run(compile, Args) -> sbx_compile:compile(Args);
+run(project, Args) -> sbx_compile:project(Args);
+run(put, Args) -> sbx_compile:put(Args);
+run(compile, #{app := _} = Args) -> sbx_compile:compile(Args);
+run(compile, Args) -> sbx_compile_whole:compile(Args);
+run(finish, Args) -> sbx_compile:finish(Args);
+run(warm_up, Args) -> sbx_warm_up:run(Args);
 run(Op, _Args) -> failure(unknown_call, "no such call: ~tp", [Op]).
 
 bounded_frame(Id, Op, Result) ->
@@ -59,5 +64,5 @@ bounded_frame(Id, Op, Result) ->
         Frame -> frame(Id, failure(too_large, "the answer has ~b bytes, ~b are allowed", [byte_size(Frame), Max]))
     end.
 
-frame_max(compile) -> ?COMPILE_FRAME_MAX_BYTES;
+frame_max(Op) when Op =:= project; Op =:= compile; Op =:= finish -> ?COMPILE_FRAME_MAX_BYTES;
 frame_max(_Op) -> ?FRAME_MAX_BYTES.

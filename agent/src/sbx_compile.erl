@@ -1,52 +1,87 @@
-%% The compile call: finds out what the project is, compiles its applications in order into a scratch folder, and
-%% answers with their modules. The project's folder is only read.
+%% The compiler's calls: project, put, compile, finish. The daemon decides what is compiled; the node compiles it and
+%% tells what each file depended on. Between calls it keeps what the project is, the scratch folder, and its modules
+%% loaded. The project's folder is only read.
 -module(sbx_compile).
 
--export([compile/1]).
+-export([project/1, put/1, compile/1, finish/1]).
 
--record(state, {
-    root :: file:filename(),
-    scratch :: file:filename(),
-    warnings = [] :: [sbx_diagnostic:diagnostic()],
-    done = [] :: [map()]
-}).
+%% The project, and the folder it was discovered from.
+-define(KEY, ?MODULE).
+
+%% The calls
+
+-spec project(map()) -> sbx_call:result().
+project(Args) ->
+    guarded(fun() ->
+        Project = sbx_project:discover(Args),
+        #{apps := Apps, config := Config, problems := Problems} = Project,
+        {Warnings, Errors} = lists:partition(fun(#{kind := Kind}) -> Kind =:= warning end, Problems),
+        Errors =:= [] orelse throw({failed, Errors, Warnings}),
+        ok = sbx_scratch:keep([Name || #{name := Name} <- Apps]),
+        lists:foreach(fun(#{name := Name, dir := Dir}) -> ok = sbx_scratch:add(Name, Dir) end, Apps),
+        ok = sbx_config:apply(Config),
+        persistent_term:put(?KEY, Project),
+        described(Project, Warnings)
+    end).
+
+-spec put(map()) -> sbx_call:result().
+put(#{modules := Modules}) ->
+    guarded(fun() ->
+        Named = [{app(App), binary_to_atom(Module), Beam} || #{app := App, module := Module, beam := Beam} <- Modules],
+        lists:foreach(fun({#{name := App}, Module, Beam}) -> ok = sbx_scratch:put(App, Module, Beam) end, Named),
+        ok = sbx_toolchain:shadow([Module || {_App, Module, _Beam} <- Named]),
+        {ok, #{}}
+    end).
 
 -spec compile(map()) -> sbx_call:result().
-compile(Args) ->
+compile(#{app := Name, files := Files, forget := Forget}) ->
+    guarded(fun() ->
+        #{name := App, dir := Dir} = Whole = app(Name),
+        #{root := Root} = persistent_term:get(?KEY),
+        ok = sbx_scratch:forget(App, [binary_to_atom(Module) || Module <- Forget]),
+        ok = file:set_cwd(Dir),
+        sbx_compile_app:compile(Whole, Files, Root)
+    end).
+
+-spec finish(map()) -> sbx_call:result().
+finish(#{apps := Apps, consolidate := Consolidate}) ->
+    guarded(fun() ->
+        Project = persistent_term:get(?KEY),
+        case lists:all(fun(#{modules := Modules}) -> Modules =:= [] end, Apps) of
+            true -> empty();
+            false ->
+                {ok, #{
+                    apps => [described_app(app(Name), Modules) || #{name := Name, modules := Modules} <- Apps],
+                    supervisor => supervisor(Project),
+                    consolidated => consolidated(Consolidate, Project)
+                }}
+        end
+    end).
+
+empty() ->
+    sbx_call:failure(empty_project, "the project holds no modules", []).
+
+app(Name) ->
+    #{apps := Apps} = persistent_term:get(?KEY, #{apps => []}),
+    case [App || #{name := Atom} = App <- Apps, atom_to_binary(Atom) =:= Name] of
+        [App] -> App;
+        [] -> throw({unknown_app, Name})
+    end.
+
+%% Elixir's compiler prints what it also returns, and every call leaves the working directory as it was.
+guarded(Fun) ->
     {ok, Home} = file:get_cwd(),
-    Scratch = filename:join(Home, "build"),
-    _ = file:del_dir_r(Scratch),
+    ok = sbx_scratch:open(filename:join(Home, "build")),
     try
-        %% Elixir's compiler prints what it also returns.
-        sbx_io:discard(standard_error, fun() -> project(sbx_project:discover(Args), Scratch) end)
+        sbx_io:discard(standard_error, Fun)
     catch
         throw:{diagnostics, Errors} -> failed(Errors, []);
         throw:{failed, Errors, Warnings} -> failed(Errors, Warnings);
         throw:{project, Why} -> failed([sbx_diagnostic:new(compile, nil, nil, Why, "")], []);
+        throw:{unknown_app, Name} -> sbx_call:failure(badarg, "the project has no application ~ts", [Name]);
         throw:{toolchain, Why} -> {error, #{kind => toolchain, message => Why}}
     after
-        ok = file:set_cwd(Home),
-        forget(Scratch)
-    end.
-
-%% The next compilation must see nothing of this one.
-forget(Scratch) ->
-    Ebins = filelib:wildcard(filename:join(Scratch, "*/ebin")),
-    Files = lists:append([filelib:wildcard("*.beam", Ebin) || Ebin <- Ebins]),
-    Modules = [list_to_atom(filename:basename(File, ".beam")) || File <- Files],
-    lists:foreach(fun code:purge/1, Modules),
-    lists:foreach(fun code:delete/1, Modules),
-    lists:foreach(fun code:del_path/1, Ebins),
-    file:del_dir_r(Scratch).
-
-project(#{root := Root, apps := Apps, config := Config, problems := Problems} = Project, Scratch) ->
-    {Warnings, Errors} = lists:partition(fun(#{kind := Kind}) -> Kind =:= warning end, Problems),
-    Errors =:= [] orelse throw({failed, Errors, Warnings}),
-    ok = application:set_env(Config, [{persistent, true}]),
-    State = lists:foldl(fun app/2, #state{root = Root, scratch = Scratch, warnings = Warnings}, Apps),
-    case [Module || #{modules := Modules} <- State#state.done, Module <- Modules] of
-        [] -> sbx_call:failure(empty_project, "the project holds no modules", []);
-        _ -> answer(Project, State)
+        ok = file:set_cwd(Home)
     end.
 
 failed([#{message := First} | _] = Errors, Warnings) ->
@@ -57,104 +92,61 @@ failed([#{message := First} | _] = Errors, Warnings) ->
         end,
     {error, #{kind => compile, message => Message, errors => Errors, warnings => Warnings}}.
 
-%% One application
+%% project
 
-app(#{name := Name, dir := Dir} = App, #state{root = Root, scratch = Scratch} = State) ->
-    Ebin = prepare(App, filename:join(Scratch, Name)),
-    ok = file:set_cwd(Dir),
-    Compiled = lists:foldl(
-        fun(Compiler, Acc) -> step(Compiler(App, Ebin, Root), Acc) end,
-        State,
-        [fun copy/3, fun sbx_compile_erl:compile/3, fun sbx_compile_ex:compile/3]
-    ),
-    finish(App, Ebin, Compiled).
+described(#{root := Root, apps := Apps, main := Main, loose := Loose, config := Config} = Project, Warnings) ->
+    Told = [told(App, Root) || App <- Apps],
+    case lists:all(fun(#{sources := Sources}) -> Sources =:= [] end, Told) of
+        true ->
+            empty();
+        false ->
+            {ok, #{
+                apps => Told,
+                main => written(Main),
+                loose => Loose,
+                config => config(Config),
+                described_by => paths(maps:get(described_by, Project), Root),
+                problems => Warnings
+            }}
+    end.
 
-%% Looks like an installed application, so that include_lib and code:priv_dir/1 work while compiling.
-prepare(#{dir := Dir}, Target) ->
-    Ebin = filename:join(Target, "ebin"),
-    ok = filelib:ensure_dir(filename:join(Ebin, "x")),
-    [
-        ok = file:make_symlink(filename:join(Dir, Sub), filename:join(Target, Sub))
-     || Sub <- ["include", "priv", "src"], sbx_files:is_dir(filename:join(Dir, Sub))
-    ],
-    true = code:add_patha(Ebin),
-    Ebin.
-
-step({ok, Warnings}, #state{warnings = Before} = State) ->
-    State#state{warnings = Before ++ Warnings};
-step({error, Errors, Warnings}, #state{warnings = Before}) ->
-    throw({failed, Errors, Before ++ Warnings}).
-
-copy(#{prebuilt := none}, _Ebin, _Root) ->
-    {ok, []};
-copy(#{prebuilt := Dir}, Ebin, _Root) ->
-    Copy = fun(File) -> {ok, _} = file:copy(filename:join(Dir, File), filename:join(Ebin, File)) end,
-    lists:foreach(Copy, filelib:wildcard("*.beam", Dir)),
-    {ok, []}.
-
-finish(#{name := Name, dir := Dir, properties := Properties}, Ebin, #state{root = Root, done = Done} = State) ->
-    Modules = [module(filename:join(Ebin, File), Dir, Root) || File <- lists:sort(filelib:wildcard("*.beam", Ebin))],
-    Names = [binary_to_atom(Module) || #{module := Module} <- Modules],
-    Described = sbx_app_file:complete(Name, sbx_guess:properties(Properties, Ebin, Names), Names),
-    Text = sbx_app_file:text(Described),
-    ok = file:write_file(filename:join(Ebin, [Name, ".app"]), Text),
-    App = #{
+told(#{name := Name, dir := Dir, needs := Needs} = App, Root) ->
+    #{
         name => atom_to_binary(Name),
-        app_file => Text,
-        modules => Modules,
-        priv => sbx_files:is_dir(filename:join(Dir, "priv")),
-        dir => unicode:characters_to_binary(sbx_files:relative(Dir, Root))
-    },
-    State#state{done = [App | Done]}.
+        dir => unicode:characters_to_binary(sbx_files:relative(Dir, Root)),
+        sources => paths(sbx_project:sources(App), Root),
+        options => sbx_project:options(App, Root),
+        needs => [atom_to_binary(Need) || Need <- Needs],
+        priv => sbx_files:is_dir(filename:join(Dir, "priv"))
+    }.
 
-module(File, Dir, Root) ->
-    {ok, Beam} = file:read_file(File),
-    case beam_lib:chunks(Beam, [compile_info]) of
-        {ok, {Module, [{compile_info, Info}]}} ->
-            Source = filename:absname(proplists:get_value(source, Info, ""), Dir),
-            #{module => atom_to_binary(Module), beam => Beam, source => source(Source, Root)};
-        {error, beam_lib, _Reason} ->
-            Name = filename:basename(File),
-            throw({project, unicode:characters_to_binary([Name, " is not a compiled module"])})
-    end.
-
-source(Path, Root) ->
-    case sbx_files:relative(Path, Root) of
-        Path -> nil;
-        "." -> nil;
-        Inside -> unicode:characters_to_binary(Inside)
-    end.
-
-%% The answer: the application to start comes first.
-
-answer(#{main := Main, config := Config} = Project, #state{done = Done, warnings = Warnings} = State) ->
-    MainName = written(Main),
-    {First, Others} = lists:partition(fun(#{name := Name}) -> Name =:= MainName end, lists:reverse(Done)),
-    {ok, #{
-        apps => First ++ Others,
-        main => MainName,
-        config => config(Config),
-        language => language(First ++ Others),
-        supervisor => supervisor(Project, State),
-        warnings => Warnings
-    }}.
+paths(Paths, Root) ->
+    [unicode:characters_to_binary(Path) || Path <- sbx_files:inside(Paths, Root)].
 
 config([]) -> nil;
 config(Config) -> term_to_binary(Config).
 
-language([#{modules := Modules} | Others]) when Modules =:= [], Others =/= [] ->
-    language(Others);
-language([#{modules := Modules} | _]) ->
-    case lists:any(fun(#{module := Name}) -> binary:match(Name, <<"Elixir.">>) =:= {0, 7} end, Modules) of
+%% finish
+
+described_app(#{name := Name, properties := Properties}, Modules) ->
+    Ebin = sbx_scratch:ebin(Name),
+    Names = [binary_to_atom(Module) || Module <- Modules],
+    Text = sbx_app_file:text(sbx_app_file:complete(Name, sbx_guess:properties(Properties, Ebin, Names), Names)),
+    ok = file:write_file(filename:join(Ebin, [Name, ".app"]), Text),
+    #{name => atom_to_binary(Name), app_file => Text, language => language(Modules)}.
+
+language(Modules) ->
+    case lists:any(fun(Name) -> binary:match(Name, <<"Elixir.">>) =:= {0, 7} end, Modules) of
         true -> elixir;
         false -> erlang
     end.
 
 %% Only where nothing says how the project starts.
-supervisor(#{loose := true, main := Main}, #state{scratch = Scratch}) ->
-    written(sbx_guess:supervisor(filename:join([Scratch, Main, "ebin"])));
-supervisor(_Project, _State) ->
-    nil.
+supervisor(#{loose := true, main := Main}) when Main =/= nil -> written(sbx_guess:supervisor(sbx_scratch:ebin(Main)));
+supervisor(_Project) -> nil.
+
+consolidated(true, #{consolidate := true}) -> sbx_consolidate:protocols();
+consolidated(_Asked, _Project) -> [].
 
 written(nil) -> nil;
 written(Name) -> atom_to_binary(Name).

@@ -1,83 +1,206 @@
 %% Compiles an application's Erlang: grammars first, then modules, those that others are compiled with before the rest.
+%% A file is read once, by the preprocessor: its forms tell what was included, and are what is compiled.
 -module(sbx_compile_erl).
 
--export([compile/3]).
+-export([compile/3, compile_source/2]).
 
 %% A warning is told, not a reason to refuse; and told once.
 -define(IGNORED_OPTIONS, [warnings_as_errors, report, report_errors, report_warnings]).
 
--type outcome() :: {ok, Warnings :: diagnostics()} | {error, Errors :: diagnostics(), Warnings :: diagnostics()}.
--type diagnostics() :: [sbx_diagnostic:diagnostic()].
+-type compiled() :: #{
+    file := file:filename(),
+    module := module(),
+    beam := binary(),
+    %% Parse transforms and behaviours.
+    compile := [module()],
+    includes := [file:filename()]
+}.
 
--spec compile(sbx_project:app(), file:filename(), file:filename()) -> outcome().
-compile(#{erlang := [], grammars := []}, _Ebin, _Root) ->
-    {ok, []};
-compile(#{erlang := Sources, grammars := Grammars} = App, Ebin, Root) ->
-    {Generated, GrammarOutcome} = grammars(Grammars, Ebin, Root),
-    Options = options(App, Ebin),
-    Waves = [fun() -> wave(Files, Options, Root) end || Files <- waves(Sources ++ Generated)],
-    run([fun() -> GrammarOutcome end | Waves], []).
+%% Sources are absolute; each may be an .erl, .yrl or .xrl.
+-spec compile(sbx_project:app(), [file:filename()], file:filename()) ->
+    {[compiled()], [sbx_diagnostic:diagnostic()]}.
+compile(_App, [], _Root) ->
+    {[], []};
+compile(#{name := Name} = App, Sources, Root) ->
+    {Grammars, Modules} = lists:partition(fun is_grammar/1, Sources),
+    {Generated, GrammarWarnings} = grammars(Grammars, filename:dirname(sbx_scratch:ebin(Name)), Root),
+    Options = options(App),
+    Inputs = [{Source, Source} || Source <- Modules] ++ Generated,
+    lists:foldl(
+        fun(Wave, {Done, Warnings}) ->
+            {Compiled, More} = wave(Wave, Options, Root, Warnings),
+            lists:foreach(fun(#{file := File} = One) -> store(Name, File, One) end, Compiled),
+            {Done ++ Compiled, Warnings ++ More}
+        end,
+        {[], GrammarWarnings},
+        waves(Inputs)
+    ).
 
-%% A wave that fails ends it: the next would only repeat its errors.
-run([], Warnings) ->
-    {ok, Warnings};
-run([Step | Steps], Before) ->
-    case Step() of
-        {ok, Warnings} -> run(Steps, Before ++ Warnings);
-        {error, Errors, Warnings} -> {error, Errors, Before ++ Warnings}
+is_grammar(Source) ->
+    lists:member(filename:extension(Source), [".yrl", ".xrl"]).
+
+store(Name, File, #{module := Module, beam := Beam}) ->
+    ok = sbx_tracer:defines(File, Module),
+    ok = sbx_scratch:put(Name, Module, Beam).
+
+options(#{include := Include, erlang_options := Options}) ->
+    Kept = [Option || Option <- Options, not lists:member(Option, ?IGNORED_OPTIONS)],
+    [return, debug_info | [{i, Dir} || Dir <- Include]] ++ Kept.
+
+%% Waves: parse transforms and behaviours of these sources have to be there when what uses them is compiled.
+
+waves([_] = Inputs) ->
+    [Inputs];
+waves(Inputs) ->
+    Named = [{list_to_atom(filename:basename(Path, ".erl")), Input} || {_File, Path} = Input <- Inputs],
+    Modules = maps:from_list(Named),
+    Uses = maps:map(fun(_Module, {_File, Path}) -> [U || U <- used_by(Path), is_map_key(U, Modules)] end, Modules),
+    levels(Named, Uses, #{}).
+
+%% Who needs nothing that isn't done. A circle is left to the compiler to complain about.
+levels([], _Uses, _Done) ->
+    [];
+levels(Named, Uses, Done) ->
+    Ready = fun({Module, _}) -> lists:all(fun(U) -> U =:= Module orelse is_map_key(U, Done) end, map_get(Module, Uses)) end,
+    case lists:partition(Ready, Named) of
+        {[], Circle} ->
+            [[Input || {_, Input} <- Circle]];
+        {Now, Later} ->
+            [[Input || {_, Input} <- Now] | levels(Later, Uses, maps:merge(Done, maps:from_list(Now)))]
     end.
 
-options(#{include := Include, erlang_options := Options}, Ebin) ->
-    Kept = [Option || Option <- Options, not lists:member(Option, ?IGNORED_OPTIONS)],
-    [return, debug_info, {outdir, Ebin} | [{i, Dir} || Dir <- Include]] ++ Kept.
-
-%% Parse transforms and behaviours of the project's own have to be there when the modules that use them are compiled.
-waves(Sources) ->
-    Modules = [{list_to_atom(filename:basename(Source, ".erl")), Source} || Source <- Sources],
-    Used = lists:usort(lists:append([used_by(Source) || Source <- Sources])),
-    {First, Rest} = lists:partition(fun({Module, _}) -> lists:member(Module, Used) end, Modules),
-    [[Source || {_, Source} <- Wave] || Wave <- [First, Rest], Wave =/= []].
-
-used_by(Source) ->
-    {ok, Text} = file:read_file(Source),
+used_by(Path) ->
+    {ok, Text} = file:read_file(Path),
     Pattern = "(?:parse_transform|behaviou?r)\\s*[,(]\\s*'?([a-z][A-Za-z0-9_@]*)",
     case re:run(Text, Pattern, [global, {capture, all_but_first, binary}]) of
         {match, Found} -> [binary_to_atom(Name) || [Name] <- Found];
         nomatch -> []
     end.
 
-wave(Sources, Options, Root) ->
-    Results = sbx_parallel:map(fun(Source) -> compile:file(Source, Options) end, Sources),
-    outcome([result(Result, Root) || Result <- Results]).
-
-result({ok, _Module, Warnings}, Root) ->
-    {[], sbx_diagnostic:from_erlang(warning, Warnings, Root)};
-result({ok, _Module}, _Root) ->
-    {[], []};
-result({error, Errors, Warnings}, Root) ->
-    {sbx_diagnostic:from_erlang(error, Errors, Root), sbx_diagnostic:from_erlang(warning, Warnings, Root)};
-result({crashed, Reason}, Root) ->
-    {[sbx_diagnostic:new(compile, nil, nil, io_lib:format("the compiler crashed: ~tp", [Reason]), Root)], []}.
-
-outcome(Results) ->
-    {Errors, Warnings} = lists:unzip(Results),
+wave(Inputs, Options, Root, Before) ->
+    Results = sbx_parallel:map(fun({_File, Path}) -> compile_source(Path, Options) end, Inputs),
+    {Errors, Warnings} = lists:unzip([told(Result, Root) || Result <- Results]),
     case lists:append(Errors) of
-        [] -> {ok, lists:append(Warnings)};
-        All -> {error, All, lists:append(Warnings)}
+        [] -> {[compiled(Input, Result) || {Input, Result} <- lists:zip(Inputs, Results)], lists:append(Warnings)};
+        All -> throw({failed, All, Before ++ lists:append(Warnings)})
     end.
 
-%% Grammars become modules beside the compiled ones, never in the project.
-grammars(Grammars, Ebin, Root) ->
-    Results = [grammar(Grammar, Ebin) || Grammar <- Grammars],
-    {[File || {ok, File, _} <- Results], outcome([grammar_result(Result, Root) || Result <- Results])}.
+compiled({File, _Path}, {ok, Compiled, _Warnings}) ->
+    Compiled#{file => File}.
 
-grammar(Grammar, Ebin) ->
+told({ok, _Compiled, Warnings}, Root) ->
+    {[], sbx_diagnostic:from_erlang(warning, Warnings, Root)};
+told({error, Errors, Warnings}, Root) ->
+    {sbx_diagnostic:from_erlang(error, Errors, Root), sbx_diagnostic:from_erlang(warning, Warnings, Root)};
+told({crashed, Reason}, Root) ->
+    {[sbx_diagnostic:new(compile, nil, nil, io_lib:format("the compiler crashed: ~tp", [Reason]), Root)], []}.
+
+%% One source
+
+%% What compile:file/2 does, to the byte, with the forms in between for us to see.
+-spec compile_source(file:filename(), [term()]) -> {ok, map(), list()} | {error, list(), list()}.
+compile_source(Path, Options) ->
+    case read(Path, Options) of
+        {ok, Forms, Chunks} -> compile_forms(Path, Forms, [{source, Path} | Chunks] ++ Options);
+        {error, Info} -> {error, [{Path, [Info]}], []}
+    end.
+
+compile_forms(Path, Forms, Options) ->
+    case compile:noenv_forms(Forms, Options) of
+        {ok, Module, Beam, Warnings} ->
+            case filename:basename(Path, ".erl") =:= atom_to_list(Module) of
+                true -> {ok, (facts(Forms, Options))#{module => Module, beam => Beam}, Warnings};
+                false -> {error, [{Path, [{none, compile, {module_name, Module, Path}}]}], Warnings}
+            end;
+        {error, Errors, Warnings} ->
+            {error, Errors, Warnings}
+    end.
+
+read(Path, Options) ->
+    case reserved_words(Options) of
+        {ok, Words} ->
+            parsed(epp:parse_file(Path, epp_options(Path, Options) ++ Words), Options);
+        {error, {Module, Reason}} ->
+            {error, {none, Module, Reason}}
+    end.
+
+epp_options(Path, Options) ->
+    [
+        {includes, [".", filename:dirname(Path) | [Dir || {i, Dir} <- Options, is_list(Dir)]]},
+        {source_name, Path},
+        {deterministic, lists:member(deterministic, Options)},
+        {macros, [macro(Option) || Option <- Options, is_macro(Option)]},
+        {default_encoding, utf8},
+        {location, location(Options)},
+        extra
+    ].
+
+is_macro({d, _Name}) -> true;
+is_macro({d, _Name, _Value}) -> true;
+is_macro(_Option) -> false.
+
+macro({d, Name}) -> Name;
+macro({d, Name, Value}) -> {Name, Value}.
+
+location(Options) ->
+    case proplists:get_value(error_location, Options, column) of
+        column -> {1, 1};
+        line -> 1
+    end.
+
+%% Since OTP 25 a source may change which words are reserved.
+reserved_words(Options) ->
+    case has_features() of
+        false ->
+            {ok, []};
+        true ->
+            case erl_features:keyword_fun(Options, fun erl_scan:f_reserved_word/1) of
+                {ok, {Features, Function}} -> {ok, [{features, Features}, {reserved_word_fun, Function}]};
+                {error, _} = Error -> Error
+            end
+    end.
+
+has_features() ->
+    {module, erl_scan} = code:ensure_loaded(erl_scan),
+    erlang:function_exported(erl_scan, f_reserved_word, 1).
+
+parsed({ok, Forms, Extra}, _Options) ->
+    {ok, Forms, features_chunk(proplists:get_value(features, Extra))};
+parsed({error, Reason}, _Options) ->
+    {error, {none, compile, {epp, Reason}}}.
+
+features_chunk(undefined) -> [];
+features_chunk(Used) -> [{extra_chunks, [{<<"Meta">>, term_to_binary([{enabled_features, Used}])}]}].
+
+facts(Forms, Options) ->
+    Told = lists:append([wanted(Name, Value) || {attribute, _, Name, Value} <- Forms]),
+    #{
+        compile => lists:usort([Module || {parse_transform, Module} <- Options] ++ [Module || {uses, Module} <- Told]),
+        includes => lists:usort([File || {read, File} <- Told])
+    }.
+
+wanted(file, {File, _Line}) -> [{read, File}];
+wanted(Name, Module) when is_atom(Module), (Name =:= behaviour orelse Name =:= behavior) -> [{uses, Module}];
+wanted(compile, Options) -> [{uses, Module} || {parse_transform, Module} <- lists:flatten([Options])];
+wanted(_Name, _Value) -> [].
+
+%% Grammars become modules beside the compiled ones, never in the project.
+
+grammars(Grammars, Dir, Root) ->
+    Results = [{Grammar, grammar(Grammar, Dir)} || Grammar <- Grammars],
+    {Errors, Warnings} = lists:unzip([told_grammar(Result, Root) || {_, Result} <- Results]),
+    case lists:append(Errors) of
+        [] -> {[{Grammar, element(2, Result)} || {Grammar, Result} <- Results], lists:append(Warnings)};
+        All -> throw({failed, All, lists:append(Warnings)})
+    end.
+
+grammar(Grammar, Dir) ->
     Extension = filename:extension(Grammar),
-    Target = filename:join(filename:dirname(Ebin), filename:basename(Grammar, Extension) ++ ".erl"),
+    Target = filename:join(Dir, filename:basename(Grammar, Extension) ++ ".erl"),
     case Extension of
         ".yrl" -> yecc:file(Grammar, [return, {parserfile, Target}]);
         ".xrl" -> leex:file(Grammar, [return, {scannerfile, Target}])
     end.
 
-grammar_result({ok, _File, Warnings}, Root) -> {[], sbx_diagnostic:from_erlang(warning, Warnings, Root)};
-grammar_result(Failure, Root) -> result(Failure, Root).
+told_grammar({ok, _File, Warnings}, Root) -> {[], sbx_diagnostic:from_erlang(warning, Warnings, Root)};
+told_grammar(Failure, Root) -> told(Failure, Root).

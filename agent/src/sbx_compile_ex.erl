@@ -3,27 +3,85 @@
 
 -export([compile/3]).
 
--spec compile(sbx_project:app(), file:filename(), file:filename()) ->
-    {ok, [sbx_diagnostic:diagnostic()]} | {error, [sbx_diagnostic:diagnostic()], [sbx_diagnostic:diagnostic()]}.
-compile(#{elixir := []}, _Ebin, _Root) ->
-    {ok, []};
-compile(#{elixir := Sources, elixir_options := Options}, Ebin, Root) ->
-    ok = sbx_elixir:need("the project"),
-    %% A module of the project may have the name of one that this node has.
-    Kept = [Option || {Key, _} = Option <- Options, Key =/= warnings_as_errors],
-    'Elixir.Code':compiler_options([{ignore_module_conflict, true} | Kept]),
-    Files = [unicode:characters_to_binary(Source) || Source <- Sources],
-    Answer = 'Elixir.Kernel.ParallelCompiler':compile_to_path(
-        Files, unicode:characters_to_binary(Ebin), [{return_diagnostics, true}]
-    ),
-    outcome(Answer, Root).
+-define(KEY, {?MODULE, compiler_options}).
 
-outcome({ok, _Modules, Warnings}, Root) ->
-    {ok, warnings(Warnings, Root)};
+-type compiled() :: #{
+    file := file:filename(),
+    modules := [{module(), binary()}],
+    compile := [module()],
+    exports := [module()],
+    runtime := [module()],
+    resources := [file:filename()],
+    config := boolean()
+}.
+
+-spec compile(sbx_project:app(), [file:filename()], file:filename()) ->
+    {[compiled()], [sbx_diagnostic:diagnostic()]}.
+compile(_App, [], _Root) ->
+    {[], []};
+compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
+    ok = sbx_elixir:need("the project"),
+    ok = set_options(Options),
+    Ebin = unicode:characters_to_binary(sbx_scratch:ebin(Name)),
+    Files = [unicode:characters_to_binary(Source) || Source <- Sources],
+    Answer =
+        try
+            'Elixir.Kernel.ParallelCompiler':compile_to_path(Files, Ebin, [{return_diagnostics, true}])
+        after
+            'Elixir.Code':put_compiler_option(tracers, [])
+        end,
+    {Modules, Warnings} = outcome(Answer, Root),
+    Beams = maps:from_list([{Module, read(Module, Ebin)} || Module <- Modules]),
+    {[compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)], Warnings}.
+
+%% Each application has its own; what one leaves out is as Elixir has it. A module of the project may have the name of
+%% one that this node has.
+set_options(Options) ->
+    Tracers = proplists:get_value(tracers, Options, []),
+    Own = [Option || {Key, _} = Option <- Options, not lists:member(Key, [warnings_as_errors, tracers])],
+    Ours = [{ignore_module_conflict, true}, {tracers, [sbx_tracer | Tracers]}],
+    _ = 'Elixir.Code':compiler_options(maps:to_list(maps:merge(defaults(), maps:from_list(Ours ++ Own)))),
+    ok.
+
+defaults() ->
+    case persistent_term:get(?KEY, none) of
+        none ->
+            Defaults = maps:with([docs, debug_info, relative_paths, no_warn_undefined, parser_options],
+                'Elixir.Code':compiler_options()),
+            persistent_term:put(?KEY, Defaults),
+            Defaults;
+        Defaults ->
+            Defaults
+    end.
+
+outcome({ok, Modules, Warnings}, Root) ->
+    {Modules, warnings(Warnings, Root)};
 outcome({error, Errors, Warnings}, Root) ->
-    {error, [sbx_diagnostic:from_elixir(error, Error, Root) || Error <- Errors], warnings(Warnings, Root)}.
+    throw({failed, [sbx_diagnostic:from_elixir(error, Error, Root) || Error <- Errors], warnings(Warnings, Root)}).
 
 warnings(#{compile_warnings := Compile, runtime_warnings := Runtime}, Root) ->
     warnings(Compile ++ Runtime, Root);
 warnings(Warnings, Root) ->
     [sbx_diagnostic:from_elixir(warning, Warning, Root) || Warning <- Warnings].
+
+read(Module, Ebin) ->
+    {ok, Beam} = file:read_file(filename:join(Ebin, sbx_scratch:name(Module))),
+    Beam.
+
+compiled(Source, File, Beams) ->
+    Defined = [Module || Module <- sbx_tracer:defined(File), is_map_key(Module, Beams)],
+    #{compile := Compile} = Uses = sbx_tracer:uses(File),
+    {Behaviours, Resources} = lists:unzip([attributes(map_get(Module, Beams)) || Module <- Defined]),
+    Uses#{
+        file => Source,
+        modules => [{Module, map_get(Module, Beams)} || Module <- Defined],
+        compile := lists:usort(lists:append(Behaviours) ++ Compile),
+        resources => lists:usort([unicode:characters_to_list(Path) || Path <- lists:append(Resources)])
+    }.
+
+attributes(Beam) ->
+    {ok, {_Module, [{attributes, Attributes}]}} = beam_lib:chunks(Beam, [attributes]),
+    {
+        lists:append([Modules || {behaviour, Modules} <- Attributes]),
+        lists:append([Paths || {external_resource, Paths} <- Attributes])
+    }.

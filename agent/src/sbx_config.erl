@@ -1,33 +1,63 @@
 %% The project's configuration, as [{Application, [{Key, Value}]}].
 -module(sbx_config).
 
--export([elixir/2, erlang/1, merge/2]).
+-export([elixir/2, erlang/1, apply/1]).
 
 -type config() :: [{atom(), [{atom(), term()}]}].
 
-%% config/config.exs and what it imports, then config/runtime.exs. Both run here, where the sandbox's environment
-%% variables aren't known.
--spec elixir(file:filename(), atom()) -> config().
+%% config/config.exs and what it imports, then config/runtime.exs, with the names of all files that have a say. Both run
+%% here, where the sandbox's environment variables aren't known.
+-spec elixir(file:filename(), atom()) -> {config(), [file:filename()]}.
 elixir(File, Env) ->
     Runtime = filename:join(filename:dirname(File), "runtime.exs"),
-    lists:foldl(fun(Path, Config) -> merge(Config, read(Path, Env)) end, [], [File, Runtime]).
+    lists:foldl(
+        fun(Path, {Config, Files}) ->
+            {More, Read} = read(Path, Env),
+            {merge(Config, More), Files ++ Read}
+        end,
+        {[], []},
+        [File, Runtime]
+    ).
 
 read(File, Env) ->
     case filelib:is_regular(File) of
-        true -> 'Elixir.Config.Reader':'read!'(unicode:characters_to_binary(File), [{env, Env}, {target, host}]);
-        false -> []
+        true ->
+            Options = [{env, Env}, {target, host}],
+            {Config, Files} = 'Elixir.Config.Reader':'read_imports!'(unicode:characters_to_binary(File), Options),
+            {Config, lists:usort([File | [unicode:characters_to_list(Path) || Path <- Files]])};
+        false ->
+            {[], [File]}
     end.
 
 %% A release's sys.config, where rebar3 and habit keep it.
--spec erlang(file:filename()) -> config().
+-spec erlang(file:filename()) -> {config(), [file:filename()]}.
 erlang(Root) ->
     Candidates = [filename:join(Root, "config/sys.config"), filename:join(Root, "sys.config")],
     case [Config || File <- Candidates, {ok, [Config]} <- [file:consult(File)]] of
-        [Config | _] -> [Entry || {App, Values} = Entry <- Config, is_atom(App), is_list(Values)];
-        [] -> []
+        [Config | _] -> {[Entry || {App, Values} = Entry <- Config, is_atom(App), is_list(Values)], Candidates};
+        [] -> {[], Candidates}
     end.
 
 -spec merge(config(), config()) -> config().
 merge([], Later) -> Later;
 merge(Earlier, []) -> Earlier;
 merge(Earlier, Later) -> 'Elixir.Config.Reader':merge(Earlier, Later).
+
+%% Makes it this node's while it compiles; what an earlier one set is as it was before.
+-spec apply(config()) -> ok.
+apply(Config) ->
+    Before = persistent_term:get(?MODULE, []),
+    Keys = [{App, Key} || {App, Values} <- Config, {Key, _} <- Values],
+    lists:foreach(fun restore/1, [Saved || {AppKey, _} = Saved <- Before, not lists:member(AppKey, Keys)]),
+    Saved = [saved(AppKey, Before) || AppKey <- Keys],
+    Saved =:= Before orelse persistent_term:put(?MODULE, Saved),
+    application:set_env(Config, [{persistent, true}]).
+
+saved({App, Key} = AppKey, Before) ->
+    case lists:keyfind(AppKey, 1, Before) of
+        false -> {AppKey, application:get_env(App, Key)};
+        Saved -> Saved
+    end.
+
+restore({{App, Key}, undefined}) -> application:unset_env(App, Key, [{persistent, true}]);
+restore({{App, Key}, {ok, Value}}) -> application:set_env(App, Key, Value, [{persistent, true}]).

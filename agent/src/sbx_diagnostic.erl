@@ -31,7 +31,9 @@ dependency(Format, Arguments) ->
     new(dependency, nil, nil, io_lib:format(Format, Arguments), "").
 
 file(nil, _Root) -> nil;
-file(File, Root) -> unicode:characters_to_binary(sbx_files:relative(filename:absname(File), Root)).
+file(File, Root) ->
+    Path = sbx_scratch:original(sbx_files:normal(filename:absname(File))),
+    unicode:characters_to_binary(sbx_files:relative(Path, Root)).
 
 position({Line, Column}) when is_integer(Line), is_integer(Column) -> {positive(Line), positive(Column)};
 position({Line, Column, _EndLine, _EndColumn}) -> position({Line, Column});

@@ -3,7 +3,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([find/2, find_own/2, find_in/2, relative/2, subdirs/1, is_dir/1]).
+-export([find/2, find_own/2, find_in/2, relative/2, inside/2, normal/1, subdirs/1, is_dir/1]).
 
 -define(FILES_MAX, 50000).
 %% Not the project's own sources: build products, fetched dependencies, tests.
@@ -58,6 +58,21 @@ relative(Path, Root) ->
         true -> lists:nthtail(length(Root) + 1, Path);
         false -> Path
     end.
+
+%% Those of Paths that lie below Root, as seen from there.
+-spec inside([file:filename()], file:filename()) -> [file:filename()].
+inside(Paths, Root) ->
+    [lists:nthtail(length(Root) + 1, Path) || Path <- Paths, lists:prefix(Root ++ "/", Path)].
+
+%% An absolute path without . and ..
+-spec normal(file:filename()) -> file:filename().
+normal(Path) ->
+    filename:join(lists:reverse(lists:foldl(fun step/2, [], filename:split(Path)))).
+
+step(".", Before) -> Before;
+step("..", [_Root] = Before) -> Before;
+step("..", [_Dir | Before]) -> Before;
+step(Name, Before) -> [Name | Before].
 
 -spec subdirs(file:filename()) -> [file:filename()].
 subdirs(Dir) ->

@@ -2,7 +2,7 @@
 %% compiles the project; sbx_compile does, from what this finds.
 -module(sbx_project).
 
--export([discover/1, order/1, new_app/2, template/1]).
+-export([discover/1, sources/1, options/2, order/1, new_app/2, template/1, beams/1]).
 
 -export_type([app/0, project/0]).
 
@@ -20,8 +20,8 @@
     properties := [{atom(), term()}],
     %% Other applications of the project that are compiled before it.
     needs := [atom()],
-    %% Where compiled modules lie already.
-    prebuilt := file:filename() | none
+    %% Modules that are compiled already.
+    prebuilt := [file:filename()]
 }.
 
 -type project() :: #{
@@ -31,7 +31,11 @@
     config := [{atom(), [{atom(), term()}]}],
     problems := [sbx_diagnostic:diagnostic()],
     %% Whether a supervisor may be guessed: nothing says how to start it.
-    loose := boolean()
+    loose := boolean(),
+    %% The files that this was made from, and those that would have had a say if they were there.
+    described_by := [file:filename()],
+    %% Whether protocols may be consolidated.
+    consolidate := boolean()
 }.
 
 -spec discover(map()) -> project().
@@ -49,6 +53,22 @@ discover(Args) ->
 project_name(nil, Root) -> filename:basename(Root);
 project_name(Name, _Root) -> unicode:characters_to_list(Name).
 
+%% Every file of the application that may be compiled.
+-spec sources(app()) -> [file:filename()].
+sources(#{elixir := Elixir, erlang := Erlang, grammars := Grammars, prebuilt := Prebuilt}) ->
+    Grammars ++ Erlang ++ Elixir ++ Prebuilt.
+
+%% The compiled modules in a folder.
+-spec beams(file:filename()) -> [file:filename()].
+beams(Dir) ->
+    [filename:join(Dir, File) || File <- lists:sort(filelib:wildcard("*.beam", Dir))].
+
+%% Everything besides sources that decides how they are compiled, for the daemon to compare.
+-spec options(app(), file:filename()) -> binary().
+options(#{include := Include, erlang_options := Erlang, elixir_options := Elixir, needs := Needs}, Root) ->
+    Dirs = [sbx_files:relative(Dir, Root) || Dir <- Include],
+    term_to_binary({Dirs, Erlang, Elixir, lists:sort(Needs)}, [{minor_version, 2}]).
+
 -spec new_app(atom(), file:filename()) -> app().
 new_app(Name, Dir) ->
     #{
@@ -62,15 +82,16 @@ new_app(Name, Dir) ->
         elixir_options => [],
         properties => [],
         needs => [],
-        prebuilt => none
+        prebuilt => []
     }.
 
 %% A folder of sources without a build tool's description.
 folder(Root, Name) ->
     Erlang = sbx_files:find_own(Root, [".erl"]),
     Headers = sbx_files:find_own(Root, [".hrl"]),
+    Templates = sbx_files:find_own(Root, [".src"]),
     {AppName, Properties} =
-        case sbx_files:find_own(Root, [".src"]) of
+        case Templates of
             [Template | _] -> template(Template);
             [] -> {sbx_app_file:safe_name(Name), []}
         end,
@@ -81,7 +102,7 @@ folder(Root, Name) ->
         include := lists:usort([filename:dirname(File) || File <- Headers ++ Erlang]),
         properties := Properties
     },
-    loose(Root, App).
+    loose(Root, App, Templates).
 
 single(Root, File) ->
     Path = filename:join(Root, File),
@@ -90,25 +111,37 @@ single(Root, File) ->
         Root,
         case filename:extension(File) of
             ".erl" -> App#{erlang := [Path], include := [Root]};
-            ".beam" -> App#{prebuilt := Root};
+            ".beam" -> App#{prebuilt := [Path]};
             Grammar when Grammar =:= ".yrl"; Grammar =:= ".xrl" -> App#{grammars := [Path]};
             _Elixir -> App#{elixir := [Path]}
-        end
+        end,
+        []
     ).
 
-loose(Root, #{name := Name} = App) ->
-    #{root => Root, apps => [App], main => Name, config => sbx_config:erlang(Root), problems => [], loose => true}.
+loose(Root, #{name := Name} = App, Files) ->
+    {Config, Read} = sbx_config:erlang(Root),
+    #{
+        root => Root,
+        apps => [App],
+        main => Name,
+        config => Config,
+        problems => [],
+        loose => true,
+        described_by => Files ++ Read,
+        consolidate => true
+    }.
 
 %% Compiled modules: the folder itself or its `ebin`.
 ebin(Root, Name) ->
     Dir = hd([Dir || Dir <- [Root, filename:join(Root, "ebin")], filelib:wildcard("*.beam", Dir) =/= []] ++ [Root]),
+    Descriptions = [filename:join(Dir, File) || File <- filelib:wildcard("*.app", Dir)],
     {AppName, Properties} =
-        case filelib:wildcard("*.app", Dir) of
-            [File | _] -> template(filename:join(Dir, File));
+        case Descriptions of
+            [File | _] -> template(File);
             [] -> {sbx_app_file:safe_name(Name), []}
         end,
-    App = (new_app(AppName, app_dir(Dir)))#{prebuilt := Dir, properties := Properties},
-    (loose(Root, App))#{loose := Properties =:= []}.
+    App = (new_app(AppName, app_dir(Dir)))#{prebuilt := beams(Dir), properties := Properties},
+    (loose(Root, App, Descriptions))#{loose := Properties =:= []}.
 
 app_dir(Dir) ->
     case filename:basename(Dir) of

@@ -10,17 +10,19 @@
 discover(Root) ->
     ok = start_mix(),
     #{config := Config} = Top = load(Root, Root),
-    Found = apps(Top, #{root => Root, deps_path => deps_path(Top), apps => #{}, problems => []}),
-    #{apps := Apps, problems := Problems} = Found,
-    Members = members(Top),
-    {Main, Extra} = main(Members, Apps, Root),
+    Found = apps(Top, #{root => Root, deps_path => deps_path(Top), apps => #{}, problems => [], described_by => []}),
+    #{apps := Apps, problems := Problems, described_by := Described} = Found,
+    {Main, Extra} = main(members(Top), Apps, Root),
+    {Environment, Read} = configuration(Root, Config),
     #{
         root => Root,
         apps => sbx_project:order(maps:values(Apps)) ++ Extra,
         main => Main,
-        config => configuration(Root, Config),
+        config => Environment,
         problems => lists:reverse(Problems),
-        loose => false
+        loose => false,
+        described_by => lists:usort(maps:get(files, Top) ++ Described ++ Read),
+        consolidate => proplists:get_value(consolidate_protocols, Config, true)
     }.
 
 %% Mix lies beside Elixir, where a node that only runs applications doesn't look.
@@ -35,9 +37,10 @@ start_mix() ->
 %% What mix.exs in Dir says.
 load(Dir, Root) ->
     ok = file:set_cwd(Dir),
-    File = filename:join(Dir, "mix.exs"),
+    File = mix_file(Dir),
+    Required = 'Elixir.Code':required_files(),
     try
-        'Elixir.Code':compile_file(unicode:characters_to_binary(File)),
+        _ = 'Elixir.Code':compile_file(unicode:characters_to_binary(File)),
         Module = 'Elixir.Mix.Project':'get!'(),
         Config = 'Elixir.Mix.Project':config(),
         Properties =
@@ -45,7 +48,9 @@ load(Dir, Root) ->
                 true -> Module:application();
                 false -> []
             end,
-        #{dir => Dir, config => Config, application => Properties}
+        Read = [text(Path) || Path <- 'Elixir.Code':required_files() -- Required],
+        'Elixir.Code':unrequire_files([unicode:characters_to_binary(Path) || Path <- Read]),
+        #{dir => Dir, config => Config, application => Properties, files => [File | Read]}
     catch
         Class:Reason:Stack ->
             throw({diagnostics, [sbx_diagnostic:from_exception("mix.exs", {Class, Reason, Stack}, Dir, Root)]})
@@ -65,7 +70,10 @@ members(#{dir := Dir, config := Config}) ->
     end.
 
 is_mix(Dir) ->
-    filelib:is_regular(filename:join(Dir, "mix.exs")).
+    filelib:is_regular(mix_file(Dir)).
+
+mix_file(Dir) ->
+    filename:join(Dir, "mix.exs").
 
 apps(#{dir := Dir, config := Config} = Loaded, #{root := Root} = Found) ->
     case members(Loaded) of
@@ -82,7 +90,8 @@ add_app(#{dir := Dir, config := Config} = Loaded, #{apps := Apps} = Found) ->
             Found;
         false ->
             App = app(Name, Loaded),
-            add_deps(Dir, Config, Found#{apps := Apps#{Name => App}})
+            Read = maps:get(files, Loaded) ++ maps:get(described_by, Found),
+            add_deps(Dir, Config, Found#{apps := Apps#{Name => App}, described_by := Read})
     end.
 
 app(Name, #{dir := Dir, config := Config, application := Application}) ->
@@ -164,15 +173,17 @@ add_deps(Dir, Config, Found) ->
 
 add_dep({Name, Options}, Dir, #{root := Root, apps := Apps} = Found) ->
     DepDir = dep_dir(Name, Options, Dir, Found),
-    case {is_map_key(Name, Apps), sbx_files:is_dir(DepDir)} of
-        {true, _} -> Found;
-        {false, false} -> missing(Name, Options, DepDir, Found);
-        {false, true} ->
-            case is_mix(DepDir) of
-                true -> add_app(load(DepDir, Root), Found);
-                false -> Found#{apps := Apps#{Name => sbx_project_rebar:app(DepDir, Name)}}
-            end
+    case {is_map_key(Name, Apps), sbx_files:is_dir(DepDir), is_mix(DepDir)} of
+        {true, _, _} -> Found;
+        {false, false, _} -> missing(Name, Options, DepDir, Found);
+        {false, true, true} -> add_app(load(DepDir, Root), Found);
+        {false, true, false} -> add_rebar_app(Name, DepDir, Found)
     end.
+
+%% One more mix.exs in there would change what it is.
+add_rebar_app(Name, Dir, #{apps := Apps, described_by := Described} = Found) ->
+    Files = [mix_file(Dir) | sbx_project_rebar:described_by(Dir)],
+    Found#{apps := Apps#{Name => sbx_project_rebar:app(Dir, Name)}, described_by := Files ++ Described}.
 
 dep_dir(Name, Options, Dir, #{deps_path := DepsPath}) ->
     case {proplists:get_value(path, Options), proplists:get_value(in_umbrella, Options, false)} of
@@ -185,7 +196,8 @@ normal(Path) ->
     text('Elixir.Path':expand(unicode:characters_to_binary(Path))).
 
 %% Tools for developers are often listed and seldom vendored: the project runs without them.
-missing(Name, Options, Dir, #{root := Root, problems := Problems} = Found) ->
+missing(Name, Options, Dir, #{root := Root, problems := Problems, described_by := Described} = Before) ->
+    Found = Before#{described_by := [mix_file(Dir), filename:join(Dir, "rebar.config") | Described]},
     Diagnostic = sbx_diagnostic:dependency(
         "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` "
         "before, or put it inside the project",

@@ -1,7 +1,7 @@
 %% rebar3 projects, and any folder laid out as OTP applications are: src, include, an .app.src. rebar3 isn't needed.
 -module(sbx_project_rebar).
 
--export([discover/2, app/2]).
+-export([discover/2, app/2, described_by/1]).
 
 -define(DEPENDENCY_DIRS, ["_checkouts", "deps", "_build/default/lib", "vendor"]).
 
@@ -12,14 +12,20 @@ discover(Root, Name) ->
     Own = [app(Dir, sbx_app_file:safe_name(own_name(Dir, Root, Name)), Options) || Dir <- app_dirs(Root, Config)],
     {Deps, Problems} = dependencies(Root, Config),
     Apps = sbx_project:order(linked(Own ++ Deps)),
+    {Environment, Read} = sbx_config:erlang(Root),
     #{
         root => Root,
         apps => Apps,
         main => main(Own),
-        config => sbx_config:erlang(Root),
+        config => Environment,
         problems => Problems,
-        loose => lists:all(fun(#{properties := Properties}) -> Properties =:= [] end, Own)
+        loose => lists:all(fun(#{properties := Properties}) -> Properties =:= [] end, Own),
+        described_by => lists:usort(lists:append([described_by(Dir) || Dir <- [Root | dirs(Apps)]]) ++ Read),
+        consolidate => true
     }.
+
+dirs(Apps) ->
+    [Dir || #{dir := Dir} <- Apps].
 
 own_name(Root, Root, Name) -> Name;
 own_name(Dir, _Root, _Name) -> filename:basename(Dir).
@@ -70,20 +76,22 @@ app(Dir, Name, Options) ->
     }.
 
 described(Src, Ebin, Name) ->
-    Described = filelib:wildcard(filename:join(Src, "*.app.src")) ++ filelib:wildcard(filename:join(Ebin, "*.app")),
-    case Described of
+    case descriptions(Src, Ebin) of
         [File | _] -> sbx_project:template(File);
         [] -> {Name, []}
     end.
 
 %% A dependency that came as compiled modules only.
-prebuilt([], Ebin) ->
-    case filelib:wildcard("*.beam", Ebin) of
-        [] -> none;
-        _ -> Ebin
-    end;
-prebuilt(_Sources, _Ebin) ->
-    none.
+prebuilt([], Ebin) -> sbx_project:beams(Ebin);
+prebuilt(_Sources, _Ebin) -> [].
+
+%% The files that say what the application in a folder is.
+-spec described_by(file:filename()) -> [file:filename()].
+described_by(Dir) ->
+    [filename:join(Dir, "rebar.config") | descriptions(filename:join(Dir, "src"), filename:join(Dir, "ebin"))].
+
+descriptions(Src, Ebin) ->
+    filelib:wildcard(filename:join(Src, "*.app.src")) ++ filelib:wildcard(filename:join(Ebin, "*.app")).
 
 dependencies(Root, Config) ->
     Names = [dependency_name(Dep) || Dep <- proplists:get_value(deps, Config, [])],

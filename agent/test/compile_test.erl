@@ -17,7 +17,7 @@ mix_example_test() ->
     ?assertMatch(#{main := <<"counter">>, language := elixir, supervisor := nil, warnings := [], config := nil}, Built),
     App = app(<<"counter">>, Built),
     ?assertEqual(
-        [<<"Elixir.Counter", Name/binary>> || Name <- [<<".Application">>, <<".Server">>, <<".Supervisor">>, <<>>]],
+        [<<"Elixir.Counter", Name/binary>> || Name <- [<<>>, <<".Application">>, <<".Server">>, <<".Supervisor">>]],
         names(App)
     ),
     ?assertMatch(#{dir := <<".">>, priv := false}, App),

@@ -1,0 +1,96 @@
+%% Compiles some of an application's files, and tells of each what came out and what it was compiled against.
+-module(sbx_compile_app).
+
+-export([compile/3]).
+
+%% The working directory is the application's.
+-spec compile(sbx_project:app(), [binary()], file:filename()) -> sbx_call:result().
+compile(App, Files, Root) ->
+    ok = sbx_tracer:start(),
+    try steps(App, [{File, filename:join(Root, unicode:characters_to_list(File))} || File <- Files], Root) of
+        {Compiled, Warnings} -> {ok, #{files => answer(Files, Compiled, Warnings, Root)}}
+    catch
+        Class:Reason:Stack ->
+            forget(App),
+            erlang:raise(Class, Reason, Stack)
+    after
+        ok = sbx_tracer:stop()
+    end.
+
+%% A failed compilation leaves nothing for the next to find.
+forget(#{name := Name}) ->
+    sbx_scratch:forget(Name, [Module || {Module, _File} <- sbx_tracer:defined()]).
+
+%% Erlang before Elixir, as Mix has it.
+steps(#{name := Name} = App, Files, Root) ->
+    Of = fun(Extensions) -> [Path || {_, Path} <- Files, lists:member(filename:extension(Path), Extensions)] end,
+    Beams = [prebuilt(Name, Path) || Path <- Of([".beam"])],
+    {Erlang, Warnings} = sbx_compile_erl:compile(App, Of([".yrl", ".xrl", ".erl"]), Root),
+    Ours = Of([".beam", ".yrl", ".xrl", ".erl"]),
+    {Elixir, More} = sbx_compile_ex:compile(App, [Path || {_, Path} <- Files, not lists:member(Path, Ours)], Root),
+    Modules = [Module || {Module, _File} <- sbx_tracer:defined()],
+    ok = sbx_toolchain:shadow(Modules),
+    {Beams ++ [erlang_file(One) || One <- Erlang] ++ Elixir, Warnings ++ More}.
+
+erlang_file(#{file := File, module := Module, beam := Beam, compile := Compile, includes := Includes}) ->
+    (nothing(File))#{modules := [{Module, Beam}], compile := Compile, includes := Includes}.
+
+nothing(File) ->
+    #{
+        file => File,
+        modules => [],
+        compile => [],
+        exports => [],
+        runtime => [],
+        includes => [],
+        resources => [],
+        config => false
+    }.
+
+prebuilt(Name, Path) ->
+    {ok, Beam} = file:read_file(Path),
+    case beam_lib:info(Beam) of
+        Info when is_list(Info) ->
+            Module = proplists:get_value(module, Info),
+            ok = sbx_tracer:defines(Path, Module),
+            ok = sbx_scratch:put(Name, Module, Beam),
+            (nothing(Path))#{modules := [{Module, Beam}]};
+        {error, beam_lib, _Reason} ->
+            throw({project, unicode:characters_to_binary([filename:basename(Path), " is not a compiled module"])})
+    end.
+
+%% The answer, in the order of the question.
+
+answer(Files, Compiled, Warnings, Root) ->
+    ByFile = maps:from_list([{File, One} || #{file := File} = One <- Compiled]),
+    {Placed, Others} = lists:partition(fun(#{file := File}) -> lists:member(File, Files) end, Warnings),
+    Told = [told(File, map_get(filename:join(Root, unicode:characters_to_list(File)), ByFile), Root) || File <- Files],
+    with_warnings(Told, maps:groups_from_list(fun(#{file := File}) -> File end, Placed), Others).
+
+%% What belongs to no file is told with the first.
+with_warnings([], _ByFile, _Others) ->
+    [];
+with_warnings([#{file := File} = Told | Rest], ByFile, Others) ->
+    [Told#{warnings => Others ++ maps:get(File, ByFile, [])} | with_warnings(Rest, ByFile, [])].
+
+told(File, #{modules := Modules} = Compiled, Root) ->
+    Own = [Module || {Module, _Beam} <- Modules],
+    Names = fun(Kind) -> names(map_get(Kind, Compiled) -- Own) end,
+    #{
+        file => File,
+        modules => [#{module => atom_to_binary(Module), beam => Beam} || {Module, Beam} <- Modules],
+        compile => Names(compile),
+        exports => Names(exports),
+        runtime => Names(runtime),
+        includes => inside(maps:get(includes, Compiled, []), Root) -- [File],
+        resources => inside(map_get(resources, Compiled), Root),
+        config => map_get(config, Compiled)
+    }.
+
+names(Modules) ->
+    [atom_to_binary(Module) || Module <- sbx_toolchain:project_modules(Modules)].
+
+%% Those of the project, as it names them.
+inside(Paths, Root) ->
+    Original = [sbx_scratch:original(sbx_files:normal(filename:absname(Path))) || Path <- Paths],
+    [unicode:characters_to_binary(Path) || Path <- lists:usort(sbx_files:inside(Original, Root))].

@@ -1,0 +1,55 @@
+%% Protocols consolidated over all of the project: which implementation a value has is then looked up, not searched.
+-module(sbx_consolidate).
+
+-export([protocols/0]).
+
+-define(KEY, ?MODULE).
+
+%% Those of the project and of Elixir itself. A protocol whose implementations are those of the last time is not made
+%% again.
+-spec protocols() -> [#{module := binary(), beam := binary()}].
+protocols() ->
+    case sbx_elixir:is_started() of
+        false -> [];
+        true -> consolidate(elixir_protocols(), [unicode:characters_to_list(Ebin) || Ebin <- sbx_scratch:ebins()])
+    end.
+
+consolidate(Elixir, Ebins) ->
+    Own = [{Protocol, [], digest(Protocol)} || Protocol <- 'Elixir.Protocol':extract_protocols(Ebins)],
+    Known = persistent_term:get(?KEY, #{}),
+    Wanted = [wanted(Protocol, Ebins) || Protocol <- Own ++ Elixir],
+    Made = sbx_parallel:map(fun(Key) -> made(Key, Known) end, Wanted),
+    All = maps:from_list([{Key, Beam} || {ok, Key, Beam} <- Made]),
+    All =:= Known orelse persistent_term:put(?KEY, All),
+    [#{module => atom_to_binary(Protocol), beam => Beam} || {ok, {Protocol, _, _}, Beam} <- Made].
+
+wanted({Protocol, ElixirImpls, Digest}, Ebins) ->
+    Impls = 'Elixir.Protocol':extract_impls(Protocol, Ebins),
+    {Protocol, lists:usort(ElixirImpls ++ Impls), Digest}.
+
+made(Key, Known) when is_map_key(Key, Known) ->
+    {ok, Key, map_get(Key, Known)};
+made({Protocol, Impls, _Digest} = Key, _Known) ->
+    case 'Elixir.Protocol':consolidate(Protocol, Impls) of
+        {ok, Beam} -> {ok, Key, Beam};
+        {error, _NoBeamInfo} -> error
+    end.
+
+digest(Protocol) ->
+    {ok, Beam} = file:read_file(code:which(Protocol)),
+    erlang:md5(Beam).
+
+%% They never change, nor do the implementations that Elixir has.
+elixir_protocols() ->
+    case persistent_term:get({?KEY, elixir}, none) of
+        none ->
+            Dirs = [filename:join(code:lib_dir(App), "ebin") || App <- [elixir, logger]],
+            Found = [
+                {Protocol, 'Elixir.Protocol':extract_impls(Protocol, Dirs), elixir}
+             || Protocol <- 'Elixir.Protocol':extract_protocols(Dirs)
+            ],
+            persistent_term:put({?KEY, elixir}, Found),
+            Found;
+        Found ->
+            Found
+    end.

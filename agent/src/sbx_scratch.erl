@@ -1,0 +1,150 @@
+%% The compiler's scratch folder: `<app>/ebin` for each application of the project, on the code path, where compiled
+%% modules lie for those that are compiled against them.
+-module(sbx_scratch).
+
+-export([open/1, close/0, ebin/1, ebins/0, add/2, keep/1, put/3, forget/2, original/1, name/1]).
+
+-define(LINKED, ["include", "priv", "src"]).
+
+%% Where it is, and which folder of the project each application's is made from.
+-record(scratch, {dir :: file:filename(), apps = #{} :: #{atom() => file:filename()}}).
+
+-spec open(file:filename()) -> ok.
+open(Dir) ->
+    case persistent_term:get(?MODULE, none) of
+        #scratch{} ->
+            ok;
+        none ->
+            _ = file:del_dir_r(Dir),
+            persistent_term:put(?MODULE, #scratch{dir = Dir})
+    end.
+
+%% Nothing that was compiled here stays, neither on disk nor in the VM.
+-spec close() -> ok.
+close() ->
+    case persistent_term:get(?MODULE, none) of
+        none ->
+            ok;
+        #scratch{dir = Dir} ->
+            keep([]),
+            _ = file:del_dir_r(Dir),
+            _ = persistent_term:erase(?MODULE),
+            ok
+    end.
+
+opened() ->
+    persistent_term:get(?MODULE).
+
+-spec ebin(atom()) -> file:filename().
+ebin(App) ->
+    #scratch{dir = Dir} = opened(),
+    filename:join([Dir, App, "ebin"]).
+
+-spec ebins() -> [file:filename()].
+ebins() ->
+    #scratch{apps = Apps} = opened(),
+    [ebin(App) || App <- maps:keys(Apps)].
+
+%% Looks like an installed application, so that include_lib and code:priv_dir/1 work while compiling.
+-spec add(atom(), file:filename()) -> ok.
+add(App, Source) ->
+    #scratch{dir = Dir, apps = Apps} = Scratch = opened(),
+    Target = filename:join(Dir, App),
+    ok = filelib:ensure_dir(filename:join([Target, "ebin", "x"])),
+    lists:foreach(fun(Sub) -> link(filename:join(Source, Sub), filename:join(Target, Sub)) end, ?LINKED),
+    true = code:add_patha(ebin(App)),
+    case Apps of
+        #{App := Source} -> ok;
+        _ -> persistent_term:put(?MODULE, Scratch#scratch{apps = Apps#{App => Source}})
+    end.
+
+link(Source, Target) ->
+    _ = file:delete(Target),
+    case sbx_files:is_dir(Source) of
+        true -> ok = file:make_symlink(Source, Target);
+        false -> ok
+    end.
+
+%% Drops the applications that are not among these.
+-spec keep([atom()]) -> ok.
+keep(Names) ->
+    #scratch{dir = Dir, apps = Apps} = Scratch = opened(),
+    Gone = maps:without(Names, Apps),
+    lists:foreach(fun(App) -> drop(App, Dir) end, maps:keys(Gone)),
+    case map_size(Gone) of
+        0 -> ok;
+        _ -> persistent_term:put(?MODULE, Scratch#scratch{apps = maps:with(Names, Apps)})
+    end.
+
+drop(App, Dir) ->
+    Ebin = ebin(App),
+    lists:foreach(fun unload/1, [list_to_atom(filename:basename(File, ".beam")) || File <- beams(Ebin)]),
+    _ = code:del_path(Ebin),
+    _ = file:del_dir_r(filename:join(Dir, App)),
+    ok.
+
+beams(Ebin) ->
+    filelib:wildcard("*.beam", Ebin).
+
+%% The next use of the module loads this one.
+-spec put(atom(), module(), binary()) -> ok.
+put(App, Module, Beam) ->
+    unload(Module),
+    ok = file:write_file(filename:join(ebin(App), name(Module)), Beam, [raw]).
+
+-spec forget(atom(), [module()]) -> ok.
+forget(App, Modules) ->
+    Others = maps:keys(maps:remove(App, (opened())#scratch.apps)),
+    lists:foreach(
+        fun(Module) ->
+            unload(Module),
+            delete([App | Others], name(Module))
+        end,
+        Modules
+    ).
+
+%% A module that went from one application to another lies in the other's folder.
+delete([], _Name) ->
+    ok;
+delete([App | Apps], Name) ->
+    case file:delete(filename:join(ebin(App), Name), [raw]) of
+        ok -> ok;
+        {error, _Reason} -> delete(Apps, Name)
+    end.
+
+unload(Module) ->
+    case erlang:module_loaded(Module) of
+        true ->
+            _ = code:purge(Module),
+            _ = code:delete(Module),
+            _ = code:purge(Module),
+            ok;
+        false ->
+            ok
+    end.
+
+%% A module's file.
+-spec name(module()) -> file:filename().
+name(Module) ->
+    Name = atom_to_list(Module),
+    case lists:member($/, Name) of
+        true -> throw({project, unicode:characters_to_binary(["a module can't be named ", Name])});
+        false -> Name ++ ".beam"
+    end.
+
+%% Where in the project a file is that the compiler saw through a link in here.
+-spec original(file:filename()) -> file:filename().
+original(Path) ->
+    case persistent_term:get(?MODULE, none) of
+        #scratch{dir = Dir, apps = Apps} -> original(sbx_files:relative(Path, Dir), Path, Apps);
+        none -> Path
+    end.
+
+original(Path, Path, _Apps) ->
+    Path;
+original(Inside, Path, Apps) ->
+    [App | Rest] = filename:split(Inside),
+    case [Source || {Name, Source} <- maps:to_list(Apps), atom_to_list(Name) =:= App] of
+        [Source] when Rest =/= [] -> filename:join([Source | Rest]);
+        _ -> Path
+    end.
