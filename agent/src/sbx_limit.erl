@@ -1,6 +1,10 @@
 %% Bounds the application's processes. A process at maximum priority looks at their number, often while the node is busy
-%% and rarely while it idles, and kills the newest above the limit. Passes in a row keep fewer and fewer, so that what
-%% goes on spawning is among the killed before long.
+%% and rarely while it idles, and kills the newest above the limit. Passes in a row keep fewer and fewer of those that
+%% came since all was well, so that what goes on spawning is among the killed before long.
+%%
+%% It is also where the VM reports processes that crash. A bomb that fills the table between two looks goes on crashing
+%% and spawning: the reports would fill the memory while who writes them waits for its turn. Here the first is a reason
+%% to look at once, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
 -export([start_link/0, set/1, count/0]).
@@ -12,10 +16,15 @@
 %% More reductions than this within one look mean that somebody may be spawning.
 -define(BUSY_REDUCTIONS, 20000).
 -define(EVENT_EVERY_MS, 1000).
+%% After so many passes in a row, who goes on spawning has been there before.
+-define(SPARING_PASSES, 8).
+-define(IS_REPORT(Message), element(1, Message) =:= log).
 
 -record(state, {
     limit :: pos_integer(),
     baseline :: sets:set(pid()),
+    %% What ran when there were last no more than allowed.
+    calm = [] :: [pid()],
     reductions = 0 :: non_neg_integer(),
     passes = 0 :: non_neg_integer(),
     told_at :: integer()
@@ -53,17 +62,23 @@ count() ->
 
 unlimited() ->
     receive
-        {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
-        _Stray -> unlimited()
+        {?MODULE, set, Limit, From, Reference} ->
+            set(Limit, From, Reference);
+        Report when ?IS_REPORT(Report) ->
+            pass_on(Report),
+            unlimited();
+        _Stray ->
+            unlimited()
     end.
 
 set(Limit, From, Reference) ->
     Baseline = processes() -- sbx_agent:call_pids(),
     true = ets:insert(?MODULE, {baseline, length(Baseline)}),
+    _ = erlang:system_flag(system_logger, self()),
     From ! {Reference, ok},
     case Limit of
         nil -> unlimited();
-        _ -> watch(new(Limit, Baseline), ?IDLE_MS)
+        _ -> watch(new(Limit, Baseline), ?BUSY_MS)
     end.
 
 new(Limit, Baseline) ->
@@ -77,13 +92,33 @@ await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
+        Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
+    end.
+
+reported(Report, #state{limit = Limit, passes = Passes} = State, Timer) ->
+    case count() > Limit of
+        true when Passes =:= 0 ->
+            _ = erlang:cancel_timer(Timer),
+            pass(State);
+        true ->
+            await(State, Timer);
+        false ->
+            pass_on(Report),
+            await(State, Timer)
+    end.
+
+%% To where the VM would have sent it, which may be gone for a moment.
+pass_on(Report) ->
+    case whereis(logger_proxy) of
+        undefined -> ok;
+        Proxy -> Proxy ! Report
     end.
 
 look(#state{limit = Limit} = State) ->
     case count() > Limit of
         true -> pass(State);
-        false -> watch_on(State#state{passes = 0})
+        false -> watch_on(State#state{passes = 0, calm = processes()})
     end.
 
 watch_on(#state{reductions = Before} = State) ->
@@ -95,17 +130,23 @@ watch_on(#state{reductions = Before} = State) ->
         end,
     watch(State#state{reductions = Reductions}, Wait).
 
-%% The first pass keeps as many as are allowed, the next half of them, and so on.
-pass(#state{limit = Limit, passes = Passes, baseline = Baseline} = State) ->
+pass(#state{passes = Passes, baseline = Baseline} = State) ->
     Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not sets:is_element(Pid, Baseline)],
-    Keep = Limit bsr Passes,
-    case length(Own) > Keep of
+    {Suspects, Keep} = suspects(Own, State),
+    case length(Suspects) > Keep of
         true ->
-            lists:foreach(fun(Pid) -> exit(Pid, kill) end, lists:nthtail(Keep, lists:sort(Own))),
+            lists:foreach(fun(Pid) -> exit(Pid, kill) end, lists:nthtail(Keep, lists:sort(Suspects))),
             watch(tell(length(Own), State#state{passes = Passes + 1}), ?PASS_MS);
         false ->
             watch(State, ?PASS_MS)
     end.
+
+%% Who may have to go, and how many of them stay: in the first pass as many as are allowed, then half of those, and so on.
+suspects(Own, #state{limit = Limit, calm = Calm, passes = Passes}) when Passes < ?SPARING_PASSES ->
+    Newcomers = Own -- Calm,
+    {Newcomers, max(0, Limit - (length(Own) - length(Newcomers))) bsr Passes};
+suspects(Own, #state{limit = Limit, passes = Passes}) ->
+    {Own, Limit bsr (Passes - ?SPARING_PASSES)}.
 
 tell(Count, #state{limit = Limit, told_at = ToldAt} = State) ->
     case now_ms() - ToldAt >= ?EVENT_EVERY_MS of

@@ -8,7 +8,7 @@
 %% One node takes them all, each as an application of its own; the bomb that never ends comes last.
 limited_node_test() ->
     Vm = vm:start(#{}),
-    [limited(Vm, Step) || Step <- [fun crowd/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1]],
+    [limited(Vm, Step) || Step <- [fun crowd/1, fun crashes/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1]],
     vm:stop(Vm).
 
 limited(Vm, Step) ->
@@ -64,3 +64,22 @@ crowd(Vm) ->
     ?assertEqual(ok, settles(Vm, 50)),
     [_, Number | _] = string:lexemes(pid_to_list(hd(Pids)), "."),
     ?assertMatch({ok, #{term := true}}, vm:eval(Vm, "is_process_alive(list_to_pid(\"<0." ++ Number ++ ".0>\"))")).
+
+%% Reports of what crashes in a crowd would take the memory that the crowd has left; any other is passed on.
+crashes(Vm) ->
+    %% Nobody counts meanwhile, so that the crowd is one when the first report is looked at.
+    {ok, _} = vm:eval(Vm,
+        "erlang:suspend_process(whereis(sbx_limit)), "
+        "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], "
+        "[spawn(fun() -> error(in_a_crowd) end) || _ <- lists:seq(1, 20)], "
+        "Reported = fun(F) -> "
+        "    {_, Count} = process_info(whereis(sbx_limit), message_queue_len), "
+        "    Count >= 20 orelse receive after 1 -> F(F) end "
+        "end, "
+        "Reported(Reported), "
+        "erlang:resume_process(whereis(sbx_limit)), ok"),
+    #{limit := 50} = vm:event(Vm, process_limit),
+    ?assertEqual(ok, settles(Vm, 50)),
+    {ok, _} = vm:eval(Vm, "spawn(fun() -> error(alone) end), ok"),
+    #{level := error, text := Text} = vm:event(Vm, log),
+    ?assertMatch({true, _}, {binary:match(Text, <<"alone">>) =/= nomatch, Text}).
