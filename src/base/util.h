@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -18,8 +19,11 @@
 #define CLEANUP_FREE CLEANUP(cleanup_free)
 #define CLEANUP_FD CLEANUP(cleanup_fd)
 
-static inline void cleanup_free(void *pointer) {
-    free(*(void **)pointer);
+/* Of a variable of any pointer type, which may be looked at as another only by copying it. */
+static inline void cleanup_free(void *variable) {
+    void *owned;
+    memcpy(&owned, variable, sizeof owned);
+    free(owned);
 }
 
 /* Close and return -1, so that `fd = fd_close(fd)` leaves nothing behind. errno is kept. */
