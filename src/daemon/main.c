@@ -38,8 +38,7 @@ static int take_lock(const char *home, struct error *reterr) {
     if (result < 0) return result;
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) return error_errno(reterr, errno, "opening %s", path);
-    if (!file_lock(fd))
-        return error_set(reterr, E_CONFLICT, "another sandboxd serves %s already", home);
+    if (!file_lock(fd)) return error_set(reterr, E_CONFLICT, "another sandboxd serves %s already", home);
     int length = snprintf(pid, sizeof pid, "%d\n", getpid());
     if (ftruncate(fd, 0) < 0 || write(fd, pid, (size_t)length) != length)
         return error_errno(reterr, errno, "writing %s", path);

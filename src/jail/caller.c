@@ -13,7 +13,7 @@
 /* Both ends of a unix connection report a peer, but only the accepting end's is the one who asked: on the other it is
    whoever listens, maybe root. An accepted socket has its listener's name, and its peer none. */
 static bool is_accepted(int fd) {
-    struct sockaddr_un own, peer;
+    struct sockaddr_un own = {0}, peer = {0};
     socklen_t own_size = sizeof own, peer_size = sizeof peer;
     return getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
            getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && own.sun_family == AF_UNIX &&

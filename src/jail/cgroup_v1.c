@@ -24,7 +24,7 @@ static void join_cpu_names(struct cgroup_host *host, const struct stat *stats) {
     const struct stat *cpu = &stats[CGROUP_CPU], *account = &stats[CGROUP_CPUACCT];
     if (host->hierarchies[CGROUP_CPU][0] && host->hierarchies[CGROUP_CPUACCT][0] && cpu->st_dev == account->st_dev &&
         cpu->st_ino == account->st_ino)
-        strcpy(host->hierarchies[CGROUP_CPUACCT], host->hierarchies[CGROUP_CPU]);
+        memcpy(host->hierarchies[CGROUP_CPUACCT], host->hierarchies[CGROUP_CPU], CGROUP_HIERARCHY_BYTES);
 }
 
 void cgroup_v1_find(const char *mount, struct cgroup_host *ret) {
@@ -32,7 +32,8 @@ void cgroup_v1_find(const char *mount, struct cgroup_host *ret) {
     for (int controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
         for (size_t i = 0; i < ARRAY_SIZE(mount_names[0]) && !ret->hierarchies[controller][0]; i++) {
             const char *name = mount_names[controller][i];
-            if (name && is_usable(mount, name, &stats[controller])) strcpy(ret->hierarchies[controller], name);
+            if (name && is_usable(mount, name, &stats[controller]))
+                snprintf(ret->hierarchies[controller], CGROUP_HIERARCHY_BYTES, "%s", name);
         }
     join_cpu_names(ret, stats);
 }

@@ -26,15 +26,16 @@ static bool has_word(const char *text, const char *word) {
 }
 
 void cgroup_v2_find(const char *mount, const char *subdirectory, const char *own_path, struct cgroup_host *ret) {
-    char directory[PATH_MAX], file[PATH_MAX], available[1024], hierarchy[CGROUP_HIERARCHY_BYTES];
+    char directory[PATH_MAX], file[PATH_MAX], available[1024], hierarchy[CGROUP_HIERARCHY_BYTES] = {0};
     if (string_format(hierarchy, sizeof hierarchy, NULL, "%s%s", subdirectory, own_path) < 0 ||
         string_format(directory, sizeof directory, NULL, "%s/%s", mount, hierarchy) < 0 ||
         string_format(file, sizeof file, NULL, "%s/cgroup.controllers", directory) < 0)
         return;
     if (access(directory, W_OK) < 0 || cgroup_read(file, available, sizeof available) < 0) return;
-    strcpy(ret->hierarchies[CGROUP_UNIFIED], hierarchy);
+    memcpy(ret->hierarchies[CGROUP_UNIFIED], hierarchy, sizeof hierarchy);
     for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
-        if (has_word(available, controllers[i].name)) strcpy(ret->hierarchies[controllers[i].controller], hierarchy);
+        if (has_word(available, controllers[i].name))
+            memcpy(ret->hierarchies[controllers[i].controller], hierarchy, sizeof hierarchy);
 }
 
 static void cpu_setting(uint32_t cpu_percent, struct cgroup_setting *ret) {

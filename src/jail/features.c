@@ -64,7 +64,7 @@ static bool subject_start(struct subject *ret) {
         close(leash_write);
         be_subject(report_write, leash_read);
     }
-    report_write = fd_close(report_write);
+    fd_close(take_fd(&report_write));
     struct subject subject = {.pid = pid, .leash_fd = take_fd(&leash_write), .held_fd = leash_read};
     if (read(report_read, &subject.guarantees, sizeof subject.guarantees) != sizeof subject.guarantees)
         subject.guarantees = 0;

@@ -101,8 +101,8 @@ static void take_name(const struct launcher *launcher) {
 
 int init_run(struct spawn *spawn, struct error *reterr) {
     const char *program = jail_plan_word(spawn->plan, JAIL_PLAN_PROGRAM, 0);
-    char **arguments = collect_words(spawn->plan, JAIL_PLAN_ARGUMENT);
-    char **environment = collect_words(spawn->plan, JAIL_PLAN_ENV);
+    CLEANUP_FREE char **arguments = collect_words(spawn->plan, JAIL_PLAN_ARGUMENT);
+    CLEANUP_FREE char **environment = collect_words(spawn->plan, JAIL_PLAN_ENV);
     bool keeps_listener = spawn->launcher->root;
     if (!arguments || !environment) return error_set(reterr, E_NO_MEMORY, "no memory for arguments");
     /* Non-dumpable: the node must not reach into its init, which holds the listener. */

@@ -269,7 +269,7 @@ static int exit_status_of(const struct error *error) {
 }
 
 int main(int count, char **arguments) {
-    struct options options;
+    struct options options = {0};
     struct error error = {0};
     int status = parse_options(count, arguments, &options);
     if (status >= 0) return status;

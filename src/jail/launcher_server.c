@@ -65,18 +65,17 @@ void server_accept(struct launcher *launcher) {
 bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count) {
     union {
         char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
-        struct cmsghdr align;
+        struct cmsghdr header;
     } control = {0};
     struct msghdr message = {.msg_iov = &(struct iovec){text->data, text->size}, .msg_iovlen = 1};
     if (launcher->link_fd < 0 || text->failed || fd_count > MESSAGE_FDS_MAX) return false;
     if (fd_count) {
         message.msg_control = control.bytes;
         message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-        memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
     }
     return sendmsg(launcher->link_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }

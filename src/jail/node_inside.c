@@ -69,7 +69,7 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
     pid_t pid = fork();
     if (pid < 0) return error_errno(reterr, errno, "start a helper");
     if (pid == 0) run_helper(launcher, node, job, write_fd);
-    write_fd = fd_close(write_fd);
+    fd_close(take_fd(&write_fd));
     ssize_t size = read(read_fd, &error, sizeof error);
     waitpid(pid, NULL, 0);
     if (size != (ssize_t)sizeof error) return error_set(reterr, E_SYSTEM, "the helper inside the node ended early");

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <seccomp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -151,8 +152,8 @@ void seccomp_syscall_name(int nr, char ret[SECCOMP_NAME_BYTES]) {
     const struct syscall_rule *rules = syscall_rules(&count);
     for (size_t i = 0; i < count; i++)
         if (rules[i].action != SYSCALL_ALLOW && resolve(rules[i].name) == nr) {
-            strcpy(ret, rules[i].name);
+            snprintf(ret, SECCOMP_NAME_BYTES, "%s", rules[i].name);
             return;
         }
-    strcpy(ret, "unknown");
+    snprintf(ret, SECCOMP_NAME_BYTES, "unknown");
 }

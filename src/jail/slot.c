@@ -44,8 +44,7 @@ static int try_slot(struct launcher *launcher, int slots_fd, unsigned slot, stru
     if (fd < 0) return error_errno(reterr, errno, "open %s/slots/%s", run_directory, name);
     read_home(fd, home);
     bool is_own = strcmp(home, launcher->home) == 0;
-    if (!file_lock(fd))
-        return is_own ? error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home) : 0;
+    if (!file_lock(fd)) return is_own ? error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home) : 0;
     /* A home that exists may be served again and then wants the uids that its files have. */
     if (!is_own && *home && access(home, F_OK) == 0) return 0;
     launcher->slot = slot;
