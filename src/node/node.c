@@ -56,15 +56,20 @@ static void close_handle(bool *open, void *handle) {
     uv_close(handle, on_handle_closed);
 }
 
-static void close_handles(struct node *node) {
+/* For those who count as one of its handles: the last of these must not find itself the last too early. */
+static void start_closing(struct node *node) {
     node->state = NODE_CLOSING;
-    node->open_handles++; /* so that the last of these doesn't find itself the last too early */
     channel_close(&node->channel);
     close_handle(&node->death_open, &node->death);
     close_handle(&node->output_open, &node->output);
     close_handle(&node->output_pause_open, &node->output_pause);
     close_handle(&node->beat_open, &node->beat);
     calls_fail_all(node, &node->end.error);
+}
+
+static void close_handles(struct node *node) {
+    node->open_handles++;
+    start_closing(node);
     node_handle_closed(node);
 }
 
@@ -108,7 +113,7 @@ static void on_buried(void *data, const struct jail_death *death, const struct e
         uv_timer_start(&node->beat, on_bury_again, BURY_RETRY_MS, 0);
     } else if (node->state == NODE_ENDING) {
         decide_end(node, death ? death : &unknown);
-        close_handles(node);
+        start_closing(node);
     }
     node_handle_closed(node);
 }
@@ -327,7 +332,7 @@ static void on_spawned(void *data, const struct jail_node *info, const struct er
         fd_close(error ? -1 : info->output_fd);
     } else if (error) {
         node->end = (struct node_end){.cause = NODE_CRASHED, .status = -1, .error = *error};
-        close_handles(node);
+        start_closing(node);
     } else {
         start_watching(node, info);
     }
