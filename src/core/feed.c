@@ -130,17 +130,17 @@ static size_t follower_count(const struct feed *feed) {
 
 void feed_stream(struct engine *engine, struct feed *feed, struct request *request, const struct feed_filter *filter,
                  bool follow) {
-    follow = follow && !engine->closing; /* no more will come */
-    struct follower *follower = follow && follower_count(feed) < SUBSCRIBERS_MAX ? calloc(1, sizeof *follower) : NULL;
-    if (follow && !follower) {
+    if (!follow || engine->closing) { /* no more will come */
+        send_past(feed, request, filter);
+        answer_ok(engine, request, json_object());
+        return;
+    }
+    struct follower *follower = follower_count(feed) < SUBSCRIBERS_MAX ? calloc(1, sizeof *follower) : NULL;
+    if (!follower) {
         answer_fail(engine, request, E_LIMIT, "%d readers follow already", SUBSCRIBERS_MAX);
         return;
     }
     send_past(feed, request, filter);
-    if (!follow) {
-        answer_ok(engine, request, json_object());
-        return;
-    }
     *follower = (struct follower){
         .next = feed->followers, .engine = engine, .feed = feed, .request = request, .filter = *filter};
     if (filter->sandbox_id) {

@@ -87,7 +87,7 @@ static void on_restart_noted(void *data, const struct error *error) {
     struct restart_job *restart = data;
     if (error || restart->aborted) {
         restart->waiting = false;
-        if (restart->error.code == E_NONE) restart->error = *error;
+        if (error && restart->error.code == E_NONE) restart->error = *error;
         finish_restart(restart);
         return;
     }

@@ -82,13 +82,13 @@ static void put_apps(struct buf *args, json_t *apps) {
 
 /* The configuration that the compiler found is a file of the build. */
 static void put_config(struct buf *args, struct sandbox *sandbox) {
-    char path[PATH_MAX + 16];
+    char directory[PATH_MAX], path[PATH_MAX + sizeof "/" BUILD_CONFIG_FILE];
     struct error ignored;
     struct buf content = {.max = 4 << 20};
     term_put_atom(args, "config");
     if (json_is_true(json_object_get(sandbox->build.facts, "has_config")) &&
-        store_build_path(sandbox->engine->store, sandbox->build.digest, path, PATH_MAX, &ignored) == 0) {
-        strcat(path, "/" BUILD_CONFIG_FILE);
+        store_build_path(sandbox->engine->store, sandbox->build.digest, directory, sizeof directory, &ignored) == 0) {
+        snprintf(path, sizeof path, "%s/" BUILD_CONFIG_FILE, directory);
         FILE *file = fopen(path, "re");
         char chunk[4096];
         size_t count;
