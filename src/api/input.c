@@ -121,7 +121,7 @@ static bool token_valid(const char *text, size_t max) {
 void input_request_id(struct MHD_Connection *connection, uint64_t fallback, char ret[REQUEST_ID_BYTES]) {
     const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Request-Id");
     if (given && token_valid(given, REQUEST_ID_BYTES - 1))
-        strcpy(ret, given);
+        snprintf(ret, REQUEST_ID_BYTES, "%s", given);
     else
         snprintf(ret, REQUEST_ID_BYTES, "%016" PRIx64, fallback);
 }

@@ -70,6 +70,12 @@ static int append_body(struct buf *buf, const struct op *op, const json_t *param
     return result;
 }
 
+static struct target take_target(struct target *from) {
+    struct target taken = *from;
+    *from = (struct target){BUF_INIT, BUF_INIT};
+    return taken;
+}
+
 int target_build(const struct op *op, const json_t *params, const char *cursor, struct target *ret,
                  struct error *reterr) {
     CLEANUP(target_free) struct target target = {BUF_INIT, BUF_INIT};
@@ -79,7 +85,6 @@ int target_build(const struct op *op, const json_t *params, const char *cursor, 
     else
         append_query(&target.path, op, params, cursor);
     if (target.path.failed || target.body.failed) return error_set(reterr, E_NO_MEMORY, "no memory for a request");
-    *ret = target;
-    target = (struct target){BUF_INIT, BUF_INIT};
+    *ret = take_target(&target);
     return 0;
 }
