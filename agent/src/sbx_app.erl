@@ -129,13 +129,31 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
 
+%% Consolidated protocols hide the ones that they were made from, also where those are loaded already: Elixir's own.
 add_code(Apps) ->
-    Dirs = [filename:join(unicode:characters_to_list(Dir), "ebin") || #{dir := Dir} <- Apps],
-    ok = code:add_pathsa(lists:reverse(Dirs)),
-    lists:usort([
-        list_to_binary(filename:rootname(File))
+    Dirs = [unicode:characters_to_list(Dir) || #{dir := Dir} <- Apps],
+    Ebins = [filename:join(Dir, "ebin") || Dir <- Dirs],
+    Consolidated = [Sub || Dir <- Dirs, Sub <- [filename:join(Dir, "consolidated")], filelib:is_dir(Sub)],
+    ok = code:add_pathsa(lists:reverse(Consolidated ++ Ebins)),
+    lists:foreach(fun load_again/1, [list_to_atom(Name) || Name <- beams(Consolidated)]),
+    lists:usort([list_to_binary(Name) || Name <- beams(Ebins)]).
+
+beams(Dirs) ->
+    [
+        filename:rootname(File)
      || Dir <- Dirs, {ok, Files} <- [file:list_dir(Dir)], File <- Files, filename:extension(File) =:= ".beam"
-    ]).
+    ].
+
+load_again(Module) ->
+    case erlang:module_loaded(Module) of
+        true ->
+            _ = code:soft_purge(Module) orelse code:purge(Module),
+            _ = code:load_file(Module),
+            _ = code:soft_purge(Module),
+            ok;
+        false ->
+            ok
+    end.
 
 load_spec(#{name := Written, dir := Dir}) ->
     Name = binary_to_atom(Written),

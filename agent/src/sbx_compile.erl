@@ -3,7 +3,7 @@
 %% loaded. The project's folder is only read.
 -module(sbx_compile).
 
--export([project/1, put/1, compile/1, finish/1]).
+-export([project/1, put/1, compile/1, finish/1, reset/0]).
 
 %% The project, and the folder it was discovered from.
 -define(KEY, ?MODULE).
@@ -40,7 +40,7 @@ compile(#{app := Name, files := Files, forget := Forget}) ->
         #{root := Root} = persistent_term:get(?KEY),
         ok = sbx_scratch:forget(App, [binary_to_atom(Module) || Module <- Forget]),
         ok = file:set_cwd(Dir),
-        sbx_compile_app:compile(Whole, Files, Root)
+        sbx_project_mix:inside(Whole, fun() -> sbx_compile_app:compile(Whole, Files, Root) end)
     end).
 
 -spec finish(map()) -> sbx_call:result().
@@ -57,6 +57,15 @@ finish(#{apps := Apps, consolidate := Consolidate}) ->
                 }}
         end
     end).
+
+%% As if there had been no project.
+-spec reset() -> ok.
+reset() ->
+    ok = sbx_scratch:close(),
+    ok = sbx_config:apply([]),
+    ok = sbx_project_mix:forget(),
+    _ = persistent_term:erase(?KEY),
+    ok.
 
 empty() ->
     sbx_call:failure(empty_project, "the project holds no modules", []).

@@ -82,7 +82,7 @@ told(File, #{modules := Modules} = Compiled, Root) ->
         compile => Names(compile),
         exports => Names(exports),
         runtime => Names(runtime),
-        includes => inside(maps:get(includes, Compiled, []), Root) -- [File],
+        includes => inside([Path || Path <- maps:get(includes, Compiled, []), filelib:is_regular(Path)], Root) -- [File],
         resources => inside(map_get(resources, Compiled), Root),
         config => map_get(config, Compiled)
     }.

@@ -106,20 +106,30 @@ compile_source(Path, Options) ->
     end.
 
 compile_forms(Path, Forms, Options) ->
-    case compile:noenv_forms(Forms, Options) of
+    case compile_parsed(Path, Forms, Options) of
         {ok, Module, Beam, Warnings} ->
             case filename:basename(Path, ".erl") =:= atom_to_list(Module) of
                 true -> {ok, (facts(Forms, Options))#{module => Module, beam => Beam}, Warnings};
-                false -> {error, [{Path, [{none, compile, {module_name, Module, Path}}]}], Warnings}
+                false -> {error, [{Path, [{none, compile, {module_name, Module, filename:basename(Path, ".erl")}}]}], Warnings}
             end;
         {error, Errors, Warnings} ->
             {error, Errors, Warnings}
     end.
 
+%% Where a source itself says that columns aren't wanted, only the compiler's own reading leaves them out.
+compile_parsed(Path, Forms, Options) ->
+    case lists:keymember(error_location, 1, [Option || {attribute, _, compile, Said} <- Forms, Option <- listed(Said)]) of
+        true -> compile:noenv_file(Path, [binary | proplists:delete(extra_chunks, proplists:delete(source, Options))]);
+        false -> compile:noenv_forms(Forms, Options)
+    end.
+
+listed(Options) when is_list(Options) -> Options;
+listed(Option) -> [Option].
+
 read(Path, Options) ->
     case reserved_words(Options) of
         {ok, Words} ->
-            parsed(epp:parse_file(Path, epp_options(Path, Options) ++ Words), Options);
+            parsed(epp:parse_file(Path, epp_options(Path, Options) ++ Words));
         {error, {Module, Reason}} ->
             {error, {none, Module, Reason}}
     end.
@@ -164,9 +174,9 @@ has_features() ->
     {module, erl_scan} = code:ensure_loaded(erl_scan),
     erlang:function_exported(erl_scan, f_reserved_word, 1).
 
-parsed({ok, Forms, Extra}, _Options) ->
+parsed({ok, Forms, Extra}) ->
     {ok, Forms, features_chunk(proplists:get_value(features, Extra))};
-parsed({error, Reason}, _Options) ->
+parsed({error, Reason}) ->
     {error, {none, compile, {epp, Reason}}}.
 
 features_chunk(undefined) -> [];
@@ -181,7 +191,7 @@ facts(Forms, Options) ->
 
 wanted(file, {File, _Line}) -> [{read, File}];
 wanted(Name, Module) when is_atom(Module), (Name =:= behaviour orelse Name =:= behavior) -> [{uses, Module}];
-wanted(compile, Options) -> [{uses, Module} || {parse_transform, Module} <- lists:flatten([Options])];
+wanted(compile, Options) -> [{uses, Module} || {parse_transform, Module} <- listed(Options)];
 wanted(_Name, _Value) -> [].
 
 %% Grammars become modules beside the compiled ones, never in the project.

@@ -32,7 +32,16 @@ compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
         end,
     {Modules, Warnings} = outcome(Answer, Root),
     Beams = maps:from_list([{Module, read(Module, Ebin)} || Module <- Modules]),
-    {[compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)], Warnings}.
+    Compiled = [compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)],
+    {Compiled, Warnings ++ doubled(Root)}.
+
+%% Which of them stays is chance.
+doubled(Root) ->
+    ByModule = maps:groups_from_list(fun({Module, _File}) -> Module end, fun({_, File}) -> File end, sbx_tracer:defined()),
+    [
+        sbx_diagnostic:doubled(Module, Second, First, Root)
+     || {Module, [_, _ | _] = Files} <- maps:to_list(ByModule), [First, Second | _] <- [lists:sort(Files)]
+    ].
 
 %% Each application has its own; what one leaves out is as Elixir has it. A module of the project may have the name of
 %% one that this node has.
@@ -75,9 +84,17 @@ compiled(Source, File, Beams) ->
     Uses#{
         file => Source,
         modules => [{Module, map_get(Module, Beams)} || Module <- Defined],
-        compile := lists:usort(lists:append(Behaviours) ++ Compile),
+        compile := lists:usort(lists:append(Behaviours) ++ with_derivers(Compile)),
         resources => lists:usort([unicode:characters_to_list(Path) || Path <- lists:append(Resources)])
     }.
+
+%% To derive a protocol is to run code of its implementation for Any.
+with_derivers(Modules) ->
+    Derivers = [binary_to_atom(<<(atom_to_binary(Module))/binary, ".Any">>) || Module <- Modules, is_protocol(Module)],
+    [Deriver || Deriver <- Derivers, erlang:module_loaded(Deriver)] ++ Modules.
+
+is_protocol(Module) ->
+    erlang:function_exported(Module, '__protocol__', 1).
 
 attributes(Beam) ->
     {ok, {_Module, [{attributes, Attributes}]}} = beam_lib:chunks(Beam, [attributes]),

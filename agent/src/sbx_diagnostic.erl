@@ -1,7 +1,7 @@
 %% What a compiler has to say, in one form for all of them, with paths as the project's own.
 -module(sbx_diagnostic).
 
--export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2]).
+-export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2, doubled/4]).
 
 -export_type([diagnostic/0]).
 
@@ -29,6 +29,11 @@ new(Kind, File, Position, Message, Root) ->
 -spec dependency(string(), [term()]) -> diagnostic().
 dependency(Format, Arguments) ->
     new(dependency, nil, nil, io_lib:format(Format, Arguments), "").
+
+-spec doubled(module(), binary(), binary(), file:filename()) -> diagnostic().
+doubled(Module, File, Other, Root) ->
+    Text = ["the module ", sbx_reason:module_name(Module), " is also defined in ", file(path(Other), Root)],
+    new(warning, path(File), nil, Text, Root).
 
 file(nil, _Root) -> nil;
 file(File, Root) ->

@@ -21,7 +21,9 @@
     %% Other applications of the project that are compiled before it.
     needs := [atom()],
     %% Modules that are compiled already.
-    prebuilt := [file:filename()]
+    prebuilt := [file:filename()],
+    %% The module of its mix.exs.
+    mix := module() | none
 }.
 
 -type project() :: #{
@@ -82,7 +84,8 @@ new_app(Name, Dir) ->
         elixir_options => [],
         properties => [],
         needs => [],
-        prebuilt => []
+        prebuilt => [],
+        mix => none
     }.
 
 %% A folder of sources without a build tool's description.

@@ -2,12 +2,13 @@
 %% nothing is fetched or compiled.
 -module(sbx_project_mix).
 
--export([discover/1]).
+-export([discover/1, inside/2, forget/0]).
 
 -define(ENV, dev).
 
 -spec discover(file:filename()) -> sbx_project:project().
 discover(Root) ->
+    ok = forget(),
     ok = start_mix(),
     #{config := Config} = Top = load(Root, Root),
     Found = apps(Top, #{root => Root, deps_path => deps_path(Top), apps => #{}, problems => [], described_by => []}),
@@ -34,13 +35,37 @@ start_mix() ->
     'Elixir.Mix':env(?ENV),
     ok.
 
+%% Runs Fun where Mix.Project knows the application's project: sources may ask it for their version.
+-spec inside(sbx_project:app(), fun(() -> Result)) -> Result.
+inside(#{mix := none}, Fun) ->
+    Fun();
+inside(#{mix := Module, name := Name, dir := Dir}, Fun) ->
+    'Elixir.Mix.Project':push(Module, unicode:characters_to_binary(mix_file(Dir)), Name),
+    try
+        Fun()
+    after
+        'Elixir.Mix.Project':pop()
+    end.
+
+%% What was evaluated before is evaluated anew, as if for the first time.
+-spec forget() -> ok.
+forget() ->
+    Modules = persistent_term:get(?MODULE, []),
+    lists:foreach(fun sbx_scratch:unload/1, Modules),
+    _ = persistent_term:erase(?MODULE),
+    ok.
+
+remember(Modules) ->
+    persistent_term:put(?MODULE, Modules ++ persistent_term:get(?MODULE, [])).
+
 %% What mix.exs in Dir says.
 load(Dir, Root) ->
     ok = file:set_cwd(Dir),
     File = mix_file(Dir),
     Required = 'Elixir.Code':required_files(),
     try
-        _ = 'Elixir.Code':compile_file(unicode:characters_to_binary(File)),
+        Compiled = 'Elixir.Code':compile_file(unicode:characters_to_binary(File)),
+        ok = remember([Defined || {Defined, _Beam} <- Compiled]),
         Module = 'Elixir.Mix.Project':'get!'(),
         Config = 'Elixir.Mix.Project':config(),
         Properties =
@@ -50,7 +75,7 @@ load(Dir, Root) ->
             end,
         Read = [text(Path) || Path <- 'Elixir.Code':required_files() -- Required],
         'Elixir.Code':unrequire_files([unicode:characters_to_binary(Path) || Path <- Read]),
-        #{dir => Dir, config => Config, application => Properties, files => [File | Read]}
+        #{dir => Dir, module => Module, config => Config, application => Properties, files => [File | Read]}
     catch
         Class:Reason:Stack ->
             throw({diagnostics, [sbx_diagnostic:from_exception("mix.exs", {Class, Reason, Stack}, Dir, Root)]})
@@ -94,7 +119,7 @@ add_app(#{dir := Dir, config := Config} = Loaded, #{apps := Apps} = Found) ->
             add_deps(Dir, Config, Found#{apps := Apps#{Name => App}, described_by := Read})
     end.
 
-app(Name, #{dir := Dir, config := Config, application := Application}) ->
+app(Name, #{dir := Dir, module := Module, config := Config, application := Application}) ->
     Elixir = paths(Dir, Config, elixirc_paths, [<<"lib">>]),
     Erlang = paths(Dir, Config, erlc_paths, [<<"src">>]),
     Include = filename:join(Dir, text(proplists:get_value(erlc_include_path, Config, <<"include">>))),
@@ -107,7 +132,8 @@ app(Name, #{dir := Dir, config := Config, application := Application}) ->
         erlang_options := proplists:get_value(erlc_options, Config, []),
         elixir_options := proplists:get_value(elixirc_options, Config, []),
         properties := properties(Config, Application, Deps),
-        needs := [DepName || {DepName, _Options} <- Deps]
+        needs := [DepName || {DepName, _Options} <- Deps],
+        mix := Module
     }.
 
 paths(Dir, Config, Key, Default) ->

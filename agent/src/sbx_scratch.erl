@@ -2,7 +2,7 @@
 %% modules lie for those that are compiled against them.
 -module(sbx_scratch).
 
--export([open/1, close/0, ebin/1, ebins/0, add/2, keep/1, put/3, forget/2, original/1, name/1]).
+-export([open/1, close/0, ebin/1, ebins/0, add/2, keep/1, put/3, forget/2, unload/1, original/1, name/1]).
 
 -define(LINKED, ["include", "priv", "src"]).
 
@@ -112,6 +112,7 @@ delete([App | Apps], Name) ->
         {error, _Reason} -> delete(Apps, Name)
     end.
 
+-spec unload(module()) -> ok.
 unload(Module) ->
     case erlang:module_loaded(Module) of
         true ->
@@ -143,8 +144,13 @@ original(Path) ->
 original(Path, Path, _Apps) ->
     Path;
 original(Inside, Path, Apps) ->
-    [App | Rest] = filename:split(Inside),
-    case [Source || {Name, Source} <- maps:to_list(Apps), atom_to_list(Name) =:= App] of
-        [Source] when Rest =/= [] -> filename:join([Source | Rest]);
-        _ -> Path
+    case filename:split(Inside) of
+        [App, Sub | Rest] ->
+            Sources = [Source || {Name, Source} <- maps:to_list(Apps), atom_to_list(Name) =:= App],
+            case lists:member(Sub, ?LINKED) of
+                true when Sources =/= [] -> filename:join([hd(Sources), Sub | Rest]);
+                _ -> Path
+            end;
+        _ ->
+            Path
     end.

@@ -19,6 +19,7 @@ elixir_node_test() ->
     elixir_application(Vm),
     supervisor_of_an_application(Vm),
     elixir_failure(Vm),
+    consolidated_protocols(Vm),
     ending:in_order(chat_room(Vm)).
 
 bare_node_test() ->
@@ -47,6 +48,22 @@ elixir_application(Vm) ->
     ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})),
     ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Process.whereis(Counter.Server)")),
     ?assertMatch({ok, #{app_name := <<"counter">>}}, vm:call(Vm, start, Args)),
+    ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})).
+
+%% Elixir's own are loaded before the application's code is known.
+consolidated_protocols(Vm) ->
+    ?assertMatch({ok, #{term := false}}, vm:eval(Vm, elixir, "Protocol.consolidated?(Enumerable)")),
+    Built = build:example(mix, "counter"),
+    #{apps := [#{dir := Dir}]} = Args = build:start_args(Built, #{}),
+    lists:foreach(
+        fun(#{module := Name, beam := Beam}) ->
+            test_dir:write_bytes(filename:join([Dir, "consolidated", <<Name/binary, ".beam">>]), Beam)
+        end,
+        maps:get(consolidated, Built)
+    ),
+    {ok, _} = vm:call(Vm, start, Args),
+    ?assertMatch({ok, #{term := true}}, vm:eval(Vm, elixir, "Protocol.consolidated?(Enumerable)")),
+    ?assertMatch({ok, #{term := [2, 3]}}, vm:eval(Vm, elixir, "Enum.map(1..2, & &1 + 1)")),
     ?assertEqual({ok, #{}}, vm:call(Vm, stop, #{timeout_ms => 5000})).
 
 %% An .app file without the term that the compiler adds.

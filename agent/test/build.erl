@@ -53,10 +53,51 @@ request(Request) ->
         {Tag, Result} -> Result
     end.
 
+%% All calls for all of a project, as if nothing of it had been compiled before.
 compile(Vm, Kind, Source, File) ->
-    vm:call(Vm, compile, #{
-        source => unicode:characters_to_binary(Source), kind => Kind, file => File, name => <<"My Project">>
-    }).
+    Args = #{source => unicode:characters_to_binary(Source), kind => Kind, file => File, name => <<"My Project">>},
+    try
+        #{apps := Apps, problems := Problems} = Project = call(Vm, project, Args),
+        Compiled = [App#{files => compile_app(Vm, App)} || App <- Apps],
+        Finish = #{apps => [maps:with([name, modules], with_modules(App)) || App <- Compiled], consolidate => true},
+        {ok, built(Project, Compiled, call(Vm, finish, Finish), Problems)}
+    catch
+        throw:{refused, Error} -> {error, Error}
+    end.
+
+call(Vm, Op, Args) ->
+    case vm:call(Vm, Op, Args) of
+        {ok, Result} -> Result;
+        {error, Error} -> throw({refused, Error})
+    end.
+
+compile_app(Vm, #{name := Name, sources := Sources}) ->
+    Forget = persistent_term:get({?MODULE, Name}, []),
+    #{files := Files} = call(Vm, compile, #{app => Name, files => Sources, forget => Forget}),
+    persistent_term:put({?MODULE, Name}, [Module || #{modules := Modules} <- Files, #{module := Module} <- Modules]),
+    Files.
+
+with_modules(#{files := Files} = App) ->
+    App#{modules => [Module || #{modules := Modules} <- Files, #{module := Module} <- Modules]}.
+
+built(#{main := Main, config := Config}, Compiled, Finished, Problems) ->
+    #{apps := Described, supervisor := Supervisor, consolidated := Consolidated} = Finished,
+    Apps = [app(App, Finish) || {App, Finish} <- lists:zip(Compiled, Described)],
+    {First, Others} = lists:partition(fun(#{name := Name}) -> Name =:= Main end, Apps),
+    #{
+        apps => First ++ Others,
+        main => Main,
+        config => Config,
+        language => hd([Language || #{language := Language, modules := [_ | _]} <- First ++ Others]),
+        supervisor => Supervisor,
+        consolidated => Consolidated,
+        warnings => Problems ++ [W || #{files := Files} <- Compiled, #{warnings := Warnings} <- Files, W <- Warnings]
+    }.
+
+app(#{files := Files} = App, Finished) ->
+    Modules = [M#{source => File} || #{file := File, modules := Modules} <- Files, M <- Modules],
+    Sorted = lists:sort(fun(#{module := A}, #{module := B}) -> A =< B end, Modules),
+    maps:merge(maps:with([name, dir, priv], App), Finished#{modules => Sorted}).
 
 %% Returns the apps as a start call names them.
 install(#{apps := Apps}) ->

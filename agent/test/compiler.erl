@@ -1,7 +1,7 @@
 %% A compiler node of a test's own, and its calls.
 -module(compiler).
 
--export([start/0, project/3, compile/3, compile/4]).
+-export([start/0, project/3, compile/3, compile/4, finish/3, file/2, scratch/1, is_loaded/2]).
 
 start() ->
     vm:start(#{arguments => string:lexemes("-S 2:2 -sbwt none -sbwtdcpu none -sbwtdio none -fnu", " ")}).
@@ -14,3 +14,20 @@ compile(Vm, Files, Forget) ->
 
 compile(Vm, App, Files, Forget) ->
     vm:call(Vm, compile, #{app => App, files => Files, forget => Forget}).
+
+finish(Vm, App, Modules) ->
+    vm:call(Vm, finish, #{apps => [#{name => App, modules => Modules}], consolidate => true}).
+
+%% What a compile call's answer says of one file.
+file(Name, {ok, #{files := Files}}) ->
+    [File] = [File || #{file := N} = File <- Files, N =:= Name],
+    File.
+
+%% The modules in the node's scratch folder, and whatever else lies in its working directory.
+scratch(Vm) ->
+    Names = filelib:wildcard("build/*/ebin/*", vm:dir(Vm)) ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"]),
+    lists:sort([filename:basename(Name) || Name <- Names]).
+
+is_loaded(Vm, Module) ->
+    {ok, #{term := Loaded}} = vm:eval(Vm, io_lib:format("erlang:module_loaded(~tp)", [Module])),
+    Loaded.

@@ -3,8 +3,34 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-elixir_kinds_test() ->
+elixir_test() ->
     Vm = compiler:start(),
+    kinds(Vm),
+    changed_macro(Vm),
+    failure_and_retry(Vm),
+    deleted_and_put(Vm),
+    doubled_module(Vm),
+    derived_protocol(Vm),
+    vm:stop(Vm).
+
+erlang_test() ->
+    Vm = compiler:start(),
+    erlang_kinds(Vm),
+    same_as_compile_file(Vm),
+    erlang_failure(Vm),
+    vm:stop(Vm).
+
+mix_test() ->
+    Vm = compiler:start(),
+    warm_up(Vm),
+    described(Vm),
+    configuration(Vm),
+    applications(Vm),
+    vm:stop(Vm).
+
+%% Elixir
+
+kinds(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"mac.ex", "defmodule Mac do\n  defmacro m, do: Helper.val()\n  defmacro __using__(_), do: quote(do: :ok)\nend\n"},
         {"helper.ex", "defmodule Helper do\n  def val, do: 1\nend\n"},
@@ -16,16 +42,18 @@ elixir_kinds_test() ->
             "  @from_body Enum.map([1], &Body.x/1)\n  def m, do: Mac.m()\n  def go, do: :ok\n"
             "  def s, do: %St{}\n  def r, do: Remote.call()\n  def b, do: @from_body\nend\n"},
         {"body.ex", "defmodule Body do\n  def x(y), do: y\nend\n"},
-        {"remote.ex", "defmodule Remote do\n  def call, do: Application.get_env(:a, :b)\nend\n"},
+        {"remote.ex", "defmodule Remote do\n  def call, do: Application.get_env(:a, :b)\n  def no, do: Absent.x()\nend\n"},
         {"impl.ex", "defimpl Prot, for: St do\n  def p(_), do: 1\nend\n"},
         {"uses.ex", "defmodule Uses do\n  use Mac\n  import Helper\n  def v, do: val()\nend\n"},
         {"conf.ex", "defmodule Conf do\n  @x Application.compile_env(:a, :b, 1)\n  def x, do: @x\nend\n"},
+        {"conf2.ex", "defmodule Conf2 do\n  @x Application.get_env(:a, :b, 1)\n  def x, do: @x\nend\n"},
         {"none.ex", "1 + 1\n"},
         {"data.txt", ""}
     ]),
-    {ok, #{apps := [#{sources := Sources}]}} = compiler:project(Vm, folder, Dir),
-    {ok, #{files := Files}} = compiler:compile(Vm, Sources, []),
-    File = fun(Name) -> hd([F || #{file := N} = F <- Files, N =:= Name]) end,
+    {ok, #{apps := [#{sources := Sources}], described_by := Described}} = compiler:project(Vm, folder, Dir),
+    ?assertEqual([<<"config/sys.config">>, <<"sys.config">>], Described),
+    Answer = compiler:compile(Vm, Sources, []),
+    File = fun(Name) -> compiler:file(Name, Answer) end,
     ?assertMatch(
         #{
             compile := [<<"Elixir.Beh">>, <<"Elixir.Body">>, <<"Elixir.Mac">>],
@@ -39,11 +67,293 @@ elixir_kinds_test() ->
         File(<<"user.ex">>)
     ),
     ?assertMatch(#{compile := [], runtime := [<<"Elixir.Helper">>]}, File(<<"mac.ex">>)),
-    ?assertMatch(#{compile := [<<"Elixir.Prot">>]}, File(<<"impl.ex">>)),
+    ?assertMatch(#{compile := [<<"Elixir.Prot">>], runtime := [<<"Elixir.St">>]}, File(<<"impl.ex">>)),
     ?assertMatch(
         #{compile := [<<"Elixir.Mac">>], exports := [<<"Elixir.Helper">>, <<"Elixir.Mac">>]}, File(<<"uses.ex">>)
     ),
     ?assertMatch(#{config := true}, File(<<"conf.ex">>)),
+    ?assertMatch(#{config := true}, File(<<"conf2.ex">>)),
     ?assertMatch(#{modules := []}, File(<<"none.ex">>)),
-    ?assertMatch(#{config := false}, File(<<"remote.ex">>)),
-    vm:stop(Vm).
+    ?assertMatch(#{config := false, runtime := [<<"Elixir.Absent">>], warnings := [_]}, File(<<"remote.ex">>)).
+
+%% Who is compiled with a changed macro in one call sees the new one.
+changed_macro(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"mac.ex", "defmodule Mac do\n  defmacro m, do: 1\nend\n"},
+        {"user.ex", "defmodule User do\n  require Mac\n  def m, do: Mac.m()\nend\n"}
+    ]),
+    {ok, #{apps := [#{sources := Sources}]}} = compiler:project(Vm, folder, Dir),
+    {ok, _} = compiler:compile(Vm, Sources, all()),
+    test_dir:write(Dir, [{"mac.ex", "defmodule Mac do\n  defmacro m, do: 2\nend\n"}]),
+    {ok, _} = compiler:compile(Vm, Sources, [<<"Elixir.Mac">>, <<"Elixir.User">>]),
+    ?assertMatch({ok, #{term := 2}}, vm:eval(Vm, "'Elixir.User':m()")).
+
+%% Every module of these tests, for a project that has none of the one before.
+all() ->
+    [
+        <<"Elixir.", Name/binary>>
+     || Name <- [
+            <<"Mac">>, <<"Helper">>, <<"St">>, <<"Beh">>, <<"Prot">>, <<"User">>, <<"Body">>, <<"Remote">>,
+            <<"Prot.St">>, <<"Uses">>, <<"Conf">>, <<"Conf2">>
+        ]
+    ].
+
+%% A failed compilation leaves neither files nor modules, and the node is as good as before.
+failure_and_retry(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"erl_one.erl", "-module(erl_one).\n"},
+        {"good.ex", "defmodule Good do\n  def x, do: 1\nend\n"},
+        {"bad.ex", "defmodule Bad do\n  def x, do: Good.x()\n  def y, do: nope()\nend\n"}
+    ]),
+    {ok, #{apps := [#{sources := Sources}]}} = compiler:project(Vm, folder, Dir),
+    Forget = [<<"Elixir.Mac">>, <<"Elixir.User">>, <<"Elixir.Good">>, <<"Elixir.Bad">>, <<"erl_one">>],
+    ?assertMatch(
+        {error, #{kind := compile, errors := [#{file := <<"bad.ex">>, line := 3}]}},
+        compiler:compile(Vm, Sources, Forget)
+    ),
+    ?assertEqual([], compiler:scratch(Vm)),
+    ?assertNot(compiler:is_loaded(Vm, 'Elixir.Good')),
+    test_dir:write(Dir, [{"bad.ex", "defmodule Bad do\n  def x, do: Good.x()\nend\n"}]),
+    {ok, _} = compiler:compile(Vm, Sources, Forget),
+    ?assertEqual(["Elixir.Bad.beam", "Elixir.Good.beam", "erl_one.beam"], compiler:scratch(Vm)),
+    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "'Elixir.Bad':x()")).
+
+%% What is forgotten is gone; what is put is there for the next to be compiled against.
+deleted_and_put(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"ground.ex", "defmodule Ground do\n  defmacro m, do: 7\n  def f, do: 1\nend\n"},
+        {"user.ex", "defmodule User do\n  require Ground\n  def m, do: Ground.m()\nend\n"}
+    ]),
+    {ok, _} = compiler:project(Vm, folder, Dir),
+    Ground = compiler:compile(Vm, [<<"ground.ex">>], [<<"Elixir.Good">>, <<"Elixir.Bad">>, <<"erl_one">>]),
+    #{modules := [#{module := <<"Elixir.Ground">>, beam := Beam}]} = compiler:file(<<"ground.ex">>, Ground),
+    ?assertMatch({error, _}, compiler:compile(Vm, [<<"user.ex">>], [<<"Elixir.Ground">>])),
+    ?assertEqual([], compiler:scratch(Vm)),
+    ?assertNot(compiler:is_loaded(Vm, 'Elixir.Ground')),
+    Put = #{app => <<"my_app">>, module => <<"Elixir.Ground">>, beam => Beam},
+    ?assertEqual({ok, #{}}, vm:call(Vm, put, #{modules => [Put]})),
+    ?assertNot(compiler:is_loaded(Vm, 'Elixir.Ground')),
+    {ok, _} = compiler:compile(Vm, [<<"user.ex">>], []),
+    ?assertMatch({ok, #{term := 7}}, vm:eval(Vm, "'Elixir.User':m()")),
+    ?assertMatch({error, #{kind := badarg}}, vm:call(Vm, put, #{modules => [Put#{app := <<"other">>}]})),
+    ?assertMatch({error, #{kind := badarg}}, compiler:compile(Vm, <<"other">>, [], [])).
+
+doubled_module(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"a.ex", "defmodule Twice do\nend\ndefmodule After do\nend\n"},
+        {"b.ex", "require After\ndefmodule Twice do\nend\n"}
+    ]),
+    {ok, _} = compiler:project(Vm, folder, Dir),
+    Answer = compiler:compile(Vm, [<<"a.ex">>, <<"b.ex">>], []),
+    ?assertMatch(
+        #{warnings := [#{file := <<"b.ex">>, message := <<"the module Twice is also defined in a.ex">>}]},
+        compiler:file(<<"b.ex">>, Answer)
+    ).
+
+%% Deriving runs code of the implementation for Any, which may lie in a file of its own.
+derived_protocol(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"p.ex", "defprotocol P do\n  def p(x)\nend\n"},
+        {"any.ex",
+            "defimpl P, for: Any do\n  defmacro __deriving__(m, _, _) do\n"
+            "    quote do\n      defimpl P, for: unquote(m) do\n        def p(_), do: 1\n      end\n    end\n  end\n"
+            "  def p(_), do: 0\nend\n"},
+        {"s.ex", "defmodule S do\n  @derive P\n  defstruct [:a]\nend\n"}
+    ]),
+    {ok, _} = compiler:project(Vm, folder, Dir),
+    Answer = compiler:compile(Vm, [<<"p.ex">>, <<"any.ex">>, <<"s.ex">>], []),
+    ?assertMatch(
+        #{compile := [<<"Elixir.P">>, <<"Elixir.P.Any">>], modules := [_, _]}, compiler:file(<<"s.ex">>, Answer)
+    ).
+
+%% Erlang
+
+erlang_kinds(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"apps/one/src/one.app.src", "{application, one, [{applications, [kernel, stdlib, two]}]}."},
+        {"apps/one/src/one.erl",
+            "-module(one).\n-behaviour(one_beh).\n-behaviour(gen_server).\n-compile([{parse_transform, one_pt}]).\n"
+            "-include(\"../include/one.hrl\").\n-include_lib(\"two/include/two.hrl\").\n"
+            "-include_lib(\"kernel/include/file.hrl\").\n"
+            "-export([init/1, handle_call/3, handle_cast/2, go/0]).\n"
+            "init(_) -> {ok, ?ONE}.\nhandle_call(_, _, S) -> {reply, ?TWO, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
+            "go() -> ok.\n"},
+        {"apps/one/src/one_beh.erl", "-module(one_beh).\n-callback go() -> ok.\n"},
+        {"apps/one/src/one_pt.erl",
+            "-module(one_pt).\n-export([parse_transform/2]).\nparse_transform(F, _) -> one_help:id(F).\n"},
+        {"apps/one/src/one_help.erl", "-module(one_help).\n-export([id/1]).\nid(X) -> X.\n"},
+        {"apps/one/src/one_scan.xrl", "Definitions.\nRules.\n[a-z]+ : {token, {atom, TokenLine}}.\nErlang code.\n"},
+        {"apps/one/include/one.hrl", "-include(\"deep.hrl\").\n"},
+        {"apps/one/include/deep.hrl", "-define(ONE, 1).\n"},
+        {"apps/two/src/two.app.src", "{application, two, [{applications, [kernel, stdlib]}]}."},
+        {"apps/two/src/two.erl", "-module(two).\n"},
+        {"apps/two/include/two.hrl", "-define(TWO, 2).\n"}
+    ]),
+    {ok, #{apps := [Two, One], described_by := Described, main := <<"one">>}} = compiler:project(Vm, rebar3, Dir),
+    ?assertMatch(#{name := <<"two">>, sources := [<<"apps/two/src/two.erl">>], needs := []}, Two),
+    ?assertMatch(#{name := <<"one">>, needs := [<<"two">>], dir := <<"apps/one">>, priv := false}, One),
+    lists:foreach(
+        fun(Name) -> ?assert(lists:member(Name, Described)) end,
+        [<<"rebar.config">>, <<"apps/one/src/one.app.src">>, <<"apps/two/rebar.config">>, <<"sys.config">>]
+    ),
+    {ok, _} = compiler:compile(Vm, <<"two">>, maps:get(sources, Two), []),
+    {ok, _} = compiler:compile(Vm, <<"one">>, [<<"apps/one/src/one_help.erl">>], []),
+    Rest = maps:get(sources, One) -- [<<"apps/one/src/one_help.erl">>],
+    Answer = compiler:compile(Vm, <<"one">>, Rest, []),
+    ?assertMatch(
+        #{
+            modules := [#{module := <<"one">>}],
+            compile := [<<"one_beh">>, <<"one_pt">>],
+            exports := [],
+            includes := [<<"apps/one/include/deep.hrl">>, <<"apps/one/include/one.hrl">>, <<"apps/two/include/two.hrl">>],
+            resources := [],
+            config := false,
+            warnings := []
+        },
+        compiler:file(<<"apps/one/src/one.erl">>, Answer)
+    ),
+    ?assertMatch(
+        #{modules := [#{module := <<"one_scan">>}], includes := []}, compiler:file(<<"apps/one/src/one_scan.xrl">>, Answer)
+    ).
+
+%% To the byte: no dependent can tell who compiled it.
+same_as_compile_file(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"plain.erl",
+            "-module(plain).\n-export([f/1]).\n-include(\"plain.hrl\").\n%% Straße\n"
+            "f(#r{a = A}) -> [A, <<\"ü\"/utf8>>, fun(X) -> X + A end, #{k => A}].\n"},
+        {"plain.hrl", "-record(r, {a = 1 :: integer()}).\n"},
+        {"feature.erl",
+            "-module(feature).\n-feature(maybe_expr, enable).\n-export([f/1]).\n"
+            "f(X) -> maybe {ok, Y} ?= X, Y else _ -> none end.\n"},
+        {"latin.erl", ["%% coding: utf-8\n-module(latin).\n-export([f/0]).\n-compile(inline).\nf() -> \"ä\".\n"]},
+        {"doc.erl", "-module(doc).\n-export([f/0]).\n-compile({error_location, line}).\nf() -> ?FILE.\n"}
+    ]),
+    {ok, #{apps := [#{sources := Sources}]}} = compiler:project(Vm, folder, Dir),
+    Answer = compiler:compile(Vm, Sources, []),
+    lists:foreach(
+        fun(Source) ->
+            #{modules := [#{beam := Beam}]} = compiler:file(Source, Answer),
+            Path = filename:join(Dir, unicode:characters_to_list(Source)),
+            {ok, _, Expected, _} = compile:file(Path, [binary, return, debug_info, {i, Dir}]),
+            ?assertEqual([], different(Expected, Beam)),
+            ?assert(Expected =:= Beam)
+        end,
+        Sources
+    ).
+
+different(One, Other) ->
+    {ok, _, Chunks} = beam_lib:all_chunks(One),
+    {ok, _, Others} = beam_lib:all_chunks(Other),
+    [Name || {Name, Bytes} <- Chunks, proplists:get_value(Name, Others) =/= Bytes].
+
+erlang_failure(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"a.erl", "-module(b).\n"}, {"c.erl", "-module(c).\n-include(\"none.hrl\").\n"}, {"d.erl", "-module(d).\n"}
+    ]),
+    {ok, _} = compiler:project(Vm, folder, Dir),
+    Forget = [<<"plain">>, <<"feature">>, <<"latin">>, <<"doc">>],
+    {error, #{errors := [Name, Include]}} =
+        compiler:compile(Vm, [<<"a.erl">>, <<"c.erl">>, <<"d.erl">>], Forget),
+    ?assertMatch(#{file := <<"a.erl">>, message := <<"Module name 'b' does not match file name 'a'", _/binary>>}, Name),
+    ?assertMatch(#{file := <<"c.erl">>, line := 2, kind := syntax, message := <<"can't find include", _/binary>>}, Include),
+    ?assertEqual([], compiler:scratch(Vm)).
+
+%% Mix
+
+mix_exs(Name, Version, More) ->
+    io_lib:format(
+        "defmodule ~ts.MixProject do\n  use Mix.Project\n"
+        "  def project, do: [app: :~ts, version: \"~ts\"~ts]\nend\n",
+        [string:titlecase(Name), Name, Version, More]
+    ).
+
+%% A pool's node is as fresh as one that has done nothing.
+warm_up(Vm) ->
+    ?assertEqual({ok, #{}}, vm:call(Vm, warm_up, #{elixir => true})),
+    ?assertEqual([], compiler:scratch(Vm)),
+    Left =
+        "[M || {M, _} <- code:all_loaded(), string:find(string:lowercase(atom_to_list(M)), \"warm\") =/= nomatch]"
+        " -- [sbx_warm_up]",
+    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, Left)),
+    ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Mix.Project.get()")),
+    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, "application:get_all_env(sandbox_warm_up)")),
+    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, "[D || D <- code:get_path(), string:find(D, \"warm_up\") =/= nomatch]")),
+    ?assertEqual({ok, #{}}, vm:call(Vm, warm_up, #{elixir => true})).
+
+described(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"mix.exs", mix_exs("shop", "1.0.0", ", deps: [{:near, path: \"near\"}, {:erl_dep, \"~> 1.0\"}]")},
+        {"config/config.exs", "import Config\nimport_config \"more.exs\"\n"},
+        {"config/more.exs", "import Config\nconfig :shop, size: 7, old: 1\n"},
+        {"lib/shop.ex", "defmodule Shop do\n  @version Mix.Project.config()[:version]\n  def v, do: @version\nend\n"},
+        {"near/mix.exs", mix_exs("near", "0.1.0", "")},
+        {"near/lib/near.ex", "defmodule Near do\nend\n"},
+        {"deps/erl_dep/src/erl_dep.app.src", "{application, erl_dep, [{vsn, \"1\"}]}."},
+        {"deps/erl_dep/src/erl_dep.erl", "-module(erl_dep).\n"}
+    ]),
+    {ok, Project} = compiler:project(Vm, mix, Dir),
+    #{apps := Apps, described_by := Described, main := <<"shop">>, loose := false, problems := []} = Project,
+    ?assertEqual(
+        [
+            <<"config/config.exs">>, <<"config/more.exs">>, <<"config/runtime.exs">>, <<"deps/erl_dep/mix.exs">>,
+            <<"deps/erl_dep/rebar.config">>, <<"deps/erl_dep/src/erl_dep.app.src">>, <<"mix.exs">>, <<"near/mix.exs">>
+        ],
+        Described
+    ),
+    ?assertMatch(#{name := <<"shop">>, needs := [_, _], sources := [<<"lib/shop.ex">>]}, lists:last(Apps)),
+    {ok, _} = compiler:compile(Vm, <<"shop">>, [<<"lib/shop.ex">>], []),
+    ?assertMatch({ok, #{term := <<"1.0.0">>}}, vm:eval(Vm, "'Elixir.Shop':v()")),
+    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "application:get_env(shop, old, none)")),
+    %% Said again with less: what is gone is gone.
+    test_dir:write(Dir, [
+        {"mix.exs", mix_exs("shop", "2.0.0", "")}, {"config/more.exs", "import Config\nconfig :shop, size: 8\n"}
+    ]),
+    {ok, #{apps := [#{options := Options}]}} = compiler:project(Vm, mix, Dir),
+    ?assertNotEqual(maps:get(options, lists:last(Apps)), Options),
+    ?assertMatch({ok, #{term := [{size, 8}]}}, vm:eval(Vm, "application:get_all_env(shop)")),
+    ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Mix.Project.get()")),
+    ?assertEqual(["Elixir.Shop.beam"], compiler:scratch(Vm)),
+    {ok, _} = compiler:compile(Vm, <<"shop">>, [<<"lib/shop.ex">>], [<<"Elixir.Shop">>]),
+    ?assertMatch({ok, #{term := <<"2.0.0">>}}, vm:eval(Vm, "'Elixir.Shop':v()")).
+
+%% What the node itself had set is as it was when the configuration no longer says otherwise.
+configuration(Vm) ->
+    {ok, #{term := Level}} = vm:eval(Vm, "application:get_env(logger, truncate, none)"),
+    Dir = test_dir:write(test_dir:new(), [
+        {"mix.exs", mix_exs("conf", "1.0.0", "")},
+        {"config/config.exs", "import Config\nconfig :logger, truncate: 99\n"},
+        {"lib/conf.ex", "defmodule Conf do\nend\n"}
+    ]),
+    {ok, _} = compiler:project(Vm, mix, Dir),
+    ?assertMatch({ok, #{term := 99}}, vm:eval(Vm, "application:get_env(logger, truncate, none)")),
+    test_dir:write(Dir, [{"config/config.exs", "import Config\n"}]),
+    {ok, #{config := nil}} = compiler:project(Vm, mix, Dir),
+    ?assertMatch({ok, #{term := Level}}, vm:eval(Vm, "application:get_env(logger, truncate, none)")).
+
+%% Applications, protocols across them, and what starts.
+applications(Vm) ->
+    Dir = test_dir:write(test_dir:new(), [
+        {"mix.exs", "defmodule Um.MixProject do\n  use Mix.Project\n  def project, do: [apps_path: \"apps\"]\nend\n"},
+        {"apps/one/mix.exs", mix_exs("one", "1.0.0", ", deps: [{:two, in_umbrella: true}]")},
+        {"apps/one/lib/one.ex", "defmodule One do\n  defstruct [:x]\nend\ndefimpl Two, for: One do\n  def t(_), do: 1\nend\n"},
+        {"apps/two/mix.exs", mix_exs("two", "1.0.0", "")},
+        {"apps/two/lib/two.ex", "defprotocol Two do\n  def t(x)\nend\n"}
+    ]),
+    {ok, #{apps := [#{name := <<"two">>}, #{name := <<"one">>}]}} = compiler:project(Vm, mix, Dir),
+    {ok, _} = compiler:compile(Vm, <<"two">>, [<<"apps/two/lib/two.ex">>], []),
+    {ok, _} = compiler:compile(Vm, <<"one">>, [<<"apps/one/lib/one.ex">>], []),
+    {ok, Finished} = compiler:finish(Vm, <<"one">>, [<<"Elixir.One">>, <<"Elixir.Two.One">>]),
+    #{apps := [#{name := <<"one">>, language := elixir, app_file := Text}], supervisor := nil} = Finished,
+    ?assertMatch({_, _}, binary:match(Text, <<"'Elixir.Two.One'">>)),
+    #{consolidated := Consolidated} = Finished,
+    Names = [Name || #{module := Name} <- Consolidated],
+    ?assertEqual([], [<<"Elixir.Enumerable">>, <<"Elixir.Inspect">>, <<"Elixir.String.Chars">>, <<"Elixir.Two">>] -- Names),
+    [Beam] = [Beam || #{module := <<"Elixir.Two">>, beam := Beam} <- Consolidated],
+    ?assert(is_mentioned('Elixir.Two.One', Beam)),
+    ?assertMatch({ok, #{term := false}}, vm:eval(Vm, elixir, "Protocol.consolidated?(Two)")),
+    ?assertEqual({ok, Finished}, compiler:finish(Vm, <<"one">>, [<<"Elixir.One">>, <<"Elixir.Two.One">>])).
+
+is_mentioned(Atom, Beam) ->
+    {ok, {_, [{atoms, Atoms}]}} = beam_lib:chunks(Beam, [atoms]),
+    lists:keymember(Atom, 2, Atoms).
