@@ -127,6 +127,20 @@ void sandbox_config_free(struct sandbox_config *config);
 json_t *sandbox_config_to_json(const struct sandbox_config *config);
 int sandbox_config_from_json(json_t *json, struct sandbox_config *ret, struct error *reterr);
 
+/* ---- alarms.c: events that nodes cause, told no faster than this grows ---- */
+
+struct alarms {
+    uint32_t left;
+    uint64_t at_ms, suppressed;
+};
+
+/* Takes data over. */
+void alarm_event(struct engine *engine, struct alarms *alarms, enum event_kind kind, const char *sandbox_id,
+                 json_t *data);
+/* What a node tried and was refused. */
+void alarm_violation(struct engine *engine, struct alarms *alarms, const char *sandbox_id, struct node *node,
+                     const char *what, const char *detail);
+
 struct sample {     /* what is known of its use */
     uint64_t at_ms; /* when the agent last told; 0: never */
     uint64_t cpu_ns, cpu_at_ms;
@@ -154,10 +168,7 @@ struct sandbox {
     json_t *last_error;
     struct sample sample;
     struct feed log;
-    struct alarms { /* what its nodes try, told no faster than this grows */
-        uint32_t left;
-        uint64_t at_ms, suppressed;
-    } alarms;
+    struct alarms alarms;
 
     struct job *jobs; /* oldest first */
     bool held;        /* none of them starts now */
@@ -189,6 +200,8 @@ struct engine {
     struct error toolchain_error; /* code E_NONE: it is usable */
     bool toolchain_probing;
     struct toolchain_waiter *toolchain_waiters;
+    struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
+    struct alarms errand_alarms;
     int64_t started_at_ms;
     uint64_t run_count;
 

@@ -1,5 +1,6 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
 #include "core/core_internal.h"
+#include "core/errand.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -292,6 +293,7 @@ void engine_quiesce(struct engine *engine) {
     engine->closing = engine->host.ending = true;
     toolchain_probe_abort(&engine->host);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
+    errands_call_off(engine, &why);
     feed_end(engine, &engine->events);
     at = 0;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(engine, &((struct sandbox *)sandbox)->log);
@@ -336,7 +338,7 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->toolchain_probing || engine->answers;
+    return engine->toolchain_probing || engine->answers || engine->errands;
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

@@ -246,37 +246,12 @@ static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
     node_kill(sandbox->node, "its application has ended");
 }
 
-/* Events that a node causes are kept for all to see, so they come no faster than ALARM_EVERY_MS in the long run: a
-   hostile node would drive everyone else's out. */
-static bool may_alarm(struct sandbox *sandbox) {
-    struct alarms *alarms = &sandbox->alarms;
-    uint64_t now_ms = uv_now(sandbox->engine->loop), grown = (now_ms - alarms->at_ms) / ALARM_EVERY_MS;
-    if (grown > 0) {
-        alarms->left = grown < ALARMS_BURST - alarms->left ? alarms->left + (uint32_t)grown : ALARMS_BURST;
-        alarms->at_ms = now_ms;
-    }
-    if (alarms->left > 0) return alarms->left--;
-    alarms->suppressed++;
-    return false;
-}
-
-static void alarm_event(struct sandbox *sandbox, enum event_kind kind, json_t *data) {
-    if (may_alarm(sandbox)) {
-        uint64_t suppressed = sandbox->alarms.suppressed;
-        if (suppressed) json_object_set_new(data, "suppressed", json_integer((json_int_t)suppressed));
-        sandbox->alarms.suppressed = 0;
-        engine_event(sandbox->engine, kind, sandbox->id, data);
-    } else {
-        json_decref(data);
-    }
-}
-
 static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
     uint64_t count = 0, limit = 0;
     const struct term *count_term = term_map_get(term, "count"), *limit_term = term_map_get(term, "limit");
     if (count_term) term_to_uint64(count_term, &count);
     if (limit_term) term_to_uint64(limit_term, &limit);
-    alarm_event(sandbox, EVENT_LIMIT,
+    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_LIMIT, sandbox->id,
                 json_pack("{s:s, s:{s:I, s:I}}", "limit", "processes", "usage", "count", (json_int_t)count, "limit",
                           (json_int_t)limit));
 }
@@ -300,10 +275,7 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 }
 
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
-    CLEANUP(buf_free) struct buf clean = BUF_INIT;
-    escape_text(&clean, detail, strlen(detail));
-    alarm_event(sandbox, EVENT_VIOLATION,
-                json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
+    alarm_violation(sandbox->engine, &sandbox->alarms, sandbox->id, node, what, detail);
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {

@@ -4,10 +4,12 @@ static const struct {
     const char *name;
     engine_fn *run;
 } runners[] = {
-    {"info", engine_info},         {"list", engine_list},         {"eval", engine_eval},     {"create", engine_create},
-    {"destroy", engine_destroy},   {"restart", engine_restart},   {"run", engine_run},       {"events", engine_events},
-    {"logs", engine_logs},         {"profiles", engine_profiles}, {"doctor", engine_doctor}, {"health", engine_health},
-    {"shutdown", engine_shutdown},
+    {"info", engine_info},         {"list", engine_list},       {"eval", engine_eval},
+    {"create", engine_create},     {"destroy", engine_destroy}, {"restart", engine_restart},
+    {"run", engine_run},           {"events", engine_events},   {"logs", engine_logs},
+    {"profiles", engine_profiles}, {"doctor", engine_doctor},   {"health", engine_health},
+    {"shutdown", engine_shutdown}, {"compile", engine_compile}, {"deps", engine_deps},
+    {"validate", engine_validate},
 };
 
 engine_fn *ops_runner(const struct op *op) {

@@ -17,6 +17,7 @@ enum {
     ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
     REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
     TAIL_MAX_LINES = 1000000,
+    TARGET_MAX_BYTES = 4095, /* a path's */
 };
 
 #define MEMORY_MIN_BYTES (16 * MIB)
@@ -133,6 +134,47 @@ static const struct op_param eval_params[] = {
      .summary = "how long it may take; at most the sandbox's max-run"},
 };
 
+static const struct op_param compile_params[] = {
+    {.name = "source",
+     .type = OP_PATH,
+     .flags = OP_POSITIONAL,
+     .flag = "path",
+     .summary = "a Mix or rebar3 project, a folder, or a file"},
+    {.name = "code",
+     .type = OP_TEXT,
+     .min = 1,
+     .max = CODE_MAX_BYTES,
+     .summary = "source text to compile instead of a path"},
+    {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
+};
+
+static const struct op_param validate_params[] = {
+    {.name = "path",
+     .type = OP_PATH,
+     .flags = OP_REQUIRED | OP_POSITIONAL | OP_REST,
+     .flag = "file",
+     .summary = "a BEAM file, or a folder of them"},
+};
+
+static const struct op_param deps_params[] = {
+    {.name = "target",
+     .type = OP_TEXT,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "path|id",
+     .min = 1,
+     .max = TARGET_MAX_BYTES,
+     .summary = "an absolute path of a project, or a sandbox"},
+    {.name = "format",
+     .type = OP_CHOICE,
+     .choices = "json|text|dot",
+     .fallback = "\"json\"",
+     .summary = "also as text for people or for Graphviz"},
+    {.name = "external",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "also list modules that are not the project's"},
+};
+
 static const struct op_param events_params[] = {
     FOLLOW_PARAM,
     {.name = "since", .type = OP_INTEGER, .min = 0, .max = INT64_MAX, .summary = "only events after this number"},
@@ -201,6 +243,27 @@ static const struct op table[] = {
      .summary = "evaluate an expression inside a sandbox",
      .example = "sandbox eval counter 'Counter.increment()'",
      PARAMS(eval_params)},
+    {.name = "compile",
+     .method = "POST",
+     .path = "/api/v1/compile",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "compile a project without a sandbox, for its errors and warnings",
+     .example = "sandbox compile examples/counter",
+     PARAMS(compile_params)},
+    {.name = "validate",
+     .method = "POST",
+     .path = "/api/v1/validate",
+     .summary = "check BEAM files, and tell what is in them",
+     .example = "sandbox validate ebin/counter.beam",
+     PARAMS(validate_params)},
+    {.name = "deps",
+     .method = "POST",
+     .path = "/api/v1/deps",
+     .role = OP_ROLE_OPERATOR,
+     .summary = "what modules need of one another: graph, cycles, reload order",
+     .example = "sandbox deps examples/counter --format dot",
+     PARAMS(deps_params)},
     {.name = "events",
      .method = "GET",
      .path = "/api/v1/events",

@@ -132,6 +132,18 @@ void engine_destroy(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_compile(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
+void engine_validate(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
+void engine_deps(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_profiles(struct engine *engine, struct request *request) {
     note(engine, request);
     stand_in_answer(engine, request,

@@ -36,6 +36,9 @@ STAND_IN(profiles)
 STAND_IN(doctor)
 STAND_IN(health)
 STAND_IN(shutdown)
+STAND_IN(compile)
+STAND_IN(validate)
+STAND_IN(deps)
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {
     struct call *call = request->transport;

@@ -1,0 +1,171 @@
+#include "core/errand.h"
+
+#include <stdio.h>
+
+/* ---- beginning and ending ---- */
+
+static int check(const struct engine *engine, const struct request *request, struct error *reterr) {
+    unsigned all = 0, own = 0;
+    if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
+    for (const struct errand *errand = engine->errands; errand; errand = errand->next, all++)
+        own += errand->request->caller.uid == request->caller.uid;
+    if (all >= ERRANDS_MAX || own >= ERRANDS_OF_ONE_CALLER)
+        return error_set(reterr, E_LIMIT, "%u compilations and the like are under way, %u of them yours", all, own);
+    return 0;
+}
+
+static void call_off(struct errand *errand, const struct error *why) {
+    if (errand->why.code != E_NONE) return;
+    errand->why = *why;
+    atomic_store(&errand->call_off, true);
+    if (errand->compile) compile_abort(errand->compile);
+}
+
+static void on_cancel(struct request *request) {
+    struct error error;
+    error_set(&error, E_TIMEOUT, "the caller has gone");
+    call_off(request->state, &error);
+}
+
+struct errand *errand_begin(struct engine *engine, struct request *request, size_t size) {
+    struct error error;
+    struct errand *errand = NULL;
+    if (check(engine, request, &error) == 0) {
+        errand = calloc(1, size);
+        if (!errand) error_set(&error, E_NO_MEMORY, "no memory for a request");
+    }
+    if (!errand) {
+        answer_error(engine, request, &error, NULL);
+        return NULL;
+    }
+    errand->engine = engine;
+    errand->request = request;
+    errand->next = engine->errands;
+    engine->errands = errand;
+    request->state = errand;
+    request->cancel = on_cancel;
+    return errand;
+}
+
+static void end(struct errand *errand) {
+    struct engine *engine = errand->engine;
+    struct errand **at = &engine->errands;
+    while (*at != errand) at = &(*at)->next;
+    *at = errand->next;
+    if (errand->token[0]) jail_link_release_project(engine->host.link, errand->token);
+    json_decref(errand->report);
+    free(errand);
+}
+
+void errand_answer(struct errand *errand, json_t *result) {
+    answer_ok(errand->engine, errand->request, result);
+    end(errand);
+}
+
+void errand_fail(struct errand *errand, const struct error *error, json_t *result) {
+    answer_error(errand->engine, errand->request, error, result);
+    end(errand);
+}
+
+void errands_call_off(struct engine *engine, const struct error *why) {
+    for (struct errand *errand = engine->errands; errand; errand = errand->next) call_off(errand, why);
+}
+
+/* Between two steps: whether it goes on. */
+static bool ended_early(struct errand *errand, const struct error *error) {
+    bool called_off = errand->why.code != E_NONE;
+    if (called_off || error) errand_fail(errand, called_off ? &errand->why : error, NULL);
+    return called_off || error;
+}
+
+/* ---- opening ---- */
+
+static void on_project(void *data, const struct jail_project *project, const struct error *error) {
+    struct errand *errand = data;
+    if (!error) snprintf(errand->token, sizeof errand->token, "%s", project->token);
+    if (!ended_early(errand, error)) errand->opened(errand, project);
+    if (!error) fd_close(project->fd);
+}
+
+static void on_toolchain(void *data, const struct error *error) {
+    struct errand *errand = data;
+    if (ended_early(errand, error)) return;
+    if (errand->source)
+        jail_link_open_project(errand->engine->host.link, errand->request->caller.peer_fd, errand->source, on_project,
+                               errand);
+    else
+        errand->opened(errand, NULL);
+}
+
+void errand_open(struct errand *errand, const char *path, errand_opened_fn *opened) {
+    struct error error;
+    errand->source = path;
+    errand->opened = opened;
+    if (errand->request->caller.peer_fd >= 0) {
+        engine_need_toolchain(errand->engine, on_toolchain, errand);
+        return;
+    }
+    error_set(&error, E_INVALID, "only callers on the unix socket may name a path of this host");
+    errand_fail(errand, &error, NULL);
+}
+
+void errand_prepare(struct errand *errand, errand_opened_fn *opened) {
+    errand->opened = opened;
+    engine_need_toolchain(errand->engine, on_toolchain, errand);
+}
+
+/* ---- compiling ---- */
+
+static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
+    struct errand *errand = data;
+    errand->compile = NULL;
+    errand->report = report;
+    if (errand->why.code != E_NONE)
+        errand_fail(errand, &errand->why, NULL);
+    else if (error)
+        errand_fail(errand, error, take_ptr(errand->report));
+    else
+        errand->compiled(errand, digest);
+}
+
+static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
+    struct errand *errand = data;
+    alarm_violation(errand->engine, &errand->engine->errand_alarms, NULL, node, what, detail);
+}
+
+void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled) {
+    struct engine *engine = errand->engine;
+    struct compile_request request = {
+        .host = &engine->host,
+        .store = engine->store,
+        .project = project,
+        .owner = errand->request->caller.uid,
+        .source = errand->source,
+        .deadline_ms = engine->config.compile_deadline_ms,
+        .violation = on_violation,
+    };
+    errand->compiled = compiled;
+    errand->compile = compile_start(&request, on_compiled, errand);
+}
+
+/* ---- the thread pool ---- */
+
+static void do_work(uv_work_t *work) {
+    struct errand *errand = work->data;
+    errand->run(errand, &errand->work_error);
+}
+
+static void on_worked(uv_work_t *work, int status) {
+    struct errand *errand = work->data;
+    (void)status;
+    errand->worked(errand, errand->work_error.code != E_NONE ? &errand->work_error : NULL);
+}
+
+void errand_work(struct errand *errand, int (*run)(struct errand *errand, struct error *reterr),
+                 errand_worked_fn *worked) {
+    errand->run = run;
+    errand->worked = worked;
+    errand->work.data = errand;
+    uv_queue_work(errand->engine->loop, &errand->work, do_work, on_worked);
+}
