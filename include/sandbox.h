@@ -79,6 +79,23 @@ SBX_API int sbx_list(struct sbx *sandboxes, char **ret_json, struct sbx_error *r
 SBX_API int sbx_eval(struct sbx *sandboxes, const char *id, const char *code, const char *options_json, char **ret_json,
                      struct sbx_error *reterr);
 
+/* Compile what is at path (absolute) without a sandbox, or with path NULL the `code` in the options, which goes by the
+   name `file`. Answers the compilation: status, beam_files, warnings and so on; in sources that do not compile the
+   problem's `result` has the errors. */
+SBX_API int sbx_compile(struct sbx *sandboxes, const char *path, const char *options_json, char **ret_json,
+                        struct sbx_error *reterr);
+
+/* Check the BEAM file at an absolute path, or all in a folder and below it. Answers `valid` and `files`, an object for
+   each with what is in it, or with an `error`; a file that is not valid is not a failure of the call. */
+SBX_API int sbx_validate_beam(struct sbx *sandboxes, const char *path, char **ret_json, struct sbx_error *reterr);
+
+/* What the modules of a sandbox, or of the project at an absolute path, need of one another. Options may hold `format`
+   and `external`. Answers `modules`, `cycles` and `order`. */
+SBX_API int sbx_dependency_graph(struct sbx *sandboxes, const char *id_or_path, const char *options_json,
+                                 char **ret_json, struct sbx_error *reterr);
+/* Only the order: an array of groups, each an array of modules that are to be loaded together. */
+SBX_API int sbx_reload_order(struct sbx *sandboxes, const char *id_or_path, char **ret_json, struct sbx_error *reterr);
+
 /* One item of a stream; return non-zero to end it, which is not a failure. */
 typedef int sbx_item_fn(const char *item_json, void *data);
 

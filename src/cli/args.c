@@ -96,10 +96,10 @@ int args_take_global(struct cli *cli, int count, char **words, struct error *ret
 
 /* ---- values ---- */
 
-/* The file need not exist: the service says so better. */
-static int absolute_path(const char *path, char ret[PATH_MAX], struct error *reterr) {
+int args_absolute_path(const char *path, char ret[PATH_MAX], struct error *reterr) {
     if (realpath(path, ret)) return 0;
     char here[PATH_MAX];
+    while (string_starts(path, "./") && path[2] != '/' && path[2]) path += 2;
     if (path[0] == '/') return string_format(ret, PATH_MAX, reterr, "%s", path);
     if (!getcwd(here, sizeof here)) return error_errno(reterr, errno, "finding the working directory");
     return string_format(ret, PATH_MAX, reterr, "%s/%s", here, path);
@@ -110,7 +110,7 @@ static int read_word(const struct op_param *param, const char *word, json_t **re
     char path[PATH_MAX];
     uint64_t ignored;
     if (param->type == OP_PATH) {
-        int result = absolute_path(word, path, reterr);
+        int result = args_absolute_path(word, path, reterr);
         if (result < 0) return result;
         word = path;
     }

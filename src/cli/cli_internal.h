@@ -3,6 +3,7 @@
 #define CLI_CLI_INTERNAL_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,8 +28,10 @@ struct cli {
     bool out_colour;
     bool err_colour;
     bool err_is_terminal;
-    int cancel_fd;   /* -1, or what ends calls under way */
-    struct sbx *sbx; /* NULL until the first call */
+    const char *source; /* the project that the command is about, whose lines diagnostics show; NULL: none */
+    const char *code;   /* or its text itself */
+    int cancel_fd;      /* -1, or what ends calls under way */
+    struct sbx *sbx;    /* NULL until the first call */
 };
 
 /* ---- args.c: words to parameters, as the operation's row says ---- */
@@ -43,6 +46,8 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
                struct error *reterr);
 /* A flag that every command has: how many words it took, 0 when it is none of them, negative on failure. */
 int args_take_global(struct cli *cli, int count, char **words, struct error *reterr);
+/* The file need not exist: the service says so better. */
+int args_absolute_path(const char *path, char ret[PATH_MAX], struct error *reterr);
 /* "--max-run" for max_run_ms; the name is without the dashes. */
 void args_flag_name(const struct op_param *param, char *ret, size_t size);
 /* "SOURCE": what stands for a bare word. */
@@ -62,6 +67,17 @@ const char *usage_nearest(const char *word, const char *const *known, size_t cou
 int fail_usage(const struct cli *cli, const struct op *op, const struct error *error);
 int fail_local(const struct cli *cli, const struct error *error);
 int fail_call(const struct cli *cli, struct sbx_error *error); /* clears it */
+
+/* ---- diagnostics.c: what compilers say, with the line it is about ---- */
+
+enum severity { SEVERITY_WARNING, SEVERITY_ERROR };
+/* On stderr; of many, the first ones. */
+void diagnostics_print(const struct cli *cli, enum severity severity, json_t *list);
+/* "2 errors and 1 warning" */
+void diagnostics_count(size_t errors, size_t warnings, struct buf *buf);
+
+/* One line as text, without its end: the first is 1. False when there is none. */
+bool source_line(const struct cli *cli, const char *file, size_t line, struct buf *ret);
 
 /* ---- session.c: calls ---- */
 
@@ -125,6 +141,7 @@ json_t *probe_read(char *text); /* what it printed; the text is taken apart */
 typedef int verb_fn(struct cli *cli, const struct op *op, struct arguments *arguments);
 
 verb_fn verb_any, verb_create, verb_list, verb_restart, verb_destroy; /* verbs_sandbox.c */
+verb_fn verb_compile, verb_validate, verb_deps;                       /* verbs_compile.c */
 verb_fn verb_eval, verb_run, verb_events, verb_logs;                  /* verbs_stream.c */
 verb_fn verb_doctor, verb_shutdown, verb_version;                     /* verbs_service.c */
 verb_fn verb_ops;                                                     /* verbs_ops.c */

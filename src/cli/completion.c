@@ -29,6 +29,10 @@ static void print_flag_values(FILE *out) {
           out);
     print_spaced(out, ops_param(ops_find("eval"), "language")->choices);
     fputs("' -- \"$word\")); return ;;\n"
+          "    --format) COMPREPLY=($(compgen -W '",
+          out);
+    print_spaced(out, ops_param(ops_find("deps"), "format")->choices);
+    fputs("' -- \"$word\")); return ;;\n"
           "    --restart) COMPREPLY=($(compgen -W 'never on-failure always' -- \"$word\")); return ;;\n"
           "    --profile) COMPREPLY=($(compgen -W 'high medium low' -- \"$word\")); return ;;\n"
           "    --sandbox) COMPREPLY=($(compgen -W \"$(_sandbox_ids)\" -- \"$word\")); return ;;\n"
@@ -54,7 +58,8 @@ static bool takes(const struct op *op, enum op_type type) {
 
 static void print_operation(FILE *out, const struct op *op) {
     fprintf(out, "    %s) COMPREPLY=($(compgen ", op->name);
-    if (takes(op, OP_PATH)) fputs("-f ", out);
+    const struct op_param *target = ops_param(op, "target"); /* a path or an id */
+    if (takes(op, OP_PATH) || target) fputs("-f ", out);
     fputs("-W \"$common", out);
     for (size_t i = 0; i < op->param_count; i++) {
         char flag[64];
@@ -63,7 +68,7 @@ static void print_operation(FILE *out, const struct op *op) {
         fprintf(out, " --%s", flag);
     }
     const struct op_param *id = ops_param(op, "id");
-    if (id && (id->flags & OP_IN_PATH)) fputs(" $(_sandbox_ids)", out);
+    if (target || (id && (id->flags & OP_IN_PATH))) fputs(" $(_sandbox_ids)", out);
     fputs("\" -- \"$word\")) ;;\n", out);
 }
 

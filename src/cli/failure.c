@@ -24,31 +24,33 @@ static const char *field(const json_t *problem, const char *name) {
     return text ? text : "";
 }
 
-/* "lib/a.ex:3:1: undefined function": as compilers say it, so that editors find the place. */
-static void print_diagnostic(json_t *diagnostic) {
-    json_t *line = json_object_get(diagnostic, "line");
-    json_t *column = json_object_get(diagnostic, "column");
-    text_print(stderr, field(diagnostic, "file"));
-    if (json_is_integer(line)) fprintf(stderr, ":%lld", (long long)json_integer_value(line));
-    if (json_is_integer(column)) fprintf(stderr, ":%lld", (long long)json_integer_value(column));
-    fputs(": ", stderr);
-    text_print(stderr, field(diagnostic, "message"));
-    fputc('\n', stderr);
-}
-
-static void print_problem(const struct cli *cli, json_t *problem) {
+static void print_head(const struct cli *cli, json_t *problem) {
     fprintf(stderr, "%ssandbox:%s ", style_code(cli->err_colour, STYLE_RED), style_code(cli->err_colour, STYLE_PLAIN));
     text_print(stderr, field(problem, "title"));
     fputs(": ", stderr);
-    text_print(stderr, field(problem, "detail"));
-    fputc('\n', stderr);
+}
+
+/* Sources that do not compile: what the compiler said is what a person wants to know. */
+static void print_compilation(const struct cli *cli, json_t *problem, json_t *errors) {
+    CLEANUP(buf_free) struct buf counts = BUF_INIT;
+    json_t *warnings = json_at(problem, "result.warnings");
+    diagnostics_print(cli, SEVERITY_WARNING, warnings);
+    diagnostics_print(cli, SEVERITY_ERROR, errors);
+    diagnostics_count(json_array_size(errors), json_array_size(warnings), &counts);
+    print_head(cli, problem);
+    fprintf(stderr, "%s\n", buf_string(&counts));
+}
+
+static void print_problem(const struct cli *cli, json_t *problem) {
     json_t *errors = json_at(problem, "result.errors");
     if (!errors) errors = json_object_get(problem, "errors");
-    size_t index;
-    json_t *diagnostic;
-    json_array_foreach(errors, index, diagnostic) {
-        if (json_is_object(diagnostic)) print_diagnostic(diagnostic);
+    if (json_array_size(errors) > 0) {
+        print_compilation(cli, problem, errors);
+        return;
     }
+    print_head(cli, problem);
+    text_print(stderr, field(problem, "detail"));
+    fputc('\n', stderr);
     const char *hint = hint_for(field(problem, "recovery"));
     if (hint)
         fprintf(stderr, "%s%s%s\n", style_code(cli->err_colour, STYLE_DIM), hint,

@@ -9,10 +9,10 @@ static const struct {
     const char *op;
     verb_fn *run;
 } verbs[] = {
-    {"create", verb_create},   {"run", verb_run},           {"list", verb_list},     {"restart", verb_restart},
-    {"destroy", verb_destroy}, {"eval", verb_eval},         {"events", verb_events}, {"logs", verb_logs},
-    {"doctor", verb_doctor},   {"shutdown", verb_shutdown}, {"ops", verb_ops},       {"version", verb_version},
-    {"demo", verb_demo},
+    {"create", verb_create},   {"run", verb_run},           {"list", verb_list},         {"restart", verb_restart},
+    {"destroy", verb_destroy}, {"eval", verb_eval},         {"events", verb_events},     {"logs", verb_logs},
+    {"doctor", verb_doctor},   {"shutdown", verb_shutdown}, {"ops", verb_ops},           {"version", verb_version},
+    {"demo", verb_demo},       {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
 };
 
 static const struct command commands[] = {
@@ -42,6 +42,7 @@ static int run_op(struct cli *cli, const struct op *op, int count, char **words)
     CLEANUP(arguments_free) struct arguments arguments = {NULL, NULL};
     struct error error;
     if (args_parse(cli, op, count, words, &arguments, &error) < 0) return fail_usage(cli, op, &error);
+    cli->source = json_string_value(json_object_get(arguments.params, "source"));
     if (!cli->wants_help) return verb_of(op)(cli, op, &arguments);
     usage_print_op(stdout, op);
     return 0;

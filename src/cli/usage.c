@@ -24,7 +24,8 @@ void usage_line(const struct op *op, char ret[USAGE_BYTES]) {
         char word[PLACEHOLDER_BYTES];
         if (op->params[i].flags & OP_POSITIONAL) {
             args_placeholder(&op->params[i], word, sizeof word);
-            buf_printf(&line, " %s%s", word, op->params[i].flags & OP_REST ? "…" : "");
+            bool required = op->params[i].flags & OP_REQUIRED;
+            buf_printf(&line, required ? " %s%s" : " [%s%s]", word, op->params[i].flags & OP_REST ? "…" : "");
             continue;
         }
         args_flag_name(&op->params[i], word, sizeof word);

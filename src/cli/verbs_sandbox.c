@@ -74,6 +74,7 @@ static int start(struct cli *cli, const struct op *op, struct arguments *argumen
         view_json(stdout, sandbox);
         return 0;
     }
+    diagnostics_print(cli, SEVERITY_WARNING, json_at(sandbox, "compilation.warnings"));
     summarize(cli, sandbox, started_ms);
     printf("%s\n", id);
     return 0;

@@ -106,6 +106,7 @@ static int show_run_record(struct cli *cli, json_t *record, void *data) {
     const char *id = json_string_value(json_object_get(record, "sandbox_id"));
     if (id && ops_id_valid(id)) memcpy(run->sandbox_id, id, strlen(id) + 1);
     if (cli->json) return 0;
+    diagnostics_print(cli, SEVERITY_WARNING, json_at(record, "compilation.warnings"));
     view_log_record(stdout, cli->out_colour, record);
     fflush(stdout);
     return 0;

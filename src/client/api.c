@@ -158,6 +158,40 @@ int sbx_eval(struct sbx *sandboxes, const char *id, const char *code, const char
     return run_named(sandboxes, &call, options_json, named, ret_json, reterr);
 }
 
+/* ---- without a sandbox ---- */
+
+int sbx_compile(struct sbx *sandboxes, const char *path, const char *options_json, char **ret_json,
+                struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("compile")};
+    json_t *named = path ? json_pack("{s:s}", "source", path) : json_object();
+    return run_named(sandboxes, &call, options_json, named, ret_json, reterr);
+}
+
+int sbx_validate_beam(struct sbx *sandboxes, const char *path, char **ret_json, struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("validate")};
+    return run_named(sandboxes, &call, NULL, json_pack("{s:s}", "path", path), ret_json, reterr);
+}
+
+int sbx_dependency_graph(struct sbx *sandboxes, const char *id_or_path, const char *options_json, char **ret_json,
+                         struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("deps")};
+    return run_named(sandboxes, &call, options_json, json_pack("{s:s}", "target", id_or_path), ret_json, reterr);
+}
+
+int sbx_reload_order(struct sbx *sandboxes, const char *id_or_path, char **ret_json, struct sbx_error *reterr) {
+    CLEANUP_FREE char *graph = NULL;
+    struct error error;
+    int status = sbx_dependency_graph(sandboxes, id_or_path, NULL, &graph, reterr);
+    if (status < 0) return status;
+    json_t *object = json_loads(graph, 0, NULL);
+    json_t *order = json_incref(json_object_get(object, "order"));
+    json_decref(object);
+    if (order && hand_over(order, ret_json, &error) == 0) return 0;
+    if (!order) error_set(&error, E_FORMAT, "the service's answer has no order");
+    problem_report(&error, NULL, reterr);
+    return -1;
+}
+
 /* ---- streams and names ---- */
 
 struct text_reader {

@@ -137,6 +137,12 @@ static void ask(struct run *run, struct request *request, json_t *params, engine
     function(run->engine, request);
 }
 
+/* Before the application's own words, as a compiler would. */
+static void tell_warnings(struct run *run, json_t *compilation) {
+    if (json_array_size(json_object_get(compilation, "warnings")) == 0) return;
+    run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "compilation", compilation));
+}
+
 static void on_created(struct request *request, json_t *result, const struct error *error) {
     struct run *run = request->transport;
     json_t *code = json_object_get(run->request->params, "eval");
@@ -151,6 +157,7 @@ static void on_created(struct request *request, json_t *result, const struct err
         fail_run(run, error ? error : &gone, result);
         return;
     }
+    tell_warnings(run, json_object_get(result, "compilation"));
     json_decref(result);
     run->logs = (struct request){.item = on_log_item, .done = on_logs_over};
     run->events = (struct request){.item = on_event_item, .done = on_events_over};
