@@ -334,11 +334,12 @@ static void let_go(struct engine *engine, struct sandbox *sandbox) {
 static bool is_busy(struct engine *engine) {
     size_t at = 0;
     void *value;
+    if (engine->errands) return true;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->toolchain_probing || engine->answers || engine->errands;
+    return engine->toolchain_probing || engine->answers;
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
