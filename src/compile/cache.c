@@ -1,168 +1,15 @@
-/* Which build a project's present content gives: a digest of everything it was made from names it. The key is computed
-   here, from the files themselves, so a compiler node can only ever spoil what its own sources make. */
+/* Which build something gave: a file named by a digest of all it was made from, which holds the build's digest. Keys
+   are computed by the daemon, from the files themselves, so a compiler node can only ever spoil what its own sources
+   make. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "compile/compile_internal.h"
-
-/* One folder or file being hashed. Each has a digest of its own, of a fixed size, so that no content can be taken for
-   the entries that follow it. */
-struct hashing {
-    size_t entries;
-    size_t total_bytes;
-};
-
-enum { DIGEST_BYTES = 32 };
-
-static void free_context(EVP_MD_CTX **context) {
-    EVP_MD_CTX_free(*context);
-}
-
-static EVP_MD_CTX *new_context(void) {
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    if (context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1) return context;
-    EVP_MD_CTX_free(context);
-    return NULL;
-}
-
-/* What is built anew or is history is not part of a project's sources; further down, the names mean nothing. */
-static bool is_ignored(const char *name, unsigned depth) {
-    static const char *const names[] = {"_build", ".git", ".elixir_ls", "node_modules"};
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return true;
-    for (size_t i = 0; depth == 0 && i < ARRAY_SIZE(names); i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
-}
-
-static void hash_text(EVP_MD_CTX *context, const char *text) {
-    EVP_DigestUpdate(context, text, strlen(text) + 1);
-}
-
-static bool hash_file(struct hashing *hashing, int folder, const char *name, uint8_t ret[DIGEST_BYTES]) {
-    CLEANUP_FD int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    CLEANUP(free_context) EVP_MD_CTX *context = fd < 0 ? NULL : new_context();
-    char chunk[64 * 1024];
-    ssize_t count = -1;
-    while (context && (count = read(fd, chunk, sizeof chunk)) > 0) {
-        hashing->total_bytes += (size_t)count;
-        if (hashing->total_bytes > PROJECT_TOTAL_MAX_BYTES) return false;
-        EVP_DigestUpdate(context, chunk, (size_t)count);
-    }
-    return count == 0 && EVP_DigestFinal_ex(context, ret, NULL) == 1;
-}
-
-static bool hash_link(int folder, const char *name, uint8_t ret[DIGEST_BYTES]) {
-    char target[PATH_MAX];
-    ssize_t length = readlinkat(folder, name, target, sizeof target);
-    return length >= 0 && length < (ssize_t)sizeof target &&
-           EVP_Digest(target, (size_t)length, ret, NULL, EVP_sha256(), NULL) == 1;
-}
-
-static bool hash_folder(struct hashing *hashing, int parent, const char *name, unsigned depth,
-                        uint8_t ret[DIGEST_BYTES]);
-
-/* The entry's kind, its name and the digest of its content. What is neither file, folder nor link has none. */
-static bool hash_entry(struct hashing *hashing, EVP_MD_CTX *context, int folder, const char *name, unsigned depth) {
-    struct stat status;
-    uint8_t digest[DIGEST_BYTES] = {0};
-    if (++hashing->entries > PROJECT_ENTRIES_MAX || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
-    bool whole = true;
-    if (S_ISREG(status.st_mode)) whole = hash_file(hashing, folder, name, digest);
-    if (S_ISLNK(status.st_mode)) whole = hash_link(folder, name, digest);
-    if (S_ISDIR(status.st_mode)) whole = hash_folder(hashing, folder, name, depth + 1, digest);
-    mode_t kind = status.st_mode & S_IFMT;
-    EVP_DigestUpdate(context, &kind, sizeof kind);
-    hash_text(context, name);
-    EVP_DigestUpdate(context, digest, sizeof digest);
-    return whole;
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-struct names {
-    char **items;
-    size_t count, capacity;
-};
-
-static void free_names(struct names *names) {
-    for (size_t i = 0; i < names->count; i++) free(names->items[i]);
-    free(names->items);
-}
-
-static bool add_name(struct names *names, const char *name) {
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity ? names->capacity * 2 : 32;
-        char **grown = names->count >= PROJECT_ENTRIES_MAX ? NULL : realloc(names->items, capacity * sizeof *grown);
-        if (!grown) return false;
-        names->items = grown;
-        names->capacity = capacity;
-    }
-    names->items[names->count] = strdup(name);
-    return names->items[names->count] && ++names->count;
-}
-
-/* All names in a folder, sorted, so that the same content always gives the same digest. */
-static bool list_names(DIR *directory, unsigned depth, struct names *names) {
-    struct dirent *entry;
-    errno = 0;
-    while ((entry = readdir(directory)))
-        if (!is_ignored(entry->d_name, depth) && !add_name(names, entry->d_name)) return false;
-    if (errno != 0) return false;
-    if (names->count > 0) qsort(names->items, names->count, sizeof *names->items, by_name);
-    return true;
-}
-
-static bool hash_folder(struct hashing *hashing, int parent, const char *name, unsigned depth,
-                        uint8_t ret[DIGEST_BYTES]) {
-    int fd = depth > PROJECT_DEPTH_MAX ? -1 : openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (!directory) {
-        fd_close(fd);
-        return false;
-    }
-    CLEANUP(free_names) struct names names = {0};
-    CLEANUP(free_context) EVP_MD_CTX *context = new_context();
-    bool whole = context && list_names(directory, depth, &names);
-    for (size_t i = 0; i < names.count && whole; i++) whole = hash_entry(hashing, context, fd, names.items[i], depth);
-    closedir(directory);
-    return whole && EVP_DigestFinal_ex(context, ret, NULL) == 1;
-}
-
-/* Which folder it is, of whose: an inode's number alone is used again, and its next owner must not get what the last
-   one had compiled in it. */
-static bool hash_place(EVP_MD_CTX *context, const struct cache_subject *subject) {
-    struct stat status;
-    char text[96] = "ours";
-    if (fstat(subject->folder, &status) < 0) return false;
-    if (!subject->is_ours)
-        snprintf(text, sizeof text, "%llx %llx %u", (unsigned long long)status.st_dev,
-                 (unsigned long long)status.st_ino, subject->owner);
-    hash_text(context, text);
-    return true;
-}
-
-bool cache_key(const struct cache_subject *subject, char ret[STORE_DIGEST_BYTES]) {
-    struct hashing hashing = {0};
-    uint8_t digest[DIGEST_BYTES];
-    CLEANUP(free_context) EVP_MD_CTX *context = new_context();
-    if (!context || !hash_place(context, subject)) return false;
-    hash_text(context, subject->toolchain);
-    hash_text(context, subject->kind);
-    hash_text(context, subject->name);
-    if (!hash_folder(&hashing, subject->folder, ".", 0, digest)) return false;
-    EVP_DigestUpdate(context, digest, sizeof digest);
-    if (EVP_DigestFinal_ex(context, digest, NULL) != 1) return false;
-    hex_encode(digest, sizeof digest, ret);
-    return true;
-}
 
 static bool cache_path(const char *home, const char *key, const char *suffix, char ret[PATH_MAX]) {
     int length = snprintf(ret, PATH_MAX, "%s/store/cache/%s%s", home, key, suffix);
@@ -178,6 +25,7 @@ bool cache_find(const char *home, const struct store *store, const char *key, ch
         unlink(path); /* its build was swept */
         return false;
     }
+    futimens(fd, NULL); /* used now: it is forgotten last */
     memcpy(ret_digest, digest, sizeof digest);
     return true;
 }

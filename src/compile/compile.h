@@ -21,18 +21,38 @@ enum source_kind source_detect(int folder);
 /* A finished build, as its build.json says. */
 struct build {
     char digest[STORE_DIGEST_BYTES];
-    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config */
+    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config, sources[] (what was made from what) */
 };
 
 int build_read(const struct store *store, const char *digest, struct build *ret, struct error *reterr);
 void build_free(struct build *build);
 
+/* ---- the compiler: what all compilations of a daemon share ---- */
+
+struct compiler;
+
+struct compiler_settings {
+    uint64_t idle_ms;         /* how long a node is kept for its project after a compilation */
+    uint32_t warm_max;        /* how many idle ones are kept at most */
+    uint32_t spares;          /* nodes booted ahead of time, for whichever project comes next: 0 or 1 */
+    uint64_t cache_max_bytes; /* of what single files compiled to */
+};
+
+/* wake is called when nothing is left of what compiler_quiesce ended. */
+int compiler_open(struct node_host *host, struct store *store, const struct compiler_settings *settings,
+                  void (*wake)(void *data), void *data, struct compiler **ret, struct error *reterr);
+void compiler_quiesce(struct compiler *compiler);          /* end nodes that nobody uses, keep none from now on */
+bool compiler_is_quiet(const struct compiler *compiler);   /* no node is left, nor is a compilation */
+struct compiler *compiler_free(struct compiler *compiler); /* once it is quiet; accepts NULL, returns NULL */
+
 struct compile_request {
-    struct node_host *host;
-    struct store *store;
-    const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's */
-    uid_t owner;                        /* the caller, whose builds are nobody else's */
-    const char *source;                 /* the user's own path, for names and messages */
+    struct compiler *compiler;
+    const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's. Or NULL, then: */
+    const char *own_folder; /* a folder of the daemon's own with one file in it, which is removed after use */
+    const char *own_file;   /* that file's name */
+    uid_t owner;            /* the caller, whose builds are nobody else's */
+    const char *subject;    /* the sandbox it is for: a node serves no other one; "" for none */
+    const char *source;     /* the user's own path, for names and messages */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: nobody wants to know. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);

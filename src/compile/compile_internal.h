@@ -1,4 +1,4 @@
-/* Between the compiler's own files: what is carried to and from the thread pool. */
+/* Between the compiler's own files: bounds, and what is carried to and from the thread pool. */
 #ifndef COMPILE_COMPILE_INTERNAL_H
 #define COMPILE_COMPILE_INTERNAL_H
 
@@ -37,24 +37,13 @@ void remove_tree(const char *path);
  */
 int open_below(int folder, const char *path);
 
-/* The agent's answer as files and facts. *ret_facts and *ret_report are new references. Nothing in it is believed:
-   names are checked before they become paths. */
-int answer_to_build(const struct term *answer, struct file_list *list, json_t **ret_facts, json_t **ret_report,
-                    struct error *reterr);
+/* ---- diagnostics.c ---- */
+
+bool text_at(const struct term *map, const char *key, char **ret); /* false for nil too; to be freed */
 json_t *diagnostics_to_json(const struct term *list);
 
-/* ---- cache.c ---- */
+/* ---- cache.c: which build a digest of what it was made from gave ---- */
 
-/* The digest of a project's whole content with what compiles it; false when it can't be told (unreadable, too large).
-   A project that is not ours can change between being read here and being compiled, so its key also names its folder:
-   whoever can do that spoils nothing but that folder's own builds. Blocking. */
-struct cache_subject {
-    int folder;
-    bool is_ours; /* our own copy, which nobody changes */
-    uid_t owner;  /* whoever had it opened: the folder shows the daemon's uid in its place */
-    const char *toolchain, *kind, *name;
-};
-bool cache_key(const struct cache_subject *subject, char ret[STORE_DIGEST_BYTES]);
 bool cache_find(const char *home, const struct store *store, const char *key, char ret_digest[STORE_DIGEST_BYTES]);
 void cache_keep(const char *home, const char *key, const char *digest);
 

@@ -1,44 +1,72 @@
-/* One compilation: receive the project if need be, start a compiler node, ask it, keep what it made, throw it away. */
+/* One compilation from its beginning to its end: look at the project; if the same content was compiled before, be done;
+   else get a worker, have it describe the project, compile what is stale round by round, and keep the build. */
+#include "compile/job.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compile/compile_internal.h"
+#include "compile/hash.h"
 
-struct compile_job {
-    struct compile_request request;
-    compile_done_fn done;
-    void *data;
-    uint64_t started_ms;
+/* ---- ending ---- */
 
-    int project_fd; /* a folder to read priv from */
-    char token[64];
-    char file_name[NAME_MAX + 1]; /* of a single file */
-    bool is_stream, is_file;
-    char copy[PATH_MAX]; /* our copy of a streamed project; "" when there is none */
-    enum source_kind kind;
-    char name[NAME_MAX + 1];      /* of the project, as its path ends */
-    char key[STORE_DIGEST_BYTES]; /* in the cache; "" when it can't be told */
-    bool cached;
-
-    uv_work_t work;
-    struct node *node;
-    bool aborted;
-    bool build_under_way;
-    struct file_list list;
-    json_t *facts;
-    json_t *report;
-    char digest[STORE_DIGEST_BYTES];
-    struct error error;
-};
-
-static void fail(struct compile_job *job, const struct error *error) {
+void job_fail(struct compile_job *job, const struct error *error) {
     if (job->error.code == E_NONE) job->error = *error;
 }
 
-static void finish(struct compile_job *job);
+static void complete_report(struct compile_job *job) {
+    uint64_t took_ms = uv_now(job->compiler->host->loop) - job->started_ms;
+    bool is_incremental = job->base_facts && job->compiled_files < job->manifest.count;
+    json_object_set_new(job->report, "compilation_time_ms", json_integer((json_int_t)took_ms));
+    json_object_set_new(job->report, "incremental", json_boolean(!job->is_cached && is_incremental));
+    json_object_set_new(job->report, "cache_hit",
+                        json_boolean(job->is_cached || (job->digest[0] && job->compiled_files == 0)));
+    if (job->is_cached) json_object_set_new(job->report, "compiled", json_array());
+}
+
+static void job_free(struct compile_job *job) {
+    plan_free(&job->plan);
+    manifest_free(&job->manifest);
+    tree_free(&job->tree);
+    file_list_free(&job->list);
+    json_decref(job->base_facts);
+    json_decref(job->compiled);
+    json_decref(job->facts);
+    json_decref(job->report);
+    fd_close(job->project_fd);
+    free(job->round);
+    free(job);
+}
+
+/* What the project was like, for the next compilation of it. */
+static void remember(struct compile_job *job) {
+    struct workspace *workspace = job->workspace;
+    tree_free(&workspace->tree);
+    workspace->tree = job->tree;
+    job->tree = (struct tree){0};
+    if (!job->facts) return;
+    json_decref(workspace->facts);
+    workspace->facts = json_incref(job->facts);
+    memcpy(workspace->build, job->digest, sizeof workspace->build);
+}
+
+static void finish(struct compile_job *job) {
+    struct compiler *compiler = job->compiler;
+    struct worker *worker = take_ptr(job->worker);
+    bool failed = job->error.code != E_NONE;
+    if (job->report) complete_report(job);
+    /* A copy goes with its compilation, and an error that is not the sources' own is a doubt. */
+    if (worker && (job->copy[0] || (failed && job->error.code != E_COMPILE))) worker->is_doubtful = true;
+    if (worker) worker_rest(worker);
+    if (job->tree.count > 0 && job->workspace->worker) remember(job);
+    job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
+    workspace_next(job->workspace, job);
+    job_free(job);
+    worker_refill(compiler);
+}
 
 static void remove_copy(uv_work_t *work) {
     struct compile_job *job = work->data;
@@ -46,128 +74,110 @@ static void remove_copy(uv_work_t *work) {
 }
 
 static void on_copy_removed(uv_work_t *work, int status) {
-    struct compile_job *job = work->data;
     (void)status;
-    job->copy[0] = '\0';
-    finish(job);
+    finish(work->data);
 }
 
-/* Every way through a job ends here, once its node is gone. */
-static void finish(struct compile_job *job) {
-    if (job->copy[0]) { /* thousands of files, perhaps: not on the loop's thread */
-        uv_queue_work(job->request.host->loop, &job->work, remove_copy, on_copy_removed);
-        return;
-    }
+static void do_nothing(uv_work_t *work) {
+    (void)work;
+}
+
+void job_end(struct compile_job *job) {
+    if (job->is_ending) return;
+    job->is_ending = true;
     if (job->aborted && job->error.code == E_NONE) error_set(&job->error, E_SHUTDOWN, "the compilation was called off");
-    if (job->report) {
-        uint64_t took_ms = uv_now(job->request.host->loop) - job->started_ms;
-        json_object_set_new(job->report, "compilation_time_ms", json_integer((json_int_t)took_ms));
-        json_object_set_new(job->report, "incremental", json_false());
-        json_object_set_new(job->report, "cache_hit", json_boolean(job->cached));
-    }
-    bool failed = job->error.code != E_NONE;
-    job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
-    file_list_free(&job->list);
-    json_decref(job->facts);
-    fd_close(job->project_fd);
-    free(job);
+    /* A copy may be thousands of files: not on the loop's thread. */
+    uv_queue_work(job->compiler->host->loop, &job->work, job->copy[0] ? remove_copy : do_nothing, on_copy_removed);
 }
 
-static void end_node(struct compile_job *job) {
-    if (job->node)
-        node_kill(job->node, "the compilation is over");
-    else
-        finish(job);
+/* ---- steps ---- */
+
+struct step {
+    uv_work_t work;
+    struct compile_job *job;
+    uv_work_cb run;
+    void (*done)(struct compile_job *job);
+};
+
+static void run_step(uv_work_t *work) {
+    struct step *step = work->data;
+    step->run(&step->job->work);
 }
 
-/* ---- keeping what was made ---- */
-
-static void on_build_kept(void *data, const char *digest, const struct error *error) {
-    struct compile_job *job = data;
-    job->build_under_way = false;
-    if (error) {
-        fail(job, error);
-    } else {
-        snprintf(job->digest, sizeof job->digest, "%s", digest);
-        if (job->key[0]) cache_keep(job->request.host->home, job->key, digest);
-    }
-    end_node(job);
-}
-
-static void collect_all_priv(uv_work_t *work) {
-    struct compile_job *job = work->data;
-    json_t *app;
-    size_t i;
-    struct error error;
-    json_array_foreach(json_object_get(job->facts, "apps"), i, app) {
-        const char *folder = json_string_value(json_object_get(app, "dir"));
-        const char *name = json_string_value(json_object_get(app, "name"));
-        if (!json_is_true(json_object_get(app, "priv"))) continue;
-        if (folder && collect_priv(job->project_fd, folder, name, &job->list, &error) < 0) fail(job, &error);
-    }
-}
-
-static void keep_build(uv_work_t *work, int status) {
-    struct compile_job *job = work->data;
+static void on_step(uv_work_t *work, int status) {
+    struct step *step = work->data;
+    struct compile_job *job = step->job;
+    void (*done)(struct compile_job *) = step->done;
     (void)status;
-    struct error error;
-    json_object_set(job->facts, "report", job->report);
-    char *facts = json_dumps(job->facts, JSON_SORT_KEYS | JSON_COMPACT);
-    if (!facts || file_list_add(&job->list, BUILD_FACTS_FILE, facts, strlen(facts), &error) < 0) {
-        error_set(&error, E_NO_MEMORY, "no memory for the build's description");
-        fail(job, &error);
-    }
-    if (job->error.code != E_NONE || job->aborted) {
-        job->build_under_way = false;
-        end_node(job);
-        return;
-    }
-    store_put_build(job->request.store, job->list.files, job->list.count, on_build_kept, job);
+    free(step);
+    job->is_working = false;
+    if (job->aborted || job->error.code != E_NONE)
+        job_end(job);
+    else
+        done(job);
 }
 
-/* ---- asking the compiler node ---- */
-
-static json_t *failed_report(const struct term *reason) {
-    json_t *report = json_object();
-    json_object_set_new(report, "status", json_string("error"));
-    json_object_set_new(report, "beam_files", json_array());
-    json_object_set_new(report, "compiled", json_array());
-    json_object_set_new(report, "app_file", json_null());
-    json_object_set_new(report, "warnings", diagnostics_to_json(term_map_get(reason, "warnings")));
-    json_object_set_new(report, "errors", diagnostics_to_json(term_map_get(reason, "errors")));
-    return report;
+void job_work(struct compile_job *job, uv_work_cb work, void (*done)(struct compile_job *job)) {
+    struct step *step = calloc(1, sizeof *step);
+    if (!step) abort(); /* as in node_call */
+    *step = (struct step){.job = job, .run = work, .done = done};
+    step->work.data = step;
+    job->is_working = true;
+    uv_queue_work(job->compiler->host->loop, &step->work, run_step, on_step);
 }
 
-static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+static uint64_t time_left_ms(const struct compile_job *job) {
+    uint64_t taken_ms = uv_now(job->compiler->host->loop) - job->started_ms;
+    return taken_ms < job->request.deadline_ms ? job->request.deadline_ms - taken_ms : 1;
+}
+
+void job_call(struct compile_job *job, const char *op, struct buf *args, node_reply_fn reply) {
+    node_call(job->worker->node, op, args, time_left_ms(job), reply, job);
+}
+
+static void explain(struct compile_job *job) {
+    struct error *error = &job->error;
+    if (error->code == E_NODE || error->code == E_LIMIT) error_prefix(error, "compiling failed");
+    if (error->code == E_INVALID) error_prefix(error, "%s", job->request.source); /* an empty project, say */
+    if (error->code == E_TIMEOUT)
+        error_set(error, E_TIMEOUT, "compiling %s took longer than %llu ms", job->request.source,
+                  (unsigned long long)job->request.deadline_ms);
+}
+
+bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error) {
+    if (job->is_ending) return false;
+    if (!error && !job->aborted && job->error.code == E_NONE) return true;
+    if (error && !job->aborted && job->error.code == E_NONE) {
+        if (error->code == E_COMPILE && reason) job->report = failed_report(reason);
+        job_fail(job, error);
+        explain(job);
+    }
+    job_end(job);
+    return false;
+}
+
+/* ---- the worker ---- */
+
+static void on_described(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct compile_job *job = data;
     struct error bad;
-    if (error) {
-        if (error->code == E_COMPILE && reason) job->report = failed_report(reason);
-        fail(job, error);
-        if (error->code == E_NODE || error->code == E_LIMIT) error_prefix(&job->error, "compiling failed");
-        if (error->code == E_TIMEOUT)
-            error_set(&job->error, E_TIMEOUT, "compiling %s took longer than %llu ms", job->request.source,
-                      (unsigned long long)job->request.deadline_ms);
-    } else if (answer_to_build(result, &job->list, &job->facts, &job->report, &bad) < 0) {
-        fail(job, &bad);
-    }
-    if (job->error.code == E_INVALID) error_prefix(&job->error, "%s", job->request.source); /* an empty project, say */
-    if (job->error.code != E_NONE) {
-        end_node(job);
+    if (!job_took_reply(job, reason, error)) return;
+    struct worker *worker = job->worker;
+    model_free(&worker->model);
+    if (model_from_term(result, &worker->model, &bad) < 0) {
+        job_fail(job, &bad);
+        job_end(job);
         return;
     }
-    job->build_under_way = true;
-    job->work.data = job;
-    uv_queue_work(job->request.host->loop, &job->work, collect_all_priv, keep_build);
+    job->is_described_anew = true;
+    rounds_begin(job);
 }
 
-static void on_compiler_ready(void *data, struct node *node) {
-    struct compile_job *job = data;
+static void describe(struct compile_job *job) {
     struct buf args = BUF_INIT;
-    if (job->build_under_way || job->aborted) return;
     term_put_map(&args, 4);
     term_put_atom(&args, "source");
-    term_put_string(&args, "/src");
+    term_put_string(&args, PROJECT_PLACE);
     term_put_atom(&args, "kind");
     term_put_atom(&args, source_kind_name(job->kind));
     term_put_atom(&args, "file");
@@ -177,53 +187,79 @@ static void on_compiler_ready(void *data, struct node *node) {
         term_put_atom(&args, "nil");
     term_put_atom(&args, "name");
     term_put_string(&args, job->name);
-    node_call(node, "compile", &args, job->request.deadline_ms, on_compiled, job);
+    job_call(job, "project", &args, on_described);
 }
 
-static void on_compiler_gone(void *data, struct node *node, const struct node_end *end) {
-    (void)node;
+static void on_mounted(void *data, const struct error *error) {
     struct compile_job *job = data;
-    job->node = NULL;
-    bool finished = job->digest[0] || job->error.code != E_NONE || job->aborted;
-    if (!finished) {
-        fail(job, &end->error);
-        error_prefix(&job->error, "the compiler node ended");
+    job->is_working = false;
+    if (error) job_fail(job, error);
+    if (job->error.code != E_NONE || job->aborted || job->is_worker_gone) {
+        job_end(job);
+        return;
     }
-    if (!job->build_under_way) finish(job);
+    job->worker->is_mounted = true;
+    describe(job);
 }
 
-static void on_compiler_violation(void *data, struct node *node, const char *what, const char *detail) {
+static void mount(struct compile_job *job) {
+    const char *source = job->copy[0] ? job->copy : job->token;
+    job->is_working = true;
+    jail_link_mount(job->compiler->host->link, node_name(job->worker->node), source, PROJECT_PLACE, on_mounted, job);
+}
+
+static void on_worker_ready(void *data, struct worker *worker) {
+    struct compile_job *job = data;
+    if (job->aborted)
+        job_end(job);
+    else if (!worker->is_mounted)
+        mount(job);
+    else if (worker->model.app_count == 0 || model_is_outdated(&worker->model, &job->workspace->tree, &job->tree))
+        describe(job);
+    else
+        rounds_begin(job);
+}
+
+static void on_worker_violation(void *data, struct node *node, const char *what, const char *detail) {
     struct compile_job *job = data;
     if (job->request.violation) job->request.violation(job->data, node, what, detail);
 }
 
-static void start_node(struct compile_job *job) {
-    static const struct node_handler handler = {
-        .ready = on_compiler_ready, .violation = on_compiler_violation, .gone = on_compiler_gone};
-    const struct jail_profile *profile = jail_profile_find("compiler");
-    struct node_spec spec = {
-        .kind = NODE_COMPILER,
-        .profile = profile,
-        .limits = profile->limits,
-        .project = job->copy[0] ? job->copy : job->token,
-        .project_is_token = !job->copy[0],
-    };
-    struct error error;
-    if (job->aborted || node_start(job->request.host, &spec, &handler, job, &job->node, &error) < 0) {
-        if (!job->aborted) fail(job, &error);
-        finish(job);
+static void on_worker_gone(void *data, const struct error *error) {
+    struct compile_job *job = data;
+    job->is_worker_gone = true;
+    if (!job->aborted && job->error.code == E_NONE) {
+        job_fail(job, error);
+        error_prefix(&job->error, "the compiler node ended");
     }
+    if (!job->is_working) job_end(job);
+}
+
+static void get_worker(struct compile_job *job) {
+    static const struct worker_user user = {
+        .ready = on_worker_ready, .violation = on_worker_violation, .gone = on_worker_gone};
+    struct workspace *workspace = job->workspace;
+    struct error error;
+    if (workspace->worker && !workspace->worker->is_ending) {
+        job->worker = workspace->worker;
+        worker_take_again(job->worker, &user, job);
+        return;
+    }
+    job->worker = workspace->worker = worker_take(job->compiler, &user, job, &error);
+    if (job->worker) return;
+    job_fail(job, &error);
+    job_end(job);
 }
 
 /* ---- looking at the project, off the loop's thread ---- */
 
 static int open_copy(struct compile_job *job, struct error *reterr) {
     char name[17];
-    int result = snprintf(job->copy, sizeof job->copy, "%s/store/tmp/project-", job->request.host->home) < 0 ? -1 : 0;
     uint64_t unique = clock_monotonic_us() ^ (uint64_t)(uintptr_t)job;
     hex_encode((const uint8_t *)&unique, 8, name);
-    strncat(job->copy, name, sizeof job->copy - strlen(job->copy) - 1);
-    if (mkdir(job->copy, 0755) < 0) result = error_errno(reterr, errno, "making %s", job->copy);
+    int result =
+        string_format(job->copy, sizeof job->copy, reterr, "%s/store/tmp/project-%s", job->compiler->host->home, name);
+    if (result == 0 && mkdir(job->copy, 0755) < 0) result = error_errno(reterr, errno, "making %s", job->copy);
     if (result == 0) result = receive_project(job->project_fd, job->copy, reterr);
     if (result < 0) return result;
     fd_close(job->project_fd);
@@ -231,70 +267,88 @@ static int open_copy(struct compile_job *job, struct error *reterr) {
     return job->project_fd < 0 ? error_errno(reterr, errno, "opening %s", job->copy) : 0;
 }
 
-static void look_at_project(uv_work_t *work) {
-    struct compile_job *job = work->data;
-    struct error error;
-    if (job->is_stream && open_copy(job, &error) < 0) fail(job, &error);
-    job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
-    const struct node_host *host = job->request.host;
-    struct cache_subject subject = {.folder = job->project_fd,
-                                    .is_ours = job->is_stream,
-                                    .owner = job->request.owner,
-                                    .toolchain = host->toolchain.digest,
-                                    .kind = source_kind_name(job->kind),
-                                    .name = job->name};
-    if (job->error.code != E_NONE || !cache_key(&subject, job->key)) job->key[0] = '\0';
-    job->cached = job->key[0] && cache_find(host->home, job->request.store, job->key, job->digest);
+/* A project that is not ours can change between being read here and being compiled, so its key also names its folder:
+   whoever can do that spoils nothing but that folder's own builds. */
+static void name_content(struct compile_job *job) {
+    struct hash hash;
+    uint8_t digest[DIGEST_BYTES];
+    hash_begin(&hash);
+    hash_text(&hash, "content");
+    hash_text(&hash, job->copy[0] ? "ours" : job->place);
+    hash_text(&hash, job->compiler->host->toolchain.digest);
+    hash_text(&hash, source_kind_name(job->kind));
+    hash_text(&hash, job->name);
+    hash_text(&hash, job->file_name);
+    hash_bytes(&hash, job->tree.digest, sizeof job->tree.digest);
+    if (hash_end(&hash, digest)) hex_encode(digest, sizeof digest, job->content_key);
 }
 
-/* The same content was compiled before: its build is there, and says what the compiler said. */
-static void use_cached(struct compile_job *job) {
+static bool find_build(struct compile_job *job, const char *key, char ret_digest[STORE_DIGEST_BYTES], json_t **ret) {
     struct build build = {0};
-    struct error error;
-    if (build_read(job->request.store, job->digest, &build, &error) < 0) { /* damaged: make it anew */
-        job->digest[0] = '\0';
-        job->cached = false;
-        start_node(job);
+    struct error ignored;
+    if (!cache_find(job->compiler->host->home, job->compiler->store, key, ret_digest)) return false;
+    if (build_read(job->compiler->store, ret_digest, &build, &ignored) < 0) { /* damaged: make it anew */
+        ret_digest[0] = '\0';
+        return false;
+    }
+    *ret = build.facts;
+    return true;
+}
+
+/* The last build of this project: most of it may still be good. */
+static void find_base(struct compile_job *job) {
+    struct error ignored;
+    const struct workspace *workspace = job->workspace;
+    if (workspace->facts) {
+        job->base_facts = json_deep_copy(workspace->facts);
+        memcpy(job->base, workspace->build, sizeof job->base);
+    } else if (!find_build(job, job->scope, job->base, &job->base_facts)) {
         return;
     }
-    job->report = json_deep_copy(json_object_get(build.facts, "report"));
-    build_free(&build);
-    finish(job);
+    if (store_build_path(job->compiler->store, job->base, job->base_path, sizeof job->base_path, &ignored) < 0 ||
+        !job->base_facts) {
+        json_decref(take_ptr(job->base_facts)); /* it was swept */
+        job->base[0] = '\0';
+    }
 }
 
-static void on_looked(uv_work_t *work, int status) {
+static void look(uv_work_t *work) {
     struct compile_job *job = work->data;
-    (void)status;
-    bool elixir_needed = job->kind == SOURCE_MIX || (job->is_file && string_ends(job->file_name, ".ex"));
-    if (elixir_needed && !job->request.host->toolchain.elixir_lib[0] && job->error.code == E_NONE)
-        error_set(&job->error, E_TOOLCHAIN, "%s is written in Elixir, which is not installed", job->request.source);
-    if (job->error.code != E_NONE)
-        finish(job);
-    else if (job->cached)
-        use_cached(job);
-    else
-        start_node(job);
+    struct error error;
+    if (job->is_stream && open_copy(job, &error) < 0) {
+        job_fail(job, &error);
+        return;
+    }
+    job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
+    if (tree_scan(job->project_fd, &job->workspace->tree, &job->tree)) name_content(job);
+    job->is_cached = job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts);
+    if (!job->is_cached && job->content_key[0]) find_base(job);
 }
 
-struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data) {
-    struct compile_job *job = calloc(1, sizeof *job);
-    if (!job) abort(); /* as in node_call */
-    const struct jail_project *project = request->project;
-    *job = (struct compile_job){
-        .request = *request, .done = done, .data = data, .is_stream = project->is_stream, .is_file = project->is_file};
-    job->started_ms = uv_now(request->host->loop);
-    job->request.project = NULL;
-    job->project_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
-    snprintf(job->token, sizeof job->token, "%s", project->token ? project->token : "");
-    snprintf(job->file_name, sizeof job->file_name, "%s", project->name ? project->name : "");
-    const char *slash = strrchr(request->source, '/');
-    snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);
-    job->work.data = job;
-    uv_queue_work(request->host->loop, &job->work, look_at_project, on_looked);
-    return job;
+static void on_looked(struct compile_job *job) {
+    struct error error;
+    bool elixir_needed = job->kind == SOURCE_MIX || (job->is_file && string_ends(job->file_name, ".ex"));
+    if (job->is_cached) {
+        job->report = json_deep_copy(json_object_get(job->facts, "report"));
+        job_end(job);
+    } else if (elixir_needed && !job->compiler->host->toolchain.elixir_lib[0]) {
+        error_set(&error, E_TOOLCHAIN, "%s is written in Elixir, which is not installed", job->request.source);
+        job_fail(job, &error);
+        job_end(job);
+    } else {
+        get_worker(job);
+    }
+}
+
+void job_begin(struct compile_job *job) {
+    if (!job->aborted) job_work(job, look, on_looked);
 }
 
 void compile_abort(struct compile_job *job) {
+    if (job->aborted || job->is_ending) return;
     job->aborted = true;
-    if (job->node && !job->build_under_way) node_kill(job->node, "the compilation was called off");
+    if (job->workspace->jobs != job)
+        job_work(job, do_nothing, NULL); /* it only waited: the step finds it called off */
+    else if (job->worker && !job->is_working)
+        worker_kill(job->worker, "the compilation was called off");
 }

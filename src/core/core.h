@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/base.h"
+#include "compile/compile.h"
 
 struct engine;
 
@@ -51,6 +52,7 @@ struct engine_config {
     uint64_t heartbeat_deadline_ms; /* a beat later than this means the agent is suspended, starved or gone */
     uint64_t boot_deadline_ms;
     uint64_t compile_deadline_ms;
+    struct compiler_settings compiler;
     uint64_t grace_ms; /* how long a node waits for a daemon before it halts itself */
     const struct log *log;
 };

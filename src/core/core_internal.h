@@ -2,7 +2,6 @@
 #ifndef CORE_CORE_INTERNAL_H
 #define CORE_CORE_INTERNAL_H
 
-#include "compile/compile.h"
 #include "core/core.h"
 #include "core/events.h"
 #include "jail/jail.h"
@@ -192,6 +191,7 @@ struct engine {
     struct engine_config config;
     struct node_host host;
     struct store *store;
+    struct compiler *compiler;
     struct map sandboxes;
     struct feed events;
     bool ready; /* recovered, and connected to a launcher once */

@@ -128,10 +128,10 @@ static void on_project(void *data, const struct jail_project *project, const str
     snprintf(create->token, sizeof create->token, "%s", project->token);
     if (!called_off(create)) {
         struct compile_request request = {
-            .host = &sandbox->engine->host,
-            .store = sandbox->engine->store,
+            .compiler = sandbox->engine->compiler,
             .project = project,
             .owner = sandbox->owner,
+            .subject = sandbox->id,
             .source = sandbox->config.source,
             .deadline_ms = sandbox->engine->config.compile_deadline_ms,
             .violation = on_compiler_violation,

@@ -15,6 +15,7 @@ void engine_config_defaults(struct engine_config *ret) {
         .heartbeat_deadline_ms = 15000,
         .boot_deadline_ms = 30000,
         .compile_deadline_ms = 300000,
+        .compiler = {.idle_ms = 60000, .warm_max = 4, .spares = 1, .cache_max_bytes = UINT64_C(1) << 30},
         .grace_ms = 600000,
     };
 }
@@ -229,6 +230,10 @@ static void sweep_builds(struct engine *engine) {
     store_sweep_builds(engine->store, keep, NULL, NULL);
 }
 
+static void on_compiler_quiet(void *data) {
+    engine_wake(data);
+}
+
 static int open_parts(struct engine *engine, struct error *reterr) {
     static const struct jail_link_handler handler = {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
@@ -240,6 +245,9 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result < 0) return result;
     sweep_control_dirs(engine);
     sweep_builds(engine);
+    result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_compiler_quiet, engine,
+                           &engine->compiler, reterr);
+    if (result < 0) return result;
     return jail_link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
 }
 
@@ -292,6 +300,7 @@ void engine_quiesce(struct engine *engine) {
     error_set(&why, E_SHUTDOWN, "the service is shutting down");
     engine->closing = engine->host.ending = true;
     toolchain_probe_abort(&engine->host);
+    compiler_quiesce(engine->compiler);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
     errands_call_off(engine, &why);
     feed_end(engine, &engine->events);
@@ -304,6 +313,7 @@ static void finish_close(void *data) {
     void (*closed)(void *) = engine->closed_hook;
     void *closed_data = engine->closed_data;
     feed_free(&engine->events);
+    compiler_free(engine->compiler);
     map_free(&engine->sandboxes);
     map_free(&engine->host.nodes);
     toolchain_free(&engine->host.toolchain);
@@ -339,7 +349,7 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->toolchain_probing || engine->answers;
+    return engine->toolchain_probing || engine->answers || !compiler_is_quiet(engine->compiler);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

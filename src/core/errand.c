@@ -137,8 +137,8 @@ static void on_violation(void *data, struct node *node, const char *what, const 
 void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled) {
     struct engine *engine = errand->engine;
     struct compile_request request = {
-        .host = &engine->host,
-        .store = engine->store,
+        .compiler = engine->compiler,
+        .subject = "",
         .project = project,
         .owner = errand->request->caller.uid,
         .source = errand->source,

@@ -33,6 +33,7 @@ void engine_shutdown(struct engine *engine, struct request *request) {
         return;
     }
     engine->closing = true;
+    compiler_quiesce(engine->compiler);
     engine->shutdown_left = 1;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) {
         engine->shutdown_left++;

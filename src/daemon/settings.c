@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kind { KIND_PATH, KIND_DURATION, KIND_NUMBER };
+enum kind { KIND_PATH, KIND_DURATION, KIND_NUMBER, KIND_SIZE };
 
 /* Flag --heartbeat, environment SANDBOX_HEARTBEAT, line "heartbeat = 5s" of sandbox.conf. */
 static const struct setting {
@@ -31,6 +31,14 @@ static const struct setting {
      "how long booting and starting may take"},
     {"compile-deadline", KIND_DURATION, offsetof(struct settings, engine.compile_deadline_ms), 100, 3600000,
      "how long one compilation may take"},
+    {"compiler-idle", KIND_DURATION, offsetof(struct settings, engine.compiler.idle_ms), 1, 86400000,
+     "how long a compiler node is kept for its project after use"},
+    {"compilers-kept", KIND_NUMBER, offsetof(struct settings, engine.compiler.warm_max), 0, 64,
+     "how many idle compiler nodes are kept at most"},
+    {"spare-compilers", KIND_NUMBER, offsetof(struct settings, engine.compiler.spares), 0, 1,
+     "compiler nodes booted ahead of time, once something was compiled"},
+    {"compile-cache", KIND_SIZE, offsetof(struct settings, engine.compiler.cache_max_bytes), 1 << 20, UINT64_C(1) << 40,
+     "bytes that compiled files may take, besides builds"},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
      "how long a node waits for a daemon"},
 };
@@ -46,16 +54,26 @@ static int set_path(char *field, const char *name, const char *value, struct err
     return string_format(field, PATH_MAX, reterr, "%s", value);
 }
 
+/* How the values of each kind are read, and what they are called. */
+static const struct {
+    bool (*parse)(const char *text, uint64_t *ret);
+    const char *name, *unit;
+    bool is_wide;
+} kinds[] = {
+    [KIND_DURATION] = {parse_duration, "duration", " ms", true},
+    [KIND_NUMBER] = {parse_u64, "number", "", false},
+    [KIND_SIZE] = {parse_size, "size", " bytes", true},
+};
+
 static int set(struct settings *settings, const struct setting *setting, const char *value, struct error *reterr) {
     char *field = (char *)settings + setting->offset;
     uint64_t number;
     if (setting->kind == KIND_PATH) return set_path(field, setting->name, value, reterr);
-    bool valid = setting->kind == KIND_DURATION ? parse_duration(value, &number) : parse_u64(value, &number);
-    if (!valid || number < setting->min || number > setting->max)
+    if (!kinds[setting->kind].parse(value, &number) || number < setting->min || number > setting->max)
         return error_set(reterr, E_INVALID, "%s is '%s', but must be a %s from %llu to %llu%s", setting->name, value,
-                         setting->kind == KIND_DURATION ? "duration" : "number", (unsigned long long)setting->min,
-                         (unsigned long long)setting->max, setting->kind == KIND_DURATION ? " ms" : "");
-    if (setting->kind == KIND_DURATION)
+                         kinds[setting->kind].name, (unsigned long long)setting->min, (unsigned long long)setting->max,
+                         kinds[setting->kind].unit);
+    if (kinds[setting->kind].is_wide)
         *(uint64_t *)field = number;
     else
         *(uint32_t *)field = (uint32_t)number;

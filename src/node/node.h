@@ -73,8 +73,6 @@ struct node_spec {
     struct jail_limits limits;
     const struct node_app *apps;
     size_t app_count;
-    const char *project; /* token of an opened project or a path on the host, seen at /src; NULL for none */
-    bool project_is_token;
     json_t *env; /* of the application: an object of text, or NULL */
 };
 

@@ -42,13 +42,13 @@ static const char *keep_text(struct draft *draft, const char *format, ...) {
     return text;
 }
 
-static void add_bind(struct draft *draft, const char *source, const char *target, bool executable, bool is_project) {
+static void add_bind(struct draft *draft, const char *source, const char *target, bool executable) {
     if (draft->bind_count == BINDS_MAX) {
         draft->overflow = true;
         return;
     }
     draft->binds[draft->bind_count++] =
-        (struct jail_bind){.source = source, .target = target, .executable = executable, .is_project = is_project};
+        (struct jail_bind){.source = source, .target = target, .executable = executable};
 }
 
 static void add_argument(struct draft *draft, const char *word) {
@@ -73,10 +73,10 @@ static void add_env(struct draft *draft, const char *pair) {
 static void add_toolchain(struct draft *draft, const struct node_host *host) {
     const struct toolchain *toolchain = &host->toolchain;
     for (size_t i = 0; i < toolchain->library_count; i++)
-        add_bind(draft, toolchain->libraries[i], toolchain->libraries[i], true, false);
-    add_bind(draft, toolchain->otp_root, toolchain->otp_root, true, false);
-    if (toolchain->elixir_lib[0]) add_bind(draft, toolchain->elixir_lib, toolchain->elixir_lib, false, false);
-    add_bind(draft, keep_text(draft, "%s/ebin", host->agent_dir), "/sandbox/ebin", false, false);
+        add_bind(draft, toolchain->libraries[i], toolchain->libraries[i], true);
+    add_bind(draft, toolchain->otp_root, toolchain->otp_root, true);
+    if (toolchain->elixir_lib[0]) add_bind(draft, toolchain->elixir_lib, toolchain->elixir_lib, false);
+    add_bind(draft, keep_text(draft, "%s/ebin", host->agent_dir), "/sandbox/ebin", false);
     draft->executables[0] = keep_text(draft, "%s/beam.smp", toolchain->erts_bin);
     draft->executables[1] = keep_text(draft, "%s/erl_child_setup", toolchain->erts_bin);
     /* MALLOC_MMAP_THRESHOLD_: what loading code used goes back to the kernel, megabytes per idle node; smaller values
@@ -150,18 +150,19 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
     if (!draft) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
     add_toolchain(draft, host);
-    add_bind(draft, host->toolchain.boot_dir, "/sandbox/boot", false, false);
-    add_bind(draft, identity->control_dir, "/sandbox/control", false, false);
+    add_bind(draft, host->toolchain.boot_dir, "/sandbox/boot", false);
+    add_bind(draft, identity->control_dir, "/sandbox/control", false);
     for (size_t i = 0; i < spec->app_count; i++)
-        add_bind(draft, spec->apps[i].path, keep_text(draft, "/app/%s", spec->apps[i].name), spec->profile->native_code,
-                 false);
-    if (spec->project) add_bind(draft, spec->project, "/src", false, spec->project_is_token);
+        add_bind(draft, spec->apps[i].path, keep_text(draft, "/app/%s", spec->apps[i].name),
+                 spec->profile->native_code);
     add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
     add_application_env(draft, spec->env);
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_vm_arguments(draft, host, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
-    static const char *const directories[] = {"/app", NULL};
+    /* Places for what is mounted later. */
+    static const char *const app_places[] = {"/app", NULL}, *const project_places[] = {"/src", NULL};
+    const char *const *directories = spec->kind == NODE_COMPILER ? project_places : app_places;
     struct jail_request request = {
         .node = identity->name, .profile = spec->profile, .limits = spec->limits, .directories = directories};
     return build(draft, &request, host, ret, ret_lost, reterr);

@@ -6,115 +6,61 @@
 #include <cmocka.h>
 
 #include "compile/compile_internal.h"
+#include "compile/model.h"
 
-/* What the compiler node says, put together as JSON with binaries for texts; a key "beam" makes it a module. */
-struct outcome {
-    int result;
-    struct error error;
-    struct file_list list;
-    json_t *facts, *report;
-};
-
-static void give(const char *json, struct outcome *ret) {
+/* What a compiler node says, written as JSON with texts for binaries. */
+static struct term_doc *say(const char *json) {
     CLEANUP(buf_free) struct buf bytes = BUF_INIT;
-    CLEANUP_TERM struct term_doc *doc = NULL;
+    struct term_doc *doc = NULL;
     json_t *value = json_loads(json, JSON_ALLOW_NUL, NULL);
     assert_non_null(value);
     term_put_version(&bytes);
     assert_int_equal(term_put_json(&bytes, value, NULL), 0);
     json_decref(value);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
-    *ret = (struct outcome){0};
-    ret->result = answer_to_build(term_root(doc), &ret->list, &ret->facts, &ret->report, &ret->error);
+    return doc;
 }
 
-static void outcome_free(struct outcome *outcome) {
-    file_list_free(&outcome->list);
-    json_decref(outcome->facts);
-    json_decref(outcome->report);
-}
+/* ---- what a project is ---- */
 
-static void assert_refused(const char *json, enum error_code code) {
-    CLEANUP(outcome_free) struct outcome outcome;
-    give(json, &outcome);
-    if (outcome.result == 0) fail_msg("%s was accepted", json);
-    assert_int_equal(outcome.error.code, code);
-    assert_null(outcome.facts);
-    assert_null(outcome.report);
-}
+#define APP(name, more) "{\"name\": " name ", \"options\": \"o\", \"sources\": [\"lib/a.ex\"], \"dir\": \".\"" more "}"
 
-static void test_a_build(void **state) {
+static void test_a_project(void **state) {
     (void)state;
-    CLEANUP(outcome_free) struct outcome outcome;
-    give("{\"apps\": [{\"name\": \"counter\", \"app_file\": \"{application}\", \"priv\": true, \"dir\": "
-         "\"apps/counter\","
-         " \"modules\": [{\"module\": \"Elixir.Counter\", \"beam\": \"FOR1\"}]}], \"main\": \"counter\","
-         " \"config\": \"[]\", \"language\": \"elixir\", \"supervisor\": null,"
-         " \"warnings\": [{\"file\": \"a.ex\", \"line\": 3, \"message\": \"unused\", \"kind\": \"warning\"}]}",
-         &outcome);
-    assert_int_equal(outcome.result, 0);
-    assert_int_equal(outcome.list.count, 3);
-    assert_string_equal(outcome.list.files[0].path, "counter/ebin/counter.app");
-    assert_string_equal(outcome.list.files[1].path, "counter/ebin/Elixir.Counter.beam");
-    assert_memory_equal(outcome.list.files[1].data, "FOR1", 4);
-    assert_string_equal(outcome.list.files[2].path, BUILD_CONFIG_FILE);
-    const char *app, *main, *language, *module, *file;
-    int has_config, line;
-    json_t *supervisor, *column;
-    assert_int_equal(json_unpack(outcome.facts, "{s:[{s:s}], s:s, s:s, s:[s], s:b, s:o}", "apps", "name", &app, "main",
-                                 &main, "language", &language, "modules", &module, "has_config", &has_config,
-                                 "supervisor", &supervisor),
-                     0);
-    assert_string_equal(app, "counter");
-    assert_string_equal(main, "counter");
-    assert_string_equal(language, "elixir");
-    assert_string_equal(module, "Counter");
-    assert_true(has_config);
-    assert_true(json_is_null(supervisor));
-    assert_int_equal(json_unpack(outcome.report, "{s:[{s:s, s:i, s:o}], s:s}", "warnings", "file", &file, "line", &line,
-                                 "column", &column, "app_file", &app),
-                     0);
-    assert_string_equal(file, "a.ex");
-    assert_int_equal(line, 3);
-    assert_true(json_is_null(column));
-    assert_string_equal(app, "counter/ebin/counter.app");
+    CLEANUP_TERM struct term_doc *doc =
+        say("{\"apps\": [{\"name\": \"dep\", \"dir\": \"deps/dep\", \"options\": \"x\", \"sources\": [], \"priv\": "
+            "true}, " APP(
+                "\"counter\"",
+                "") "], \"main\": \"counter\", \"loose\": false, \"config\": \"[]\","
+                    " \"described_by\": [\"mix.exs\"], \"problems\": [{\"message\": \"m\", \"kind\": \"warning\"}]}");
+    CLEANUP(model_free) struct model model = {0};
+    assert_int_equal(model_from_term(term_root(doc), &model, NULL), 0);
+    assert_int_equal(model.app_count, 2);
+    assert_string_equal(model.apps[0].dir, "deps/dep");
+    assert_string_equal(model.apps[1].dir, "");
+    assert_true(model.apps[0].has_priv && !model.apps[1].has_priv);
+    assert_string_equal(model.apps[1].sources.items[0], "lib/a.ex");
+    assert_memory_not_equal(model.apps[0].options, model.apps[1].options, DIGEST_BYTES);
+    assert_string_equal(model.main, "counter");
+    assert_int_equal(model.config_size, 2);
+    assert_int_equal(json_array_size(model.problems), 1);
+    assert_ptr_equal(model_find(&model, "counter"), &model.apps[1]);
+    assert_null(model_find(&model, "other"));
 }
 
-static void test_names_that_are_no_names(void **state) {
+static void assert_no_project(const char *json) {
+    CLEANUP_TERM struct term_doc *doc = say(json);
+    struct model model = {0};
+    struct error error;
+    if (model_from_term(term_root(doc), &model, &error) == 0) fail_msg("%s was accepted", json);
+    assert_int_equal(error.code, E_PROTOCOL);
+    assert_int_equal(model.app_count, 0);
+}
+
+static void test_projects_that_are_none(void **state) {
     (void)state;
     static const char *const apps[] = {"\"../x\"", "\"a/b\"", "\"\"", "\".\"",         "\"a.b\"",    "\"a b\"",
                                        "7",        "null",    "[]",   "\"a\\u0000b\"", "\"\\u00e4\""};
-    static const char *const modules[] = {"\"../x\"", "\"a/b\"",   "\"\"",         "7",           "null",
-                                          "{}",       "\"a\\nb\"", "\"a\\u007f\"", "\"a\\u0000\""};
-    char json[256];
-    for (size_t i = 0; i < ARRAY_SIZE(apps); i++) {
-        snprintf(json, sizeof json, "{\"apps\": [{\"name\": %s, \"modules\": [{\"module\": \"m\", \"beam\": \"\"}]}]}",
-                 apps[i]);
-        assert_refused(json, E_PROTOCOL);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(modules); i++) {
-        snprintf(json, sizeof json, "{\"apps\": [{\"name\": \"a\", \"modules\": [{\"module\": %s, \"beam\": \"\"}]}]}",
-                 modules[i]);
-        assert_refused(json, E_PROTOCOL);
-    }
-}
-
-static void test_long_names(void **state) {
-    (void)state;
-    char name[300], json[600];
-    memset(name, 'a', sizeof name);
-    name[248] = '\0';
-    snprintf(json, sizeof json, "{\"apps\": [{\"name\": \"a\", \"modules\": [{\"module\": \"%s\", \"beam\": \"\"}]}]}",
-             name);
-    assert_refused(json, E_PROTOCOL);
-    name[100] = '\0';
-    snprintf(json, sizeof json, "{\"apps\": [{\"name\": \"%s\", \"modules\": [{\"module\": \"a\", \"beam\": \"\"}]}]}",
-             name);
-    assert_refused(json, E_PROTOCOL);
-}
-
-static void test_other_shapes(void **state) {
-    (void)state;
     static const char *const answers[] = {
         "{}",
         "[]",
@@ -123,29 +69,105 @@ static void test_other_shapes(void **state) {
         "{\"apps\": \"a\"}",
         "{\"apps\": [7]}",
         "{\"apps\": [{}]}",
-        "{\"apps\": [{\"name\": \"a\", \"modules\": [7]}]}",
-        "{\"apps\": [{\"name\": \"a\", \"modules\": [{}]}]}",
-        "{\"apps\": [{\"name\": \"a\", \"modules\": [{\"module\": \"m\", \"beam\": 7}]}]}",
-        "{\"apps\": [{\"name\": \"a\", \"modules\": [{\"module\": \"m\"}]}]}"};
-    for (size_t i = 0; i < ARRAY_SIZE(answers); i++) assert_refused(answers[i], E_PROTOCOL);
-}
-
-static void test_no_modules(void **state) {
-    (void)state;
-    assert_refused("{\"apps\": [{\"name\": \"a\", \"modules\": []}]}", E_INVALID);
-    assert_refused("{\"apps\": [{\"name\": \"a\", \"modules\": 7}]}", E_INVALID);
+        "{\"apps\": [{\"name\": \"a\", \"sources\": []}]}",
+        "{\"apps\": [{\"name\": \"a\", \"sources\": [\"../a.ex\"], \"options\": \"\"}]}",
+        "{\"apps\": [{\"name\": \"a\", \"sources\": [\"/a.ex\"], \"options\": \"\"}]}",
+        "{\"apps\": [{\"name\": \"a\", \"sources\": [7], \"options\": \"\"}]}",
+        "{\"apps\": [{\"name\": \"a\", \"sources\": [], \"options\": \"\", \"dir\": \"a/../..\"}]}",
+        "{\"apps\": [" APP("\"a\"", "") ", " APP("\"a\"", "") "]}",
+        "{\"apps\": [" APP("\"a\"", "") "], \"described_by\": 7}"};
+    char json[512];
+    for (size_t i = 0; i < ARRAY_SIZE(apps); i++) {
+        snprintf(json, sizeof json, "{\"described_by\": [], \"apps\": [" APP("%s", "") "]}", apps[i]);
+        assert_no_project(json);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(answers); i++) assert_no_project(answers[i]);
 }
 
 static void test_too_many_applications(void **state) {
     (void)state;
     CLEANUP(buf_free) struct buf json = BUF_INIT;
-    buf_append_string(&json, "{\"apps\": [");
+    buf_append_string(&json, "{\"described_by\": [], \"apps\": [");
     for (int i = 0; i <= NODE_APPS_MAX; i++)
-        buf_printf(&json, "%s{\"name\": \"a%d\", \"modules\": [{\"module\": \"m%d\", \"beam\": \"\"}]}", i ? "," : "",
-                   i, i);
+        buf_printf(&json, "%s{\"name\": \"a%d\", \"sources\": [], \"options\": \"\"}", i ? "," : "", i);
     buf_append_string(&json, "]}");
-    assert_refused(buf_string(&json), E_PROTOCOL);
+    assert_no_project(buf_string(&json));
 }
+
+/* ---- what a file compiled to ---- */
+
+#define LISTS "\"compile\": [], \"exports\": [], \"runtime\": [], \"includes\": [], \"resources\": []"
+
+static void test_a_file(void **state) {
+    (void)state;
+    CLEANUP_TERM struct term_doc *doc =
+        say("{\"file\": \"lib/a.ex\", \"modules\": [{\"module\": \"Elixir.A\", \"beam\": \"FOR1\"}], \"compile\": "
+            "[\"c\", \"b\"],"
+            " \"exports\": [\"e\"], \"runtime\": [], \"includes\": [\"i.hrl\"], \"resources\": [\"a.txt\"],"
+            " \"warnings\": [{\"file\": \"lib/a.ex\", \"line\": 3, \"message\": \"unused\", \"kind\": \"warning\"}]}");
+    struct record *record = record_new("lib/a.ex", "app");
+    assert_int_equal(record_take_answer(record, term_root(doc), NULL), 0);
+    assert_true(record->is_compiled);
+    assert_string_equal(record->modules[0].name, "Elixir.A");
+    assert_memory_equal(record->modules[0].beam, "FOR1", 4);
+    assert_string_equal(record->compile.items[0], "b");
+    assert_string_equal(record->files.items[0], "a.txt");
+    assert_string_equal(record->files.items[1], "i.hrl");
+    assert_int_equal(json_array_size(record->warnings), 1);
+    struct error error;
+    assert_int_equal(record_check_beams(record, 25, &error), -E_FORMAT);
+    assert_non_null(strstr(error.detail, "Elixir.A"));
+    record_free(record);
+}
+
+static void test_files_that_are_none(void **state) {
+    (void)state;
+    static const char *const modules[] = {"\"../x\"", "\"a/b\"",   "\"\"",         "7",           "null",
+                                          "{}",       "\"a\\nb\"", "\"a\\u007f\"", "\"a\\u0000\""};
+    static const char *const answers[] = {
+        "{\"modules\": [7], " LISTS "}",
+        "{\"modules\": [{}], " LISTS "}",
+        "{\"modules\": [{\"module\": \"m\", \"beam\": 7}], " LISTS "}",
+        "{\"modules\": [{\"module\": \"m\"}], " LISTS "}",
+        "{\"modules\": []}",
+        "{\"modules\": [], \"compile\": [7], \"exports\": [], \"runtime\": [], \"includes\": [], \"resources\": []}",
+        "{\"modules\": [], \"compile\": [], \"exports\": [], \"runtime\": [], \"includes\": [\"/etc/passwd\"], "
+        "\"resources\": []}",
+        "{\"modules\": [], \"compile\": [], \"exports\": [], \"runtime\": [], \"includes\": [], \"resources\": "
+        "[\"../x\"]}"};
+    char json[512];
+    for (size_t i = 0; i < ARRAY_SIZE(modules) + ARRAY_SIZE(answers); i++) {
+        if (i < ARRAY_SIZE(modules))
+            snprintf(json, sizeof json, "{\"modules\": [{\"module\": %s, \"beam\": \"\"}], " LISTS "}", modules[i]);
+        else
+            snprintf(json, sizeof json, "%s", answers[i - ARRAY_SIZE(modules)]);
+        CLEANUP_TERM struct term_doc *doc = say(json);
+        struct record *record = record_new("lib/a.ex", "app");
+        struct error error;
+        if (record_take_answer(record, term_root(doc), &error) == 0) fail_msg("%s was accepted", json);
+        assert_int_equal(error.code, E_PROTOCOL);
+        assert_false(record->is_compiled);
+        record_free(record);
+    }
+}
+
+static void test_long_names(void **state) {
+    (void)state;
+    char name[300];
+    memset(name, 'a', sizeof name);
+    name[248] = '\0';
+    assert_false(is_module_name(name));
+    name[247] = '\0';
+    assert_true(is_module_name(name));
+    assert_false(is_app_name(name));
+    name[99] = '\0';
+    assert_true(is_app_name(name));
+    assert_false(is_relative_path("") || is_relative_path("/a") || is_relative_path("a//b") || is_relative_path(".."));
+    assert_false(is_relative_path("a/../b") || is_relative_path("a/\xff"));
+    assert_true(is_relative_path("a/b..c/...ex"));
+}
+
+/* ---- what it says besides ---- */
 
 /* A list of a million warnings would be a million objects. */
 static void test_diagnostics_are_bounded(void **state) {
@@ -205,12 +227,12 @@ static void test_no_list(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_build),
-        cmocka_unit_test(test_names_that_are_no_names),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_other_shapes),
-        cmocka_unit_test(test_no_modules),
+        cmocka_unit_test(test_a_project),
+        cmocka_unit_test(test_projects_that_are_none),
         cmocka_unit_test(test_too_many_applications),
+        cmocka_unit_test(test_a_file),
+        cmocka_unit_test(test_files_that_are_none),
+        cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_diagnostics_are_bounded),
         cmocka_unit_test(test_messages_that_are_not_text),
         cmocka_unit_test(test_long_messages_are_cut),

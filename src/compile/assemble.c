@@ -1,0 +1,326 @@
+/* The outcome of a compilation becomes a build: its files, the facts about it, and the report for the caller. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compile/job.h"
+
+static bool is_elixir(const char *module) {
+    return string_starts(module, "Elixir.");
+}
+
+static bool app_is_elixir(const struct compile_job *job, const char *app, bool *ret_has_modules) {
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        const struct record *record = job->manifest.records[i];
+        if (app && strcmp(record->app, app) != 0) continue;
+        for (size_t k = 0; k < record->module_count; k++) {
+            *ret_has_modules = true;
+            if (is_elixir(record->modules[k].name)) return true;
+        }
+    }
+    return false;
+}
+
+/* That of the application to start, or of all when it has no modules. */
+static const char *language(const struct compile_job *job) {
+    bool has_modules = false;
+    bool elixir = app_is_elixir(job, job->worker->model.main, &has_modules);
+    if (!has_modules) elixir = app_is_elixir(job, NULL, &has_modules);
+    return elixir ? "elixir" : "erlang";
+}
+
+/* Protocols are made fast together with all their implementations, so a change of any makes them anew. */
+static bool wants_protocols(const struct compile_job *job) {
+    bool ignored;
+    return app_is_elixir(job, NULL, &ignored) &&
+           (job->has_new_protocol_part || !json_object_get(job->base_facts, "consolidated"));
+}
+
+bool assemble_needs_worker(const struct compile_job *job) {
+    return job->is_described_anew || !job->base_facts || job->has_new_modules || job->worker->model.is_loose ||
+           wants_protocols(job);
+}
+
+/* ---- what the worker says at the end ---- */
+
+static json_t *json_text_at(const struct term *map, const char *key) {
+    CLEANUP_FREE char *text = NULL;
+    json_t *value = text_at(map, key, &text) && is_module_name(text) ? json_string(text) : NULL;
+    return value ? value : json_null();
+}
+
+static int add_app_file(struct compile_job *job, const struct term *app, struct error *reterr) {
+    char path[256];
+    CLEANUP_FREE char *name = NULL;
+    const struct term *content = term_map_get(app, "app_file");
+    if (!text_at(app, "name", &name) || !model_find(&job->worker->model, name) || !content ||
+        content->type != TERM_BINARY)
+        return error_set(reterr, E_PROTOCOL, "the compiler node described an application that is none");
+    snprintf(path, sizeof path, "%s/ebin/%s.app", name, name);
+    return file_list_add_copy(&job->list, path, content->binary.data, content->binary.size, reterr);
+}
+
+/* Where consolidated protocols go: with the application to start. */
+static const char *first_app(const struct compile_job *job) {
+    const struct model *model = &job->worker->model;
+    return model->main && model_find(model, model->main) ? model->main : model->apps[0].name;
+}
+
+static int add_consolidated(struct compile_job *job, const struct term *module, json_t *names, struct error *reterr) {
+    char path[512];
+    CLEANUP_FREE char *name = NULL;
+    CLEANUP_BEAM struct beam *beam = NULL;
+    const struct term *bytes = term_map_get(module, "beam");
+    if (!text_at(module, "module", &name) || !is_module_name(name) || !bytes || bytes->type != TERM_BINARY)
+        return error_set(reterr, E_PROTOCOL, "the compiler node consolidated a protocol that is none");
+    if (beam_read(bytes->binary.data, bytes->binary.size, &beam_default_options, &beam, reterr) < 0)
+        return error_prefix(reterr, "the consolidated protocol %s", name);
+    snprintf(path, sizeof path, "%s/consolidated/%s.beam", first_app(job), name);
+    json_array_append_new(names, json_string(name));
+    return file_list_add_copy(&job->list, path, bytes->binary.data, bytes->binary.size, reterr);
+}
+
+static size_t list_size(const struct term *list) {
+    return list && list->type == TERM_LIST ? list->items.count : 0;
+}
+
+static int take_finish(struct compile_job *job, const struct term *result, struct error *reterr) {
+    const struct term *apps = term_map_get(result, "apps"), *protocols = term_map_get(result, "consolidated");
+    int outcome = 0;
+    for (size_t i = 0; i < list_size(apps) && outcome == 0; i++) outcome = add_app_file(job, term_at(apps, i), reterr);
+    if (wants_protocols(job)) {
+        json_t *names = json_array();
+        json_object_set_new(job->facts, "consolidated", names);
+        for (size_t i = 0; i < list_size(protocols) && outcome == 0; i++)
+            outcome = add_consolidated(job, term_at(protocols, i), names, reterr);
+    }
+    json_object_set_new(job->facts, "supervisor", json_text_at(result, "supervisor"));
+    return outcome;
+}
+
+/* ---- from the last build, where it still holds ---- */
+
+static int add_from_base(struct compile_job *job, const char *path, struct error *reterr) {
+    char whole[PATH_MAX];
+    struct stat status;
+    int result = string_format(whole, sizeof whole, reterr, "%s/%s", job->base_path, path);
+    if (result < 0) return result;
+    CLEANUP_FD int fd = open(whole, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", whole);
+    CLEANUP_FREE uint8_t *data = malloc((size_t)status.st_size + 1);
+    if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
+    if (read(fd, data, (size_t)status.st_size) != status.st_size)
+        return error_set(reterr, E_SYSTEM, "%s is damaged", whole);
+    return file_list_add(&job->list, path, take_ptr(data), (size_t)status.st_size, reterr);
+}
+
+static int keep_app_files(struct compile_job *job, struct error *reterr) {
+    const struct model *model = &job->worker->model;
+    char path[256];
+    int result = 0;
+    for (size_t i = 0; i < model->app_count && result == 0; i++) {
+        snprintf(path, sizeof path, "%s/ebin/%s.app", model->apps[i].name, model->apps[i].name);
+        result = add_from_base(job, path, reterr);
+    }
+    json_object_set(job->facts, "supervisor", json_object_get(job->base_facts, "supervisor"));
+    return result;
+}
+
+static int keep_consolidated(struct compile_job *job, struct error *reterr) {
+    json_t *names = json_object_get(job->base_facts, "consolidated"), *name;
+    size_t i;
+    char path[512];
+    int result = 0;
+    if (json_object_get(job->facts, "consolidated") || !names) return 0;
+    json_object_set(job->facts, "consolidated", names);
+    json_array_foreach(names, i, name) {
+        snprintf(path, sizeof path, "%s/consolidated/%s.beam", first_app(job), json_string_value(name));
+        if (result == 0) result = add_from_base(job, path, reterr);
+    }
+    return result;
+}
+
+/* ---- the build ---- */
+
+static int add_module(struct compile_job *job, const struct record *record, struct compiled_module *module,
+                      json_t *modules, json_t *beam_files, struct error *reterr) {
+    char path[512];
+    int result = module->beam ? 0 : load_beam(job, record, module, reterr);
+    if (result < 0) return result;
+    snprintf(path, sizeof path, "%s/ebin/%s.beam", record->app, module->name);
+    json_array_append_new(modules, json_string(term_module_name(module->name)));
+    json_array_append_new(beam_files, json_string(path));
+    return file_list_add(&job->list, path, take_ptr(module->beam), module->beam_size, reterr);
+}
+
+static int add_modules(struct compile_job *job, struct error *reterr) {
+    json_t *modules = json_array(), *beam_files = json_array();
+    json_object_set_new(job->facts, "modules", modules);
+    json_object_set_new(job->report, "beam_files", beam_files);
+    int result = 0;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        struct record *record = job->manifest.records[i];
+        if (record->is_new && job->content_key[0]) objects_keep(&job->compiler->objects, job->scope, record);
+        for (size_t k = 0; k < record->module_count && result == 0; k++)
+            result = add_module(job, record, &record->modules[k], modules, beam_files, reterr);
+    }
+    objects_sweep(&job->compiler->objects);
+    if (result == 0 && json_array_size(modules) == 0)
+        return error_set(reterr, E_INVALID, "%s: the project holds no modules", job->request.source);
+    return result;
+}
+
+static json_t *app_facts(const struct model_app *app) {
+    return json_pack("{s:s, s:s, s:b}", "name", app->name, "dir", app->dir, "priv", (int)app->has_priv);
+}
+
+static int add_apps(struct compile_job *job, struct error *reterr) {
+    const struct model *model = &job->worker->model;
+    json_t *apps = json_array();
+    int result = 0;
+    json_object_set_new(job->facts, "apps", apps);
+    for (size_t i = 0; i < model->app_count && result == 0; i++) {
+        const struct model_app *app = &model->apps[i];
+        if (string_equal(app->name, first_app(job)))
+            json_array_insert_new(apps, 0, app_facts(app)); /* the one to start comes first */
+        else
+            json_array_append_new(apps, app_facts(app));
+        if (app->has_priv) result = collect_priv(job->project_fd, app->dir, app->name, &job->list, reterr);
+    }
+    return result;
+}
+
+static int add_config(struct compile_job *job, struct error *reterr) {
+    const struct model *model = &job->worker->model;
+    json_object_set_new(job->facts, "has_config", json_boolean(model->config != NULL));
+    if (!model->config) return 0;
+    return file_list_add_copy(&job->list, BUILD_CONFIG_FILE, model->config, model->config_size, reterr);
+}
+
+static json_t *all_warnings(const struct compile_job *job) {
+    json_t *all = json_deep_copy(job->worker->model.problems);
+    for (size_t i = 0; i < job->manifest.count && json_array_size(all) < DIAGNOSTICS_MAX; i++)
+        json_array_extend(all, job->manifest.records[i]->warnings);
+    return all;
+}
+
+static void describe(struct compile_job *job) {
+    const char *app = first_app(job);
+    json_object_set_new(job->facts, "main",
+                        job->worker->model.main ? json_string(job->worker->model.main) : json_null());
+    json_object_set_new(job->facts, "language", json_string(language(job)));
+    json_object_set_new(job->facts, "sources", manifest_to_json(&job->manifest));
+    json_object_set_new(job->report, "status", json_string("ok"));
+    json_object_set_new(job->report, "app_file", json_sprintf("%s/ebin/%s.app", app, app));
+    json_object_set_new(job->report, "warnings", all_warnings(job));
+    json_object_set_new(job->report, "errors", json_array());
+    json_object_set(job->report, "compiled", job->compiled);
+    json_object_set(job->facts, "report", job->report);
+}
+
+static int add_facts(struct compile_job *job, struct error *reterr) {
+    char *text = json_dumps(job->facts, JSON_SORT_KEYS | JSON_COMPACT);
+    if (!text) return error_set(reterr, E_NO_MEMORY, "no memory for the build's description");
+    return file_list_add(&job->list, BUILD_FACTS_FILE, text, strlen(text), reterr);
+}
+
+static void collect(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    struct error error;
+    int result = json_object_get(job->facts, "supervisor") ? 0 : keep_app_files(job, &error);
+    if (result == 0) result = keep_consolidated(job, &error);
+    if (result == 0) result = add_modules(job, &error);
+    if (result == 0) result = add_apps(job, &error);
+    if (result == 0) result = add_config(job, &error);
+    if (result == 0) {
+        describe(job);
+        result = add_facts(job, &error);
+    }
+    if (result < 0) job_fail(job, &error);
+}
+
+static void on_build_kept(void *data, const char *digest, const struct error *error) {
+    struct compile_job *job = data;
+    job->is_working = false;
+    if (error) {
+        job_fail(job, error);
+    } else if (job->error.code == E_NONE) {
+        snprintf(job->digest, sizeof job->digest, "%s", digest);
+        if (job->content_key[0]) cache_keep(job->compiler->host->home, job->content_key, digest);
+        if (job->content_key[0]) cache_keep(job->compiler->host->home, job->scope, digest);
+    }
+    job_end(job);
+}
+
+static void keep(struct compile_job *job) {
+    job->is_working = true;
+    store_put_build(job->compiler->store, job->list.files, job->list.count, on_build_kept, job);
+}
+
+/* ---- from the rounds to here ---- */
+
+static void on_finished(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct compile_job *job = data;
+    struct error bad;
+    if (!job_took_reply(job, reason, error)) return;
+    if (take_finish(job, result, &bad) < 0) {
+        job_fail(job, &bad);
+        job_end(job);
+        return;
+    }
+    job_work(job, collect, keep);
+}
+
+static void put_app_modules(const struct compile_job *job, const char *app, struct buf *args) {
+    struct buf names = BUF_INIT;
+    size_t count = 0;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        const struct record *record = job->manifest.records[i];
+        for (size_t k = 0; strcmp(record->app, app) == 0 && k < record->module_count; k++, count++)
+            term_put_string(&names, record->modules[k].name);
+    }
+    term_put_map(args, 2);
+    term_put_atom(args, "name");
+    term_put_string(args, app);
+    term_put_atom(args, "modules");
+    term_put_list(args, count);
+    buf_append(args, names.data, names.size);
+    if (count > 0) term_put_nil(args);
+    buf_free(&names);
+}
+
+static void ask_finish(struct compile_job *job) {
+    const struct model *model = &job->worker->model;
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 2);
+    term_put_atom(&args, "apps");
+    term_put_list(&args, model->app_count);
+    for (size_t i = 0; i < model->app_count; i++) put_app_modules(job, model->apps[i].name, &args);
+    term_put_nil(&args);
+    term_put_atom(&args, "consolidate");
+    term_put_bool(&args, wants_protocols(job));
+    job_call(job, "finish", &args, on_finished);
+}
+
+void assemble_begin(struct compile_job *job) {
+    job->facts = json_object();
+    job->report = json_object();
+    if (assemble_needs_worker(job))
+        ask_finish(job);
+    else
+        job_work(job, collect, keep);
+}
+
+json_t *failed_report(const struct term *reason) {
+    json_t *report = json_object();
+    json_object_set_new(report, "status", json_string("error"));
+    json_object_set_new(report, "beam_files", json_array());
+    json_object_set_new(report, "compiled", json_array());
+    json_object_set_new(report, "app_file", json_null());
+    json_object_set_new(report, "warnings", diagnostics_to_json(term_map_get(reason, "warnings")));
+    json_object_set_new(report, "errors", diagnostics_to_json(term_map_get(reason, "errors")));
+    return report;
+}

@@ -1,0 +1,167 @@
+/* What all compilations share: projects with their queues and workers. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compile/hash.h"
+#include "compile/job.h"
+
+int compiler_open(struct node_host *host, struct store *store, const struct compiler_settings *settings,
+                  void (*wake)(void *data), void *data, struct compiler **ret, struct error *reterr) {
+    struct compiler *compiler = calloc(1, sizeof *compiler);
+    if (!compiler) return error_set(reterr, E_NO_MEMORY, "no memory for the compiler");
+    compiler->host = host;
+    compiler->store = store;
+    compiler->settings = *settings;
+    compiler->wake = wake;
+    compiler->wake_data = data;
+    int result = objects_open(&compiler->objects, host->home, settings->cache_max_bytes, reterr);
+    if (result < 0)
+        free(compiler);
+    else
+        *ret = compiler;
+    return result;
+}
+
+void compiler_quiesce(struct compiler *compiler) {
+    compiler->quiescing = true;
+    for (struct worker *worker = compiler->workers; worker; worker = worker->next)
+        if (!worker->user) worker_kill(worker, "the service is shutting down");
+}
+
+bool compiler_is_quiet(const struct compiler *compiler) {
+    return !compiler->workers && compiler->workspaces.count == 0;
+}
+
+struct compiler *compiler_free(struct compiler *compiler) {
+    if (compiler) map_free(&compiler->workspaces);
+    free(compiler);
+    return NULL;
+}
+
+/* ---- workspaces ---- */
+
+static struct workspace *open_workspace(struct compiler *compiler, const char *key) {
+    struct workspace *workspace = map_get(&compiler->workspaces, key);
+    if (workspace) return workspace;
+    workspace = calloc(1, sizeof *workspace);
+    if (!workspace || !(workspace->key = strdup(key)) || !map_set(&compiler->workspaces, key, workspace)) abort();
+    workspace->compiler = compiler;
+    return workspace;
+}
+
+/* Without a worker, what is known of the project is found on disk as quickly as it is compiled. */
+static void close_workspace(struct workspace *workspace) {
+    struct compiler *compiler = workspace->compiler;
+    map_remove(&compiler->workspaces, workspace->key);
+    tree_free(&workspace->tree);
+    json_decref(workspace->facts);
+    free(workspace->key);
+    free(workspace);
+    compiler->wake(compiler->wake_data);
+}
+
+void compiler_worker_gone(struct compiler *compiler, struct worker *worker) {
+    size_t at = 0;
+    void *value;
+    while (map_next(&compiler->workspaces, &at, NULL, &value)) {
+        struct workspace *workspace = value;
+        if (workspace->worker != worker) continue;
+        workspace->worker = NULL;
+        if (!workspace->jobs) close_workspace(workspace);
+        return;
+    }
+}
+
+void workspace_next(struct workspace *workspace, struct compile_job *ended) {
+    struct compile_job **at = &workspace->jobs;
+    bool was_first = *at == ended;
+    while (*at != ended) at = &(*at)->next;
+    *at = ended->next;
+    if (workspace->jobs && was_first)
+        job_begin(workspace->jobs);
+    else if (!workspace->jobs && !workspace->worker)
+        close_workspace(workspace);
+}
+
+/* ---- starting a compilation ---- */
+
+static void open_project(struct compile_job *job, const struct compile_request *request) {
+    const struct jail_project *project = request->project;
+    if (!project) {
+        job->is_file = true;
+        snprintf(job->copy, sizeof job->copy, "%s", request->own_folder);
+        snprintf(job->file_name, sizeof job->file_name, "%s", request->own_file);
+        job->project_fd = open(job->copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return;
+    }
+    job->is_stream = project->is_stream;
+    job->is_file = project->is_file;
+    job->project_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
+    snprintf(job->token, sizeof job->token, "%s", project->token ? project->token : "");
+    snprintf(job->file_name, sizeof job->file_name, "%s", project->name ? project->name : "");
+}
+
+/* Which folder it is, of whose: an inode's number alone is used again, and its next owner must not get what the last
+   one had compiled in it. A copy has no place but the name it came by. */
+static void name_place(struct compile_job *job) {
+    struct stat status;
+    uint8_t digest[DIGEST_BYTES];
+    char hex[2 * DIGEST_BYTES + 1];
+    if (!job->is_stream && !job->copy[0] && fstat(job->project_fd, &status) == 0) {
+        snprintf(job->place, sizeof job->place, "%u %llx %llx", job->request.owner, (unsigned long long)status.st_dev,
+                 (unsigned long long)status.st_ino);
+        return;
+    }
+    if (EVP_Digest(job->request.source, strlen(job->request.source), digest, NULL, EVP_sha256(), NULL) != 1) abort();
+    hex_encode(digest, sizeof digest, hex);
+    snprintf(job->place, sizeof job->place, "%u copy %s", job->request.owner, hex);
+}
+
+static void name_scope(struct compile_job *job) {
+    struct hash hash;
+    uint8_t digest[DIGEST_BYTES];
+    hash_begin(&hash);
+    hash_text(&hash, "scope");
+    hash_text(&hash, job->place);
+    hash_text(&hash, job->name);
+    hash_text(&hash, job->file_name);
+    hash_text(&hash, job->compiler->host->toolchain.digest);
+    if (!hash_end(&hash, digest)) abort();
+    hex_encode(digest, sizeof digest, job->scope);
+}
+
+/* Compilations of one project for one sandbox wait for one another; a copy is of one compilation only. */
+static struct workspace *find_workspace(struct compile_job *job) {
+    char key[512];
+    const char *subject = job->request.subject ? job->request.subject : "";
+    if (job->is_stream || job->copy[0])
+        snprintf(key, sizeof key, "%p", (void *)job);
+    else
+        snprintf(key, sizeof key, "%.64s %.128s %.255s", subject, job->place, job->file_name);
+    return open_workspace(job->compiler, key);
+}
+
+struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data) {
+    struct compile_job *job = calloc(1, sizeof *job);
+    if (!job) abort(); /* as in node_call */
+    *job = (struct compile_job){
+        .request = *request, .compiler = request->compiler, .done = done, .data = data, .project_fd = -1};
+    job->started_ms = uv_now(job->compiler->host->loop);
+    job->work.data = job;
+    open_project(job, request);
+    job->request.project = NULL;
+    const char *slash = strrchr(request->source, '/');
+    snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);
+    name_place(job);
+    name_scope(job);
+    job->workspace = find_workspace(job);
+    struct compile_job **at = &job->workspace->jobs;
+    bool is_first = !*at;
+    while (*at) at = &(*at)->next;
+    *at = job;
+    if (is_first) job_begin(job);
+    return job;
+}

@@ -1,0 +1,46 @@
+/* What compilers say, for people: a stranger's text, bounded and made harmless. */
+#include <string.h>
+
+#include "compile/compile_internal.h"
+
+bool text_at(const struct term *map, const char *key, char **ret) {
+    const struct term *value = term_map_get(map, key);
+    return value && !term_is_atom(value, "nil") && term_to_string(value, ret);
+}
+
+/* Text of a stranger: cut to a bound, and what is not UTF-8 escaped. */
+static json_t *text_json(const char *text) {
+    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
+    size_t length = utf8_cut(text, strlen(text), TEXT_MAX_BYTES);
+    json_t *value = json_stringn(text, length);
+    if (value) return value;
+    escape_text(&escaped, text, length);
+    return json_string(buf_string(&escaped));
+}
+
+static void set_text(json_t *object, const char *name, const struct term *map, const char *key) {
+    CLEANUP_FREE char *text = NULL;
+    json_object_set_new(object, name, text_at(map, key, &text) ? text_json(text) : json_null());
+}
+
+static json_t *diagnostic_to_json(const struct term *diagnostic) {
+    json_t *object = json_object();
+    static const char *const texts[] = {"file", "message", "kind"};
+    static const char *const numbers[] = {"line", "column"};
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) set_text(object, texts[i], diagnostic, texts[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        const struct term *value = term_map_get(diagnostic, numbers[i]);
+        int64_t number;
+        bool known = value && term_to_int64(value, &number) && number > 0;
+        json_object_set_new(object, numbers[i], known ? json_integer(number) : json_null());
+    }
+    return object;
+}
+
+json_t *diagnostics_to_json(const struct term *list) {
+    json_t *array = json_array();
+    size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
+    for (size_t i = 0; i < count && i < DIAGNOSTICS_MAX; i++)
+        json_array_append_new(array, diagnostic_to_json(&list->items.elements[i]));
+    return array;
+}

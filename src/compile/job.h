@@ -1,0 +1,93 @@
+/* One compilation, between the files that carry it out: job.c leads it, rounds.c compiles what is stale, assemble.c
+   makes a build of the outcome. */
+#ifndef COMPILE_JOB_H
+#define COMPILE_JOB_H
+
+#include "compile/compile_internal.h"
+#include "compile/worker.h"
+
+struct compile_job {
+    struct compile_job *next; /* of the same workspace */
+    struct workspace *workspace;
+    struct compiler *compiler;
+    struct compile_request request;
+    compile_done_fn done;
+    void *data;
+    uint64_t started_ms;
+    struct error error;
+    bool aborted;
+
+    /* the project */
+    int project_fd; /* its folder */
+    char token[64];
+    char file_name[NAME_MAX + 1]; /* of a single file */
+    bool is_stream, is_file;
+    char copy[PATH_MAX]; /* a copy of our own, removed at the end; "" when there is none */
+    enum source_kind kind;
+    char name[NAME_MAX + 1]; /* as its path ends */
+    char place[128];         /* whose it is and where */
+    char scope[STORE_DIGEST_BYTES];
+    char content_key[STORE_DIGEST_BYTES]; /* "" when the content can't be told */
+    struct tree tree;
+    bool is_cached;
+
+    /* what is known from before */
+    json_t *base_facts; /* of the last build of this project; NULL: none */
+    char base[STORE_DIGEST_BYTES];
+    char base_path[PATH_MAX];
+
+    /* under way */
+    uv_work_t work;
+    bool is_working; /* on the thread pool, or waiting for the launcher */
+    bool is_ending;
+    struct worker *worker; /* also when it is gone already */
+    bool is_worker_gone;
+    bool is_described_anew; /* the node looked at the project again */
+    struct manifest manifest;
+    struct plan plan;
+    struct record **round; /* the files of this round */
+    size_t round_count;
+    const struct model_app *round_app;
+    size_t compiled_files, found_files; /* by the node, in the cache */
+    json_t *compiled;                   /* names of modules that the node compiled */
+    bool has_new_protocol_part, has_new_modules;
+
+    /* the outcome */
+    struct file_list list;
+    json_t *facts, *report;
+    char digest[STORE_DIGEST_BYTES];
+};
+
+/* ---- job.c ---- */
+
+void job_fail(struct compile_job *job, const struct error *error); /* the first failure counts */
+/* Go on to the end, which comes when nothing of the job is under way any more. Its worker rests. */
+void job_end(struct compile_job *job);
+/* On the thread pool, then here: fails and ends the job by itself when it was called off meanwhile. */
+void job_work(struct compile_job *job, uv_work_cb work, void (*done)(struct compile_job *job));
+/* A call to the worker, within what is left of the job's time. args is taken over. */
+void job_call(struct compile_job *job, const char *op, struct buf *args, node_reply_fn reply);
+/* What every reply begins with: false when it failed, and then the job is ending. */
+bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error);
+void job_begin(struct compile_job *job);
+
+/* ---- rounds.c ---- */
+
+/* A module's bytes from the last build. Blocking. */
+int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,
+              struct error *reterr);
+/* The project's files as records, with what is known of each from the last build; then round after round. */
+void rounds_begin(struct compile_job *job);
+
+/* ---- assemble.c ---- */
+
+/* Whether the worker has to say something: it must have all modules then. */
+bool assemble_needs_worker(const struct compile_job *job);
+void assemble_begin(struct compile_job *job);
+json_t *failed_report(const struct term *reason);
+
+/* ---- compiler.c ---- */
+
+void workspace_next(struct workspace *workspace, struct compile_job *ended); /* may free it */
+
+#endif

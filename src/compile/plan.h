@@ -1,0 +1,38 @@
+/* plan: which files must be compiled. Pure: from what was compiled, what the project holds now, and nothing else.
+
+   A file is compiled again when it changed itself, or how it is compiled; when a file changed that it read; when the
+   interface of a module changed that it was compiled against; and when a module whose code ran in its compilation
+   changed, or any that such a module depends on. What is known after one round may make more files stale: rounds go on
+   until none is. */
+#ifndef COMPILE_PLAN_H
+#define COMPILE_PLAN_H
+
+#include "compile/manifest.h"
+
+struct plan {
+    struct manifest *manifest;
+    const struct tree *tree;      /* what the project holds now */
+    uint8_t config[DIGEST_BYTES]; /* of its configuration */
+    struct map modules;           /* by name: where each is, a struct place */
+    struct place *places;
+    unsigned mark;
+};
+
+struct place {
+    struct record *record;
+    const struct compiled_module *module;
+};
+
+/* Find out anew what is where and who depends on whom; after every change of the manifest's records. */
+bool plan_link(struct plan *plan); /* false without memory */
+void plan_free(struct plan *plan);
+
+/* The digest of all that the record is, or would be, compiled from, as things are now. */
+void plan_inputs(struct plan *plan, const struct record *record, uint8_t ret[DIGEST_BYTES]);
+bool plan_is_stale(struct plan *plan, const struct record *record);
+
+/* Of one application's records, those to compile next: stale ones that wait for no other stale one. Returns how many
+   pointers were put into ret, which has room for all records. 0: nothing is stale. */
+size_t plan_round(struct plan *plan, const char *app, struct record **ret);
+
+#endif

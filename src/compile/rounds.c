@@ -1,0 +1,400 @@
+/* Rounds: find what is stale, take what the cache has of it, have the worker compile the rest, and look again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compile/job.h"
+
+enum { PUT_MAX_BYTES = 16 << 20 }; /* of modules in one call, about */
+
+/* ---- the project's files as records ---- */
+
+static bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]) {
+    const struct tree_file *file = tree_find(&job->tree, path);
+    if (!file) return tree_digest_file(job->project_fd, path, ret); /* in a folder that is no source otherwise */
+    memcpy(ret, file->digest, DIGEST_BYTES);
+    return true;
+}
+
+static bool record_key(const char *app, const char *path, char ret[PATH_MAX + 128]) {
+    int length = snprintf(ret, PATH_MAX + 128, "%s:%s", app, path);
+    return length > 0 && length < PATH_MAX + 128;
+}
+
+/* What is known of the files from the last build, by application and path. */
+static void index_base(const struct compile_job *job, struct manifest *base, struct map *by_path) {
+    char key[PATH_MAX + 128];
+    if (!job->base_facts || !manifest_from_json(json_object_get(job->base_facts, "sources"), base)) return;
+    for (size_t i = 0; i < base->count; i++) {
+        base->records[i]->mark = (unsigned)i;
+        if (record_key(base->records[i]->app, base->records[i]->path, key)) map_set(by_path, key, base->records[i]);
+    }
+}
+
+static struct record *take_known(struct manifest *base, struct map *by_path, const char *app, const char *path) {
+    char key[PATH_MAX + 128];
+    struct record *known = record_key(app, path, key) ? map_remove(by_path, key) : NULL;
+    if (known) base->records[known->mark] = NULL;
+    if (known) known->mark = 0;
+    return known;
+}
+
+static bool add_source(struct compile_job *job, const struct model_app *app, const char *path, struct manifest *base,
+                       struct map *by_path) {
+    struct record *record = take_known(base, by_path, app->name, path);
+    if (!record) record = record_new(path, app->name);
+    if (!record) return false;
+    memcpy(record->options, app->options, sizeof record->options);
+    if (!digest_source(job, path, record->digest)) memset(record->digest, 0, sizeof record->digest);
+    return manifest_add(&job->manifest, record);
+}
+
+/* Whether files of the last build are gone: their modules go with them. */
+static void notice_removed(struct compile_job *job, const struct manifest *base) {
+    for (size_t i = 0; i < base->count; i++) {
+        const struct record *record = base->records[i];
+        for (size_t k = 0; record && k < record->module_count; k++) {
+            job->has_new_modules = true;
+            if (record->modules[k].is_protocol_part) job->has_new_protocol_part = true;
+        }
+    }
+}
+
+static void list_sources(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    const struct model *model = &job->worker->model;
+    struct manifest base = {0};
+    CLEANUP(map_free) struct map by_path = MAP_INIT;
+    bool good = true;
+    index_base(job, &base, &by_path);
+    for (size_t i = 0; i < model->app_count; i++)
+        for (size_t k = 0; good && k < model->apps[i].sources.count; k++)
+            good = add_source(job, &model->apps[i], model->apps[i].sources.items[k], &base, &by_path);
+    notice_removed(job, &base);
+    manifest_free(&base);
+    memcpy(job->plan.config, model->config_digest, sizeof job->plan.config);
+    job->plan.manifest = &job->manifest;
+    job->plan.tree = &job->tree;
+    job->round = calloc(job->manifest.count + 1, sizeof *job->round);
+    job->compiled = json_array();
+    if (!good || !job->round || !plan_link(&job->plan))
+        error_set(&job->error, E_NO_MEMORY, "no memory for the project's %zu files", job->manifest.count);
+}
+
+/* ---- what the worker must have ---- */
+
+int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,
+              struct error *reterr) {
+    char path[PATH_MAX];
+    struct stat status;
+    int result =
+        string_format(path, sizeof path, reterr, "%s/%s/ebin/%s.beam", job->base_path, record->app, module->name);
+    if (result < 0) return result;
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
+    CLEANUP_FREE uint8_t *beam = malloc((size_t)status.st_size + 1);
+    if (!beam) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
+    if (read(fd, beam, (size_t)status.st_size) != status.st_size)
+        return error_set(reterr, E_SYSTEM, "%s is damaged", path);
+    module->beam = take_ptr(beam);
+    module->beam_size = (size_t)status.st_size;
+    return 0;
+}
+
+static bool worker_lacks(const struct compile_job *job, const struct record *record,
+                         const struct compiled_module *module) {
+    return !string_equal(worker_module(job->worker, record->app, module->name), module->checksum);
+}
+
+/* Look the round's files up in the cache; those that are not there stay in the round. */
+static void look_up(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    size_t missing = 0;
+    for (size_t i = 0; i < job->round_count; i++) {
+        struct record *record = job->round[i];
+        if (job->content_key[0] && objects_find(&job->compiler->objects, job->scope, &job->plan, record)) {
+            job->found_files++;
+            record->compilations++;
+            record->is_in_round = record->is_new = false;
+            for (size_t k = 0; k < record->module_count; k++)
+                job->has_new_protocol_part |= record->modules[k].is_protocol_part;
+            job->has_new_modules = true;
+        } else {
+            job->round[missing++] = record;
+        }
+    }
+    job->round_count = missing;
+}
+
+/* The worker gets every module that is good and that it lacks: macros may want any of them. */
+static void load_missing(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    struct error error;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        struct record *record = job->manifest.records[i];
+        if (!record->is_compiled || record->is_in_round) continue;
+        for (size_t k = 0; k < record->module_count; k++) {
+            struct compiled_module *module = &record->modules[k];
+            if (module->beam || !worker_lacks(job, record, module)) continue;
+            if (load_beam(job, record, module, &error) == 0) continue;
+            job_fail(job, &error);
+            return;
+        }
+    }
+}
+
+static void prepare_round(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    look_up(work);
+    if (job->round_count > 0) load_missing(work);
+}
+
+/* ---- telling the worker ---- */
+
+static void next_round(struct compile_job *job);
+static void put_modules(struct compile_job *job);
+
+static void on_put(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct compile_job *job = data;
+    (void)result;
+    if (job_took_reply(job, reason, error)) put_modules(job);
+}
+
+static void put_module(struct buf *modules, const struct record *record, const struct compiled_module *module) {
+    term_put_map(modules, 3);
+    term_put_atom(modules, "app");
+    term_put_string(modules, record->app);
+    term_put_atom(modules, "module");
+    term_put_string(modules, module->name);
+    term_put_atom(modules, "beam");
+    term_put_binary(modules, module->beam, module->beam_size);
+}
+
+/* As many as fit one call; how many there were. */
+static size_t collect_put(struct compile_job *job, struct buf *modules) {
+    size_t count = 0;
+    for (size_t i = 0; i < job->manifest.count && modules->size < PUT_MAX_BYTES; i++) {
+        const struct record *record = job->manifest.records[i];
+        if (!record->is_compiled || record->is_in_round) continue;
+        for (size_t k = 0; k < record->module_count; k++) {
+            const struct compiled_module *module = &record->modules[k];
+            if (!module->beam || !worker_lacks(job, record, module)) continue;
+            put_module(modules, record, module);
+            worker_set_module(job->worker, record->app, module->name, module->checksum);
+            count++;
+        }
+    }
+    return count;
+}
+
+static bool is_stale_in_worker(const struct compile_job *job, const char *key) {
+    const char *slash = strchr(key, '/');
+    const struct place *place = slash ? map_get(&job->plan.modules, slash + 1) : NULL;
+    return !place || strncmp(place->record->app, key, (size_t)(slash - key)) != 0 || place->record->is_in_round;
+}
+
+/* Modules that the worker has and must not: of files that are about to be compiled, or are gone. */
+static size_t collect_forget(struct compile_job *job, struct buf *names) {
+    size_t at = 0, count = 0;
+    const char *key;
+    void *checksum;
+    while (map_next(&job->worker->modules, &at, &key, &checksum)) {
+        if (!is_stale_in_worker(job, key)) continue;
+        term_put_string(names, strchr(key, '/') + 1);
+        count++;
+        map_remove(&job->worker->modules, key);
+        free(checksum);
+    }
+    return count;
+}
+
+static void put_list(struct buf *args, const char *name, size_t count, struct buf *elements) {
+    term_put_atom(args, name);
+    term_put_list(args, count);
+    buf_append(args, elements->data, elements->size);
+    if (count > 0) term_put_nil(args);
+    if (elements->failed) args->failed = true;
+    buf_free(elements);
+}
+
+static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error);
+
+static void compile_round(struct compile_job *job) {
+    struct buf args = BUF_INIT, files = BUF_INIT, names = BUF_INIT;
+    size_t forgotten = collect_forget(job, &names);
+    for (size_t i = 0; i < job->round_count; i++) term_put_string(&files, job->round[i]->path);
+    term_put_map(&args, 3);
+    term_put_atom(&args, "app");
+    term_put_string(&args, job->round_app->name);
+    put_list(&args, "files", job->round_count, &files);
+    put_list(&args, "forget", forgotten, &names);
+    job_call(job, "compile", &args, on_compiled);
+}
+
+static void put_modules(struct compile_job *job) {
+    struct buf args = BUF_INIT, modules = BUF_INIT;
+    size_t count = collect_put(job, &modules);
+    if (count == 0) {
+        buf_free(&modules);
+        compile_round(job);
+        return;
+    }
+    term_put_map(&args, 1);
+    put_list(&args, "modules", count, &modules);
+    job_call(job, "put", &args, on_put);
+}
+
+/* ---- taking its answer ---- */
+
+static const struct term *find_answer(const struct term *files, const char *path) {
+    size_t count = files && files->type == TERM_LIST ? files->items.count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct term *file = term_at(files, i), *name = term_map_get(file, "file");
+        if (name && name->type == TERM_BINARY && name->binary.size == strlen(path) &&
+            memcmp(name->binary.data, path, name->binary.size) == 0)
+            return file;
+    }
+    return NULL;
+}
+
+static bool has_same_names(const struct record *record, struct name_list *before) {
+    if (record->module_count != before->count) return false;
+    for (size_t i = 0; i < before->count; i++)
+        if (strcmp(record->modules[i].name, before->items[i]) != 0) return false;
+    return true;
+}
+
+static int take_file(struct compile_job *job, struct record *record, const struct term *files, struct error *reterr) {
+    const struct term *file = find_answer(files, record->path);
+    struct name_list before = {0};
+    if (!file) return error_set(reterr, E_PROTOCOL, "the compiler node did not answer for %s", record->path);
+    for (size_t i = 0; i < record->module_count; i++) {
+        name_list_add(&before, record->modules[i].name);
+        job->has_new_protocol_part |= record->modules[i].is_protocol_part;
+    }
+    int result = record_take_answer(record, file, reterr);
+    if (result == 0 && !has_same_names(record, &before)) job->has_new_modules = true;
+    name_list_free(&before);
+    record->compilations++;
+    record->is_new = true;
+    job->compiled_files++;
+    return result;
+}
+
+/* Reading beams takes longer than the loop may be kept. */
+static void check_round(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    unsigned otp = (unsigned)atoi(job->compiler->host->toolchain.otp_release);
+    struct error error;
+    for (size_t i = 0; i < job->round_count; i++) {
+        if (record_check_beams(job->round[i], otp, &error) == 0) continue;
+        job_fail(job, &error);
+        return;
+    }
+    if (!plan_link(&job->plan)) error_set(&job->error, E_NO_MEMORY, "no memory for the project's dependencies");
+    for (size_t i = 0; i < job->round_count; i++) plan_inputs(&job->plan, job->round[i], job->round[i]->inputs);
+}
+
+/* Two files of one application with a module of the same name: only one of them could be kept. */
+static const struct record *find_rival(const struct compile_job *job, const struct record *record, const char *module) {
+    const struct place *place = map_get(&job->plan.modules, module);
+    bool is_rival = place && place->record != record && strcmp(place->record->app, record->app) == 0;
+    return is_rival ? place->record : NULL;
+}
+
+static bool is_unambiguous(struct compile_job *job, const struct record *record) {
+    struct error error;
+    for (size_t i = 0; i < record->module_count; i++) {
+        const struct record *rival = find_rival(job, record, record->modules[i].name);
+        if (!rival) continue;
+        error_set(&error, E_COMPILE, "the module %s is defined in %s and in %s",
+                  term_module_name(record->modules[i].name), record->path, rival->path);
+        job_fail(job, &error);
+        return false;
+    }
+    return true;
+}
+
+static void on_checked(struct compile_job *job) {
+    for (size_t i = 0; i < job->round_count; i++) {
+        const struct record *record = job->round[i];
+        for (size_t k = 0; k < record->module_count; k++) {
+            const struct compiled_module *module = &record->modules[k];
+            worker_set_module(job->worker, record->app, module->name, module->checksum);
+            json_array_append_new(job->compiled, json_string(term_module_name(module->name)));
+            job->has_new_protocol_part |= module->is_protocol_part;
+        }
+        if (!is_unambiguous(job, record)) {
+            job_end(job);
+            return;
+        }
+    }
+    next_round(job);
+}
+
+static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct compile_job *job = data;
+    struct error bad;
+    if (!job_took_reply(job, reason, error)) return;
+    for (size_t i = 0; i < job->round_count; i++) {
+        if (take_file(job, job->round[i], term_map_get(result, "files"), &bad) == 0) continue;
+        job_fail(job, &bad);
+        job_end(job);
+        return;
+    }
+    job_work(job, check_round, on_checked);
+}
+
+/* ---- the next round ---- */
+
+/* After the cache was asked: what is left is compiled; if nothing is, what was found may have made more stale. */
+static void on_loaded(struct compile_job *job) {
+    struct error error;
+    if (job->round_count > 0) {
+        put_modules(job);
+    } else if (!plan_link(&job->plan)) {
+        error_set(&error, E_NO_MEMORY, "no memory for the project's dependencies");
+        job_fail(job, &error);
+        job_end(job);
+    } else {
+        next_round(job);
+    }
+}
+
+/* For what needs all modules at once: a worker that has just them. */
+static bool is_settled(struct compile_job *job) {
+    size_t at = 0;
+    const char *key;
+    while (map_next(&job->worker->modules, &at, &key, NULL))
+        if (is_stale_in_worker(job, key)) return false;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        const struct record *record = job->manifest.records[i];
+        for (size_t k = 0; k < record->module_count; k++)
+            if (worker_lacks(job, record, &record->modules[k])) return false;
+    }
+    return true;
+}
+
+static void next_round(struct compile_job *job) {
+    const struct model *model = &job->worker->model;
+    for (size_t i = 0; i < job->manifest.count; i++) job->manifest.records[i]->is_in_round = false;
+    for (size_t i = 0; i < model->app_count; i++) {
+        job->round_count = plan_round(&job->plan, model->apps[i].name, job->round);
+        job->round_app = &model->apps[i];
+        for (size_t k = 0; k < job->round_count; k++) job->round[k]->is_in_round = true;
+        if (job->round_count == 0) continue;
+        job_work(job, prepare_round, on_loaded);
+        return;
+    }
+    if (assemble_needs_worker(job) && !is_settled(job))
+        job_work(job, load_missing, put_modules); /* a round without files */
+    else
+        assemble_begin(job);
+}
+
+void rounds_begin(struct compile_job *job) {
+    job_work(job, list_sources, next_round);
+}

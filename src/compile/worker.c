@@ -1,0 +1,201 @@
+#include "compile/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile/compile_internal.h"
+
+enum { WARM_UP_DEADLINE_MS = 30000 };
+
+/* ---- what it has ---- */
+
+static bool module_key(const char *app, const char *module, char ret[512]) {
+    int length = snprintf(ret, 512, "%s/%s", app, module);
+    return length > 0 && length < 512;
+}
+
+void worker_set_module(struct worker *worker, const char *app, const char *module, const char *checksum) {
+    char key[512];
+    if (!module_key(app, module, key)) return;
+    free(map_remove(&worker->modules, key));
+    char *copy = checksum ? strdup(checksum) : NULL;
+    if (copy && !map_set(&worker->modules, key, copy)) free(copy);
+}
+
+const char *worker_module(const struct worker *worker, const char *app, const char *module) {
+    char key[512];
+    return module_key(app, module, key) ? map_get(&worker->modules, key) : NULL;
+}
+
+static void free_modules(struct map *modules) {
+    size_t at = 0;
+    void *checksum;
+    while (map_next(modules, &at, NULL, &checksum)) free(checksum);
+    map_free(modules);
+}
+
+/* ---- its life ---- */
+
+static void on_closed(uv_handle_t *handle) {
+    struct worker *worker = handle->data;
+    struct compiler *compiler = worker->compiler;
+    struct worker **at = &compiler->workers;
+    while (*at != worker) at = &(*at)->next;
+    *at = worker->next;
+    model_free(&worker->model);
+    free_modules(&worker->modules);
+    free(worker);
+    compiler->wake(compiler->wake_data);
+}
+
+static void on_gone(void *data, struct node *node, const struct node_end *end) {
+    (void)node;
+    struct worker *worker = data;
+    worker->node = NULL;
+    worker->is_ending = true;
+    compiler_worker_gone(worker->compiler, worker);
+    if (worker->user)
+        worker->user->gone(worker->user_data, &end->error);
+    else
+        uv_close((uv_handle_t *)&worker->idle, on_closed);
+}
+
+static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
+    struct worker *worker = data;
+    worker->is_doubtful = true;
+    if (worker->user && worker->user->violation) worker->user->violation(worker->user_data, node, what, detail);
+}
+
+static void tell_ready(struct worker *worker) {
+    worker->is_ready = true;
+    if (worker->user) worker->user->ready(worker->user_data, worker);
+}
+
+/* A spare that can't compile is none. */
+static void on_warmed_up(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct worker *worker = data;
+    (void)result, (void)reason;
+    if (worker->is_ending) return;
+    if (error)
+        worker_kill(worker, "it could not be warmed up");
+    else
+        tell_ready(worker);
+}
+
+static void on_ready(void *data, struct node *node) {
+    struct worker *worker = data;
+    struct buf args = BUF_INIT;
+    if (worker->is_ready || worker->is_ending) {
+        worker->is_doubtful = true; /* it greets again: its connection broke */
+        return;
+    }
+    if (!worker->is_spare) {
+        tell_ready(worker);
+        return;
+    }
+    term_put_map(&args, 1);
+    term_put_atom(&args, "elixir");
+    term_put_bool(&args, worker->compiler->host->toolchain.elixir_lib[0] != '\0');
+    node_call(node, "warm_up", &args, WARM_UP_DEADLINE_MS, on_warmed_up, worker);
+}
+
+static struct worker *start(struct compiler *compiler, bool is_spare, struct error *reterr) {
+    static const struct node_handler handler = {.ready = on_ready, .violation = on_violation, .gone = on_gone};
+    const struct jail_profile *profile = jail_profile_find("compiler");
+    struct node_spec spec = {.kind = NODE_COMPILER, .profile = profile, .limits = profile->limits};
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker) abort(); /* as in node_call */
+    *worker = (struct worker){.compiler = compiler, .is_spare = is_spare};
+    if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {
+        free(worker);
+        return NULL;
+    }
+    uv_timer_init(compiler->host->loop, &worker->idle);
+    worker->idle.data = worker;
+    worker->next = compiler->workers;
+    compiler->workers = worker;
+    return worker;
+}
+
+void worker_kill(struct worker *worker, const char *why) {
+    if (worker->is_ending) return;
+    worker->is_ending = true;
+    uv_timer_stop(&worker->idle);
+    node_kill(worker->node, why);
+}
+
+/* ---- spares ---- */
+
+static struct worker *find_spare(const struct compiler *compiler) {
+    for (struct worker *worker = compiler->workers; worker; worker = worker->next)
+        if (worker->is_spare && !worker->is_ending) return worker;
+    return NULL;
+}
+
+void worker_refill(struct compiler *compiler) {
+    if (compiler->quiescing || compiler->settings.spares == 0 || find_spare(compiler)) return;
+    struct error ignored; /* whoever needs one will see it */
+    start(compiler, true, &ignored);
+}
+
+/* ---- using it ---- */
+
+static void on_take_timer(uv_timer_t *timer) {
+    struct worker *worker = timer->data;
+    if (worker->user && !worker->is_ending) worker->user->ready(worker->user_data, worker);
+}
+
+void worker_take_again(struct worker *worker, const struct worker_user *user, void *data) {
+    uv_timer_stop(&worker->idle);
+    worker->user = user;
+    worker->user_data = data;
+    worker->uses++;
+    if (worker->is_ready) uv_timer_start(&worker->idle, on_take_timer, 0, 0);
+}
+
+struct worker *worker_take(struct compiler *compiler, const struct worker_user *user, void *data,
+                           struct error *reterr) {
+    struct worker *worker = find_spare(compiler);
+    if (!worker) worker = start(compiler, false, reterr);
+    if (!worker) return NULL;
+    worker->is_spare = false;
+    worker_take_again(worker, user, data);
+    return worker;
+}
+
+static void on_idle_long(uv_timer_t *timer) {
+    worker_kill(timer->data, "nothing was compiled in it for a while");
+}
+
+static bool is_idle(const struct worker *worker) {
+    return !worker->user && !worker->is_spare && !worker->is_ending;
+}
+
+/* Of too many idle ones, that which was idle for the longest time goes. */
+static void bound_idle(struct compiler *compiler) {
+    size_t count = 0;
+    struct worker *oldest = NULL;
+    for (struct worker *worker = compiler->workers; worker; worker = worker->next) {
+        if (!is_idle(worker)) continue;
+        count++;
+        if (!oldest || worker->idle_since_ms < oldest->idle_since_ms) oldest = worker;
+    }
+    if (count > compiler->settings.warm_max) worker_kill(oldest, "others were used since");
+}
+
+void worker_rest(struct worker *worker) {
+    struct compiler *compiler = worker->compiler;
+    worker->user = NULL;
+    uv_timer_stop(&worker->idle);
+    if (!worker->node) {
+        uv_close((uv_handle_t *)&worker->idle, on_closed);
+        return;
+    }
+    if (worker->is_doubtful || worker->uses >= WORKER_USES_MAX || compiler->quiescing)
+        worker_kill(worker, "the compilation is over");
+    if (worker->is_ending) return;
+    worker->idle_since_ms = uv_now(compiler->host->loop);
+    uv_timer_start(&worker->idle, on_idle_long, compiler->settings.idle_ms, 0);
+    bound_idle(compiler);
+}

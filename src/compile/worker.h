@@ -1,0 +1,79 @@
+/* worker: a compiler node, from its boot to its end. It serves one project and one sandbox, is kept for a while after
+   each compilation, and thrown away on any doubt. */
+#ifndef COMPILE_WORKER_H
+#define COMPILE_WORKER_H
+
+#include "compile/compile.h"
+#include "compile/model.h"
+#include "compile/objects.h"
+
+enum { WORKER_USES_MAX = 500 }; /* compilations; then a fresh one, so that nothing leaks for ever */
+
+#define PROJECT_PLACE "/src/project" /* where a compiler node sees its project */
+
+struct worker;
+
+struct worker_user { /* who waits for the worker now */
+    void (*ready)(void *data, struct worker *worker);
+    void (*violation)(void *data, struct node *node, const char *what, const char *detail);
+    void (*gone)(void *data, const struct error *error); /* the worker stays in memory until it rests */
+};
+
+struct worker {
+    struct compiler *compiler;
+    struct worker *next; /* of the compiler's */
+    struct node *node;
+    uv_timer_t idle;
+    uint64_t idle_since_ms;
+    const struct worker_user *user;
+    void *user_data;
+    bool is_spare;   /* nobody's yet */
+    bool is_ready;   /* booted, and warmed up if it is a spare */
+    bool is_mounted; /* has its project */
+    bool is_doubtful;
+    bool is_ending;
+    unsigned uses;
+    struct model model; /* of its project, as it knows it */
+    struct map modules; /* "app/module" → allocated checksum of what it has */
+};
+
+/* The projects that were compiled lately or are being compiled. */
+struct workspace {
+    struct compiler *compiler;
+    char *key;
+    struct compile_job *jobs; /* the first is under way */
+    struct worker *worker;    /* NULL: none yet, or no more */
+    struct tree tree;         /* as its last compilation saw it */
+    json_t *facts;            /* of its last build */
+    char build[STORE_DIGEST_BYTES];
+};
+
+struct compiler {
+    struct node_host *host;
+    struct store *store;
+    struct compiler_settings settings;
+    void (*wake)(void *data);
+    void *wake_data;
+    struct objects objects;
+    struct map workspaces;
+    struct worker *workers;
+    bool quiescing;
+};
+
+/* A worker for somebody: a spare, or one that boots now. ready follows in a later turn of the loop, or gone. */
+struct worker *worker_take(struct compiler *compiler, const struct worker_user *user, void *data, struct error *reterr);
+/* The same worker again, for the next compilation of its project. */
+void worker_take_again(struct worker *worker, const struct worker_user *user, void *data);
+/* Done with it for now. Kept while it is good and there is room. One that is gone is freed only here. */
+void worker_rest(struct worker *worker);
+void worker_kill(struct worker *worker, const char *why); /* gone follows, if somebody uses it */
+/* Boot a spare if there should be one and is none. */
+void worker_refill(struct compiler *compiler);
+
+void worker_set_module(struct worker *worker, const char *app, const char *module, const char *checksum);
+const char *worker_module(const struct worker *worker, const char *app, const char *module); /* checksum or NULL */
+
+/* The worker ended: its workspace must not use it any more. Of compiler.c. */
+void compiler_worker_gone(struct compiler *compiler, struct worker *worker);
+
+#endif
