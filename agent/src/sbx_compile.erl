@@ -18,7 +18,7 @@ project(Args) ->
         {Warnings, Errors} = lists:partition(fun(#{kind := Kind}) -> Kind =:= warning end, Problems),
         Errors =:= [] orelse throw({failed, Errors, Warnings}),
         ok = sbx_scratch:keep([Name || #{name := Name} <- Apps]),
-        lists:foreach(fun(#{name := Name, dir := Dir}) -> ok = sbx_scratch:add(Name, Dir) end, Apps),
+        lists:foreach(fun add_app/1, Apps),
         ok = sbx_config:apply(Config),
         persistent_term:put(?KEY, Project),
         described(Project, Warnings)
@@ -37,16 +37,17 @@ put(#{modules := Modules}) ->
 compile(#{app := Name, files := Files, forget := Forget}) ->
     guarded(fun() ->
         #{name := App, dir := Dir} = Whole = app(Name),
-        #{root := Root} = persistent_term:get(?KEY),
+        #{root := Root, missing := Missing} = current(),
         ok = sbx_scratch:forget(App, [binary_to_atom(Module) || Module <- Forget]),
         ok = file:set_cwd(Dir),
-        sbx_project_mix:inside(Whole, fun() -> sbx_compile_app:compile(Whole, Files, Root) end)
+        Context = #{root => Root, app => Whole, missing => Missing},
+        sbx_project_mix:inside(Whole, fun() -> sbx_compile_app:compile(Files, Context) end)
     end).
 
 -spec finish(map()) -> sbx_call:result().
 finish(#{apps := Apps, consolidate := Consolidate}) ->
     guarded(fun() ->
-        Project = persistent_term:get(?KEY),
+        Project = current(),
         case lists:all(fun(#{modules := Modules}) -> Modules =:= [] end, Apps) of
             true -> empty();
             false ->
@@ -70,8 +71,14 @@ reset() ->
 empty() ->
     sbx_call:failure(empty_project, "the project holds no modules", []).
 
+current() ->
+    case persistent_term:get(?KEY, none) of
+        none -> throw(no_project);
+        Project -> Project
+    end.
+
 app(Name) ->
-    #{apps := Apps} = persistent_term:get(?KEY, #{apps => []}),
+    #{apps := Apps} = current(),
     case [App || #{name := Atom} = App <- Apps, atom_to_binary(Atom) =:= Name] of
         [App] -> App;
         [] -> throw({unknown_app, Name})
@@ -88,6 +95,7 @@ guarded(Fun) ->
         throw:{failed, Errors, Warnings} -> failed(Errors, Warnings);
         throw:{project, Why} -> failed([sbx_diagnostic:new(compile, nil, nil, Why, "")], []);
         throw:{unknown_app, Name} -> sbx_call:failure(badarg, "the project has no application ~ts", [Name]);
+        throw:no_project -> sbx_call:failure(badarg, "there is no project yet", []);
         throw:{toolchain, Why} -> {error, #{kind => toolchain, message => Why}}
     after
         ok = file:set_cwd(Home)
@@ -102,6 +110,14 @@ failed([#{message := First} | _] = Errors, Warnings) ->
     {error, #{kind => compile, message => Message, errors => Errors, warnings => Warnings}}.
 
 %% project
+
+%% What is compiled against an application may ask what it is.
+add_app(#{name := Name, dir := Dir, properties := Properties}) ->
+    ok = sbx_scratch:add(Name, Dir),
+    Properties =:= [] orelse write_app_file(Name, sbx_app_file:text(sbx_app_file:complete(Name, Properties, []))).
+
+write_app_file(Name, Text) ->
+    ok = file:write_file(filename:join(sbx_scratch:ebin(Name), [Name, ".app"]), Text).
 
 described(#{root := Root, apps := Apps, main := Main, loose := Loose, config := Config} = Project, Warnings) ->
     Told = [told(App, Root) || App <- Apps],
@@ -141,7 +157,7 @@ described_app(#{name := Name, properties := Properties}, Modules) ->
     Ebin = sbx_scratch:ebin(Name),
     Names = [binary_to_atom(Module) || Module <- Modules],
     Text = sbx_app_file:text(sbx_app_file:complete(Name, sbx_guess:properties(Properties, Ebin, Names), Names)),
-    ok = file:write_file(filename:join(Ebin, [Name, ".app"]), Text),
+    ok = write_app_file(Name, Text),
     #{name => atom_to_binary(Name), app_file => Text, language => language(Modules)}.
 
 language(Modules) ->

@@ -1,15 +1,18 @@
 %% Compiles some of an application's files, and tells of each what came out and what it was compiled against.
 -module(sbx_compile_app).
 
--export([compile/3]).
+-export([compile/2]).
 
 %% The working directory is the application's.
--spec compile(sbx_project:app(), [binary()], file:filename()) -> sbx_call:result().
-compile(App, Files, Root) ->
+-spec compile([binary()], sbx_hint:context()) -> sbx_call:result().
+compile(Files, #{app := App, root := Root} = Context) ->
     ok = sbx_tracer:start(),
     try steps(App, [{File, filename:join(Root, unicode:characters_to_list(File))} || File <- Files], Root) of
-        {Compiled, Warnings} -> {ok, #{files => answer(Files, Compiled, Warnings, Root)}}
+        {Compiled, Warnings} -> {ok, #{files => answer(Files, Compiled, sbx_hint:add(Warnings, Context), Root)}}
     catch
+        throw:{failed, Errors, Warnings} ->
+            forget(App),
+            throw({failed, sbx_hint:add(Errors, Context), sbx_hint:add(Warnings, Context)});
         Class:Reason:Stack ->
             forget(App),
             erlang:raise(Class, Reason, Stack)

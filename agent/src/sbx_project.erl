@@ -37,7 +37,9 @@
     %% The files that this was made from, and those that would have had a say if they were there.
     described_by := [file:filename()],
     %% Whether protocols may be consolidated.
-    consolidate := boolean()
+    consolidate := boolean(),
+    %% Dependencies that are listed and not there.
+    missing := [atom()]
 }.
 
 -spec discover(map()) -> project().
@@ -131,7 +133,8 @@ loose(Root, #{name := Name} = App, Files) ->
         problems => [],
         loose => true,
         described_by => Files ++ Read,
-        consolidate => true
+        consolidate => true,
+        missing => []
     }.
 
 %% Compiled modules: the folder itself or its `ebin`.

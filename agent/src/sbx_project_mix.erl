@@ -11,7 +11,8 @@ discover(Root) ->
     ok = forget(),
     ok = start_mix(),
     #{config := Config} = Top = load(Root, Root),
-    Found = apps(Top, #{root => Root, deps_path => deps_path(Top), apps => #{}, problems => [], described_by => []}),
+    Nothing = #{root => Root, deps_path => deps_path(Top), apps => #{}, missing => [], problems => [], described_by => []},
+    Found = apps(Top, Nothing),
     #{apps := Apps, problems := Problems, described_by := Described} = Found,
     {Main, Extra} = main(members(Top), Apps, Root),
     {Environment, Read} = configuration(Root, Config),
@@ -23,7 +24,8 @@ discover(Root) ->
         problems => lists:reverse(Problems),
         loose => false,
         described_by => lists:usort(maps:get(files, Top) ++ Described ++ Read),
-        consolidate => proplists:get_value(consolidate_protocols, Config, true)
+        consolidate => proplists:get_value(consolidate_protocols, Config, true),
+        missing => maps:get(missing, Found)
     }.
 
 %% Mix lies beside Elixir, where a node that only runs applications doesn't look.
@@ -223,7 +225,10 @@ normal(Path) ->
 
 %% Tools for developers are often listed and seldom vendored: the project runs without them.
 missing(Name, Options, Dir, #{root := Root, problems := Problems, described_by := Described} = Before) ->
-    Found = Before#{described_by := [mix_file(Dir), filename:join(Dir, "rebar.config") | Described]},
+    Found = Before#{
+        missing := [Name | maps:get(missing, Before)],
+        described_by := [mix_file(Dir), filename:join(Dir, "rebar.config") | Described]
+    },
     Diagnostic = sbx_diagnostic:dependency(
         "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` "
         "before, or put it inside the project",

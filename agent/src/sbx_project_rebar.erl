@@ -21,7 +21,8 @@ discover(Root, Name) ->
         problems => Problems,
         loose => lists:all(fun(#{properties := Properties}) -> Properties =:= [] end, Own),
         described_by => lists:usort(lists:append([described_by(Dir) || Dir <- [Root | dirs(Apps)]]) ++ Read),
-        consolidate => true
+        consolidate => true,
+        missing => []
     }.
 
 dirs(Apps) ->

@@ -2,7 +2,7 @@
 %% modules lie for those that are compiled against them.
 -module(sbx_scratch).
 
--export([open/1, close/0, ebin/1, ebins/0, add/2, keep/1, put/3, forget/2, unload/1, original/1, name/1]).
+-export([open/1, close/0, ebin/1, ebins/0, names/0, add/2, keep/1, put/3, forget/2, unload/1, original/1, name/1]).
 
 -define(LINKED, ["include", "priv", "src"]).
 
@@ -44,6 +44,11 @@ ebin(App) ->
 ebins() ->
     #scratch{apps = Apps} = opened(),
     [ebin(App) || App <- maps:keys(Apps)].
+
+%% The names of all modules.
+-spec names() -> [string()].
+names() ->
+    [filename:basename(File, ".beam") || Ebin <- ebins(), File <- beams(Ebin)].
 
 %% Looks like an installed application, so that include_lib and code:priv_dir/1 work while compiling.
 -spec add(atom(), file:filename()) -> ok.

@@ -1,7 +1,7 @@
 %% The modules of the installation: a dependency on one of them is none, since it never changes.
 -module(sbx_toolchain).
 
--export([project_modules/1, shadow/1]).
+-export([project_modules/1, shadow/1, names/0]).
 
 -define(KEY(What), {?MODULE, What}).
 
@@ -21,6 +21,10 @@ shadow(Modules) ->
         [] -> ok;
         New -> persistent_term:put(?KEY(shadowed), New ++ Shadowed)
     end.
+
+-spec names() -> [string()].
+names() ->
+    [atom_to_list(Module) || Module <- maps:keys(installed())].
 
 installed() ->
     case persistent_term:get(?KEY(installed), none) of

@@ -267,6 +267,46 @@ errors_test() ->
         ])
     ).
 
+hints_test() ->
+    Hint = fun(Kind, Files) ->
+        Dir = test_dir:write(test_dir:new(), Files),
+        {error, #{errors := [#{message := Message} | _]}} = build:compile(Kind, Dir, nil),
+        case binary:split(Message, <<"\nhint: ">>) of
+            [_, Found] -> Found;
+            [_] -> Message
+        end
+    end,
+    ?assertEqual(
+        <<"did you mean increment?">>,
+        Hint(folder, [{"a.ex", "defmodule A do\n  def f, do: incremnt()\n  defp increment, do: 1\nend\n"}])
+    ),
+    ?assertEqual(<<"did you mean GenServer?">>, Hint(folder, [{"a.ex", "defmodule A do\n  use GenSever\nend\n"}])),
+    ?assertMatch(
+        <<"no file of the project defines it", _/binary>>,
+        Hint(folder, [{"a.ex", "defmodule A do\n  use Ecto.Schema\nend\n"}])
+    ),
+    ?assertEqual(
+        <<"did you mean increment?">>,
+        Hint(folder, [{"a.erl", "-module(a).\n-export([f/0]).\nf() -> incremnt() + increment().\nincrement() -> 1.\n"}])
+    ),
+    ?assertEqual(
+        <<"it was looked for in src, include">>,
+        Hint(rebar3, [{"src/a.erl", "-module(a).\n-include(\"no.hrl\").\n"}])
+    ),
+    ?assertEqual(
+        <<"neither the project nor the installation has an application nope">>,
+        Hint(rebar3, [{"src/a.erl", "-module(a).\n-include_lib(\"nope/include/no.hrl\").\n"}])
+    ),
+    ?assertEqual(
+        <<"it belongs to the dependency jason, which is not in the project">>,
+        Hint(mix, [
+            {"mix.exs",
+                "defmodule H.MixProject do\n  use Mix.Project\n"
+                "  def project, do: [app: :h, version: \"0.1.0\", deps: [{:jason, \"~> 1.0\", runtime: false}]]\nend\n"},
+            {"lib/h.ex", "defmodule H do\n  require Jason.Helpers\nend\n"}
+        ])
+    ).
+
 warnings_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"w.ex", "defmodule W do\n  def f(unused), do: 1\nend\n"},

@@ -25,7 +25,7 @@ file(Name, {ok, #{files := Files}}) ->
 
 %% The modules in the node's scratch folder, and whatever else lies in its working directory.
 scratch(Vm) ->
-    Names = filelib:wildcard("build/*/ebin/*", vm:dir(Vm)) ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"]),
+    Names = filelib:wildcard("build/*/ebin/*.beam", vm:dir(Vm)) ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"]),
     lists:sort([filename:basename(Name) || Name <- Names]).
 
 is_loaded(Vm, Module) ->
