@@ -62,25 +62,47 @@ static const char *const *names_of(struct graph_source *source, json_t *array) {
     return names;
 }
 
-bool graph_source_from_facts(struct graph_source *source, json_t *facts) {
-    json_t *list = json_object_get(facts, "graph"), *entry;
-    size_t i;
-    if (!json_is_array(list)) return false;
-    json_array_foreach(list, i, entry) {
-        const char *name = json_string_value(json_object_get(entry, "module"));
-        if (!name) continue;
-        struct graph_module *module = add_module(source);
-        if (!module) return false;
-        module->module = term_module_name(name);
-        module->app = json_string_value(json_object_get(entry, "app"));
-        module->file = json_string_value(json_object_get(entry, "file"));
-        for (int kind = 0; kind < GRAPH_KIND_COUNT; kind++) {
-            json_t *names = json_object_get(entry, graph_kind_name((enum graph_kind)kind));
-            module->needs[kind] = names_of(source, names);
-            if (!module->needs[kind]) return false;
-        }
+/* The needs that a JSON object of the same names lists. */
+static bool take_needs(struct graph_source *source, struct graph_module *module, json_t *object) {
+    for (int kind = 0; kind < GRAPH_KIND_COUNT; kind++) {
+        module->needs[kind] = names_of(source, json_object_get(object, graph_kind_name((enum graph_kind)kind)));
+        if (!module->needs[kind]) return false;
     }
     return true;
+}
+
+/* One module of the description: its own object, and the one that tells where it is from and what it needs. */
+static bool take_module(struct graph_source *source, json_t *entry, json_t *about) {
+    const char *name = json_string_value(json_object_get(entry, "module"));
+    struct graph_module module = {
+        .module = name ? term_module_name(name) : NULL,
+        .app = json_string_value(json_object_get(about, "app")),
+        .file = json_string_value(json_object_get(about, "file")),
+    };
+    if (!name) return true;
+    struct graph_module *added = take_needs(source, &module, about) ? add_module(source) : NULL;
+    if (added) *added = module;
+    return added;
+}
+
+static bool take_file(struct graph_source *source, json_t *file) {
+    json_t *modules = json_object_get(file, "modules"), *entry;
+    size_t i, first = source->count;
+    bool result = true;
+    json_array_foreach(modules, i, entry) result = result && take_module(source, entry, file);
+    for (size_t at = first; source->count - first > 1 && at < source->count; at++)
+        source->modules[at].needs[GRAPH_RUNTIME] = NULL;
+    return result;
+}
+
+bool graph_source_from_facts(struct graph_source *source, json_t *facts) {
+    json_t *graph = json_object_get(facts, "graph"), *sources = json_object_get(facts, "sources"), *entry;
+    bool result = json_is_array(graph) || json_is_array(sources);
+    size_t i;
+    json_array_foreach(graph, i, entry) result = result && take_module(source, entry, entry);
+    if (json_is_array(graph)) return result;
+    json_array_foreach(sources, i, entry) result = result && take_file(source, entry);
+    return result;
 }
 
 /* ---- from BEAM files ---- */
@@ -177,15 +199,32 @@ static int add_app(struct graph_source *source, const char *build, const char *a
     return result;
 }
 
-static int add_apps(struct graph_source *source, const struct store *store, const struct build *build,
-                    struct error *reterr) {
-    char path[PATH_MAX];
+static int add_apps(struct graph_source *source, const char *path, const struct build *build, struct error *reterr) {
     size_t i;
     json_t *app;
-    int result = store_build_path(store, build->digest, path, sizeof path, reterr);
+    int result = 0;
     json_array_foreach(json_object_get(build->facts, "apps"), i, app) {
         const char *name = json_string_value(json_object_get(app, "name"));
         if (result == 0 && name) result = add_app(source, path, name, reterr);
+    }
+    return result;
+}
+
+/* Ask the BEAM files of modules whose calls the description does not tell. */
+static int complete(struct graph_source *source, const char *build, struct error *reterr) {
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < source->count; i++) {
+        struct graph_module *module = &source->modules[i];
+        char path[PATH_MAX];
+        CLEANUP(buf_free) struct buf atom = BUF_INIT, content = BUF_INIT;
+        CLEANUP_BEAM struct beam *beam = NULL;
+        if (module->needs[GRAPH_RUNTIME] || !module->app) continue;
+        term_module_atom(module->module, &atom);
+        result = string_format(path, sizeof path, reterr, "%s/%s/ebin/%s.beam", build, module->app, buf_string(&atom));
+        if (result == 0 && access(path, F_OK) < 0) continue; /* made otherwise than the description says */
+        if (result == 0) result = read_beam(AT_FDCWD, path, &content, reterr);
+        if (result == 0) result = beam_read(content.data, content.size, &beam_default_options, &beam, reterr);
+        if (result == 0) result = add_needs(source, module, beam, GRAPH_RUNTIME, beam_runtime_dependencies, reterr);
     }
     return result;
 }
@@ -222,11 +261,15 @@ int graph_of_build(const struct store *store, const char *digest, enum graph_for
                    const struct graph_style *style, json_t **ret, struct error *reterr) {
     CLEANUP(build_free) struct build build = {0};
     CLEANUP(graph_source_free) struct graph_source source = {0};
+    char path[PATH_MAX];
     int result = build_read(store, digest, &build, reterr);
+    if (result == 0) result = store_build_path(store, digest, path, sizeof path, reterr);
     if (result < 0) return result;
-    if (!graph_source_from_facts(&source, build.facts)) {
+    if (graph_source_from_facts(&source, build.facts)) {
+        result = complete(&source, path, reterr);
+    } else {
         graph_source_free(&source);
-        result = add_apps(&source, store, &build, reterr);
+        result = add_apps(&source, path, &build, reterr);
     }
     return result < 0 ? result : render(&source, format, style, ret, reterr);
 }

@@ -15,8 +15,10 @@ struct graph_source {
 
 void graph_source_free(struct graph_source *source);
 
-/* From `facts.graph`: an array of {module, app, file, compile[], exports[], runtime[]}; the texts stay the facts'. What
-   has another shape is passed over. False when there is no such array, or no memory. */
+/* From a build's description; the texts stay the facts'. `graph` has a module's needs: {module, app, file, compile[],
+   exports[], runtime[]}. Else `sources` has a file's: {file, app, modules[]{module}, compile[], exports[], runtime[]};
+   which of several modules of a file calls whom is then not known, and their list is NULL. What has another shape is
+   passed over. False when there is neither, or no memory. */
 bool graph_source_from_facts(struct graph_source *source, json_t *facts);
 /* From a valid BEAM file's bytes, which are only read during the call. */
 int graph_source_add_beam(struct graph_source *source, const char *app, const uint8_t *data, size_t size,

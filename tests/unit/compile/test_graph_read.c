@@ -32,6 +32,27 @@ static void test_facts(void **state) {
     json_decref(facts);
 }
 
+static void test_facts_by_file(void **state) {
+    (void)state;
+    json_t *facts = json_loads("{\"sources\": ["
+                               "{\"file\": \"lib/a.ex\", \"app\": \"a\", \"modules\": [{\"module\": \"Elixir.A\"}],"
+                               " \"compile\": [\"Elixir.B\"], \"exports\": [], \"runtime\": [\"Elixir.C\"]},"
+                               "{\"file\": \"lib/bc.ex\", \"app\": \"a\", \"modules\": [{\"module\": \"Elixir.B\"},"
+                               " {\"module\": \"Elixir.C\"}, 7], \"exports\": [\"Elixir.A\"], \"runtime\": [\"x\"]}]}",
+                               0, NULL);
+    CLEANUP(graph_source_free) struct graph_source source = {0};
+    assert_true(graph_source_from_facts(&source, facts));
+    assert_int_equal(source.count, 3);
+    assert_string_equal(source.modules[0].needs[GRAPH_COMPILE][0], "B");
+    assert_string_equal(source.modules[0].needs[GRAPH_RUNTIME][0], "C");
+    assert_string_equal(source.modules[2].module, "C");
+    assert_string_equal(source.modules[2].file, "lib/bc.ex");
+    assert_string_equal(source.modules[2].needs[GRAPH_EXPORTS][0], "A");
+    assert_null(source.modules[1].needs[GRAPH_RUNTIME]); /* which of the two calls x is not told */
+    assert_null(source.modules[2].needs[GRAPH_RUNTIME]);
+    json_decref(facts);
+}
+
 static void test_facts_without_a_graph(void **state) {
     (void)state;
     static const char *const cases[] = {"{}", "{\"graph\": null}", "{\"graph\": {}}"};
@@ -89,6 +110,7 @@ static void test_a_damaged_beam(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_facts_by_file),
         cmocka_unit_test(test_facts_without_a_graph),
         cmocka_unit_test(test_beams),
         cmocka_unit_test(test_a_damaged_beam),
