@@ -70,7 +70,7 @@ struct label {
     uint32_t function;         /* the number, from 1, of the function that it is in; 0: not defined */
     uint32_t first_jump_from;  /* the number of the first function that jumps to it; 0: none */
     uint32_t latest_jump_from; /* and of the last */
-    uint32_t used_by;          /* the number, from 1, of the last instruction that names it; 0: none */
+    uint32_t used_by;          /* the number, from 1, of the last instruction that names it, where they are counted */
     uint16_t called_with;      /* arity + 1 of the calls to it; 0: none */
     bool is_entry;
 };
@@ -194,6 +194,7 @@ int read_lines(struct beam *beam, struct error *reterr);
 int read_types(struct beam *beam, struct error *reterr);
 int read_terms(struct beam *beam, struct error *reterr);
 int read_code(struct beam *beam, struct error *reterr);
+int read_code_again(struct beam *beam, struct error *reterr); /* the slow way, which alone tells what is wrong */
 int check_tables(struct beam *beam, struct error *reterr); /* that exports and the like are functions of the code */
 
 static inline const struct code_function *function_of(const struct beam *beam, uint32_t label) {

@@ -1,13 +1,13 @@
 #include "beam/code.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CODE_HEADER_BYTES = 16,
     CODE_FORMAT = 0,
     LABEL_LEAST_BYTES = 2,
     FUNCTION_LEAST_BYTES = 8, /* label, func_info, label */
-    NARROW_VALUES = 16,       /* that an operand of one byte can have */
 };
 
 /* Sizes hold by what the code could define at most, so that a header can't make us allocate more than that. */
@@ -42,47 +42,23 @@ static int read_header(struct beam *beam, struct cursor *cursor) {
 }
 
 static int allocate(struct beam *beam, struct error *reterr) {
-    beam->labels = calloc(beam->label_count, sizeof *beam->labels);
-    beam->functions = calloc((size_t)beam->function_count + 1, sizeof *beam->functions);
+    beam->labels = malloc(beam->label_count * sizeof *beam->labels);
+    beam->functions = malloc(((size_t)beam->function_count + 1) * sizeof *beam->functions);
     return beam->labels && beam->functions ? 0 : beam_no_memory(reterr);
-}
-
-/* Nearly all operands are one or two bytes, and one comparison tells whether those fit. */
-static inline const uint8_t *read_operand(struct code *code, const uint8_t *at, enum operand_role role,
-                                          operand_t *ret) {
-    if (code->cursor.end - at < 2) return code_operand_any(code, at, role, ret);
-    uint32_t head = at[0], tag = head & 7, is_wide = head & 0x08;
-    if (is_wide && head & 0x10) return code_operand_any(code, at, role, ret);
-    uint32_t value = is_wide ? head >> 5 << 8 | at[1] : head >> 4;
-    const struct value_range *range = &code->ranges[role][tag];
-    if (value - range->start >= range->count) return code_operand_any(code, at, role, ret);
-    if (tag == COMPACT_LABEL) code_use_label(code, role, value);
-    *ret = operand_make((enum operand_form)tag, value);
-    return is_wide ? at + 2 : at + 1;
-}
-
-static inline const uint8_t *read_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
-                                           operand_t *ret) {
-    for (size_t i = 0; at && i < count; i++) at = read_operand(code, at, roles[i], &ret[i]);
-    return at;
-}
-
-const uint8_t *code_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count, operand_t *ret) {
-    return read_operands(code, at, roles, count, ret);
 }
 
 /* Places are told to those that can fail. */
 static const uint8_t *judge(struct code *code, const uint8_t *at, check_function *check, const operand_t *operands) {
     code->cursor.at = at;
     code->failure = check(code, operands);
-    return code->failure < 0 ? NULL : at;
+    return code->failure == 0 ? at : NULL;
 }
 
 static const uint8_t *read_list(struct code *code, const uint8_t *at, const struct list_form *form, size_t count) {
     operand_t group[MAX_LIST_PERIOD];
     if (form->read) return form->read(code, at, count);
     for (; at && count >= form->period; count -= form->period) {
-        at = read_operands(code, at, form->elements, form->period, group);
+        at = code_operands_any(code, at, form->elements, form->period, group);
         if (at && form->check) at = judge(code, at, form->check, group);
     }
     if (!at || count == 0) return at;
@@ -91,52 +67,32 @@ static const uint8_t *read_list(struct code *code, const uint8_t *at, const stru
     return NULL;
 }
 
-/* The highest generation met so far spares most instructions the question. */
-static int check_generation(struct code *code, uint8_t number) {
-    struct beam *beam = code->beam;
-    unsigned since = opcodes[number].since;
-    if (since == OPCODE_NEVER) return cursor_fail(&code->cursor, "opcode %u is unknown or obsolete", number);
-    if (since > beam->options.otp) return cursor_fail(&code->cursor, "opcode %u needs OTP %u", number, since);
-    beam->min_otp = since;
-    return 0;
-}
-
-/* Outside of functions there is nothing but their labels and lines, and a header is followed by the entry label. */
-static int check_place(const struct code *code, uint32_t number) {
-    bool is_around = number == OP_LABEL || number == OP_LINE || number == OP_FUNC_INFO || number == OP_CODE_END;
-    if (code->function == 0 && !is_around) return cursor_fail(&code->cursor, "an instruction outside of any function");
-    if ((code->recent & 0xff) == OP_FUNC_INFO && number != OP_LABEL)
-        return cursor_fail(&code->cursor, "a function without an entry label");
-    return 0;
-}
-
+/* Outside of functions there is nothing but their labels and lines. */
 static int check_opcode(struct code *code, uint8_t number) {
-    if (number > code->beam->max_opcode)
-        return cursor_fail(&code->cursor, "opcode %u, the highest announced is %u", number, code->beam->max_opcode);
-    int result = opcodes[number].since > code->beam->min_otp ? check_generation(code, number) : 0;
-    return result < 0 ? result : check_place(code, number);
+    struct beam *beam = code->beam;
+    const struct cursor *cursor = &code->cursor;
+    if (number > beam->max_opcode)
+        return cursor_fail(cursor, "opcode %u, the highest announced is %u", number, beam->max_opcode);
+    unsigned since = opcodes[number].since;
+    if (since == OPCODE_NEVER) return cursor_fail(cursor, "opcode %u is unknown or obsolete", number);
+    if (since > beam->options.otp) return cursor_fail(cursor, "opcode %u needs OTP %u", number, since);
+    bool is_around = number == OP_LABEL || number == OP_LINE || number == OP_FUNC_INFO || number == OP_CODE_END;
+    if (code->function == 0 && !is_around) return cursor_fail(cursor, "an instruction outside of any function");
+    if (since > beam->min_otp) beam->min_otp = since;
+    return 0;
 }
 
-static inline const uint8_t *read_instruction(struct code *code, const uint8_t *at) {
+const uint8_t *code_instruction_any(struct code *code, const uint8_t *at) {
     operand_t operands[MAX_OPERANDS];
     code->start = code->cursor.at = at;
-    code->instruction++;
     code->failure =
         at == code->cursor.end ? cursor_fail(&code->cursor, "the code has no end") : check_opcode(code, *at);
     if (code->failure < 0) return NULL;
     const struct opcode *opcode = &opcodes[*at];
-    code->recent = code->recent << 8 | *at;
-    code->line_instructions += *at == OP_LINE;
-    at = read_operands(code, at + 1, opcode->operands, opcode->operand_count, operands);
+    at = code_operands_any(code, at + 1, opcode->operands, opcode->operand_count, operands);
     /* What has a list has its length as the last operand. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
     if (at && opcode->list) at = read_list(code, at, opcode->list, operand_value(operands[opcode->operand_count - 1]));
     return at && opcode->check ? judge(code, at, opcode->check, operands) : at;
-}
-
-static int read_instructions(struct code *code) {
-    const uint8_t *at = code->cursor.at;
-    while (at && !code->at_end) at = read_instruction(code, at);
-    return code->failure;
 }
 
 static const char *instruction_name(const struct code *code) {
@@ -163,28 +119,64 @@ static int check_defined(const struct code *code, uint32_t number) {
     return 0;
 }
 
-static int check_whole(const struct code *code) {
+static int check_counts(const struct code *code) {
     const struct beam *beam = code->beam;
     int result = cursor_end(&code->cursor);
-    if (result == 0 && code->function != beam->function_count)
+    if (result < 0) return result;
+    if (code->function != beam->function_count)
         return cursor_fail(&code->cursor, "%u functions, %u are announced", code->function, beam->function_count);
-    if (result == 0 && beam->has_lines && code->line_instructions > beam->line_instruction_count)
+    if (beam->has_lines && code->line_instructions > beam->line_instruction_count)
         return cursor_fail(&code->cursor, "%u line instructions, chunk Line announces %u", code->line_instructions,
                            beam->line_instruction_count);
-    for (uint32_t i = 1; result == 0 && i < beam->label_count; i++) {
-        result = check_defined(code, i);
-        if (result < 0) error_prefix(code->cursor.reterr, "chunk Code");
+    return 0;
+}
+
+static int check_labels(const struct code *code) {
+    int result = 0;
+    for (uint32_t i = 1; result == 0 && i < code->beam->label_count; i++) result = check_defined(code, i);
+    return result < 0 ? error_prefix(code->cursor.reterr, "chunk Code") : 0;
+}
+
+static bool read_quickly(struct code *code) {
+    const uint8_t *at = code->cursor.at;
+    while (at && code->function == 0) at = code_instruction_any(code, at);
+    if (at) at = code_instructions(code, at);
+    while (at) at = code_instruction_any(code, at);
+    return code->failure == CODE_ENDS && check_counts(code) == 0 && check_labels(code) == 0;
+}
+
+/* The same again, keeping account of what the quick way has no time for: which instruction it is. */
+static int read_slowly(struct code *code) {
+    const uint8_t *at = code->cursor.at;
+    for (code->instruction = 1; at; code->instruction++) {
+        at = code_instruction_any(code, at);
+        if (code->failure < 0)
+            return error_prefix(code->cursor.reterr, "instruction %u (%s)", code->instruction, instruction_name(code));
     }
-    return result;
+    int result = check_counts(code);
+    return result < 0 ? result : check_labels(code);
+}
+
+static void begin(struct code *code, struct beam *beam, struct error *reterr) {
+    memset(beam->labels, 0, beam->label_count * sizeof *beam->labels);
+    beam->on_load = false;
+    *code = (struct code){.beam = beam, .labels = beam->labels, .cursor = chunk_cursor(beam, CHUNK_CODE, reterr)};
+    code->cursor.at = beam->code;
+    code_set_takers(code);
+}
+
+int read_code_again(struct beam *beam, struct error *reterr) {
+    struct code code;
+    begin(&code, beam, reterr);
+    return read_slowly(&code);
 }
 
 int read_code(struct beam *beam, struct error *reterr) {
-    struct code code = {.beam = beam, .cursor = chunk_cursor(beam, CHUNK_CODE, reterr)};
-    int result = read_header(beam, &code.cursor);
+    struct cursor cursor = chunk_cursor(beam, CHUNK_CODE, reterr);
+    struct code code;
+    int result = read_header(beam, &cursor);
     if (result == 0) result = allocate(beam, reterr);
     if (result < 0) return result;
-    code_set_ranges(&code);
-    result = read_instructions(&code);
-    if (result < 0) return error_prefix(reterr, "instruction %u (%s)", code.instruction, instruction_name(&code));
-    return check_whole(&code);
+    begin(&code, beam, NULL);
+    return read_quickly(&code) ? 0 : read_code_again(beam, reterr);
 }

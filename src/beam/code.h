@@ -58,6 +58,14 @@ enum operand_role {
         ROLE_COUNT
 };
 
+_Static_assert(ROLE_COUNT <= 32, "a set of roles is 32 bits");
+
+static const uint16_t role_kinds[ROLE_COUNT] = {
+#define X(name, kinds) kinds,
+    ROLE_LIST(X)
+#undef X
+};
+
 /* A value and, in the lowest four bits, what it is: for an operand of one byte that is the byte itself. */
 typedef uint64_t operand_t;
 
@@ -92,27 +100,30 @@ static inline uint64_t operand_value(operand_t operand) {
 
 enum { OPCODE_NEVER = UINT8_MAX }; /* no loader here takes it */
 
-/* Values that a short operand with a certain tag may have in its role: from start on, so many. */
-struct value_range {
-    uint32_t start;
-    uint32_t count;
-};
-
 struct code {
     struct beam *beam;
+    struct label *labels;
     struct cursor cursor;
-    struct value_range ranges[ROLE_COUNT][COMPACT_TAGS];
-    const uint8_t *start; /* of the present instruction */
-    uint32_t recent;      /* the numbers of the last opcodes, a byte each, the present one lowest */
-    uint32_t instruction; /* the number, from 1, of the present one */
-    uint32_t function;    /* the number, from 1, of the function that it is in */
+    /* The roles, a bit each, that take an operand: by the byte that it is, or by its tag if it is longer. */
+    uint32_t takers[256];
+    uint32_t long_takers[COMPACT_TAGS];
+    uint32_t tag_ends[COMPACT_TAGS];  /* what a value must be below */
+    uint32_t number_ends[ROLE_COUNT]; /* likewise, of plain numbers */
+    const uint8_t *start;             /* of the present instruction */
+    uint32_t instruction;             /* its number, from 1; 0: nobody counts */
+    uint32_t function;                /* the number, from 1, of the function that it is in */
     uint32_t last_label;
     const uint8_t *last_label_at;
+    const uint8_t *label_end; /* where the last label, line and header end */
+    const uint8_t *line_at, *line_end;
+    const uint8_t *header_end;
     uint32_t line_instructions;
-    bool at_end;
     int failure; /* what a function that gives no place has to say */
 };
 
+enum { CODE_ENDS = 1 };
+
+/* Returns 0, an error, or CODE_ENDS. */
 typedef int check_function(struct code *code, const operand_t *operands);
 
 /* A list operand: so many elements again and again, or, for instructions with a language of their own, a reader. */
@@ -134,7 +145,7 @@ struct opcode {
 
 enum { OP_LABEL = 1, OP_FUNC_INFO = 2, OP_CODE_END = 3, OP_LINE = 153 };
 
-extern const struct opcode opcodes[MAX_OPCODE + 1];
+extern const struct opcode opcodes[MAX_OPCODE + 1]; /* ordered by since, apart from the obsolete */
 
 /* Any operand, in any form. */
 int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret);
@@ -143,19 +154,24 @@ int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret)
    tells where the next one is, and going through memory for it takes longer than all the rest. The functions return
    where they end; NULL when something is wrong, which is then in failure. */
 const uint8_t *code_operand_any(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret);
-const uint8_t *code_operands(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count, operand_t *ret);
-void code_set_ranges(struct code *code);
+const uint8_t *code_operands_any(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
+                                 operand_t *ret);
+/* Any instruction; what is wrong with one is told by this only. */
+__attribute__((cold)) const uint8_t *code_instruction_any(struct code *code, const uint8_t *at);
+/* All that are followed by enough bytes for their short forms to be read without looking for the end. */
+const uint8_t *code_instructions(struct code *code, const uint8_t *at);
+void code_set_takers(struct code *code);
 
 /* Jumps stay inside a function; that is judged when all is read. */
 static inline void code_use_label(struct code *code, enum operand_role role, uint32_t number) {
-    struct label *label = &code->beam->labels[number];
-    label->used_by = code->instruction;
+    struct label *label = &code->labels[number];
     if (role == ROLE_FUNCTION) return;
-    if (label->first_jump_from == 0) label->first_jump_from = code->function;
-    label->latest_jump_from = code->function;
+    uint32_t function = code->function, first = label->first_jump_from;
+    label->first_jump_from = first ? first : function;
+    label->latest_jump_from = function;
 }
 
-check_function check_label, check_func_info, check_code_end, check_call, check_call_external, check_bif;
+check_function check_label, check_line, check_func_info, check_code_end, check_call, check_call_external, check_bif;
 check_function check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;
 const uint8_t *read_match_commands(struct code *code, const uint8_t *at, size_t count);
 

@@ -12,11 +12,6 @@ static void begin_body(struct code *code, uint32_t label) {
     code->beam->labels[label].is_entry = true;
 }
 
-/* Opcodes before the present one, from the last back. */
-static uint32_t opcode_before(const struct code *code, unsigned distance) {
-    return code->recent >> 8 * distance & 0xff;
-}
-
 /* The label in front of a function's header belongs to that function, which is not known yet. */
 int check_label(struct code *code, const operand_t *operands) {
     const struct beam *beam = code->beam;
@@ -27,16 +22,25 @@ int check_label(struct code *code, const operand_t *operands) {
     struct label *label = &beam->labels[number];
     if (label->function != 0) return cursor_fail(&code->cursor, "label %u a second time", number);
     label->function = code->function > 0 ? code->function : 1;
-    if (opcode_before(code, 1) == OP_FUNC_INFO) begin_body(code, number);
+    if (code->start == code->header_end) begin_body(code, number);
     code->last_label = number;
     code->last_label_at = code->start;
+    code->label_end = code->cursor.at;
+    return 0;
+}
+
+int check_line(struct code *code, const operand_t *operands) {
+    (void)operands;
+    code->line_instructions++;
+    code->line_at = code->start;
+    code->line_end = code->cursor.at;
     return 0;
 }
 
 /* A header has its label in front, with at most a line between them. */
 static bool has_label_in_front(const struct code *code) {
-    unsigned distance = opcode_before(code, 1) == OP_LINE ? 2 : 1;
-    return opcode_before(code, distance) == OP_LABEL && !code->beam->labels[code->last_label].is_entry;
+    const uint8_t *end = code->start == code->line_end ? code->line_at : code->start;
+    return end == code->label_end && !code->beam->labels[code->last_label].is_entry;
 }
 
 int check_func_info(struct code *code, const operand_t *operands) {
@@ -48,17 +52,19 @@ int check_func_info(struct code *code, const operand_t *operands) {
     if (arity > MAX_ARITY) return cursor_fail(&code->cursor, "arity %ju", arity);
     if (code->function == beam->function_count)
         return cursor_fail(&code->cursor, "more functions than the %u announced", beam->function_count);
+    if (cursor_left(&code->cursor) > 0 && *code->cursor.at != OP_LABEL)
+        return cursor_fail(&code->cursor, "a function without an entry label");
     end_function(code, code->last_label_at);
     beam->functions[code->function++] = (struct code_function){.atom = (uint32_t)name, .arity = (uint32_t)arity};
     beam->labels[code->last_label].function = code->function;
+    code->header_end = code->cursor.at;
     return 0;
 }
 
 int check_code_end(struct code *code, const operand_t *operands) {
     (void)operands;
     end_function(code, code->start);
-    code->at_end = true;
-    return 0;
+    return CODE_ENDS;
 }
 
 /* Whether the label is a function's, of that arity, is known at the end. */

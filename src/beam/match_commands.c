@@ -37,7 +37,7 @@ static const uint8_t *read_command(struct code *code, const uint8_t *at, size_t 
     if (!command) return refuse(code, at, "an unknown command");
     if (command->operand_count >= *left) return refuse(code, at, "too few operands for a command");
     *left -= command->operand_count + 1;
-    return code_operands(code, at, command->operands, command->operand_count, operands);
+    return code_operands_any(code, at, command->operands, command->operand_count, operands);
 }
 
 const uint8_t *read_match_commands(struct code *code, const uint8_t *at, size_t count) {

@@ -1,4 +1,4 @@
-#include "beam/code.h"
+#include "beam/instruction.h"
 
 enum {
     U = ROLE_NUMBER,
@@ -187,7 +187,7 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [150] = {"recv_mark", OPERANDS(F)},
     [151] = {"recv_set", OPERANDS(F)},
     [152] = {"gc_bif3", OPERANDS(J, N, E, S, S, S, D), .check = check_bif},
-    [153] = {"line", OPERANDS(ROLE_LINE)},
+    [153] = {"line", OPERANDS(ROLE_LINE), .check = check_line},
     [154] = {"put_map_assoc", OPERANDS(J, S, D, N, ROLE_LIST), .list = &list_pairs},
     [155] = {"put_map_exact", OPERANDS(J, S, D, N, ROLE_LIST), .list = &list_pairs},
     [156] = {"is_map", OPERANDS(F, S)},
@@ -220,3 +220,42 @@ const struct opcode opcodes[MAX_OPCODE + 1] = {
     [183] = {"executable_line", OPERANDS(ROLE_LINE, U), .since = 27},
     [184] = {"debug_line", OPERANDS(A, ROLE_LINE, U, N), .since = 28},
 };
+
+/* The highest opcode that may come. */
+static uint32_t opcode_limit(const struct beam *beam) {
+    uint32_t limit = beam->max_opcode;
+    while (limit > 0 && opcodes[limit].since > beam->options.otp) limit--;
+    return limit;
+}
+
+_Static_assert(MAX_OPCODE == 184, "there is a case for each opcode");
+
+#define CASE(number)                                                                                                   \
+    case number:                                                                                                       \
+        at = read_instruction(code, at, &opcodes[number]);                                                             \
+        break;
+#define CASES(number) CASE(number) CASE(number + 1) CASE(number + 2) CASE(number + 3) CASE(number + 4)
+
+/* The reader is compiled once for each opcode: what its operands may be is then in the code, and the processor learns
+   for each how long they mostly are. */
+const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
+    const uint8_t *last = code->cursor.end - SHORT_INSTRUCTION_BYTES;
+    uint32_t limit = opcode_limit(code->beam), highest = OP_LABEL;
+    while (at <= last) {
+        uint32_t number = *at;
+        if (number > limit) return code_instruction_any(code, at);
+        highest = number > highest ? number : highest;
+        switch (number) {
+            CASES(0)
+            CASES(5)
+            CASES(10)
+            CASES(15) CASES(20) CASES(25) CASES(30) CASES(35) CASES(40) CASES(45) CASES(50) CASES(55) CASES(60)
+                CASES(65) CASES(70) CASES(75) CASES(80) CASES(85) CASES(90) CASES(95) CASES(100) CASES(105) CASES(110)
+                    CASES(115) CASES(120) CASES(125) CASES(130) CASES(135) CASES(140) CASES(145) CASES(150) CASES(155)
+                        CASES(160) CASES(165) CASES(170) CASES(175) CASES(180) default : __builtin_unreachable();
+        }
+        if (!at) return NULL;
+    }
+    if (opcodes[highest].since > code->beam->min_otp) code->beam->min_otp = opcodes[highest].since;
+    return at;
+}

@@ -1,11 +1,7 @@
 /* What an operand may be in its place: the general way, and the tables that spare most operands the general way. */
 #include "beam/code.h"
 
-static const uint32_t role_kinds[ROLE_COUNT] = {
-#define X(name, kinds) kinds,
-    ROLE_LIST(X)
-#undef X
-};
+enum { NARROW_VALUES = 16 }; /* that an operand of one byte can have */
 
 /* How many values a plain number may have in a role. Without a table of lines the loader doesn't look at them. */
 static uint32_t number_end(const struct beam *beam, enum operand_role role) {
@@ -20,27 +16,34 @@ static uint32_t number_end(const struct beam *beam, enum operand_role role) {
     }
 }
 
+/* The roles that take a kind. */
+static inline uint32_t takers_of(uint32_t kind) {
+#define X(name, kinds) | ((kinds)&kind ? 1u << ROLE_##name : 0)
+    return 0 ROLE_LIST(X);
+#undef X
+}
+
+static inline void set_short_takers(struct code *code, uint32_t tag, uint32_t zero_kind, uint32_t other_kind,
+                                    uint32_t end) {
+    uint32_t others = takers_of(other_kind);
+    code->tag_ends[tag] = end;
+    code->long_takers[tag] = others;
+    code->takers[tag] = takers_of(zero_kind);
+    for (uint32_t value = 1; value < NARROW_VALUES && value < end; value++) code->takers[value << 4 | tag] = others;
+}
+
 /* The value 0 of an atom's tag is [], of a label's none: other kinds than the rest. */
-static struct value_range split_range(uint32_t kinds, uint32_t zero_kind, uint32_t other_kind, uint32_t end) {
-    uint32_t start = kinds & zero_kind ? 0 : 1;
-    return (struct value_range){.start = start, .count = (kinds & other_kind ? end : 1) - start};
-}
-
-static struct value_range whole_range(bool is_accepted, uint32_t end) {
-    return (struct value_range){.count = is_accepted ? end : 0};
-}
-
-void code_set_ranges(struct code *code) {
+void code_set_takers(struct code *code) {
     const struct beam *beam = code->beam;
+    set_short_takers(code, COMPACT_UNSIGNED, IS_UNSIGNED, IS_UNSIGNED, UINT32_MAX);
+    set_short_takers(code, COMPACT_INTEGER, IS_INTEGER, IS_INTEGER, UINT32_MAX);
+    set_short_takers(code, COMPACT_X, IS_X, IS_X, MAX_REGISTERS);
+    set_short_takers(code, COMPACT_Y, IS_Y, IS_Y, MAX_REGISTERS);
+    set_short_takers(code, COMPACT_ATOM, IS_NIL, IS_ATOM, beam->atom_count);
+    set_short_takers(code, COMPACT_LABEL, IS_NO_LABEL, IS_LABEL, beam->label_count);
     for (enum operand_role role = 0; role < ROLE_COUNT; role++) {
-        struct value_range *ranges = code->ranges[role];
-        uint32_t kinds = role_kinds[role];
-        ranges[COMPACT_UNSIGNED] = whole_range(kinds & IS_UNSIGNED, number_end(beam, role));
-        ranges[COMPACT_INTEGER] = whole_range(kinds & IS_INTEGER, UINT32_MAX);
-        ranges[COMPACT_X] = whole_range(kinds & IS_X, MAX_REGISTERS);
-        ranges[COMPACT_Y] = whole_range(kinds & IS_Y, MAX_REGISTERS);
-        ranges[COMPACT_ATOM] = split_range(kinds, IS_NIL, IS_ATOM, beam->atom_count);
-        ranges[COMPACT_LABEL] = split_range(kinds, IS_NO_LABEL, IS_LABEL, beam->label_count);
+        uint32_t end = code->number_ends[role] = number_end(beam, role);
+        for (uint32_t value = end; value < NARROW_VALUES; value++) code->takers[value << 4] &= ~(1u << role);
     }
 }
 
@@ -79,7 +82,10 @@ static int read_any(struct code *code, enum operand_role role, operand_t *ret) {
     if (!(kind & role_kinds[role])) return cursor_fail(&code->cursor, "%s where it can't be", kind_name(kind));
     if (kind == IS_UNSIGNED && end != UINT32_MAX && value >= end)
         return cursor_fail(&code->cursor, "number %ju, it must be below %u", value, end);
-    if (kind == IS_LABEL) code_use_label(code, role, (uint32_t)value);
+    if (kind == IS_LABEL) {
+        code_use_label(code, role, (uint32_t)value);
+        code->labels[value].used_by = code->instruction;
+    }
     *ret = operand;
     return 0;
 }
@@ -88,4 +94,10 @@ const uint8_t *code_operand_any(struct code *code, const uint8_t *at, enum opera
     code->cursor.at = at;
     code->failure = read_any(code, role, ret);
     return code->failure < 0 ? NULL : code->cursor.at;
+}
+
+const uint8_t *code_operands_any(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
+                                 operand_t *ret) {
+    for (size_t i = 0; at && i < count; i++) at = code_operand_any(code, at, roles[i], &ret[i]);
+    return at;
 }
