@@ -32,6 +32,7 @@ compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
         end,
     {Modules, Warnings} = outcome(Answer, Root),
     Beams = maps:from_list([{Module, read(Module, Ebin)} || Module <- Modules]),
+    maps:foreach(fun sbx_scratch:note/2, Beams),
     Compiled = [compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)],
     {Compiled, Warnings ++ doubled(Root)}.
 

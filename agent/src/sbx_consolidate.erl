@@ -15,7 +15,7 @@ protocols() ->
     end.
 
 consolidate(Elixir, Ebins) ->
-    Own = [{Protocol, [], digest(Protocol)} || Protocol <- 'Elixir.Protocol':extract_protocols(Ebins)],
+    Own = [{Protocol, [], Digest} || Module <- sbx_scratch:protocols(), {Protocol, Digest} <- protocol(Module)],
     Known = persistent_term:get(?KEY, #{}),
     Wanted = [wanted(Protocol, Ebins) || Protocol <- Own ++ Elixir],
     Made = sbx_parallel:map(fun(Key) -> made(Key, Known) end, Wanted),
@@ -35,9 +35,10 @@ made({Protocol, Impls, _Digest} = Key, _Known) ->
         {error, _NoBeamInfo} -> error
     end.
 
-digest(Protocol) ->
-    {ok, Beam} = file:read_file(code:which(Protocol)),
-    erlang:md5(Beam).
+protocol(Module) ->
+    {ok, Beam} = file:read_file(code:which(Module)),
+    {ok, {Module, [{attributes, Attributes}]}} = beam_lib:chunks(Beam, [attributes]),
+    [{Module, erlang:md5(Beam)} || lists:keymember('__protocol__', 1, Attributes)].
 
 %% They never change, nor do the implementations that Elixir has.
 elixir_protocols() ->

@@ -40,7 +40,7 @@ visit(_Dir, "." ++ _, _Skipped, Acc) ->
     Acc;
 visit(Dir, Name, Skipped, {Found, Left}) ->
     Path = filename:join(Dir, Name),
-    case file:read_link_info(Path) of
+    case file:read_link_info(Path, [raw, {time, posix}]) of
         {ok, #file_info{type = regular}} ->
             {[Path | Found], Left - 1};
         {ok, #file_info{type = directory}} ->

@@ -22,8 +22,8 @@
     needs := [atom()],
     %% Modules that are compiled already.
     prebuilt := [file:filename()],
-    %% The module of its mix.exs.
-    mix := module() | none
+    %% The module of its mix.exs, and what that says, which sources may ask for.
+    mix := {module(), [{atom(), term()}]} | none
 }.
 
 -type project() :: #{
@@ -69,9 +69,17 @@ beams(Dir) ->
 
 %% Everything besides sources that decides how they are compiled, for the daemon to compare.
 -spec options(app(), file:filename()) -> binary().
-options(#{include := Include, erlang_options := Erlang, elixir_options := Elixir, needs := Needs}, Root) ->
+options(#{include := Include, erlang_options := Erlang, elixir_options := Elixir, needs := Needs, mix := Mix}, Root) ->
     Dirs = [sbx_files:relative(Dir, Root) || Dir <- Include],
-    term_to_binary({Dirs, Erlang, Elixir, lists:sort(Needs)}, [{minor_version, 2}]).
+    erlang:md5(term_to_binary(comparable({Dirs, Erlang, Elixir, lists:sort(Needs), Mix}), [deterministic])).
+
+%% A function written in mix.exs is another one each time that is evaluated.
+comparable([Head | Tail]) -> [comparable(Head) | comparable(Tail)];
+comparable(Tuple) when is_tuple(Tuple) -> list_to_tuple(comparable(tuple_to_list(Tuple)));
+comparable(Map) when is_map(Map) -> maps:from_list(comparable(maps:to_list(Map)));
+comparable(Fun) when is_function(Fun) -> function;
+comparable(Term) when is_pid(Term); is_port(Term); is_reference(Term) -> identity;
+comparable(Term) -> Term.
 
 -spec new_app(atom(), file:filename()) -> app().
 new_app(Name, Dir) ->
@@ -92,19 +100,19 @@ new_app(Name, Dir) ->
 
 %% A folder of sources without a build tool's description.
 folder(Root, Name) ->
-    Erlang = sbx_files:find_own(Root, [".erl"]),
-    Headers = sbx_files:find_own(Root, [".hrl"]),
-    Templates = sbx_files:find_own(Root, [".src"]),
+    Files = sbx_files:find_own(Root, [".ex", ".erl", ".hrl", ".yrl", ".xrl", ".src"]),
+    Of = fun(Extensions) -> [File || File <- Files, lists:member(filename:extension(File), Extensions)] end,
+    Templates = Of([".src"]),
     {AppName, Properties} =
         case Templates of
             [Template | _] -> template(Template);
             [] -> {sbx_app_file:safe_name(Name), []}
         end,
     App = (new_app(AppName, Root))#{
-        elixir := sbx_files:find_own(Root, [".ex"]),
-        erlang := Erlang,
-        grammars := sbx_files:find_own(Root, [".yrl", ".xrl"]),
-        include := lists:usort([filename:dirname(File) || File <- Headers ++ Erlang]),
+        elixir := Of([".ex"]),
+        erlang := Of([".erl"]),
+        grammars := Of([".yrl", ".xrl"]),
+        include := lists:usort([filename:dirname(File) || File <- Of([".hrl", ".erl"])]),
         properties := Properties
     },
     loose(Root, App, Templates).

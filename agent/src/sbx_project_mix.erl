@@ -41,7 +41,7 @@ start_mix() ->
 -spec inside(sbx_project:app(), fun(() -> Result)) -> Result.
 inside(#{mix := none}, Fun) ->
     Fun();
-inside(#{mix := Module, name := Name, dir := Dir}, Fun) ->
+inside(#{mix := {Module, _Config}, name := Name, dir := Dir}, Fun) ->
     'Elixir.Mix.Project':push(Module, unicode:characters_to_binary(mix_file(Dir)), Name),
     try
         Fun()
@@ -135,7 +135,7 @@ app(Name, #{dir := Dir, module := Module, config := Config, application := Appli
         elixir_options := proplists:get_value(elixirc_options, Config, []),
         properties := properties(Config, Application, Deps),
         needs := [DepName || {DepName, _Options} <- Deps],
-        mix := Module
+        mix := {Module, Config}
     }.
 
 paths(Dir, Config, Key, Default) ->

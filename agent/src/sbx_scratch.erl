@@ -2,12 +2,18 @@
 %% modules lie for those that are compiled against them.
 -module(sbx_scratch).
 
--export([open/1, close/0, ebin/1, ebins/0, names/0, add/2, keep/1, put/3, forget/2, unload/1, original/1, name/1]).
+-export([open/1, close/0, ebin/1, ebins/0, names/0, add/2, keep/1]).
+-export([put/3, note/2, forget/2, unload/1, protocols/0, original/1, name/1]).
 
 -define(LINKED, ["include", "priv", "src"]).
 
 %% Where it is, and which folder of the project each application's is made from.
--record(scratch, {dir :: file:filename(), apps = #{} :: #{atom() => file:filename()}}).
+-record(scratch, {
+    dir :: file:filename(),
+    apps = #{} :: #{atom() => file:filename()},
+    %% Elixir's protocols, which are few among many modules.
+    protocols = [] :: [module()]
+}).
 
 -spec open(file:filename()) -> ok.
 open(Dir) ->
@@ -73,17 +79,19 @@ link(Source, Target) ->
 %% Drops the applications that are not among these.
 -spec keep([atom()]) -> ok.
 keep(Names) ->
-    #scratch{dir = Dir, apps = Apps} = Scratch = opened(),
+    #scratch{dir = Dir, apps = Apps} = opened(),
     Gone = maps:without(Names, Apps),
     lists:foreach(fun(App) -> drop(App, Dir) end, maps:keys(Gone)),
     case map_size(Gone) of
         0 -> ok;
-        _ -> persistent_term:put(?MODULE, Scratch#scratch{apps = maps:with(Names, Apps)})
+        _ -> persistent_term:put(?MODULE, (opened())#scratch{apps = maps:with(Names, Apps)})
     end.
 
 drop(App, Dir) ->
     Ebin = ebin(App),
-    lists:foreach(fun unload/1, [list_to_atom(filename:basename(File, ".beam")) || File <- beams(Ebin)]),
+    Modules = [list_to_atom(filename:basename(File, ".beam")) || File <- beams(Ebin)],
+    lists:foreach(fun unload/1, Modules),
+    ok = set_protocols(protocols() -- Modules),
     _ = code:del_path(Ebin),
     _ = file:del_dir_r(filename:join(Dir, App)),
     ok.
@@ -95,11 +103,32 @@ beams(Ebin) ->
 -spec put(atom(), module(), binary()) -> ok.
 put(App, Module, Beam) ->
     unload(Module),
+    ok = note(Module, Beam),
     ok = file:write_file(filename:join(ebin(App), name(Module)), Beam, [raw]).
+
+%% To be told of each module that somebody else writes into the folder.
+-spec note(module(), binary()) -> ok.
+note(Module, Beam) ->
+    case binary:match(Beam, <<"__protocol__">>) of
+        nomatch -> ok;
+        _Found -> set_protocols(lists:usort([Module | protocols()]))
+    end.
+
+%% Those that may be protocols.
+-spec protocols() -> [module()].
+protocols() ->
+    (opened())#scratch.protocols.
+
+set_protocols(Modules) ->
+    case opened() of
+        #scratch{protocols = Modules} -> ok;
+        Scratch -> persistent_term:put(?MODULE, Scratch#scratch{protocols = Modules})
+    end.
 
 -spec forget(atom(), [module()]) -> ok.
 forget(App, Modules) ->
     Others = maps:keys(maps:remove(App, (opened())#scratch.apps)),
+    ok = set_protocols(protocols() -- Modules),
     lists:foreach(
         fun(Module) ->
             unload(Module),
@@ -117,13 +146,13 @@ delete([App | Apps], Name) ->
         {error, _Reason} -> delete(Apps, Name)
     end.
 
+%% What it leaves is purged when the module is loaded again: purging costs more than all the rest.
 -spec unload(module()) -> ok.
 unload(Module) ->
     case erlang:module_loaded(Module) of
         true ->
             _ = code:purge(Module),
             _ = code:delete(Module),
-            _ = code:purge(Module),
             ok;
         false ->
             ok

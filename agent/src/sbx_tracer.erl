@@ -43,6 +43,9 @@ uses(File) ->
 %% Every def, if and @ of a file comes by here.
 trace({_Event, _Meta, 'Elixir.Kernel', _Name, _Arity}, _Env) ->
     ok;
+%% Whether a message is compiled in at all depends on Logger's configuration.
+trace({remote_macro, _Meta, 'Elixir.Logger', _Name, _Arity}, Env) ->
+    add(config, true, Env);
 trace({remote_macro, _Meta, Module, _Name, _Arity}, Env) ->
     add(compile, Module, Env);
 trace({imported_macro, _Meta, Module, _Name, _Arity}, Env) ->

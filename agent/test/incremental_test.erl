@@ -47,6 +47,7 @@ kinds(Vm) ->
         {"uses.ex", "defmodule Uses do\n  use Mac\n  import Helper\n  def v, do: val()\nend\n"},
         {"conf.ex", "defmodule Conf do\n  @x Application.compile_env(:a, :b, 1)\n  def x, do: @x\nend\n"},
         {"conf2.ex", "defmodule Conf2 do\n  @x Application.get_env(:a, :b, 1)\n  def x, do: @x\nend\n"},
+        {"log.ex", "defmodule Log do\n  require Logger\n  def l, do: Logger.info(\"x\")\nend\n"},
         {"none.ex", "1 + 1\n"},
         {"data.txt", ""}
     ]),
@@ -73,6 +74,7 @@ kinds(Vm) ->
     ),
     ?assertMatch(#{config := true}, File(<<"conf.ex">>)),
     ?assertMatch(#{config := true}, File(<<"conf2.ex">>)),
+    ?assertMatch(#{config := true}, File(<<"log.ex">>)),
     ?assertMatch(#{modules := []}, File(<<"none.ex">>)),
     ?assertMatch(#{config := false, runtime := [<<"Elixir.Absent">>], warnings := [_]}, File(<<"remote.ex">>)).
 
@@ -94,7 +96,7 @@ all() ->
         <<"Elixir.", Name/binary>>
      || Name <- [
             <<"Mac">>, <<"Helper">>, <<"St">>, <<"Beh">>, <<"Prot">>, <<"User">>, <<"Body">>, <<"Remote">>,
-            <<"Prot.St">>, <<"Uses">>, <<"Conf">>, <<"Conf2">>
+            <<"Prot.St">>, <<"Uses">>, <<"Conf">>, <<"Conf2">>, <<"Log">>
         ]
     ].
 
@@ -307,10 +309,12 @@ described(Vm) ->
     ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "application:get_env(shop, old, none)")),
     %% Said again with less: what is gone is gone.
     test_dir:write(Dir, [
-        {"mix.exs", mix_exs("shop", "2.0.0", "")}, {"config/more.exs", "import Config\nconfig :shop, size: 8\n"}
+        {"mix.exs", mix_exs("shop", "2.0.0", ", aliases: [a: fn _ -> 1 end]")},
+        {"config/more.exs", "import Config\nconfig :shop, size: 8\n"}
     ]),
     {ok, #{apps := [#{options := Options}]}} = compiler:project(Vm, mix, Dir),
     ?assertNotEqual(maps:get(options, lists:last(Apps)), Options),
+    ?assertMatch({ok, #{apps := [#{options := Options}]}}, compiler:project(Vm, mix, Dir)),
     ?assertMatch({ok, #{term := [{size, 8}]}}, vm:eval(Vm, "application:get_all_env(shop)")),
     ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Mix.Project.get()")),
     ?assertEqual(["Elixir.Shop.beam"], compiler:scratch(Vm)),
