@@ -51,8 +51,7 @@ run(stop, Args) -> sbx_app:stop(Args);
 run(eval, Args) -> sbx_eval:eval(Args);
 run(project, Args) -> sbx_compile:project(Args);
 run(put, Args) -> sbx_compile:put(Args);
-run(compile, #{app := _} = Args) -> sbx_compile:compile(Args);
-run(compile, Args) -> sbx_compile_whole:compile(Args);
+run(compile, Args) -> sbx_compile:compile(Args);
 run(finish, Args) -> sbx_compile:finish(Args);
 run(warm_up, Args) -> sbx_warm_up:run(Args);
 run(Op, _Args) -> failure(unknown_call, "no such call: ~tp", [Op]).

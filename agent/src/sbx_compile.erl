@@ -25,7 +25,8 @@ project(Args) ->
     end).
 
 -spec put(map()) -> sbx_call:result().
-put(#{modules := Modules}) ->
+put(Args) ->
+    Modules = maps:get(modules, Args),
     guarded(fun() ->
         Named = [{app(App), binary_to_atom(Module), Beam} || #{app := App, module := Module, beam := Beam} <- Modules],
         lists:foreach(fun({#{name := App}, Module, Beam}) -> ok = sbx_scratch:put(App, Module, Beam) end, Named),
@@ -34,7 +35,8 @@ put(#{modules := Modules}) ->
     end).
 
 -spec compile(map()) -> sbx_call:result().
-compile(#{app := Name, files := Files, forget := Forget}) ->
+compile(Args) ->
+    [Name, Files, Forget] = [maps:get(Key, Args) || Key <- [app, files, forget]],
     guarded(fun() ->
         #{name := App, dir := Dir} = Whole = app(Name),
         #{root := Root, missing := Missing} = current(),
@@ -45,7 +47,8 @@ compile(#{app := Name, files := Files, forget := Forget}) ->
     end).
 
 -spec finish(map()) -> sbx_call:result().
-finish(#{apps := Apps, consolidate := Consolidate}) ->
+finish(Args) ->
+    [Apps, Consolidate] = [maps:get(Key, Args) || Key <- [apps, consolidate]],
     guarded(fun() ->
         Project = current(),
         case lists:all(fun(#{modules := Modules}) -> Modules =:= [] end, Apps) of

@@ -68,7 +68,8 @@
 ).
 
 -spec run(map()) -> sbx_call:result().
-run(#{elixir := Elixir}) ->
+run(Args) ->
+    Elixir = maps:get(elixir, Args),
     {ok, Home} = file:get_cwd(),
     Dir = filename:join(Home, "warm_up"),
     try
