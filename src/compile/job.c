@@ -162,9 +162,7 @@ static void on_described(void *data, const struct term *result, const struct ter
     struct compile_job *job = data;
     struct error bad;
     if (!job_took_reply(job, reason, error)) return;
-    struct worker *worker = job->worker;
-    model_free(&worker->model);
-    if (model_from_term(result, &worker->model, &bad) < 0) {
+    if (model_from_term(result, &job->worker->model, &bad) < 0) {
         job_fail(job, &bad);
         job_end(job);
         return;
@@ -175,6 +173,7 @@ static void on_described(void *data, const struct term *result, const struct ter
 
 static void describe(struct compile_job *job) {
     struct buf args = BUF_INIT;
+    model_free(&job->worker->model); /* should it fail, nothing is known */
     term_put_map(&args, 4);
     term_put_atom(&args, "source");
     term_put_string(&args, PROJECT_PLACE);
@@ -300,7 +299,7 @@ static void find_base(struct compile_job *job) {
     struct error ignored;
     const struct workspace *workspace = job->workspace;
     if (workspace->facts) {
-        job->base_facts = json_deep_copy(workspace->facts);
+        job->base_facts = json_incref(workspace->facts);
         memcpy(job->base, workspace->build, sizeof job->base);
     } else if (!find_build(job, job->scope, job->base, &job->base_facts)) {
         return;
