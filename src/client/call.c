@@ -189,6 +189,7 @@ static int ask_list(struct sbx *sbx, struct call *call, const json_t *params, js
         const char *next = json_string_value(json_object_get(page, "next"));
         free(cursor);
         cursor = next ? strdup(next) : NULL;
+        if (next && !cursor) result = error_set(reterr, E_NO_MEMORY, "no memory for a list");
         json_decref(page);
         if (!cursor) break;
     }

@@ -16,7 +16,7 @@ enum {
 };
 
 static void pause_briefly(void) {
-    nanosleep(&(struct timespec){.tv_nsec = RETRY_PAUSE_US * 1000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = RETRY_PAUSE_US * 1000L}, NULL);
 }
 
 static bool is_line(const char *path, const char *key, uint64_t wanted) {

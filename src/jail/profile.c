@@ -7,7 +7,7 @@
 #define MIB (1ULL << 20)
 #define TIB (1ULL << 40)
 #define MINUTE_MS 60000ULL
-#define DAY_MS (24 * 60 * MINUTE_MS)
+#define DAY_MS (MINUTE_MS * 60 * 24)
 
 static const struct jail_profile profiles[] = {
     {
@@ -89,9 +89,9 @@ struct bound {
 
 static const struct bound bounds[] = {
     {LIMIT(memory_bytes), false, 16 * MIB, TIB}, /* an idle VM needs 12 MiB */
-    {LIMIT(cpu_percent), true, 1, 100 * 1024},   {LIMIT(processes), false, 1, 1000000},
-    {LIMIT(max_run_ms), true, 1, 30 * DAY_MS},   {LIMIT(ttl_ms), true, 1, 3650 * DAY_MS},
-    {LIMIT(disk_bytes), false, 64 * KIB, TIB},   {LIMIT(os_tasks), false, 16, 32768}, /* a VM has 11 */
+    {LIMIT(cpu_percent), true, 1, 100ULL * 1024}, {LIMIT(processes), false, 1, 1000000},
+    {LIMIT(max_run_ms), true, 1, 30 * DAY_MS},    {LIMIT(ttl_ms), true, 1, 3650 * DAY_MS},
+    {LIMIT(disk_bytes), false, 64 * KIB, TIB},    {LIMIT(os_tasks), false, 16, 32768}, /* a VM has 11 */
 };
 
 static uint64_t value_of(const struct jail_limits *limits, const struct bound *bound) {

@@ -276,8 +276,9 @@ static void on_sent(uv_write_t *write, int status) {
 bool channel_send(struct channel *channel, struct buf *frame) {
     struct connection *agent = channel->agent;
     struct send *send = NULL;
-    bool sendable = agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES &&
-                    uv_stream_get_write_queue_size((uv_stream_t *)&agent->pipe) + frame->size <= 2u * SEND_MAX_BYTES;
+    bool sendable =
+        agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES &&
+        uv_stream_get_write_queue_size((uv_stream_t *)&agent->pipe) + frame->size <= (size_t)2 * SEND_MAX_BYTES;
     if (sendable) send = calloc(1, sizeof *send);
     if (!send) {
         buf_free(frame);

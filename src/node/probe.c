@@ -194,11 +194,9 @@ void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *dat
     init_handles(probe);
     host->probe = probe;
     struct jail_plan plan = {0};
-    if (use_known(host)) {
+    if (use_known(host) || make_random_hex(probe->name + 1, 12, &probe->error) < 0 ||
+        vm_probe_plan(host, probe->name, &plan, &probe->error) < 0) {
         uv_timer_start(&probe->deadline, on_known, 0, 0); /* the answer never comes from inside the call */
-    } else if (make_random_hex(probe->name + 1, 12, &probe->error) < 0 ||
-               vm_probe_plan(host, probe->name, &plan, &probe->error) < 0) {
-        uv_timer_start(&probe->deadline, on_known, 0, 0);
     } else {
         jail_link_spawn(host->link, &plan, on_probe_spawned, probe);
         jail_plan_free(&plan);

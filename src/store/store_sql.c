@@ -31,6 +31,7 @@ static const char *const statement_text[STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
+    /* One text, as meant. NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
     [PUT_SANDBOX] = "INSERT OR REPLACE INTO sandboxes (" SANDBOX_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?",
     [ADD_EVENT] = "INSERT OR REPLACE INTO events (seq, event) VALUES (?, ?)",

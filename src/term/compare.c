@@ -23,6 +23,7 @@ static int compare_bigs(const struct term *a, const struct term *b) {
 
 /* By their bits: 0.0 and -0.0 are two keys from OTP 27 on. */
 static int compare_floats(const struct term *a, const struct term *b) {
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
     return memcmp(&a->number, &b->number, sizeof a->number);
 }
 
