@@ -195,7 +195,7 @@ int read_types(struct beam *beam, struct error *reterr);
 int read_terms(struct beam *beam, struct error *reterr);
 int read_code(struct beam *beam, struct error *reterr);
 int read_code_again(struct beam *beam, struct error *reterr); /* the slow way, which alone tells what is wrong */
-int check_tables(struct beam *beam, struct error *reterr); /* that exports and the like are functions of the code */
+int check_tables(struct beam *beam, struct error *reterr);    /* that exports and the like are functions of the code */
 
 static inline const struct code_function *function_of(const struct beam *beam, uint32_t label) {
     return label < beam->label_count && beam->labels[label].is_entry

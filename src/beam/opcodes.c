@@ -249,10 +249,11 @@ const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
             CASES(0)
             CASES(5)
             CASES(10)
-            CASES(15) CASES(20) CASES(25) CASES(30) CASES(35) CASES(40) CASES(45) CASES(50) CASES(55) CASES(60)
-                CASES(65) CASES(70) CASES(75) CASES(80) CASES(85) CASES(90) CASES(95) CASES(100) CASES(105) CASES(110)
-                    CASES(115) CASES(120) CASES(125) CASES(130) CASES(135) CASES(140) CASES(145) CASES(150) CASES(155)
-                        CASES(160) CASES(165) CASES(170) CASES(175) CASES(180) default : __builtin_unreachable();
+            CASES(15)
+            CASES(20) CASES(25) CASES(30) CASES(35) CASES(40) CASES(45) CASES(50) CASES(55) CASES(60) CASES(65)
+                CASES(70) CASES(75) CASES(80) CASES(85) CASES(90) CASES(95) CASES(100) CASES(105) CASES(110) CASES(115)
+                    CASES(120) CASES(125) CASES(130) CASES(135) CASES(140) CASES(145) CASES(150) CASES(155) CASES(160)
+                        CASES(165) CASES(170) CASES(175) CASES(180) default : __builtin_unreachable();
         }
         if (!at) return NULL;
     }

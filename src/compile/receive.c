@@ -192,7 +192,7 @@ int receive_project(int pipe, const char *folder, struct error *reterr) {
     if (!stream) return error_set(reterr, E_NO_MEMORY, "no memory for a project's files");
     stream->fd = pipe, stream->folder = target;
     stream->entries = stream->total_bytes = stream->at = stream->have = 0;
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES] = {0};
     for (;;) {
         int result = take_line(stream, line, reterr);
         if (result < 0) return result;

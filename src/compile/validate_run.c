@@ -163,7 +163,7 @@ static int validate_folder(const struct validate_request *request, int folder, j
     CLEANUP(search_free) struct search search = {.request = request};
     struct tally tally = {.names_left = VALIDATE_NAMES_MAX_BYTES, .all_valid = true};
     int result = search_folder(&search, openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0, reterr);
-    if (result == 0 && search.count == 0)
+    if (result >= 0 && search.count == 0)
         result = error_set(reterr, E_INVALID, "%s holds no BEAM files", request->path);
     if (result < 0) return result;
     qsort(search.paths, search.count, sizeof *search.paths, by_path);

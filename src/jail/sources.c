@@ -73,8 +73,7 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     switch (op->verb) {
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
-    case JAIL_PLAN_PROJECT:
-        return sources_open_project(spawn->launcher, spawn->node, op->words[0], ret_fd, reterr);
+    case JAIL_PLAN_PROJECT: return sources_open_project(spawn->launcher, spawn->node, op->words[0], ret_fd, reterr);
     case JAIL_PLAN_DEVICE:
         snprintf(path, sizeof path, "/dev/%s", op->words[0]);
         /* Read-only is the name, not the device: it can't be taken for a disk of the node's where /dev is a tmpfs. */
