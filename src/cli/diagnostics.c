@@ -121,10 +121,11 @@ static void print_line(const struct view *view, const struct buf *line, size_t n
 
 /* ---- a whole diagnostic ---- */
 
+static const char hint_lead[] = "\nhint: ";
+
 /* Where a hint begins that stands after the message, or its end. */
 static const char *find_hint(const char *message) {
-    static const char lead[] = "\n\nhint: ";
-    const char *hint = strstr(message, lead);
+    const char *hint = strstr(message, hint_lead);
     return hint ? hint : message + strlen(message);
 }
 
@@ -179,7 +180,7 @@ static void print_diagnostic(const struct view *view, const json_t *diagnostic) 
     if (has_source) print_line(view, &source, line, column);
     if (*hint) {
         fprintf(stderr, "  %shint:%s ", code_of(view, STYLE_BOLD), code_of(view, STYLE_PLAIN));
-        hint += strlen("\n\nhint: ");
+        hint += strlen(hint_lead);
         print_indented(hint, strlen(hint));
     }
     fputc('\n', stderr);

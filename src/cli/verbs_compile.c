@@ -6,24 +6,21 @@
 
 /* ---- compile ---- */
 
-/* "4 modules in 904 ms", "4 modules, nothing to compile, 2 ms" */
+/* "compiled 1 of 4 modules in 904 ms", "up to date: 4 modules, 2 ms" */
 static void summarize(const struct cli *cli, json_t *report) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
     size_t modules = json_array_size(json_object_get(report, "beam_files"));
     size_t compiled = json_array_size(json_object_get(report, "compiled"));
     bool cached = json_is_true(json_object_get(report, "cache_hit")) || compiled == 0;
-    buf_printf(&line, "%zu module%s", modules, modules == 1 ? "" : "s");
-    if (cached)
-        buf_append_string(&line, ", nothing to compile");
-    else if (compiled < modules)
-        buf_printf(&line, ", %zu compiled", compiled);
-    buf_append_string(&line, cached ? ", " : " in ");
+    buf_printf(&line, "%s%s%s ", style_code(cli->out_colour, STYLE_GREEN), cached ? "up to date:" : "compiled",
+               style_code(cli->out_colour, STYLE_PLAIN));
+    if (!cached && compiled < modules) buf_printf(&line, "%zu of ", compiled);
+    buf_printf(&line, "%zu module%s%s", modules, modules == 1 ? "" : "s", cached ? ", " : " in ");
     format_duration_ms(json_integer_value(json_object_get(report, "compilation_time_ms")), &line);
     size_t warnings = json_array_size(json_object_get(report, "warnings"));
     if (warnings > 0) buf_append_string(&line, ", ");
     diagnostics_count(0, warnings, &line);
-    printf("%scompiled%s %s\n", style_code(cli->out_colour, STYLE_GREEN), style_code(cli->out_colour, STYLE_PLAIN),
-           buf_string(&line));
+    printf("%s\n", buf_string(&line));
 }
 
 int verb_compile(struct cli *cli, const struct op *op, struct arguments *arguments) {

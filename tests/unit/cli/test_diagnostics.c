@@ -118,6 +118,12 @@ static void a_hint_stands_apart(void **state) {
         "\n");
 }
 
+static void a_hint_may_follow_at_once(void **state) {
+    struct cli cli = cli_of(*state);
+    assert_string_equal(printed(&cli, SEVERITY_ERROR, "[{\"file\": \"a.ex\", \"message\": \"no y\\nhint: f?\"}]"),
+                        "error: no y\n  --> a.ex\n  hint: f?\n\n");
+}
+
 static void what_the_compiler_draws_is_not_drawn_twice(void **state) {
     static const char text[] =
         "[{\"file\": \"a.ex\", \"line\": 1, \"column\": 1, \"message\": \"bad\\n    |\\n  1 | x\\n"
@@ -194,6 +200,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(of_a_long_line_what_matters_is_shown, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(many_are_counted, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_hint_stands_apart, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_hint_may_follow_at_once, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(what_the_compiler_draws_is_not_drawn_twice, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_name_leads_out_of_the_project, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_single_file_and_code_have_lines_too, scratch_setup, scratch_teardown),
