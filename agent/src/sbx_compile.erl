@@ -173,8 +173,13 @@ language(Modules) ->
 supervisor(#{loose := true, main := Main}) when Main =/= nil -> written(sbx_guess:supervisor(sbx_scratch:ebin(Main)));
 supervisor(_Project) -> nil.
 
-consolidated(true, #{consolidate := true}) -> sbx_consolidate:protocols();
-consolidated(_Asked, _Project) -> [].
+consolidated(true, #{consolidate := true, apps := Apps}) ->
+    case lists:any(fun sbx_project:is_elixir/1, Apps) of
+        true -> sbx_consolidate:protocols();
+        false -> []
+    end;
+consolidated(_Asked, _Project) ->
+    [].
 
 written(nil) -> nil;
 written(Name) -> atom_to_binary(Name).

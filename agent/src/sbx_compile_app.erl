@@ -33,22 +33,10 @@ steps(#{name := Name} = App, Files, Root) ->
     {Elixir, More} = sbx_compile_ex:compile(App, [Path || {_, Path} <- Files, not lists:member(Path, Ours)], Root),
     Modules = [Module || {Module, _File} <- sbx_tracer:defined()],
     ok = sbx_toolchain:shadow(Modules),
-    {Beams ++ [erlang_file(One) || One <- Erlang] ++ Elixir, Warnings ++ More}.
+    {Beams ++ [maps:merge(nothing(), One) || One <- Erlang ++ Elixir], Warnings ++ More}.
 
-erlang_file(#{file := File, module := Module, beam := Beam, compile := Compile, includes := Includes}) ->
-    (nothing(File))#{modules := [{Module, Beam}], compile := Compile, includes := Includes}.
-
-nothing(File) ->
-    #{
-        file => File,
-        modules => [],
-        compile => [],
-        exports => [],
-        runtime => [],
-        includes => [],
-        resources => [],
-        config => false
-    }.
+nothing() ->
+    #{modules => [], compile => [], exports => [], runtime => [], includes => [], resources => [], config => false}.
 
 prebuilt(Name, Path) ->
     {ok, Beam} = file:read_file(Path),
@@ -57,7 +45,7 @@ prebuilt(Name, Path) ->
             Module = proplists:get_value(module, Info),
             ok = sbx_tracer:defines(Path, Module),
             ok = sbx_scratch:put(Name, Module, Beam),
-            (nothing(Path))#{modules := [{Module, Beam}]};
+            (nothing())#{file => Path, modules := [{Module, Beam}]};
         {error, beam_lib, _Reason} ->
             throw({project, unicode:characters_to_binary([filename:basename(Path), " is not a compiled module"])})
     end.
@@ -85,7 +73,7 @@ told(File, #{modules := Modules} = Compiled, Root) ->
         compile => Names(compile),
         exports => Names(exports),
         runtime => Names(runtime),
-        includes => inside([Path || Path <- maps:get(includes, Compiled, []), filelib:is_regular(Path)], Root) -- [File],
+        includes => inside(lists:filter(fun filelib:is_regular/1, map_get(includes, Compiled)), Root) -- [File],
         resources => inside(map_get(resources, Compiled), Root),
         config => map_get(config, Compiled)
     }.

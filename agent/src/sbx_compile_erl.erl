@@ -9,8 +9,7 @@
 
 -type compiled() :: #{
     file := file:filename(),
-    module := module(),
-    beam := binary(),
+    modules := [{module(), binary()}],
     %% Parse transforms and behaviours.
     compile := [module()],
     includes := [file:filename()]
@@ -29,7 +28,7 @@ compile(#{name := Name} = App, Sources, Root) ->
     lists:foldl(
         fun(Wave, {Done, Warnings}) ->
             {Compiled, More} = wave(Wave, Options, Root, Warnings),
-            lists:foreach(fun(#{file := File} = One) -> store(Name, File, One) end, Compiled),
+            lists:foreach(fun(One) -> store(Name, One) end, Compiled),
             {Done ++ Compiled, Warnings ++ More}
         end,
         {[], GrammarWarnings},
@@ -39,7 +38,7 @@ compile(#{name := Name} = App, Sources, Root) ->
 is_grammar(Source) ->
     lists:member(filename:extension(Source), [".yrl", ".xrl"]).
 
-store(Name, File, #{module := Module, beam := Beam}) ->
+store(Name, #{file := File, modules := [{Module, Beam}]}) ->
     ok = sbx_tracer:defines(File, Module),
     ok = sbx_scratch:put(Name, Module, Beam).
 
@@ -54,15 +53,16 @@ waves([_] = Inputs) ->
 waves(Inputs) ->
     Named = [{list_to_atom(filename:basename(Path, ".erl")), Input} || {_File, Path} = Input <- Inputs],
     Modules = maps:from_list(Named),
-    Uses = maps:map(fun(_Module, {_File, Path}) -> [U || U <- used_by(Path), is_map_key(U, Modules)] end, Modules),
+    Uses = maps:map(fun(_Module, {_File, Path}) -> [M || M <- used_by(Path), is_map_key(M, Modules)] end, Modules),
     levels(Named, Uses, #{}).
 
 %% Who needs nothing that isn't done. A circle is left to the compiler to complain about.
 levels([], _Uses, _Done) ->
     [];
 levels(Named, Uses, Done) ->
-    Ready = fun({Module, _}) -> lists:all(fun(U) -> U =:= Module orelse is_map_key(U, Done) end, map_get(Module, Uses)) end,
-    case lists:partition(Ready, Named) of
+    IsDone = fun(Used) -> is_map_key(Used, Done) end,
+    IsReady = fun({Module, _Input}) -> lists:all(IsDone, map_get(Module, Uses) -- [Module]) end,
+    case lists:partition(IsReady, Named) of
         {[], Circle} ->
             [[Input || {_, Input} <- Circle]];
         {Now, Later} ->
@@ -108,9 +108,10 @@ compile_source(Path, Options) ->
 compile_forms(Path, Forms, Options) ->
     case compile_parsed(Path, Forms, Options) of
         {ok, Module, Beam, Warnings} ->
-            case filename:basename(Path, ".erl") =:= atom_to_list(Module) of
-                true -> {ok, (facts(Forms, Options))#{module => Module, beam => Beam}, Warnings};
-                false -> {error, [{Path, [{none, compile, {module_name, Module, filename:basename(Path, ".erl")}}]}], Warnings}
+            Name = filename:basename(Path, ".erl"),
+            case Name =:= atom_to_list(Module) of
+                true -> {ok, (facts(Forms, Options))#{modules => [{Module, Beam}]}, Warnings};
+                false -> {error, [{Path, [{none, compile, {module_name, Module, Name}}]}], Warnings}
             end;
         {error, Errors, Warnings} ->
             {error, Errors, Warnings}
@@ -118,10 +119,15 @@ compile_forms(Path, Forms, Options) ->
 
 %% Where a source itself says that columns aren't wanted, only the compiler's own reading leaves them out.
 compile_parsed(Path, Forms, Options) ->
-    case lists:keymember(error_location, 1, [Option || {attribute, _, compile, Said} <- Forms, Option <- listed(Said)]) of
-        true -> compile:noenv_file(Path, [binary | proplists:delete(extra_chunks, proplists:delete(source, Options))]);
+    Said = lists:append([listed(Value) || {attribute, _, compile, Value} <- Forms]),
+    case lists:keymember(error_location, 1, Said) of
+        true -> compile:noenv_file(Path, [binary | [Option || Option <- Options, not is_ours(Option)]]);
         false -> compile:noenv_forms(Forms, Options)
     end.
+
+is_ours({source, _Path}) -> true;
+is_ours({extra_chunks, _Chunks}) -> true;
+is_ours(_Option) -> false.
 
 listed(Options) when is_list(Options) -> Options;
 listed(Option) -> [Option].

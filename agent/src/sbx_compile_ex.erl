@@ -33,22 +33,33 @@ compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
     {Modules, Warnings} = outcome(Answer, Root),
     Beams = maps:from_list([{Module, read(Module, Ebin)} || Module <- Modules]),
     maps:foreach(fun sbx_scratch:note/2, Beams),
+    ok = claim_strays(Modules, hd(Files)),
     Compiled = [compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)],
     {Compiled, Warnings ++ doubled(Root)}.
 
+%% A module that was made where nobody could tell for which file must not be lost.
+claim_strays(Modules, File) ->
+    Known = maps:from_list(sbx_tracer:defined()),
+    Strays = [Module || Module <- Modules, not is_map_key(Module, Known)],
+    lists:foreach(fun(Module) -> ok = sbx_tracer:defines(File, Module) end, Strays).
+
 %% Which of them stays is chance.
 doubled(Root) ->
-    ByModule = maps:groups_from_list(fun({Module, _File}) -> Module end, fun({_, File}) -> File end, sbx_tracer:defined()),
+    Defined = lists:sort(sbx_tracer:defined()),
     [
         sbx_diagnostic:doubled(Module, Second, First, Root)
-     || {Module, [_, _ | _] = Files} <- maps:to_list(ByModule), [First, Second | _] <- [lists:sort(Files)]
+     || {{Module, First}, {Module, Second}} <- pairs(Defined)
     ].
+
+pairs([One | [Next | _] = Rest]) -> [{One, Next} | pairs(Rest)];
+pairs(_Last) -> [].
 
 %% Each application has its own; what one leaves out is as Elixir has it. A module of the project may have the name of
 %% one that this node has.
 set_options(Options) ->
     Tracers = proplists:get_value(tracers, Options, []),
-    Own = [Option || {Key, _} = Option <- Options, not lists:member(Key, [warnings_as_errors, tracers])],
+    Known = 'Elixir.Code':available_compiler_options() -- [warnings_as_errors, tracers],
+    Own = [Option || {Key, _} = Option <- Options, lists:member(Key, Known)],
     Ours = [{ignore_module_conflict, true}, {tracers, [sbx_tracer | Tracers]}],
     _ = 'Elixir.Code':compiler_options(maps:to_list(maps:merge(defaults(), maps:from_list(Ours ++ Own)))),
     ok.
@@ -56,8 +67,8 @@ set_options(Options) ->
 defaults() ->
     case persistent_term:get(?KEY, none) of
         none ->
-            Defaults = maps:with([docs, debug_info, relative_paths, no_warn_undefined, parser_options],
-                'Elixir.Code':compiler_options()),
+            Kept = [docs, debug_info, relative_paths, no_warn_undefined, parser_options],
+            Defaults = maps:with(Kept, 'Elixir.Code':compiler_options()),
             persistent_term:put(?KEY, Defaults),
             Defaults;
         Defaults ->

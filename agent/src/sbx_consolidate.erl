@@ -9,31 +9,31 @@
 %% again.
 -spec protocols() -> [#{module := binary(), beam := binary()}].
 protocols() ->
-    case sbx_elixir:is_started() of
-        false -> [];
-        true -> consolidate(elixir_protocols(), [unicode:characters_to_list(Ebin) || Ebin <- sbx_scratch:ebins()])
-    end.
-
-consolidate(Elixir, Ebins) ->
+    ok = sbx_elixir:need("the project"),
+    Ebins = sbx_scratch:ebins(),
     Own = [{Protocol, [], Digest} || Module <- sbx_scratch:protocols(), {Protocol, Digest} <- protocol(Module)],
     Known = persistent_term:get(?KEY, #{}),
-    Wanted = [wanted(Protocol, Ebins) || Protocol <- Own ++ Elixir],
-    Made = sbx_parallel:map(fun(Key) -> made(Key, Known) end, Wanted),
-    All = maps:from_list([{Key, Beam} || {ok, Key, Beam} <- Made]),
-    All =:= Known orelse persistent_term:put(?KEY, All),
-    [#{module => atom_to_binary(Protocol), beam => Beam} || {ok, {Protocol, _, _}, Beam} <- Made].
+    Wanted = [wanted(Protocol, Ebins) || Protocol <- Own ++ elixir_protocols()],
+    Results = sbx_parallel:map(fun(Key) -> made(Key, Known) end, Wanted),
+    Made = lists:append([result(Result) || Result <- Results]),
+    maps:from_list(Made) =:= Known orelse persistent_term:put(?KEY, maps:from_list(Made)),
+    [#{module => atom_to_binary(Protocol), beam => Beam} || {{Protocol, _Impls, _Digest}, Beam} <- Made].
 
 wanted({Protocol, ElixirImpls, Digest}, Ebins) ->
     Impls = 'Elixir.Protocol':extract_impls(Protocol, Ebins),
     {Protocol, lists:usort(ElixirImpls ++ Impls), Digest}.
 
 made(Key, Known) when is_map_key(Key, Known) ->
-    {ok, Key, map_get(Key, Known)};
+    {ok, {Key, map_get(Key, Known)}};
 made({Protocol, Impls, _Digest} = Key, _Known) ->
     case 'Elixir.Protocol':consolidate(Protocol, Impls) of
-        {ok, Beam} -> {ok, Key, Beam};
-        {error, _NoBeamInfo} -> error
+        {ok, Beam} -> {ok, {Key, Beam}};
+        {error, Reason} -> {error, Reason}
     end.
+
+%% One that was compiled without debug information stays as it is.
+result({ok, Made}) -> [Made];
+result({error, no_beam_info}) -> [].
 
 protocol(Module) ->
     {ok, Beam} = file:read_file(code:which(Module)),

@@ -2,7 +2,7 @@
 %% compiles the project; sbx_compile does, from what this finds.
 -module(sbx_project).
 
--export([discover/1, sources/1, options/2, order/1, new_app/2, template/1, beams/1]).
+-export([discover/1, sources/1, options/2, is_elixir/1, order/1, new_app/2, template/1, beams/1]).
 
 -export_type([app/0, project/0]).
 
@@ -44,7 +44,7 @@
 
 -spec discover(map()) -> project().
 discover(Args) ->
-    Root = unicode:characters_to_list(maps:get(source, Args)),
+    Root = sbx_files:normal(unicode:characters_to_list(maps:get(source, Args))),
     Name = project_name(maps:get(name, Args, nil), Root),
     case maps:get(kind, Args) of
         mix -> sbx_project_mix:discover(Root);
@@ -61,6 +61,11 @@ project_name(Name, _Root) -> unicode:characters_to_list(Name).
 -spec sources(app()) -> [file:filename()].
 sources(#{elixir := Elixir, erlang := Erlang, grammars := Grammars, prebuilt := Prebuilt}) ->
     Grammars ++ Erlang ++ Elixir ++ Prebuilt.
+
+%% Whether any of it is, or was, Elixir.
+-spec is_elixir(app()) -> boolean().
+is_elixir(#{elixir := Elixir, prebuilt := Prebuilt}) ->
+    Elixir =/= [] orelse lists:any(fun(File) -> lists:prefix("Elixir.", filename:basename(File)) end, Prebuilt).
 
 %% The compiled modules in a folder.
 -spec beams(file:filename()) -> [file:filename()].

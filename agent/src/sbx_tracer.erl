@@ -1,5 +1,5 @@
-%% What a file's compilation used and what it defined. For Elixir it is a tracer of the compiler (`Code.compiler_options
-%% tracers:`), which calls trace/2 in the processes that compile, and tells the kinds of dependency apart as Elixir does:
+%% What a file's compilation used and what it defined. For Elixir it is a tracer of the compiler, which calls trace/2 in
+%% the processes that compile, and tells the kinds of dependency apart as Elixir does:
 %%   compile   code of the module runs, or can run, while the file is compiled
 %%   exports   the file is compiled against the module's functions, macros or struct
 %%   runtime   functions of the file refer to it

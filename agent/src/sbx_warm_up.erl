@@ -1,5 +1,5 @@
-%% A node for the pool: what compiling needs is loaded, and has run once, before a project comes. It is done with a small
-%% project of its own, through the very calls, of which nothing stays.
+%% A node for the pool: what compiling needs is loaded, and has run once, before a project comes. It is done with a
+%% small project of its own, through the very calls, of which nothing stays.
 -module(sbx_warm_up).
 
 -export([run/1]).

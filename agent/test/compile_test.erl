@@ -302,7 +302,8 @@ hints_test() ->
         Hint(mix, [
             {"mix.exs",
                 "defmodule H.MixProject do\n  use Mix.Project\n"
-                "  def project, do: [app: :h, version: \"0.1.0\", deps: [{:jason, \"~> 1.0\", runtime: false}]]\nend\n"},
+                "  def project, do: [app: :h, version: \"0.1.0\", deps: deps()]\n"
+                "  defp deps, do: [{:jason, \"~> 1.0\", runtime: false}]\nend\n"},
             {"lib/h.ex", "defmodule H do\n  require Jason.Helpers\nend\n"}
         ])
     ).

@@ -7,7 +7,8 @@ start() ->
     vm:start(#{arguments => string:lexemes("-S 2:2 -sbwt none -sbwtdcpu none -sbwtdio none -fnu", " ")}).
 
 project(Vm, Kind, Dir) ->
-    vm:call(Vm, project, #{source => unicode:characters_to_binary(Dir), kind => Kind, file => nil, name => <<"my_app">>}).
+    Source = unicode:characters_to_binary(Dir),
+    vm:call(Vm, project, #{source => Source, kind => Kind, file => nil, name => <<"my_app">>}).
 
 compile(Vm, Files, Forget) ->
     compile(Vm, <<"my_app">>, Files, Forget).
@@ -25,8 +26,8 @@ file(Name, {ok, #{files := Files}}) ->
 
 %% The modules in the node's scratch folder, and whatever else lies in its working directory.
 scratch(Vm) ->
-    Names = filelib:wildcard("build/*/ebin/*.beam", vm:dir(Vm)) ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"]),
-    lists:sort([filename:basename(Name) || Name <- Names]).
+    Beams = [filename:basename(Name) || Name <- filelib:wildcard("build/*/ebin/*.beam", vm:dir(Vm))],
+    lists:sort(Beams ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"])).
 
 is_loaded(Vm, Module) ->
     {ok, #{term := Loaded}} = vm:eval(Vm, io_lib:format("erlang:module_loaded(~tp)", [Module])),

@@ -32,7 +32,8 @@ mix_test() ->
 
 kinds(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
-        {"mac.ex", "defmodule Mac do\n  defmacro m, do: Helper.val()\n  defmacro __using__(_), do: quote(do: :ok)\nend\n"},
+        {"mac.ex",
+            "defmodule Mac do\n  defmacro m, do: Helper.val()\n  defmacro __using__(_), do: quote(do: :ok)\nend\n"},
         {"helper.ex", "defmodule Helper do\n  def val, do: 1\nend\n"},
         {"st.ex", "defmodule St do\n  defstruct a: 1\nend\n"},
         {"beh.ex", "defmodule Beh do\n  @callback go() :: :ok\nend\n"},
@@ -42,7 +43,8 @@ kinds(Vm) ->
             "  @from_body Enum.map([1], &Body.x/1)\n  def m, do: Mac.m()\n  def go, do: :ok\n"
             "  def s, do: %St{}\n  def r, do: Remote.call()\n  def b, do: @from_body\nend\n"},
         {"body.ex", "defmodule Body do\n  def x(y), do: y\nend\n"},
-        {"remote.ex", "defmodule Remote do\n  def call, do: Application.get_env(:a, :b)\n  def no, do: Absent.x()\nend\n"},
+        {"remote.ex",
+            "defmodule Remote do\n  def call, do: Application.get_env(:a, :b)\n  def no, do: Absent.x()\nend\n"},
         {"impl.ex", "defimpl Prot, for: St do\n  def p(_), do: 1\nend\n"},
         {"uses.ex", "defmodule Uses do\n  use Mac\n  import Helper\n  def v, do: val()\nend\n"},
         {"conf.ex", "defmodule Conf do\n  @x Application.compile_env(:a, :b, 1)\n  def x, do: @x\nend\n"},
@@ -207,7 +209,9 @@ erlang_kinds(Vm) ->
             modules := [#{module := <<"one">>}],
             compile := [<<"one_beh">>, <<"one_pt">>],
             exports := [],
-            includes := [<<"apps/one/include/deep.hrl">>, <<"apps/one/include/one.hrl">>, <<"apps/two/include/two.hrl">>],
+            includes := [
+                <<"apps/one/include/deep.hrl">>, <<"apps/one/include/one.hrl">>, <<"apps/two/include/two.hrl">>
+            ],
             resources := [],
             config := false,
             warnings := []
@@ -215,8 +219,11 @@ erlang_kinds(Vm) ->
         compiler:file(<<"apps/one/src/one.erl">>, Answer)
     ),
     ?assertMatch(
-        #{modules := [#{module := <<"one_scan">>}], includes := []}, compiler:file(<<"apps/one/src/one_scan.xrl">>, Answer)
-    ).
+        #{modules := [#{module := <<"one_scan">>}], includes := []},
+        compiler:file(<<"apps/one/src/one_scan.xrl">>, Answer)
+    ),
+    {ok, Finished} = compiler:finish(Vm, <<"one">>, [<<"one">>]),
+    ?assertMatch(#{consolidated := [], apps := [#{language := erlang}]}, Finished).
 
 %% To the byte: no dependent can tell who compiled it.
 same_as_compile_file(Vm) ->
@@ -258,7 +265,8 @@ erlang_failure(Vm) ->
     {error, #{errors := [Name, Include]}} =
         compiler:compile(Vm, [<<"a.erl">>, <<"c.erl">>, <<"d.erl">>], Forget),
     ?assertMatch(#{file := <<"a.erl">>, message := <<"Module name 'b' does not match file name 'a'", _/binary>>}, Name),
-    ?assertMatch(#{file := <<"c.erl">>, line := 2, kind := syntax, message := <<"can't find include", _/binary>>}, Include),
+    ?assertMatch(#{file := <<"c.erl">>, line := 2, kind := syntax}, Include),
+    ?assertMatch(#{message := <<"can't find include", _/binary>>}, Include),
     ?assertEqual([], compiler:scratch(Vm)).
 
 %% Mix
@@ -280,7 +288,8 @@ warm_up(Vm) ->
     ?assertMatch({ok, #{term := []}}, vm:eval(Vm, Left)),
     ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Mix.Project.get()")),
     ?assertMatch({ok, #{term := []}}, vm:eval(Vm, "application:get_all_env(sandbox_warm_up)")),
-    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, "[D || D <- code:get_path(), string:find(D, \"warm_up\") =/= nomatch]")),
+    Paths = "[D || D <- code:get_path(), string:find(D, \"warm_up\") =/= nomatch]",
+    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, Paths)),
     ?assertEqual({ok, #{}}, vm:call(Vm, warm_up, #{elixir => true})).
 
 described(Vm) ->
@@ -340,7 +349,8 @@ applications(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"mix.exs", "defmodule Um.MixProject do\n  use Mix.Project\n  def project, do: [apps_path: \"apps\"]\nend\n"},
         {"apps/one/mix.exs", mix_exs("one", "1.0.0", ", deps: [{:two, in_umbrella: true}]")},
-        {"apps/one/lib/one.ex", "defmodule One do\n  defstruct [:x]\nend\ndefimpl Two, for: One do\n  def t(_), do: 1\nend\n"},
+        {"apps/one/lib/one.ex",
+            "defmodule One do\n  defstruct [:x]\nend\ndefimpl Two, for: One do\n  def t(_), do: 1\nend\n"},
         {"apps/two/mix.exs", mix_exs("two", "1.0.0", "")},
         {"apps/two/lib/two.ex", "defprotocol Two do\n  def t(x)\nend\n"}
     ]),
@@ -352,11 +362,19 @@ applications(Vm) ->
     ?assertMatch({_, _}, binary:match(Text, <<"'Elixir.Two.One'">>)),
     #{consolidated := Consolidated} = Finished,
     Names = [Name || #{module := Name} <- Consolidated],
-    ?assertEqual([], [<<"Elixir.Enumerable">>, <<"Elixir.Inspect">>, <<"Elixir.String.Chars">>, <<"Elixir.Two">>] -- Names),
+    Elixir = [<<"Elixir.Collectable">>, <<"Elixir.Enumerable">>, <<"Elixir.Inspect">>, <<"Elixir.List.Chars">>],
+    ?assertEqual([], [<<"Elixir.String.Chars">>, <<"Elixir.Two">> | Elixir] -- Names),
     [Beam] = [Beam || #{module := <<"Elixir.Two">>, beam := Beam} <- Consolidated],
     ?assert(is_mentioned('Elixir.Two.One', Beam)),
     ?assertMatch({ok, #{term := false}}, vm:eval(Vm, elixir, "Protocol.consolidated?(Two)")),
-    ?assertEqual({ok, Finished}, compiler:finish(Vm, <<"one">>, [<<"Elixir.One">>, <<"Elixir.Two.One">>])).
+    ?assertEqual({ok, Finished}, compiler:finish(Vm, <<"one">>, [<<"Elixir.One">>, <<"Elixir.Two.One">>])),
+    test_dir:write(Dir, [
+        {"mix.exs",
+            "defmodule Um.MixProject do\n  use Mix.Project\n"
+            "  def project, do: [apps_path: \"apps\", consolidate_protocols: false]\nend\n"}
+    ]),
+    {ok, _} = compiler:project(Vm, mix, Dir),
+    ?assertMatch({ok, #{consolidated := []}}, compiler:finish(Vm, <<"one">>, [<<"Elixir.One">>])).
 
 is_mentioned(Atom, Beam) ->
     {ok, {_, [{atoms, Atoms}]}} = beam_lib:chunks(Beam, [atoms]),
