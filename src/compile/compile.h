@@ -47,12 +47,10 @@ struct compiler *compiler_free(struct compiler *compiler); /* once it is quiet; 
 
 struct compile_request {
     struct compiler *compiler;
-    const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's. Or NULL, then: */
-    const char *own_folder; /* a folder of the daemon's own with one file in it, which is removed after use */
-    const char *own_file;   /* that file's name */
-    uid_t owner;            /* the caller, whose builds are nobody else's */
-    const char *subject;    /* the sandbox it is for: a node serves no other one; "" for none */
-    const char *source;     /* the user's own path, for names and messages */
+    const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's */
+    uid_t owner;                        /* the caller, whose builds are nobody else's */
+    const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */
+    const char *source;                 /* the user's own path, for names and messages */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: nobody wants to know. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);

@@ -88,15 +88,7 @@ void workspace_next(struct workspace *workspace, struct compile_job *ended) {
 
 /* ---- starting a compilation ---- */
 
-static void open_project(struct compile_job *job, const struct compile_request *request) {
-    const struct jail_project *project = request->project;
-    if (!project) {
-        job->is_file = true;
-        snprintf(job->copy, sizeof job->copy, "%s", request->own_folder);
-        snprintf(job->file_name, sizeof job->file_name, "%s", request->own_file);
-        job->project_fd = open(job->copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return;
-    }
+static void open_project(struct compile_job *job, const struct jail_project *project) {
     job->is_stream = project->is_stream;
     job->is_file = project->is_file;
     job->project_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
@@ -110,7 +102,7 @@ static void name_place(struct compile_job *job) {
     struct stat status;
     uint8_t digest[DIGEST_BYTES];
     char hex[2 * DIGEST_BYTES + 1];
-    if (!job->is_stream && !job->copy[0] && fstat(job->project_fd, &status) == 0) {
+    if (!job->is_stream && fstat(job->project_fd, &status) == 0) {
         snprintf(job->place, sizeof job->place, "%u %llx %llx", job->request.owner, (unsigned long long)status.st_dev,
                  (unsigned long long)status.st_ino);
         return;
@@ -137,7 +129,7 @@ static void name_scope(struct compile_job *job) {
 static struct workspace *find_workspace(struct compile_job *job) {
     char key[512];
     const char *subject = job->request.subject ? job->request.subject : "";
-    if (job->is_stream || job->copy[0])
+    if (job->is_stream)
         snprintf(key, sizeof key, "%p", (void *)job);
     else
         snprintf(key, sizeof key, "%.64s %.128s %.255s", subject, job->place, job->file_name);
@@ -151,7 +143,7 @@ struct compile_job *compile_start(const struct compile_request *request, compile
         .request = *request, .compiler = request->compiler, .done = done, .data = data, .project_fd = -1};
     job->started_ms = uv_now(job->compiler->host->loop);
     job->work.data = job;
-    open_project(job, request);
+    open_project(job, request->project);
     job->request.project = NULL;
     const char *slash = strrchr(request->source, '/');
     snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);

@@ -91,6 +91,11 @@ int store_load_events(struct store *store, size_t limit, void (*each)(void *data
     return store_sql_each_event(store->database_path, limit, each, data, reterr);
 }
 
+int store_load_histories(struct store *store, void (*each)(void *data, const struct store_history *row), void *data,
+                         struct error *reterr) {
+    return store_sql_each_history(store->database_path, each, data, reterr);
+}
+
 /* ---- writing ---- */
 
 static struct store_write *new_write(enum store_write_kind kind, size_t text_bytes, store_done_fn done, void *data) {
@@ -157,6 +162,19 @@ void store_put_sandbox(struct store *store, const struct store_sandbox *row, sto
 void store_delete_sandbox(struct store *store, const char *id, store_done_fn done, void *data) {
     struct store_sandbox row = {.id = id};
     queue_row(store, WRITE_DELETE_SANDBOX, &row, done, data);
+}
+
+void store_put_history(struct store *store, const struct store_history *row, store_done_fn done, void *data) {
+    size_t sandbox = strlen(row->sandbox) + 1, module = strlen(row->module) + 1, text = strlen(row->text) + 1;
+    struct store_write *write = new_write(WRITE_PUT_HISTORY, sandbox + module + text, done, data);
+    if (!write) {
+        refuse_without_memory(store, done, data);
+        return;
+    }
+    write->history.sandbox = memcpy(write->text, row->sandbox, sandbox);
+    write->history.module = memcpy(write->text + sandbox, row->module, module);
+    write->history.text = memcpy(write->text + sandbox + module, row->text, text);
+    store_thread_queue(&store->thread, write);
 }
 
 /* Made into text here, because JSON values are not safe between threads. */

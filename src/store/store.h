@@ -27,6 +27,13 @@ struct store_sandbox {
     const char *last_error; /* JSON of a problem, or NULL */
 };
 
+/* What was loaded of one module in one sandbox, as JSON. */
+struct store_history {
+    const char *sandbox;
+    const char *module;
+    const char *text;
+};
+
 /* On the loop's thread; error NULL: done, and durable even if the power fails now. */
 typedef void (*store_done_fn)(void *data, const struct error *error);
 
@@ -43,10 +50,14 @@ int store_load_sandboxes(struct store *store, void (*each)(void *data, const str
 int store_load_events(struct store *store, size_t limit, void (*each)(void *data, json_t *event), void *data,
                       struct error *reterr);
 
+int store_load_histories(struct store *store, void (*each)(void *data, const struct store_history *row), void *data,
+                         struct error *reterr);
+
 /* Queued in order; done may be NULL. Rows are copied. Many queued writes become one transaction, but one that fails
    takes no other with it. done is never called from inside, except when there is no memory to queue the write. */
 void store_put_sandbox(struct store *store, const struct store_sandbox *row, store_done_fn done, void *data);
-void store_delete_sandbox(struct store *store, const char *id, store_done_fn done, void *data);
+void store_delete_sandbox(struct store *store, const char *id, store_done_fn done, void *data); /* with its history */
+void store_put_history(struct store *store, const struct store_history *row, store_done_fn done, void *data);
 /* The event's "seq" member is its key; the newest 10,000 are kept. The event is borrowed. */
 void store_add_event(struct store *store, json_t *event);
 

@@ -8,13 +8,14 @@
 
 /* ---- writes ---- */
 
-enum store_write_kind { WRITE_PUT_SANDBOX, WRITE_DELETE_SANDBOX, WRITE_ADD_EVENT };
+enum store_write_kind { WRITE_PUT_SANDBOX, WRITE_DELETE_SANDBOX, WRITE_ADD_EVENT, WRITE_PUT_HISTORY };
 
 /* One queued write. It belongs to the loop, then to the thread, then, if somebody waits, to the loop again. */
 struct store_write {
     STAILQ_ENTRY(store_write) link;
     enum store_write_kind kind;
     struct store_sandbox row; /* strings point into text; a deletion has only the id */
+    struct store_history history;
     int64_t event_seq;
     const char *event; /* its JSON, in text */
     store_done_fn done;
@@ -44,6 +45,9 @@ int store_sql_each_sandbox(const char *path, void (*each)(void *data, const stru
                            struct error *reterr);
 int store_sql_each_event(const char *path, size_t limit, void (*each)(void *data, json_t *event), void *data,
                          struct error *reterr);
+
+int store_sql_each_history(const char *path, void (*each)(void *data, const struct store_history *row), void *data,
+                           struct error *reterr);
 
 /* ---- store_thread.c: the queue of writes and the thread that empties it ---- */
 

@@ -19,9 +19,22 @@ static const char *const migrations[] = {
     "  created_at_ms INTEGER NOT NULL, updated_at_ms INTEGER NOT NULL, restart_count INTEGER NOT NULL,"
     "  node TEXT, secret TEXT, build TEXT, config TEXT, last_error TEXT) STRICT, WITHOUT ROWID;"
     "CREATE TABLE events (seq INTEGER PRIMARY KEY, event TEXT NOT NULL) STRICT;",
+    "CREATE TABLE histories (sandbox TEXT, module TEXT, history TEXT NOT NULL, PRIMARY KEY (sandbox, module))"
+    "  STRICT, WITHOUT ROWID;",
 };
 
-enum statement { BEGIN, COMMIT, ROLLBACK, PUT_SANDBOX, DELETE_SANDBOX, ADD_EVENT, TRIM_EVENTS, STATEMENTS };
+enum statement {
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    PUT_SANDBOX,
+    DELETE_SANDBOX,
+    ADD_EVENT,
+    TRIM_EVENTS,
+    PUT_HISTORY,
+    DELETE_HISTORIES,
+    STATEMENTS
+};
 
 #define SANDBOX_COLUMNS                                                                                                \
     "id, status, source, profile, owner_uid, created_at_ms, updated_at_ms, restart_count, node, secret, build, "       \
@@ -34,6 +47,8 @@ static const char *const statement_text[STATEMENTS] = {
     /* One text, as meant. NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
     [PUT_SANDBOX] = "INSERT OR REPLACE INTO sandboxes (" SANDBOX_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?",
+    [PUT_HISTORY] = "INSERT OR REPLACE INTO histories (sandbox, module, history) VALUES (?, ?, ?)",
+    [DELETE_HISTORIES] = "DELETE FROM histories WHERE sandbox = ?",
     [ADD_EVENT] = "INSERT OR REPLACE INTO events (seq, event) VALUES (?, ?)",
     [TRIM_EVENTS] = "DELETE FROM events WHERE seq <= (SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?)",
 };
@@ -229,12 +244,27 @@ static int add_event(struct store_sql *sql, const struct store_write *write, str
     return trim_events(sql, reterr);
 }
 
+static int put_history(struct store_sql *sql, const struct store_write *write, struct error *reterr) {
+    sqlite3_stmt *statement = sql->statements[PUT_HISTORY];
+    bind_text(statement, 1, write->history.sandbox);
+    bind_text(statement, 2, write->history.module);
+    bind_text(statement, 3, write->history.text);
+    return run(sql, PUT_HISTORY, "writing a module's history", reterr);
+}
+
+static int delete_sandbox(struct store_sql *sql, const char *id, struct error *reterr) {
+    bind_text(sql->statements[DELETE_SANDBOX], 1, id);
+    int result = run(sql, DELETE_SANDBOX, "removing a sandbox from the registry", reterr);
+    if (result < 0) return result;
+    bind_text(sql->statements[DELETE_HISTORIES], 1, id);
+    return run(sql, DELETE_HISTORIES, "removing a sandbox's history", reterr);
+}
+
 int store_sql_apply(struct store_sql *sql, const struct store_write *write, struct error *reterr) {
     switch (write->kind) {
     case WRITE_PUT_SANDBOX: return put_sandbox(sql, &write->row, reterr);
-    case WRITE_DELETE_SANDBOX:
-        bind_text(sql->statements[DELETE_SANDBOX], 1, write->row.id);
-        return run(sql, DELETE_SANDBOX, "removing a sandbox from the registry", reterr);
+    case WRITE_DELETE_SANDBOX: return delete_sandbox(sql, write->row.id, reterr);
+    case WRITE_PUT_HISTORY: return put_history(sql, write, reterr);
     case WRITE_ADD_EVENT: return add_event(sql, write, reterr);
     }
     return error_set(reterr, E_SYSTEM, "unknown kind of write %d", write->kind);
@@ -324,4 +354,23 @@ int store_sql_each_event(const char *path, size_t limit, void (*each)(void *data
         if (result < 0) return result;
     }
     return step == SQLITE_DONE ? 0 : fail(db, "reading the events", reterr);
+}
+
+int store_sql_each_history(const char *path, void (*each)(void *data, const struct store_history *row), void *data,
+                           struct error *reterr) {
+    CLEANUP(cleanup_database) sqlite3 *db = NULL;
+    CLEANUP(cleanup_statement) sqlite3_stmt *statement = NULL;
+    int result = open_reader(path, &db, reterr);
+    if (result < 0) return result;
+    const char *text = "SELECT sandbox, module, history FROM histories ORDER BY sandbox, module";
+    if (sqlite3_prepare_v2(db, text, -1, &statement, NULL) != SQLITE_OK)
+        return fail(db, "reading the histories", reterr);
+    int step;
+    while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct store_history row = {text_at(statement, 0), text_at(statement, 1), text_at(statement, 2)};
+        if (!row.sandbox || !row.module || !row.text)
+            return error_set(reterr, E_NO_MEMORY, "reading the histories: out of memory");
+        each(data, &row);
+    }
+    return step == SQLITE_DONE ? 0 : fail(db, "reading the histories", reterr);
 }

@@ -1,0 +1,101 @@
+/* The bytes of versions: files in store/beams, named by the SHA-256 of what they hold, written once. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "code/code_internal.h"
+
+enum { BEAM_MAX_BYTES = 64 << 20 };
+
+static int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr) {
+    return string_format(ret, PATH_MAX, reterr, "%s/store/beams%s%s", home, name[0] ? "/" : "", name);
+}
+
+static int name_beam(const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES], struct error *reterr) {
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    if (EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL) != 1)
+        return error_set(reterr, E_NO_MEMORY, "no memory to hash a module");
+    hex_encode(digest, (CODE_DIGEST_BYTES - 1) / 2, ret);
+    return 0;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t size, struct error *reterr) {
+    while (size > 0) {
+        ssize_t count = write(fd, data, size);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return error_errno(reterr, errno, "keeping a module");
+        data += count;
+        size -= (size_t)count;
+    }
+    return fdatasync(fd) < 0 ? error_errno(reterr, errno, "keeping a module") : 0;
+}
+
+int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
+                   struct error *reterr) {
+    char path[PATH_MAX], temporary[PATH_MAX + 16], digest[CODE_DIGEST_BYTES];
+    int result = beam_path(home, "", path, reterr);
+    if (result == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
+    if (result == 0) result = name_beam(data, size, digest, reterr);
+    if (result == 0) result = beam_path(home, digest, path, reterr);
+    if (result < 0) return result;
+    if (access(path, F_OK) == 0) {
+        memcpy(ret, digest, sizeof digest);
+        return 0;
+    }
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    CLEANUP_FD int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) return error_errno(reterr, errno, "making %s", temporary);
+    result = write_all(fd, data, size, reterr);
+    if (result == 0 && rename(temporary, path) < 0) result = error_errno(reterr, errno, "naming %s", path);
+    if (result < 0)
+        unlink(temporary);
+    else
+        memcpy(ret, digest, sizeof digest);
+    return result;
+}
+
+static int read_all(int fd, const char *path, uint8_t **ret, size_t *ret_size, struct error *reterr) {
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
+    if (status.st_size > BEAM_MAX_BYTES) return error_set(reterr, E_TOO_LARGE, "%s is too large", path);
+    CLEANUP_FREE uint8_t *data = malloc((size_t)status.st_size + 1);
+    if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
+    if (read(fd, data, (size_t)status.st_size) != status.st_size)
+        return error_set(reterr, E_SYSTEM, "%s is damaged", path);
+    *ret = take_ptr(data);
+    *ret_size = (size_t)status.st_size;
+    return 0;
+}
+
+int code_file_load(const char *path, uint8_t **ret, size_t *ret_size, struct error *reterr) {
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return read_all(fd, path, ret, ret_size, reterr);
+}
+
+int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr) {
+    char path[PATH_MAX], found[CODE_DIGEST_BYTES];
+    CLEANUP_FREE uint8_t *data = NULL;
+    size_t size = 0;
+    int result = beam_path(home, digest, path, reterr);
+    if (result == 0) result = code_file_load(path, &data, &size, reterr);
+    if (result == 0) result = name_beam(data, size, found, reterr);
+    if (result < 0) return result;
+    if (strcmp(found, digest) != 0) return error_set(reterr, E_SYSTEM, "%s is damaged", path);
+    *ret = take_ptr(data);
+    *ret_size = size;
+    return 0;
+}
+
+void code_beams_sweep(const char *home, const struct map *used) {
+    char path[PATH_MAX];
+    DIR *directory = beam_path(home, "", path, NULL) == 0 ? opendir(path) : NULL;
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory)))
+        if (entry->d_name[0] != '.' && !map_get(used, entry->d_name)) unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory) closedir(directory);
+}

@@ -1,0 +1,160 @@
+/* From one build to another: which modules are loaded and which go, with the bytes of both sides and their versions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/code_internal.h"
+#include "compile/graph.h"
+
+static void version_free(struct version *version) {
+    json_decref(version->dependencies);
+    *version = (struct version){0};
+}
+
+void change_set_free(struct change_set *set) {
+    for (size_t i = 0; i < set->count; i++) {
+        struct change *change = &set->items[i];
+        free(change->module);
+        free(change->beam);
+        free(change->old_beam);
+        version_free(&change->version);
+        version_free(&change->old_version);
+    }
+    free(set->items);
+    json_decref(set->order);
+    *set = (struct change_set){0};
+}
+
+static struct change *add(struct change_set *set, const char *module) {
+    if (set->count == set->capacity) {
+        size_t capacity = set->capacity ? set->capacity * 2 : 16;
+        struct change *grown = realloc(set->items, capacity * sizeof *grown);
+        if (!grown) return NULL;
+        set->items = grown;
+        set->capacity = capacity;
+    }
+    struct change *change = &set->items[set->count];
+    *change = (struct change){.module = strdup(module)};
+    if (!change->module) return NULL;
+    set->count++;
+    return change;
+}
+
+/* ---- one side of a change ---- */
+
+struct side {
+    const char *home;
+    const char *path; /* of the build */
+    const struct history *history;
+};
+
+static void describe(struct version *version, const struct code_module *module) {
+    snprintf(version->checksum, sizeof version->checksum, "%s", module->checksum);
+    snprintf(version->source, sizeof version->source, "%s", module->source);
+    json_decref(version->dependencies);
+    version->dependencies = json_incref(module->dependencies);
+}
+
+/* The bytes, which are kept from now on, and the number that they have or will have. */
+static int take_side(const struct side *side, const struct code_module *module, struct version *version,
+                     uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
+    char path[PATH_MAX];
+    int result = string_format(path, sizeof path, reterr, "%s/%s", side->path, module->file);
+    if (result == 0) result = code_file_load(path, ret_beam, ret_size, reterr);
+    if (result == 0) result = code_beam_keep(side->home, *ret_beam, *ret_size, version->beam, reterr);
+    if (result < 0) return result;
+    describe(version, module);
+    const struct version *known = history_find_checksum(side->history, module->name, module->checksum);
+    version->number = known ? known->number : history_next(side->history, module->name);
+    return 0;
+}
+
+static int add_change(struct change_set *set, const struct side *from, const struct code_module *old,
+                      const struct side *to, const struct code_module *new, struct error *reterr) {
+    struct change *change = add(set, new ? new->name : old->name);
+    if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a reload");
+    change->is_deletion = !new;
+    int result = 0;
+    if (old) result = take_side(from, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+    if (result == 0 && new) result = take_side(to, new, &change->version, &change->beam, &change->beam_size, reterr);
+    if (result < 0) return result;
+    /* The old side is numbered first, when neither was known before. */
+    bool both_new = old && new && change->version.number == change->old_version.number;
+    if (both_new) change->version.number++;
+    return 0;
+}
+
+/* ---- in which order ---- */
+
+/* Only what changes is loaded, but what it needs may be reached through what stays. */
+static int find_order(const struct module_set *modules, const struct change_set *set, json_t **ret,
+                      struct error *reterr) {
+    CLEANUP_FREE struct graph_module *nodes = calloc(modules->count + 1, sizeof *nodes);
+    CLEANUP_GRAPH struct graph *graph = NULL;
+    CLEANUP(map_free) struct map changed = MAP_INIT;
+    if (!nodes) return error_set(reterr, E_NO_MEMORY, "no memory for the order of a reload");
+    size_t total = 0;
+    for (size_t i = 0; i < modules->count; i++) total += json_array_size(modules->items[i].dependencies) + 1;
+    CLEANUP_FREE const char **names = calloc(total + 1, sizeof *names);
+    if (!names) return error_set(reterr, E_NO_MEMORY, "no memory for the order of a reload");
+    const char **at = names;
+    for (size_t i = 0; i < modules->count; i++) {
+        nodes[i].module = modules->items[i].name;
+        nodes[i].needs[GRAPH_RUNTIME] = at;
+        for (size_t k = 0; k < json_array_size(modules->items[i].dependencies); k++)
+            *at++ = json_string_value(json_array_get(modules->items[i].dependencies, k));
+        *at++ = NULL;
+    }
+    for (size_t i = 0; i < set->count; i++)
+        if (!set->items[i].is_deletion && !map_set(&changed, set->items[i].module, &set->items[i]))
+            return error_set(reterr, E_NO_MEMORY, "no memory for the order of a reload");
+    int result = graph_make(nodes, modules->count, &graph, reterr);
+    if (result < 0) return result;
+    json_t *order = json_array();
+    for (size_t i = 0; i < graph_group_count(graph); i++) {
+        struct graph_edges group = graph_group(graph, i);
+        json_t *members = json_array();
+        for (size_t k = 0; k < group.count; k++) {
+            const char *name = graph_module(graph, group.modules[k])->module;
+            if (map_get(&changed, name)) json_array_append_new(members, json_string(name));
+        }
+        if (json_array_size(members) > 0)
+            json_array_append_new(order, members);
+        else
+            json_decref(members);
+    }
+    *ret = order;
+    return 0;
+}
+
+/* ---- two builds ---- */
+
+static int compare(const struct side *from, const struct module_set *old, const struct side *to,
+                   const struct module_set *new, struct change_set *set, struct error *reterr) {
+    int result = 0;
+    for (size_t i = 0; i < new->count &&result == 0; i++) {
+        const struct code_module *now = &new->items[i], *before = module_set_find(old, now->name);
+        if (before && strcmp(before->checksum, now->checksum) == 0) continue;
+        result = add_change(set, from, before, to, now, reterr);
+    }
+    for (size_t i = 0; i < old->count && result == 0; i++)
+        if (!module_set_find(new, old->items[i].name)) result = add_change(set, from, &old->items[i], to, NULL, reterr);
+    return result;
+}
+
+int changes_between_builds(const char *home, const struct history *history, const char *from_path,
+                           const json_t *from_facts, const char *to_path, const json_t *to_facts,
+                           struct change_set *ret, struct error *reterr) {
+    CLEANUP(module_set_free) struct module_set old = {0}, new = {0};
+    struct change_set set = {0};
+    struct side from = {home, from_path, history}, to = {home, to_path, history};
+    int result = module_set_read(from_path, from_facts, &old, reterr);
+    if (result == 0) result = module_set_read(to_path, to_facts, &new, reterr);
+    if (result == 0) result = compare(&from, &old, &to, &new, &set, reterr);
+    if (result == 0) result = find_order(&new, &set, &set.order, reterr);
+    if (result < 0)
+        change_set_free(&set);
+    else
+        *ret = set;
+    return result;
+}

@@ -1,0 +1,100 @@
+/* code: the versions of a sandbox's modules, what differs between two builds, and the transaction that carries a
+   running VM from one to the other. Knows nothing of HTTP, nor of how code is compiled. */
+#ifndef CODE_CODE_H
+#define CODE_CODE_H
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "compile/compile.h"
+#include "store/store.h"
+#include "term/term.h"
+
+/* ---- versions.c: what was loaded of each module ---- */
+
+enum { VERSIONS_KEPT = 16, CODE_DIGEST_BYTES = 65 };
+
+struct version {
+    uint32_t number; /* from 1, never used twice */
+    char checksum[CODE_DIGEST_BYTES];
+    char beam[CODE_DIGEST_BYTES];   /* where its bytes are: see beams.c; "" for none, the module was deleted */
+    char source[CODE_DIGEST_BYTES]; /* digest of what it was compiled from; "" when that is not known */
+    json_t *dependencies;
+    int64_t loaded_at_ms;
+    uint32_t loaded_by;
+    bool is_current;
+};
+
+struct history {
+    struct map modules; /* by name, a struct module_history */
+};
+
+void history_free(struct history *history);
+bool history_restore(struct history *history, const char *module, const char *text); /* false when it is damaged */
+char *history_text(const struct history *history, const char *module);               /* to be freed */
+
+const struct version *history_current(const struct history *history, const char *module); /* NULL when unknown */
+const struct version *history_find(const struct history *history, const char *module, uint32_t number);
+const struct version *history_find_checksum(const struct history *history, const char *module, const char *checksum);
+/* The one before the current one, or NULL. */
+const struct version *history_previous(const struct history *history, const char *module);
+uint32_t history_next(const struct history *history, const char *module);
+/* A further version, which becomes the current one; its number is the next. The oldest beyond the bound is forgotten.
+   Takes the dependencies over. */
+bool history_add(struct history *history, const char *module, const struct version *version);
+void history_set_current(struct history *history, const char *module, uint32_t number); /* 0: none, it is gone */
+/* Versions as callers see them, newest first. */
+json_t *history_to_json(const struct history *history, const char *module);
+
+/* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
+
+int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
+                   struct error *reterr);
+int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr);
+/* Forget all that no version in use names. */
+void code_beams_sweep(const char *home, const struct map *used);
+
+/* ---- modules.c: the modules of a build, as they are loaded ---- */
+
+struct code_module {
+    char *name; /* as the VM has it */
+    char *app;
+    char *file;                       /* in the build */
+    char checksum[CODE_DIGEST_BYTES]; /* of the loaded bytes */
+    char source[CODE_DIGEST_BYTES];
+    json_t *dependencies; /* names, of modules of the same build */
+};
+
+struct module_set {
+    struct code_module *items; /* by name */
+    size_t count;
+};
+
+/* From what the build says of itself; path is its folder. Blocking. */
+int module_set_read(const char *path, const json_t *facts, struct module_set *ret, struct error *reterr);
+void module_set_free(struct module_set *set);
+const struct code_module *module_set_find(const struct module_set *set, const char *name);
+
+/* ---- changes.c: what to load, and what would undo it ---- */
+
+struct change {
+    char *module;
+    bool is_deletion;
+    uint8_t *beam, *old_beam; /* NULL: none */
+    size_t beam_size, old_beam_size;
+    struct version version, old_version; /* number 0: none */
+};
+
+struct change_set {
+    struct change *items;
+    size_t count, capacity;
+    json_t *order; /* of loading: a list of lists of names */
+};
+
+void change_set_free(struct change_set *set);
+/* From one build to another. Numbers and bytes of versions are found in the history and the home. Blocking. */
+int changes_between_builds(const char *home, const struct history *history, const char *from_path,
+                           const json_t *from_facts, const char *to_path, const json_t *to_facts,
+                           struct change_set *ret, struct error *reterr);
+
+#endif

@@ -1,0 +1,184 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/code.h"
+
+struct module_history {
+    struct version *versions; /* oldest first */
+    size_t count;
+    uint32_t next;
+};
+
+static void free_one(struct module_history *one) {
+    for (size_t i = 0; i < one->count; i++) json_decref(one->versions[i].dependencies);
+    free(one->versions);
+    free(one);
+}
+
+void history_free(struct history *history) {
+    size_t at = 0;
+    void *one;
+    while (map_next(&history->modules, &at, NULL, &one)) free_one(one);
+    map_free(&history->modules);
+}
+
+static struct module_history *find_module(const struct history *history, const char *module) {
+    return map_get(&history->modules, module);
+}
+
+static struct module_history *need_module(struct history *history, const char *module) {
+    struct module_history *one = find_module(history, module);
+    if (one) return one;
+    one = calloc(1, sizeof *one);
+    if (!one) return NULL;
+    one->next = 1;
+    if (map_set(&history->modules, module, one)) return one;
+    free(one);
+    return NULL;
+}
+
+/* ---- looking ---- */
+
+const struct version *history_current(const struct history *history, const char *module) {
+    const struct module_history *one = find_module(history, module);
+    for (size_t i = 0; one && i < one->count; i++)
+        if (one->versions[i].is_current) return &one->versions[i];
+    return NULL;
+}
+
+const struct version *history_find(const struct history *history, const char *module, uint32_t number) {
+    const struct module_history *one = find_module(history, module);
+    for (size_t i = 0; one && i < one->count; i++)
+        if (one->versions[i].number == number) return &one->versions[i];
+    return NULL;
+}
+
+const struct version *history_find_checksum(const struct history *history, const char *module, const char *checksum) {
+    const struct module_history *one = find_module(history, module);
+    for (size_t i = one ? one->count : 0; i > 0; i--)
+        if (strcmp(one->versions[i - 1].checksum, checksum) == 0) return &one->versions[i - 1];
+    return NULL;
+}
+
+const struct version *history_previous(const struct history *history, const char *module) {
+    const struct module_history *one = find_module(history, module);
+    const struct version *before = NULL;
+    for (size_t i = 0; one && i < one->count; i++) {
+        if (one->versions[i].is_current) return before;
+        before = &one->versions[i];
+    }
+    return before; /* deleted: the last that there was */
+}
+
+uint32_t history_next(const struct history *history, const char *module) {
+    const struct module_history *one = find_module(history, module);
+    return one ? one->next : 1;
+}
+
+/* ---- changing ---- */
+
+static void forget_oldest(struct module_history *one) {
+    size_t oldest = one->versions[0].is_current ? 1 : 0;
+    json_decref(one->versions[oldest].dependencies);
+    memmove(&one->versions[oldest], &one->versions[oldest + 1], (one->count - oldest - 1) * sizeof *one->versions);
+    one->count--;
+}
+
+static bool append(struct module_history *one, const struct version *version) {
+    struct version *grown = realloc(one->versions, (one->count + 1) * sizeof *grown);
+    if (!grown) return false;
+    one->versions = grown;
+    one->versions[one->count++] = *version;
+    if (one->next <= version->number) one->next = version->number + 1;
+    while (one->count > VERSIONS_KEPT) forget_oldest(one);
+    return true;
+}
+
+void history_set_current(struct history *history, const char *module, uint32_t number) {
+    struct module_history *one = find_module(history, module);
+    for (size_t i = 0; one && i < one->count; i++) one->versions[i].is_current = one->versions[i].number == number;
+}
+
+bool history_add(struct history *history, const char *module, const struct version *version) {
+    struct module_history *one = need_module(history, module);
+    struct version added = *version;
+    if (one) added.number = one->next;
+    if (!one || !append(one, &added)) {
+        json_decref(added.dependencies);
+        return false;
+    }
+    history_set_current(history, module, added.number);
+    return true;
+}
+
+/* ---- as JSON ---- */
+
+static json_t *version_to_json(const struct version *version) {
+    return json_pack("{s:i, s:s, s:s, s:s, s:O?, s:I, s:I, s:b}", "version", (int)version->number, "checksum",
+                     version->checksum, "beam", version->beam, "source", version->source, "dependencies",
+                     version->dependencies, "loaded_at_ms", (json_int_t)version->loaded_at_ms, "loaded_by",
+                     (json_int_t)version->loaded_by, "current", (int)version->is_current);
+}
+
+static bool version_from_json(json_t *json, struct version *ret) {
+    const char *checksum, *beam, *source;
+    int number, current;
+    json_int_t loaded_at, loaded_by;
+    json_t *dependencies;
+    if (json_unpack(json, "{s:i, s:s, s:s, s:s, s:o, s:I, s:I, s:b}", "version", &number, "checksum", &checksum, "beam",
+                    &beam, "source", &source, "dependencies", &dependencies, "loaded_at_ms", &loaded_at, "loaded_by",
+                    &loaded_by, "current", &current) < 0 ||
+        number < 1)
+        return false;
+    *ret = (struct version){.number = (uint32_t)number,
+                            .dependencies = json_incref(dependencies),
+                            .loaded_at_ms = loaded_at,
+                            .loaded_by = (uint32_t)loaded_by,
+                            .is_current = current};
+    snprintf(ret->checksum, sizeof ret->checksum, "%s", checksum);
+    snprintf(ret->beam, sizeof ret->beam, "%s", beam);
+    snprintf(ret->source, sizeof ret->source, "%s", source);
+    return true;
+}
+
+char *history_text(const struct history *history, const char *module) {
+    const struct module_history *one = find_module(history, module);
+    json_t *versions = json_array();
+    for (size_t i = 0; one && i < one->count; i++) json_array_append_new(versions, version_to_json(&one->versions[i]));
+    json_t *json = json_pack("{s:i, s:o}", "next", one ? (int)one->next : 1, "versions", versions);
+    char *text = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    return text;
+}
+
+bool history_restore(struct history *history, const char *module, const char *text) {
+    json_t *json = json_loads(text, 0, NULL), *item;
+    size_t i;
+    struct module_history *one = json ? need_module(history, module) : NULL;
+    bool good = one != NULL;
+    json_array_foreach(json_object_get(json, "versions"), i, item) {
+        struct version version;
+        good = good && version_from_json(item, &version);
+        if (good && !append(one, &version)) good = false;
+    }
+    uint32_t next = (uint32_t)json_integer_value(json_object_get(json, "next"));
+    if (good && next > one->next) one->next = next;
+    json_decref(json);
+    return good;
+}
+
+json_t *history_to_json(const struct history *history, const char *module) {
+    const struct module_history *one = find_module(history, module);
+    json_t *list = json_array();
+    for (size_t i = one ? one->count : 0; i > 0; i--) {
+        const struct version *version = &one->versions[i - 1];
+        char time[RFC3339_BYTES];
+        clock_rfc3339(version->loaded_at_ms, time);
+        json_array_append_new(list, json_pack("{s:s, s:i, s:s, s:s, s:O?, s:b}", "module", term_module_name(module),
+                                              "version", (int)version->number, "checksum", version->checksum,
+                                              "loaded_at", time, "dependencies", version->dependencies, "current",
+                                              (int)version->is_current));
+    }
+    return list;
+}
