@@ -82,16 +82,23 @@ static void on_old_tree_ended(struct sandbox *sandbox) {
     engine_need_toolchain(sandbox->engine, on_restart_toolchain, restart);
 }
 
+/* A restart that the registry could not take has not happened: one that was due stays due. */
+static void undo_restart(struct sandbox *sandbox) {
+    sandbox->restart_count--;
+    if (sandbox->status == STATUS_ERROR) sandbox_schedule_restart(sandbox, true);
+}
+
 /* The registry knows of the restart before the old tree goes, so that a daemon killed in between goes on with it. */
 static void on_restart_noted(void *data, const struct error *error) {
     struct restart_job *restart = data;
+    struct sandbox *sandbox = restart->job.sandbox;
     if (error || restart->aborted) {
         restart->waiting = false;
         if (error && restart->error.code == E_NONE) restart->error = *error;
+        if (error) undo_restart(sandbox);
         finish_restart(restart);
         return;
     }
-    struct sandbox *sandbox = restart->job.sandbox;
     uv_timer_stop(&sandbox->backoff); /* it may have ended meanwhile, by itself */
     if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
     tree_end(sandbox, on_old_tree_ended);
@@ -181,6 +188,8 @@ static void on_forgotten(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     if (error) {
         sandbox->destroying = false;
+        sandbox_start_ttl(sandbox);
+        if (sandbox->status == STATUS_ERROR) sandbox_schedule_restart(sandbox, true);
         tell_waiters(sandbox, error);
         engine_wake(sandbox->engine);
         return;

@@ -176,15 +176,20 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
 
 /* ---- time to live ---- */
 
+enum { EXPIRY_RETRY_MS = 1000 };
+
+static void on_expired(uv_timer_t *timer);
+
+/* A registry that can't be written now may be later. */
 static void on_expired_destroyed(void *data, const struct error *error) {
-    (void)data;
-    (void)error;
+    struct sandbox *sandbox = data;
+    if (error) uv_timer_start(&sandbox->ttl, on_expired, EXPIRY_RETRY_MS, 0);
 }
 
 static void on_expired(uv_timer_t *timer) {
     struct sandbox *sandbox = timer->data;
     engine_event(sandbox->engine, EVENT_EXPIRED, sandbox->id, json_object());
-    sandbox_destroy(sandbox, "its time to live is over", on_expired_destroyed, NULL);
+    sandbox_destroy(sandbox, "its time to live is over", on_expired_destroyed, sandbox);
 }
 
 void sandbox_start_ttl(struct sandbox *sandbox) {

@@ -1,0 +1,170 @@
+/* A registry that can't be written, because its disk is full: operations that need it say so and change nothing, what
+   runs goes on, and so does the service once there is room again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "processes.h"
+#include "support.h"
+
+#define COUNTER EXAMPLES "/counter_erl"
+
+enum { BRIEF_MS = 4000 }; /* so long that it outlives its own start on a busy machine */
+
+static const char *in_home(struct world *world, const char *name, char path[128]) {
+    snprintf(path, 128, "%s/%s", world_home(world), name);
+    return path;
+}
+
+static void stop_service(struct world *world) {
+    CLEANUP_FD int launcher = process_open(world_pid(world, "launcher.lock"));
+    process_end(world_pid(world, "daemon.lock"), SIGTERM);
+    assert_true(process_ends(launcher, WORLD_DEADLINE_MS));
+}
+
+static void mount_like(const char *path, const struct stat *status, const char *size) {
+    CLEANUP_FREE char *options = string_print("size=%s,mode=%o,uid=%u,gid=%u", size, status->st_mode & 07777,
+                                              (unsigned)status->st_uid, (unsigned)status->st_gid);
+    assert_int_equal(mount("home", path, "tmpfs", 0, options), 0);
+}
+
+static void copy_folder(const char *from, const char *to) {
+    CLEANUP_FREE char *command = string_print("cp -a '%s/.' '%s'", from, to);
+    assert_int_equal(system(command), 0);
+}
+
+/* A small disk for the home, and one of its own for the store, which thus has room when the registry has none. */
+static void mount_home(struct world *world) {
+    char path[128];
+    struct stat home, store;
+    stop_service(world);
+    assert_int_equal(stat(world_home(world), &home), 0);
+    assert_int_equal(stat(in_home(world, "store", path), &store), 0);
+    CLEANUP_FREE char *disk = string_print("%s-disk", world_home(world));
+    CLEANUP_FREE char *disk_store = string_print("%s/store", disk);
+    assert_int_equal(mkdir(disk, 0700), 0);
+    mount_like(disk, &home, "16m");
+    assert_int_equal(mkdir(disk_store, 0700), 0);
+    mount_like(disk_store, &store, "32m");
+    copy_folder(world_home(world), disk);
+    assert_int_equal(mount(disk, world_home(world), NULL, MS_MOVE, NULL), 0);
+    assert_int_equal(rmdir(disk), 0);
+}
+
+static void unmount_home(struct world *world) {
+    char path[128];
+    stop_service(world);
+    assert_int_equal(umount2(in_home(world, "store", path), 0), 0);
+    assert_int_equal(umount2(world_home(world), 0), 0);
+}
+
+static void fill_disk(struct world *world) {
+    static const char page[4096];
+    char path[128];
+    CLEANUP_FD int fd = open(in_home(world, "filler", path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    while (write(fd, page, sizeof page) > 0) {
+    }
+    assert_int_equal(errno, ENOSPC);
+}
+
+static void make_room(struct world *world) {
+    char path[128];
+    assert_int_equal(unlink(in_home(world, "filler", path)), 0);
+}
+
+static void assert_refused(struct world *world, const char *op, const char *id, const char *source) {
+    json_t *problem = world_fails(world, op, "disk_full", "{s:s, s:s*}", "id", id, "source", source);
+    assert_string_equal(json_string_value(json_object_get(problem, "category")), "resource");
+    assert_string_equal(json_string_value(json_object_get(problem, "recovery")), "retry");
+    assert_int_equal(json_integer_value(json_object_get(problem, "status")), 507);
+    if (!strstr(json_string_value(json_object_get(problem, "detail")), "no room left for the registry"))
+        fail_msg("%s: '%s'", op, json_string_value(json_object_get(problem, "detail")));
+    json_decref(problem);
+}
+
+static void assert_listed(struct world *world, size_t count) {
+    json_t *list = world_op(world, "list", NULL);
+    assert_int_equal(json_array_size(list), count);
+    json_decref(list);
+}
+
+static void assert_counts(struct world *world, const char *id, const char *expected) {
+    CLEANUP_FREE char *text = world_eval_text(world, id, NULL, "counter:increment()");
+    assert_string_equal(text, expected);
+}
+
+static void assert_never_restarted(struct world *world, const char *id) {
+    json_t *info = world_info(world, id);
+    assert_int_equal(json_integer_value(json_object_get(info, "restart_count")), 0);
+    json_decref(info);
+}
+
+static void refuse_while_full(struct world *world) {
+    assert_refused(world, "create", "new", COUNTER);
+    assert_listed(world, 2);
+    assert_refused(world, "restart", "kept", NULL);
+    assert_never_restarted(world, "kept");
+    assert_refused(world, "destroy", "kept", NULL);
+    assert_counts(world, "kept", "2"); /* the same tree */
+    assert_listed(world, 2);
+}
+
+/* Its time is over while the registry can't be told; it ends once it can. */
+static void wait_for_brief(struct world *world, uint64_t since, const char *event) {
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = event, .sandbox_id = "brief"}));
+}
+
+static void fill_the_registry(void **state) {
+    (void)state;
+    struct world *world = world_open(NULL);
+    mount_home(world);
+    json_decref(world_create(world, "kept", COUNTER, "medium"));
+    assert_counts(world, "kept", "1");
+    pid_t daemon = world_pid(world, "daemon.lock");
+    uint64_t since = world_now(world);
+    world_do(world, "create", "{s:s, s:s, s:i}", "id", "brief", "source", COUNTER, "ttl_ms", BRIEF_MS);
+    fill_disk(world);
+    refuse_while_full(world);
+    wait_for_brief(world, since, "expired");
+    assert_listed(world, 2);
+    make_room(world);
+    wait_for_brief(world, since, "destroyed");
+    json_decref(world_create(world, "new", COUNTER, "medium"));
+    assert_counts(world, "new", "1");
+    assert_counts(world, "kept", "3");
+    assert_int_equal(world_pid(world, "daemon.lock"), daemon);
+    world_destroy(world, "new");
+    world_destroy(world, "kept");
+    assert_listed(world, 0);
+    unmount_home(world);
+    assert_listed(world, 0); /* by another service, which has the home below to end in */
+    world_close(world);
+}
+
+static int run_in_own_mounts(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fill_the_registry)};
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return 1;
+    return cmocka_run_group_tests_name("with mounts of its own", tests, NULL, NULL);
+}
+
+static void a_full_registry_is_told_and_passes(void **state) {
+    (void)state;
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) exit(run_in_own_mounts());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_full_registry_is_told_and_passes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
