@@ -5,8 +5,18 @@
 
 #include "support.h"
 
-/* Where an attack applies. COMPILER: as a macro of an Elixir project and in an Erlang parse transform. */
-enum { HIGH = 1, MEDIUM = 2, LOW = 4, COMPILER = 8, PROFILES = 3, EVERY = HIGH | MEDIUM | LOW };
+/* Where an attack applies: in sandboxes, and while compiling, as a macro of an Elixir project and in an Erlang parse
+   transform. */
+enum {
+    HIGH = 1,
+    MEDIUM = 2,
+    LOW = 4,
+    PROFILES = 3,
+    EVERY = HIGH | MEDIUM | LOW,
+    MACRO = 8,
+    TRANSFORM = 16,
+    COMPILER = MACRO | TRANSFORM,
+};
 
 enum fate {
     LIVES, /* the sandbox goes on and answers */
@@ -69,9 +79,9 @@ void scene_close(struct scene *scene);
 void scene_check(struct scene *scene);
 /* Code with its {NAME}s replaced; to be freed. */
 char *scene_expand(const struct scene *scene, const char *code);
-/* A folder with the attacking project below the world's files, with a further file; the path is the world's. */
+/* A folder with the attacking project below the world's files; the path is the world's. */
 const char *scene_project(struct scene *scene, const char *name);
-/* The same with the module that attacks only, which is all that is needed by what never gets beyond that. */
+/* The same with what attacks its own VM only, which is all that is needed by what never gets beyond that. */
 const char *scene_weapon(struct scene *scene, const char *name);
 
 /* ---- trial.c: one attack on one sandbox; safe from any thread, so it reports instead of failing the test ---- */
@@ -87,6 +97,8 @@ struct trial {
 
 void trial_run(struct trial *trial);
 bool answer_fits(const char *answer, const char *alternatives);
+/* Fails the test with these lines, if there are any, and frees them. */
+void fail_with(struct buf *failures);
 /* Whether the event that the attack must cause has come; NULL, or what is missing, to be freed. */
 char *trial_check_seen(const struct trial *trial);
 

@@ -3,11 +3,12 @@
 
 #include <pthread.h>
 
-enum { ROWS_MAX = 32, JOBS_MAX = ROWS_MAX + 2 };
+enum { ROWS_MAX = 48, JOBS_MAX = 48 };
 
 /* A project in one of the languages, whose compiling runs some rows' code and keeps what came back as results:all(). */
 struct language {
     const char *name;
+    unsigned where;
     const char *fixed_file, *fixed_text;
     const char *results_file, *results_head, *results_foot;
     const char *first, *next; /* before each code, as a string of the language */
@@ -15,10 +16,9 @@ struct language {
     const char *results;      /* Erlang that reads them */
 };
 
-enum { MACRO, TRANSFORM }; /* which of these */
-
 static const struct language languages[] = {
     {.name = "macro",
+     .where = MACRO,
      .fixed_file = "mix.exs",
      .fixed_text = "defmodule Victim.MixProject do\n"
                    "  use Mix.Project\n"
@@ -44,6 +44,7 @@ static const struct language languages[] = {
      .last = "\")\n",
      .results = "'Elixir.Results':all()"},
     {.name = "transform",
+     .where = TRANSFORM,
      .fixed_file = "src/attack_transform.erl",
      .fixed_text = "-module(attack_transform).\n"
                    "-export([parse_transform/2]).\n"
@@ -60,7 +61,8 @@ static const struct language languages[] = {
      .results_file = "src/results.erl",
      .results_head = "-module(results).\n"
                      "-compile({parse_transform, attack_transform}).\n"
-                     "-behaviour(attack).\n" /* so that it is compiled before */
+                     "-behaviour(attack).\n" /* so that they are compiled before */
+                     "-behaviour(attack_vm).\n"
                      "-export([all/0]).\n"
                      "all() -> [\n",
      .results_foot = "].\n",
@@ -161,7 +163,8 @@ static void check_end(struct job *job, const struct sbx_error *error) {
         job->failure = string_print("%s: a sandbox is left", attack->name);
     else
         sbx_error_clear(&missing);
-    if (!job->failure && is_violation) job->failure = check_row(job, attack, "");
+    CLEANUP_FREE char *unseen = !job->failure && is_violation ? check_row(job, attack, "") : NULL;
+    if (unseen) job->failure = string_print("%s; %s", unseen, error->detail);
 }
 
 static void *run_job(void *data) {
@@ -185,24 +188,25 @@ static void *run_job(void *data) {
 /* ---- all of them ---- */
 
 static struct job *add_job(struct job *jobs, size_t *count, struct scene *scene, size_t language, const char *name) {
+    assert_true(*count < JOBS_MAX);
     struct job *job = &jobs[(*count)++];
     *job = (struct job){.scene = scene, .language = &languages[language], .since = world_now(scene->world)};
     snprintf(job->id, sizeof job->id, "%s-%s", languages[language].name, name);
     return job;
 }
 
-/* What lives goes into one project of each language; what dies takes one each, as a transform, whose compiler is the
-   quicker to start. */
+/* In each language, what lives goes into one project, and what dies takes one each. */
 static size_t plan_jobs(struct scene *scene, const struct attack_table *const *tables, size_t count, struct job *jobs) {
     size_t jobs_count = 0;
     for (size_t i = 0; i < ARRAY_SIZE(languages); i++) add_job(jobs, &jobs_count, scene, i, "all");
     for (size_t i = 0; i < count; i++)
         for (size_t row = 0; row < tables[i]->count; row++) {
             const struct attack *attack = &tables[i]->rows[row];
-            if (!(attack->where & COMPILER)) continue;
-            struct job *own = attack->fate == LIVES ? NULL : add_job(jobs, &jobs_count, scene, TRANSFORM, attack->name);
-            if (own) own->rows[own->count++] = attack;
-            for (size_t l = 0; !own && l < ARRAY_SIZE(languages); l++) jobs[l].rows[jobs[l].count++] = attack;
+            for (size_t l = 0; l < ARRAY_SIZE(languages); l++) {
+                if (!(attack->where & languages[l].where)) continue;
+                struct job *job = attack->fate == LIVES ? &jobs[l] : add_job(jobs, &jobs_count, scene, l, attack->name);
+                job->rows[job->count++] = attack;
+            }
         }
     return jobs_count;
 }
@@ -220,6 +224,5 @@ void attack_compilers(struct scene *scene, const struct attack_table *const *tab
         free(jobs[i].failure);
         free((char *)(uintptr_t)jobs[i].project);
     }
-    if (failures.size > 0) fail_msg("%s", buf_string(&failures));
-    buf_free(&failures);
+    fail_with(&failures);
 }

@@ -1,7 +1,7 @@
 #include "attacks.h"
 
 static void print_profiles(FILE *file, unsigned where) {
-    static const char *const names[] = {"high", "medium", "low", "compiling"};
+    static const char *const names[] = {"high", "medium", "low", "macro", "transform"};
     const char *separator = "";
     for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
         if (!(where & 1u << i)) continue;
@@ -22,13 +22,14 @@ static void print_row(FILE *file, const struct attack *attack) {
 }
 
 void print_attacks(FILE *file, const struct attack_table *const *tables, size_t count) {
-    fputs("# Attacks\n\n"
-          "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
-          "`tests/integration`, run at\neach place named. *Compiling* is the jail of the compiler, where the same code "
-          "runs as an Elixir macro and as an Erlang\nparse transform; what ends its VM runs as the latter only. After "
-          "each attack a neighbour sandbox must be the same process\nwith the same state, and so must the service.\n\n"
-          "This file is made by `test_attacks --markdown`, and a test compares it.\n",
-          file);
+    fputs(
+        "# Attacks\n\n"
+        "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
+        "`tests/integration`, run at\neach place named. *Compiling* is the jail of the compiler, where the same code "
+        "runs as an Elixir macro and as an Erlang\nparse transform. After each attack a neighbour sandbox must be the "
+        "same process with the same state, and so must the\nservice.\n\n"
+        "This file is made by `test_attacks --markdown`, and a test compares it.\n",
+        file);
     for (size_t i = 0; i < count; i++) {
         fprintf(file, "\n## %s\n\n| attack | at | contained by | outcome | event | test |\n|---|---|---|---|---|---|\n",
                 tables[i]->title);

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -54,7 +55,7 @@ static int copy_entry(const char *path, const struct stat *status, int type, str
     return 0;
 }
 
-static void link_native_code(struct scene *scene, const char *name) {
+static void add_native_code(struct scene *scene, const char *name) {
     char path[256];
     snprintf(path, sizeof path, "%s/priv/empty", name);
     world_file(scene->world, path, "");
@@ -72,15 +73,20 @@ const char *scene_project(struct scene *scene, const char *name) {
     copying.world = scene->world;
     copying.name = name;
     assert_int_equal(nftw(VICTIM, copy_entry, 8, FTW_PHYS), 0);
+    add_native_code(scene, name);
     return world_path(scene->world, name);
 }
 
 const char *scene_weapon(struct scene *scene, const char *name) {
-    char file[128];
-    CLEANUP_FREE char *text = read_whole(VICTIM "/src/attack.erl");
-    assert_non_null(text);
-    snprintf(file, sizeof file, "%s/src/attack.erl", name);
-    world_file(scene->world, file, text);
+    static const char *const files[] = {"src/attack_vm.erl", "src/impostors.erl"};
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        char from[PATH_MAX], to[128];
+        snprintf(from, sizeof from, VICTIM "/%s", files[i]);
+        snprintf(to, sizeof to, "%s/%s", name, files[i]);
+        CLEANUP_FREE char *text = read_whole(from);
+        assert_non_null(text);
+        world_file(scene->world, to, text);
+    }
     return world_path(scene->world, name);
 }
 
@@ -136,7 +142,6 @@ struct scene *scene_open(const char *settings, unsigned where, unsigned small) {
     scene->daemon = world_pid(scene->world, "daemon.lock");
     scene->launcher = world_pid(scene->world, "launcher.lock");
     scene->victim = strdup(scene_project(scene, "victim"));
-    link_native_code(scene, "victim");
     create_neighbour(scene);
     create_victims(scene, where, small);
     return scene;

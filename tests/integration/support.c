@@ -16,7 +16,12 @@ struct world {
     struct sbx *client;
     char paths[PATHS][PATH_BYTES];
     unsigned next_path;
+    pid_t owner;
+    struct world *next;
 };
+
+/* Not closed yet. A test that fails jumps out of wherever it is, so what it leaves is ended when the process does. */
+static struct world *open_worlds;
 
 /* ---- files ---- */
 
@@ -83,17 +88,43 @@ static void run_seed(const char *verb, const char *home) {
     if (system(command) != 0) fail_msg("%s failed", command);
 }
 
-struct world *world_open(const char *settings) {
+static void abandon_worlds(void);
+
+static struct world *new_world(void) {
+    static bool will_abandon;
+    if (!will_abandon) will_abandon = atexit(abandon_worlds) == 0;
     struct world *world = calloc(1, sizeof *world);
-    struct sbx_error error;
-    char conf[64];
     assert_non_null(world);
     strcpy(world->root, "/tmp/sbx-XXXXXX");
     assert_non_null(mkdtemp(world->root));
+    world->owner = getpid();
+    world->next = open_worlds;
+    return open_worlds = world;
+}
+
+static void free_world(struct world *world) {
+    struct world **at = &open_worlds;
+    while (*at != world) at = &(*at)->next;
+    *at = world->next;
+    sbx_close(world->client);
+    free(world);
+}
+
+/* A compiler booted ahead of time is half a second of CPU that most tests have no use for. */
+static void write_settings(const char *path, const char *settings) {
+    bool has_spares = strstr(settings, "spare-compilers") != NULL;
+    CLEANUP_FREE char *text = string_print("%s%s", settings, has_spares ? "" : "spare-compilers = 0\n");
+    write_text(path, text);
+}
+
+struct world *world_open(const char *settings) {
+    struct world *world = new_world();
+    struct sbx_error error;
+    char conf[64];
     assert_int_equal(chmod(world->root, 0755), 0); /* the daemon is another user */
     snprintf(world->home, sizeof world->home, "%s/home", world->root);
     snprintf(conf, sizeof conf, "%s/sandbox.conf", world->home);
-    if (settings) write_text(conf, settings);
+    write_settings(conf, settings ? settings : "");
     run_seed("give", world->home);
     if (sbx_open(world->home, &world->client, &error) < 0) fail_msg("no service: %s", error.detail);
     return world;
@@ -144,14 +175,27 @@ void world_close(struct world *world) {
     CLEANUP_FREE char *log = read_whole(log_path);
     const char *complaint = find_complaint(log);
     footprint_free(footprint);
-    sbx_close(world->client);
     if (ended) run_seed("keep", world->home);
     remove_tree(world->root);
-    free(world);
+    free_world(world);
     if (!ended) fail_msg("the service did not end: %s\n%s", error.detail, log ? log : "");
     if (left) fail_msg("left behind:\n%s%s", left, log ? log : "");
     if (complaint) fail_msg("the service complained: %s", complaint);
     sbx_error_clear(&error);
+}
+
+static void abandon_worlds(void) {
+    while (open_worlds) {
+        struct world *world = open_worlds;
+        bool is_ours = world->owner == getpid(); /* not of the process that forked us */
+        struct footprint *footprint = is_ours ? footprint_take(world->home) : NULL;
+        struct sbx_error error = {0};
+        if (is_ours && !shut_down(world, &error)) footprint_kill(footprint);
+        if (is_ours) remove_tree(world->root);
+        sbx_error_clear(&error);
+        footprint_free(footprint);
+        free_world(world);
+    }
 }
 
 /* ---- operations ---- */

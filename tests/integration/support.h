@@ -6,7 +6,8 @@
        json_decref(sandbox);
        world_close(world);
 
-   Several worlds may live at once, in one test or in many. */
+   Several worlds may live at once, in one test or in many. One that a failing test leaves open ends with the process.
+ */
 #ifndef INTEGRATION_SUPPORT_H
 #define INTEGRATION_SUPPORT_H
 

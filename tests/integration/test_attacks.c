@@ -71,8 +71,7 @@ static void run_rows(struct scene *scene, const struct attack *attack) {
         buf_printf(&failures, "%s: %s\n", profile_names[i], trials[i].failure);
         free(trials[i].failure);
     }
-    if (failures.size > 0) fail_msg("%s", buf_string(&failures));
-    buf_free(&failures);
+    fail_with(&failures);
 }
 
 static void run_attack(void **state) {

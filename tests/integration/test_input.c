@@ -286,7 +286,7 @@ static void a_full_disk_is_told(void **state) {
     int status;
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) _exit(run_in_own_mounts());
+    if (pid == 0) exit(run_in_own_mounts());
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);

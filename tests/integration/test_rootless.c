@@ -131,7 +131,7 @@ static void an_ordinary_user_has_a_service_too(void **state) {
     setenv("SANDBOX_LAUNCHER", launcher, 1);
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) _exit(run_as_user());
+    if (pid == 0) exit(run_as_user());
     assert_int_equal(waitpid(pid, &status, 0), pid);
     unsetenv("SANDBOX_LAUNCHER");
     remove_tree(folder);

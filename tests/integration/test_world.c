@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "leftovers.h"
+#include "processes.h"
 #include "support.h"
 
 static int open_world(void **state) {
@@ -71,10 +72,44 @@ static void what_is_left_is_noticed(void **state) {
     assert_non_null(strstr(left, expected));
 }
 
+struct forgotten {
+    char home[64];
+    pid_t daemon;
+};
+
+static void open_and_fail(int fd) {
+    struct world *world = world_open(NULL);
+    struct forgotten forgotten = {.daemon = world_pid(world, "daemon.lock")};
+    snprintf(forgotten.home, sizeof forgotten.home, "%s", world_home(world));
+    exit(write(fd, &forgotten, sizeof forgotten) == sizeof forgotten ? 0 : 1);
+}
+
+static void a_world_that_nobody_closes_ends_with_its_process(void **state) {
+    (void)state;
+    int told[2], status;
+    struct forgotten forgotten;
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) open_and_fail(told[1]);
+    close(told[1]);
+    assert_int_equal(read(told[0], &forgotten, sizeof forgotten), sizeof forgotten);
+    close(told[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_false(process_lives(forgotten.daemon));
+    assert_int_equal(access(forgotten.home, F_OK), -1);
+    struct footprint *footprint = footprint_take(forgotten.home);
+    CLEANUP_FREE char *left = footprint_left(footprint);
+    footprint_free(footprint);
+    if (left) fail_msg("%s", left);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_sandbox_lives_in_a_world, open_world, close_world),
         cmocka_unit_test(what_is_left_is_noticed),
+        cmocka_unit_test(a_world_that_nobody_closes_ends_with_its_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

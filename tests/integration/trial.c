@@ -11,6 +11,15 @@ bool answer_fits(const char *answer, const char *alternatives) {
     return false;
 }
 
+/* A failing test jumps out of its functions, and takes nothing along. */
+void fail_with(struct buf *failures) {
+    char text[4096];
+    if (failures->size == 0) return;
+    snprintf(text, sizeof text, "%s", buf_string(failures));
+    buf_free(failures);
+    fail_msg("%s", text);
+}
+
 static const char *event_field(const char *kind) {
     return strcmp(kind, "violation") == 0 ? "what" : strcmp(kind, "limit") == 0 ? "limit" : "to";
 }

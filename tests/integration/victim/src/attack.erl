@@ -4,13 +4,10 @@
 -export([
     writable/0, fill/1, fill_inodes/1, follow_link/2, hard_link/1,
     foreign_processes/0, environment/0, signal_everything/1,
-    shell/1, run_again/0, spawn_bomb/0, spawn_bomb_unwatched/0, spin/0, stop_spinning/0,
-    atoms/0, heap/0, binaries/0, messages/0, tables/0,
-    replace_agent/0, replace_agent_twice/0, suspend/1, kill/1,
+    shell/1, run_again/0, spin/0, stop_spinning/0,
     say/1, say_hello/1, say_truncated/0, replay_hello/1, aftermath/0,
-    through_agent/1, frame_header/1, truncate_frame/0, flood/0, drop_channel/0,
     dial/2, dial_abstract/1, listen/0, packet_socket/0,
-    native/1, native_copy/1, call/2
+    native/0, native_copy/1, call/2
 ]).
 
 -define(SOCKET, "/sandbox/control/agent.sock").
@@ -87,7 +84,6 @@ environment() ->
 
 %% kill(2) of each; the errors' numbers.
 signal_everything(Pids) ->
-    native(),
     lists:usort([call(kill, [Pid, 9]) || Pid <- Pids]).
 
 %% Where the shell is refused at once, its port may be gone before os:cmd has spoken to it: that is an error, or an exit
@@ -104,20 +100,6 @@ run_again() ->
     Port = open_port({spawn_executable, os:getenv("BINDIR") ++ "/beam.smp"}, [exit_status, {args, ["-h"]}]),
     receive {Port, {exit_status, Status}} -> {refused, Status =/= 0} after 5000 -> ran end.
 
-spawn_bomb() ->
-    spawn(fun bomb/0),
-    ok.
-
-bomb() ->
-    spawn(fun bomb/0),
-    spawn(fun bomb/0),
-    receive stop -> ok end.
-
-%% First silence the process that counts.
-spawn_bomb_unwatched() ->
-    suspend(sbx_limit),
-    spawn_bomb().
-
 spin() ->
     [register(list_to_atom("spinner" ++ integer_to_list(N)), spawn(fun spinning/0)) || N <- lists:seq(1, 8)],
     ok.
@@ -128,58 +110,6 @@ spinning() ->
 stop_spinning() ->
     [exit(whereis(list_to_atom("spinner" ++ integer_to_list(N))), kill) || N <- lists:seq(1, 8)],
     ok.
-
-%% Exhausting
-
-atoms() -> atoms(0).
-
-atoms(N) ->
-    _ = binary_to_atom(integer_to_binary(N)),
-    atoms(N + 1).
-
-%% The largest tuples there are, 128 MiB each.
-heap() ->
-    [erlang:make_tuple(16#ffffff, x) || _ <- lists:seq(1, 16)].
-
-binaries() ->
-    Bytes = 1 bsl 30,
-    byte_size(<<1:(Bytes * 8)>>).
-
-messages() ->
-    Sink = spawn(fun() -> receive never -> ok end end),
-    messages(Sink, lists:seq(1, 1000)).
-
-messages(Sink, Message) ->
-    Sink ! Message,
-    messages(Sink, Message).
-
-tables() ->
-    tables(ets:new(?MODULE, []), 0).
-
-tables(Table, N) ->
-    ets:insert(Table, {N, lists:seq(1, 1000)}),
-    tables(Table, N + 1).
-
-%% The agent
-
-replace_agent() ->
-    {ok, Beam} = file:read_file(code:which(impostors)),
-    Renamed = binary:replace(Beam, <<"impostors">>, <<"sbx_agent">>, [global]),
-    _ = code:unstick_mod(sbx_agent),
-    code:load_binary(sbx_agent, "sbx_agent.beam", Renamed).
-
-%% The second time, what runs the oldest code is killed.
-replace_agent_twice() ->
-    {replace_agent(), replace_agent()}.
-
-suspend(Name) ->
-    %% In a process that stays: its end would resume the other.
-    Caller = self(),
-    spawn(fun() -> Caller ! {suspended, erlang:suspend_process(whereis(Name))}, receive never -> ok end end),
-    receive {suspended, Suspended} -> Suspended end.
-
-kill(Name) ->
-    exit(whereis(Name), kill).
 
 %% The control channel
 
@@ -225,36 +155,6 @@ framed(Term) ->
     Binary = term_to_binary(Term),
     <<(byte_size(Binary)):32, Binary/binary>>.
 
-agent_port() ->
-    Agent = whereis(sbx_agent),
-    [Port] = [Port || Port <- erlang:ports(), erlang:port_info(Port, connected) =:= {connected, Agent}],
-    Port.
-
-%% A frame of these bytes, as if the agent had sent it.
-through_agent(Bytes) ->
-    port_command(agent_port(), Bytes).
-
-frame_header(Size) ->
-    Port = agent_port(),
-    ok = inet:setopts(Port, [{packet, raw}]),
-    port_command(Port, <<Size:32>>).
-
-%% The agent's next frame is taken for the rest of this one.
-truncate_frame() ->
-    Port = agent_port(),
-    ok = inet:setopts(Port, [{packet, raw}]),
-    port_command(Port, <<4:32, 131>>).
-
-%% Small frames: what waits to be sent is charged to us. Half as much again as may come at once.
-flood() ->
-    Port = agent_port(),
-    Frame = term_to_binary({event, output, binary:copy(<<"x">>, 65536)}),
-    [port_command(Port, Frame) || _ <- lists:seq(1, 800)],
-    ok.
-
-drop_channel() ->
-    port_close(agent_port()).
-
 %% The network
 
 dial(Address, Port) ->
@@ -284,8 +184,9 @@ packet_socket() ->
 
 %% Native code
 
+%% Of the application's own; that it is there already is as good.
 native() ->
-    ok = native("/app/victim/priv/attack_nif").
+    native(library()).
 
 native(Path) ->
     case attack_nif:load(Path) of
@@ -295,14 +196,17 @@ native(Path) ->
         {error, {Reason, _Text}} -> {error, Reason}
     end.
 
+library() ->
+    filename:join(code:priv_dir(victim), "attack_nif").
+
 %% From where we may write.
 native_copy(Dir) ->
     Path = filename:join(Dir, "attack_nif"),
-    {ok, _} = file:copy("/app/victim/priv/attack_nif.so", Path ++ ".so"),
+    {ok, _} = file:copy(library() ++ ".so", Path ++ ".so"),
     Loaded = native(Path),
     file:delete(Path ++ ".so"),
     Loaded.
 
 call(Name, Arguments) ->
-    native(),
+    ok = native(),
     attack_nif:syscall(Name, Arguments).

@@ -1,0 +1,124 @@
+%% What hostile code does to its own VM, to the agent in it, and on the agent's connection. It needs nothing else, so
+%% that a project which never gets beyond it has little to compile.
+-module(attack_vm).
+
+-export([
+    spawn_bomb/0, spawn_bomb_unwatched/0, atoms/0, heap/0, binaries/0, messages/0,
+    replace_agent/0, replace_agent_twice/0, suspend/1, kill/1,
+    through_agent/1, frame_header/1, truncate_frame/0, flood/0, drop_channel/0
+]).
+
+%% What the daemon lets a node send at once and in the long run.
+-define(BURST_BYTES, (32 bsl 20)).
+-define(BYTES_PER_MS, 8192).
+-define(FAR_BYTES, (4 bsl 20)).
+-define(FLOOD_MAX_MS, 10000).
+
+%% Exhausting
+
+spawn_bomb() ->
+    spawn(fun bomb/0),
+    ok.
+
+bomb() ->
+    spawn(fun bomb/0),
+    spawn(fun bomb/0),
+    receive stop -> ok end.
+
+%% First silence the process that counts.
+spawn_bomb_unwatched() ->
+    suspend(sbx_limit),
+    spawn_bomb().
+
+atoms() -> atoms(0).
+
+atoms(N) ->
+    _ = binary_to_atom(integer_to_binary(N)),
+    atoms(N + 1).
+
+%% The largest tuples there are, 128 MiB each. In a process each, so that no collector has to move one for another.
+heap() ->
+    [spawn(fun() -> hold(erlang:make_tuple(16#ffffff, x)) end) || _ <- lists:seq(1, 16)],
+    receive never -> ok end.
+
+hold(Term) ->
+    receive never -> Term end.
+
+binaries() ->
+    Bytes = 1 bsl 30,
+    byte_size(<<1:(Bytes * 8)>>).
+
+messages() ->
+    Sink = spawn_opt(fun() -> receive never -> ok end end, [{message_queue_data, off_heap}]),
+    messages(Sink, lists:seq(1, 10000)).
+
+messages(Sink, Message) ->
+    Sink ! Message,
+    messages(Sink, Message).
+
+%% The agent
+
+replace_agent() ->
+    {ok, Beam} = file:read_file(code:which(impostors)),
+    Renamed = binary:replace(Beam, <<"impostors">>, <<"sbx_agent">>, [global]),
+    _ = code:unstick_mod(sbx_agent),
+    code:load_binary(sbx_agent, "sbx_agent.beam", Renamed).
+
+%% The second time, what runs the oldest code is killed.
+replace_agent_twice() ->
+    {replace_agent(), replace_agent()}.
+
+suspend(Name) ->
+    %% In a process that stays: its end would resume the other. It leaves our code, since that may be purged.
+    Caller = self(),
+    spawn(fun() ->
+        Caller ! {suspended, erlang:suspend_process(whereis(Name))},
+        timer:sleep(infinity)
+    end),
+    receive {suspended, Suspended} -> Suspended end.
+
+kill(Name) ->
+    exit(whereis(Name), kill).
+
+%% The agent's connection
+
+agent_port() ->
+    Agent = whereis(sbx_agent),
+    [Port] = [Port || Port <- erlang:ports(), erlang:port_info(Port, connected) =:= {connected, Agent}],
+    Port.
+
+%% A frame of these bytes, as if the agent had sent it.
+through_agent(Bytes) ->
+    port_command(agent_port(), Bytes).
+
+frame_header(Size) ->
+    Port = agent_port(),
+    ok = inet:setopts(Port, [{packet, raw}]),
+    port_command(Port, <<Size:32>>).
+
+%% The next frame is taken for the rest of this one.
+truncate_frame() ->
+    Port = agent_port(),
+    ok = inet:setopts(Port, [{packet, raw}]),
+    Next = term_to_binary({event, output, <<>>}),
+    port_command(Port, [<<4:32, 131, (byte_size(Next)):32>>, Next]).
+
+%% Small frames: what waits to be sent is charged to us. Until it is more than may come at once and since, by far; who
+%% reads slower than that is not flooded.
+flood() ->
+    Frame = term_to_binary({event, output, binary:copy(<<"x">>, 65536)}),
+    flood(agent_port(), Frame, 0, now_ms()).
+
+flood(Port, Frame, Sent, Since) ->
+    port_command(Port, Frame),
+    Elapsed = now_ms() - Since,
+    case Sent > ?BURST_BYTES + Elapsed * ?BYTES_PER_MS + ?FAR_BYTES orelse Elapsed > ?FLOOD_MAX_MS of
+        true -> ok;
+        false -> flood(Port, Frame, Sent + byte_size(Frame), Since)
+    end.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+drop_channel() ->
+    port_close(agent_port()).
