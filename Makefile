@@ -38,8 +38,9 @@ stress: all ## a hundred sandboxes at once, each restarted and destroyed
 fuzz: all ## each parser under libFuzzer for SECONDS (60)
 	@tools/fuzz.sh all $(or $(SECONDS),60)
 
-docs: all ## make docs/reference.md anew from the tables
+docs: all ## make docs/reference.md and docs/attacks.md anew from the tables
 	@$(BUILD)/tools/reference > docs/reference.md
+	@$(BUILD)/tests/integration/test_attacks --markdown > docs/attacks.md
 
 install: all ## install below PREFIX (/usr/local), DESTDIR honoured
 	@meson install -C $(BUILD) --no-rebuild

@@ -22,14 +22,13 @@ static void print_row(FILE *file, const struct attack *attack) {
 }
 
 void print_attacks(FILE *file, const struct attack_table *const *tables, size_t count) {
-    fputs(
-        "# Attacks\n\n"
-        "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
-        "`tests/integration`, run at\neach place named. *Compiling* is the jail of the compiler, where the same code "
-        "runs as an Elixir macro and as an Erlang\nparse transform. After each attack a neighbour sandbox must be the "
-        "same process with the same state, and so must the\nservice.\n\n"
-        "This file is made by `test_attacks --markdown`, and a test compares it.\n",
-        file);
+    fputs("# Attacks\n\n"
+          "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
+          "`tests/integration`, run at\neach place named: in a sandbox of a profile, and in the jail of the compiler, "
+          "as a *macro* of an Elixir project or in an\nErlang parse *transform*. After each attack a neighbour sandbox "
+          "must be the same process with the same state, and so must\nthe service.\n\n"
+          "This file is made by `test_attacks --markdown`, and a test compares it.\n",
+          file);
     for (size_t i = 0; i < count; i++) {
         fprintf(file, "\n## %s\n\n| attack | at | contained by | outcome | event | test |\n|---|---|---|---|---|---|\n",
                 tables[i]->title);
