@@ -158,3 +158,41 @@ int changes_between_builds(const char *home, const struct history *history, cons
         *ret = set;
     return result;
 }
+
+/* ---- one older version ---- */
+
+static int take_old_bytes(const char *home, const struct version *version, struct change *change,
+                          struct error *reterr) {
+    change->version = *version;
+    json_incref(change->version.dependencies);
+    return code_beam_load(home, version->beam, &change->beam, &change->beam_size, reterr);
+}
+
+int changes_to_version(const char *home, const struct history *history, const char *path, const json_t *facts,
+                       const char *module, uint32_t number, struct change_set *ret, struct error *reterr) {
+    CLEANUP(module_set_free) struct module_set modules = {0};
+    struct change_set set = {0};
+    struct side side = {home, path, history};
+    const struct version *wanted = number ? history_find(history, module, number) : history_previous(history, module);
+    if (!wanted && number)
+        return error_set(reterr, E_NOT_FOUND, "there is no version %u of %s; `sandbox versions` lists those kept",
+                         number, term_module_name(module));
+    if (!wanted)
+        return error_set(reterr, E_NOT_FOUND, "there is no version of %s before the one that runs",
+                         term_module_name(module));
+    int result = module_set_read(path, facts, &modules, reterr);
+    const struct code_module *running = result == 0 ? module_set_find(&modules, module) : NULL;
+    if (result == 0 && (!running || strcmp(running->checksum, wanted->checksum) != 0)) {
+        struct change *change = add(&set, module);
+        result = change ? take_old_bytes(home, wanted, change, reterr)
+                        : error_set(reterr, E_NO_MEMORY, "no memory for a rollback");
+        if (result == 0 && running)
+            result = take_side(&side, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+    }
+    if (result == 0) set.order = json_pack("[[s]]", module);
+    if (result < 0)
+        change_set_free(&set);
+    else
+        *ret = set;
+    return result;
+}

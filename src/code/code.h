@@ -97,4 +97,40 @@ int changes_between_builds(const char *home, const struct history *history, cons
                            const json_t *from_facts, const char *to_path, const json_t *to_facts,
                            struct change_set *ret, struct error *reterr);
 
+/* A set for one module: an older version of it, from the history. E_NOT_FOUND when there is none such. Blocking. */
+int changes_to_version(const char *home, const struct history *history, const char *path, const json_t *facts,
+                       const char *module, uint32_t number, struct change_set *ret, struct error *reterr);
+
+/* ---- compose.c: what runs after a change, as a build of its own ---- */
+
+struct composed {
+    struct store_file *files; /* owned, with what they point at */
+    size_t count, capacity;
+    json_t *facts;
+};
+
+/* The build at path with the set's changes in it. Blocking. */
+int compose(const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
+            struct error *reterr);
+void composed_free(struct composed *composed);
+
+/* ---- transaction.c: what the agent is asked, and what it answered ---- */
+
+struct reload_options {
+    const char *id; /* names the transaction; the agent remembers the last one's */
+    bool is_rollback, restart_changed, run_start, dry_run;
+    const char *on_busy; /* wait, refuse or kill */
+    uint64_t busy_timeout_ms, suspend_timeout_ms, migrate_timeout_ms, probation_ms;
+    const json_t *migrations; /* by module or "*": a text, the expression; NULL: none */
+    const char *language;     /* of expressions */
+};
+
+/* The arguments of the agent's reload call. */
+void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
+/* The reload object that callers see; nothing of the answer is believed but texts and numbers, bounded. */
+json_t *transaction_result(const struct term *result, const struct change_set *set);
+/* The same for one that failed: what the agent says of it, and "rolled_back". */
+json_t *transaction_failure(const struct term *reason);
+json_t *transaction_no_change(void);
+
 #endif
