@@ -100,8 +100,12 @@ struct beam_names {
 int beam_runtime_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr);
 /* Its behaviours, by either spelling. */
 int beam_behaviours(const struct beam *beam, struct beam_names *ret, struct error *reterr);
-/* What had a hand in compiling it and can be told from the file: behaviours and parse transforms. */
+/* What had a hand in compiling it and can be told from the file: behaviours, parse transforms, and the structs that it
+   builds. Macros leave no trace in what they expand to; who used them only the compiler can tell. */
 int beam_compile_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr);
+/* Neither of these, but named: what it may start, apply or ask for at runtime, and can do without. Only of Elixir's
+   modules, for an Erlang module's name is an atom like any other. */
+int beam_optional_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr);
 void beam_names_free(struct beam_names *names);
 
 /* The identity of a version: what is loaded, and the lines that its stack traces show. It does not change with

@@ -143,7 +143,14 @@ struct opcode {
     uint8_t since;                  /* the first OTP generation that has it, or OPCODE_NEVER */
 };
 
-enum { OP_LABEL = 1, OP_FUNC_INFO = 2, OP_CODE_END = 3, OP_LINE = 153 };
+enum {
+    OP_LABEL = 1,
+    OP_FUNC_INFO = 2,
+    OP_CODE_END = 3,
+    OP_LINE = 153,
+    OP_PUT_MAP_ASSOC = 154,
+    OP_PUT_MAP_EXACT = 155,
+};
 
 extern const struct opcode opcodes[MAX_OPCODE + 1]; /* ordered by since, apart from the obsolete */
 

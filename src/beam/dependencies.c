@@ -1,9 +1,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beam/beam_internal.h"
+#include "beam/code.h"
 
-enum { EXPORT_TAG = 113 };
+#define EXPORT_MARK "q" /* the tag of an external fun */
+#define STRUCT_KEY "__struct__"
+#define ALIAS_START "Elixir."
 
 void beam_names_free(struct beam_names *names) {
     for (size_t i = 0; i < names->kept_count; i++) term_free(names->kept[i]);
@@ -46,18 +48,37 @@ static int add_atom(struct beam_names *names, const struct term *term, struct er
     return add_name(names, (struct beam_text){term->atom.text, term->atom.length}, reterr);
 }
 
-static int add_exports_of(struct beam_names *names, const struct term *term, struct error *reterr) {
+/* What a term tells by itself, not by what is in it. */
+typedef int visit_function(struct beam_names *names, const struct term *term, struct error *reterr);
+
+static int add_export(struct beam_names *names, const struct term *term, struct error *reterr) {
+    return term->type == TERM_EXPORT ? add_atom(names, term->fun->module, reterr) : 0;
+}
+
+static int add_struct(struct beam_names *names, const struct term *term, struct error *reterr) {
     int result = 0;
+    for (size_t i = 0; term->type == TERM_MAP && result == 0 && i < term->items.count; i++)
+        if (term_is_atom(&term->items.elements[2 * i], STRUCT_KEY))
+            result = add_atom(names, &term->items.elements[2 * i + 1], reterr);
+    return result;
+}
+
+static bool is_alias(struct beam_text name) {
+    return name.size > strlen(ALIAS_START) && memcmp(name.data, ALIAS_START, strlen(ALIAS_START)) == 0;
+}
+
+static int add_alias(struct beam_names *names, const struct term *term, struct error *reterr) {
+    if (term->type != TERM_ATOM) return 0;
+    return is_alias((struct beam_text){term->atom.text, term->atom.length}) ? add_atom(names, term, reterr) : 0;
+}
+
+static int visit_term(struct beam_names *names, const struct term *term, visit_function *visit, struct error *reterr) {
     size_t per_item = term->type == TERM_MAP ? 2 : 1;
-    switch (term->type) {
-    case TERM_EXPORT: return add_atom(names, term->fun->module, reterr);
-    case TERM_LIST: result = add_exports_of(names, term->items.tail, reterr); break;
-    case TERM_TUPLE:
-    case TERM_MAP: break;
-    default: return 0;
-    }
+    int result = visit(names, term, reterr);
+    if (term->type != TERM_LIST && term->type != TERM_TUPLE && term->type != TERM_MAP) return result;
+    if (result == 0 && term->type == TERM_LIST) result = visit_term(names, term->items.tail, visit, reterr);
     for (size_t i = 0; result == 0 && i < per_item * term->items.count; i++)
-        result = add_exports_of(names, &term->items.elements[i], reterr);
+        result = visit_term(names, &term->items.elements[i], visit, reterr);
     return result;
 }
 
@@ -70,24 +91,75 @@ static int keep_doc(struct beam_names *names, struct term_doc **doc, struct erro
     return 0;
 }
 
-static int add_literal(const struct beam *beam, struct beam_names *names, const struct chunk *literal,
-                       struct error *reterr) {
+static int visit_literal(const struct beam *beam, struct beam_names *names, const struct chunk *literal,
+                         visit_function *visit, struct error *reterr) {
     struct term_bounds bounds = {
         .max_bytes = literal->size, .max_terms = beam->options.max_terms, .max_depth = TERM_MAX_DEPTH};
     CLEANUP_TERM struct term_doc *doc = NULL;
     size_t count = names->count;
     int result = term_decode(literal->data, literal->size, &bounds, &doc, reterr);
-    if (result == 0) result = add_exports_of(names, term_root(doc), reterr);
+    if (result == 0) result = visit_term(names, term_root(doc), visit, reterr);
     return result < 0 || names->count == count ? result : keep_doc(names, &doc, reterr);
+}
+
+/* Only literals that have the mark somewhere in their bytes are worth decoding. */
+static int visit_literals(const struct beam *beam, struct beam_names *names, const char *mark, visit_function *visit,
+                          struct error *reterr) {
+    int result = 0;
+    for (uint32_t i = 0; result == 0 && i < beam->literal_count; i++)
+        if (memmem(beam->literals[i].data, beam->literals[i].size, mark, strlen(mark)))
+            result = visit_literal(beam, names, &beam->literals[i], visit, reterr);
+    return result;
 }
 
 static int add_runtime(const struct beam *beam, struct beam_names *names, struct error *reterr) {
     int result = 0;
     for (uint32_t i = 0; result == 0 && i < beam->import_count; i++)
         result = add_name(names, beam->imports[i].module, reterr);
-    for (uint32_t i = 0; result == 0 && i < beam->literal_count; i++)
-        if (memchr(beam->literals[i].data, EXPORT_TAG, beam->literals[i].size))
-            result = add_literal(beam, names, &beam->literals[i], reterr);
+    return result < 0 ? result : visit_literals(beam, names, EXPORT_MARK, add_export, reterr);
+}
+
+/* Module names of Elixir are told from other atoms by how they begin; those of Erlang can't be. */
+static int add_named(const struct beam *beam, struct beam_names *names, struct error *reterr) {
+    int result = 0;
+    for (uint32_t i = 1; result == 0 && i < beam->atom_count; i++)
+        if (is_alias(beam->atoms[i])) result = add_name(names, beam->atoms[i], reterr);
+    return result < 0 ? result : visit_literals(beam, names, ALIAS_START, add_alias, reterr);
+}
+
+/* A struct that is built has its fields and their defaults in it. One that is constant is a literal; of others the key
+   is in the instruction that makes the map. */
+static int add_built_struct(const struct beam *beam, struct beam_names *names, struct cursor *cursor, uint64_t count) {
+    operand_t pair[2];
+    int result = 0;
+    for (uint64_t i = 0; result == 0 && i < count; i += 2) {
+        result = operand_read(beam, cursor, &pair[0]);
+        if (result == 0) result = operand_read(beam, cursor, &pair[1]);
+        if (result < 0 || operand_form(pair[0]) != FORM_ATOM || operand_form(pair[1]) != FORM_ATOM) continue;
+        if (beam_text_is(beam->atoms[operand_value(pair[0])], STRUCT_KEY) && operand_value(pair[1]) > 0)
+            result = add_name(names, beam->atoms[operand_value(pair[1])], cursor->reterr);
+    }
+    return result;
+}
+
+static int visit_instruction(const struct beam *beam, struct beam_names *names, struct cursor *cursor) {
+    uint8_t number = *cursor->at++;
+    const struct opcode *opcode = &opcodes[number];
+    operand_t operand = 0;
+    int result = 0;
+    for (unsigned i = 0; result == 0 && i < opcode->operand_count; i++) result = operand_read(beam, cursor, &operand);
+    if (result < 0 || !opcode->list) return result;
+    uint64_t count = operand_value(operand);
+    if (number == OP_PUT_MAP_ASSOC || number == OP_PUT_MAP_EXACT) return add_built_struct(beam, names, cursor, count);
+    for (uint64_t i = 0; result == 0 && i < count; i++) result = operand_read(beam, cursor, &operand);
+    return result;
+}
+
+static int add_structs(const struct beam *beam, struct beam_names *names, struct error *reterr) {
+    struct cursor cursor = chunk_cursor(beam, CHUNK_CODE, reterr);
+    int result = visit_literals(beam, names, STRUCT_KEY, add_struct, reterr);
+    cursor.at = beam->code;
+    while (result == 0 && cursor_left(&cursor) > 0) result = visit_instruction(beam, names, &cursor);
     return result;
 }
 
@@ -114,11 +186,13 @@ static int add_parse_transforms(const struct beam *beam, struct beam_names *name
 
 typedef int collect_function(const struct beam *beam, struct beam_names *names, struct error *reterr);
 
-static int collect(const struct beam *beam, collect_function *first, collect_function *second, struct beam_names *ret,
+enum { MAX_COLLECTED = 3 };
+
+static int collect(const struct beam *beam, collect_function *const functions[MAX_COLLECTED], struct beam_names *ret,
                    struct error *reterr) {
     CLEANUP(beam_names_free) struct beam_names names = {0};
-    int result = first(beam, &names, reterr);
-    if (result == 0 && second) result = second(beam, &names, reterr);
+    int result = 0;
+    for (int i = 0; result == 0 && i < MAX_COLLECTED && functions[i]; i++) result = functions[i](beam, &names, reterr);
     if (result < 0) return result;
     sort_names(&names, beam_module(beam));
     *ret = names;
@@ -127,13 +201,34 @@ static int collect(const struct beam *beam, collect_function *first, collect_fun
 }
 
 int beam_runtime_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr) {
-    return collect(beam, add_runtime, NULL, ret, reterr);
+    return collect(beam, (collect_function *[MAX_COLLECTED]){add_runtime}, ret, reterr);
 }
 
 int beam_behaviours(const struct beam *beam, struct beam_names *ret, struct error *reterr) {
-    return collect(beam, add_behaviours, NULL, ret, reterr);
+    return collect(beam, (collect_function *[MAX_COLLECTED]){add_behaviours}, ret, reterr);
 }
 
 int beam_compile_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr) {
-    return collect(beam, add_behaviours, add_parse_transforms, ret, reterr);
+    return collect(beam, (collect_function *[MAX_COLLECTED]){add_behaviours, add_parse_transforms, add_structs}, ret,
+                   reterr);
+}
+
+static bool has_name(const struct beam_names *names, struct beam_text name) {
+    return names->count > 0 && bsearch(&name, names->items, names->count, sizeof *names->items, compare_names);
+}
+
+int beam_optional_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr) {
+    CLEANUP(beam_names_free) struct beam_names names = {0}, runtime = {0}, compile = {0};
+    int result = collect(beam, (collect_function *[MAX_COLLECTED]){add_named}, &names, reterr);
+    if (result == 0) result = beam_runtime_dependencies(beam, &runtime, reterr);
+    if (result == 0) result = beam_compile_dependencies(beam, &compile, reterr);
+    if (result < 0) return result;
+    size_t kept = 0;
+    for (size_t i = 0; i < names.count; i++)
+        if (!has_name(&runtime, names.items[i]) && !has_name(&compile, names.items[i]))
+            names.items[kept++] = names.items[i];
+    names.count = kept;
+    *ret = names;
+    names = (struct beam_names){0};
+    return 0;
 }

@@ -22,8 +22,8 @@ static void hash(const struct beam *beam) {
 }
 
 static void collect(const struct beam *beam) {
-    int (*const lists[])(const struct beam *, struct beam_names *,
-                         struct error *) = {beam_runtime_dependencies, beam_compile_dependencies, beam_behaviours};
+    int (*const lists[])(const struct beam *, struct beam_names *, struct error *) = {
+        beam_runtime_dependencies, beam_compile_dependencies, beam_optional_dependencies, beam_behaviours};
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
         struct beam_names names = {0};
         check(lists[i](beam, &names, NULL) == 0);

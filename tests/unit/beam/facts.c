@@ -1,5 +1,6 @@
 /* Prints what is learnt from the BEAM files named, a line each: path, module, checksum, interface hash, then exports,
-   imports, runtime and compile dependencies, separated by tabs. For tests that compare with the VM's own answers. */
+   imports, runtime, compile and optional dependencies, separated by tabs. For tests that compare with the VM's own
+   answers. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -53,6 +54,8 @@ static void print_facts(const char *path, const struct beam *beam) {
     print_names(beam_runtime_dependencies, beam);
     putchar('\t');
     print_names(beam_compile_dependencies, beam);
+    putchar('\t');
+    print_names(beam_optional_dependencies, beam);
     putchar('\n');
 }
 

@@ -17,7 +17,7 @@ defmodule Check do
     {output, 0} = System.cmd(program, paths)
 
     for line <- String.split(output, "\n", trim: true), into: %{} do
-      [path, module, checksum, interface, exports, imports, runtime, compile] =
+      [path, module, checksum, interface, exports, imports, runtime, compile, optional] =
         String.split(line, "\t")
 
       {path,
@@ -28,7 +28,8 @@ defmodule Check do
          exports: String.split(exports, " ", trim: true),
          imports: String.split(imports, " ", trim: true),
          runtime: String.split(runtime, " ", trim: true),
-         compile: String.split(compile, " ", trim: true)
+         compile: String.split(compile, " ", trim: true),
+         optional: String.split(optional, " ", trim: true)
        }}
     end
   end
@@ -116,6 +117,27 @@ cases = [
    false, true},
   {"Elixir deprecation", {:elixir, elixir},
    {:elixir, String.replace(elixir, "  def f", "  @deprecated \"no\"; def f")}, true, true},
+  {"Elixir type", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "  def f", "  @type t :: integer; @spec f(t) :: t; def f")},
+   false, false},
+  {"Elixir default argument", {:elixir, elixir},
+   {:elixir, String.replace(elixir, "f(x)", "f(x \\\\ 1)")}, true, true},
+  {"Elixir value of an attribute",
+   {:elixir,
+    String.replace(elixir, "x + 1", "@a") |> String.replace("do\n", "do\n@a 1\n", global: false)},
+   {:elixir,
+    String.replace(elixir, "x + 1", "@a") |> String.replace("do\n", "do\n@a 2\n", global: false)},
+   false, true},
+  {"exception's message", {:elixir, "defmodule E do\n  defexception message: \"a\"\nend"},
+   {:elixir, "defmodule E do\n  defexception message: \"b\"\nend"}, true, true},
+  {"Erlang type", {:erlang, erlang},
+   {:erlang,
+    String.replace(erlang, "f(X) ->", "-type t() :: integer(). -spec f(t()) -> t(). f(X) ->")},
+   false, false},
+  {"parse transform's body",
+   {:erlang, "-module(t). -export([parse_transform/2]). parse_transform(F, _) -> F. "},
+   {:erlang, "-module(t). -export([parse_transform/2]). parse_transform(F, _) -> tl(F). "}, false,
+   true},
   {"struct default", {:elixir, struct}, {:elixir, String.replace(struct, "a: 1", "a: 2")}, true,
    true},
   {"struct field", {:elixir, struct}, {:elixir, String.replace(struct, "b: nil", "c: nil")}, true,
@@ -154,6 +176,34 @@ wrong =
   if compiled.compile == ["gen_server"] and compiled.runtime == ["erlang"],
     do: wrong,
     else: ["dependencies: #{inspect(compiled)}" | wrong]
+
+# What an Elixir module needs: {source, compile, runtime that is Elixir's, optional}.
+defmodule Built do
+  defstruct a: 1, b: nil
+end
+
+needs = [
+  {"defmodule N do\n  def f, do: %Built{}\nend", ["Elixir.Built"], [], []},
+  {"defmodule N do\n  def f(x, y), do: %Built{a: x, b: y}\nend", ["Elixir.Built"], [], []},
+  {"defmodule N do\n  def f, do: [{Some.Worker, [1]}]\nend", [], [], ["Elixir.Some.Worker"]},
+  {"defmodule N do\n  def f(x), do: x == Some.Atom\nend", [], [], ["Elixir.Some.Atom"]},
+  {"defmodule N do\n  def f, do: [Some.Worker, Some.Worker.go()]\nend", [],
+   ["Elixir.Some.Worker"], []},
+  {"defmodule N do\n  @behaviour Access\n  def f, do: Access\n" <>
+     "  def fetch(_, _), do: :error\n  def pop(x, _), do: {1, x}\n" <>
+     "  def get_and_update(x, _, _), do: {1, x}\nend", ["Elixir.Access"], [], []}
+]
+
+need_paths = needs |> Enum.map(&{:elixir, elem(&1, 0)}) |> Check.compile(folder)
+need_facts = Check.facts(facts_program, need_paths)
+
+wrong =
+  wrong ++
+    for {{source, compile, runtime, optional}, path} <- Enum.zip(needs, need_paths),
+        told = need_facts[path],
+        elixirs = Enum.filter(told.runtime, &String.starts_with?(&1, "Elixir.")),
+        {told.compile, elixirs, told.optional} != {compile, runtime, optional},
+        do: "needs of #{source}: #{inspect({told.compile, elixirs, told.optional})}"
 
 # The installed modules, as beam_lib reads them.
 installed =
