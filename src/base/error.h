@@ -37,6 +37,7 @@ enum error_recovery {
     X(TOO_LARGE, "too_large", 413, 5, RESOURCE, FIX_INPUT, "The request is too large")                                 \
     X(COMPILE, "compile_failed", 422, 1, COMPILATION, FIX_INPUT, "The sources do not compile")                         \
     X(START, "start_failed", 422, 1, RUNTIME, FIX_INPUT, "The application did not start")                              \
+    X(RELOAD, "reload_failed", 422, 1, RUNTIME, FIX_INPUT, "The new code was not taken; the old runs on")              \
     X(RUNTIME, "runtime_error", 422, 1, RUNTIME, FIX_INPUT, "The code raised an exception")                            \
     X(TOOLCHAIN, "toolchain_missing", 422, 1, SYSTEM, FIX_INPUT, "The Erlang or Elixir toolchain is not usable")       \
     X(LIMIT, "limit_reached", 429, 5, RESOURCE, RETRY, "A limit was reached")                                          \

@@ -43,6 +43,8 @@ uint32_t history_next(const struct history *history, const char *module);
    Takes the dependencies over. */
 bool history_add(struct history *history, const char *module, const struct version *version);
 void history_set_current(struct history *history, const char *module, uint32_t number); /* 0: none, it is gone */
+/* Put the names of all bytes that it needs into a set; false without memory. */
+bool history_name_beams(const struct history *history, struct map *ret);
 /* Versions as callers see them, newest first. */
 json_t *history_to_json(const struct history *history, const char *module);
 

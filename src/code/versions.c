@@ -76,6 +76,17 @@ uint32_t history_next(const struct history *history, const char *module) {
     return one ? one->next : 1;
 }
 
+bool history_name_beams(const struct history *history, struct map *ret) {
+    size_t at = 0;
+    void *value;
+    while (map_next(&history->modules, &at, NULL, &value)) {
+        struct module_history *one = value;
+        for (size_t i = 0; i < one->count; i++)
+            if (one->versions[i].beam[0] && !map_set(ret, one->versions[i].beam, one)) return false;
+    }
+    return true;
+}
+
 /* ---- changing ---- */
 
 static void forget_oldest(struct module_history *one) {

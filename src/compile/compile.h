@@ -65,6 +65,8 @@ typedef void (*compile_done_fn)(void *data, const char *digest, json_t *report, 
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data);
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
 
+/* Have the cache name a build: it is not swept while the name is among the last used ones. */
+void cache_keep(const char *home, const char *key, const char *digest);
 /* The builds that the cache names, newest first, at most max; older entries are forgotten. Reads a small file per
  * entry. */
 size_t cache_builds(const char *home, char (*ret)[STORE_DIGEST_BYTES], size_t max);

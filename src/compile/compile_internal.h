@@ -45,6 +45,5 @@ json_t *diagnostics_to_json(const struct term *list);
 /* ---- cache.c: which build a digest of what it was made from gave ---- */
 
 bool cache_find(const char *home, const struct store *store, const char *key, char ret_digest[STORE_DIGEST_BYTES]);
-void cache_keep(const char *home, const char *key, const char *digest);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef CORE_CORE_INTERNAL_H
 #define CORE_CORE_INTERNAL_H
 
+#include "code/code.h"
 #include "core/core.h"
 #include "core/events.h"
 #include "jail/jail.h"
@@ -149,6 +150,13 @@ struct sample {     /* what is known of its use */
 
 struct job;
 
+/* A change of code that may still be taken back, by the agent itself. */
+struct probation {
+    char id[STORE_DIGEST_BYTES + 17]; /* of the transaction; "" for none */
+    char build[STORE_DIGEST_BYTES];   /* what ran before */
+    json_t *undo;                     /* module → the version before; 0 for none */
+};
+
 struct sandbox {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
@@ -160,7 +168,10 @@ struct sandbox {
     uint32_t restart_count, restarts_in_a_row;
     bool persistent; /* it is in the registry */
 
-    struct build build;
+    struct build build; /* what runs */
+    struct history history;
+    struct probation probation;
+    struct job *reload; /* the one that changes its code now */
     struct node *node;
     uint32_t lost_guarantees;
     char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
@@ -202,6 +213,7 @@ struct engine {
     struct toolchain_waiter *toolchain_waiters;
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;
+    unsigned asking; /* nodes, what code they run */
     int64_t started_at_ms;
     uint64_t run_count;
 

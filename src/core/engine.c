@@ -1,6 +1,6 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
-#include "core/core_internal.h"
 #include "core/errand.h"
+#include "core/reload.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -230,6 +230,10 @@ static void sweep_builds(struct engine *engine) {
     store_sweep_builds(engine->store, keep, NULL, NULL);
 }
 
+static void restore_history(void *data, const struct store_history *row) {
+    running_restore(data, row);
+}
+
 static void on_compiler_quiet(void *data) {
     engine_wake(data);
 }
@@ -242,9 +246,11 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
     if (result == 0) result = restore_events(engine, reterr);
     if (result == 0) result = store_load_sandboxes(engine->store, restore_row, engine, reterr);
+    if (result == 0) result = store_load_histories(engine->store, restore_history, engine, reterr);
     if (result < 0) return result;
     sweep_control_dirs(engine);
     sweep_builds(engine);
+    running_sweep(engine);
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_compiler_quiet, engine,
                            &engine->compiler, reterr);
     if (result < 0) return result;
@@ -349,7 +355,7 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->toolchain_probing || engine->answers || !compiler_is_quiet(engine->compiler);
+    return engine->toolchain_probing || engine->answers || engine->asking > 0 || !compiler_is_quiet(engine->compiler);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

@@ -7,6 +7,9 @@
     X(CREATED, "created", "a create is done: the sandbox runs and is in the registry", "source, profile")              \
     X(CREATE_FAILED, "create_failed", "a create failed and left nothing", "the problem")                               \
     X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy", "restart_count")                 \
+    X(RELOADED, "reloaded", "a sandbox's code was changed while it ran", "modules, pause_us, duration_us")             \
+    X(ROLLED_BACK, "rolled_back", "changed code failed on probation, and the code from before runs again",             \
+      "the problem")                                                                                                   \
     X(DESTROYED, "destroyed", "a sandbox is gone with all it had", "")                                                 \
     X(EXPIRED, "expired", "a sandbox's time to live, or its run's time, is over", "")                                  \
     X(VIOLATION, "violation",                                                                                          \

@@ -10,6 +10,8 @@ static void on_handle_closed(uv_handle_t *handle) {
     if (--sandbox->open_handles > 0) return;
     sandbox_config_free(&sandbox->config);
     build_free(&sandbox->build);
+    history_free(&sandbox->history);
+    json_decref(sandbox->probation.undo);
     feed_free(&sandbox->log);
     free(sandbox->app_name);
     free(sandbox->supervisor_module);

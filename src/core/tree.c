@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core_internal.h"
+#include "core/reload.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
 
@@ -158,6 +158,7 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
     sandbox->started = started;
     sandbox->start_asked = false;
     sandbox->stop_seen = false;
+    running_forget(sandbox);
     sandbox->sample = (struct sample){0};
     if (node_of_build(sandbox, &error) < 0) {
         start_failed(sandbox, &error);
@@ -182,6 +183,7 @@ static void on_ready(void *data, struct node *node) {
         struct buf args = BUF_INIT;
         term_put_map(&args, 0);
         node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
+        running_ask(sandbox);
     }
 }
 
@@ -263,7 +265,8 @@ static void on_event(void *data, struct node *node, const char *kind, const stru
     } kinds[] = {{"output", on_output_event},
                  {"log", on_log_event},
                  {"stopped", on_stopped_event},
-                 {"process_limit", on_limit_event}};
+                 {"process_limit", on_limit_event},
+                 {"reload_settled", running_settled}};
     (void)node;
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (strcmp(kinds[i].kind, kind) == 0) kinds[i].take(data, term);

@@ -16,6 +16,8 @@ enum {
     PROCESSES_MAX = 1 << 27,       /* the VM's own bound */
     ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
     REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
+    MIGRATIONS_MAX_ENTRIES = 256,
+    PROBATION_MAX_MS = 3600000,
     TAIL_MAX_LINES = 1000000,
     TARGET_MAX_BYTES = 4095, /* a path's */
 };
@@ -134,6 +136,70 @@ static const struct op_param eval_params[] = {
      .summary = "how long it may take; at most the sandbox's max-run"},
 };
 
+/* How running code is changed, whichever way. */
+#define CHANGE_PARAMS                                                                                                  \
+    {.name = "migrate",                                                                                                \
+     .type = OP_TEXTS,                                                                                                 \
+     .max = MIGRATIONS_MAX_ENTRIES,                                                                                    \
+     .summary = "a function of state, old and new version: EXPR, or Module=EXPR for one module"},                      \
+        {.name = "on_busy",                                                                                            \
+         .type = OP_CHOICE,                                                                                            \
+         .choices = "wait|refuse|kill",                                                                                \
+         .fallback = "\"wait\"",                                                                                       \
+         .summary = "when a process still uses the code that would go"},                                               \
+        {.name = "probation_ms",                                                                                       \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "probation",                                                                                          \
+         .fallback = "2000",                                                                                           \
+         .max = PROBATION_MAX_MS,                                                                                      \
+         .summary = "a crash within this time takes the change back"},                                                 \
+        {.name = "suspend_timeout_ms",                                                                                 \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "suspend-timeout",                                                                                    \
+         .fallback = "5000",                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = PROBATION_MAX_MS,                                                                                      \
+         .summary = "how long to wait for a busy process"},                                                            \
+        {.name = "wait", .type = OP_BOOLEAN, .fallback = "false", .summary = "answer once the probation is over"},     \
+        {.name = "dry_run",                                                                                            \
+         .type = OP_BOOLEAN,                                                                                           \
+         .fallback = "false",                                                                                          \
+         .summary = "tell what would happen and change nothing"},                                                      \
+        LANGUAGE_PARAM
+
+static const struct op_param reload_params[] = {
+    ID_PARAM(0),
+    {.name = "path",
+     .type = OP_PATH,
+     .flags = OP_POSITIONAL,
+     .summary = "other sources or a .beam file to load; the sandbox's own project by default"},
+    CHANGE_PARAMS,
+    {.name = "restart_changed",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "restart children whose start arguments changed"},
+    {.name = "run_start",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "run the application's start again for a list of children that only it knows"},
+};
+
+static const struct op_param rollback_params[] = {
+    ID_PARAM(0),
+    {.name = "module", .type = OP_MODULE, .flags = OP_REQUIRED | OP_POSITIONAL, .summary = "the module"},
+    {.name = "to",
+     .type = OP_INTEGER,
+     .min = 1,
+     .max = UINT32_MAX,
+     .summary = "the version; the one before by default"},
+    CHANGE_PARAMS,
+};
+
+static const struct op_param versions_params[] = {
+    ID_PARAM(0),
+    {.name = "module", .type = OP_MODULE, .flags = OP_POSITIONAL, .summary = "only this module's"},
+};
+
 static const struct op_param compile_params[] = {
     {.name = "source",
      .type = OP_PATH,
@@ -227,6 +293,30 @@ static const struct op table[] = {
      .summary = "start a sandbox again with the same configuration",
      .example = "sandbox restart counter --fresh",
      PARAMS(restart_params)},
+    {.name = "reload",
+     .method = "POST",
+     .path = "/api/v1/sandboxes/:id/reload",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "compile what changed and load it, with every process's state kept",
+     .example = "sandbox reload counter",
+     PARAMS(reload_params)},
+    {.name = "rollback",
+     .method = "POST",
+     .path = "/api/v1/sandboxes/:id/rollback",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "load an earlier version of a module, with every process's state kept",
+     .example = "sandbox rollback counter Counter.Server --to 1",
+     PARAMS(rollback_params)},
+    {.name = "versions",
+     .method = "GET",
+     .path = "/api/v1/sandboxes/:id/versions",
+     .role = OP_ROLE_VIEWER,
+     .shape = OP_LIST,
+     .summary = "what was loaded of a sandbox's modules",
+     .example = "sandbox versions counter Counter.Server",
+     PARAMS(versions_params)},
     {.name = "destroy",
      .method = "DELETE",
      .path = "/api/v1/sandboxes/:id",

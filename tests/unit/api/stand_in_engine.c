@@ -140,6 +140,18 @@ void engine_validate(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_reload(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
+void engine_rollback(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
+void engine_versions(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_deps(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

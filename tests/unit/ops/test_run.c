@@ -38,6 +38,9 @@ STAND_IN(health)
 STAND_IN(shutdown)
 STAND_IN(compile)
 STAND_IN(validate)
+STAND_IN(reload)
+STAND_IN(rollback)
+STAND_IN(versions)
 STAND_IN(deps)
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {
@@ -88,6 +91,7 @@ static void a_row_runs_its_own_function(void **state) {
         if (ops_param(op, "code")) json_object_set_new(params, "code", json_string("1"));
         if (ops_param(op, "path")) json_object_set_new(params, "path", json_string("/a"));
         if (ops_param(op, "target")) json_object_set_new(params, "target", json_string("a"));
+        if (ops_param(op, "module")) json_object_set_new(params, "module", json_string("a"));
         call = run_as(ROLE_ADMIN, op->name, params, NULL);
         assert_non_null(call.function);
         assert_string_equal(call.function, op->name);

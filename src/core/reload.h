@@ -1,0 +1,31 @@
+/* reload: a running sandbox's code changed in one transaction, and what follows from it. reload.c leads a transaction;
+   running.c keeps what the engine knows of the code that runs. */
+#ifndef CORE_RELOAD_H
+#define CORE_RELOAD_H
+
+#include "code/code.h"
+#include "core/core_internal.h"
+
+enum { RELOAD_ID_BYTES = sizeof((struct probation *)0)->id };
+
+/* ---- running.c ---- */
+
+/* The changes have been made: they are the sandbox's history and build from now on, on probation. */
+void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
+                   uint32_t by);
+/* The agent says how a probation ended. */
+void running_settled(struct sandbox *sandbox, const struct term *term);
+/* A node that ran before this daemon did: ask what its code is, since a transaction may have ended meanwhile. */
+void running_ask(struct sandbox *sandbox);
+/* Its sandbox ends, or starts anew: nothing is on probation any more. */
+void running_forget(struct sandbox *sandbox);
+void running_restore(struct engine *engine, const struct store_history *row);
+void running_sweep(struct engine *engine); /* bytes of versions that no history names */
+void running_copy_history(const struct sandbox *sandbox, struct history *ret);
+
+/* ---- reload.c ---- */
+
+/* Whoever waited for the end of a probation. */
+void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
+
+#endif

@@ -1,0 +1,227 @@
+#include "core/reload.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- a change that was made ---- */
+
+static void save_history(struct sandbox *sandbox, const char *module) {
+    CLEANUP_FREE char *text = history_text(&sandbox->history, module);
+    struct store_history row = {sandbox->id, module, text};
+    if (text) store_put_history(sandbox->engine->store, &row, NULL, NULL);
+}
+
+/* The version that ran so far, in case the sandbox began with it. */
+static void note_old(struct sandbox *sandbox, const struct change *change) {
+    struct version old = change->old_version;
+    if (old.number == 0 || history_find(&sandbox->history, change->module, old.number)) return;
+    old.loaded_at_ms = sandbox->started_at_ms;
+    old.loaded_by = sandbox->owner;
+    json_incref(old.dependencies);
+    history_add(&sandbox->history, change->module, &old);
+}
+
+static void note_change(struct sandbox *sandbox, const struct change *change, uint32_t by) {
+    note_old(sandbox, change);
+    if (change->is_deletion || history_find(&sandbox->history, change->module, change->version.number)) {
+        history_set_current(&sandbox->history, change->module, change->version.number);
+    } else {
+        struct version version = change->version;
+        version.loaded_at_ms = clock_wall_ms();
+        version.loaded_by = by;
+        json_incref(version.dependencies);
+        history_add(&sandbox->history, change->module, &version);
+    }
+    save_history(sandbox, change->module);
+}
+
+void running_forget(struct sandbox *sandbox) {
+    struct probation *probation = &sandbox->probation;
+    probation->id[0] = '\0';
+    json_decref(take_ptr(probation->undo));
+}
+
+static void begin_probation(struct sandbox *sandbox, const char *id, const struct change_set *changes) {
+    struct probation *probation = &sandbox->probation;
+    running_forget(sandbox);
+    snprintf(probation->id, sizeof probation->id, "%s", id);
+    memcpy(probation->build, sandbox->build.digest, sizeof probation->build);
+    probation->undo = json_object();
+    for (size_t i = 0; i < changes->count; i++)
+        json_object_set_new(probation->undo, changes->items[i].module,
+                            json_integer(changes->items[i].old_version.number));
+}
+
+static void set_build(struct sandbox *sandbox, struct build *build) {
+    build_free(&sandbox->build);
+    sandbox->build = *build;
+    *build = (struct build){0};
+    sandbox->updated_at_ms = clock_wall_ms();
+    sandbox_save(sandbox, NULL, NULL);
+}
+
+void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
+                   uint32_t by) {
+    begin_probation(sandbox, id, changes);
+    for (size_t i = 0; i < changes->count; i++) note_change(sandbox, &changes->items[i], by);
+    set_build(sandbox, build);
+}
+
+/* ---- a change that was taken back ---- */
+
+static void undo(struct sandbox *sandbox) {
+    struct build build = {0};
+    struct error error;
+    const char *module;
+    json_t *number;
+    json_object_foreach(sandbox->probation.undo, module, number) {
+        history_set_current(&sandbox->history, module, (uint32_t)json_integer_value(number));
+        save_history(sandbox, module);
+    }
+    if (build_read(sandbox->engine->store, sandbox->probation.build, &build, &error) == 0)
+        set_build(sandbox, &build);
+    else
+        engine_log_error(sandbox->engine, "rollback_without_build", sandbox->id, &error);
+}
+
+static void take_back(struct sandbox *sandbox, const struct term *term) {
+    struct error error;
+    CLEANUP_FREE char *reason = NULL;
+    const struct term *text = term_map_get(term, "reason");
+    if (!text || !term_to_string(text, &reason)) reason = NULL;
+    error_set(&error, E_RELOAD, "the new code was taken back: %s",
+              reason && utf8_valid((const uint8_t *)reason, strlen(reason)) ? reason : "it failed on probation");
+    undo(sandbox);
+    sandbox_set_error(sandbox, &error);
+    sandbox_save(sandbox, NULL, NULL);
+    engine_event(sandbox->engine, EVENT_ROLLED_BACK, sandbox->id, problem_json(&error));
+    reload_settled(sandbox, false, &error);
+}
+
+void running_settled(struct sandbox *sandbox, const struct term *term) {
+    CLEANUP_FREE char *id = NULL;
+    const struct term *name = term_map_get(term, "id"), *outcome = term_map_get(term, "outcome");
+    if (!name || !term_to_string(name, &id) || !outcome) return;
+    if (!sandbox->probation.id[0] || strcmp(id, sandbox->probation.id) != 0) {
+        running_ask(sandbox); /* not of this daemon's doing */
+        return;
+    }
+    if (term_is_atom(outcome, "rolled_back"))
+        take_back(sandbox, term);
+    else
+        reload_settled(sandbox, true, NULL);
+    running_forget(sandbox);
+}
+
+/* ---- what runs, asked of the node ---- */
+
+struct asking {
+    uv_work_t work;
+    struct engine *engine;
+    char id[SANDBOX_ID_BYTES];
+    char reload_id[RELOAD_ID_BYTES];
+    char from_path[PATH_MAX], to_path[PATH_MAX];
+    json_t *from_facts;
+    struct build build;
+    struct history history; /* a copy: the sandbox's own may change meanwhile */
+    struct change_set changes;
+    struct error error;
+};
+
+static void compare(uv_work_t *work) {
+    struct asking *asking = work->data;
+    changes_between_builds(asking->engine->config.home, &asking->history, asking->from_path, asking->from_facts,
+                           asking->to_path, asking->build.facts, &asking->changes, &asking->error);
+}
+
+static void on_compared(uv_work_t *work, int status) {
+    struct asking *asking = work->data;
+    struct engine *engine = asking->engine;
+    struct sandbox *sandbox = map_get(&engine->sandboxes, asking->id);
+    (void)status;
+    if (sandbox && sandbox->node && asking->error.code == E_NONE) {
+        running_adopt(sandbox, asking->reload_id, &asking->changes, &asking->build, sandbox->owner);
+        running_forget(sandbox);
+    }
+    change_set_free(&asking->changes);
+    history_free(&asking->history);
+    build_free(&asking->build);
+    json_decref(asking->from_facts);
+    free(asking);
+    engine->asking--;
+    engine_wake(engine);
+}
+
+void running_copy_history(const struct sandbox *sandbox, struct history *ret) {
+    size_t at = 0;
+    const char *module;
+    while (map_next(&sandbox->history.modules, &at, &module, NULL)) {
+        CLEANUP_FREE char *text = history_text(&sandbox->history, module);
+        if (text) history_restore(ret, module, text);
+    }
+}
+
+/* The node runs another build than the registry says: a transaction ended that nobody was there to hear of. */
+static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest) {
+    struct engine *engine = sandbox->engine;
+    struct asking *asking = calloc(1, sizeof *asking);
+    struct error error;
+    if (!asking) abort(); /* as in node_call */
+    int result = build_read(engine->store, digest, &asking->build, &error);
+    if (result == 0)
+        result = store_build_path(engine->store, sandbox->build.digest, asking->from_path, PATH_MAX, &error);
+    if (result == 0) result = store_build_path(engine->store, digest, asking->to_path, PATH_MAX, &error);
+    if (result < 0) {
+        engine_log_error(engine, "unknown_code_runs", sandbox->id, &error);
+        build_free(&asking->build);
+        free(asking);
+        return;
+    }
+    asking->engine = engine;
+    asking->work.data = asking;
+    snprintf(asking->id, sizeof asking->id, "%s", sandbox->id);
+    snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
+    asking->from_facts = json_incref(sandbox->build.facts);
+    running_copy_history(sandbox, &asking->history);
+    engine->asking++;
+    uv_queue_work(engine->loop, &asking->work, compare, on_compared);
+}
+
+static void on_code_state(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct sandbox *sandbox = data;
+    CLEANUP_FREE char *id = NULL;
+    (void)reason;
+    const struct term *last = error ? NULL : term_map_get(result, "last");
+    const struct term *name = last ? term_map_get(last, "id") : NULL,
+                      *outcome = last ? term_map_get(last, "outcome") : NULL;
+    if (!name || !outcome || !term_is_atom(outcome, "committed") || !term_to_string(name, &id)) return;
+    char digest[STORE_DIGEST_BYTES];
+    snprintf(digest, sizeof digest, "%.*s", (int)sizeof digest - 1, id);
+    if (strlen(id) < RELOAD_ID_BYTES && strlen(digest) == sizeof digest - 1 &&
+        strcmp(digest, sandbox->build.digest) != 0)
+        adopt_unheard(sandbox, id, digest);
+}
+
+void running_ask(struct sandbox *sandbox) {
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    node_call(sandbox->node, "code_state", &args, sandbox->engine->config.heartbeat_deadline_ms, on_code_state,
+              sandbox);
+}
+
+void running_restore(struct engine *engine, const struct store_history *row) {
+    struct sandbox *sandbox = map_get(&engine->sandboxes, row->sandbox);
+    struct error error;
+    if (!sandbox || history_restore(&sandbox->history, row->module, row->text)) return;
+    error_set(&error, E_SYSTEM, "the history of %s is damaged", row->module);
+    engine_log_error(engine, "history_lost", sandbox->id, &error);
+}
+
+void running_sweep(struct engine *engine) {
+    CLEANUP(map_free) struct map used = MAP_INIT;
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value))
+        if (!history_name_beams(&((struct sandbox *)value)->history, &used)) return; /* no memory: another time */
+    code_beams_sweep(engine->config.home, &used);
+}
