@@ -146,6 +146,27 @@ static void events_come_back_oldest_first_and_bounded(void **state) {
     assert_int_equal(store_lost_writes(fixture->store, NULL), 0);
 }
 
+static void see_history(void *data, const struct store_history *row) {
+    struct seen *seen = data;
+    size_t used = strlen(seen->ids);
+    snprintf(seen->ids + used, sizeof seen->ids - used, "%s/%s=%s ", row->sandbox, row->module, row->text);
+    seen->count++;
+}
+
+static void histories_go_with_their_sandbox(void **state) {
+    struct fixture *fixture = *state;
+    struct error error = {0};
+    static const struct store_history rows[] = {{"a", "m", "1"}, {"a", "n", "1"}, {"b", "m", "1"}, {"a", "m", "2"}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) store_put_history(fixture->store, &rows[i], NULL, NULL);
+    store_delete_sandbox(fixture->store, "b", fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, 1);
+    fixture_close(fixture);
+    fixture_open(fixture);
+    struct seen seen = {0};
+    assert_int_equal(store_load_histories(fixture->store, see_history, &seen, &error), 0);
+    assert_string_equal(seen.ids, "a/m=2 a/n=1 ");
+}
+
 static void only_the_owner_may_read_the_registry(void **state) {
     struct fixture *fixture = *state;
     static const char *const suffixes[] = {"", "-wal", "-shm"};
@@ -164,6 +185,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rows_are_copied_replaced_and_deleted_in_order, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(closing_writes_what_is_queued, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(events_come_back_oldest_first_and_bounded, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(histories_go_with_their_sandbox, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(only_the_owner_may_read_the_registry, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
