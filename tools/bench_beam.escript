@@ -6,13 +6,19 @@
 main([Passes | Directories]) ->
     Files = lists:append([filelib:wildcard(Directory ++ "/**/*.beam") || Directory <- Directories]),
     read_all(Files),
-    Times = lists:sort([time(Files) || _ <- lists:seq(1, list_to_integer(Passes))]),
-    io:format("files ~b~ntotal ~.1f ~.1f ~.1f~n",
-              [length(Files), lists:nth(length(Times) div 2 + 1, Times), hd(Times), lists:last(Times)]).
+    {Times, CpuTimes} = lists:unzip([time(Files) || _ <- lists:seq(1, list_to_integer(Passes))]),
+    Sorted = lists:sort(Times),
+    io:format("files ~b~ntotal ~.1f ~.1f ~.1f~ncpu ~.1f~n",
+              [length(Files), median(Times), hd(Sorted), lists:last(Sorted), median(CpuTimes)]).
+
+median(Times) ->
+    lists:nth(length(Times) div 2 + 1, lists:sort(Times)).
 
 time(Files) ->
+    {CpuBefore, _} = statistics(runtime),
     {Time, ok} = timer:tc(fun() -> read_all(Files) end),
-    Time / length(Files).
+    {CpuAfter, _} = statistics(runtime),
+    {Time / length(Files), (CpuAfter - CpuBefore) * 1000 / length(Files)}.
 
 read_all(Files) ->
     Chunks = [atoms, imports, exports, locals, attributes, compile_info,
