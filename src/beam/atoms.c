@@ -12,7 +12,6 @@ static bool is_ascii(const uint8_t *text, size_t size) {
 
 static int check_atom(const struct cursor *cursor, const uint8_t *text, size_t size) {
     size_t characters = 0;
-    if (size <= ATOM_MAX_CHARACTERS && is_ascii(text, size)) return 0;
     for (size_t at = 0; at < size; characters++) {
         uint32_t code;
         size_t length = utf8_decode(text + at, size - at, &code);
@@ -68,11 +67,14 @@ static int read_utf8(struct beam *beam, struct cursor *cursor) {
     uint32_t count = 0;
     bool is_long = false;
     int result = read_count(beam, cursor, &count, &is_long);
+    /* Of most tables no byte, be it text or a length, is above ASCII; one look at all is cheaper than one at each. */
+    bool all_ascii = is_ascii(cursor->at, cursor_left(cursor));
     if (result == 0) result = allocate_atoms(beam, count, cursor->reterr);
     for (uint32_t i = 1; result == 0 && i <= count; i++) {
         size_t length;
         result = read_length(cursor, is_long, &length);
-        if (result == 0) result = check_atom(cursor, cursor->at, length);
+        if (result == 0 && (!all_ascii || length > ATOM_MAX_CHARACTERS))
+            result = check_atom(cursor, cursor->at, length);
         if (result < 0) break;
         beam->atoms[i] = (struct beam_text){.data = (const char *)cursor->at, .size = length};
         cursor->at += length;

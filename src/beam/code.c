@@ -131,9 +131,16 @@ static int check_counts(const struct code *code) {
     return 0;
 }
 
+/* Nearly all labels are jumped to in the function that defines them, and that is all. */
+static inline bool is_ordinary(const struct label *label) {
+    bool stays = label->first_jump_from == label->function && label->latest_jump_from == label->function;
+    return stays && label->function > 0 && label->called_with == 0;
+}
+
 static int check_labels(const struct code *code) {
     int result = 0;
-    for (uint32_t i = 1; result == 0 && i < code->beam->label_count; i++) result = check_defined(code, i);
+    for (uint32_t i = 1; result == 0 && i < code->beam->label_count; i++)
+        if (!is_ordinary(&code->labels[i])) result = check_defined(code, i);
     return result < 0 ? error_prefix(code->cursor.reterr, "chunk Code") : 0;
 }
 
