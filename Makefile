@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-compile test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -35,6 +35,12 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 stress: all ## a hundred sandboxes at once, each restarted and destroyed
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 
+test-compile-large: all ## what is compiled again after each kind of change to 500 modules, beside Mix
+	@COMPILE_MODULES=500 $(BUILD)/tests/integration/test_compile_changes
+
+test-packages: all ## compile Erlang projects that the distribution ships as sources
+	@tools/test_packages.sh $(BUILD)
+
 fuzz: all ## each parser under libFuzzer for SECONDS (60)
 	@tools/fuzz.sh all $(or $(SECONDS),60)
 
@@ -51,6 +57,9 @@ deb: bootstrap ## a Debian package in $(BUILD)
 bench: all ## what an idle sandbox costs (takes a minute)
 	@tools/bench_memory.sh $(BUILD)
 
+bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
+	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)
+
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
@@ -58,4 +67,4 @@ clean: ## remove what was built
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
