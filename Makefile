@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-compile test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-compile test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -56,6 +56,9 @@ deb: bootstrap ## a Debian package in $(BUILD)
 
 bench: all ## what an idle sandbox costs (takes a minute)
 	@tools/bench_memory.sh $(BUILD)
+
+bench-beam: all ## validating every BEAM file of OTP and Elixir, beside beam_lib (takes a minute)
+	@tools/bench_beam.sh $(BUILD)
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
 	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)

@@ -233,8 +233,19 @@ _Static_assert(MAX_OPCODE == 184, "there is a case for each opcode");
 #define CASE(number)                                                                                                   \
     case number:                                                                                                       \
         at = read_instruction(code, at, &opcodes[number]);                                                             \
-        break;
-#define CASES(number) CASE(number) CASE(number + 1) CASE(number + 2) CASE(number + 3) CASE(number + 4)
+        break
+#define CASES_OF_5(number)                                                                                             \
+    CASE(number);                                                                                                      \
+    CASE((number) + 1);                                                                                                \
+    CASE((number) + 2);                                                                                                \
+    CASE((number) + 3);                                                                                                \
+    CASE((number) + 4)
+#define CASES_OF_25(number)                                                                                            \
+    CASES_OF_5(number);                                                                                                \
+    CASES_OF_5((number) + 5);                                                                                          \
+    CASES_OF_5((number) + 10);                                                                                         \
+    CASES_OF_5((number) + 15);                                                                                         \
+    CASES_OF_5((number) + 20)
 
 /* The reader is compiled once for each opcode: what its operands may be is then in the code, and the processor learns
    for each how long they mostly are. */
@@ -246,14 +257,16 @@ const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
         if (number > limit) return code_instruction_any(code, at);
         highest = number > highest ? number : highest;
         switch (number) {
-            CASES(0)
-            CASES(5)
-            CASES(10)
-            CASES(15)
-            CASES(20) CASES(25) CASES(30) CASES(35) CASES(40) CASES(45) CASES(50) CASES(55) CASES(60) CASES(65)
-                CASES(70) CASES(75) CASES(80) CASES(85) CASES(90) CASES(95) CASES(100) CASES(105) CASES(110) CASES(115)
-                    CASES(120) CASES(125) CASES(130) CASES(135) CASES(140) CASES(145) CASES(150) CASES(155) CASES(160)
-                        CASES(165) CASES(170) CASES(175) CASES(180) default : __builtin_unreachable();
+            CASES_OF_25(0);
+            CASES_OF_25(25);
+            CASES_OF_25(50);
+            CASES_OF_25(75);
+            CASES_OF_25(100);
+            CASES_OF_25(125);
+            CASES_OF_25(150);
+            CASES_OF_5(175);
+            CASES_OF_5(180);
+        default: __builtin_unreachable();
         }
         if (!at) return NULL;
     }
