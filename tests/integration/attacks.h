@@ -16,6 +16,7 @@ enum {
     MACRO = 8,
     TRANSFORM = 16,
     COMPILER = MACRO | TRANSFORM,
+    AT_LENGTH = 32, /* as COMPILER, by `make stress` only: what ends a compiler costs half a second of CPU */
 };
 
 enum fate {

@@ -2,8 +2,14 @@
 #include "attacks.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
-enum { ROWS_MAX = 48, JOBS_MAX = 48 };
+enum {
+    ROWS_MAX = 48,
+    JOBS_MAX = 48,
+    AT_ONCE = 4, /* more would keep each other from answering in time */
+};
 
 /* A project in one of the languages, whose compiling runs some rows' code and keeps what came back as results:all(). */
 struct language {
@@ -167,8 +173,7 @@ static void check_end(struct job *job, const struct sbx_error *error) {
     if (unseen) job->failure = string_print("%s; %s", unseen, error->detail);
 }
 
-static void *run_job(void *data) {
-    struct job *job = data;
+static void run_job(struct job *job) {
     struct sbx_error error;
     bool dies = job->rows[0]->fate == DIES;
     int result =
@@ -182,7 +187,6 @@ static void *run_job(void *data) {
     else
         job->failure = string_print("%s: %s", error.code, error.json);
     if (result < 0) sbx_error_clear(&error);
-    return NULL;
 }
 
 /* ---- all of them ---- */
@@ -198,12 +202,13 @@ static struct job *add_job(struct job *jobs, size_t *count, struct scene *scene,
 /* In each language, what lives goes into one project, and what dies takes one each. */
 static size_t plan_jobs(struct scene *scene, const struct attack_table *const *tables, size_t count, struct job *jobs) {
     size_t jobs_count = 0;
+    unsigned at_length = getenv("ATTACKS_AT_LENGTH") ? AT_LENGTH : 0;
     for (size_t i = 0; i < ARRAY_SIZE(languages); i++) add_job(jobs, &jobs_count, scene, i, "all");
     for (size_t i = 0; i < count; i++)
         for (size_t row = 0; row < tables[i]->count; row++) {
             const struct attack *attack = &tables[i]->rows[row];
             for (size_t l = 0; l < ARRAY_SIZE(languages); l++) {
-                if (!(attack->where & languages[l].where)) continue;
+                if (!(attack->where & (languages[l].where | at_length))) continue;
                 struct job *job = attack->fate == LIVES ? &jobs[l] : add_job(jobs, &jobs_count, scene, l, attack->name);
                 job->rows[job->count++] = attack;
             }
@@ -211,18 +216,36 @@ static size_t plan_jobs(struct scene *scene, const struct attack_table *const *t
     return jobs_count;
 }
 
-void attack_compilers(struct scene *scene, const struct attack_table *const *tables, size_t count) {
+struct plan {
     struct job jobs[JOBS_MAX];
-    pthread_t threads[JOBS_MAX];
+    size_t count;
+    atomic_size_t next;
+};
+
+static void *run_jobs(void *data) {
+    struct plan *plan = data;
+    for (size_t i = atomic_fetch_add(&plan->next, 1); i < plan->count; i = atomic_fetch_add(&plan->next, 1))
+        run_job(&plan->jobs[i]);
+    return NULL;
+}
+
+static void run_plan(struct plan *plan) {
+    pthread_t threads[AT_ONCE];
+    for (size_t i = 0; i < AT_ONCE; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_jobs, plan), 0);
+    for (size_t i = 0; i < AT_ONCE; i++) pthread_join(threads[i], NULL);
+}
+
+void attack_compilers(struct scene *scene, const struct attack_table *const *tables, size_t count) {
+    static struct plan plan;
     struct buf failures = BUF_INIT;
-    size_t jobs_count = plan_jobs(scene, tables, count, jobs);
-    for (size_t i = 0; i < jobs_count; i++) write_project(&jobs[i]);
-    for (size_t i = 0; i < jobs_count; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_job, &jobs[i]), 0);
-    for (size_t i = 0; i < jobs_count; i++) {
-        pthread_join(threads[i], NULL);
-        if (jobs[i].failure) buf_printf(&failures, "%s: %s\n", jobs[i].language->name, jobs[i].failure);
-        free(jobs[i].failure);
-        free((char *)(uintptr_t)jobs[i].project);
+    plan.count = plan_jobs(scene, tables, count, plan.jobs);
+    for (size_t i = 0; i < plan.count; i++) write_project(&plan.jobs[i]);
+    run_plan(&plan);
+    for (size_t i = 0; i < plan.count; i++) {
+        struct job *job = &plan.jobs[i];
+        if (job->failure) buf_printf(&failures, "%s: %s\n", job->language->name, job->failure);
+        free(job->failure);
+        free((char *)(uintptr_t)job->project);
     }
     fail_with(&failures);
 }

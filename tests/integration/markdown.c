@@ -1,7 +1,7 @@
 #include "attacks.h"
 
 static void print_profiles(FILE *file, unsigned where) {
-    static const char *const names[] = {"high", "medium", "low", "macro", "transform"};
+    static const char *const names[] = {"high", "medium", "low", "macro", "transform", "both at length"};
     const char *separator = "";
     for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
         if (!(where & 1u << i)) continue;
@@ -25,7 +25,8 @@ void print_attacks(FILE *file, const struct attack_table *const *tables, size_t 
     fputs("# Attacks\n\n"
           "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
           "`tests/integration`, run at\neach place named: in a sandbox of a profile, and in the jail of the compiler, "
-          "as a *macro* of an Elixir project or in an\nErlang parse *transform*. After each attack a neighbour sandbox "
+          "as a *macro* of an Elixir project or in an\nErlang parse *transform* (*at length*: by `make stress` only). "
+          "After each attack a neighbour sandbox "
           "must be the same process with the same state, and so must\nthe service.\n\n"
           "This file is made by `test_attacks --markdown`, and a test compares it.\n",
           file);

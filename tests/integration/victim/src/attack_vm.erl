@@ -3,7 +3,7 @@
 -module(attack_vm).
 
 -export([
-    spawn_bomb/0, spawn_bomb_unwatched/0, atoms/0, heap/0, binaries/0, messages/0,
+    spawn_bomb/0, crowd_unwatched/0, atoms/0, heap/0, binaries/0, messages/0,
     replace_agent/0, replace_agent_twice/0, suspend/1, kill/1,
     through_agent/1, frame_header/1, truncate_frame/0, flood/0, drop_channel/0
 ]).
@@ -26,9 +26,10 @@ bomb() ->
     receive stop -> ok end.
 
 %% First silence the process that counts.
-spawn_bomb_unwatched() ->
-    suspend(sbx_limit),
-    spawn_bomb().
+crowd_unwatched() ->
+    true = suspend(sbx_limit),
+    [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)],
+    ok.
 
 atoms() -> atoms(0).
 
@@ -36,9 +37,9 @@ atoms(N) ->
     _ = binary_to_atom(integer_to_binary(N)),
     atoms(N + 1).
 
-%% The largest tuples there are, 128 MiB each. In a process each, so that no collector has to move one for another.
+%% Tuples of 32 MiB, in a process each, so that no collector has to move one for another.
 heap() ->
-    [spawn(fun() -> hold(erlang:make_tuple(16#ffffff, x)) end) || _ <- lists:seq(1, 16)],
+    [spawn(fun() -> hold(erlang:make_tuple(16#3fffff, x)) end) || _ <- lists:seq(1, 40)],
     receive never -> ok end.
 
 hold(Term) ->
