@@ -49,10 +49,10 @@
 start_link() ->
     proc_lib:start_link(?MODULE, init, [self()]).
 
-%% The processes of calls under way: ours, not the application's.
+%% The processes of calls under way, and of a reload: ours, not the application's.
 -spec call_pids() -> [pid()].
 call_pids() ->
-    [Pid || {Pid} <- ets:tab2list(?MODULE)].
+    [Pid || {Pid} <- ets:tab2list(?MODULE)] ++ sbx_reload:helpers().
 
 -spec init(pid()) -> no_return().
 init(Parent) ->
@@ -70,7 +70,7 @@ init(Parent) ->
         grace_ms = list_to_integer(os:getenv("SANDBOX_GRACE_MS", "600000")),
         lonely_since = now_ms(),
         outbox = Outbox,
-        organs = [Outbox, sbx_app:start_link(), sbx_limit:start_link()]
+        organs = [Outbox, sbx_app:start_link(), sbx_limit:start_link(), sbx_reload:start_link()]
     },
     os:unsetenv("SANDBOX_SECRET"),
     proc_lib:init_ack(Parent, {ok, self()}),

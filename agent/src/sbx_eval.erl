@@ -2,7 +2,7 @@
 %% time is up.
 -module(sbx_eval).
 
--export([eval/1]).
+-export([eval/1, value_of/2]).
 
 -define(TEXT_MAX_BYTES, 1048576).
 -define(CHARS_MAX, 65536).
@@ -12,6 +12,16 @@
 eval(Args) ->
     _ = maps:get(timeout_ms, Args),
     evaluate(maps:get(language, Args), maps:get(code, Args)).
+
+%% Only the value, for what is not shown to anybody.
+-spec value_of(elixir | erlang, binary()) -> {ok, term()} | {error, map()}.
+value_of(Language, Code) ->
+    try ready(Language), value(Language, Code) of
+        Value -> {ok, Value}
+    catch
+        throw:{?MODULE, Kind, Message} -> {error, #{kind => Kind, message => Message}};
+        Class:Reason:Stack -> {error, exception(Language, Class, Reason, own_frames(Stack))}
+    end.
 
 %% The result's text and size are found here too: a term with shared parts can take for ever to print.
 evaluate(Language, Code) ->

@@ -1,0 +1,187 @@
+%% Changing running code: takes the calls, lets one transaction run at a time, and remembers what ran and what came of
+%% it. The transaction is a process of its own that outlives the connection; when that dies without having said how it
+%% ended, the node can't be trusted and ends too.
+-module(sbx_reload).
+
+-export([start_link/0, reload/1, settle/1, code_state/1]).
+-export([phase/1, loaded/2, outcome/2, identities/1, identities/0, helper/1, own_pids/0, helpers/0]).
+-export([init/0]).
+
+-record(state, {
+    worker = none :: none | {pid(), reference()},
+    id = nil :: binary() | nil,
+    phase = <<"idle">> :: binary(),
+    last = nil :: map() | nil
+}).
+
+-spec start_link() -> pid().
+start_link() ->
+    proc_lib:spawn_link(?MODULE, init, []).
+
+%% The calls
+
+-spec reload(map()) -> sbx_call:result().
+reload(Args) ->
+    _ = [maps:get(Key, Args) || Key <- [id, modules]],
+    request({reload, Args}).
+
+-spec settle(map()) -> sbx_call:result().
+settle(Args) ->
+    request({settle, maps:get(id, Args), maps:get(how, Args)}).
+
+-spec code_state(map()) -> sbx_call:result().
+code_state(_Args) ->
+    request(code_state).
+
+request(Request) ->
+    Monitor = monitor(process, ?MODULE),
+    ?MODULE ! {?MODULE, call, Request, self(), Monitor},
+    receive
+        {Monitor, Result} ->
+            demonitor(Monitor, [flush]),
+            Result;
+        {'DOWN', Monitor, process, _, Reason} ->
+            sbx_call:failure(internal, "what reloads has ended: ~tp", [Reason])
+    end.
+
+%% What the transaction tells
+
+-spec phase(binary()) -> ok.
+phase(Phase) ->
+    tell({phase, Phase}).
+
+%% Which versions run now; nil: the module is gone.
+-spec loaded([module()], [{module(), integer() | nil}]) -> ok.
+loaded(_Modules, Versions) ->
+    tell({loaded, Versions}).
+
+-spec outcome(binary(), committed | rolled_back | failed) -> ok.
+outcome(Id, Outcome) ->
+    tell({outcome, Id, Outcome}).
+
+%% Which closures the replaced versions can have made.
+-spec identities(#{module() => sbx_reload_old:identity()}) -> ok.
+identities(Identities) ->
+    tell({identities, Identities}).
+
+-spec identities() -> #{module() => sbx_reload_old:identity()}.
+identities() ->
+    maps:from_list([{Module, Identity} || {{identity, Module}, Identity} <- ets:tab2list(?MODULE)]).
+
+tell(What) ->
+    ?MODULE ! {?MODULE, told, self(), What},
+    ok.
+
+%% A process that works for a transaction is ours, not the application's.
+-spec helper(pid()) -> ok.
+helper(Pid) ->
+    case whereis(?MODULE) of
+        undefined -> ok;
+        Organ -> Organ ! {?MODULE, helper, Pid}, ok
+    end.
+
+-spec helpers() -> [pid()].
+helpers() ->
+    try [Pid || {{helper, Pid}} <- ets:match_object(?MODULE, {{helper, '_'}})]
+    catch error:badarg -> []
+    end.
+
+-spec own_pids() -> #{pid() => []}.
+own_pids() ->
+    Named = [whereis(Name) || Name <- [sbx_agent, sbx_outbox, sbx_app, sbx_limit, ?MODULE, user, code_server]],
+    maps:from_keys([self() | Named] ++ sbx_agent:call_pids(), []).
+
+%% The process
+
+-spec init() -> no_return().
+init() ->
+    process_flag(trap_exit, true),
+    ?MODULE = ets:new(?MODULE, [named_table, protected]),
+    register(?MODULE, self()),
+    loop(#state{}).
+
+loop(State) ->
+    receive
+        {?MODULE, call, Request, From, Reference} ->
+            loop(serve(Request, From, Reference, State));
+        {?MODULE, told, Worker, What} when element(1, State#state.worker) =:= Worker ->
+            loop(told(What, State));
+        {?MODULE, helper, Pid} ->
+            _ = monitor(process, Pid),
+            true = ets:insert(?MODULE, {{helper, Pid}}),
+            loop(State);
+        {'DOWN', Monitor, process, Worker, Reason} when State#state.worker =:= {Worker, Monitor} ->
+            loop(ended(Worker, Reason, State));
+        {'DOWN', _Monitor, process, Pid, _Reason} ->
+            true = ets:delete(?MODULE, {helper, Pid}),
+            loop(State);
+        {'EXIT', Pid, Reason} when is_pid(Pid) ->
+            exited(Pid, Reason, State);
+        _Stray ->
+            loop(State)
+    end.
+
+%% Only the agent is linked to us; anybody can send the message.
+exited(Pid, Reason, State) ->
+    case whereis(sbx_agent) of
+        Pid -> exit(Reason);
+        _ -> loop(State)
+    end.
+
+serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = State) ->
+    {Pid, Monitor} = spawn_opt(
+        fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {priority, high}]
+    ),
+    true = ets:insert(?MODULE, {{helper, Pid}}),
+    State#state{worker = {Pid, Monitor}, id = Id, phase = <<"prepare">>};
+serve({reload, _Args}, From, Reference, #state{id = Id} = State) ->
+    From ! {Reference, sbx_call:failure(conflict, "the reload ~ts is not settled yet", [Id])},
+    State;
+serve({settle, Id, How}, From, Reference, #state{id = Id, worker = {Worker, _}} = State) ->
+    Worker ! {?MODULE, settle, How, From, Reference},
+    State;
+serve({settle, Id, _How}, From, Reference, #state{last = #{id := Id, outcome := Outcome}} = State) ->
+    From ! {Reference, {ok, #{outcome => Outcome}}},
+    State;
+serve({settle, Id, _How}, From, Reference, State) ->
+    From ! {Reference, sbx_call:failure(badarg, "there is no reload ~ts", [Id])},
+    State;
+serve(code_state, From, Reference, State) ->
+    From ! {Reference, {ok, described(State)}},
+    State.
+
+described(#state{id = Id, phase = Phase, last = Last}) ->
+    Transaction = case Id of nil -> nil; _ -> #{id => Id, phase => Phase} end,
+    #{transaction => Transaction, last => Last, modules => modules()}.
+
+modules() ->
+    Versions = maps:from_list([{Module, Version} || {{version, Module}, Version} <- ets:tab2list(?MODULE)]),
+    #{modules := Written} = sbx_app:facts(),
+    Known = lists:usort(maps:keys(Versions) ++ [binary_to_atom(Name) || Name <- Written]),
+    [
+        #{
+            module => atom_to_binary(Module),
+            version => maps:get(Module, Versions, nil),
+            md5 => erlang:get_module_info(Module, md5)
+        }
+     || Module <- Known, erlang:module_loaded(Module)
+    ].
+
+told({phase, Phase}, State) ->
+    State#state{phase = Phase};
+told({loaded, Versions}, State) ->
+    [true = ets:insert(?MODULE, {{version, Module}, Version}) || {Module, Version} <- Versions],
+    State;
+told({identities, Identities}, State) ->
+    maps:foreach(fun(Module, Identity) -> true = ets:insert(?MODULE, {{identity, Module}, Identity}) end, Identities),
+    State;
+told({outcome, Id, Outcome}, State) ->
+    State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>}.
+
+%% Only then may the next begin: this one still tidies up after it has told its outcome.
+ended(Worker, normal, State) ->
+    true = ets:delete(?MODULE, {helper, Worker}),
+    garbage_collect(),
+    State#state{worker = none, id = nil, phase = <<"idle">>};
+ended(_Worker, Reason, _State) ->
+    exit({reload, Reason}).

@@ -1,0 +1,57 @@
+%% What the modules of a reload agree on.
+
+%% One module of the set that changes.
+-record(change, {
+    module :: module(),
+    action :: load | delete,
+    %% The new bytes, and those that run now.
+    beam :: binary() | nil,
+    old_beam :: binary() | nil,
+    version :: integer(),
+    old_version :: integer() | nil
+}).
+
+%% A process whose callback module changes and that speaks the protocol of system messages.
+-record(user, {
+    pid :: pid(),
+    kind :: server | statem | event | supervisor | special | agent,
+    %% An event manager can have several.
+    modules :: [module()]
+}).
+
+%% Where a process keeps the state it had, when that is too large to be copied.
+-define(KEPT, '$sandbox_kept_state').
+
+%% A transaction, as far as it has come.
+-record(reload, {
+    id :: binary(),
+    args :: map(),
+    %% Who asked: gone when the daemon is.
+    caller :: pid(),
+    reference :: reference(),
+    monitor :: reference(),
+    changes = [] :: [#change{}],
+    modules = [] :: [module()],
+    set = none :: none | sbx_reload_load:set(),
+    plans = #{} :: #{module() => sbx_reload_visit:plan()},
+    %% Of the versions that are replaced.
+    identities = #{} :: #{module() => sbx_reload_old:identity()},
+    %% How the state machines' modules want to be called.
+    modes = #{} :: #{module() => term()},
+    marker :: pid() | undefined,
+    users = [] :: [#user{}],
+    places = #{} :: #{pid() => sbx_reload_heirs:place()},
+    plain = [] :: [{pid(), module()}],
+    loaded = false :: boolean(),
+    %% What was done with each state.
+    reports = [] :: [{pid(), module(), sbx_reload_visit:report()}],
+    resumed = false :: boolean(),
+    %% A supervisor that was started with a list and got another, and the one it had.
+    list = none :: none | {pid(), term()},
+    %% What was done with children, newest first.
+    actions = [] :: [sbx_reload_children:action()],
+    warnings = [] :: [binary()],
+    began_us :: integer(),
+    paused_us = 0 :: integer(),
+    pause_us = 0 :: integer()
+}).

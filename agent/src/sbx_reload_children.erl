@@ -1,0 +1,118 @@
+%% What changed child specs mean for the children: those that are new start, those no longer named stop, and nothing
+%% that did not change is touched. While their supervisor runs, since a suspended one answers nobody.
+-module(sbx_reload_children).
+
+-export([change/2, revert/3, described/1, ask/2]).
+
+-export_type([action/0]).
+
+-include("sbx_reload.hrl").
+
+-type action() :: {
+    Change :: started | stopped | restarted | pending,
+    Supervisor :: pid(),
+    Id :: term(),
+    %% Of what was stopped, by place below it.
+    sbx_states:kept()
+}.
+
+%% Each action is noted as soon as it is done.
+-spec change(#reload{}, fun((#reload{}) -> #reload{})) -> #reload{}.
+change(#reload{reports = Reports, args = #{restart_changed := Restart}} = Reload, Note) ->
+    Wishes = lists:flatmap(fun(Report) -> wishes(Report, Restart) end, Reports),
+    lists:foldl(fun(Wish, Sofar) -> Note(wish(Wish, Sofar)) end, Reload, in_order(Wishes)).
+
+wishes({Supervisor, _Module, #{specs := #{added := Added, removed := Removed, changed := Changed}}}, Restart) ->
+    [{stopped, Supervisor, Id} || Id <- Removed] ++
+        [{case Restart of true -> restarted; false -> pending end, Supervisor, Id} || Id <- Changed] ++
+        [{started, Supervisor, Id} || Id <- Added];
+wishes(_Report, _Restart) ->
+    [].
+
+%% What stops makes room for what starts.
+in_order(Wishes) ->
+    [Wish || Change <- [stopped, pending, restarted, started], {C, _, _} = Wish <- Wishes, C =:= Change].
+
+wish({Change, Supervisor, Id}, #reload{actions = Actions, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
+    Kept = keep(Change, Supervisor, Id, TimeoutMs),
+    case do(Change, Supervisor, Id, TimeoutMs) of
+        ok ->
+            Reload#reload{actions = [{Change, Supervisor, Id, Kept} | Actions]};
+        {error, Reason} ->
+            %% What was stopped for it counts too.
+            Done = Reload#reload{actions = [{Change, Supervisor, Id, Kept} | Actions]},
+            Format = "the child ~tp of ~ts could not be ~ts: ~ts",
+            Arguments = [Id, sbx_reload_text:pid(Supervisor), Change, sbx_reason:exit_text(Reason)],
+            More = #{process => sbx_reload_text:pid(Supervisor)},
+            sbx_reload_run:fail(supervisor, sbx_reload_text:text(Format, Arguments), More, Done)
+    end.
+
+keep(Change, Supervisor, Id, TimeoutMs) when Change =:= stopped; Change =:= restarted ->
+    case children(Supervisor, TimeoutMs) of
+        {ok, Children} -> lists:append([sbx_states:keep(Pid) || {I, Pid, _, _} <- Children, I =:= Id, is_pid(Pid)]);
+        error -> []
+    end;
+keep(_Change, _Supervisor, _Id, _TimeoutMs) ->
+    [].
+
+do(pending, _Supervisor, _Id, _TimeoutMs) -> ok;
+do(stopped, Supervisor, Id, TimeoutMs) -> requests(Supervisor, [{terminate_child, Id}, {delete_child, Id}], TimeoutMs);
+do(started, Supervisor, Id, TimeoutMs) -> requests(Supervisor, [{restart_child, Id}], TimeoutMs);
+do(restarted, Supervisor, Id, TimeoutMs) -> requests(Supervisor, [{terminate_child, Id}, {restart_child, Id}], TimeoutMs).
+
+requests(_Supervisor, [], _TimeoutMs) ->
+    ok;
+requests(Supervisor, [Request | Requests], TimeoutMs) ->
+    case ask([{Supervisor, Request}], TimeoutMs) of
+        #{Supervisor := {answer, {error, Reason}}} when Reason =/= running -> {error, Reason};
+        #{Supervisor := {answer, _}} -> requests(Supervisor, Requests, TimeoutMs);
+        #{Supervisor := {down, Reason}} -> {error, Reason};
+        #{Supervisor := late} -> {error, timeout}
+    end.
+
+children(Supervisor, TimeoutMs) ->
+    case ask([{Supervisor, which_children}], TimeoutMs) of
+        #{Supervisor := {answer, Children}} when is_list(Children) -> {ok, Children};
+        _ -> error
+    end.
+
+-spec ask([{pid(), term()}], timeout()) -> sbx_reload_talk:answers().
+ask(Requests, TimeoutMs) ->
+    sbx_reload_talk:ask(
+        [
+            {Supervisor, fun(Reference) -> {'$gen_call', {self(), [alias | Reference]}, Request} end}
+         || {Supervisor, Request} <- Requests
+        ],
+        {idle, TimeoutMs}
+    ).
+
+%% The other way, by what the specs of the old code say: nothing of it may stop the rest. What comes back gets its state.
+-spec revert([{pid(), module(), sbx_reload_visit:report()}], [action()], timeout()) -> ok.
+revert(Reports, Actions, TimeoutMs) ->
+    Restarted = [{Supervisor, Id} || {restarted, Supervisor, Id, _} <- Actions],
+    Wishes = lists:flatmap(fun(Report) -> wishes(Report, true) end, Reports),
+    lists:foreach(
+        fun
+            ({restarted, Supervisor, Id}) ->
+                _ = lists:member({Supervisor, Id}, Restarted) andalso back(restarted, Supervisor, Id, Actions, TimeoutMs);
+            ({Change, Supervisor, Id}) ->
+                back(Change, Supervisor, Id, Actions, TimeoutMs)
+        end,
+        in_order(Wishes)
+    ).
+
+back(Change, Supervisor, Id, Actions, TimeoutMs) ->
+    _ = do(Change, Supervisor, Id, TimeoutMs),
+    Kept = lists:append([K || {_, S, I, K} <- Actions, S =:= Supervisor, I =:= Id]),
+    case {Kept, children(Supervisor, TimeoutMs)} of
+        {[_ | _], {ok, Children}} -> [sbx_states:give_back(Pid, Kept) || {I, Pid, _, _} <- Children, I =:= Id, is_pid(Pid)];
+        _ -> []
+    end,
+    ok.
+
+-spec described(#reload{}) -> [map()].
+described(#reload{actions = Actions}) ->
+    [
+        #{supervisor => sbx_reload_text:pid(Supervisor), id => sbx_states:written(Id), change => Change}
+     || {Change, Supervisor, Id, _Kept} <- lists:reverse(Actions)
+    ].

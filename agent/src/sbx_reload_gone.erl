@@ -1,0 +1,21 @@
+%% An empty module under another's name: what a deleted module becomes when its file still lies on the code path, from
+%% where the next call would bring it back.
+-module(sbx_reload_gone).
+
+-export([beam/1]).
+
+%% This module's own code with nothing in it, made by the compiler when the agent is built; its first atom is its name.
+-define(EMPTY, sbx_reload_empty).
+
+-spec beam(module()) -> binary().
+beam(Module) ->
+    {?EMPTY, Beam, _File} = code:get_object_code(?EMPTY),
+    {ok, ?EMPTY, Chunks} = beam_lib:all_chunks(Beam),
+    {ok, Renamed} = beam_lib:build_module([chunk(Chunk, Module) || Chunk <- Chunks]),
+    Renamed.
+
+chunk({"AtU8", <<Count:32, Size:8, _Name:Size/binary, Rest/binary>>}, Module) ->
+    Name = atom_to_binary(Module),
+    {"AtU8", <<Count:32, (byte_size(Name)):8, Name/binary, Rest/binary>>};
+chunk(Chunk, _Module) ->
+    Chunk.

@@ -1,0 +1,98 @@
+%% Finds the process that a supervisor has started in the place of one that ended, so that it can be given its state.
+-module(sbx_reload_heirs).
+
+-export([places/1, heir/3]).
+
+-export_type([place/0]).
+
+-include("sbx_reload.hrl").
+
+-define(POLL_MS, 2).
+-define(ASK_TIMEOUT_MS, 1000).
+
+-type place() :: {name, atom()} | {child, pid(), term()} | {dynamic, pid(), [pid()]}.
+
+-spec places([#user{}]) -> #{pid() => place()}.
+places(Users) ->
+    Facts = [{Pid, facts(Pid)} || #user{pid = Pid, kind = Kind} <- Users, Kind =/= supervisor],
+    Named = maps:from_list([{Pid, {name, Name}} || {Pid, {Name, _}} <- Facts, Name =/= none]),
+    Parents = lists:usort([Parent || {_Pid, {none, Parent}} <- Facts, is_pid(Parent)]),
+    lists:foldl(fun maps:merge/2, Named, [placed(Children) || Children <- which_children(Parents)]).
+
+facts(Pid) ->
+    case process_info(Pid, [registered_name, dictionary]) of
+        [{registered_name, Name}, {dictionary, Dictionary}] -> {name(Name), parent(Dictionary)};
+        undefined -> {none, none}
+    end.
+
+name(Name) when is_atom(Name) -> Name;
+name([]) -> none.
+
+parent(Dictionary) ->
+    case lists:keyfind('$ancestors', 1, Dictionary) of
+        {_, [Parent | _]} when is_pid(Parent) -> Parent;
+        {_, [Parent | _]} when is_atom(Parent) -> whereis(Parent);
+        _ -> none
+    end.
+
+%% Only of processes that say they are supervisors: others might not understand the question.
+which_children(Parents) ->
+    Supervisors = [Parent || Parent <- Parents, is_supervisor(Parent)],
+    Answers = sbx_reload_children:ask([{Parent, which_children} || Parent <- Supervisors], ?ASK_TIMEOUT_MS),
+    [{Parent, Children} || {Parent, {answer, Children}} <- maps:to_list(Answers), is_list(Children)].
+
+is_supervisor(Pid) ->
+    case process_info(Pid, dictionary) of
+        {dictionary, Dictionary} -> is_tuple(Initial = proplists:get_value('$initial_call', Dictionary)) andalso
+            element(1, Initial) =:= supervisor;
+        undefined -> false
+    end.
+
+placed({Parent, Children}) ->
+    Pids = [Pid || {_, Pid, _, _} <- Children, is_pid(Pid)],
+    maps:from_list([{Pid, place(Parent, Id, Pids)} || {Id, Pid, _, _} <- Children, is_pid(Pid)]).
+
+place(Parent, undefined, Pids) -> {dynamic, Parent, Pids};
+place(Parent, Id, _Pids) -> {child, Parent, Id}.
+
+%% Waits for it until a moment.
+-spec heir(pid(), place() | none, integer()) -> {ok, pid()} | none.
+heir(_Pid, none, _End) ->
+    none;
+heir(Pid, Place, End) ->
+    case look(Pid, Place) of
+        Heir when is_pid(Heir) ->
+            {ok, Heir};
+        none ->
+            case erlang:monotonic_time(millisecond) < End of
+                true ->
+                    receive after ?POLL_MS -> ok end,
+                    heir(Pid, Place, End);
+                false ->
+                    none
+            end
+    end.
+
+look(Pid, {name, Name}) ->
+    case whereis(Name) of
+        undefined -> none;
+        Pid -> none;
+        Heir -> Heir
+    end;
+look(Pid, {child, Parent, Id}) ->
+    case which_children([Parent]) of
+        [{Parent, Children}] -> first([Heir || {I, Heir, _, _} <- Children, I =:= Id, is_pid(Heir), Heir =/= Pid]);
+        [] -> none
+    end;
+%% They have no names of their own: only one that is alone in being new can be told.
+look(_Pid, {dynamic, Parent, Before}) ->
+    case which_children([Parent]) of
+        [{Parent, Children}] -> only([Heir || {_, Heir, _, _} <- Children, is_pid(Heir)] -- Before);
+        [] -> none
+    end.
+
+first([First | _]) -> First;
+first([]) -> none.
+
+only([Only]) -> Only;
+only(_) -> none.

@@ -1,0 +1,173 @@
+%% Loads a set of modules in one atomic step, and takes it back. Both directions are prepared before anything happens.
+-module(sbx_reload_load).
+
+-export([prepare/1, load/2, unload/2, vsn/1]).
+
+-include("sbx_reload.hrl").
+
+-record(set, {
+    %% Handles of prepared code: finishing one twice would end the VM, so each is used in one place only.
+    forth :: none | code:prepared_code(),
+    back :: none | code:prepared_code(),
+    %% Modules with an on_load function can't be loaded together with others.
+    forth_single :: [item()],
+    back_single :: [item()],
+    %% To be deleted when going forth, and when going back.
+    deleted :: [module()],
+    added :: [module()]
+}).
+
+-opaque set() :: #set{}.
+-type item() :: {module(), file:filename(), binary()}.
+-type problem() :: {module(), binary()}.
+
+-export_type([set/0]).
+
+-spec prepare([#change{}]) -> {ok, set()} | {error, problem()}.
+prepare(Changes) ->
+    try
+        lists:foreach(fun check/1, Changes),
+        {Forth, ForthSingle} = prepare_items([item(C, C#change.beam) || #change{beam = <<_/binary>>} = C <- Changes]),
+        {Back, BackSingle} = prepare_items([item(C, Old) || C <- Changes, Old <- [running(C)], is_binary(Old)]),
+        {ok, #set{
+            forth = Forth,
+            back = Back,
+            forth_single = ForthSingle,
+            back_single = BackSingle,
+            deleted = [M || #change{module = M, action = delete} <- Changes, not_findable(M)],
+            added = [M || #change{module = M, old_beam = nil} <- Changes, not erlang:module_loaded(M)]
+        }}
+    catch
+        throw:{?MODULE, Problem} -> {error, Problem}
+    end.
+
+check(#change{module = Module}) ->
+    case code:is_sticky(Module) orelse is_ours(Module) of
+        true -> fail(Module, "it belongs to the runtime", []);
+        false -> ok
+    end.
+
+is_ours(Module) ->
+    case code:is_loaded(Module) of
+        {file, File} when is_list(File) -> filename:dirname(File) =:= filename:dirname(code:which(?MODULE));
+        _ -> false
+    end.
+
+%% What runs is what a failure must bring back, also where nobody said what it is.
+running(#change{old_beam = Old}) when is_binary(Old) ->
+    Old;
+running(#change{module = Module}) ->
+    erlang:module_loaded(Module) andalso on_disk(Module).
+
+on_disk(Module) ->
+    case code:get_object_code(Module) of
+        {Module, Beam, _File} ->
+            {ok, {Module, Md5}} = beam_lib:md5(Beam),
+            Md5 =:= erlang:get_module_info(Module, md5) orelse fail(Module, "what runs was loaded by somebody else", []),
+            Beam;
+        error ->
+            fail(Module, "what runs was loaded by somebody else", [])
+    end.
+
+item(#change{module = Module}, Beam) ->
+    File =
+        case code:is_loaded(Module) of
+            {file, Loaded} when is_list(Loaded) -> Loaded;
+            _ -> atom_to_list(Module) ++ ".beam"
+        end,
+    {Module, File, Beam}.
+
+prepare_items([]) ->
+    {none, []};
+prepare_items(Items) ->
+    case code:prepare_loading(Items) of
+        {ok, Prepared} ->
+            {Prepared, []};
+        {error, Errors} ->
+            Single = [Module || {Module, on_load_not_allowed} <- Errors],
+            [fail(Module, "~tp", [Reason]) || {Module, Reason} <- Errors, Reason =/= on_load_not_allowed],
+            {Alone, Together} = lists:partition(fun({Module, _, _}) -> lists:member(Module, Single) end, Items),
+            {Prepared, []} = prepare_items(Together),
+            {Prepared, Alone}
+    end.
+
+%% A module that is on the code path comes back when it is called.
+not_findable(Module) ->
+    code:where_is_file(atom_to_list(Module) ++ ".beam") =:= non_existing.
+
+%% Either nothing has changed after a failure, or `partly` says that it must be taken back.
+-spec load(set(), timeout()) -> ok | {unchanged | partly, load | on_load, problem()}.
+load(#set{forth = Forth, forth_single = Single, deleted = Deleted}, TimeoutMs) ->
+    case finish(Forth) of
+        ok ->
+            lists:foreach(fun code:delete/1, Deleted),
+            load_single(Single, TimeoutMs);
+        {error, Problem} ->
+            {unchanged, load, Problem}
+    end.
+
+load_single([], _TimeoutMs) ->
+    ok;
+load_single([{Module, File, Beam} | Rest], TimeoutMs) ->
+    case sbx_reload_on_load:load(Module, File, Beam, TimeoutMs) of
+        ok -> load_single(Rest, TimeoutMs);
+        {error, Text} -> {partly, on_load, {Module, Text}}
+    end.
+
+finish(none) ->
+    ok;
+finish(Prepared) ->
+    case code:finish_loading(Prepared) of
+        ok ->
+            ok;
+        {error, [{_, not_purged} | _] = Errors} ->
+            %% Somebody loaded one in between: the handle is still good.
+            lists:foreach(fun({Module, _}) -> code:soft_purge(Module) end, Errors),
+            finish_purged(Prepared);
+        {error, [Error | _]} ->
+            {error, problem(Error)}
+    end.
+
+finish_purged(Prepared) ->
+    case code:finish_loading(Prepared) of
+        ok -> ok;
+        {error, [Error | _]} -> {error, problem(Error)}
+    end.
+
+problem({Module, Reason}) ->
+    {Module, unicode:characters_to_binary(io_lib:format("~tp", [Reason]))}.
+
+%% The old bytes again. Whoever is still in code that has to go first is killed: there is no other way to unload code.
+%% Returns those.
+-spec unload(set(), timeout()) -> [module()].
+unload(#set{back = Back, back_single = Single, added = Added} = Set, TimeoutMs) ->
+    Modules = modules(Set),
+    Lingering = [Module || Module <- Modules, not code:soft_purge(Module)],
+    lists:foreach(fun code:purge/1, Lingering),
+    _ = Back =:= none orelse (ok = code:finish_loading(Back)),
+    lists:foreach(fun({Module, File, Beam}) -> sbx_reload_on_load:load(Module, File, Beam, TimeoutMs) end, Single),
+    lists:foreach(fun(Module) -> code:delete(Module), code:soft_purge(Module) end, Added),
+    Lingering.
+
+modules(#set{back = Back, back_single = Single, added = Added}) ->
+    Prepared = case Back of none -> []; {'$prepared$', List} -> [Module || {Module, _} <- List] end,
+    Prepared ++ [Module || {Module, _, _} <- Single] ++ Added.
+
+%% What code_change calls a version: the module's `vsn` attribute.
+-spec vsn(binary() | module()) -> term().
+vsn(Beam) when is_binary(Beam) ->
+    case beam_lib:version(Beam) of
+        {ok, {_Module, Vsn}} -> single(Vsn);
+        {error, beam_lib, _} -> undefined
+    end;
+vsn(Module) ->
+    try single(proplists:get_value(vsn, erlang:get_module_info(Module, attributes), undefined))
+    catch error:badarg -> undefined
+    end.
+
+single([Vsn]) -> Vsn;
+single(Vsn) -> Vsn.
+
+-spec fail(module(), io:format(), [term()]) -> no_return().
+fail(Module, Format, Arguments) ->
+    throw({?MODULE, {Module, unicode:characters_to_binary(io_lib:format(Format, Arguments))}}).

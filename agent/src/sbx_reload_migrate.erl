@@ -1,0 +1,166 @@
+%% Migrates the states of suspended processes, each kind in its own way.
+-module(sbx_reload_migrate).
+
+-export([states/1, modes/1, supervisors/1, specs_again/1]).
+
+-include("sbx_reload.hrl").
+
+%% All the states that are copied together take no more than this; a larger one stays with its process.
+-define(COPIES_MAX_WORDS, 2097152).
+
+-define(AGAIN_TIMEOUT_MS, 5000).
+
+-spec states(#reload{}) -> #reload{}.
+states(#reload{users = Users} = Reload) ->
+    Rebuilt = modes(Reload),
+    lists:foldl(
+        fun({Kind, Migrate}, R) -> Migrate([User || #user{kind = K} = User <- Users, K =:= Kind], R) end,
+        Rebuilt,
+        [
+            {server, fun by_visit/2}, {agent, fun by_visit/2}, {statem, fun statems/2}, {special, fun specials/2},
+            {event, fun managers/2}
+        ]
+    ).
+
+%% A state machine asks its module how it wants to be called when its code is changed, and at no other time.
+-spec modes(#reload{}) -> #reload{}.
+modes(#reload{modes = Modes} = Reload) when map_size(Modes) =:= 0 ->
+    Reload;
+modes(#reload{loaded = false} = Reload) ->
+    Reload;
+modes(#reload{modes = Modes, args = #{direction := Direction}} = Reload) ->
+    Other = [M || {M, Mode} <- maps:to_list(Modes), erlang:function_exported(M, callback_mode, 0), Mode =/= mode(M)],
+    case [Module || Module <- Other, Direction =:= down orelse not erlang:function_exported(Module, code_change, 4)] of
+        [] -> Reload;
+        [Module | _] ->
+            Text = sbx_reload_text:text("the callback mode of ~ts changed, which takes a code_change/4",
+                [sbx_reason:module_name(Module)]),
+            sbx_reload_run:fail(migrate, Text, #{module => atom_to_binary(Module)}, Reload)
+    end.
+
+mode(Module) ->
+    catch Module:callback_mode().
+
+by_visit(Users, Reload) ->
+    visit([{User, Module, plan(User, Module, Reload)} || #user{modules = [Module]} = User <- Users], Reload).
+
+plan(#user{kind = agent}, Module, #reload{plans = Plans}) ->
+    case Plans of
+        #{Module := {apply, _, _, _} = Plan} -> Plan;
+        _ -> keep
+    end;
+plan(_User, Module, #reload{plans = Plans}) ->
+    maps:get(Module, Plans, keep).
+
+visit([], Reload) ->
+    Reload;
+visit(Jobs, #reload{users = Users, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
+    MaxWords = ?COPIES_MAX_WORDS div length(Users),
+    ByPid = maps:from_list([{Pid, {Module, Plan}} || {#user{pid = Pid}, Module, Plan} <- Jobs]),
+    Make = fun(Pid, Reference) ->
+        {Module, Plan} = map_get(Pid, ByPid),
+        sbx_reload_visit:migrate(Module, Plan, MaxWords, Reference)
+    end,
+    Answers = sbx_reload_talk:visit(maps:keys(ByPid), Make, TimeoutMs),
+    taken([{Pid, element(1, map_get(Pid, ByPid)), Answer} || {Pid, Answer} <- maps:to_list(Answers)], Reload).
+
+%% Every report counts, also of those that went well beside one that failed.
+taken(Answers, #reload{reports = Reports} = Reload) ->
+    New = [{Pid, Module, Report} || {Pid, Module, {answer, {ok, Report}}} <- Answers],
+    Taken = Reload#reload{reports = New ++ Reports},
+    lists:foreach(fun(Answer) -> check(Answer, Taken) end, Answers),
+    Taken.
+
+check({Pid, Module, {answer, {failed, Text}}}, Reload) ->
+    fail(Pid, Module, "the migration of ~ts (~ts) failed: ~ts", [Text], Reload);
+check({Pid, Module, late}, #reload{args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
+    fail(Pid, Module, "the migration of ~ts (~ts) did not end within ~b ms", [TimeoutMs], Reload);
+check({_Pid, _Module, _Answer}, _Reload) ->
+    ok.
+
+-spec fail(pid(), module(), io:format(), [term()], #reload{}) -> no_return().
+fail(Pid, Module, Format, Arguments, Reload) ->
+    Written = sbx_reload_text:pid(Pid),
+    Message = sbx_reload_text:text(Format, [Written, sbx_reason:module_name(Module) | Arguments]),
+    sbx_reload_run:fail(migrate, Message, #{process => Written, module => atom_to_binary(Module)}, Reload).
+
+statems(Users, #reload{modes = Modes} = Reload) ->
+    {Rebuilt, Simple} = lists:partition(
+        fun(#user{modules = [Module]}) ->
+            Reload#reload.loaded andalso erlang:function_exported(Module, callback_mode, 0) andalso
+                map_get(Module, Modes) =/= mode(Module)
+        end,
+        Users
+    ),
+    officially(Rebuilt, by_visit(Simple, Reload)).
+
+specials(Users, #reload{plans = Plans} = Reload) ->
+    IsOfficial = fun(#user{modules = [Module]}) -> element(1, maps:get(Module, Plans, {keep})) =:= code_change end,
+    {Official, Others} = lists:partition(IsOfficial, Users),
+    officially(Official, by_visit(Others, Reload)).
+
+%% Through the process's own part of the protocol, which says nothing of the state.
+officially([], Reload) ->
+    Reload;
+officially(Users, #reload{plans = Plans, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
+    Kept = visit([{User, Module, keep} || #user{modules = [Module]} = User <- Users], Reload),
+    Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
+    Request = fun(Pid) ->
+        Module = map_get(Pid, Modules),
+        {change_code, Module, vsn(maps:get(Module, Plans, keep)), []}
+    end,
+    Answers = sbx_reload_talk:call(maps:keys(Modules), Request, TimeoutMs),
+    lists:foreach(
+        fun({Pid, Answer}) -> check({Pid, map_get(Pid, Modules), official(Answer)}, Kept) end, maps:to_list(Answers)
+    ),
+    Kept#reload{reports = [migrated(Report, Modules) || Report <- Kept#reload.reports]}.
+
+vsn({code_change, Vsn}) -> Vsn;
+vsn(_Plan) -> undefined.
+
+official({answer, {error, Reason}}) -> {answer, {failed, sbx_reload_text:text("~tp", [Reason])}};
+official(Answer) -> Answer.
+
+migrated({Pid, Module, Report}, Modules) when is_map_key(Pid, Modules) -> {Pid, Module, Report#{migrated => true}};
+migrated(Report, _Modules) -> Report.
+
+%% Each handler reports by itself; the answer to the next question comes after all of them.
+managers([], Reload) ->
+    Reload;
+managers(Users, #reload{plans = Plans, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
+    Tag = make_ref(),
+    Nobody = sbx_reload_talk:nobody(),
+    Fun = sbx_reload_visit:migrate_handlers(Plans, Tag, self()),
+    [Pid ! {system, {Nobody, nil}, {replace_state, Fun}} || #user{pid = Pid} <- Users],
+    Answers = sbx_reload_talk:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, TimeoutMs),
+    Reports = handler_reports(Tag),
+    Late = [{Pid, hd(Ms), late} || #user{pid = Pid, modules = Ms} <- Users, map_get(Pid, Answers) =:= late],
+    taken(Reports ++ Late, Reload).
+
+handler_reports(Tag) ->
+    receive
+        {Tag, Pid, Module, Report} -> [{Pid, Module, {answer, Report}} | handler_reports(Tag)]
+    after 0 -> []
+    end.
+
+%% With the code that runs from now on, whichever way the states went.
+-spec supervisors(#reload{}) -> #reload{}.
+supervisors(#reload{users = Users} = Reload) ->
+    Jobs = [
+        {User, Module, supervisor}
+     || #user{kind = supervisor, modules = [Module]} = User <- Users, erlang:function_exported(Module, init, 1)
+    ],
+    try
+        visit(Jobs, Reload)
+    catch
+        throw:{sbx_reload_run, #{step := migrate} = Failure, Failed} ->
+            throw({sbx_reload_run, Failure#{step => supervisor}, Failed})
+    end.
+
+%% After the old code has come back; whoever fails at it keeps the specs it has.
+-spec specs_again([#user{}]) -> [{pid(), module(), sbx_reload_visit:report()}].
+specs_again(Users) ->
+    Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
+    Make = fun(Pid, Reference) -> sbx_reload_visit:migrate(map_get(Pid, Modules), supervisor, 1, Reference) end,
+    Answers = sbx_reload_talk:visit(maps:keys(Modules), Make, ?AGAIN_TIMEOUT_MS),
+    [{Pid, map_get(Pid, Modules), Report} || {Pid, {answer, {ok, Report}}} <- maps:to_list(Answers)].

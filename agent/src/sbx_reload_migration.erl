@@ -1,0 +1,56 @@
+%% What is done with the states of each module's processes: the caller's migration, where there is one, else the module's
+%% own code_change.
+-module(sbx_reload_migration).
+
+-export([plans/4]).
+
+-include("sbx_reload.hrl").
+
+%% Expressions are evaluated before anybody is stopped, in a process of their own.
+-spec plans([#change{}], #{binary() => map()}, up | down, timeout()) ->
+    {ok, #{module() => sbx_reload_visit:plan()}} | {error, binary(), binary()}.
+plans(Changes, Migrations, Direction, TimeoutMs) ->
+    case functions(maps:to_list(Migrations), TimeoutMs, #{}) of
+        {ok, Functions} -> {ok, maps:from_list([{C#change.module, plan(C, Functions, Direction)} || C <- Changes])};
+        Error -> Error
+    end.
+
+plan(#change{action = delete}, _Functions, _Direction) ->
+    keep;
+plan(#change{module = Module, old_version = Old, version = New} = Change, Functions, Direction) ->
+    case maps:get(atom_to_binary(Module), Functions, maps:get(<<"*">>, Functions, none)) of
+        none -> {code_change, vsn(Change, Direction)};
+        Function -> {apply, Function, Old, New}
+    end.
+
+vsn(#change{module = Module}, up) -> sbx_reload_load:vsn(Module);
+vsn(#change{beam = Beam}, down) -> {down, sbx_reload_load:vsn(Beam)}.
+
+functions([], _TimeoutMs, Functions) ->
+    {ok, Functions};
+functions([{Name, Migration} | Rest], TimeoutMs, Functions) ->
+    case function(Migration, TimeoutMs) of
+        {ok, Function} -> functions(Rest, TimeoutMs, Functions#{Name => Function});
+        {error, Text} -> {error, Name, Text}
+    end.
+
+function(#{kind := function, module := Module, function := Function}, _TimeoutMs) ->
+    {M, F} = {binary_to_atom(Module), binary_to_atom(Function)},
+    {ok, fun(State, Old, New) -> M:F(State, Old, New) end};
+function(#{kind := expression, language := Language, code := Code}, TimeoutMs) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> exit({value, sbx_eval:value_of(Language, Code)}) end),
+    sbx_reload:helper(Pid),
+    receive
+        {'DOWN', Monitor, process, Pid, {value, {ok, Function}}} when is_function(Function, 3) ->
+            {ok, Function};
+        {'DOWN', Monitor, process, Pid, {value, {ok, Other}}} ->
+            {error, sbx_reload_text:text("the migration is not a function of three arguments: ~tp", [Other])};
+        {'DOWN', Monitor, process, Pid, {value, {error, #{message := Message}}}} ->
+            {error, <<"the migration: ", Message/binary>>};
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            {error, sbx_reload_text:text("the migration: ~tp", [Reason])}
+    after TimeoutMs ->
+        exit(Pid, kill),
+        demonitor(Monitor, [flush]),
+        {error, sbx_reload_text:text("the migration was not evaluated within ~b ms", [TimeoutMs])}
+    end.

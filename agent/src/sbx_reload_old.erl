@@ -1,0 +1,233 @@
+%% Code that was replaced earlier and is still in use: on a stack, or through a closure that somebody holds. It has to go
+%% before its module can be loaded again.
+-module(sbx_reload_old).
+
+-export([clear/4, tidy/2, closures/1, identity/2, held/1]).
+
+-export_type([identity/0, holder/0]).
+
+%% How long between two looks, while waiting.
+-define(POLL_MS, 20).
+-define(ANSWER_TIMEOUT_MS, 2000).
+-define(VISIT_TIMEOUT_MS, 1000).
+-define(HOLDERS_MAX, 50).
+%% So many parts of one term are looked at.
+-define(PARTS_MAX, 1000000).
+-define(ETS_OBJECTS_MAX, 100000).
+
+%% Which closures a version of a module can have made: the module, its checksum, and what the file says of each.
+-type identity() :: {module(), Md5 :: binary(), [{Arity :: byte(), Index :: integer(), Free :: integer(), Uniq :: integer()}]}.
+-type holder() :: #{pid := pid() | nil, how := stack | closure, where := state | mailbox | ets | dictionary | other}.
+
+%% Makes room for all modules, or says who is in the way of which.
+-spec clear([module()], #{module() => identity()}, wait | refuse | kill, non_neg_integer()) ->
+    ok | {busy, module(), [holder()]}.
+clear(Modules, Identities, OnBusy, TimeoutMs) ->
+    clear_until([M || M <- Modules, erlang:check_old_code(M)], Identities, OnBusy, now_ms() + TimeoutMs).
+
+clear_until([], _Identities, _OnBusy, _End) ->
+    ok;
+clear_until([Module | Rest] = Modules, Identities, OnBusy, End) ->
+    case try_purge(Module, Identities) of
+        true ->
+            clear_until(Rest, Identities, OnBusy, End);
+        false ->
+            case OnBusy =:= wait andalso now_ms() < End of
+                true ->
+                    receive after ?POLL_MS -> ok end,
+                    clear_until(Modules, Identities, OnBusy, End);
+                false ->
+                    in_the_way(Modules, Identities, OnBusy, End, Rest)
+            end
+    end.
+
+in_the_way([Module | _], Identities, kill, End, Rest) ->
+    [exit(Pid, kill) || #{pid := Pid} <- holders(Module, Identities), is_pid(Pid)],
+    _ = code:purge(Module),
+    clear_until(Rest, Identities, kill, End);
+in_the_way([Module | _], Identities, _OnBusy, _End, _Rest) ->
+    {busy, Module, lists:sublist(holders(Module, Identities), ?HOLDERS_MAX)}.
+
+try_purge(Module, Identities) ->
+    not in_closures(Module, Identities) andalso code:soft_purge(Module).
+
+%% After a reload: whatever nobody uses any more goes. Returns the modules that could not.
+-spec tidy([module()], #{module() => identity()}) -> [module()].
+tidy(Modules, Identities) ->
+    [Module || Module <- Modules, erlang:check_old_code(Module), not try_purge(Module, Identities)].
+
+%% A closure that is garbage counts until its process has collected it.
+in_closures(Module, Identities) ->
+    case Identities of
+        #{Module := Identity} -> held(Identity) andalso collect_garbage() andalso held(Identity);
+        _ -> false
+    end.
+
+collect_garbage() ->
+    Ours = sbx_reload:own_pids(),
+    Pids = [Pid || Pid <- processes(), not is_map_key(Pid, Ours)],
+    lists:foreach(fun(Pid) -> garbage_collect(Pid, [{type, major}, {async, {?MODULE, Pid}}]) end, Pids),
+    collected(length(Pids)).
+
+collected(0) ->
+    true;
+collected(Left) ->
+    receive
+        {garbage_collect, {?MODULE, _Pid}, _} -> collected(Left - 1)
+    after ?ANSWER_TIMEOUT_MS -> true
+    end.
+
+%% Closures
+
+%% From the bytes of a version, which is or was loaded.
+-spec closures(binary()) -> [{byte(), integer(), integer(), integer()}].
+closures(Beam) ->
+    case beam_lib:chunks(Beam, ["FunT"], [allow_missing_chunks]) of
+        {ok, {_Module, [{"FunT", <<_Count:32, Entries/binary>>}]}} ->
+            [
+                {Arity - Free, Index, Free, Uniq}
+             || <<_Name:32, Arity:32, _Label:32, Index:32, Free:32, Uniq:32>> <= Entries
+            ];
+        _ ->
+            []
+    end.
+
+-spec identity(module(), binary()) -> identity().
+identity(Module, Beam) ->
+    {Module, erlang:get_module_info(Module, md5), closures(Beam)}.
+
+%% Whether anybody holds one. The VM counts the references to each kind of closure: one is the code's own (two, when the
+%% same code is loaded as new and as old), one ours. In a process of its own, so that ours is one.
+-spec held(identity()) -> boolean().
+held({_Module, _Md5, []}) ->
+    false;
+held({Module, Md5, Closures}) ->
+    Own = 2 + length([M || M <- [Module], erlang:module_loaded(M), erlang:get_module_info(M, md5) =:= Md5]),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        exit({counts, [element(2, erlang:fun_info(closure(Module, Md5, C), refc)) || C <- Closures]})
+    end),
+    sbx_reload:helper(Pid),
+    receive
+        {'DOWN', Monitor, process, Pid, {counts, Counts}} -> lists:any(fun(Count) -> Count > Own end, Counts);
+        {'DOWN', Monitor, process, Pid, _} -> false
+    end.
+
+%% In the external format, where a closure is what identifies it and the values that it holds.
+closure(Module, Md5, {Arity, Index, Free, Uniq}) ->
+    Body = iolist_to_binary([
+        <<Arity:8, Md5/binary, Index:32, Free:32>>,
+        [external(Term) || Term <- [Module, Index, Uniq, self()]],
+        [external(nil) || _ <- lists:seq(1, Free)]
+    ]),
+    binary_to_term(<<131, $p, (byte_size(Body) + 4):32, Body/binary>>).
+
+external(Term) ->
+    <<131, Rest/binary>> = term_to_binary(Term),
+    Rest.
+
+%% Who is in the way
+
+holders(Module, Identities) ->
+    on_stacks(Module) ++
+        case Identities of
+            #{Module := {_, Md5, [_ | _]} = Identity} ->
+                case held(Identity) of
+                    true -> with_closures(Module, Md5);
+                    false -> []
+                end;
+            _ ->
+                []
+        end.
+
+on_stacks(Module) ->
+    Ours = sbx_reload:own_pids(),
+    Pids = [Pid || Pid <- processes(), not is_map_key(Pid, Ours)],
+    Asked = [Pid || Pid <- Pids, erlang:check_process_code(Pid, Module, [{async, {?MODULE, Pid}}]) =:= async],
+    [#{pid => Pid, how => stack, where => other} || Pid <- checked(length(Asked))].
+
+checked(0) ->
+    [];
+checked(Left) ->
+    receive
+        {check_process_code, {?MODULE, Pid}, true} -> [Pid | checked(Left - 1)];
+        {check_process_code, {?MODULE, _Pid}, _} -> checked(Left - 1)
+    after ?ANSWER_TIMEOUT_MS -> []
+    end.
+
+with_closures(Module, Md5) ->
+    Ours = sbx_reload:own_pids(),
+    Pids = [Pid || Pid <- processes(), not is_map_key(Pid, Ours)],
+    Found = in_states(Pids, Module, Md5) ++
+        lists:flatmap(fun(Pid) -> seen_from_outside(Pid, Module, Md5) end, Pids) ++ in_tables(Module, Md5),
+    case Found of
+        [] -> [#{pid => nil, how => closure, where => other}];
+        _ -> Found
+    end.
+
+seen_from_outside(Pid, Module, Md5) ->
+    case process_info(Pid, [dictionary, messages]) of
+        [{dictionary, Dictionary}, {messages, Messages}] ->
+            [#{pid => Pid, how => closure, where => dictionary} || contains(Dictionary, Module, Md5)] ++
+                [#{pid => Pid, how => closure, where => mailbox} || contains(Messages, Module, Md5)];
+        undefined ->
+            []
+    end.
+
+%% Only of processes that wait in a loop which understands the question.
+in_states(Pids, Module, Md5) ->
+    Idle = [Pid || Pid <- Pids, sbx_reload_users:is_idle_server(Pid)],
+    Look = fun(_Pid, Reference) ->
+        fun(State) ->
+            Reference ! {[alias | Reference], contains(State, Module, Md5)},
+            throw(unchanged)
+        end
+    end,
+    Answers = sbx_reload_talk:visit(Idle, Look, ?VISIT_TIMEOUT_MS),
+    [#{pid => Pid, how => closure, where => state} || {Pid, {answer, true}} <- maps:to_list(Answers)].
+
+in_tables(Module, Md5) ->
+    [#{pid => owner(Table), how => closure, where => ets} || Table <- ets:all(), table_contains(Table, Module, Md5)].
+
+owner(Table) ->
+    case ets:info(Table, owner) of
+        Pid when is_pid(Pid) -> Pid;
+        undefined -> nil
+    end.
+
+table_contains(Table, Module, Md5) ->
+    try ets:info(Table, size) =< ?ETS_OBJECTS_MAX andalso contains(ets:tab2list(Table), Module, Md5)
+    catch error:badarg -> false
+    end.
+
+contains(Term, Module, Md5) ->
+    try search([Term], Module, Md5, ?PARTS_MAX) of
+        _Left -> false
+    catch
+        throw:{?MODULE, found} -> true
+    end.
+
+search([], _Module, _Md5, Left) ->
+    Left;
+search(_Terms, _Module, _Md5, 0) ->
+    0;
+search([Term | Terms], Module, Md5, Left) when is_function(Term) ->
+    case erlang:fun_info(Term, type) of
+        {type, local} ->
+            {erlang:fun_info(Term, module), erlang:fun_info(Term, new_uniq)} =:= {{module, Module}, {new_uniq, Md5}} andalso
+                throw({?MODULE, found}),
+            {env, Environment} = erlang:fun_info(Term, env),
+            search([Environment | Terms], Module, Md5, Left - 1);
+        {type, external} ->
+            search(Terms, Module, Md5, Left - 1)
+    end;
+search([[Head | Tail] | Terms], Module, Md5, Left) ->
+    search([Head, Tail | Terms], Module, Md5, Left - 1);
+search([Term | Terms], Module, Md5, Left) when is_tuple(Term) ->
+    search(tuple_to_list(Term) ++ Terms, Module, Md5, Left - 1);
+search([Term | Terms], Module, Md5, Left) when is_map(Term) ->
+    search([maps:to_list(Term) | Terms], Module, Md5, Left - 1);
+search([_Term | Terms], Module, Md5, Left) ->
+    search(Terms, Module, Md5, Left - 1).
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).

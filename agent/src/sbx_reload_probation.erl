@@ -1,0 +1,65 @@
+%% After a reload its processes are watched for a while. One that crashes takes the reload back; else it is final.
+-module(sbx_reload_probation).
+
+-export([watch/1]).
+
+-include("sbx_reload.hrl").
+
+-spec watch(#reload{}) -> ok.
+watch(#reload{users = Users, args = #{probation_ms := ProbationMs}} = Reload) ->
+    Monitors = maps:from_list([{monitor(process, Pid), User} || #user{pid = Pid} = User <- Users]),
+    Timer = erlang:start_timer(ProbationMs, self(), commit),
+    await(Timer, Monitors, Reload).
+
+await(Timer, Monitors, #reload{id = Id} = Reload) ->
+    receive
+        {timeout, Timer, commit} ->
+            commit(Reload),
+            tell(Id, committed, <<"the probation is over">>, nil, nil);
+        {sbx_reload, settle, commit, From, Reference} ->
+            commit(Reload),
+            From ! {Reference, {ok, #{outcome => committed}}},
+            ok;
+        {sbx_reload, settle, revert, From, Reference} ->
+            _ = revert(Reload),
+            From ! {Reference, {ok, #{outcome => rolled_back}}},
+            ok;
+        {'DOWN', Monitor, process, Pid, Reason} when is_map_key(Monitor, Monitors) ->
+            case is_crash(Reason) of
+                true -> crashed(Pid, map_get(Monitor, Monitors), Reason, Reload);
+                false -> await(Timer, maps:remove(Monitor, Monitors), Reload)
+            end;
+        _Other ->
+            await(Timer, Monitors, Reload)
+    end.
+
+is_crash(normal) -> false;
+is_crash(shutdown) -> false;
+is_crash({shutdown, _}) -> false;
+is_crash(noproc) -> false;
+is_crash(_Reason) -> true.
+
+crashed(Pid, #user{modules = [Module | _]}, Reason, #reload{id = Id} = Reload) ->
+    Notes = revert(Reload),
+    Text = iolist_to_binary(lists:join("; ", [sbx_reason:bounded(sbx_reason:exit_text(Reason), 8192) | Notes])),
+    tell(Id, rolled_back, Text, sbx_reload_text:pid(Pid), atom_to_binary(Module)).
+
+revert(#reload{id = Id, changes = Changes} = Reload) ->
+    sbx_reload:phase(<<"revert">>),
+    {_, Notes} = sbx_reload_revert:revert(Reload),
+    sbx_reload:loaded([], [{C#change.module, C#change.old_version} || C <- Changes]),
+    sbx_reload:outcome(Id, rolled_back),
+    Notes.
+
+%% Final: what was kept for going back goes, and so does code that nobody uses any more.
+commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities}) ->
+    sbx_reload:outcome(Id, committed),
+    Inside = [Pid || {Pid, _, #{kept := inside}} <- Reports],
+    _ = sbx_reload_talk:visit(Inside, fun(_Pid, Reference) -> sbx_reload_visit:forget(Reference) end, 1000),
+    _ = sbx_reload_old:tidy(Modules, Identities),
+    ok.
+
+tell(Id, Outcome, Reason, Process, Module) ->
+    sbx_outbox:put(reload_settled, #{
+        id => Id, outcome => Outcome, reason => Reason, process => Process, module => Module
+    }).

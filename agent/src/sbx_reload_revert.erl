@@ -1,0 +1,128 @@
+%% Takes a transaction back: the old bytes, the old states, everybody goes on. It has no way to fail: a process that does
+%% not take part in it is killed, so that its supervisor starts it with the old code, and it gets its state then.
+-module(sbx_reload_revert).
+
+-export([revert/1]).
+
+-include("sbx_reload.hrl").
+
+-define(SUSPEND_TIMEOUT_MS, 2000).
+-define(RESTORE_TIMEOUT_MS, 5000).
+-define(HEIR_TIMEOUT_MS, 2000).
+-define(ON_LOAD_TIMEOUT_MS, 5000).
+
+%% Also what people should know of it.
+-spec revert(#reload{}) -> {#reload{}, [binary()]}.
+revert(#reload{resumed = true} = Reload) ->
+    revert_running(Reload);
+revert(#reload{loaded = Loaded, users = Users} = Reload) ->
+    Hung = hung(Users),
+    Kept = [{Pid, sbx_reload_visit:kept(Pid)} || #user{pid = Pid} <- Hung],
+    kill(Hung),
+    Lingering = unload(Loaded, Reload),
+    rebuild(Loaded, Users, Reload),
+    Living = Users -- Hung,
+    Lost = restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
+    kill(Lost),
+    _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
+    Heirless = give_to_heirs(Kept ++ copies(Lost, Reload), Reload),
+    {Reload, notes(Lingering, Heirless)}.
+
+%% One that is suspended waits in the loop of that; whoever is elsewhere still runs a migration.
+hung(Users) ->
+    Answers = sbx_reload_talk:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, 100),
+    [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =:= late].
+
+kill(Users) ->
+    Monitors = [{monitor(process, Pid), exit(Pid, kill)} || #user{pid = Pid} <- Users],
+    lists:foreach(fun({Monitor, _}) -> receive {'DOWN', Monitor, _, _, _} -> ok end end, Monitors).
+
+unload(false, _Reload) ->
+    [];
+unload(true, #reload{set = Set}) ->
+    sbx_reload_load:unload(Set, ?ON_LOAD_TIMEOUT_MS).
+
+%% State machines whose module was asked anew how it wants to be called are asked again.
+rebuild(true, Users, #reload{modes = Modes, reports = Reports}) ->
+    Migrated = maps:from_list([{Pid, []} || {Pid, _, _} <- Reports]),
+    Statems = [
+        {Pid, Module}
+     || #user{pid = Pid, kind = statem, modules = [Module]} <- Users, is_map_key(Pid, Migrated),
+        map_size(Modes) > 0, erlang:function_exported(Module, code_change, 4)
+    ],
+    ByPid = maps:from_list(Statems),
+    Request = fun(Pid) -> {change_code, map_get(Pid, ByPid), undefined, []} end,
+    _ = sbx_reload_talk:call(maps:keys(ByPid), Request, ?RESTORE_TIMEOUT_MS),
+    ok;
+rebuild(false, _Users, _Reload) ->
+    ok.
+
+%% Returns those that did not take their state.
+restore(Users, Reports, TimeoutMs) ->
+    Kept = maps:from_list([{Pid, K} || {Pid, _, #{kept := K}} <- Reports]),
+    {Managers, Others} = lists:partition(fun(#user{kind = Kind}) -> Kind =:= event end, Users),
+    restore_handlers(Managers, Reports),
+    Pids = [Pid || #user{pid = Pid} <- Others, is_map_key(Pid, Kept)],
+    Make = fun(Pid, Reference) -> sbx_reload_visit:restore(map_get(Pid, Kept), Reference) end,
+    Answers = sbx_reload_talk:visit(Pids, Make, TimeoutMs),
+    [User || #user{pid = Pid} = User <- Others, maps:get(Pid, Answers, none) =:= late].
+
+restore_handlers(Managers, Reports) ->
+    Nobody = sbx_reload_talk:nobody(),
+    lists:foreach(
+        fun(#user{pid = Pid}) ->
+            Handlers = [Handler || {P, _, #{kept := {copy, Handler}}} <- Reports, P =:= Pid],
+            Pid ! {system, {Nobody, nil}, {replace_state, sbx_reload_visit:restore_handlers(Handlers)}}
+        end,
+        Managers
+    ).
+
+copies(Users, #reload{reports = Reports}) ->
+    [{Pid, Kept} || #user{pid = Pid} <- Users, {P, _, #{kept := {copy, _} = Kept}} <- Reports, P =:= Pid].
+
+%% Returns how many got no state.
+give_to_heirs(Kept, #reload{places = Places}) ->
+    End = erlang:monotonic_time(millisecond) + ?HEIR_TIMEOUT_MS,
+    length([
+        Pid
+     || {Pid, State} <- Kept,
+        not is_tuple(State) orelse
+            give(sbx_reload_heirs:heir(Pid, maps:get(Pid, Places, none), End), State) =:= lost
+    ]).
+
+give({ok, Heir}, Kept) ->
+    Make = fun(_Pid, Reference) -> sbx_reload_visit:restore(Kept, Reference) end,
+    case sbx_reload_talk:visit([Heir], Make, ?RESTORE_TIMEOUT_MS) of
+        #{Heir := {answer, ok}} -> ok;
+        _ -> lost
+    end;
+give(none, _Kept) ->
+    lost.
+
+notes(Lingering, Heirless) ->
+    [
+        sbx_reload_text:text("processes that were still in ~ts were killed", [sbx_reason:module_name(Module)])
+     || Module <- Lingering
+    ] ++ [sbx_reload_text:text("~b processes were started again without the state they had", [N]) || N <- [Heirless], N > 0].
+
+%% After everybody went on: the world may have changed since.
+revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, users = Before} = Reload) ->
+    #{users := Users} = sbx_reload_users:find(Modules),
+    Late = suspend_or_name(Users),
+    kill(Late),
+    Living = Users -- Late,
+    Lingering = unload(true, Reload),
+    rebuild(true, Living, Reload),
+    Workers = [User || #user{kind = Kind} = User <- Living, Kind =/= supervisor],
+    kill(Lost = restore(Workers, Reports, ?RESTORE_TIMEOUT_MS)),
+    Specs = sbx_reload_migrate:specs_again([User || #user{kind = supervisor} = User <- Living]),
+    _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
+    sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
+    Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
+    Heirless = give_to_heirs(copies(Dead, Reload), Reload),
+    {Reload, notes(Lingering, Heirless)}.
+
+suspend_or_name(Users) ->
+    Pids = [Pid || #user{pid = Pid} <- Users],
+    Answers = sbx_reload_talk:call(Pids, fun(_Pid) -> suspend end, ?SUSPEND_TIMEOUT_MS),
+    [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =:= late].

@@ -1,0 +1,327 @@
+%% One transaction: every step is tried, and the first that fails takes back all that was done.
+-module(sbx_reload_run).
+
+-export([run/3, fail/3, fail/4, warn/2]).
+
+-include("sbx_reload.hrl").
+
+-define(DEFAULTS, #{
+    order => [], migrations => #{}, direction => up, on_busy => wait, busy_timeout_ms => 5000,
+    suspend_timeout_ms => 5000, migrate_timeout_ms => 5000, probation_ms => 1000, restart_changed => false,
+    run_start => false, dry_run => false
+}).
+%% Loaded before anybody is stopped: a node has them only once it needs them.
+-define(PARTS, [
+    sbx_reload_children, sbx_reload_heirs, sbx_reload_lists, sbx_reload_load, sbx_reload_migrate, sbx_reload_migration,
+    sbx_reload_old, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape, sbx_reload_specs, sbx_reload_talk,
+    sbx_reload_text, sbx_reload_users, sbx_reload_visit, sbx_states
+]).
+-define(RESUME_TIMEOUT_MS, 5000).
+%% Those that were started while the others were being suspended are suspended too, so often.
+-define(LATECOMER_ROUNDS, 3).
+
+-spec run(map(), pid(), reference()) -> ok.
+run(Args, Caller, Reference) ->
+    true = group_leader(whereis(user), self()),
+    ok = code:ensure_modules_loaded(?PARTS),
+    Reload = #reload{
+        id = maps:get(id, Args),
+        args = maps:merge(?DEFAULTS, Args),
+        caller = Caller,
+        reference = Reference,
+        monitor = monitor(process, Caller),
+        began_us = now_us()
+    },
+    case steps([fun read/1, fun prepare/1, fun plan/1, fun clear/1, fun find/1], Reload) of
+        {ok, Ready} ->
+            case option(dry_run, Ready) of
+                true -> end_dry(Ready);
+                false -> change(Ready)
+            end;
+        {failed, Failure, Failed} ->
+            end_failed(Failure, Failed)
+    end.
+
+change(Ready) ->
+    Steps = [
+        fun suspend/1, fun still_wanted/1, fun migrate_down/1, fun load/1, fun migrate_up/1, fun resume/1, fun children/1
+    ],
+    case steps(Steps, Ready) of
+        {ok, Done} ->
+            end_reloaded(Done);
+        {failed, Failure, Failed} ->
+            {Reverted, Notes} = sbx_reload_revert:revert(Failed),
+            end_failed(noted(Failure, Notes), Reverted)
+    end.
+
+noted(#{message := Message} = Failure, []) ->
+    Failure#{message => Message};
+noted(#{message := Message} = Failure, Notes) ->
+    Failure#{message => iolist_to_binary(lists:join("; ", [Message | Notes]))}.
+
+%% A step returns what it made of the transaction; what it had done before it failed is in what it throws.
+steps([], Reload) ->
+    {ok, Reload};
+steps([Step | Steps], Reload) ->
+    try Step(Reload) of
+        Next -> steps(Steps, Next)
+    catch
+        throw:{?MODULE, Failure, Failed} ->
+            {failed, Failure, Failed};
+        Class:Reason:Stack ->
+            Text = sbx_reload_text:text("~ts", [erl_error:format_exception(Class, Reason, Stack)]),
+            {failed, failure(lost, Text, #{}), last_seen(Reload)}
+    end.
+
+%% What a step that broke had noted on its way.
+last_seen(Reload) ->
+    case get(?MODULE) of
+        undefined -> Reload;
+        Seen -> Seen
+    end.
+
+note(Reload) ->
+    put(?MODULE, Reload),
+    Reload.
+
+-spec fail(atom(), binary(), #reload{}) -> no_return().
+fail(Step, Message, Reload) ->
+    fail(Step, Message, #{}, Reload).
+
+-spec fail(atom(), binary(), map(), #reload{}) -> no_return().
+fail(Step, Message, More, Reload) ->
+    throw({?MODULE, failure(Step, Message, More), Reload}).
+
+failure(Step, Message, More) ->
+    maps:merge(
+        #{kind => reload, step => Step, message => Message, module => nil, process => nil, holders => []}, More
+    ).
+
+-spec warn(binary(), #reload{}) -> #reload{}.
+warn(Text, #reload{warnings = Warnings} = Reload) ->
+    Reload#reload{warnings = [Text | Warnings]}.
+
+option(Name, #reload{args = Args}) ->
+    maps:get(Name, Args).
+
+%% Before anybody is stopped
+
+read(#reload{args = #{modules := Written}} = Reload) ->
+    Changes = [change_of(Entry) || Entry <- Written],
+    Reload#reload{changes = ordered(Changes, option(order, Reload)), modules = [C#change.module || C <- Changes]}.
+
+change_of(#{module := Name, action := Action} = Entry) ->
+    #change{
+        module = binary_to_atom(Name),
+        action = Action,
+        beam = beam(Action, Name, Entry),
+        old_beam = maps:get(old_beam, Entry, nil),
+        version = maps:get(version, Entry, nil),
+        old_version = maps:get(old_version, Entry, nil)
+    }.
+
+beam(load, _Name, #{beam := Beam}) ->
+    Beam;
+%% A module that would be found on the code path again is replaced by an empty one.
+beam(delete, Name, _Entry) ->
+    case code:where_is_file(binary_to_list(Name) ++ ".beam") of
+        non_existing -> nil;
+        _Found -> sbx_reload_gone:beam(binary_to_atom(Name))
+    end.
+
+%% Dependencies first: on_load functions run in this order.
+ordered(Changes, Order) ->
+    Names = lists:append(Order),
+    Numbered = maps:from_list(lists:zip(Names, lists:seq(1, length(Names)))),
+    Place = fun(#change{module = Module}) -> maps:get(atom_to_binary(Module), Numbered, length(Names)) end,
+    [Change || {_, Change} <- lists:keysort(1, [{Place(Change), Change} || Change <- Changes])].
+
+prepare(#reload{changes = Changes} = Reload) ->
+    case sbx_reload_load:prepare(Changes) of
+        {ok, Set} -> Reload#reload{set = Set, identities = identities(Changes)};
+        {error, Problem} -> fail_load(load, Problem, Reload)
+    end.
+
+fail_load(Step, {Module, Text}, Reload) ->
+    Message = sbx_reload_text:text("~ts can't be loaded: ~ts", [sbx_reason:module_name(Module), Text]),
+    fail(Step, Message, #{module => atom_to_binary(Module)}, Reload).
+
+identities(Changes) ->
+    maps:from_list([
+        {Module, sbx_reload_old:identity(Module, Old)}
+     || #change{module = Module, old_beam = Old} <- Changes, is_binary(Old), erlang:module_loaded(Module)
+    ]).
+
+plan(#reload{changes = Changes} = Reload) ->
+    TimeoutMs = option(migrate_timeout_ms, Reload),
+    case sbx_reload_migration:plans(Changes, option(migrations, Reload), option(direction, Reload), TimeoutMs) of
+        {ok, Plans} -> Reload#reload{plans = Plans};
+        {error, Module, Text} -> fail(migrate, Text, #{module => Module}, Reload)
+    end.
+
+clear(#reload{modules = Modules} = Reload) ->
+    sbx_reload:phase(<<"busy">>),
+    OnBusy = case option(dry_run, Reload) of true -> refuse; false -> option(on_busy, Reload) end,
+    case sbx_reload_old:clear(Modules, sbx_reload:identities(), OnBusy, option(busy_timeout_ms, Reload)) of
+        ok ->
+            Reload;
+        {busy, Module, Holders} ->
+            Format = "an earlier version of ~ts is still in use, by ~b process~ts",
+            Ending = case Holders of [_] -> ""; _ -> "es" end,
+            Message = sbx_reload_text:text(Format, [sbx_reason:module_name(Module), length(Holders), Ending]),
+            Step = case [Holder || #{how := stack} = Holder <- Holders] of [] -> busy; _ -> old_code end,
+            Written = [H#{pid => case Pid of nil -> nil; _ -> sbx_reload_text:pid(Pid) end} || #{pid := Pid} = H <- Holders],
+            fail(Step, Message, #{module => atom_to_binary(Module), holders => Written}, Reload)
+    end.
+
+find(#reload{modules = Modules} = Reload) ->
+    sbx_reload:phase(<<"find">>),
+    #{users := Users, plain := Plain, marker := Marker} = sbx_reload_users:find(Modules),
+    Statems = lists:usort(lists:append([Ms || #user{kind = statem, modules = Ms} <- Users])),
+    Warned = lists:foldl(fun warn_plain/2, Reload, lists:sublist(Plain, 20)),
+    Found = Warned#reload{
+        users = Users,
+        plain = Plain,
+        marker = Marker,
+        places = sbx_reload_heirs:places(Users),
+        modes = modes(Statems)
+    },
+    sbx_reload_lists:foresee(Found).
+
+warn_plain({Pid, Module}, Reload) ->
+    Format = "~ts runs ~ts and takes no system messages: it goes on with the old code until it calls the module anew",
+    warn(sbx_reload_text:text(Format, [sbx_reload_text:pid(Pid), sbx_reason:module_name(Module)]), Reload).
+
+modes(Modules) ->
+    maps:from_list([{Module, catch Module:callback_mode()} || Module <- Modules]).
+
+%% The pause
+
+suspend(#reload{users = Users} = Reload) ->
+    sbx_reload:phase(<<"suspend">>),
+    Pids = [Pid || #user{pid = Pid} <- Users],
+    Noted = note(Reload),
+    case sbx_reload_talk:suspend(Pids, option(suspend_timeout_ms, Reload), fun() -> put(pause, now_us()) end) of
+        {ok, Ended} -> suspend_latecomers(?LATECOMER_ROUNDS, without(Ended, Noted#reload{paused_us = get(pause)}));
+        {late, Late} -> fail_suspend(Late, Noted, Noted#reload{users = []})
+    end.
+
+suspend_latecomers(0, Reload) ->
+    Reload;
+suspend_latecomers(Rounds, #reload{marker = Since, modules = Modules, users = Users} = Reload) ->
+    #{users := Found, marker := Marker} = sbx_reload_users:find_newer(Since, Modules),
+    Known = maps:from_keys([Pid || #user{pid = Pid} <- Users], []),
+    case [User || #user{pid = Pid} = User <- Found, not is_map_key(Pid, Known)] of
+        [] ->
+            Reload#reload{marker = Marker};
+        New ->
+            More = note(Reload#reload{users = Users ++ New, marker = Marker}),
+            case sbx_reload_talk:suspend_again([P || #user{pid = P} <- New], option(suspend_timeout_ms, Reload)) of
+                {ok, Ended} -> suspend_latecomers(Rounds - 1, without(Ended, More));
+                {late, Late} -> fail_suspend(Late, More, Reload)
+            end
+    end.
+
+%% The late ones go on already.
+fail_suspend([Pid | _] = Late, #reload{users = Users}, Reload) ->
+    Module = hd([M || #user{pid = P, modules = [M | _]} <- Users, P =:= Pid]),
+    Format = "~ts is busy: it did not get to a system message within ~b ms~ts",
+    More = case Late of [_] -> ""; _ -> io_lib:format(" (nor did ~b others)", [length(Late) - 1]) end,
+    Message = sbx_reload_text:text(Format, [sbx_reload_text:pid(Pid), option(suspend_timeout_ms, Reload), More]),
+    fail(suspend, Message, #{process => sbx_reload_text:pid(Pid), module => atom_to_binary(Module)}, Reload).
+
+%% One that ends by itself is no failure: started again, it runs the new code.
+without([], Reload) ->
+    Reload;
+without(Ended, #reload{users = Users} = Reload) ->
+    Gone = maps:from_keys(Ended, []),
+    note(Reload#reload{users = [User || #user{pid = Pid} = User <- Users, not is_map_key(Pid, Gone)]}).
+
+%% Until the code is loaded, a daemon that went away has changed its mind.
+still_wanted(#reload{monitor = Monitor} = Reload) ->
+    receive
+        {'DOWN', Monitor, process, _Pid, _Reason} -> fail(lost, <<"the daemon has gone">>, Reload)
+    after 0 -> Reload
+    end.
+
+migrate_down(Reload) ->
+    case option(direction, Reload) of
+        down -> sbx_reload_migrate:states(Reload);
+        up -> Reload
+    end.
+
+load(#reload{set = Set} = Reload) ->
+    sbx_reload:phase(<<"load">>),
+    Loading = note(Reload#reload{loaded = true}),
+    case sbx_reload_load:load(Set, option(migrate_timeout_ms, Reload)) of
+        ok -> Loading;
+        {unchanged, Step, Problem} -> fail_load(Step, Problem, Reload);
+        {partly, Step, Problem} -> fail_load(Step, Problem, Loading)
+    end.
+
+migrate_up(Reload) ->
+    sbx_reload:phase(<<"migrate">>),
+    Migrated =
+        case option(direction, Reload) of
+            up -> sbx_reload_migrate:states(Reload);
+            down -> sbx_reload_migrate:modes(Reload)
+        end,
+    sbx_reload_migrate:supervisors(Migrated).
+
+resume(#reload{users = Users, paused_us = Paused} = Reload) ->
+    sbx_reload:phase(<<"resume">>),
+    _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
+    Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
+    note(Reload#reload{pause_us = Pause, resumed = true}).
+
+children(Reload) ->
+    sbx_reload_children:change(sbx_reload_lists:update(Reload), fun note/1).
+
+%% The ends
+
+end_dry(Reload) ->
+    answer({ok, result(dry_run, Reload)}, Reload),
+    sbx_reload:outcome(Reload#reload.id, failed).
+
+end_failed(Failure, #reload{id = Id} = Reload) ->
+    sbx_reload:outcome(Id, failed),
+    answer({error, Failure}, Reload).
+
+end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
+    sbx_reload:phase(<<"probation">>),
+    sbx_reload:identities(Identities),
+    sbx_reload:loaded([], [{C#change.module, version(C)} || C <- Changes]),
+    answer({ok, result(hot_reloaded, Reload)}, Reload),
+    sbx_reload_probation:watch(Reload).
+
+version(#change{action = delete}) -> nil;
+version(#change{version = Version}) -> Version.
+
+answer(Result, #reload{caller = Caller, reference = Reference}) ->
+    Caller ! {Reference, Result},
+    ok.
+
+result(Status, #reload{users = Users, reports = Reports, changes = Changes} = Reload) ->
+    Migrated = maps:from_list([{Pid, true} || {Pid, _, #{migrated := true}} <- Reports]),
+    #{
+        status => Status,
+        modules => [
+            #{module => atom_to_binary(C#change.module), from_version => C#change.old_version, to_version => version(C)}
+         || C <- Changes
+        ],
+        processes => [
+            #{pid => sbx_reload_text:pid(Pid), module => atom_to_binary(Module), migrated => maps:get(Pid, Migrated, false)}
+         || #user{pid = Pid, modules = [Module | _]} <- Users
+        ],
+        shapes => [
+            Shape#{pid => sbx_reload_text:pid(Pid), module => atom_to_binary(Module)}
+         || {Pid, Module, #{shape := Shape}} <- Reports, is_map(Shape)
+        ],
+        children => sbx_reload_children:described(Reload),
+        pause_us => Reload#reload.pause_us,
+        duration_us => now_us() - Reload#reload.began_us,
+        warnings => lists:reverse(Reload#reload.warnings)
+    }.
+
+now_us() ->
+    erlang:monotonic_time(microsecond).

@@ -1,0 +1,254 @@
+%% Who uses the modules that change: found by looking at all processes, without a message to any that might not
+%% understand it.
+-module(sbx_reload_users).
+
+-export([find/1, find_newer/2, callback_kind/1, is_idle_server/1]).
+
+-export_type([found/0]).
+
+-include("sbx_reload.hrl").
+
+%% A process whose own module does not tell which module it calls back is looked at more closely, if it is small: what
+%% is looked at contains its state as text.
+-define(LOOK_CLOSER_MAX_WORDS, 65536).
+%% So many processes have their whole stack looked at, not only its top.
+-define(STACKS_MAX, 20000).
+%% How many process identifiers are tried one by one; for more, all processes are listed.
+-define(TRIED_MAX, 2000).
+-define(HANDLERS_TIMEOUT_MS, 1000).
+%% Where a process that calls back a module waits, and what is on its stack when it does not.
+-define(LOOPS, #{gen_server => server, gen_statem => statem, gen_event => event}).
+-define(LOOP_FUNCTIONS, [
+    loop, wake_hib, decode_msg, handle_msg, try_dispatch, try_handle_call, handle_common_reply, loop_receive,
+    loop_hibernate, loop_state_callback, loop_state_callback_result, loop_event, fetch_msg, server_update,
+    server_notify, server_call, server_call_update
+]).
+
+-type found() :: #{
+    users := [#user{}],
+    %% These don't speak the protocol: their next call takes the new code.
+    plain := [{pid(), module()}],
+    %% Processes that are younger have not been looked at.
+    marker := pid()
+}.
+
+-spec find([module()]) -> found().
+find(Modules) ->
+    Marker = marker(),
+    look(processes(), Modules, Marker).
+
+%% Those that began since.
+-spec find_newer(pid(), [module()]) -> found().
+find_newer(Since, Modules) ->
+    Marker = marker(),
+    look(between(Since, Marker), Modules, Marker).
+
+marker() ->
+    spawn(fun() -> ok end).
+
+%% Identifiers are given out in ascending order, so few new ones are found without listing all processes.
+between(Since, Until) ->
+    case {number(Since), number(Until)} of
+        {{Serial, First}, {Serial, Last}} when Last >= First, Last - First < ?TRIED_MAX ->
+            [pid(Number, Serial) || Number <- lists:seq(First + 1, Last - 1)];
+        _ ->
+            processes()
+    end.
+
+number(Pid) ->
+    [_Node, Number, Serial] = string:lexemes(pid_to_list(Pid), "<.>"),
+    {list_to_integer(Serial), list_to_integer(Number)}.
+
+pid(Number, Serial) ->
+    list_to_pid("<0." ++ integer_to_list(Number) ++ "." ++ integer_to_list(Serial) ++ ">").
+
+look(Pids, Modules, Marker) ->
+    Changed = maps:from_list([{Module, callback_kind(Module)} || Module <- Modules]),
+    Ours = sbx_reload:own_pids(),
+    Looks = [classify(Pid, Changed) || Pid <- Pids, not is_map_key(Pid, Ours)],
+    Managers = [Pid || {manager, Pid} <- Looks],
+    #{
+        users => [User || #user{} = User <- Looks] ++ event_users(Managers, Changed),
+        plain => [{Pid, Module} || {plain, Pid, Module} <- Looks] ++
+            by_stack([Pid || {unknown, Pid} <- Looks], Changed),
+        marker => Marker
+    }.
+
+%% What the processes of a callback module are.
+-spec callback_kind(module()) -> server | statem | event | supervisor | special | none.
+callback_kind(Module) ->
+    Exports = fun({Name, Arity}) -> erlang:function_exported(Module, Name, Arity) end,
+    Signs = [
+        {statem, [{init, 1}, {callback_mode, 0}]},
+        {special, [{system_continue, 3}, {system_code_change, 4}]},
+        {event, [{init, 1}, {handle_event, 2}]},
+        {server, [{init, 1}, {handle_call, 3}]},
+        {server, [{init, 1}, {handle_cast, 2}]},
+        {server, [{init, 1}, {handle_info, 2}]}
+    ],
+    case [Kind || {Kind, Functions} <- Signs, lists:all(Exports, Functions)] of
+        [Kind | _] -> Kind;
+        [] -> none
+    end.
+
+classify(Pid, Changed) ->
+    case process_info(Pid, [initial_call, current_function, dictionary]) of
+        [{initial_call, Spawned}, {current_function, Current}, {dictionary, Dictionary}] ->
+            case lists:keyfind('$initial_call', 1, Dictionary) of
+                {_, Initial} -> by_initial_call(Initial, Current, Pid, Changed);
+                false -> by_functions([Spawned, Current], Pid, Changed)
+            end;
+        undefined ->
+            gone
+    end.
+
+by_initial_call({supervisor, Module, 1}, _Current, Pid, Changed) ->
+    case Changed of
+        #{Module := _} -> #user{pid = Pid, kind = supervisor, modules = [Module]};
+        _ -> other
+    end;
+by_initial_call({gen_event, init_it, _}, _Current, Pid, _Changed) ->
+    {manager, Pid};
+by_initial_call({Module, init, 1}, _Current, Pid, Changed) when
+    map_get(Module, Changed) =:= server; map_get(Module, Changed) =:= statem; map_get(Module, Changed) =:= special
+->
+    #user{pid = Pid, kind = map_get(Module, Changed), modules = [Module]};
+by_initial_call({Module, _, _}, _Current, Pid, Changed) when map_get(Module, Changed) =:= special ->
+    #user{pid = Pid, kind = special, modules = [Module]};
+by_initial_call({Module, _, _} = Initial, Current, Pid, Changed) ->
+    case loop_of(Current) of
+        none when is_map_key(Module, Changed) -> by_frames(Initial, Pid);
+        none -> by_functions([Current], Pid, Changed);
+        event -> {manager, Pid};
+        Kind -> by_loop(Kind, Initial, Pid, Changed)
+    end;
+by_initial_call(_Nonsense, Current, Pid, Changed) ->
+    by_functions([Current], Pid, Changed).
+
+loop_of({Module, Function, _Arity}) ->
+    case lists:member(Function, ?LOOP_FUNCTIONS) of
+        true -> maps:get(Module, ?LOOPS, none);
+        false -> none
+    end;
+loop_of(_Undefined) ->
+    none.
+
+%% Waits in a loop of the runtime's own, so that it understands system messages.
+-spec is_idle_server(pid()) -> boolean().
+is_idle_server(Pid) ->
+    case process_info(Pid, current_function) of
+        {current_function, Current} -> lists:member(loop_of(Current), [server, statem]);
+        undefined -> false
+    end.
+
+%% Started as one thing and become a server by itself; an Elixir Agent is one too.
+by_loop(Kind, {Module, _, _} = Initial, Pid, Changed) ->
+    case calls_back_itself(Initial) of
+        true ->
+            other;
+        false ->
+            case called_back(Pid, Changed) of
+                agent when is_map_key(Module, Changed) -> #user{pid = Pid, kind = agent, modules = [Module]};
+                unknown when is_map_key(Module, Changed) -> user(Kind, Initial, Pid);
+                Nothing when Nothing =:= agent; Nothing =:= unknown -> other;
+                Callback -> #user{pid = Pid, kind = Kind, modules = [Callback]}
+            end
+    end.
+
+%% An Agent says which function made its first state, which is mostly a closure.
+user(server, {Module, Function, _Arity}, Pid) ->
+    case atom_to_list(Function) of
+        "-" ++ _ -> #user{pid = Pid, kind = agent, modules = [Module]};
+        _ -> #user{pid = Pid, kind = server, modules = [Module]}
+    end;
+user(Kind, {Module, _Function, _Arity}, Pid) ->
+    #user{pid = Pid, kind = Kind, modules = [Module]}.
+
+%% The usual case: the module's own init/1, and not one of the changed.
+calls_back_itself({Module, init, 1}) -> callback_kind(Module) =/= none;
+calls_back_itself(_Initial) -> false.
+
+%% The callback module is a word of the loop's stack frame, where only a dump shows it.
+called_back(Pid, Changed) ->
+    case process_info(Pid, total_heap_size) of
+        {total_heap_size, Words} when Words =< ?LOOK_CLOSER_MAX_WORDS ->
+            {backtrace, Dump} = process_info_or(Pid, backtrace, {backtrace, <<>>}),
+            in_frame(binary:split(Dump, <<"\n">>, [global]), names(Changed));
+        _ ->
+            unknown
+    end.
+
+process_info_or(Pid, Item, Default) ->
+    case process_info(Pid, Item) of
+        undefined -> Default;
+        Info -> Info
+    end.
+
+names(Changed) ->
+    Own = maps:from_list([{iolist_to_binary(io_lib:format("~w", [Module])), Module} || Module <- maps:keys(Changed)]),
+    Own#{<<"'Elixir.Agent.Server'">> => agent}.
+
+in_frame([<<"y(", Line/binary>> | Lines], Names) ->
+    [_Register, Word | _] = binary:split(Line, <<")     ">>) ++ [<<>>],
+    case Names of
+        #{Word := Callback} -> Callback;
+        _ -> in_frame(Lines, Names)
+    end;
+in_frame([<<>> | _], _Names) ->
+    unknown;
+in_frame([_ | Lines], Names) ->
+    in_frame(Lines, Names);
+in_frame([], _Names) ->
+    unknown.
+
+%% A process of a changed module that is doing something: is there a loop below?
+by_frames({Module, _, _} = Initial, Pid) ->
+    {current_stacktrace, Frames} = process_info_or(Pid, current_stacktrace, {current_stacktrace, []}),
+    case [Kind || {M, F, A, _} <- Frames, Kind <- [loop_of({M, F, A})], Kind =/= none] of
+        [event | _] -> {manager, Pid};
+        [Kind | _] -> user(Kind, Initial, Pid);
+        [] -> {plain, Pid, Module}
+    end.
+
+by_functions(Functions, Pid, Changed) ->
+    case [Module || {Module, _, _} <- Functions, is_map_key(Module, Changed)] of
+        [Module | _] when map_get(Module, Changed) =:= special -> #user{pid = Pid, kind = special, modules = [Module]};
+        [Module | _] -> {plain, Pid, Module};
+        [] -> {unknown, Pid}
+    end.
+
+by_stack(Pids, _Changed) when length(Pids) > ?STACKS_MAX ->
+    [];
+by_stack(Pids, Changed) ->
+    [
+        {Pid, Module}
+     || Pid <- Pids,
+        {current_stacktrace, Frames} <- [process_info(Pid, current_stacktrace)],
+        not lists:any(fun({M, F, A, _}) -> loop_of({M, F, A}) =/= none end, Frames),
+        Module <- first([Module || {Module, _, _, _} <- Frames, is_map_key(Module, Changed)])
+    ].
+
+first([]) -> [];
+first([First | _]) -> [First].
+
+%% A manager tells its handlers' modules; it understands the question, since it is known to be one.
+event_users([], _Changed) ->
+    [];
+event_users(Managers, Changed) ->
+    case lists:member(event, maps:values(Changed)) of
+        true ->
+            Answers = sbx_reload_talk:ask([{Pid, fun ask_handlers/1} || Pid <- Managers], {idle, ?HANDLERS_TIMEOUT_MS}),
+            [
+                #user{pid = Pid, kind = event, modules = Modules}
+             || {Pid, {answer, Handlers}} <- maps:to_list(Answers), is_list(Handlers),
+                [_ | _] = Modules <- [lists:usort([M || H <- Handlers, M <- [handler(H)], is_map_key(M, Changed)])]
+            ];
+        false ->
+            []
+    end.
+
+ask_handlers(Reference) ->
+    {self(), {self(), [alias | Reference]}, which_handlers}.
+
+handler({Module, _Id}) -> Module;
+handler(Module) -> Module.

@@ -1,0 +1,190 @@
+%% What runs inside an application's process while it is suspended: keeping its state, migrating it, putting it back.
+%% Made into funs that `sys` applies to the state; each answers through a reference of the asker's.
+-module(sbx_reload_visit).
+
+-export([migrate/4, migrate_handlers/3, keep/2, restore/2, restore_handlers/1, forget/1, kept/1]).
+
+-export_type([plan/0, report/0]).
+
+-include("sbx_reload.hrl").
+
+%% What is done with the states of a module's processes.
+-type plan() ::
+    keep
+    %% code_change of the module, if it has one.
+    | {code_change, Vsn :: term()}
+    %% The caller's function, with our version numbers.
+    | {apply, fun((term(), term(), term()) -> term()), Old :: term(), New :: term()}
+    %% A supervisor's specs, from its init/1; or from the list that replaces the one it was started with.
+    | supervisor
+    | {supervisor, NewArgument :: term()}.
+
+-type report() :: #{
+    migrated := boolean(),
+    shape := none | sbx_reload_shape:difference(),
+    %% The state as it was; `inside` when the process keeps it itself.
+    kept := {copy, term()} | inside,
+    specs => sbx_reload_specs:difference()
+}.
+
+%% Answers `{ok, report()}` or `{failed, Text}`; after a failure the state is as it was.
+-spec migrate(module(), plan(), pos_integer(), reference()) -> fun((term()) -> term()).
+migrate(Module, Plan, CopyMaxWords, Reference) ->
+    fun(State) ->
+        put(?KEPT, {kept, State}),
+        try change(Plan, Module, State) of
+            {New, More} ->
+                Report = report(Plan, Module, State, New),
+                answer(Reference, {ok, maps:merge(Report#{kept => kept(State, CopyMaxWords)}, More)}),
+                New
+        catch
+            Class:Reason:Stack ->
+                erase(?KEPT),
+                answer(Reference, {failed, sbx_reload_text:exception(Class, Reason, Stack)}),
+                throw(unchanged)
+        end
+    end.
+
+change(keep, _Module, State) ->
+    {State, #{}};
+change({apply, Fun, Old, New}, Module, State) ->
+    {same_kind(Module, State, Fun(State, Old, New)), #{}};
+change(supervisor, Module, State) ->
+    sbx_reload_specs:update(Module, State);
+change({supervisor, Argument}, Module, State) ->
+    sbx_reload_specs:update(Module, State, Argument);
+change({code_change, Vsn}, Module, State) ->
+    case is_statem(Module, State) of
+        true -> {statem_code_change(Module, Vsn, State), #{}};
+        false -> {code_change(Module, Vsn, State), #{}}
+    end.
+
+code_change(Module, Vsn, State) ->
+    case erlang:function_exported(Module, code_change, 3) of
+        true ->
+            case Module:code_change(Vsn, State, []) of
+                {ok, New} -> New;
+                Other -> throw({sbx_reload, "code_change returned ~tp instead of {ok, State}", [Other]})
+            end;
+        false ->
+            State
+    end.
+
+statem_code_change(Module, Vsn, {Name, Data}) ->
+    case erlang:function_exported(Module, code_change, 4) of
+        true ->
+            case Module:code_change(Vsn, Name, Data, []) of
+                {ok, NewName, NewData} -> {NewName, NewData};
+                Other -> throw({sbx_reload, "code_change returned ~tp instead of {ok, State, Data}", [Other]})
+            end;
+        false ->
+            {Name, Data}
+    end.
+
+is_statem(Module, {_Name, _Data}) -> erlang:function_exported(Module, callback_mode, 0);
+is_statem(_Module, _State) -> false.
+
+same_kind(Module, State, New) ->
+    case is_statem(Module, State) andalso not is_pair(New) of
+        true -> throw({sbx_reload, "the migration returned ~tp instead of {State, Data}", [New]});
+        false -> New
+    end.
+
+is_pair({_, _}) -> true;
+is_pair(_) -> false.
+
+report(Plan, Module, State, New) when Plan =:= keep; element(1, Plan) =:= apply; element(1, Plan) =:= code_change ->
+    #{migrated => not same(State, New), shape => sbx_reload_shape:difference(Module, State, New)};
+report(_Supervisor, _Module, _State, _New) ->
+    #{migrated => true, shape => none}.
+
+%% Whether it is the very same term: comparing large ones would take time.
+same(State, New) ->
+    erts_debug:same(State, New) orelse (erts_debug:flat_size(New) < 1000 andalso State =:= New).
+
+kept(State, CopyMaxWords) ->
+    case process_info(self(), total_heap_size) of
+        {total_heap_size, Words} when Words =< CopyMaxWords ->
+            erase(?KEPT),
+            {copy, State};
+        _ ->
+            put(?KEPT, {kept, State}),
+            inside
+    end.
+
+%% One fun, applied to each handler; what each handler has to report is sent under a tag, before the asker's next question
+%% is answered.
+-spec migrate_handlers(#{module() => plan()}, reference(), pid()) -> fun((term()) -> term()).
+migrate_handlers(Plans, Tag, Asker) ->
+    fun
+        ({Module, Id, State}) when is_map_key(Module, Plans) ->
+            try change(map_get(Module, Plans), Module, State) of
+                {New, _} ->
+                    Report = report(map_get(Module, Plans), Module, State, New),
+                    Asker ! {Tag, self(), Module, {ok, Report#{kept => {copy, {Module, Id, State}}}}},
+                    {Module, Id, New}
+            catch
+                Class:Reason:Stack ->
+                    Asker ! {Tag, self(), Module, {failed, sbx_reload_text:exception(Class, Reason, Stack)}},
+                    {Module, Id, State}
+            end;
+        (Handler) ->
+            Handler
+    end.
+
+%% Only keeps, for what is migrated in another way.
+-spec keep(pos_integer(), reference()) -> fun((term()) -> no_return()).
+keep(CopyMaxWords, Reference) ->
+    fun(State) ->
+        put(?KEPT, {kept, State}),
+        answer(Reference, {ok, #{migrated => false, shape => none, kept => kept(State, CopyMaxWords)}}),
+        throw(unchanged)
+    end.
+
+%% The state that was kept.
+-spec restore({copy, term()} | inside, reference()) -> fun((term()) -> term()).
+restore(Kept, Reference) ->
+    fun(State) ->
+        Own = erase(?KEPT),
+        answer(Reference, ok),
+        case {Kept, Own} of
+            {{copy, Old}, _} -> Old;
+            {inside, {kept, Old}} -> Old;
+            {inside, undefined} -> State
+        end
+    end.
+
+-spec restore_handlers([{module(), term(), term()}]) -> fun((term()) -> term()).
+restore_handlers(Handlers) ->
+    fun({Module, Id, State}) ->
+        case [Old || {M, I, Old} <- Handlers, M =:= Module, I =:= Id] of
+            [Old | _] -> {Module, Id, Old};
+            [] -> {Module, Id, State}
+        end
+    end.
+
+%% Nothing of ours stays behind.
+-spec forget(reference()) -> fun((term()) -> no_return()).
+forget(Reference) ->
+    fun(_State) ->
+        erase(?KEPT),
+        answer(Reference, ok),
+        throw(unchanged)
+    end.
+
+%% What a process kept, seen from outside.
+-spec kept(pid()) -> {copy, term()} | none.
+kept(Pid) ->
+    case process_info(Pid, dictionary) of
+        {dictionary, Dictionary} ->
+            case lists:keyfind(?KEPT, 1, Dictionary) of
+                {_, {kept, State}} -> {copy, State};
+                _ -> none
+            end;
+        undefined ->
+            none
+    end.
+
+answer(Reference, Answer) ->
+    Reference ! {[alias | Reference], Answer},
+    ok.

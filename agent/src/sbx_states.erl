@@ -1,0 +1,186 @@
+%% The states of a tree's processes by their place in it, taken and put back: into the same tree started again, or into
+%% a part of it that comes back.
+-module(sbx_states).
+
+-export([snapshot/1, put_back/2, keep/1, give_back/2, written/1]).
+
+-export_type([kept/0]).
+
+-define(ANSWER_TIMEOUT_MS, 5000).
+%% What an answer to the daemon can hold, with room for the rest of it.
+-define(TOTAL_MAX_BYTES, 12 * 1024 * 1024).
+-define(DEPTH_MAX, 32).
+-define(ID_CHARS_MAX, 200).
+
+-type path() :: [binary()].
+-type place() :: {path(), pid()}.
+%% States that never leave the node.
+-type kept() :: [{path(), term()}].
+
+%% For a tree that starts in another VM, where nothing of this one has a meaning.
+-spec snapshot(map()) -> sbx_call:result().
+snapshot(Args) ->
+    TimeoutMs = maps:get(timeout_ms, Args),
+    case sbx_app:facts() of
+        #{supervisor_pid := Top} when is_pid(Top) -> {ok, taken(walk(Top), TimeoutMs)};
+        _ -> {ok, #{states => [], lost => []}}
+    end.
+
+taken({Places, Unplaced}, TimeoutMs) ->
+    {Asked, Silent} = lists:partition(fun({_Path, Pid}) -> speaks(Pid) end, Places),
+    Answers = sbx_reload_talk:visit([Pid || {_, Pid} <- Asked], fun(_Pid, Reference) -> take(Reference) end, TimeoutMs),
+    {States, Lost, _Bytes} = lists:foldl(
+        fun({Path, Pid}, Sofar) -> sort(Path, Pid, map_get(Pid, Answers), Sofar) end, {[], [], 0}, Asked
+    ),
+    #{
+        states => lists:reverse(States),
+        lost => lists:reverse(Lost) ++
+            [lost(Path, <<"it takes no system messages">>) || {Path, _} <- Silent] ++
+            [lost(Path, <<"it was started while the tree ran, and has no place of its own">>) || Path <- Unplaced]
+    }.
+
+sort(Path, Pid, {answer, {ok, Term}}, {States, Lost, Bytes}) when Bytes + byte_size(Term) =< ?TOTAL_MAX_BYTES ->
+    {Kind, Module} = callback(Pid),
+    State = #{path => Path, kind => Kind, module => atom_to_binary(Module), term => Term},
+    {[State | States], Lost, Bytes + byte_size(Term)};
+sort(Path, _Pid, {answer, {ok, _Term}}, {States, Lost, Bytes}) ->
+    {States, [lost(Path, <<"its state is too large">>) | Lost], Bytes};
+sort(Path, _Pid, {answer, {refused, What}}, {States, Lost, Bytes}) ->
+    {States, [lost(Path, <<"its state holds ", What/binary>>) | Lost], Bytes};
+sort(Path, _Pid, late, {States, Lost, Bytes}) ->
+    {States, [lost(Path, <<"it was busy">>) | Lost], Bytes};
+sort(Path, _Pid, {down, _Reason}, {States, Lost, Bytes}) ->
+    {States, [lost(Path, <<"it ended">>) | Lost], Bytes}.
+
+lost(Path, Reason) ->
+    #{path => Path, reason => Reason}.
+
+%% Inside the process, so that only bytes travel.
+take(Reference) ->
+    fun(State) ->
+        Answer =
+            case bound_to_node([State]) of
+                none -> {ok, term_to_binary(State)};
+                What -> {refused, What}
+            end,
+        Reference ! {[alias | Reference], Answer},
+        throw(unchanged)
+    end.
+
+bound_to_node([]) -> none;
+bound_to_node([Term | _]) when is_pid(Term) -> <<"a process identifier">>;
+bound_to_node([Term | _]) when is_reference(Term) -> <<"a reference">>;
+bound_to_node([Term | _]) when is_port(Term) -> <<"a port">>;
+bound_to_node([Term | Terms]) when is_function(Term) ->
+    case erlang:fun_info(Term, type) of
+        {type, external} -> bound_to_node(Terms);
+        {type, local} -> <<"a closure">>
+    end;
+bound_to_node([[Head | Tail] | Terms]) -> bound_to_node([Head, Tail | Terms]);
+bound_to_node([Term | Terms]) when is_tuple(Term) -> bound_to_node(tuple_to_list(Term) ++ Terms);
+bound_to_node([Term | Terms]) when is_map(Term) -> bound_to_node([maps:to_list(Term) | Terms]);
+bound_to_node([_Term | Terms]) -> bound_to_node(Terms).
+
+%% Into a tree that has just started. Returns what could not be kept.
+-spec put_back(pid() | nil, [map()]) -> [map()].
+put_back(Top, States) when is_pid(Top) ->
+    {Places, _Unplaced} = walk(Top),
+    ByPath = maps:from_list(Places),
+    lists:append([put_one(State, maps:get(Path, ByPath, none)) || #{path := Path} = State <- States]);
+put_back(_NoTree, States) ->
+    [lost(Path, <<"nothing was started">>) || #{path := Path} <- States].
+
+put_one(#{path := Path}, none) ->
+    [lost(Path, <<"its place is gone">>)];
+put_one(#{path := Path, kind := Kind, module := Module, term := Term}, Pid) ->
+    case speaks(Pid) andalso callback(Pid) =:= {Kind, binary_to_atom(Module)} of
+        true ->
+            case set([{Pid, binary_to_term(Term)}]) of
+                [] -> [];
+                [_] -> [lost(Path, <<"the process did not take it">>)]
+            end;
+        false ->
+            [lost(Path, <<"another module is in its place">>)]
+    end.
+
+%% Returns those that did not take it.
+set(States) ->
+    ByPid = maps:from_list(States),
+    Make = fun(Pid, Reference) ->
+        State = map_get(Pid, ByPid),
+        fun(_Fresh) ->
+            Reference ! {[alias | Reference], ok},
+            State
+        end
+    end,
+    Answers = sbx_reload_talk:visit(maps:keys(ByPid), Make, ?ANSWER_TIMEOUT_MS),
+    [Pid || {Pid, Answer} <- maps:to_list(Answers), Answer =/= {answer, ok}].
+
+%% States below and at a process that is about to be stopped.
+-spec keep(pid()) -> kept().
+keep(Pid) ->
+    {Places, _Unplaced} = walk(Pid),
+    Asked = [Place || {_, P} = Place <- Places, speaks(P)],
+    Make = fun(_Pid, Reference) ->
+        fun(State) ->
+            Reference ! {[alias | Reference], {state, State}},
+            throw(unchanged)
+        end
+    end,
+    Answers = sbx_reload_talk:visit([P || {_, P} <- Asked], Make, ?ANSWER_TIMEOUT_MS),
+    [{Path, State} || {Path, P} <- Asked, {answer, {state, State}} <- [map_get(P, Answers)]].
+
+-spec give_back(pid(), kept()) -> ok.
+give_back(Pid, Kept) ->
+    {Places, _Unplaced} = walk(Pid),
+    _ = set([{P, State} || {Path, P} <- Places, {Same, State} <- Kept, Same =:= Path]),
+    ok.
+
+%% Workers at and below a process, by the identifiers on the way to them; and what has no identifier.
+-spec walk(pid()) -> {[place()], [path()]}.
+walk(Pid) ->
+    walk([{[], Pid}], ?DEPTH_MAX, {[], []}).
+
+walk([], _Depth, Found) ->
+    Found;
+walk(_TooDeep, 0, Found) ->
+    Found;
+walk(Places, Depth, {Workers, Unplaced}) ->
+    {Supervisors, Leaves} = lists:partition(fun({_Path, Pid}) -> is_supervisor(Pid) end, Places),
+    Answers = sbx_reload_children:ask([{Pid, which_children} || {_, Pid} <- Supervisors], ?ANSWER_TIMEOUT_MS),
+    Below = [
+        {Path, Id, Pid}
+     || {Path, Supervisor} <- Supervisors, {answer, Children} <- [map_get(Supervisor, Answers)], is_list(Children),
+        {Id, Pid, _, _} <- Children, is_pid(Pid)
+    ],
+    Named = [{Path ++ [written(Id)], Pid} || {Path, Id, Pid} <- Below, Id =/= undefined],
+    Nameless = [Path || {Path, undefined, _Pid} <- Below],
+    walk(Named, Depth - 1, {Workers ++ Leaves, Unplaced ++ Nameless}).
+
+is_supervisor(Pid) ->
+    is_tuple(Initial = initial_call(Pid)) andalso element(1, Initial) =:= supervisor.
+
+initial_call(Pid) ->
+    case process_info(Pid, dictionary) of
+        {dictionary, Dictionary} -> proplists:get_value('$initial_call', Dictionary);
+        undefined -> undefined
+    end.
+
+%% An event manager applies a fun to each handler, and so gives no whole.
+speaks(Pid) ->
+    case callback(Pid) of
+        {none, _} -> sbx_reload_users:is_idle_server(Pid);
+        {Kind, _} -> lists:member(Kind, [server, statem])
+    end.
+
+callback(Pid) ->
+    case initial_call(Pid) of
+        {Module, init, 1} -> {sbx_reload_users:callback_kind(Module), Module};
+        {Module, _, _} when is_atom(Module) -> {none, Module};
+        _ -> {none, undefined}
+    end.
+
+-spec written(term()) -> binary().
+written(Id) when is_atom(Id) -> sbx_reason:module_name(Id);
+written(Id) when is_binary(Id) -> Id;
+written(Id) -> unicode:characters_to_binary(io_lib:format("~tp", [Id], [{chars_limit, ?ID_CHARS_MAX}])).

@@ -1,0 +1,86 @@
+%% Modules made from text, and reloads of them in a node.
+-module(reloads).
+
+-export([compile/1, beam/1, new/1, change/3, change/4, delete/2, reload/2, reload/3, settle/3, start_modules/2]).
+-export([eval/2, eval/3, spawn_server/3]).
+
+%% [{Module, Beam}] of the modules in a text, each of which begins with its -module.
+compile(Text) ->
+    [compile_one("-module" ++ Part) || Part <- tl(string:split(lists:flatten(Text), "-module", all))].
+
+compile_one(Text) ->
+    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, Module, Beam} = compile:forms([form(Form) || Form <- forms(Tokens, [])], [deterministic, return_errors]),
+    {Module, Beam}.
+
+forms([], []) -> [];
+forms([{dot, _} = Dot | Tokens], Form) -> [lists:reverse([Dot | Form]) | forms(Tokens, [])];
+forms([Token | Tokens], Form) -> forms(Tokens, [Token | Form]).
+
+form(Tokens) ->
+    {ok, Form} = erl_parse:parse_form(Tokens),
+    Form.
+
+beam(Text) ->
+    [{_Module, Beam}] = compile(Text),
+    Beam.
+
+%% Entries of a reload call.
+new(Modules) ->
+    [entry(Module, load, Beam, nil, 1, nil) || {Module, Beam} <- Modules].
+
+change(Old, New, Version) ->
+    change(Old, New, Version, Version - 1).
+
+change(Old, New, Version, OldVersion) ->
+    [entry(Module, load, Beam, proplists:get_value(Module, Old, nil), Version, OldVersion) || {Module, Beam} <- New].
+
+delete(Modules, Version) ->
+    [entry(Module, delete, nil, Beam, Version, Version - 1) || {Module, Beam} <- Modules].
+
+entry(Module, Action, Beam, Old, Version, OldVersion) ->
+    #{
+        module => atom_to_binary(Module), action => Action, beam => Beam, old_beam => Old, version => Version,
+        old_version => OldVersion
+    }.
+
+reload(Vm, Entries) ->
+    reload(Vm, Entries, #{}).
+
+%% Settles at once unless it is told otherwise.
+reload(Vm, Entries, Options) ->
+    Id = iolist_to_binary(["reload-", integer_to_list(erlang:unique_integer([positive]))]),
+    Default = #{
+        id => Id, modules => Entries, order => [], migrations => #{}, direction => up, on_busy => refuse,
+        busy_timeout_ms => 200, suspend_timeout_ms => 2000, migrate_timeout_ms => 2000, probation_ms => 60000,
+        restart_changed => false, run_start => false, dry_run => false
+    },
+    Settle = maps:get(settle, Options, commit),
+    case vm:call(Vm, reload, maps:merge(Default, maps:remove(settle, Options))) of
+        {ok, #{status := hot_reloaded} = Result} when Settle =/= none ->
+            {ok, #{outcome := _}} = settle(Vm, Id, Settle),
+            {ok, Result};
+        Result ->
+            Result
+    end.
+
+settle(Vm, Id, How) ->
+    vm:call(Vm, reload_settle, #{id => Id, how => How}).
+
+start_modules(Vm, Text) ->
+    Modules = compile(Text),
+    {ok, #{status := hot_reloaded}} = reload(Vm, new(Modules)),
+    Modules.
+
+eval(Vm, Format, Arguments) ->
+    eval(Vm, io_lib:format(Format, Arguments)).
+
+eval(Vm, Code) ->
+    case vm:eval(Vm, Code) of
+        {ok, #{term := Term}} -> Term;
+        Error -> error({Error, lists:flatten(Code)})
+    end.
+
+%% A server that outlives the call that starts it.
+spawn_server(Vm, Module, Argument) ->
+    eval(Vm, "{ok, P} = gen_server:start({local, ~tp}, ~tp, ~tp, []), P", [Module, Module, Argument]).
