@@ -8,20 +8,10 @@ bare_node_test() ->
     servers(Vm),
     vm:stop(Vm).
 
-server(Name, Vsn, More) ->
-    io_lib:format(
-        "-module(~ts).\n-vsn(~tp).\n-behaviour(gen_server).\n-export([init/1, handle_call/3, handle_cast/2, handle_info/2, code_change/3, f/0]).\n"
-        "init(S) -> {ok, S}.\n"
-        "handle_call(get, _, S) -> {reply, S, S}.\n"
-        "handle_cast(_, S) -> {noreply, S}.\n"
-        "handle_info(_, S) -> {noreply, S}.\n~ts\n",
-        [Name, Vsn, More]
-    ).
-
 %% The state goes through code_change, once, with the vsn it had; the process is the same.
 servers(Vm) ->
-    V1 = reloads:start_modules(Vm, server("counter", one, "f() -> 1.\ncode_change(_, S, _) -> {ok, S}.")),
-    V2 = reloads:compile(server("counter", two, "f() -> 2.\ncode_change(V, S, []) -> {ok, {V, S}}.")),
+    V1 = reloads:start_modules(Vm, reloads:server("counter", one, "f() -> 1.\ncode_change(_, S, _) -> {ok, S}.")),
+    V2 = reloads:compile(reloads:server("counter", two, "f() -> 2.\ncode_change(V, S, []) -> {ok, {V, S}}.")),
     Pid = reloads:spawn_server(Vm, counter, 7),
     {ok, Result} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     ?assertMatch(
@@ -31,7 +21,6 @@ servers(Vm) ->
         },
         Result
     ),
-    io:format("~p~n", [Result]),
     ?assertEqual({one, 7}, reloads:eval(Vm, "gen_server:call(counter, get)")),
     ?assertEqual(Pid, reloads:eval(Vm, "whereis(counter)")),
     ?assertEqual(2, reloads:eval(Vm, "counter:f()")).

@@ -2,7 +2,7 @@
 -module(reloads).
 
 -export([compile/1, beam/1, new/1, change/3, change/4, delete/2, reload/2, reload/3, settle/3, start_modules/2]).
--export([eval/2, eval/3, spawn_server/3]).
+-export([eval/2, eval/3, spawn_server/3, server/3, supervisor/2, spawn_supervisor/2]).
 
 %% [{Module, Beam}] of the modules in a text, each of which begins with its -module.
 compile(Text) ->
@@ -84,3 +84,37 @@ eval(Vm, Code) ->
 %% A server that outlives the call that starts it.
 spawn_server(Vm, Module, Argument) ->
     eval(Vm, "{ok, P} = gen_server:start({local, ~tp}, ~tp, ~tp, []), P", [Module, Module, Argument]).
+
+%% A server's text: what it is asked with `get` is its state. More may begin with clauses of code_change/3, or define `f/0`.
+server(Name, Vsn, More) ->
+    io_lib:format(
+        "-module(~ts).\n-vsn(~tp).\n-behaviour(gen_server).\n"
+        "-export([start_link/1, init/1, handle_call/3, handle_cast/2, handle_info/2, code_change/3, f/0]).\n"
+        "start_link(S) -> gen_server:start_link({local, ~ts}, ~ts, S, []).\n"
+        "init(S) -> {ok, S}.\n"
+        "handle_call({apply, F}, _, S) -> {reply, F(S), S};\n"
+        "handle_call({become, New}, _, _) -> {reply, ok, New};\n"
+        "handle_call(get, _, S) -> {reply, S, S}.\n"
+        "handle_cast(F, S) -> {noreply, F(S)}.\n"
+        "handle_info(_, S) -> {noreply, S}.\n~ts\n",
+        [Name, Vsn, Name, Name, More]
+    ).
+
+%% A supervisor's text; its children are {Id, Module, Argument}.
+supervisor(Name, Children) ->
+    Specs = [
+        io_lib:format("#{id => ~tp, start => {~tp, start_link, [~tp]}, shutdown => 1000}", [Id, Module, Argument])
+     || {Id, Module, Argument} <- Children
+    ],
+    io_lib:format(
+        "-module(~ts).\n-behaviour(supervisor).\n-export([init/1]).\n"
+        "init(_) -> counters:add(persistent_term:get(inits), 1, 1), {ok, {#{intensity => 50}, [~ts]}}.\n",
+        [Name, lists:join(", ", Specs)]
+    ).
+
+spawn_supervisor(Vm, Module) ->
+    eval(Vm,
+        "persistent_term:put(inits, counters:new(1, [])), Me = self(), "
+        "spawn(fun() -> {ok, P} = supervisor:start_link({local, ~tp}, ~tp, []), unlink(P), Me ! {pid, P} end), "
+        "receive {pid, P} -> P end",
+        [Module, Module]).
