@@ -116,10 +116,11 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         ok = configure(maps:get(config, Args, nil)),
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
         Tree = start_top(name(App), module(Supervisor), Names),
-        _ = is_pid(Tree#tree.supervisor_pid) andalso monitor(process, Tree#tree.supervisor_pid),
+        Top = Tree#tree.supervisor_pid,
+        _ = is_pid(Top) andalso monitor(process, Top),
         Whole = Tree#tree{modules = Modules},
         publish(running, Whole),
-        {{ok, maps:remove(state, facts(running, Whole))}, Whole}
+        {{ok, with_states(Args, Top, maps:remove(state, facts(running, Whole)))}, Whole}
     catch
         throw:{start, Text} ->
             publish(idle, #tree{}),
@@ -128,6 +129,12 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
             publish(idle, #tree{}),
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
+
+%% What the tree before this one had, where there was one; and what of it could not be kept.
+with_states(#{states := [_ | _] = States}, Top, Facts) ->
+    Facts#{lost => sbx_states:put_back(Top, States)};
+with_states(_Args, _Top, Facts) ->
+    Facts.
 
 %% Consolidated protocols hide the ones that they were made from, also where those are loaded already: Elixir's own.
 add_code(Apps) ->

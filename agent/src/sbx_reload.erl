@@ -4,8 +4,11 @@
 -module(sbx_reload).
 
 -export([start_link/0, reload/1, settle/1, code_state/1]).
--export([phase/1, loaded/2, outcome/2, identities/1, identities/0, helper/1, own_pids/0, helpers/0]).
+-export([phase/1, loaded/1, outcome/2, identities/1, identities/0, remember/1, before/2]).
+-export([helper/1, own_pids/0, helpers/0]).
 -export([init/0]).
+
+-include("sbx_reload.hrl").
 
 -record(state, {
     worker = none :: none | {pid(), reference()},
@@ -51,8 +54,8 @@ phase(Phase) ->
     tell({phase, Phase}).
 
 %% Which versions run now; nil: the module is gone.
--spec loaded([module()], [{module(), integer() | nil}]) -> ok.
-loaded(_Modules, Versions) ->
+-spec loaded([{module(), integer() | nil}]) -> ok.
+loaded(Versions) ->
     tell({loaded, Versions}).
 
 -spec outcome(binary(), committed | rolled_back | failed) -> ok.
@@ -67,6 +70,18 @@ identities(Identities) ->
 -spec identities() -> #{module() => sbx_reload_old:identity()}.
 identities() ->
     maps:from_list([{Module, Identity} || {{identity, Module}, Identity} <- ets:tab2list(?MODULE)]).
+
+%% States from before the last change of each module, while they are as old as that.
+-spec remember([{pid(), module(), {New :: term(), Old :: term()}, unchanged | {kept, term()} | none}]) -> ok.
+remember(Entries) ->
+    tell({remember, Entries}).
+
+-spec before(pid(), #change{}) -> unchanged | {kept, term()} | none.
+before(Pid, #change{module = Module, version = Target, old_version = Running}) ->
+    case ets:lookup(?MODULE, {before, Pid, Module}) of
+        [{_, {Running, Target}, Before}] -> Before;
+        _ -> none
+    end.
 
 tell(What) ->
     ?MODULE ! {?MODULE, told, self(), What},
@@ -174,6 +189,10 @@ told({loaded, Versions}, State) ->
     State;
 told({identities, Identities}, State) ->
     maps:foreach(fun(Module, Identity) -> true = ets:insert(?MODULE, {{identity, Module}, Identity}) end, Identities),
+    State;
+told({remember, Entries}, State) ->
+    [true = ets:match_delete(?MODULE, {{before, '_', M}, '_', '_'}) || M <- lists:usort([M || {_, M, _, _} <- Entries])],
+    [true = ets:insert(?MODULE, {{before, Pid, M}, Versions, Before}) || {Pid, M, Versions, Before} <- Entries],
     State;
 told({outcome, Id, Outcome}, State) ->
     State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>}.

@@ -49,8 +49,11 @@ plan(#user{kind = agent}, Module, #reload{plans = Plans}) ->
         #{Module := {apply, _, _, _} = Plan} -> Plan;
         _ -> keep
     end;
-plan(_User, Module, #reload{plans = Plans}) ->
-    maps:get(Module, Plans, keep).
+plan(#user{pid = Pid}, Module, #reload{plans = Plans, changes = Changes}) ->
+    case maps:get(Module, Plans, keep) of
+        {code_change, {down, _} = Vsn} -> {code_change, Vsn, sbx_reload:before(Pid, lists:keyfind(Module, #change.module, Changes))};
+        Plan -> Plan
+    end.
 
 visit([], Reload) ->
     Reload;

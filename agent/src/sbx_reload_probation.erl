@@ -5,6 +5,8 @@
 
 -include("sbx_reload.hrl").
 
+-define(REMEMBERED_MAX_WORDS, 131072).
+
 -spec watch(#reload{}) -> ok.
 watch(#reload{users = Users, args = #{probation_ms := ProbationMs}} = Reload) ->
     Monitors = maps:from_list([{monitor(process, Pid), User} || #user{pid = Pid} = User <- Users]),
@@ -47,17 +49,41 @@ crashed(Pid, #user{modules = [Module | _]}, Reason, #reload{id = Id} = Reload) -
 revert(#reload{id = Id, changes = Changes} = Reload) ->
     sbx_reload:phase(<<"revert">>),
     {_, Notes} = sbx_reload_revert:revert(Reload),
-    sbx_reload:loaded([], [{C#change.module, C#change.old_version} || C <- Changes]),
+    sbx_reload:loaded([{C#change.module, C#change.old_version} || C <- Changes]),
     sbx_reload:outcome(Id, rolled_back),
     Notes.
 
 %% Final: what was kept for going back goes, and so does code that nobody uses any more.
-commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities}) ->
+commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities} = Reload) ->
     sbx_reload:outcome(Id, committed),
+    remember(Reload),
     Inside = [Pid || {Pid, _, #{kept := inside}} <- Reports],
     _ = sbx_reload_talk:visit(Inside, fun(_Pid, Reference) -> sbx_reload_visit:forget(Reference) end, 1000),
     _ = sbx_reload_old:tidy(Modules, Identities),
     ok.
+
+%% States from before, for a way back that the newer code does not know.
+remember(#reload{reports = Reports, changes = Changes, args = #{direction := up}}) ->
+    Versions = maps:from_list([{M, {New, Old}} || #change{module = M, version = New, old_version = Old} <- Changes]),
+    Entries = [
+        {Pid, Module, map_get(Module, Versions), before(Report)}
+     || {Pid, Module, Report} <- Reports, is_map_key(Module, Versions), not is_map_key(specs, Report)
+    ],
+    sbx_reload:remember(bounded(Entries, ?REMEMBERED_MAX_WORDS));
+remember(_Down) ->
+    ok.
+
+before(#{migrated := false}) -> unchanged;
+before(#{kept := {copy, State}}) -> {kept, State};
+before(_Inside) -> none.
+
+bounded([], _Words) ->
+    [];
+bounded([{_, _, _, Before} = Entry | Entries], Words) ->
+    case Words - erts_debug:flat_size(Before) of
+        Left when Left >= 0 -> [Entry | bounded(Entries, Left)];
+        _ -> bounded(Entries, Words)
+    end.
 
 tell(Id, Outcome, Reason, Process, Module) ->
     sbx_outbox:put(reload_settled, #{

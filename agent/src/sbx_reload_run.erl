@@ -290,7 +290,7 @@ end_failed(Failure, #reload{id = Id} = Reload) ->
 end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
     sbx_reload:phase(<<"probation">>),
     sbx_reload:identities(Identities),
-    sbx_reload:loaded([], [{C#change.module, version(C)} || C <- Changes]),
+    sbx_reload:loaded([{C#change.module, version(C)} || C <- Changes]),
     answer({ok, result(hot_reloaded, Reload)}, Reload),
     sbx_reload_probation:watch(Reload).
 

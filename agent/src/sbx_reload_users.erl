@@ -81,9 +81,9 @@ callback_kind(Module) ->
     Signs = [
         {statem, [{init, 1}, {callback_mode, 0}]},
         {special, [{system_continue, 3}, {system_code_change, 4}]},
-        {event, [{init, 1}, {handle_event, 2}]},
         {server, [{init, 1}, {handle_call, 3}]},
         {server, [{init, 1}, {handle_cast, 2}]},
+        {event, [{init, 1}, {handle_event, 2}]},
         {server, [{init, 1}, {handle_info, 2}]}
     ],
     case [Kind || {Kind, Functions} <- Signs, lists:all(Exports, Functions)] of
@@ -235,7 +235,7 @@ first([First | _]) -> [First].
 event_users([], _Changed) ->
     [];
 event_users(Managers, Changed) ->
-    case lists:member(event, maps:values(Changed)) of
+    case lists:any(fun(Module) -> erlang:function_exported(Module, handle_event, 2) end, maps:keys(Changed)) of
         true ->
             Answers = sbx_reload_talk:ask([{Pid, fun ask_handlers/1} || Pid <- Managers], {idle, ?HANDLERS_TIMEOUT_MS}),
             [

@@ -13,6 +13,8 @@
     keep
     %% code_change of the module, if it has one.
     | {code_change, Vsn :: term()}
+    %% The way back, and the state from before the way forth for a module that knows none.
+    | {code_change, {down, Vsn :: term()}, unchanged | {kept, term()} | none}
     %% The caller's function, with our version numbers.
     | {apply, fun((term(), term(), term()) -> term()), Old :: term(), New :: term()}
     %% A supervisor's specs, from its init/1; or from the list that replaces the one it was started with.
@@ -54,9 +56,29 @@ change(supervisor, Module, State) ->
 change({supervisor, Argument}, Module, State) ->
     sbx_reload_specs:update(Module, State, Argument);
 change({code_change, Vsn}, Module, State) ->
+    {code_change_of(Module, Vsn, State), #{}};
+change({code_change, Down, Before}, Module, State) ->
+    try
+        {code_change_of(Module, Down, State), #{}}
+    catch
+        error:function_clause:Stack ->
+            case Stack of
+                [{Module, code_change, _, _} | _] -> {without_way_back(Before, State), #{}};
+                _ -> erlang:raise(error, function_clause, Stack)
+            end
+    end.
+
+without_way_back(unchanged, State) ->
+    State;
+without_way_back({kept, Old}, _State) ->
+    Old;
+without_way_back(none, _State) ->
+    throw({sbx_reload, "its code_change knows no way back, and no state from before is kept", []}).
+
+code_change_of(Module, Vsn, State) ->
     case is_statem(Module, State) of
-        true -> {statem_code_change(Module, Vsn, State), #{}};
-        false -> {code_change(Module, Vsn, State), #{}}
+        true -> statem_code_change(Module, Vsn, State);
+        false -> code_change(Module, Vsn, State)
     end.
 
 code_change(Module, Vsn, State) ->

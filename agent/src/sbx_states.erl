@@ -28,7 +28,7 @@ snapshot(Args) ->
 
 taken({Places, Unplaced}, TimeoutMs) ->
     {Asked, Silent} = lists:partition(fun({_Path, Pid}) -> speaks(Pid) end, Places),
-    Answers = sbx_reload_talk:visit([Pid || {_, Pid} <- Asked], fun(_Pid, Reference) -> take(Reference) end, TimeoutMs),
+    Answers = answers([Pid || {_, Pid} <- Asked], TimeoutMs),
     {States, Lost, _Bytes} = lists:foldl(
         fun({Path, Pid}, Sofar) -> sort(Path, Pid, map_get(Pid, Answers), Sofar) end, {[], [], 0}, Asked
     ),
@@ -38,6 +38,16 @@ taken({Places, Unplaced}, TimeoutMs) ->
             [lost(Path, <<"it takes no system messages">>) || {Path, _} <- Silent] ++
             [lost(Path, <<"it was started while the tree ran, and has no place of its own">>) || Path <- Unplaced]
     }.
+
+%% An event manager would apply a fun to each handler: it is asked for all of them.
+answers(Pids, TimeoutMs) ->
+    {Managers, Others} = lists:partition(fun is_manager/1, Pids),
+    Visited = sbx_reload_talk:visit(Others, fun(_Pid, Reference) -> take(Reference) end, TimeoutMs),
+    Asked = sbx_reload_talk:call(Managers, fun(_Pid) -> get_state end, TimeoutMs),
+    maps:merge(Visited, maps:map(fun(_Pid, Answer) -> encoded_answer(Answer) end, Asked)).
+
+encoded_answer({answer, Handlers}) -> {answer, encoded(Handlers)};
+encoded_answer(Other) -> Other.
 
 sort(Path, Pid, {answer, {ok, Term}}, {States, Lost, Bytes}) when Bytes + byte_size(Term) =< ?TOTAL_MAX_BYTES ->
     {Kind, Module} = callback(Pid),
@@ -58,13 +68,14 @@ lost(Path, Reason) ->
 %% Inside the process, so that only bytes travel.
 take(Reference) ->
     fun(State) ->
-        Answer =
-            case bound_to_node([State]) of
-                none -> {ok, term_to_binary(State)};
-                What -> {refused, What}
-            end,
-        Reference ! {[alias | Reference], Answer},
+        Reference ! {[alias | Reference], encoded(State)},
         throw(unchanged)
+    end.
+
+encoded(State) ->
+    case bound_to_node([State]) of
+        none -> {ok, term_to_binary(State)};
+        What -> {refused, What}
     end.
 
 bound_to_node([]) -> none;
@@ -95,9 +106,11 @@ put_one(#{path := Path}, none) ->
 put_one(#{path := Path, kind := Kind, module := Module, term := Term}, Pid) ->
     case speaks(Pid) andalso callback(Pid) =:= {Kind, binary_to_atom(Module)} of
         true ->
-            case set([{Pid, binary_to_term(Term)}]) of
+            try set([{Pid, binary_to_term(Term)}]) of
                 [] -> [];
                 [_] -> [lost(Path, <<"the process did not take it">>)]
+            catch
+                error:badarg -> [lost(Path, <<"it is not a term">>)]
             end;
         false ->
             [lost(Path, <<"another module is in its place">>)]
@@ -105,22 +118,23 @@ put_one(#{path := Path, kind := Kind, module := Module, term := Term}, Pid) ->
 
 %% Returns those that did not take it.
 set(States) ->
-    ByPid = maps:from_list(States),
-    Make = fun(Pid, Reference) ->
-        State = map_get(Pid, ByPid),
-        fun(_Fresh) ->
-            Reference ! {[alias | Reference], ok},
-            State
-        end
-    end,
+    {Managers, Others} = lists:partition(fun({Pid, _}) -> is_manager(Pid) end, States),
+    ByPid = maps:from_list(Others),
+    Make = fun(Pid, Reference) -> sbx_reload_visit:restore({copy, map_get(Pid, ByPid)}, Reference) end,
     Answers = sbx_reload_talk:visit(maps:keys(ByPid), Make, ?ANSWER_TIMEOUT_MS),
-    [Pid || {Pid, Answer} <- maps:to_list(Answers), Answer =/= {answer, ok}].
+    [Pid || {Pid, Answer} <- maps:to_list(Answers), Answer =/= {answer, ok}] ++ set_handlers(Managers).
+
+set_handlers(Managers) ->
+    ByPid = maps:from_list(Managers),
+    Request = fun(Pid) -> {replace_state, sbx_reload_visit:restore_handlers(map_get(Pid, ByPid))} end,
+    Answers = sbx_reload_talk:call(maps:keys(ByPid), Request, ?ANSWER_TIMEOUT_MS),
+    [Pid || {Pid, Answer} <- maps:to_list(Answers), element(1, Answer) =/= answer].
 
 %% States below and at a process that is about to be stopped.
 -spec keep(pid()) -> kept().
 keep(Pid) ->
     {Places, _Unplaced} = walk(Pid),
-    Asked = [Place || {_, P} = Place <- Places, speaks(P)],
+    Asked = [Place || {_, P} = Place <- Places, speaks(P), not is_manager(P)],
     Make = fun(_Pid, Reference) ->
         fun(State) ->
             Reference ! {[alias | Reference], {state, State}},
@@ -166,15 +180,18 @@ initial_call(Pid) ->
         undefined -> undefined
     end.
 
-%% An event manager applies a fun to each handler, and so gives no whole.
 speaks(Pid) ->
     case callback(Pid) of
         {none, _} -> sbx_reload_users:is_idle_server(Pid);
-        {Kind, _} -> lists:member(Kind, [server, statem])
+        {Kind, _} -> lists:member(Kind, [server, statem, event])
     end.
+
+is_manager(Pid) ->
+    callback(Pid) =:= {event, gen_event}.
 
 callback(Pid) ->
     case initial_call(Pid) of
+        {gen_event, _, _} -> {event, gen_event};
         {Module, init, 1} -> {sbx_reload_users:callback_kind(Module), Module};
         {Module, _, _} when is_atom(Module) -> {none, Module};
         _ -> {none, undefined}
