@@ -238,7 +238,7 @@ static bool hex_digit(char digit, uint8_t *ret) {
 
 static bool digest_from_json(const json_t *json, uint8_t ret[DIGEST_BYTES]) {
     const char *text = json_string_value(json);
-    if (!text || strlen(text) != 2 * DIGEST_BYTES) return false;
+    if (!text || strlen(text) != (size_t)2 * DIGEST_BYTES) return false;
     for (size_t i = 0; i < DIGEST_BYTES; i++) {
         uint8_t high, low;
         if (!hex_digit(text[2 * i], &high) || !hex_digit(text[2 * i + 1], &low)) return false;
@@ -306,7 +306,7 @@ struct record *record_from_json(const json_t *json) {
                 name_list_from_json(json_object_get(json, "compile"), NAMES_MAX, &record->compile) &&
                 name_list_from_json(json_object_get(json, "exports"), NAMES_MAX, &record->exports) &&
                 name_list_from_json(json_object_get(json, "runtime"), NAMES_MAX, &record->runtime) &&
-                name_list_from_json(json_object_get(json, "files"), 2 * NAMES_MAX, &record->files);
+                name_list_from_json(json_object_get(json, "files"), (size_t)2 * NAMES_MAX, &record->files);
     record->reads_config = json_is_true(json_object_get(json, "reads_config"));
     record->warnings = json_deep_copy(json_object_get(json, "warnings"));
     record->is_compiled = true;

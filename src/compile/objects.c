@@ -229,8 +229,9 @@ static struct swept *list_objects(DIR *directory, size_t *ret_count, uint64_t *r
             if (!grown) break;
             all = grown;
         }
-        if (strlen(entry->d_name) >= sizeof all[count].name) continue;
-        strcpy(all[count].name, entry->d_name);
+        size_t length = strlen(entry->d_name);
+        if (length >= sizeof all[count].name) continue;
+        memcpy(all[count].name, entry->d_name, length + 1);
         all[count].bytes = (uint64_t)status.st_blocks * 512;
         all[count].used = status.st_mtim;
         *ret_bytes += all[count++].bytes;

@@ -12,7 +12,7 @@
 #include "compile/hash.h"
 
 /* A file that was changed so shortly before it was read may have been changed again since with the same time on it. */
-static const int64_t settled_ns = 50 * 1000000;
+static const int64_t settled_ns = 50000000;
 
 struct scan {
     const struct tree *before;
@@ -112,10 +112,10 @@ static bool scan_folder(struct scan *scan, int parent, const char *name, size_t 
 
 static bool scan_entry(struct scan *scan, int folder, const char *name, size_t path_length, unsigned depth) {
     struct stat status;
-    size_t length = path_length + strlen(name) + (path_length > 0);
+    size_t name_length = strlen(name), length = path_length + name_length + (path_length > 0);
     if (length >= sizeof scan->path) return false;
     if (path_length > 0) scan->path[path_length] = '/';
-    strcpy(scan->path + length - strlen(name), name);
+    memcpy(scan->path + length - name_length, name, name_length + 1);
     struct tree_file *file = add_file(scan->tree, scan->path);
     if (!file || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
     file->mode = status.st_mode & S_IFMT;

@@ -181,7 +181,7 @@ static void bound_idle(struct compiler *compiler) {
         count++;
         if (!oldest || worker->idle_since_ms < oldest->idle_since_ms) oldest = worker;
     }
-    if (count > compiler->settings.warm_max) worker_kill(oldest, "others were used since");
+    if (oldest && count > compiler->settings.warm_max) worker_kill(oldest, "others were used since");
 }
 
 void worker_rest(struct worker *worker) {

@@ -138,9 +138,9 @@ static void reason_to_error(const struct term *reason, struct error *ret) {
     static const struct {
         const char *kind;
         enum error_code code;
-    } kinds[] = {{"timeout", E_TIMEOUT}, {"start", E_START},           {"compile", E_COMPILE},
-                 {"busy", E_LIMIT},      {"empty_project", E_INVALID}, {"toolchain", E_TOOLCHAIN},
-                 {"limit", E_LIMIT},     {"badarg", E_INVALID},        {"reload", E_RELOAD},
+    } kinds[] = {{"timeout", E_TIMEOUT},  {"start", E_START},           {"compile", E_COMPILE},
+                 {"busy", E_LIMIT},       {"empty_project", E_INVALID}, {"toolchain", E_TOOLCHAIN},
+                 {"limit", E_LIMIT},      {"badarg", E_INVALID},        {"reload", E_RELOAD},
                  {"conflict", E_CONFLICT}};
     enum error_code code = E_RUNTIME;
     const struct term *kind = term_map_get(reason, "kind");

@@ -8,7 +8,7 @@ static const struct {
     {"create", engine_create},     {"destroy", engine_destroy}, {"restart", engine_restart},
     {"run", engine_run},           {"events", engine_events},   {"logs", engine_logs},
     {"profiles", engine_profiles}, {"doctor", engine_doctor},   {"health", engine_health},
-    {"shutdown", engine_shutdown}, {"reload", engine_reload},     {"rollback", engine_rollback},
+    {"shutdown", engine_shutdown}, {"reload", engine_reload},   {"rollback", engine_rollback},
     {"versions", engine_versions}, {"compile", engine_compile}, {"deps", engine_deps},
     {"validate", engine_validate},
 };
