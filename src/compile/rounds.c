@@ -36,7 +36,7 @@ static void index_base(const struct compile_job *job, struct manifest *base, str
 
 static struct record *take_known(struct manifest *base, struct map *by_path, const char *app, const char *path) {
     char key[PATH_MAX + 128];
-    struct record *known = record_key(app, path, key) ? map_remove(by_path, key) : NULL;
+    struct record *known = base->count > 0 && record_key(app, path, key) ? map_remove(by_path, key) : NULL;
     if (known) base->records[known->mark] = NULL;
     if (known) known->mark = 0;
     return known;
