@@ -2,14 +2,15 @@
 # What earlier worlds of this build found out of the toolchain and compiled of the examples spares a new one a second of CPU.
 #   seed.sh give SEED HOME    before the service of a new home starts
 #   seed.sh keep SEED HOME    after it has ended
-#   seed.sh make SEED BUILD   from nothing, before the first tests of a build
+#   seed.sh make SEED BUILD   from nothing, before the first tests of a build, and when it was built anew
 # A home is taken over by its launcher when it belongs to a slot's uid; what is stale is never asked for, since all names are digests.
 set -eu
 seed=$2
 home=$3
 any_slot_uid=1000000000
 entries_max=64 # of each kind
-examples=$(cd "$(dirname "$0")/../../examples" && echo *)
+examples_folder=$(cd "$(dirname "$0")/../../examples" && pwd) # as the tests name it: a build is its folder's
+examples=$(cd "$examples_folder" && echo *)
 
 give() {
     [ -d "$seed" ] || exit 0
@@ -46,14 +47,19 @@ keep() {
     [ -e "$seed/store/boot_id" ] || cp -a "$home/store/boot_id" "$seed/store/boot_id" 2>/dev/null || true
 }
 
+is_fresh() {
+    [ -d "$seed" ] && [ -z "$(find "$build/bin" "$build/lib" -newer "$seed" -print -quit)" ]
+}
+
 make() {
     build=$home
-    [ -d "$seed" ] || [ "$(id -u)" != 0 ] && exit 0
+    is_fresh || [ "$(id -u)" != 0 ] && exit 0
+    rm -rf "$seed"
     scratch=$(mktemp -d)
     chmod 711 "$scratch"
     home=$scratch/home
     for name in $examples; do
-        "$build/bin/sandbox" --home "$home" create "$name" "$build/share/sandbox/examples/$name" >/dev/null 2>&1 &
+        "$build/bin/sandbox" --home "$home" create "$name" "$examples_folder/$name" >/dev/null 2>&1 &
     done
     wait
     "$build/bin/sandbox" --home "$home" shutdown

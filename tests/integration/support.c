@@ -110,13 +110,6 @@ static void free_world(struct world *world) {
     free(world);
 }
 
-/* A compiler booted ahead of time is half a second of CPU that most tests have no use for. */
-static void write_settings(const char *path, const char *settings) {
-    bool has_spares = strstr(settings, "spare-compilers") != NULL;
-    CLEANUP_FREE char *text = string_print("%s%s", settings, has_spares ? "" : "spare-compilers = 0\n");
-    write_text(path, text);
-}
-
 struct world *world_open(const char *settings) {
     struct world *world = new_world();
     struct sbx_error error;
@@ -124,7 +117,7 @@ struct world *world_open(const char *settings) {
     assert_int_equal(chmod(world->root, 0755), 0); /* the daemon is another user */
     snprintf(world->home, sizeof world->home, "%s/home", world->root);
     snprintf(conf, sizeof conf, "%s/sandbox.conf", world->home);
-    write_settings(conf, settings ? settings : "");
+    if (settings) write_text(conf, settings);
     run_seed("give", world->home);
     if (sbx_open(world->home, &world->client, &error) < 0) fail_msg("no service: %s", error.detail);
     return world;

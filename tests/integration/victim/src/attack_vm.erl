@@ -37,13 +37,14 @@ atoms(N) ->
     _ = binary_to_atom(integer_to_binary(N)),
     atoms(N + 1).
 
-%% Tuples of 32 MiB, in a process each, so that no collector has to move one for another.
+%% A gibibyte of heap at once, of which only what is written to is there: no collector has to move any of it.
 heap() ->
-    [spawn(fun() -> hold(erlang:make_tuple(16#3fffff, x)) end) || _ <- lists:seq(1, 40)],
-    receive never -> ok end.
+    _ = process_flag(min_heap_size, 1 bsl 27),
+    true = garbage_collect(),
+    fill_heap([]).
 
-hold(Term) ->
-    receive never -> Term end.
+fill_heap(List) ->
+    fill_heap([x | List]).
 
 binaries() ->
     Bytes = 1 bsl 30,
