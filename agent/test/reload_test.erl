@@ -38,7 +38,7 @@ every_state(Vm) ->
     States = [
         "0", "#{a => #{b => [1, {2, <<3>>}]}}", "#{'__struct__' => shapes, x => 1}", "{record, 1, \"text\"}",
         "queue:from_list([1, 2])", "make_ref()", "self()", "fun lists:map/2", "ets:new(t, [public])",
-        "binary:copy(<<7>>, 100000)", "maps:from_list([{N, [N]} || N <- lists:seq(1, 200000)])"
+        "binary:copy(<<7>>, 100000)", "maps:from_list([{N, [N]} || N <- lists:seq(1, 30000)])"
     ],
     V1 = reloads:start_modules(Vm, reloads:server("shapes", one, ["f() -> 1.\n", ?SAME])),
     V2 = reloads:compile(reloads:server("shapes", two, ["f() -> 2.\n", ?SAME])),
@@ -93,7 +93,7 @@ machines(Vm) ->
         io_lib:format(
             "-module(machine).\n-vsn(~tp).\n-behaviour(gen_statem).\n"
             "-export([init/1, callback_mode/0, handle_event/4, on/3, code_change/4]).\n"
-            "init(D) -> {ok, on, D, [{state_timeout, 300, ring}]}.\ncallback_mode() -> ~ts.\n"
+            "init(D) -> {ok, on, D, [{state_timeout, 100, ring}]}.\ncallback_mode() -> ~ts.\n"
             "handle_event({call, F}, get, S, D) -> {keep_state_and_data, [{reply, F, {S, D}}]};\n"
             "handle_event(state_timeout, ring, _, {To, _}) -> To ! rang, keep_state_and_data.\n"
             "on(T, E, D) -> handle_event(T, E, on, D).\n~ts\n", [Vsn, Mode, More])
