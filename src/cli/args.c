@@ -143,7 +143,7 @@ static int add_pair(json_t *params, const struct op_param *param, const char *wo
 /* Check now, so that the complaint can speak of the flag the user wrote. */
 static int add_value(struct parse *parse, const struct op_param *param, const char *word, struct error *reterr) {
     json_t *params = parse->into->params;
-    if (param->type == OP_TEXTS) return add_text(params, param, word, reterr);
+    if (param->type == OP_TEXTS || param->type == OP_EXPRESSIONS) return add_text(params, param, word, reterr);
     if (param->type == OP_PAIRS) return add_pair(params, param, word, reterr);
     if (json_object_get(params, param->name)) return error_set(reterr, E_INVALID, "given twice");
     CLEANUP_JSON json_t *value = NULL;

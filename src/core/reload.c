@@ -108,6 +108,11 @@ void reload_settled(struct sandbox *sandbox, bool committed, const struct error 
     fail(reload, why, take_ptr(reload->result));
 }
 
+void reload_lost(struct sandbox *sandbox, const struct error *why) {
+    struct reload_job *reload = (struct reload_job *)sandbox->reload;
+    if (reload && reload->stage == STAGE_PROBATION) fail(reload, why, NULL);
+}
+
 static void on_reloaded(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct reload_job *reload = data;
     struct sandbox *sandbox = reload->job.sandbox;
@@ -124,6 +129,7 @@ static void on_reloaded(void *data, const struct term *result, const struct term
     json_t *told = json_pack("{s:O, s:O, s:O}", "modules", json_object_get(reload->result, "modules"), "pause_us",
                              json_object_get(reload->result, "pause_us"), "duration_us",
                              json_object_get(reload->result, "duration_us"));
+    sandbox_set_status(sandbox, STATUS_RUNNING, NULL); /* before the registry hears of it */
     running_adopt(sandbox, reload->id, &reload->changes, &reload->build, reload->job.request->caller.uid);
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
@@ -183,18 +189,33 @@ static void call_reload(struct reload_job *reload) {
     reload->call_id = node_call(sandbox->node, "reload", &args, deadline_ms, on_reloaded, reload);
 }
 
-/* The one before is good enough by now: it is not taken back any more. */
+/* Whether what was compared still runs. */
+static bool is_as_compared(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    struct error error;
+    if (strcmp(sandbox->build.digest, reload->from_build) == 0) return true;
+    error_set(&error, E_CONFLICT, "the code of '%s' was taken back meanwhile; try again", sandbox->id);
+    fail(reload, &error, NULL);
+    return false;
+}
+
+/* The one before is good enough by now: it is not taken back any more, unless it just was. */
 static void on_previous_settled(void *data, const struct term *result, const struct term *reason,
                                 const struct error *error) {
     struct reload_job *reload = data;
-    (void)result, (void)reason;
+    struct error taken_back;
+    (void)reason;
     reload->call_id = 0;
+    const struct term *outcome = error ? NULL : term_map_get(result, "outcome");
     if (error && error->code != E_RUNTIME && error->code != E_CONFLICT) {
         fail(reload, error, NULL);
-        return;
+    } else if (outcome && term_is_atom(outcome, "rolled_back")) { /* the event that tells of it is under way */
+        error_set(&taken_back, E_CONFLICT, "the code of '%s' is being taken back; try again", reload->job.sandbox->id);
+        fail(reload, &taken_back, NULL);
+    } else if (is_as_compared(reload)) {
+        running_forget(reload->job.sandbox);
+        call_reload(reload);
     }
-    running_forget(reload->job.sandbox);
-    call_reload(reload);
 }
 
 static void begin_transaction(struct reload_job *reload) {
@@ -207,11 +228,7 @@ static void begin_transaction(struct reload_job *reload) {
         fail(reload, &error, NULL);
         return;
     }
-    if (strcmp(sandbox->build.digest, reload->from_build) != 0) {
-        error_set(&error, E_CONFLICT, "the code of '%s' was taken back meanwhile; try again", sandbox->id);
-        fail(reload, &error, NULL);
-        return;
-    }
+    if (!is_as_compared(reload)) return;
     if (getrandom(&unique, sizeof unique, 0) != sizeof unique) abort(); /* it never fails once the machine has booted */
     snprintf(reload->id, sizeof reload->id, "%s%016llx", reload->build.digest, (unsigned long long)unique);
     sandbox_set_status(sandbox, STATUS_RELOADING, NULL);

@@ -27,5 +27,7 @@ void running_copy_history(const struct sandbox *sandbox, struct history *ret);
 
 /* Whoever waited for the end of a probation. */
 void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
+/* The node ended: nobody will say any more how a probation ends. */
+void reload_lost(struct sandbox *sandbox, const struct error *why);
 
 #endif

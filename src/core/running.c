@@ -120,7 +120,9 @@ struct asking {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
     char reload_id[RELOAD_ID_BYTES];
+    bool on_probation;
     char from_path[PATH_MAX], to_path[PATH_MAX];
+    char from_build[STORE_DIGEST_BYTES];
     json_t *from_facts;
     struct build build;
     struct history history; /* a copy: the sandbox's own may change meanwhile */
@@ -139,9 +141,12 @@ static void on_compared(uv_work_t *work, int status) {
     struct engine *engine = asking->engine;
     struct sandbox *sandbox = map_get(&engine->sandboxes, asking->id);
     (void)status;
-    if (sandbox && sandbox->node && asking->error.code == E_NONE) {
+    /* Whatever changed its code meanwhile knows better. */
+    bool is_as_compared =
+        sandbox && sandbox->node && !sandbox->reload && strcmp(sandbox->build.digest, asking->from_build) == 0;
+    if (is_as_compared && asking->error.code == E_NONE) {
         running_adopt(sandbox, asking->reload_id, &asking->changes, &asking->build, sandbox->owner);
-        running_forget(sandbox);
+        if (!asking->on_probation) running_forget(sandbox);
     }
     change_set_free(&asking->changes);
     history_free(&asking->history);
@@ -162,7 +167,7 @@ void running_copy_history(const struct sandbox *sandbox, struct history *ret) {
 }
 
 /* The node runs another build than the registry says: a transaction ended that nobody was there to hear of. */
-static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest) {
+static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest, bool on_probation) {
     struct engine *engine = sandbox->engine;
     struct asking *asking = calloc(1, sizeof *asking);
     struct error error;
@@ -178,28 +183,72 @@ static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
         return;
     }
     asking->engine = engine;
+    asking->on_probation = on_probation;
     asking->work.data = asking;
     snprintf(asking->id, sizeof asking->id, "%s", sandbox->id);
     snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
+    memcpy(asking->from_build, sandbox->build.digest, sizeof asking->from_build);
     asking->from_facts = json_incref(sandbox->build.facts);
     running_copy_history(sandbox, &asking->history);
     engine->asking++;
     uv_queue_work(engine->loop, &asking->work, compare, on_compared);
 }
 
+/* What the node says of its transactions: the one under way, if it is on probation, and how the last one ended. */
+struct told {
+    char *id; /* of the one whose outcome runs now; NULL: none is known */
+    bool on_probation;
+    const struct term *last;
+    char *last_id;
+};
+
+static char *text_at(const struct term *map, const char *key) {
+    char *text = NULL;
+    const struct term *value = map ? term_map_get(map, key) : NULL;
+    return value && !term_is_atom(value, "nil") && term_to_string(value, &text) ? text : NULL;
+}
+
+static bool ended_as(const struct term *last, const char *outcome) {
+    const struct term *value = last ? term_map_get(last, "outcome") : NULL;
+    return value && term_is_atom(value, outcome);
+}
+
+static struct told read_state(const struct term *state) {
+    const struct term *under_way = term_map_get(state, "transaction");
+    CLEANUP_FREE char *phase = text_at(under_way, "phase");
+    struct told told = {.last = term_map_get(state, "last"), .on_probation = string_equal(phase, "probation")};
+    told.last_id = text_at(told.last, "id");
+    if (told.on_probation)
+        told.id = text_at(under_way, "id");
+    else if (ended_as(told.last, "committed"))
+        told.id = text_at(told.last, "id");
+    return told;
+}
+
+/* A probation that an earlier daemon knew of has ended without anybody to hear of it. */
+static void settle_unheard(struct sandbox *sandbox, const struct told *told) {
+    bool is_last = string_equal(told->last_id, sandbox->probation.id);
+    if (!sandbox->probation.id[0] || told->on_probation) return;
+    if (is_last && ended_as(told->last, "rolled_back")) take_back(sandbox, told->last);
+    running_forget(sandbox);
+}
+
 static void on_code_state(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct sandbox *sandbox = data;
-    CLEANUP_FREE char *id = NULL;
-    (void)reason;
-    const struct term *last = error ? NULL : term_map_get(result, "last");
-    const struct term *name = last ? term_map_get(last, "id") : NULL,
-                      *outcome = last ? term_map_get(last, "outcome") : NULL;
-    if (!name || !outcome || !term_is_atom(outcome, "committed") || !term_to_string(name, &id)) return;
     char digest[STORE_DIGEST_BYTES];
-    snprintf(digest, sizeof digest, "%.*s", (int)sizeof digest - 1, id);
-    if (strlen(id) < RELOAD_ID_BYTES && strlen(digest) == sizeof digest - 1 &&
-        strcmp(digest, sandbox->build.digest) != 0)
-        adopt_unheard(sandbox, id, digest);
+    (void)reason;
+    if (error) return;
+    struct told told = read_state(result);
+    settle_unheard(sandbox, &told);
+    if (told.id && strlen(told.id) == RELOAD_ID_BYTES - 1) {
+        snprintf(digest, sizeof digest, "%.*s", (int)sizeof digest - 1, told.id);
+        if (strcmp(digest, sandbox->build.digest) != 0)
+            adopt_unheard(sandbox, told.id, digest, told.on_probation);
+        else if (told.on_probation)
+            memcpy(sandbox->probation.id, told.id, RELOAD_ID_BYTES);
+    }
+    free(told.id);
+    free(told.last_id);
 }
 
 void running_ask(struct sandbox *sandbox) {

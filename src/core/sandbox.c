@@ -118,6 +118,10 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
+    if (sandbox->probation.id[0])
+        json_object_set_new(config, "probation",
+                            json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
+                                      "undo", sandbox->probation.undo));
     CLEANUP_FREE char *config_text = json_dumps(config, JSON_COMPACT);
     CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
     json_decref(config);
@@ -140,17 +144,28 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     store_put_sandbox(sandbox->engine->store, &row, done, data);
 }
 
+static void restore_probation(struct sandbox *sandbox, json_t *json) {
+    const char *id = json_string_value(json_object_get(json, "id"));
+    const char *build = json_string_value(json_object_get(json, "build"));
+    if (!id || !build) return;
+    snprintf(sandbox->probation.id, sizeof sandbox->probation.id, "%s", id);
+    snprintf(sandbox->probation.build, sizeof sandbox->probation.build, "%s", build);
+    sandbox->probation.undo = json_incref(json_object_get(json, "undo"));
+}
+
 static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
     json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
     int result = config ? sandbox_config_from_json(config, &sandbox->config, reterr)
                         : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
+    restore_probation(sandbox, json_object_get(config, "probation"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
     if (result < 0) return result;
     restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->policy);
     if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;
+    if (sandbox->status == STATUS_RELOADING) sandbox->status = STATUS_RUNNING; /* its node knows how that ended */
     sandbox->owner = row->owner_uid;
     sandbox->created_at_ms = row->created_at_ms;
     sandbox->updated_at_ms = sandbox->started_at_ms = row->updated_at_ms;

@@ -310,6 +310,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
         start_failed(sandbox, &end->error);
     } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {
         ended_by_itself(sandbox, end);
+        reload_lost(sandbox, &end->error);
     }
 }
 

@@ -5,7 +5,8 @@
 
 enum {
     TEXT_MAX_BYTES = 64 * 1024,
-    NAME_MAX_BYTES = 255, /* an atom's length in the VM */
+    NAME_MAX_BYTES = 255,
+    EXPRESSION_MAX_BYTES = 64 << 10, /* an atom's length in the VM */
     PATH_MAX_BYTES = 4095,
     ENTRIES_MAX = 64,
     VARIABLE_MAX_BYTES = 32 * 1024, /* name and value of an environment variable */
@@ -219,7 +220,13 @@ static int64_t entries_max(const struct op_param *param) {
     return param->max ? param->max : ENTRIES_MAX;
 }
 
-static int convert_texts(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
+static bool expression_valid(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && length <= EXPRESSION_MAX_BYTES;
+}
+
+static int convert_list(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
+    bool is_code = param->type == OP_EXPRESSIONS;
     if (!json_is_array(value)) return refuse(value, reterr, "a list of text");
     if ((int64_t)json_array_size(value) > entries_max(param))
         return error_set(reterr, E_INVALID, "%zu entries; %lld are allowed", json_array_size(value),
@@ -228,7 +235,8 @@ static int convert_texts(const struct op_param *param, const json_t *value, json
     json_t *entry;
     json_array_foreach(value, index, entry) {
         const char *text = plain_text(entry);
-        if (!text || !name_valid(text)) return refuse(entry, reterr, "a name of 1 to 255 bytes");
+        if (!text || !(is_code ? expression_valid(text) : name_valid(text)))
+            return refuse(entry, reterr, is_code ? "code of at most 64 KiB" : "a name of 1 to 255 bytes");
     }
     return hand_over(json_deep_copy(value), ret, reterr);
 }
@@ -258,11 +266,14 @@ static int convert_pairs(const struct op_param *param, const json_t *value, json
 }
 
 static int (*const converters[OP_TYPE_COUNT])(const struct op_param *, const json_t *, json_t **, struct error *) = {
-    [OP_TEXT] = convert_text,       [OP_ID] = convert_id,           [OP_PATH] = convert_path,
-    [OP_NAME] = convert_name,       [OP_MODULE] = convert_name,     [OP_INTEGER] = convert_number,
-    [OP_SIZE] = convert_number,     [OP_DURATION] = convert_number, [OP_PERCENT] = convert_number,
-    [OP_BOOLEAN] = convert_boolean, [OP_CHOICE] = convert_choice,   [OP_RESTART] = convert_restart,
-    [OP_TEXTS] = convert_texts,     [OP_PAIRS] = convert_pairs,
+    [OP_TEXT] = convert_text,      [OP_ID] = convert_id,
+    [OP_PATH] = convert_path,      [OP_NAME] = convert_name,
+    [OP_MODULE] = convert_name,    [OP_INTEGER] = convert_number,
+    [OP_SIZE] = convert_number,    [OP_DURATION] = convert_number,
+    [OP_PERCENT] = convert_number, [OP_BOOLEAN] = convert_boolean,
+    [OP_CHOICE] = convert_choice,  [OP_RESTART] = convert_restart,
+    [OP_TEXTS] = convert_list,     [OP_EXPRESSIONS] = convert_list,
+    [OP_PAIRS] = convert_pairs,
 };
 
 int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {

@@ -139,7 +139,7 @@ static const struct op_param eval_params[] = {
 /* How running code is changed, whichever way. */
 #define CHANGE_PARAMS                                                                                                  \
     {.name = "migrate",                                                                                                \
-     .type = OP_TEXTS,                                                                                                 \
+     .type = OP_EXPRESSIONS,                                                                                           \
      .max = MIGRATIONS_MAX_ENTRIES,                                                                                    \
      .summary = "a function of state, old and new version: EXPR, or Module=EXPR for one module"},                      \
         {.name = "on_busy",                                                                                            \

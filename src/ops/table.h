@@ -22,9 +22,10 @@ enum op_type {
     OP_PERCENT,  /* a number, or text such as "50%"; 100 is one core */
     OP_BOOLEAN,
     OP_CHOICE,
-    OP_RESTART, /* never, on-failure, on-failure:N, always */
-    OP_TEXTS,   /* a list; the CLI repeats the flag */
-    OP_PAIRS,   /* an object of text, its names those of environment variables; the CLI repeats K=V */
+    OP_RESTART,     /* never, on-failure, on-failure:N, always */
+    OP_TEXTS,       /* a list of names; the CLI repeats the flag */
+    OP_EXPRESSIONS, /* a list of code; the same */
+    OP_PAIRS,       /* an object of text, its names those of environment variables; the CLI repeats K=V */
     OP_TYPE_COUNT
 };
 

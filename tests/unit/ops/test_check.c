@@ -144,6 +144,13 @@ static void lists_are_bounded(void **state) {
           {"\"a\"", NULL, "a list"});
 }
 
+static void lists_of_code_hold_any_text(void **state) {
+    (void)state;
+    const struct op_param param = {.type = OP_EXPRESSIONS, .max = 2};
+    CHECK(&param, {"[\"fn s, _, _ -> s end\"]", "[\"fn s, _, _ -> s end\"]", NULL}, {"[\"\"]", NULL, "code of at most"},
+          {"[1]", NULL, "code of at most"}, {"[\"a\",\"b\",\"c\"]", NULL, "3 entries"});
+}
+
 static void pairs_are_environment_variables(void **state) {
     (void)state;
     const struct op_param param = {.type = OP_PAIRS, .max = 2};
@@ -226,6 +233,7 @@ int main(void) {
         cmocka_unit_test(choices_are_exact),
         cmocka_unit_test(restart_policies_may_count),
         cmocka_unit_test(lists_are_bounded),
+        cmocka_unit_test(lists_of_code_hold_any_text),
         cmocka_unit_test(pairs_are_environment_variables),
         cmocka_unit_test(long_values_are_cut_in_complaints),
         cmocka_unit_test(a_request_is_completed),
