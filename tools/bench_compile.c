@@ -238,12 +238,12 @@ static void bench_one_file(struct bench *bench) {
     for (unsigned i = 0; i < bench->rounds; i++) {
         edit_plain(bench, "ours/generated");
         time_operation(bench, bench->service, "one_file.operation", path_of(bench, "ours/generated"), 1);
-        generated_age_build(path_of(bench, "mix/generated"));
+        generated_age(path_of(bench, "mix/generated"));
         edit_plain(bench, "mix/generated");
         time_command(bench, "one_file.mix", path_of(bench, "mix/generated"), theirs);
         edit_plain(bench, "ours/generated");
         time_command(bench, "one_file.command", NULL, ours);
-        generated_age_build(path_of(bench, "warm/generated"));
+        generated_age(path_of(bench, "warm/generated"));
         edit_plain(bench, "warm/generated");
         time_warm(bench, "one_file.warm_mix", "mix");
     }

@@ -75,7 +75,7 @@ static char *run_mix(const struct trial *trial) {
     while (fgets(line, sizeof line, pipe))
         if (string_starts(line, start)) buf_append_string(&files, line + strlen(start));
     if (pclose(pipe) != 0) fail_msg("mix compile failed");
-    generated_age_build(trial->mix_project);
+    generated_age(trial->mix_project);
     char *text = buf_take_string(&files);
     assert_non_null(text);
     return text;

@@ -192,11 +192,9 @@ static int age(const char *path, const struct stat *status, int kind, struct FTW
     return 0;
 }
 
-void generated_age_build(const char *folder) {
+void generated_age(const char *folder) {
     enum { DESCRIPTORS = 16 };
-    char path[PATH_MAX];
-    join(path, folder, "_build");
-    if (nftw(path, age, DESCRIPTORS, FTW_PHYS) < 0) end("reading", path);
+    if (nftw(folder, age, DESCRIPTORS, FTW_PHYS) < 0) end("reading", folder);
 }
 
 /* ---- the project ---- */

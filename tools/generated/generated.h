@@ -32,7 +32,7 @@ bool generated_is_stale(const struct generated_change *change, const char *sourc
 void generated_replace(const char *path, const char *from, const char *to);
 void generated_write_file(const char *path, const char *text); /* and the folders above it */
 
-/* Let what Mix built look older, since it tells no times within a second apart. */
-void generated_age_build(const char *folder);
+/* Let the project and what Mix built of it look older, since Mix tells no times within a second apart. */
+void generated_age(const char *folder);
 
 #endif

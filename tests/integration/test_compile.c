@@ -1,0 +1,343 @@
+/* Compiling again and again: failures, killed and endless compilers, several at once, strangers, and a service that
+   starts anew. What each change compiles is test_compile_changes.c's. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "builds.h"
+#include "processes.h"
+
+#define CACHE_SETTING "compile-cache = 1M\n"
+enum { CACHE_MAX_BYTES = 1 << 20 };
+
+/* ---- projects ---- */
+
+#define MODULES(...)                                                                                                   \
+    (const char *const[]) {                                                                                            \
+        __VA_ARGS__, NULL                                                                                              \
+    }
+
+static void write_value(struct world *world, const char *folder, const char *module, const char *value) {
+    char name[128], text[256];
+    snprintf(name, sizeof name, "%s/%s.erl", folder, module);
+    snprintf(text, sizeof text, "-module(%s).\n-export([value/0]).\nvalue() -> %s.\n", module, value);
+    world_file(world, name, text);
+}
+
+static void compile_gives(struct world *world, const char *folder, const char *const *modules) {
+    json_t *report = build_compile(world, world_path(world, folder));
+    build_assert_compiled(report, modules);
+    json_decref(report);
+    build_assert_no_leftovers(world);
+}
+
+/* A parse transform that never returns, and a module that wants it. */
+static void write_endless(struct world *world, const char *folder) {
+    char name[128];
+    snprintf(name, sizeof name, "%s/endless.erl", folder);
+    world_file(world, name,
+               "-module(endless).\n-export([parse_transform/2]).\n"
+               "parse_transform(Forms, Options) -> parse_transform(Forms, Options).\n");
+    snprintf(name, sizeof name, "%s/user.erl", folder);
+    world_file(world, name, "-module(user).\n-compile({parse_transform, endless}).\n");
+}
+
+/* ---- compilers ---- */
+
+/* The VM of the newest node; 0 when there is none. */
+static pid_t newest_compiler(struct world *world) {
+    char path[64];
+    pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock"), found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)launcher, (int)launcher);
+    CLEANUP_FREE char *text = read_whole(path);
+    assert_non_null(text);
+    for (char *rest = NULL, *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        pid_t pid = (pid_t)strtol(word, NULL, 10);
+        if (pid > 0 && pid != daemon) found = process_child(pid);
+    }
+    return found;
+}
+
+static unsigned long used_ticks(pid_t pid) {
+    char path[64];
+    unsigned long user = 0, kernel = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    CLEANUP_FREE char *text = read_whole(path);
+    const char *after = text ? strrchr(text, ')') : NULL;
+    if (after) sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
+    return user + kernel;
+}
+
+struct spinning {
+    pid_t pid;
+    unsigned long ticks;
+};
+
+static bool spins(void *data) {
+    const struct spinning *spinning = data;
+    return used_ticks(spinning->pid) > spinning->ticks;
+}
+
+/* A compiler at rest, which was given something endless to do, uses the processor for a while. */
+static void await_spinning(pid_t pid, unsigned long resting_ticks) {
+    enum { COMPILING_TICKS = 10 }; /* of 10 ms: more than what the sources before it take */
+    assert_true(wait_until(spins, &(struct spinning){pid, resting_ticks + COMPILING_TICKS}, WORLD_DEADLINE_MS));
+}
+
+/* ---- in the background ---- */
+
+struct background {
+    pthread_t thread;
+    struct world *world;
+    char path[256];
+    json_t *report; /* or an error */
+    struct sbx_error error;
+};
+
+static void *run_background(void *data) {
+    struct background *background = data;
+    CLEANUP_FREE char *answer = NULL;
+    if (sbx_compile(world_client(background->world), background->path, NULL, &answer, &background->error) == 0)
+        background->report = json_loads(answer, 0, NULL);
+    return NULL;
+}
+
+static void begin_compiling(struct background *background, struct world *world, const char *folder) {
+    *background = (struct background){.world = world};
+    snprintf(background->path, sizeof background->path, "%s", world_path(world, folder));
+    assert_int_equal(pthread_create(&background->thread, NULL, run_background, background), 0);
+}
+
+/* Its channel and its process end, and either may be noticed first. */
+static void expect_death(struct background *background) {
+    pthread_join(background->thread, NULL);
+    assert_null(background->report);
+    assert_string_equal(background->error.code, "node_failed");
+    const char *detail = background->error.detail;
+    if (!strstr(detail, "the compiler node ended") && !strstr(detail, "compiling failed: the node closed"))
+        fail_msg("%s", detail);
+    sbx_error_clear(&background->error);
+}
+
+/* ---- errors ---- */
+
+static void a_mistake_keeps_the_compiler(void **state) {
+    struct world *world = *state;
+    write_value(world, "mistake", "m_one", "1");
+    write_value(world, "mistake", "m_two", "2");
+    compile_gives(world, "mistake", MODULES("m_one", "m_two"));
+    pid_t compiler = newest_compiler(world);
+    write_value(world, "mistake", "m_one", "unknown()");
+    json_t *problem = world_fails(world, "compile", "compile_failed", "{s:s}", "source", world_path(world, "mistake"));
+    json_t *error = json_array_get(json_object_get(json_object_get(problem, "result"), "errors"), 0);
+    assert_string_equal(json_string_value(json_object_get(error, "file")), "m_one.erl");
+    assert_int_equal(json_integer_value(json_object_get(error, "line")), 3);
+    json_decref(problem);
+    build_assert_no_leftovers(world);
+    write_value(world, "mistake", "m_one", "3");
+    compile_gives(world, "mistake", MODULES("m_one"));
+    assert_true(compiler > 0);
+    assert_int_equal(newest_compiler(world), compiler);
+}
+
+/* ---- a compiler that never comes to an end ---- */
+
+static void a_killed_compiler_fails_its_project_alone(void **state) {
+    struct world *world = *state;
+    struct background endless;
+    write_value(world, "killed", "k_one", "1");
+    write_value(world, "beside", "b_one", "1");
+    compile_gives(world, "killed", MODULES("k_one"));
+    pid_t compiler = newest_compiler(world);
+    unsigned long resting_ticks = used_ticks(compiler);
+    write_endless(world, "killed");
+    begin_compiling(&endless, world, "killed");
+    await_spinning(compiler, resting_ticks);
+    json_t *report = build_compile(world, world_path(world, "beside")); /* waits for nobody */
+    build_assert_compiled(report, MODULES("b_one"));
+    json_decref(report);
+    process_end(compiler, SIGKILL);
+    expect_death(&endless);
+    build_assert_no_leftovers(world);
+    unlink(world_path(world, "killed/user.erl"));
+    compile_gives(world, "killed", MODULES("endless"));
+}
+
+static void an_endless_compiler_is_ended(void **state) {
+    struct world *world = world_open("compile-deadline = 700ms\n");
+    (void)state;
+    write_endless(world, "endless");
+    json_t *problem = world_fails(world, "compile", "timeout", "{s:s}", "source", world_path(world, "endless"));
+    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "took longer than 700 ms"));
+    json_decref(problem);
+    build_assert_no_leftovers(world);
+    world_close(world);
+}
+
+/* ---- several at once ---- */
+
+static void one_project_is_compiled_once(void **state) {
+    enum { CALLERS = 4 };
+    struct world *world = *state;
+    struct background callers[CALLERS];
+    size_t compilations = 0, hits = 0;
+    write_value(world, "queue", "q_one", "1");
+    write_value(world, "queue", "q_two", "2");
+    for (size_t i = 0; i < CALLERS; i++) begin_compiling(&callers[i], world, "queue");
+    for (size_t i = 0; i < CALLERS; i++) {
+        pthread_join(callers[i].thread, NULL);
+        if (!callers[i].report) fail_msg("%s", callers[i].error.detail);
+        compilations += json_array_size(json_object_get(callers[i].report, "compiled")) == 2;
+        hits += json_is_true(json_object_get(callers[i].report, "cache_hit"));
+        json_decref(callers[i].report);
+    }
+    assert_int_equal(compilations, 1);
+    assert_int_equal(hits, CALLERS - 1);
+}
+
+/* ---- strangers ---- */
+
+static bool build_holds(struct world *world, const char *file, const char *text) {
+    enum { BEAM_MAX_BYTES = 1 << 16 };
+    static char beam[BEAM_MAX_BYTES];
+    char build[PATH_MAX], path[PATH_MAX];
+    build_last(world, build);
+    assert_int_equal(string_format(path, sizeof path, NULL, "%s/%s", build, file), 0);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = read(fd, beam, sizeof beam);
+    assert_true(size > 0);
+    return memmem(beam, (size_t)size, text, strlen(text)) != NULL;
+}
+
+/* The same module, to the byte, is compiled with a parse transform of the same name. */
+static void write_transformed(struct world *world, const char *folder, const char *value) {
+    char name[128], text[512];
+    snprintf(name, sizeof name, "%s/victim.erl", folder);
+    world_file(world, name,
+               "-module(victim).\n-compile({parse_transform, shared}).\n-export([value/0]).\n"
+               "value() -> nothing.\n");
+    snprintf(name, sizeof name, "%s/shared.erl", folder);
+    snprintf(text, sizeof text,
+             "-module(shared).\n-export([parse_transform/2]).\n"
+             "parse_transform(Forms, _) -> [form(Form) || Form <- Forms].\n"
+             "form({function, At, value, 0, _}) ->\n"
+             "    {function, At, value, 0, [{clause, At, [], [], [{atom, At, %s}]}]};\n"
+             "form(Form) -> Form.\n",
+             value);
+    world_file(world, name, text);
+}
+
+static void a_stranger_poisons_nothing(void **state) {
+    struct world *world = *state;
+    write_transformed(world, "hostile/victim", "poisoned");
+    compile_gives(world, "hostile/victim", MODULES("shared", "victim"));
+    assert_true(build_holds(world, "victim/ebin/victim.beam", "poisoned"));
+    write_transformed(world, "honest/victim", "genuine");
+    compile_gives(world, "honest/victim", MODULES("shared", "victim"));
+    assert_true(build_holds(world, "victim/ebin/victim.beam", "genuine"));
+    assert_false(build_holds(world, "victim/ebin/victim.beam", "poisoned"));
+    /* Not even where all of it is the same: what is compiled is compiled from one's own folder. */
+    write_transformed(world, "same/victim", "genuine");
+    compile_gives(world, "same/victim", MODULES("shared", "victim"));
+}
+
+static void two_of_one_name_do_not_mix(void **state) {
+    struct world *world = *state;
+    write_value(world, "first/same", "same_name", "first");
+    write_value(world, "second/same", "same_name", "second");
+    json_decref(world_create(world, "first", world_path(world, "first/same"), "medium"));
+    json_decref(world_create(world, "second", world_path(world, "second/same"), "medium"));
+    CLEANUP_FREE char *first = world_eval_text(world, "first", NULL, "same_name:value()");
+    CLEANUP_FREE char *second = world_eval_text(world, "second", NULL, "same_name:value()");
+    assert_string_equal(first, "first");
+    assert_string_equal(second, "second");
+    world_destroy(world, "first");
+    world_destroy(world, "second");
+}
+
+/* ---- the cache ---- */
+
+/* Of letters that hardly compress. */
+static void write_large(struct world *world, unsigned seed) {
+    enum { LETTERS = 150000 };
+    struct buf text = BUF_INIT;
+    buf_append_string(&text, "-module(large).\n-export([value/0]).\nvalue() -> <<\"");
+    for (size_t i = 0; i < LETTERS; i++) {
+        seed = seed * 1664525 + 1013904223;
+        buf_append_byte(&text, (uint8_t)('A' + (seed >> 16) % 26));
+    }
+    buf_append_string(&text, "\">>.\n");
+    world_file(world, "large/large.erl", buf_string(&text));
+    buf_free(&text);
+}
+
+static uint64_t cached_bytes(struct world *world) {
+    char path[256];
+    uint64_t bytes = 0;
+    struct dirent *entry;
+    snprintf(path, sizeof path, "%s/store/objects", world_home(world));
+    DIR *directory = opendir(path);
+    assert_non_null(directory);
+    while ((entry = readdir(directory))) {
+        struct stat status;
+        if (fstatat(dirfd(directory), entry->d_name, &status, 0) == 0 && S_ISREG(status.st_mode))
+            bytes += (uint64_t)status.st_blocks * 512;
+    }
+    closedir(directory);
+    return bytes;
+}
+
+static void the_cache_has_a_bound(void **state) {
+    enum { VERSIONS = 8 };
+    struct world *world = *state;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < VERSIONS; i++) {
+        write_large(world, i);
+        compile_gives(world, "large", MODULES("large"));
+        uint64_t bytes = cached_bytes(world);
+        if (bytes > CACHE_MAX_BYTES) fail_msg("%llu bytes are kept", (unsigned long long)bytes);
+        if (bytes < most) return; /* something was forgotten */
+        most = bytes;
+    }
+    fail_msg("%llu bytes did not fill the cache", (unsigned long long)most);
+}
+
+/* ---- another service ---- */
+
+static void a_new_service_goes_on_where_the_last_was(void **state) {
+    struct world *world = *state;
+    write_value(world, "again", "a_one", "1");
+    write_value(world, "again", "a_two", "2");
+    compile_gives(world, "again", MODULES("a_one", "a_two"));
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    write_value(world, "again", "a_two", "3");
+    json_t *report = build_compile(world, world_path(world, "again"));
+    build_assert_compiled(report, MODULES("a_two"));
+    assert_true(json_is_true(json_object_get(report, "incremental")));
+    json_decref(report);
+    build_assert_no_leftovers(world);
+}
+
+/* ---- all of it, with one service ---- */
+
+static int open_world(void **state) {
+    *state = world_open(CACHE_SETTING);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mistake_keeps_the_compiler), cmocka_unit_test(a_killed_compiler_fails_its_project_alone),
+        cmocka_unit_test(an_endless_compiler_is_ended), cmocka_unit_test(one_project_is_compiled_once),
+        cmocka_unit_test(a_stranger_poisons_nothing),   cmocka_unit_test(two_of_one_name_do_not_mix),
+        cmocka_unit_test(the_cache_has_a_bound),        cmocka_unit_test(a_new_service_goes_on_where_the_last_was),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
