@@ -130,7 +130,7 @@ static struct workspace *find_workspace(struct compile_job *job) {
     char key[512];
     const char *subject = job->request.subject ? job->request.subject : "";
     if (job->is_stream)
-        snprintf(key, sizeof key, "%p", (void *)job);
+        snprintf(key, sizeof key, "copy %llu", (unsigned long long)++job->compiler->copies);
     else
         snprintf(key, sizeof key, "%.64s %.128s %.255s", subject, job->place, job->file_name);
     return open_workspace(job->compiler, key);

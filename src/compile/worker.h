@@ -57,6 +57,7 @@ struct compiler {
     struct objects objects;
     struct map workspaces;
     struct worker *workers;
+    uint64_t copies; /* that were compiled so far */
     bool quiescing;
 };
 
