@@ -32,11 +32,22 @@ static const char *language(const struct compile_job *job) {
     return elixir ? "elixir" : "erlang";
 }
 
+/* Where consolidated protocols go: with the application to start. */
+static const char *first_app(const struct compile_job *job) {
+    const struct model *model = &job->worker->model;
+    return model->main && model_find(model, model->main) ? model->main : model->apps[0].name;
+}
+
+static bool has_base_protocols(const struct compile_job *job) {
+    const json_t *first = json_array_get(json_object_get(job->base_facts, "apps"), 0);
+    return json_object_get(job->base_facts, "consolidated") &&
+           string_equal(json_string_value(json_object_get(first, "name")), first_app(job));
+}
+
 /* Protocols are made fast together with all their implementations, so a change of any makes them anew. */
 static bool wants_protocols(const struct compile_job *job) {
     bool ignored;
-    return app_is_elixir(job, NULL, &ignored) &&
-           (job->has_new_protocol_part || !json_object_get(job->base_facts, "consolidated"));
+    return app_is_elixir(job, NULL, &ignored) && (job->has_new_protocol_part || !has_base_protocols(job));
 }
 
 bool assemble_needs_worker(const struct compile_job *job) {
@@ -63,21 +74,12 @@ static int add_app_file(struct compile_job *job, const struct term *app, struct 
     return file_list_add_copy(&job->list, path, content->binary.data, content->binary.size, reterr);
 }
 
-/* Where consolidated protocols go: with the application to start. */
-static const char *first_app(const struct compile_job *job) {
-    const struct model *model = &job->worker->model;
-    return model->main && model_find(model, model->main) ? model->main : model->apps[0].name;
-}
-
 static int add_consolidated(struct compile_job *job, const struct term *module, json_t *names, struct error *reterr) {
     char path[512];
     CLEANUP_FREE char *name = NULL;
-    CLEANUP_BEAM struct beam *beam = NULL;
     const struct term *bytes = term_map_get(module, "beam");
     if (!text_at(module, "module", &name) || !is_module_name(name) || !bytes || bytes->type != TERM_BINARY)
         return error_set(reterr, E_PROTOCOL, "the compiler node consolidated a protocol that is none");
-    if (beam_read(bytes->binary.data, bytes->binary.size, &beam_default_options, &beam, reterr) < 0)
-        return error_prefix(reterr, "the consolidated protocol %s", name);
     snprintf(path, sizeof path, "%s/consolidated/%s.beam", first_app(job), name);
     json_array_append_new(names, json_string(name));
     return file_list_add_copy(&job->list, path, bytes->binary.data, bytes->binary.size, reterr);
@@ -99,6 +101,18 @@ static int take_finish(struct compile_job *job, const struct term *result, struc
     }
     json_object_set_new(job->facts, "supervisor", json_text_at(result, "supervisor"));
     return outcome;
+}
+
+/* Off the loop's thread, as all reading of beams; the list holds nothing yet but what the worker said. */
+static int check_consolidated(const struct compile_job *job, struct error *reterr) {
+    for (size_t i = 0; i < job->list.count; i++) {
+        const struct store_file *file = &job->list.files[i];
+        CLEANUP_BEAM struct beam *beam = NULL;
+        if (!strstr(file->path, "/consolidated/")) continue;
+        if (beam_read(file->data, file->size, &beam_default_options, &beam, reterr) < 0)
+            return error_prefix(reterr, "the consolidated protocol %s", file->path);
+    }
+    return 0;
 }
 
 /* ---- from the last build, where it still holds ---- */
@@ -134,7 +148,7 @@ static int keep_consolidated(struct compile_job *job, struct error *reterr) {
     size_t i;
     char path[512];
     int result = 0;
-    if (json_object_get(job->facts, "consolidated") || !names) return 0;
+    if (json_object_get(job->facts, "consolidated") || !has_base_protocols(job)) return 0;
     json_object_set(job->facts, "consolidated", names);
     json_array_foreach(names, i, name) {
         snprintf(path, sizeof path, "%s/consolidated/%s.beam", first_app(job), json_string_value(name));
@@ -230,7 +244,8 @@ static int add_facts(struct compile_job *job, struct error *reterr) {
 static void collect(uv_work_t *work) {
     struct compile_job *job = work->data;
     struct error error;
-    int result = json_object_get(job->facts, "supervisor") ? 0 : keep_app_files(job, &error);
+    int result = check_consolidated(job, &error);
+    if (result == 0 && !json_object_get(job->facts, "supervisor")) result = keep_app_files(job, &error);
     if (result == 0) result = keep_consolidated(job, &error);
     if (result == 0) result = add_modules(job, &error);
     if (result == 0) result = add_apps(job, &error);

@@ -41,13 +41,16 @@ static void job_free(struct compile_job *job) {
     free(job);
 }
 
-/* What the project was like, for the next compilation of it. */
+/* What the project was like, for the next compilation of it. That compares with this tree, so a model that was read
+   from an earlier one must still be right now: who found its build in the cache did not look. */
 static void remember(struct compile_job *job) {
     struct workspace *workspace = job->workspace;
+    struct model *model = &workspace->worker->model;
+    if (!job->is_described_anew && model_is_outdated(model, &workspace->tree, &job->tree)) model_free(model);
     tree_free(&workspace->tree);
     workspace->tree = job->tree;
     job->tree = (struct tree){0};
-    if (!job->facts) return;
+    if (!job->facts || !job->digest[0]) return;
     json_decref(workspace->facts);
     workspace->facts = json_incref(job->facts);
     memcpy(workspace->build, job->digest, sizeof workspace->build);
@@ -61,7 +64,7 @@ static void finish(struct compile_job *job) {
     /* A copy goes with its compilation, and an error that is not the sources' own is a doubt. */
     if (worker && (job->copy[0] || (failed && job->error.code != E_COMPILE))) worker->is_doubtful = true;
     if (worker) worker_rest(worker);
-    if (job->tree.count > 0 && job->workspace->worker) remember(job);
+    if (job->workspace->worker && (job->tree.count > 0 || job->is_described_anew)) remember(job);
     job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
     workspace_next(job->workspace, job);
     job_free(job);
@@ -92,6 +95,13 @@ void job_end(struct compile_job *job) {
 
 /* ---- steps ---- */
 
+/* Said only when no other thread works for the job: it may fail too. */
+static void blame_worker(struct compile_job *job) {
+    if (!job->is_worker_gone || job->aborted || job->error.code != E_NONE) return;
+    job_fail(job, &job->worker_error);
+    error_prefix(&job->error, "the compiler node ended");
+}
+
 struct step {
     uv_work_t work;
     struct compile_job *job;
@@ -111,6 +121,7 @@ static void on_step(uv_work_t *work, int status) {
     (void)status;
     free(step);
     job->is_working = false;
+    blame_worker(job);
     if (job->aborted || job->error.code != E_NONE)
         job_end(job);
     else
@@ -193,7 +204,8 @@ static void on_mounted(void *data, const struct error *error) {
     struct compile_job *job = data;
     job->is_working = false;
     if (error) job_fail(job, error);
-    if (job->error.code != E_NONE || job->aborted || job->is_worker_gone) {
+    blame_worker(job);
+    if (job->error.code != E_NONE || job->aborted) {
         job_end(job);
         return;
     }
@@ -213,7 +225,8 @@ static void on_worker_ready(void *data, struct worker *worker) {
         job_end(job);
     else if (!worker->is_mounted)
         mount(job);
-    else if (worker->model.app_count == 0 || model_is_outdated(&worker->model, &job->workspace->tree, &job->tree))
+    else if (worker->model.app_count == 0 || !job->content_key[0] ||
+             model_is_outdated(&worker->model, &job->workspace->tree, &job->tree))
         describe(job);
     else
         rounds_begin(job);
@@ -227,11 +240,10 @@ static void on_worker_violation(void *data, struct node *node, const char *what,
 static void on_worker_gone(void *data, const struct error *error) {
     struct compile_job *job = data;
     job->is_worker_gone = true;
-    if (!job->aborted && job->error.code == E_NONE) {
-        job_fail(job, error);
-        error_prefix(&job->error, "the compiler node ended");
-    }
-    if (!job->is_working) job_end(job);
+    job->worker_error = *error;
+    if (job->is_working || job->is_ending) return;
+    blame_worker(job);
+    job_end(job);
 }
 
 static void get_worker(struct compile_job *job) {
@@ -274,6 +286,7 @@ static void name_content(struct compile_job *job) {
     hash_begin(&hash);
     hash_text(&hash, "content");
     hash_text(&hash, job->copy[0] ? "ours" : job->place);
+    hash_bytes(&hash, &job->request.owner, sizeof job->request.owner);
     hash_text(&hash, job->compiler->host->toolchain.digest);
     hash_text(&hash, source_kind_name(job->kind));
     hash_text(&hash, job->name);

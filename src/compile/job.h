@@ -42,12 +42,16 @@ struct compile_job {
     bool is_ending;
     struct worker *worker; /* also when it is gone already */
     bool is_worker_gone;
-    bool is_described_anew; /* the node looked at the project again */
+    struct error worker_error; /* why it is */
+    bool is_described_anew;    /* the node looked at the project again */
     struct manifest manifest;
     struct plan plan;
     struct record **round; /* the files of this round */
     size_t round_count;
     const struct model_app *round_app;
+    bool has_waiting;                   /* files of that application that are stale too, but not in the round */
+    bool takes_all;                     /* every round has all that is stale */
+    size_t answer_bytes;                /* of all that the node compiled */
     size_t compiled_files, found_files; /* by the node, in the cache */
     json_t *compiled;                   /* names of modules that the node compiled */
     bool has_new_protocol_part, has_new_modules;

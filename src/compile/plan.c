@@ -20,6 +20,9 @@ static bool place_modules(struct plan *plan) {
         struct record *record = plan->manifest->records[i];
         for (size_t k = 0; k < record->module_count; k++, place++) {
             *place = (struct place){record, &record->modules[k]};
+            const struct place *other = map_get(&plan->modules, record->modules[k].name);
+            /* It went to another file, and the turn of the one that had it has not come. */
+            if (other && other->record->compilations > record->compilations) continue;
             if (!map_set(&plan->modules, record->modules[k].name, place)) return false;
         }
     }
@@ -162,7 +165,7 @@ static bool waits(struct plan *plan, const struct record *record, struct record 
     return false;
 }
 
-static size_t keep_ready(struct plan *plan, struct record **stale, size_t count) {
+size_t plan_ready(struct plan *plan, struct record **stale, size_t count) {
     CLEANUP(map_free) struct map by_path = MAP_INIT;
     CLEANUP_FREE struct record **stack = calloc(plan->manifest->count + 1, sizeof *stack);
     CLEANUP_FREE struct record **ready = calloc(count + 1, sizeof *ready);
@@ -176,11 +179,15 @@ static size_t keep_ready(struct plan *plan, struct record **stale, size_t count)
     return ready_count;
 }
 
-size_t plan_round(struct plan *plan, const char *app, struct record **ret) {
+size_t plan_stale(struct plan *plan, const char *app, struct record **ret) {
     size_t count = 0;
     for (size_t i = 0; i < plan->manifest->count; i++) {
         struct record *record = plan->manifest->records[i];
         if (strcmp(record->app, app) == 0 && plan_is_stale(plan, record)) ret[count++] = record;
     }
-    return keep_ready(plan, ret, count);
+    return count;
+}
+
+size_t plan_round(struct plan *plan, const char *app, struct record **ret) {
+    return plan_ready(plan, ret, plan_stale(plan, app, ret));
 }

@@ -31,8 +31,11 @@ void plan_free(struct plan *plan);
 void plan_inputs(struct plan *plan, const struct record *record, uint8_t ret[DIGEST_BYTES]);
 bool plan_is_stale(struct plan *plan, const struct record *record);
 
-/* Of one application's records, those to compile next: stale ones that wait for no other stale one. Returns how many
-   pointers were put into ret, which has room for all records. 0: nothing is stale. */
+/* One application's records that are stale. Returns how many pointers were put into ret, which has room for all. */
+size_t plan_stale(struct plan *plan, const char *app, struct record **ret);
+/* Of these, those to compile next, which wait for no other of them; how many: they are in front now. */
+size_t plan_ready(struct plan *plan, struct record **stale, size_t count);
+/* Both: 0 when nothing is stale. */
 size_t plan_round(struct plan *plan, const char *app, struct record **ret);
 
 #endif

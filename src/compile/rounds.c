@@ -8,7 +8,10 @@
 
 #include "compile/job.h"
 
-enum { PUT_MAX_BYTES = 16 << 20 }; /* of modules in one call, about */
+enum {
+    PUT_MAX_BYTES = 16 << 20,                   /* of modules in one call, about */
+    ANSWERS_MAX_BYTES = PROJECT_TOTAL_MAX_BYTES /* of all that a node compiles for one job */
+};
 
 /* ---- the project's files as records ---- */
 
@@ -109,24 +112,56 @@ static bool worker_lacks(const struct compile_job *job, const struct record *rec
     return !string_equal(worker_module(job->worker, record->app, module->name), module->checksum);
 }
 
+/* ---- what the cache has ---- */
+
+static void link_all(struct compile_job *job) {
+    struct error error;
+    if (plan_link(&job->plan)) return;
+    error_set(&error, E_NO_MEMORY, "no memory for the project's dependencies");
+    job_fail(job, &error);
+}
+
+static bool has_protocol_part(const struct record *record) {
+    for (size_t i = 0; i < record->module_count; i++)
+        if (record->modules[i].is_protocol_part) return true;
+    return false;
+}
+
+/* As a record of its own: the plan points into those that there are. */
+static struct record *find_object(struct compile_job *job, const struct record *record) {
+    struct record *found = record_new(record->path, record->app);
+    if (!found) return NULL;
+    memcpy(found->digest, record->digest, sizeof found->digest);
+    memcpy(found->options, record->options, sizeof found->options);
+    bool is_there = objects_find(&job->compiler->objects, job->scope, &job->plan, found);
+    return is_there ? found : record_free(found);
+}
+
+static void take_object(struct compile_job *job, struct record *record, struct record *object) {
+    struct record before = *record;
+    job->has_new_protocol_part |= has_protocol_part(record) || has_protocol_part(object);
+    job->has_new_modules = true;
+    job->found_files++;
+    *record = *object;
+    *object = before;
+    record->compilations = before.compilations + 1;
+    record_free(object);
+}
+
 /* Look the round's files up in the cache; those that are not there stay in the round. */
-static void look_up(uv_work_t *work) {
-    struct compile_job *job = work->data;
-    size_t missing = 0;
-    for (size_t i = 0; i < job->round_count; i++) {
-        struct record *record = job->round[i];
-        if (job->content_key[0] && objects_find(&job->compiler->objects, job->scope, &job->plan, record)) {
-            job->found_files++;
-            record->compilations++;
-            record->is_in_round = record->is_new = false;
-            for (size_t k = 0; k < record->module_count; k++)
-                job->has_new_protocol_part |= record->modules[k].is_protocol_part;
-            job->has_new_modules = true;
-        } else {
-            job->round[missing++] = record;
-        }
+static void look_up(struct compile_job *job) {
+    size_t missing = 0, count = job->round_count;
+    CLEANUP_FREE struct record **objects = calloc(count + 1, sizeof *objects);
+    if (!objects || !job->content_key[0]) return;
+    for (size_t i = 0; i < count; i++) objects[i] = find_object(job, job->round[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (objects[i])
+            take_object(job, job->round[i], objects[i]);
+        else
+            job->round[missing++] = job->round[i];
     }
     job->round_count = missing;
+    if (missing < count) link_all(job);
 }
 
 /* The worker gets every module that is good and that it lacks: macros may want any of them. */
@@ -146,10 +181,50 @@ static void load_missing(uv_work_t *work) {
     }
 }
 
+/* ---- choosing what to compile, which takes longer than the loop may be kept ---- */
+
+/* Of the first application that has something stale. */
+static void choose_round(struct compile_job *job) {
+    const struct model *model = &job->worker->model;
+    job->round_count = 0;
+    for (size_t i = 0; i < job->manifest.count; i++) job->manifest.records[i]->is_in_round = false;
+    for (size_t i = 0; i < model->app_count && job->round_count == 0; i++) {
+        size_t stale = plan_stale(&job->plan, model->apps[i].name, job->round);
+        job->round_app = &model->apps[i];
+        job->round_count = job->takes_all ? stale : plan_ready(&job->plan, job->round, stale);
+        job->has_waiting = job->round_count < stale;
+    }
+    for (size_t i = 0; i < job->round_count; i++) job->round[i]->is_in_round = true;
+}
+
+/* Two files with a module of the same name: a VM has only one of them. */
+static void refuse_doubled(struct compile_job *job) {
+    struct error error;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        const struct record *record = job->manifest.records[i];
+        for (size_t k = 0; k < record->module_count; k++) {
+            const struct place *place = map_get(&job->plan.modules, record->modules[k].name);
+            if (!place || place->module == &record->modules[k]) continue;
+            error_set(&error, E_COMPILE, "the module %s is defined in %s and in %s",
+                      term_module_name(record->modules[k].name), record->path, place->record->path);
+            job_fail(job, &error);
+            return;
+        }
+    }
+}
+
+/* Until there is something that only the worker can compile, or nothing is stale any more. */
 static void prepare_round(uv_work_t *work) {
     struct compile_job *job = work->data;
-    look_up(work);
-    if (job->round_count > 0) load_missing(work);
+    do {
+        choose_round(job);
+        if (job->round_count == 0) {
+            refuse_doubled(job);
+            return;
+        }
+        look_up(job);
+    } while (job->round_count == 0 && job->error.code == E_NONE);
+    load_missing(work);
 }
 
 /* ---- telling the worker ---- */
@@ -193,7 +268,9 @@ static size_t collect_put(struct compile_job *job, struct buf *modules) {
 static bool is_stale_in_worker(const struct compile_job *job, const char *key) {
     const char *slash = strchr(key, '/');
     const struct place *place = slash ? map_get(&job->plan.modules, slash + 1) : NULL;
-    return !place || strncmp(place->record->app, key, (size_t)(slash - key)) != 0 || place->record->is_in_round;
+    size_t length = slash ? (size_t)(slash - key) : 0;
+    bool is_there = place && strlen(place->record->app) == length && memcmp(place->record->app, key, length) == 0;
+    return !is_there || place->record->is_in_round;
 }
 
 /* Modules that the worker has and must not: of files that are about to be compiled, or are gone. */
@@ -249,15 +326,31 @@ static void put_modules(struct compile_job *job) {
 
 /* ---- taking its answer ---- */
 
-static const struct term *find_answer(const struct term *files, const char *path) {
+/* By the file that each is for. */
+static int index_answers(const struct compile_job *job, const struct term *files, struct map *ret,
+                         struct error *reterr) {
     size_t count = files && files->type == TERM_LIST ? files->items.count : 0;
+    if (count > job->round_count)
+        return error_set(reterr, E_PROTOCOL, "the compiler node answered for more files than it was asked for");
     for (size_t i = 0; i < count; i++) {
-        const struct term *file = term_at(files, i), *name = term_map_get(file, "file");
-        if (name && name->type == TERM_BINARY && name->binary.size == strlen(path) &&
-            memcmp(name->binary.data, path, name->binary.size) == 0)
-            return file;
+        CLEANUP_FREE char *path = NULL;
+        const struct term *file = term_at(files, i);
+        if (text_at(file, "file", &path)) map_set(ret, path, (void *)(uintptr_t)file);
     }
-    return NULL;
+    return 0;
+}
+
+static size_t list_bytes(const struct name_list *list) {
+    size_t bytes = list->count * sizeof *list->items;
+    for (size_t i = 0; i < list->count; i++) bytes += strlen(list->items[i]) + 1;
+    return bytes;
+}
+
+static size_t output_bytes(const struct record *record) {
+    size_t bytes = list_bytes(&record->compile) + list_bytes(&record->exports) + list_bytes(&record->runtime) +
+                   list_bytes(&record->files);
+    for (size_t i = 0; i < record->module_count; i++) bytes += record->modules[i].beam_size;
+    return bytes;
 }
 
 static bool has_same_names(const struct record *record, struct name_list *before) {
@@ -267,8 +360,7 @@ static bool has_same_names(const struct record *record, struct name_list *before
     return true;
 }
 
-static int take_file(struct compile_job *job, struct record *record, const struct term *files, struct error *reterr) {
-    const struct term *file = find_answer(files, record->path);
+static int take_file(struct compile_job *job, struct record *record, const struct term *file, struct error *reterr) {
     struct name_list before = {0};
     if (!file) return error_set(reterr, E_PROTOCOL, "the compiler node did not answer for %s", record->path);
     for (size_t i = 0; i < record->module_count; i++) {
@@ -281,6 +373,17 @@ static int take_file(struct compile_job *job, struct record *record, const struc
     record->compilations++;
     record->is_new = true;
     job->compiled_files++;
+    job->answer_bytes += output_bytes(record);
+    if (result == 0 && job->answer_bytes > ANSWERS_MAX_BYTES)
+        result = error_set(reterr, E_TOO_LARGE, "what was compiled is larger than %d MiB", ANSWERS_MAX_BYTES >> 20);
+    return result;
+}
+
+static int take_files(struct compile_job *job, const struct term *files, struct error *reterr) {
+    CLEANUP(map_free) struct map answers = MAP_INIT;
+    int result = index_answers(job, files, &answers, reterr);
+    for (size_t i = 0; i < job->round_count && result == 0; i++)
+        result = take_file(job, job->round[i], map_get(&answers, job->round[i]->path), reterr);
     return result;
 }
 
@@ -294,28 +397,8 @@ static void check_round(uv_work_t *work) {
         job_fail(job, &error);
         return;
     }
-    if (!plan_link(&job->plan)) error_set(&job->error, E_NO_MEMORY, "no memory for the project's dependencies");
+    link_all(job);
     for (size_t i = 0; i < job->round_count; i++) plan_inputs(&job->plan, job->round[i], job->round[i]->inputs);
-}
-
-/* Two files of one application with a module of the same name: only one of them could be kept. */
-static const struct record *find_rival(const struct compile_job *job, const struct record *record, const char *module) {
-    const struct place *place = map_get(&job->plan.modules, module);
-    bool is_rival = place && place->record != record && strcmp(place->record->app, record->app) == 0;
-    return is_rival ? place->record : NULL;
-}
-
-static bool is_unambiguous(struct compile_job *job, const struct record *record) {
-    struct error error;
-    for (size_t i = 0; i < record->module_count; i++) {
-        const struct record *rival = find_rival(job, record, record->modules[i].name);
-        if (!rival) continue;
-        error_set(&error, E_COMPILE, "the module %s is defined in %s and in %s",
-                  term_module_name(record->modules[i].name), record->path, rival->path);
-        job_fail(job, &error);
-        return false;
-    }
-    return true;
 }
 
 static void on_checked(struct compile_job *job) {
@@ -327,42 +410,34 @@ static void on_checked(struct compile_job *job) {
             json_array_append_new(job->compiled, json_string(term_module_name(module->name)));
             job->has_new_protocol_part |= module->is_protocol_part;
         }
-        if (!is_unambiguous(job, record)) {
-            job_end(job);
-            return;
-        }
     }
     next_round(job);
+}
+
+/* A file may have come to need one whose turn comes later: the compilers find the order themselves, given all. */
+static bool may_take_all(const struct compile_job *job, const struct error *error) {
+    bool is_fit = !job->is_ending && !job->aborted && job->error.code == E_NONE;
+    return is_fit && error && error->code == E_COMPILE && job->has_waiting && !job->takes_all;
 }
 
 static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct compile_job *job = data;
     struct error bad;
-    if (!job_took_reply(job, reason, error)) return;
-    for (size_t i = 0; i < job->round_count; i++) {
-        if (take_file(job, job->round[i], term_map_get(result, "files"), &bad) == 0) continue;
-        job_fail(job, &bad);
-        job_end(job);
+    if (may_take_all(job, error)) {
+        job->takes_all = true;
+        next_round(job);
         return;
     }
-    job_work(job, check_round, on_checked);
+    if (!job_took_reply(job, reason, error)) return;
+    if (take_files(job, term_map_get(result, "files"), &bad) == 0) {
+        job_work(job, check_round, on_checked);
+        return;
+    }
+    job_fail(job, &bad);
+    job_end(job);
 }
 
 /* ---- the next round ---- */
-
-/* After the cache was asked: what is left is compiled; if nothing is, what was found may have made more stale. */
-static void on_loaded(struct compile_job *job) {
-    struct error error;
-    if (job->round_count > 0) {
-        put_modules(job);
-    } else if (!plan_link(&job->plan)) {
-        error_set(&error, E_NO_MEMORY, "no memory for the project's dependencies");
-        job_fail(job, &error);
-        job_end(job);
-    } else {
-        next_round(job);
-    }
-}
 
 /* For what needs all modules at once: a worker that has just them. */
 static bool is_settled(struct compile_job *job) {
@@ -378,21 +453,17 @@ static bool is_settled(struct compile_job *job) {
     return true;
 }
 
-static void next_round(struct compile_job *job) {
-    const struct model *model = &job->worker->model;
-    for (size_t i = 0; i < job->manifest.count; i++) job->manifest.records[i]->is_in_round = false;
-    for (size_t i = 0; i < model->app_count; i++) {
-        job->round_count = plan_round(&job->plan, model->apps[i].name, job->round);
-        job->round_app = &model->apps[i];
-        for (size_t k = 0; k < job->round_count; k++) job->round[k]->is_in_round = true;
-        if (job->round_count == 0) continue;
-        job_work(job, prepare_round, on_loaded);
-        return;
-    }
-    if (assemble_needs_worker(job) && !is_settled(job))
+static void on_prepared(struct compile_job *job) {
+    if (job->round_count > 0)
+        put_modules(job);
+    else if (assemble_needs_worker(job) && !is_settled(job))
         job_work(job, load_missing, put_modules); /* a round without files */
     else
         assemble_begin(job);
+}
+
+static void next_round(struct compile_job *job) {
+    job_work(job, prepare_round, on_prepared);
 }
 
 void rounds_begin(struct compile_job *job) {
