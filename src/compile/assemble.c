@@ -177,7 +177,8 @@ static int add_modules(struct compile_job *job, struct error *reterr) {
     int result = 0;
     for (size_t i = 0; i < job->manifest.count; i++) {
         struct record *record = job->manifest.records[i];
-        if (record->is_new && job->content_key[0]) objects_keep(&job->compiler->objects, job->scope, record);
+        bool is_kept = record->is_new && job->content_key[0] && has_known_source(record);
+        if (is_kept) objects_keep(&job->compiler->objects, job->scope, record);
         for (size_t k = 0; k < record->module_count && result == 0; k++)
             result = add_module(job, record, &record->modules[k], modules, beam_files, reterr);
     }

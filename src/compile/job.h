@@ -77,6 +77,7 @@ void job_begin(struct compile_job *job);
 
 /* ---- rounds.c ---- */
 
+bool has_known_source(const struct record *record); /* else it is compiled every time, and nothing of it is kept */
 /* A module's bytes from the last build. Blocking. */
 int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,
               struct error *reterr);

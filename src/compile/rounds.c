@@ -17,9 +17,15 @@ enum {
 
 static bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]) {
     const struct tree_file *file = tree_find(&job->tree, path);
+    if (file && !S_ISREG(file->mode)) return false;                 /* where a link leads may change without it */
     if (!file) return tree_digest_file(job->project_fd, path, ret); /* in a folder that is no source otherwise */
     memcpy(ret, file->digest, DIGEST_BYTES);
     return true;
+}
+
+bool has_known_source(const struct record *record) {
+    static const uint8_t unknown[DIGEST_BYTES];
+    return memcmp(record->digest, unknown, sizeof unknown) != 0;
 }
 
 static bool record_key(const char *app, const char *path, char ret[PATH_MAX + 128]) {
@@ -51,7 +57,10 @@ static bool add_source(struct compile_job *job, const struct model_app *app, con
     if (!record) record = record_new(path, app->name);
     if (!record) return false;
     memcpy(record->options, app->options, sizeof record->options);
-    if (!digest_source(job, path, record->digest)) memset(record->digest, 0, sizeof record->digest);
+    if (!digest_source(job, path, record->digest)) {
+        memset(record->digest, 0, sizeof record->digest);
+        record_forget_output(record); /* nobody can tell whether it is still right */
+    }
     return manifest_add(&job->manifest, record);
 }
 
@@ -129,7 +138,7 @@ static bool has_protocol_part(const struct record *record) {
 
 /* As a record of its own: the plan points into those that there are. */
 static struct record *find_object(struct compile_job *job, const struct record *record) {
-    struct record *found = record_new(record->path, record->app);
+    struct record *found = has_known_source(record) ? record_new(record->path, record->app) : NULL;
     if (!found) return NULL;
     memcpy(found->digest, record->digest, sizeof found->digest);
     memcpy(found->options, record->options, sizeof found->options);
