@@ -1,5 +1,5 @@
 /* Reading one instruction whose operands have short forms, as nearly all have. Whatever is different, be it longer or
-   wrong, is left to code_instruction_any. To be inlined with an opcode that the compiler knows. */
+   wrong, is left to code_instruction_any. */
 #ifndef BEAM_INSTRUCTION_H
 #define BEAM_INSTRUCTION_H
 
@@ -133,22 +133,32 @@ ALWAYS_INLINE const uint8_t *read_elements(struct code *code, const uint8_t *at,
     return count == 0 ? at : NULL;
 }
 
-ALWAYS_INLINE bool is_plain(const struct opcode *opcode) {
-    return opcode->since != OPCODE_NEVER && !(opcode->list && (opcode->list->read || opcode->list->check));
-}
-
-ALWAYS_INLINE const uint8_t *read_instruction(struct code *code, const uint8_t *start, const struct opcode *opcode) {
-    operand_t operands[MAX_OPERANDS];
-    const uint8_t *at = NULL;
-    if (is_plain(opcode)) at = read_operands(code, start + 1, opcode->operands, opcode->operand_count, operands);
-    if (at && opcode->list)
-        at = read_elements(code, at, opcode->list, operand_value(operands[opcode->operand_count - 1]));
+ALWAYS_INLINE const uint8_t *end_instruction(struct code *code, const uint8_t *start, const uint8_t *at,
+                                             const struct opcode *opcode, const operand_t *operands) {
     if (!at) return code_instruction_any(code, start);
     if (!opcode->check) return at;
     code->start = start;
     code->cursor.at = at;
     code->failure = opcode->check(code, operands);
     return code->failure == 0 ? at : NULL;
+}
+
+/* For opcodes that the compiler knows. A list's groups are not checked here: what has such lists is uncommon. */
+ALWAYS_INLINE const uint8_t *read_instruction(struct code *code, const uint8_t *start, const struct opcode *opcode) {
+    operand_t operands[MAX_OPERANDS];
+    const uint8_t *at = read_operands(code, start + 1, opcode->operands, opcode->operand_count, operands);
+    if (at && opcode->list)
+        at = read_elements(code, at, opcode->list, operand_value(operands[opcode->operand_count - 1]));
+    return end_instruction(code, start, at, opcode, operands);
+}
+
+static __attribute__((noinline)) const uint8_t *read_uncommon(struct code *code, const uint8_t *start,
+                                                              const struct opcode *opcode) {
+    operand_t operands[MAX_OPERANDS];
+    const uint8_t *at = opcode->list || opcode->since == OPCODE_NEVER ? NULL : start + 1;
+    for (unsigned i = 0; at && i < opcode->operand_count; i++)
+        at = read_operand(code, at, opcode->operands[i], &operands[i]);
+    return end_instruction(code, start, at, opcode, operands);
 }
 
 #endif

@@ -228,27 +228,11 @@ static uint32_t opcode_limit(const struct beam *beam) {
     return limit;
 }
 
-_Static_assert(MAX_OPCODE == 184, "there is a case for each opcode");
+#define COMMON(number)                                                                                                 \
+    case number: at = read_instruction(code, at, &opcodes[number]); break
 
-#define CASE(number)                                                                                                   \
-    case number:                                                                                                       \
-        at = read_instruction(code, at, &opcodes[number]);                                                             \
-        break
-#define CASES_OF_5(number)                                                                                             \
-    CASE(number);                                                                                                      \
-    CASE((number) + 1);                                                                                                \
-    CASE((number) + 2);                                                                                                \
-    CASE((number) + 3);                                                                                                \
-    CASE((number) + 4)
-#define CASES_OF_25(number)                                                                                            \
-    CASES_OF_5(number);                                                                                                \
-    CASES_OF_5((number) + 5);                                                                                          \
-    CASES_OF_5((number) + 10);                                                                                         \
-    CASES_OF_5((number) + 15);                                                                                         \
-    CASES_OF_5((number) + 20)
-
-/* The reader is compiled once for each opcode: what its operands may be is then in the code, and the processor learns
-   for each how long they mostly are. */
+/* The reader is compiled once for each of the opcodes that nine of ten instructions have: what their operands may be is
+   then in the code, and the processor learns for each how long they mostly are. */
 const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
     const uint8_t *last = code->cursor.end - SHORT_INSTRUCTION_BYTES;
     uint32_t limit = opcode_limit(code->beam), highest = OP_LABEL;
@@ -257,16 +241,36 @@ const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
         if (number > limit) return code_instruction_any(code, at);
         highest = number > highest ? number : highest;
         switch (number) {
-            CASES_OF_25(0);
-            CASES_OF_25(25);
-            CASES_OF_25(50);
-            CASES_OF_25(75);
-            CASES_OF_25(100);
-            CASES_OF_25(125);
-            CASES_OF_25(150);
-            CASES_OF_5(175);
-            CASES_OF_5(180);
-        default: __builtin_unreachable();
+            COMMON(1);
+            COMMON(2);
+            COMMON(4);
+            COMMON(5);
+            COMMON(6);
+            COMMON(7);
+            COMMON(8);
+            COMMON(12);
+            COMMON(16);
+            COMMON(18);
+            COMMON(19);
+            COMMON(43);
+            COMMON(52);
+            COMMON(56);
+            COMMON(57);
+            COMMON(58);
+            COMMON(59);
+            COMMON(61);
+            COMMON(64);
+            COMMON(65);
+            COMMON(66);
+            COMMON(69);
+            COMMON(72);
+            COMMON(78);
+            COMMON(136);
+            COMMON(153);
+            COMMON(164);
+            COMMON(169);
+            COMMON(172);
+        default: at = read_uncommon(code, at, &opcodes[number]);
         }
         if (!at) return NULL;
     }
