@@ -242,9 +242,30 @@ static int add_facts(struct compile_job *job, struct error *reterr) {
     return file_list_add(&job->list, BUILD_FACTS_FILE, text, strlen(text), reterr);
 }
 
+static bool are_same(const struct compile_job *job, const struct name_list *paths) {
+    for (size_t i = 0; i < paths->count; i++) {
+        const struct tree_file *file = tree_find(&job->tree, paths->items[i]);
+        if (file && !tree_file_is_same(job->project_fd, file)) return false;
+    }
+    return true;
+}
+
+/* Whether something was saved between being read here and being compiled: then nobody knows which of the two it was. */
+static bool is_torn(const struct compile_job *job) {
+    if (!are_same(job, &job->worker->model.described_by)) return true;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        const struct record *record = job->manifest.records[i];
+        struct name_list source = {.items = (char *[]){record->path}, .count = 1};
+        if (record->is_new && (!are_same(job, &source) || !are_same(job, &record->files))) return true;
+    }
+    return false;
+}
+
 static void collect(uv_work_t *work) {
     struct compile_job *job = work->data;
     struct error error;
+    job->is_torn = is_torn(job);
+    if (job->is_torn) job->content_key[0] = '\0'; /* it is not kept for others, nor begun from again */
     int result = check_consolidated(job, &error);
     if (result == 0 && !json_object_get(job->facts, "supervisor")) result = keep_app_files(job, &error);
     if (result == 0) result = keep_consolidated(job, &error);

@@ -50,7 +50,8 @@ static void remember(struct compile_job *job) {
     tree_free(&workspace->tree);
     workspace->tree = job->tree;
     job->tree = (struct tree){0};
-    if (!job->facts || !job->digest[0]) return;
+    if (job->is_torn) model_free(model);
+    if (!job->facts || !job->digest[0] || job->is_torn) return;
     json_decref(workspace->facts);
     workspace->facts = json_incref(job->facts);
     memcpy(workspace->build, job->digest, sizeof workspace->build);

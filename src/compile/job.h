@@ -54,6 +54,7 @@ struct compile_job {
     size_t answer_bytes;                /* of all that the node compiled */
     size_t compiled_files, found_files; /* by the node, in the cache */
     json_t *compiled;                   /* names of modules that the node compiled */
+    bool is_torn;                       /* the project changed while it was compiled */
     bool has_new_protocol_part, has_new_modules;
 
     /* the outcome */

@@ -61,6 +61,23 @@ static bool is_same(const struct tree_file *known, const struct tree_file *file)
            known->modified_ns == file->modified_ns;
 }
 
+static void take_status(struct tree_file *file, const struct stat *status) {
+    file->mode = status->st_mode & S_IFMT;
+    file->device = status->st_dev;
+    file->inode = status->st_ino;
+    file->size = (uint64_t)status->st_size;
+    file->changed_ns = time_ns(&status->st_ctim);
+    file->modified_ns = time_ns(&status->st_mtim);
+}
+
+bool tree_file_is_same(int folder, const struct tree_file *file) {
+    struct stat status;
+    struct tree_file now;
+    if (fstatat(folder, file->path, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
+    take_status(&now, &status);
+    return is_same(file, &now);
+}
+
 /* What an earlier reading found, where nothing can have changed since. */
 static bool recall(const struct scan *scan, struct tree_file *file) {
     const struct tree_file *known = scan->before ? tree_find(scan->before, file->path) : NULL;
@@ -118,12 +135,7 @@ static bool scan_entry(struct scan *scan, int folder, const char *name, size_t p
     memcpy(scan->path + length - name_length, name, name_length + 1);
     struct tree_file *file = add_file(scan->tree, scan->path);
     if (!file || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
-    file->mode = status.st_mode & S_IFMT;
-    file->device = status.st_dev;
-    file->inode = status.st_ino;
-    file->size = (uint64_t)status.st_size;
-    file->changed_ns = time_ns(&status.st_ctim);
-    file->modified_ns = time_ns(&status.st_mtim);
+    take_status(file, &status);
     if (S_ISDIR(file->mode)) return scan_folder(scan, folder, name, length, depth + 1);
     return digest_entry(scan, folder, name, file);
 }

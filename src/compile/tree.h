@@ -31,6 +31,9 @@ bool tree_scan(int folder, const struct tree *before, struct tree *ret);
 void tree_free(struct tree *tree);
 const struct tree_file *tree_find(const struct tree *tree, const char *path); /* NULL when there is no such file */
 
+/* Whether the file is still as it was when it was read. */
+bool tree_file_is_same(int folder, const struct tree_file *file);
+
 /* The digest of one file below a folder, reached through folders only. Blocking. */
 bool tree_digest_file(int folder, const char *path, uint8_t ret[DIGEST_BYTES]);
 

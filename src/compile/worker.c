@@ -64,7 +64,10 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
     struct worker *worker = data;
     worker->is_doubtful = true;
-    if (worker->user && worker->user->violation) worker->user->violation(worker->user_data, node, what, detail);
+    if (!worker->user)
+        worker_kill(worker, "it tried what is refused while it had nothing to do");
+    else if (worker->user->violation)
+        worker->user->violation(worker->user_data, node, what, detail);
 }
 
 static void tell_ready(struct worker *worker) {
@@ -88,6 +91,7 @@ static void on_ready(void *data, struct node *node) {
     struct buf args = BUF_INIT;
     if (worker->is_ready || worker->is_ending) {
         worker->is_doubtful = true; /* it greets again: its connection broke */
+        if (!worker->user) worker_kill(worker, "its connection broke");
         return;
     }
     if (!worker->is_spare) {

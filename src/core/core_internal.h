@@ -152,7 +152,7 @@ struct job;
 
 /* A change of code that may still be taken back, by the agent itself. */
 struct probation {
-    char id[STORE_DIGEST_BYTES + 17]; /* of the transaction; "" for none */
+    char id[STORE_DIGEST_BYTES + 48]; /* of the transaction; "" for none */
     char build[STORE_DIGEST_BYTES];   /* what ran before */
     json_t *undo;                     /* module → the version before; 0 for none */
 };
@@ -214,6 +214,7 @@ struct engine {
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;
     unsigned asking; /* nodes, what code they run */
+    uint8_t reload_key[32];
     int64_t started_at_ms;
     uint64_t run_count;
 

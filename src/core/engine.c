@@ -247,6 +247,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
     if (result == 0) result = restore_events(engine, reterr);
     if (result == 0) result = store_load_sandboxes(engine->store, restore_row, engine, reterr);
+    if (result == 0) result = reload_key_open(engine, reterr);
     if (result == 0) result = store_load_histories(engine->store, restore_history, engine, reterr);
     if (result < 0) return result;
     sweep_control_dirs(engine);

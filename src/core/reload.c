@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { CALL_SLACK_MS = 5000 };
 
@@ -35,6 +34,8 @@ struct reload_job {
     char id[RELOAD_ID_BYTES];
     uint64_t call_id;
     json_t *result;
+    uv_timer_t timer; /* of a probation that is waited for */
+    bool has_timer;
 };
 
 static struct engine *engine_of(const struct reload_job *reload) {
@@ -45,7 +46,16 @@ static json_t *param(const struct reload_job *reload, const char *name) {
     return json_object_get(reload->job.request->params, name);
 }
 
+static uint64_t duration(const struct reload_job *reload, const char *name, uint64_t fallback) {
+    json_t *value = param(reload, name);
+    return json_is_integer(value) ? (uint64_t)json_integer_value(value) : fallback;
+}
+
 /* ---- ending ---- */
+
+static void on_timer_closed(uv_handle_t *handle) {
+    free(handle->data);
+}
 
 static void finish(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
@@ -61,7 +71,10 @@ static void finish(struct reload_job *reload) {
     json_decref(reload->report);
     json_decref(reload->result);
     job_finish(&reload->job);
-    free(reload);
+    if (reload->has_timer)
+        uv_close((uv_handle_t *)&reload->timer, on_timer_closed);
+    else
+        free(reload);
 }
 
 static void answer(struct reload_job *reload) {
@@ -113,6 +126,21 @@ void reload_lost(struct sandbox *sandbox, const struct error *why) {
     if (reload && reload->stage == STAGE_PROBATION) fail(reload, why, NULL);
 }
 
+/* The agent has not said how it ended, though it answers: what it would say is not waited for any longer. */
+static void on_probation_overdue(uv_timer_t *timer) {
+    struct error error;
+    error_set(&error, E_TIMEOUT, "the node did not say how the probation ended");
+    fail(timer->data, &error, NULL);
+}
+
+static void wait_for_probation(struct reload_job *reload) {
+    reload->stage = STAGE_PROBATION;
+    reload->has_timer = true;
+    uv_timer_init(engine_of(reload)->loop, &reload->timer);
+    reload->timer.data = reload;
+    uv_timer_start(&reload->timer, on_probation_overdue, duration(reload, "probation_ms", 2000) + CALL_SLACK_MS, 0);
+}
+
 static void on_reloaded(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct reload_job *reload = data;
     struct sandbox *sandbox = reload->job.sandbox;
@@ -134,14 +162,9 @@ static void on_reloaded(void *data, const struct term *result, const struct term
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
     if (json_is_true(param(reload, "wait")))
-        reload->stage = STAGE_PROBATION;
+        wait_for_probation(reload);
     else
         answer(reload);
-}
-
-static uint64_t duration(const struct reload_job *reload, const char *name, uint64_t fallback) {
-    json_t *value = param(reload, name);
-    return json_is_integer(value) ? (uint64_t)json_integer_value(value) : fallback;
 }
 
 /* "EXPR" for every module, or "Module=EXPR" for one. */
@@ -222,15 +245,13 @@ static void begin_transaction(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct buf args = BUF_INIT;
     struct error error;
-    uint64_t unique;
     if (!sandbox->node || sandbox->status != STATUS_RUNNING) {
         error_set(&error, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id, status_name(sandbox->status));
         fail(reload, &error, NULL);
         return;
     }
     if (!is_as_compared(reload)) return;
-    if (getrandom(&unique, sizeof unique, 0) != sizeof unique) abort(); /* it never fails once the machine has booted */
-    snprintf(reload->id, sizeof reload->id, "%s%016llx", reload->build.digest, (unsigned long long)unique);
+    reload_id_make(sandbox, reload->build.digest, reload->id);
     sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
     sandbox->reload = &reload->job;
     reload->stage = STAGE_CALL;
@@ -297,6 +318,9 @@ static void on_compared(uv_work_t *work, int status) {
     (void)status;
     if (ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL)) return;
     if (reload->changes.count == 0) {
+        bool is_other = !reload->is_part && strcmp(reload->build.digest, reload->from_build) != 0;
+        if (is_other && !json_is_true(param(reload, "dry_run"))) /* configuration or files, for the next start */
+            running_set_build(reload->job.sandbox, &reload->build);
         reload->result = transaction_no_change();
         answer(reload);
     } else if (reload->is_part) {

@@ -8,8 +8,17 @@
 
 enum { RELOAD_ID_BYTES = sizeof((struct probation *)0)->id };
 
+/* ---- reload_id.c ---- */
+
+int reload_key_open(struct engine *engine, struct error *reterr);
+void reload_id_make(const struct sandbox *sandbox, const char *digest, char ret[RELOAD_ID_BYTES]);
+/* The build that it names; false when no daemon of this home made it for this sandbox. */
+bool reload_id_read(const struct sandbox *sandbox, const char *id, char ret_digest[STORE_DIGEST_BYTES]);
+
 /* ---- running.c ---- */
 
+/* Another build that differs in nothing that is loaded: it counts from the next start on. */
+void running_set_build(struct sandbox *sandbox, struct build *build);
 /* The changes have been made: they are the sandbox's history and build from now on, on probation. */
 void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
                    uint32_t by);

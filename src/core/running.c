@@ -52,7 +52,7 @@ static void begin_probation(struct sandbox *sandbox, const char *id, const struc
                             json_integer(changes->items[i].old_version.number));
 }
 
-static void set_build(struct sandbox *sandbox, struct build *build) {
+void running_set_build(struct sandbox *sandbox, struct build *build) {
     build_free(&sandbox->build);
     sandbox->build = *build;
     *build = (struct build){0};
@@ -64,7 +64,7 @@ void running_adopt(struct sandbox *sandbox, const char *id, const struct change_
                    uint32_t by) {
     begin_probation(sandbox, id, changes);
     for (size_t i = 0; i < changes->count; i++) note_change(sandbox, &changes->items[i], by);
-    set_build(sandbox, build);
+    running_set_build(sandbox, build);
 }
 
 /* ---- a change that was taken back ---- */
@@ -79,7 +79,7 @@ static void undo(struct sandbox *sandbox) {
         save_history(sandbox, module);
     }
     if (build_read(sandbox->engine->store, sandbox->probation.build, &build, &error) == 0)
-        set_build(sandbox, &build);
+        running_set_build(sandbox, &build);
     else
         engine_log_error(sandbox->engine, "rollback_without_build", sandbox->id, &error);
 }
@@ -197,7 +197,7 @@ static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
 /* What the node says of its transactions: the one under way, if it is on probation, and how the last one ended. */
 struct told {
     char *id; /* of the one whose outcome runs now; NULL: none is known */
-    bool on_probation;
+    bool is_under_way, on_probation;
     const struct term *last;
     char *last_id;
 };
@@ -217,6 +217,7 @@ static struct told read_state(const struct term *state) {
     const struct term *under_way = term_map_get(state, "transaction");
     CLEANUP_FREE char *phase = text_at(under_way, "phase");
     struct told told = {.last = term_map_get(state, "last"), .on_probation = string_equal(phase, "probation")};
+    told.is_under_way = under_way && under_way->type == TERM_MAP;
     told.last_id = text_at(told.last, "id");
     if (told.on_probation)
         told.id = text_at(under_way, "id");
@@ -228,7 +229,7 @@ static struct told read_state(const struct term *state) {
 /* A probation that an earlier daemon knew of has ended without anybody to hear of it. */
 static void settle_unheard(struct sandbox *sandbox, const struct told *told) {
     bool is_last = string_equal(told->last_id, sandbox->probation.id);
-    if (!sandbox->probation.id[0] || told->on_probation) return;
+    if (!sandbox->probation.id[0] || told->is_under_way) return;
     if (is_last && ended_as(told->last, "rolled_back")) take_back(sandbox, told->last);
     running_forget(sandbox);
 }
@@ -240,8 +241,7 @@ static void on_code_state(void *data, const struct term *result, const struct te
     if (error) return;
     struct told told = read_state(result);
     settle_unheard(sandbox, &told);
-    if (told.id && strlen(told.id) == RELOAD_ID_BYTES - 1) {
-        snprintf(digest, sizeof digest, "%.*s", (int)sizeof digest - 1, told.id);
+    if (told.id && reload_id_read(sandbox, told.id, digest)) {
         if (strcmp(digest, sandbox->build.digest) != 0)
             adopt_unheard(sandbox, told.id, digest, told.on_probation);
         else if (told.on_probation)
