@@ -14,7 +14,11 @@
     worker = none :: none | {pid(), reference()},
     id = nil :: binary() | nil,
     phase = <<"idle">> :: binary(),
-    last = nil :: map() | nil
+    last = nil :: map() | nil,
+    %% Who waits for the outcome.
+    settling = [] :: [{pid(), reference()}],
+    %% Who came after the outcome, while it is still tidied up.
+    next = [] :: [{term(), pid(), reference()}]
 }).
 
 -spec start_link() -> pid().
@@ -58,7 +62,8 @@ phase(Phase) ->
 loaded(Versions) ->
     tell({loaded, Versions}).
 
--spec outcome(binary(), committed | rolled_back | failed) -> ok.
+%% None: it changed nothing, and was not meant to.
+-spec outcome(binary(), committed | rolled_back | failed | none) -> ok.
 outcome(Id, Outcome) ->
     tell({outcome, Id, Outcome}).
 
@@ -149,14 +154,16 @@ serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = Sta
     ),
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State#state{worker = {Pid, Monitor}, id = Id, phase = <<"prepare">>};
+serve({reload, _Args} = Request, From, Reference, #state{id = nil, next = Next} = State) ->
+    State#state{next = Next ++ [{Request, From, Reference}]};
 serve({reload, _Args}, From, Reference, #state{id = Id} = State) ->
     From ! {Reference, sbx_call:failure(conflict, "the reload ~ts is not settled yet", [Id])},
     State;
-serve({settle, Id, How}, From, Reference, #state{id = Id, worker = {Worker, _}} = State) ->
-    Worker ! {?MODULE, settle, How, From, Reference},
-    State;
+serve({settle, Id, How}, From, Reference, #state{id = Id, worker = {Worker, _}, settling = Settling} = State) ->
+    Worker ! {?MODULE, settle, How},
+    State#state{settling = [{From, Reference} | Settling]};
 serve({settle, Id, _How}, From, Reference, #state{last = #{id := Id, outcome := Outcome}} = State) ->
-    From ! {Reference, {ok, #{outcome => Outcome}}},
+    From ! {Reference, {ok, #{outcome => settled(Outcome)}}},
     State;
 serve({settle, Id, _How}, From, Reference, State) ->
     From ! {Reference, sbx_call:failure(badarg, "there is no reload ~ts", [Id])},
@@ -194,13 +201,19 @@ told({remember, Entries}, State) ->
     [true = ets:match_delete(?MODULE, {{before, '_', M}, '_', '_'}) || M <- lists:usort([M || {_, M, _, _} <- Entries])],
     [true = ets:insert(?MODULE, {{before, Pid, M}, Versions, Before}) || {Pid, M, Versions, Before} <- Entries],
     State;
-told({outcome, Id, Outcome}, State) ->
-    State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>}.
+told({outcome, _Id, none}, State) ->
+    State#state{id = nil, phase = <<"idle">>};
+told({outcome, Id, Outcome}, #state{settling = Settling} = State) ->
+    [From ! {Reference, {ok, #{outcome => settled(Outcome)}}} || {From, Reference} <- Settling],
+    State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>, settling = []}.
+
+settled(failed) -> rolled_back;
+settled(Outcome) -> Outcome.
 
 %% Only then may the next begin: this one still tidies up after it has told its outcome.
-ended(Worker, normal, State) ->
+ended(Worker, normal, #state{next = Next} = State) ->
     true = ets:delete(?MODULE, {helper, Worker}),
-    garbage_collect(),
-    State#state{worker = none, id = nil, phase = <<"idle">>};
+    Idle = State#state{worker = none, id = nil, phase = <<"idle">>, next = []},
+    lists:foldl(fun({Request, From, Reference}, S) -> serve(Request, From, Reference, S) end, Idle, Next);
 ended(_Worker, Reason, _State) ->
     exit({reload, Reason}).

@@ -2,7 +2,7 @@
 %% that did not change is touched. While their supervisor runs, since a suspended one answers nobody.
 -module(sbx_reload_children).
 
--export([change/2, revert/3, described/1, ask/2]).
+-export([change/2, revert/3, started/1, described/1, ask/2]).
 
 -export_type([action/0]).
 
@@ -109,6 +109,18 @@ back(Change, Supervisor, Id, Actions, TimeoutMs) ->
         _ -> []
     end,
     ok.
+
+%% The processes that were started, by the module that their supervisor names.
+-spec started(#reload{}) -> [{pid(), module()}].
+started(#reload{actions = Actions, args = #{migrate_timeout_ms := TimeoutMs}}) ->
+    [
+        {Pid, module(Modules)}
+     || {Change, Supervisor, Id, _} <- Actions, Change =:= started orelse Change =:= restarted,
+        {ok, Children} <- [children(Supervisor, TimeoutMs)], {I, Pid, _, Modules} <- Children, I =:= Id, is_pid(Pid)
+    ].
+
+module([Module | _]) when is_atom(Module) -> Module;
+module(_Dynamic) -> undefined.
 
 -spec described(#reload{}) -> [map()].
 described(#reload{actions = Actions}) ->

@@ -9,7 +9,8 @@
 
 -spec watch(#reload{}) -> ok.
 watch(#reload{users = Users, args = #{probation_ms := ProbationMs}} = Reload) ->
-    Monitors = maps:from_list([{monitor(process, Pid), User} || #user{pid = Pid} = User <- Users]),
+    Watched = [{Pid, Module} || #user{pid = Pid, modules = [Module | _]} <- Users] ++ sbx_reload_children:started(Reload),
+    Monitors = maps:from_list([{monitor(process, Pid), Module} || {Pid, Module} <- Watched]),
     Timer = erlang:start_timer(ProbationMs, self(), commit),
     await(Timer, Monitors, Reload).
 
@@ -18,14 +19,11 @@ await(Timer, Monitors, #reload{id = Id} = Reload) ->
         {timeout, Timer, commit} ->
             commit(Reload),
             tell(Id, committed, <<"the probation is over">>, nil, nil);
-        {sbx_reload, settle, commit, From, Reference} ->
-            commit(Reload),
-            From ! {Reference, {ok, #{outcome => committed}}},
-            ok;
-        {sbx_reload, settle, revert, From, Reference} ->
+        {sbx_reload, settle, commit} ->
+            commit(Reload);
+        {sbx_reload, settle, revert} ->
             _ = revert(Reload),
-            From ! {Reference, {ok, #{outcome => rolled_back}}},
-            ok;
+            sbx_reload_revert:tidy(Reload);
         {'DOWN', Monitor, process, Pid, Reason} when is_map_key(Monitor, Monitors) ->
             case is_crash(Reason) of
                 true -> crashed(Pid, map_get(Monitor, Monitors), Reason, Reload);
@@ -41,14 +39,15 @@ is_crash({shutdown, _}) -> false;
 is_crash(noproc) -> false;
 is_crash(_Reason) -> true.
 
-crashed(Pid, #user{modules = [Module | _]}, Reason, #reload{id = Id} = Reload) ->
+crashed(Pid, Module, Reason, #reload{id = Id} = Reload) ->
     Notes = revert(Reload),
     Text = iolist_to_binary(lists:join("; ", [sbx_reason:bounded(sbx_reason:exit_text(Reason), 8192) | Notes])),
-    tell(Id, rolled_back, Text, sbx_reload_text:pid(Pid), atom_to_binary(Module)).
+    tell(Id, rolled_back, Text, sbx_reload_text:pid(Pid), atom_to_binary(Module)),
+    sbx_reload_revert:tidy(Reload).
 
 revert(#reload{id = Id, changes = Changes} = Reload) ->
     sbx_reload:phase(<<"revert">>),
-    {_, Notes} = sbx_reload_revert:revert(Reload),
+    Notes = sbx_reload_revert:revert(Reload),
     sbx_reload:loaded([{C#change.module, C#change.old_version} || C <- Changes]),
     sbx_reload:outcome(Id, rolled_back),
     Notes.

@@ -2,7 +2,7 @@
 %% not take part in it is killed, so that its supervisor starts it with the old code, and it gets its state then.
 -module(sbx_reload_revert).
 
--export([revert/1]).
+-export([revert/1, tidy/1]).
 
 -include("sbx_reload.hrl").
 
@@ -11,8 +11,8 @@
 -define(HEIR_TIMEOUT_MS, 2000).
 -define(ON_LOAD_TIMEOUT_MS, 5000).
 
-%% Also what people should know of it.
--spec revert(#reload{}) -> {#reload{}, [binary()]}.
+%% Returns what people should know of it.
+-spec revert(#reload{}) -> [binary()].
 revert(#reload{resumed = true} = Reload) ->
     revert_running(Reload);
 revert(#reload{loaded = Loaded, users = Users} = Reload) ->
@@ -26,7 +26,7 @@ revert(#reload{loaded = Loaded, users = Users} = Reload) ->
     kill(Lost),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     Heirless = give_to_heirs(Kept ++ copies(Lost, Reload), Reload),
-    {Reload, notes(Lingering, Heirless)}.
+    notes(Lingering, Heirless).
 
 %% One that is suspended waits in the loop of that; whoever is elsewhere still runs a migration.
 hung(Users) ->
@@ -41,6 +41,19 @@ unload(false, _Reload) ->
     [];
 unload(true, #reload{set = Set}) ->
     sbx_reload_load:unload(Set, ?ON_LOAD_TIMEOUT_MS).
+
+%% When everybody has gone on: what was new is what is old now, and goes if nobody uses it.
+-spec tidy(#reload{}) -> ok.
+tidy(#reload{loaded = false}) ->
+    ok;
+tidy(#reload{modules = Modules, changes = Changes}) ->
+    Identities = maps:from_list([
+        {Module, {Module, Md5, sbx_reload_old:closures(Beam)}}
+     || #change{module = Module, beam = Beam} <- Changes, is_binary(Beam), {ok, {_, Md5}} <- [beam_lib:md5(Beam)]
+    ]),
+    sbx_reload:identities(Identities),
+    _ = sbx_reload_old:tidy(Modules, Identities),
+    ok.
 
 %% State machines whose module was asked anew how it wants to be called are asked again.
 rebuild(true, Users, #reload{modes = Modes, reports = Reports}) ->
@@ -120,7 +133,7 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
     Heirless = give_to_heirs(copies(Dead, Reload), Reload),
-    {Reload, notes(Lingering, Heirless)}.
+    notes(Lingering, Heirless).
 
 suspend_or_name(Users) ->
     Pids = [Pid || #user{pid = Pid} <- Users],

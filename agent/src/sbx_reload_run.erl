@@ -50,8 +50,9 @@ change(Ready) ->
         {ok, Done} ->
             end_reloaded(Done);
         {failed, Failure, Failed} ->
-            {Reverted, Notes} = sbx_reload_revert:revert(Failed),
-            end_failed(noted(Failure, Notes), Reverted)
+            Notes = sbx_reload_revert:revert(Failed),
+            end_failed(noted(Failure, Notes), Failed),
+            sbx_reload_revert:tidy(Failed)
     end.
 
 noted(#{message := Message} = Failure, []) ->
@@ -280,8 +281,8 @@ children(Reload) ->
 %% The ends
 
 end_dry(Reload) ->
-    answer({ok, result(dry_run, Reload)}, Reload),
-    sbx_reload:outcome(Reload#reload.id, failed).
+    sbx_reload:outcome(Reload#reload.id, none),
+    answer({ok, result(dry_run, Reload)}, Reload).
 
 end_failed(Failure, #reload{id = Id} = Reload) ->
     sbx_reload:outcome(Id, failed),

@@ -116,13 +116,10 @@ is_pair({_, _}) -> true;
 is_pair(_) -> false.
 
 report(Plan, Module, State, New) when Plan =:= keep; element(1, Plan) =:= apply; element(1, Plan) =:= code_change ->
-    #{migrated => not same(State, New), shape => sbx_reload_shape:difference(Module, State, New)};
+    %% The very same term or not: comparing large ones would take time.
+    #{migrated => not erts_debug:same(State, New), shape => sbx_reload_shape:difference(Module, State, New)};
 report(_Supervisor, _Module, _State, _New) ->
     #{migrated => true, shape => none}.
-
-%% Whether it is the very same term: comparing large ones would take time.
-same(State, New) ->
-    erts_debug:same(State, New) orelse (erts_debug:flat_size(New) < 1000 andalso State =:= New).
 
 kept(State, CopyMaxWords) ->
     case process_info(self(), total_heap_size) of

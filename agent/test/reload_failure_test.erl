@@ -83,6 +83,13 @@ closure(Vm) ->
     ?assertEqual(1, reloads:eval(Vm, "{here, F} = gen_server:call(closes, get), F()")),
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     {ok, _} = reloads:reload(Vm, reloads:change(V2, V3, 3)),
+    %% Going back and forth confuses nobody about whose closure it is.
+    Kept = "gen_server:call(closes, {become, {here, maker:make(1)}})",
+    ok = reloads:eval(Vm, "gen_server:call(closes, {become, none})"),
+    {ok, _} = reloads:reload(Vm, reloads:change(Made2, Made3, 3), #{settle => revert}),
+    ok = reloads:eval(Vm, Kept),
+    {ok, _} = reloads:reload(Vm, reloads:change(Made2, Made3, 3), #{settle => revert}),
+    ?assertEqual({x, 1}, reloads:eval(Vm, "{here, F} = gen_server:call(closes, get), F()")),
     ok = reloads:eval(Vm, "gen_server:call(closes, {become, none})"),
     ?assertMatch({ok, _}, reloads:reload(Vm, reloads:change(Made2, Made3, 3))).
 

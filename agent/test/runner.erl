@@ -1,12 +1,16 @@
 %% Runs every test of the given modules, a few at a time, each in a process of its own with a deadline.
 -module(runner).
 
--export([main/1]).
+-export([main/1, main/2]).
 
 -define(AT_ONCE, 4).
 -define(DEADLINE_MS, 25000).
 
 main(Modules) ->
+    main(Modules, ?DEADLINE_MS).
+
+main(Modules, DeadlineMs) ->
+    persistent_term:put(?MODULE, DeadlineMs),
     _ = vm:boot_file(),
     ok = build:start(),
     Tests = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
@@ -33,7 +37,7 @@ run(Tests, Running, Results) ->
 
 start({Module, Name} = Test) ->
     {Pid, Monitor} = spawn_monitor(fun() -> Module:Name() end),
-    {ok, _} = timer:kill_after(?DEADLINE_MS, Pid),
+    {ok, _} = timer:kill_after(persistent_term:get(?MODULE), Pid),
     {Monitor, Test, erlang:monotonic_time(millisecond)}.
 
 report({Module, Name} = Test, Begin, normal) ->

@@ -1,0 +1,148 @@
+%% Reloads under load and in crowds: what takes too long for every test run.
+-module(reload_stress_test).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(SAME, "code_change(_, S, _) -> {ok, S}.\n").
+
+%% Senders cast and call without pause: nothing is lost, handled twice or out of order, and no call times out. A server
+%% keeps the last number of each sender, and how often the next was not the one after it.
+storm_test() ->
+    Vm = vm:start(#{}),
+    Text = fun(N) ->
+        io_lib:format(
+            "-module(storm).\n-vsn(~b).\n-export([init/1, handle_call/3, handle_cast/2, code_change/3]).\n"
+            "init(_) -> {ok, {#{}, 0}}.\n"
+            "handle_call({S, N}, _, State) -> {reply, N, next(S, N, State)};\n"
+            "handle_call(get, _, State) -> {reply, State, State}.\n"
+            "handle_cast({S, N}, State) -> {noreply, next(S, N, State)}.\n"
+            "next(S, N, {Last, Wrong}) -> case maps:get(S, Last, 0) of\n"
+            " Before when Before + 1 =:= N -> {Last#{S => N}, Wrong}; _ -> {Last#{S => N}, Wrong + 1} end.\n"
+            "code_change(_, S, _) -> {ok, S}.\n", [N])
+    end,
+    [V1, V2] = [reloads:compile(Text(N)) || N <- [1, 2]],
+    {ok, _} = reloads:reload(Vm, reloads:new(V1)),
+    ok = reloads:eval(Vm,
+        "Servers = [begin {ok, P} = gen_server:start(storm, [], []), P end || _ <- lists:seq(1, 100)], "
+        "persistent_term:put(servers, list_to_tuple(Servers)), "
+        "Send = fun(Me) -> T = persistent_term:get(servers), "
+        " L = fun(L, N) -> receive {stop, F} -> F ! {sent, Me, N} after 0 -> "
+        "  [gen_server:cast(P, {Me, 2 * N + 1}) || P <- Servers], "
+        "  X = element(1 + (N rem 100), T), "
+        "  [case P of X -> M = gen_server:call(P, {Me, 2 * N + 2}); _ -> gen_server:cast(P, {Me, 2 * N + 2}) end || P <- Servers, M <- [2 * N + 2]], "
+        "  L(L, N + 1) end end, L(L, 0) end, "
+        "persistent_term:put(senders, [spawn(fun() -> Send(Me) end) || Me <- lists:seq(1, 8)]), ok"),
+    {_, _, Pauses} = lists:foldl(
+        fun(N, {Old, New, Pauses}) ->
+            {ok, #{pause_us := Pause, processes := Processes}} =
+                reloads:reload(Vm, reloads:change(Old, New, N), #{on_busy => wait, busy_timeout_ms => 5000, suspend_timeout_ms => 5000}),
+            ?assertEqual(100, length(Processes)),
+            {New, Old, [Pause | Pauses]}
+        end, {V1, V2, []}, lists:seq(2, 201)
+    ),
+    Sent = reloads:eval(Vm, "[begin M = monitor(process, P), P ! {stop, self()}, receive {sent, Me, N} -> {Me, 2 * N}; {'DOWN', M, _, _, R} -> {P, R} end end "
+        "|| P <- persistent_term:get(senders)]"),
+    States = reloads:eval(Vm, "[gen_server:call(P, get, infinity) || P <- tuple_to_list(persistent_term:get(servers))]"),
+    Expected = maps:from_list(Sent),
+    ?assert(lists:all(fun({Last, Wrong}) -> {Last, Wrong} =:= {Expected, 0} end, States)),
+    io:format("storm: ~b messages, pauses median ~b us, worst ~b us~n",
+        [100 * lists:sum([N || {_, N} <- Sent]), lists:nth(100, lists:sort(Pauses)), lists:max(Pauses)]),
+    vm:stop(Vm).
+
+%% The same work by hand, in the node, without any of the guarantees.
+-define(BY_HAND,
+    "fun(Pids, Module, File, Beam, Vsn) -> code:purge(Module), B = erlang:monotonic_time(microsecond), "
+    "[sys:suspend(P) || P <- Pids], S = erlang:monotonic_time(microsecond), {module, _} = code:load_binary(Module, File, Beam), "
+    "[ok = sys:change_code(P, Module, Vsn, []) || P <- Pids], [sys:resume(P) || P <- Pids], "
+    "{erlang:monotonic_time(microsecond) - B, S - B} end").
+
+by_hand(Vm, Module, Beam) ->
+    reloads:eval(Vm, "Bin = base64:decode(<<\"~ts\">>), (" ?BY_HAND ")(persistent_term:get(pids), ~tp, \"x\", Bin, one)",
+        [base64:encode(Beam), Module]).
+
+crowd(Vm, Module, Count) ->
+    reloads:eval(Vm, "persistent_term:put(pids, [begin {ok, P} = gen_server:start(~tp, 0, []), P end || _ <- lists:seq(1, ~b)]), ok", [Module, Count]).
+
+compare(Vm, Name, Count, Rounds) ->
+    Text = fun(N) -> reloads:server(Name, N, ["f() -> ", integer_to_list(N), ".\n", ?SAME]) end,
+    Module = list_to_atom(Name),
+    [V1, V2] = [reloads:compile(Text(N)) || N <- [1, 2]],
+    {ok, _} = reloads:reload(Vm, reloads:new(V1)),
+    ok = crowd(Vm, Module, Count),
+    Hand = [element(1, by_hand(Vm, Module, proplists:get_value(Module, V))) || _ <- lists:seq(1, Rounds), V <- [V2, V1]],
+    Ours = [
+        begin
+            {ok, Result} = reloads:reload(Vm, reloads:change(Old, New, 2, 1), #{direction => Direction}),
+            Result
+        end
+     || _ <- lists:seq(1, Rounds), {Old, New, Direction} <- [{V1, V2, up}, {V2, V1, down}]
+    ],
+    Median = fun(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)) end,
+    {Up, Down} = halves(Ours),
+    #{
+        hand => Median(Hand), pause => Median([P || #{pause_us := P} <- Up]), whole => Median([D || #{duration_us := D} <- Up]),
+        down_pause => Median([P || #{pause_us := P} <- Down]), down_whole => Median([D || #{duration_us := D} <- Down])
+    }.
+
+halves([]) -> {[], []};
+halves([A, B | Rest]) -> {As, Bs} = halves(Rest), {[A | As], [B | Bs]}.
+
+%% Ten times up and down again, twelve modules that call each other in circles, states right at every step.
+ten_versions_test() ->
+    Vm = vm:start(#{}),
+    Versions = [lists:append([reloads:compile(circle(M, N)) || M <- lists:seq(1, 12)]) || N <- lists:seq(1, 11)],
+    {ok, _} = reloads:reload(Vm, reloads:new(hd(Versions))),
+    ok = reloads:eval(Vm, "[{ok, _} = (list_to_atom(\"circle_\" ++ integer_to_list(M))):start() || M <- lists:seq(1, 12)], ok"),
+    Numbered = lists:zip(lists:seq(1, 11), Versions),
+    Up = lists:zip(lists:droplast(Numbered), tl(Numbered)),
+    [step(Vm, From, To, up) || {From, To} <- Up],
+    [step(Vm, From, To, down) || {To, From} <- lists:reverse(Up)],
+    vm:stop(Vm).
+
+step(Vm, {OldVersion, Old}, {Version, New}, Direction) ->
+    {ok, #{processes := Processes}} =
+        reloads:reload(Vm, reloads:change(Old, New, Version, OldVersion), #{direction => Direction}),
+    ?assertEqual(12, length([P || #{migrated := true} = P <- Processes])),
+    Expected = {lists:seq(Version, 1, -1), 12 * Version},
+    States = "[gen_server:call(list_to_atom(\"circle_\" ++ integer_to_list(M)), get) || M <- lists:seq(1, 12)]",
+    ?assertEqual(lists:duplicate(12, Expected), reloads:eval(Vm, States)).
+
+%% A server whose answer takes all twelve, once around.
+circle(M, N) ->
+    Next = M rem 12 + 1,
+    io_lib:format(
+        "-module(circle_~b).\n-vsn(~b).\n-export([start/0, around/1, init/1, handle_call/3, handle_cast/2, code_change/3]).\n"
+        "start() -> gen_server:start({local, circle_~b}, circle_~b, [], []).\n"
+        "init(_) -> {ok, [1]}.\nhandle_call(get, _, S) -> {reply, {S, around(12)}, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
+        "around(0) -> 0;\naround(Left) -> ~b + circle_~b:around(Left - 1).\n"
+        "code_change({down, _}, [_ | S], _) -> {ok, S};\ncode_change(_, S, _) -> {ok, [~b | S]}.\n",
+        [M, N, M, M, N, Next, N]
+    ).
+
+%% Too large to be copied: it stays where it is, whatever happens.
+large_state_test() ->
+    Vm = vm:start(#{}),
+    [V1, V2, V3] = [
+        reloads:compile(reloads:server("large", N, ["f() -> ", integer_to_list(N), ".\n", Change]))
+     || {N, Change} <- [{1, ?SAME}, {2, ?SAME}, {3, "code_change(_, _, _) -> error(no).\n"}]
+    ],
+    {ok, _} = reloads:reload(Vm, reloads:new(V1)),
+    reloads:spawn_server(Vm, large, 0),
+    ok = reloads:eval(Vm, "gen_server:call(large, {become, gen_server:call(large, {apply, fun(_) -> "
+        "maps:from_list([{N, {N, [N]}} || N <- lists:seq(1, 200000)]) end})}, 60000)"),
+    Hash = fun() -> reloads:eval(Vm, "gen_server:call(large, {apply, fun erlang:phash2/1}, 60000)") end,
+    Before = Hash(),
+    {ok, #{pause_us := Pause}} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
+    io:format("200,000 entries: pause ~b us~n", [Pause]),
+    {error, #{step := migrate}} = reloads:reload(Vm, reloads:change(V2, V3, 3)),
+    {ok, _} = reloads:reload(Vm, reloads:change(V2, V1, 3), #{settle => revert}),
+    ?assertEqual(Before, Hash()),
+    vm:stop(Vm).
+
+compared_test() ->
+    Vm = vm:start(#{arguments => string:lexemes("-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -P 262144 -fnu -pc unicode -Bi", " ")}),
+    io:format("1 server: ~p~n", [compare(Vm, "alone", 1, 20)]),
+    io:format("1,000 servers: ~p~n", [compare(Vm, "thousand", 1000, 10)]),
+    ok = reloads:eval(Vm, "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100000)], ok"),
+    io:format("10 of 101,000: ~p~n", [compare(Vm, "few", 10, 3)]),
+    vm:stop(Vm).
