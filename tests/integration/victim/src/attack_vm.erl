@@ -106,9 +106,9 @@ truncate_frame() ->
     port_command(Port, [<<4:32, 131, (byte_size(Next)):32>>, Next]).
 
 %% Small frames: what waits to be sent is charged to us. Until it is more than may come at once and since, by far; who
-%% reads slower than that is not flooded.
+%% reads slower than that is not flooded, so it is nothing that takes long to read.
 flood() ->
-    Frame = term_to_binary({event, output, binary:copy(<<"x">>, 65536)}),
+    Frame = term_to_binary({event, noise, binary:copy(<<"x">>, 65536)}),
     flood(agent_port(), Frame, 0, now_ms()).
 
 flood(Port, Frame, Sent, Since) ->
