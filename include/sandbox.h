@@ -96,6 +96,17 @@ SBX_API int sbx_dependency_graph(struct sbx *sandboxes, const char *id_or_path, 
 /* Only the order: an array of groups, each an array of modules that are to be loaded together. */
 SBX_API int sbx_reload_order(struct sbx *sandboxes, const char *id_or_path, char **ret_json, struct sbx_error *reterr);
 
+/* Change the code of a running sandbox in one transaction: what changed in its project, or what is at path (absolute,
+   may be NULL). Options may hold `migrate`, `on_busy`, `probation_ms`, `wait` and so on. Answers the reload. */
+SBX_API int sbx_hot_reload(struct sbx *sandboxes, const char *id, const char *path, const char *options_json,
+                           char **ret_json, struct sbx_error *reterr);
+/* What was loaded of a module (as either language writes it), or with module NULL of all: an array. */
+SBX_API int sbx_versions(struct sbx *sandboxes, const char *id, const char *module, char **ret_json,
+                         struct sbx_error *reterr);
+/* Load an earlier version of a module; the options' `to` is its number, the one before by default. */
+SBX_API int sbx_rollback(struct sbx *sandboxes, const char *id, const char *module, const char *options_json,
+                         char **ret_json, struct sbx_error *reterr);
+
 /* One item of a stream; return non-zero to end it, which is not a failure. */
 typedef int sbx_item_fn(const char *item_json, void *data);
 

@@ -167,6 +167,26 @@ int sbx_compile(struct sbx *sandboxes, const char *path, const char *options_jso
     return run_named(sandboxes, &call, options_json, named, ret_json, reterr);
 }
 
+int sbx_hot_reload(struct sbx *sandboxes, const char *id, const char *path, const char *options_json, char **ret_json,
+                   struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("reload")};
+    json_t *named = path ? json_pack("{s:s, s:s}", "id", id, "path", path) : json_pack("{s:s}", "id", id);
+    return run_named(sandboxes, &call, options_json, named, ret_json, reterr);
+}
+
+int sbx_versions(struct sbx *sandboxes, const char *id, const char *module, char **ret_json, struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("versions")};
+    json_t *named = module ? json_pack("{s:s, s:s}", "id", id, "module", module) : json_pack("{s:s}", "id", id);
+    return run_named(sandboxes, &call, NULL, named, ret_json, reterr);
+}
+
+int sbx_rollback(struct sbx *sandboxes, const char *id, const char *module, const char *options_json, char **ret_json,
+                 struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("rollback")};
+    return run_named(sandboxes, &call, options_json, json_pack("{s:s, s:s}", "id", id, "module", module), ret_json,
+                     reterr);
+}
+
 int sbx_validate_beam(struct sbx *sandboxes, const char *path, char **ret_json, struct sbx_error *reterr) {
     struct call call = {.op = ops_find("validate")};
     return run_named(sandboxes, &call, NULL, json_pack("{s:s}", "path", path), ret_json, reterr);

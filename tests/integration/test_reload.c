@@ -143,6 +143,22 @@ static void the_next_daemon_knows(struct world *world) {
     assert_current(world, 2);
 }
 
+/* The same from C. */
+static void the_library_has_it(struct world *world) {
+    struct sbx_error error;
+    char *json = NULL;
+    struct sbx *client = world_client(world);
+    assert_int_equal(sbx_rollback(client, "a", "tally", "{\"to\": 5}", NULL, &error), 0);
+    assert_int_equal(sbx_versions(client, "a", "tally", &json, &error), 0);
+    assert_non_null(strstr(json, "\"current\""));
+    free(json);
+    assert_int_equal(sbx_hot_reload(client, "a", NULL, "{\"wait\": true, \"probation_ms\": 1}", NULL, &error), 0);
+    assert_current(world, 2);
+    assert_int_equal(sbx_hot_reload(client, "none", NULL, NULL, NULL, &error), -1);
+    assert_string_equal(error.code, "not_found");
+    sbx_error_clear(&error);
+}
+
 static void a_restart_runs_the_code_that_ran(struct world *world) {
     world_do(world, "restart", "{s:s, s:b}", "id", "a", "fresh", 1);
     assert_answers(world, "{two,1}");
@@ -159,6 +175,7 @@ static void code_changes_while_it_runs(void **state) {
     rolled_back_by_hand(world);
     bad_code_is_taken_back(world);
     the_next_daemon_knows(world);
+    the_library_has_it(world);
     a_restart_runs_the_code_that_ran(world);
     world_destroy(world, "a");
     world_close(world);
