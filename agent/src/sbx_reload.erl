@@ -198,7 +198,8 @@ told({identities, Identities}, State) ->
     maps:foreach(fun(Module, Identity) -> true = ets:insert(?MODULE, {{identity, Module}, Identity}) end, Identities),
     State;
 told({remember, Entries}, State) ->
-    [true = ets:match_delete(?MODULE, {{before, '_', M}, '_', '_'}) || M <- lists:usort([M || {_, M, _, _} <- Entries])],
+    Modules = lists:usort([Module || {_, Module, _, _} <- Entries]),
+    [true = ets:match_delete(?MODULE, {{before, '_', Module}, '_', '_'}) || Module <- Modules],
     [true = ets:insert(?MODULE, {{before, Pid, M}, Versions, Before}) || {Pid, M, Versions, Before} <- Entries],
     State;
 told({outcome, _Id, none}, State) ->

@@ -46,6 +46,10 @@
     %% What was done with each state.
     reports = [] :: [{pid(), module(), sbx_reload_visit:report()}],
     resumed = false :: boolean(),
+    %% On every process that goes on, from before it does.
+    monitors = #{} :: #{reference() => {pid(), module()}},
+    %% Supervisors that are kept from starting more of what crashes.
+    halted = [] :: [pid()],
     %% A supervisor that was started with a list and got another, and the one it had.
     list = none :: none | {pid(), term()},
     %% What was done with children, newest first.

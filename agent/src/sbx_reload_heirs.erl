@@ -1,7 +1,7 @@
 %% Finds the process that a supervisor has started in the place of one that ended, so that it can be given its state.
 -module(sbx_reload_heirs).
 
--export([places/1, heir/3]).
+-export([places/1, heir/3, parents/2]).
 
 -export_type([place/0]).
 
@@ -10,12 +10,12 @@
 -define(POLL_MS, 2).
 -define(ASK_TIMEOUT_MS, 1000).
 
--type place() :: {name, atom()} | {child, pid(), term()} | {dynamic, pid(), [pid()]}.
+-type place() :: {name, atom(), pid() | none} | {child, pid(), term()} | {dynamic, pid(), [pid()]}.
 
 -spec places([#user{}]) -> #{pid() => place()}.
 places(Users) ->
     Facts = [{Pid, facts(Pid)} || #user{pid = Pid, kind = Kind} <- Users, Kind =/= supervisor],
-    Named = maps:from_list([{Pid, {name, Name}} || {Pid, {Name, _}} <- Facts, Name =/= none]),
+    Named = maps:from_list([{Pid, {name, Name, Parent}} || {Pid, {Name, Parent}} <- Facts, Name =/= none]),
     Parents = lists:usort([Parent || {_Pid, {none, Parent}} <- Facts, is_pid(Parent)]),
     lists:foldl(fun maps:merge/2, Named, [placed(Children) || Children <- which_children(Parents)]).
 
@@ -31,9 +31,25 @@ name([]) -> none.
 parent(Dictionary) ->
     case lists:keyfind('$ancestors', 1, Dictionary) of
         {_, [Parent | _]} when is_pid(Parent) -> Parent;
-        {_, [Parent | _]} when is_atom(Parent) -> whereis(Parent);
+        {_, [Parent | _]} when is_atom(Parent) -> named(Parent);
         _ -> none
     end.
+
+named(Parent) ->
+    case whereis(Parent) of
+        undefined -> none;
+        Pid -> Pid
+    end.
+
+%% The supervisors of these processes.
+-spec parents([pid()], #{pid() => place()}) -> [pid()].
+parents(Pids, Places) ->
+    Parents = [parent_of(Place) || {_Pid, Place} <- maps:to_list(maps:with(Pids, Places))],
+    [Parent || Parent <- lists:usort(Parents), is_pid(Parent), is_supervisor(Parent)].
+
+parent_of({name, _Name, Parent}) -> Parent;
+parent_of({child, Parent, _Id}) -> Parent;
+parent_of({dynamic, Parent, _Pids}) -> Parent.
 
 %% Only of processes that say they are supervisors: others might not understand the question.
 which_children(Parents) ->
@@ -43,9 +59,11 @@ which_children(Parents) ->
 
 is_supervisor(Pid) ->
     case process_info(Pid, dictionary) of
-        {dictionary, Dictionary} -> is_tuple(Initial = proplists:get_value('$initial_call', Dictionary)) andalso
-            element(1, Initial) =:= supervisor;
-        undefined -> false
+        {dictionary, Dictionary} ->
+            Initial = proplists:get_value('$initial_call', Dictionary),
+            is_tuple(Initial) andalso element(1, Initial) =:= supervisor;
+        undefined ->
+            false
     end.
 
 placed({Parent, Children}) ->
@@ -73,7 +91,7 @@ heir(Pid, Place, End) ->
             end
     end.
 
-look(Pid, {name, Name}) ->
+look(Pid, {name, Name, _Parent}) ->
     case whereis(Name) of
         undefined -> none;
         Pid -> none;

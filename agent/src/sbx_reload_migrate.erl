@@ -51,8 +51,11 @@ plan(#user{kind = agent}, Module, #reload{plans = Plans}) ->
     end;
 plan(#user{pid = Pid}, Module, #reload{plans = Plans, changes = Changes}) ->
     case maps:get(Module, Plans, keep) of
-        {code_change, {down, _} = Vsn} -> {code_change, Vsn, sbx_reload:before(Pid, lists:keyfind(Module, #change.module, Changes))};
-        Plan -> Plan
+        {code_change, {down, _} = Vsn} ->
+            Change = lists:keyfind(Module, #change.module, Changes),
+            {code_change, Vsn, sbx_reload:before(Pid, Change)};
+        Plan ->
+            Plan
     end.
 
 visit([], Reload) ->

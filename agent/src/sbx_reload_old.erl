@@ -1,5 +1,5 @@
-%% Code that was replaced earlier and is still in use: on a stack, or through a closure that somebody holds. It has to go
-%% before its module can be loaded again.
+%% Code that was replaced earlier and is still in use: on a stack, or through a closure that somebody holds. It has to
+%% go before its module can be loaded again.
 -module(sbx_reload_old).
 
 -export([clear/4, tidy/2, closures/1, identity/2, held/1]).
@@ -16,7 +16,8 @@
 -define(ETS_OBJECTS_MAX, 100000).
 
 %% Which closures a version of a module can have made: the module, its checksum, and what the file says of each.
--type identity() :: {module(), Md5 :: binary(), [{Arity :: byte(), Index :: integer(), Free :: integer(), Uniq :: integer()}]}.
+-type identity() :: {module(), Md5 :: binary(), [closure()]}.
+-type closure() :: {Arity :: byte(), Index :: integer(), Free :: integer(), Uniq :: integer()}.
 -type holder() :: #{pid := pid() | nil, how := stack | closure, where := state | mailbox | ets | dictionary | other}.
 
 %% Makes room for all modules, or says who is in the way of which.
@@ -80,7 +81,7 @@ collected(Left) ->
 %% Closures
 
 %% From the bytes of a version, which is or was loaded.
--spec closures(binary()) -> [{byte(), integer(), integer(), integer()}].
+-spec closures(binary()) -> [closure()].
 closures(Beam) ->
     case beam_lib:chunks(Beam, ["FunT"], [allow_missing_chunks]) of
         {ok, {_Module, [{"FunT", <<_Count:32, Entries/binary>>}]}} ->
@@ -109,7 +110,7 @@ held({Module, Md5, Closures}) ->
     sbx_reload:helper(Pid),
     receive
         {'DOWN', Monitor, process, Pid, {counts, Counts}} -> lists:any(fun(Count) -> Count > Own end, Counts);
-        {'DOWN', Monitor, process, Pid, _} -> false
+        {'DOWN', Monitor, process, Pid, _} -> true
     end.
 
 %% In the external format, where a closure is what identifies it and the values that it holds.
@@ -213,9 +214,8 @@ search(_Terms, _Module, _Md5, 0) ->
 search([Term | Terms], Module, Md5, Left) when is_function(Term) ->
     case erlang:fun_info(Term, type) of
         {type, local} ->
-            {erlang:fun_info(Term, module), erlang:fun_info(Term, new_uniq)} =:= {{module, Module}, {new_uniq, Md5}} andalso
-                throw({?MODULE, found}),
-            {env, Environment} = erlang:fun_info(Term, env),
+            [Own, Made, {env, Environment}] = [erlang:fun_info(Term, Item) || Item <- [module, new_uniq, env]],
+            {Own, Made} =:= {{module, Module}, {new_uniq, Md5}} andalso throw({?MODULE, found}),
             search([Environment | Terms], Module, Md5, Left - 1);
         {type, external} ->
             search(Terms, Module, Md5, Left - 1)

@@ -6,13 +6,13 @@
 -include("sbx_reload.hrl").
 
 -define(REMEMBERED_MAX_WORDS, 131072).
+-define(HALT_TIMEOUT_MS, 500).
 
 -spec watch(#reload{}) -> ok.
-watch(#reload{users = Users, args = #{probation_ms := ProbationMs}} = Reload) ->
-    Watched = [{Pid, Module} || #user{pid = Pid, modules = [Module | _]} <- Users] ++ sbx_reload_children:started(Reload),
-    Monitors = maps:from_list([{monitor(process, Pid), Module} || {Pid, Module} <- Watched]),
+watch(#reload{monitors = Monitors, args = #{probation_ms := ProbationMs}} = Reload) ->
+    Started = [{monitor(process, Pid), Process} || {Pid, _} = Process <- sbx_reload_children:started(Reload)],
     Timer = erlang:start_timer(ProbationMs, self(), commit),
-    await(Timer, Monitors, Reload).
+    await(Timer, maps:merge(Monitors, maps:from_list(Started)), Reload).
 
 await(Timer, Monitors, #reload{id = Id} = Reload) ->
     receive
@@ -24,9 +24,9 @@ await(Timer, Monitors, #reload{id = Id} = Reload) ->
         {sbx_reload, settle, revert} ->
             _ = revert(Reload),
             sbx_reload_revert:tidy(Reload);
-        {'DOWN', Monitor, process, Pid, Reason} when is_map_key(Monitor, Monitors) ->
+        {'DOWN', Monitor, process, _Pid, Reason} when is_map_key(Monitor, Monitors) ->
             case is_crash(Reason) of
-                true -> crashed(Pid, map_get(Monitor, Monitors), Reason, Reload);
+                true -> crashed(map_get(Monitor, Monitors), Reason, Reload);
                 false -> await(Timer, maps:remove(Monitor, Monitors), Reload)
             end;
         _Other ->
@@ -39,8 +39,11 @@ is_crash({shutdown, _}) -> false;
 is_crash(noproc) -> false;
 is_crash(_Reason) -> true.
 
-crashed(Pid, Module, Reason, #reload{id = Id} = Reload) ->
-    Notes = revert(Reload),
+crashed({Pid, Module}, Reason, #reload{id = Id, places = Places} = Reload) ->
+    %% A supervisor gives up when what it starts goes on crashing: first of all it is stopped from starting more.
+    Parents = sbx_reload_heirs:parents([Pid], Places),
+    _ = sbx_reload_talk:call(Parents, fun(_) -> suspend end, ?HALT_TIMEOUT_MS),
+    Notes = revert(Reload#reload{halted = Parents}),
     Text = iolist_to_binary(lists:join("; ", [sbx_reason:bounded(sbx_reason:exit_text(Reason), 8192) | Notes])),
     tell(Id, rolled_back, Text, sbx_reload_text:pid(Pid), atom_to_binary(Module)),
     sbx_reload_revert:tidy(Reload).

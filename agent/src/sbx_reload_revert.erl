@@ -1,5 +1,5 @@
-%% Takes a transaction back: the old bytes, the old states, everybody goes on. It has no way to fail: a process that does
-%% not take part in it is killed, so that its supervisor starts it with the old code, and it gets its state then.
+%% Takes a transaction back: the old bytes, the old states, everybody goes on. It has no way to fail: a process that
+%% does not take part in it is killed, so that its supervisor starts it with the old code, and it gets its state then.
 -module(sbx_reload_revert).
 
 -export([revert/1, tidy/1]).
@@ -19,10 +19,10 @@ revert(#reload{loaded = Loaded, users = Users} = Reload) ->
     Hung = hung(Users),
     Kept = [{Pid, sbx_reload_visit:kept(Pid)} || #user{pid = Pid} <- Hung],
     kill(Hung),
-    Lingering = unload(Loaded, Reload),
-    rebuild(Loaded, Users, Reload),
     Living = Users -- Hung,
-    Lost = restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
+    Asked = asked_anew(Living, Reload),
+    Lingering = unload(Loaded, Reload),
+    Lost = ask_again(Asked) ++ restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     Heirless = give_to_heirs(Kept ++ copies(Lost, Reload), Reload),
@@ -55,20 +55,23 @@ tidy(#reload{modules = Modules, changes = Changes}) ->
     _ = sbx_reload_old:tidy(Modules, Identities),
     ok.
 
-%% State machines whose module was asked anew how it wants to be called are asked again.
-rebuild(true, Users, #reload{modes = Modes, reports = Reports}) ->
-    Migrated = maps:from_list([{Pid, []} || {Pid, _, _} <- Reports]),
-    Statems = [
-        {Pid, Module}
-     || #user{pid = Pid, kind = statem, modules = [Module]} <- Users, is_map_key(Pid, Migrated),
-        map_size(Modes) > 0, erlang:function_exported(Module, code_change, 4)
-    ],
-    ByPid = maps:from_list(Statems),
-    Request = fun(Pid) -> {change_code, map_get(Pid, ByPid), undefined, []} end,
-    _ = sbx_reload_talk:call(maps:keys(ByPid), Request, ?RESTORE_TIMEOUT_MS),
-    ok;
-rebuild(false, _Users, _Reload) ->
-    ok.
+%% State machines that have asked the new code how it wants to be called.
+asked_anew(Users, #reload{loaded = true, modes = Modes, reports = Reports}) ->
+    Other = [Module || {Module, Mode} <- maps:to_list(Modes), Mode =/= (catch Module:callback_mode())],
+    [
+        User
+     || #user{pid = Pid, kind = statem, modules = [Module]} = User <- Users, lists:member(Module, Other),
+        lists:keymember(Pid, 1, Reports)
+    ];
+asked_anew(_Users, _Reload) ->
+    [].
+
+%% They ask the old code again, which they do only when its code_change can be called. Returns those that could not.
+ask_again(Users) ->
+    Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
+    Request = fun(Pid) -> {change_code, map_get(Pid, Modules), undefined, []} end,
+    Answers = sbx_reload_talk:call(maps:keys(Modules), Request, ?RESTORE_TIMEOUT_MS),
+    [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =/= {answer, ok}].
 
 %% Returns those that did not take their state.
 restore(Users, Reports, TimeoutMs) ->
@@ -116,7 +119,11 @@ notes(Lingering, Heirless) ->
     [
         sbx_reload_text:text("processes that were still in ~ts were killed", [sbx_reason:module_name(Module)])
      || Module <- Lingering
-    ] ++ [sbx_reload_text:text("~b processes were started again without the state they had", [N]) || N <- [Heirless], N > 0].
+    ] ++
+        [
+            sbx_reload_text:text("~b processes were started again without the state they had", [Heirless])
+         || Heirless > 0
+        ].
 
 %% After everybody went on: the world may have changed since.
 revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, users = Before} = Reload) ->
@@ -124,11 +131,13 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     Late = suspend_or_name(Users),
     kill(Late),
     Living = Users -- Late,
+    Asked = asked_anew(Living, Reload),
     Lingering = unload(true, Reload),
-    rebuild(true, Living, Reload),
     Workers = [User || #user{kind = Kind} = User <- Living, Kind =/= supervisor],
-    kill(Lost = restore(Workers, Reports, ?RESTORE_TIMEOUT_MS)),
+    Lost = ask_again(Asked) ++ restore(Workers, Reports, ?RESTORE_TIMEOUT_MS),
+    kill(Lost),
     Specs = sbx_reload_migrate:specs_again([User || #user{kind = supervisor} = User <- Living]),
+    sbx_reload_talk:let_go(Reload#reload.halted),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],

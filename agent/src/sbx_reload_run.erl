@@ -44,7 +44,13 @@ run(Args, Caller, Reference) ->
 
 change(Ready) ->
     Steps = [
-        fun suspend/1, fun still_wanted/1, fun migrate_down/1, fun load/1, fun migrate_up/1, fun resume/1, fun children/1
+        fun suspend/1,
+        fun still_wanted/1,
+        fun migrate_down/1,
+        fun load/1,
+        fun migrate_up/1,
+        fun resume/1,
+        fun children/1
     ],
     case steps(Steps, Ready) of
         {ok, Done} ->
@@ -171,9 +177,12 @@ clear(#reload{modules = Modules} = Reload) ->
             Ending = case Holders of [_] -> ""; _ -> "es" end,
             Message = sbx_reload_text:text(Format, [sbx_reason:module_name(Module), length(Holders), Ending]),
             Step = case [Holder || #{how := stack} = Holder <- Holders] of [] -> busy; _ -> old_code end,
-            Written = [H#{pid => case Pid of nil -> nil; _ -> sbx_reload_text:pid(Pid) end} || #{pid := Pid} = H <- Holders],
-            fail(Step, Message, #{module => atom_to_binary(Module), holders => Written}, Reload)
+            More = #{module => atom_to_binary(Module), holders => [written(Holder) || Holder <- Holders]},
+            fail(Step, Message, More, Reload)
     end.
+
+written(#{pid := nil} = Holder) -> Holder;
+written(#{pid := Pid} = Holder) -> Holder#{pid => sbx_reload_text:pid(Pid)}.
 
 find(#reload{modules = Modules} = Reload) ->
     sbx_reload:phase(<<"find">>),
@@ -271,9 +280,11 @@ migrate_up(Reload) ->
 
 resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     sbx_reload:phase(<<"resume">>),
+    Watched = [{Pid, Module} || #user{pid = Pid, modules = [Module | _]} <- Users],
+    Monitors = maps:from_list([{monitor(process, Pid), Process} || {Pid, _} = Process <- Watched]),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
-    note(Reload#reload{pause_us = Pause, resumed = true}).
+    note(Reload#reload{pause_us = Pause, resumed = true, monitors = Monitors}).
 
 children(Reload) ->
     sbx_reload_children:change(sbx_reload_lists:update(Reload), fun note/1).
@@ -311,7 +322,11 @@ result(Status, #reload{users = Users, reports = Reports, changes = Changes} = Re
          || C <- Changes
         ],
         processes => [
-            #{pid => sbx_reload_text:pid(Pid), module => atom_to_binary(Module), migrated => maps:get(Pid, Migrated, false)}
+            #{
+                pid => sbx_reload_text:pid(Pid),
+                module => atom_to_binary(Module),
+                migrated => is_map_key(Pid, Migrated)
+            }
          || #user{pid = Pid, modules = [Module | _]} <- Users
         ],
         shapes => [

@@ -16,7 +16,7 @@ failing_node_test() ->
         Step(Vm)
      || Step <- [
             fun raises/1, fun garbage/1, fun hangs/1, fun invalid/1, fun on_load/1, fun bad_supervisor/1,
-            fun crash_in_probation/1, fun reverted_by_wish/1
+            fun crash_in_probation/1, fun crash_at_once/1, fun reverted_by_wish/1
         ]
     ],
     vm:stop(Vm).
@@ -222,6 +222,26 @@ crash_in_probation(Vm) ->
     is_as_before(Vm, survives, {was, survives}),
     ?assertEqual({undefined, false}, reloads:eval(Vm, "{whereis(added), erlang:module_loaded(added)}")),
     ?assertEqual([c, s], reloads:eval(Vm, "lists:sort([Id || {Id, _, _, _} <- supervisor:which_children(probation_sup)])")).
+
+%% It crashes in its first callback, and would again after every start: its supervisor must not give up before.
+crash_at_once(Vm) ->
+    Text = fun(Vsn, Info) ->
+        io_lib:format(
+            "-module(ticks).\n-vsn(~b).\n-export([start_link/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+            "start_link(S) -> gen_server:start_link({local, ticks}, ticks, S, []).\n"
+            "init(S) -> erlang:send_after(1, self(), tick), {ok, S}.\n"
+            "handle_call(get, _, S) -> {reply, S, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
+            "handle_info(tick, S) -> erlang:send_after(1, self(), tick), ~ts.\n", [Vsn, Info])
+    end,
+    V1 = reloads:start_modules(Vm, Text(1, "{noreply, S + 1}")),
+    V2 = reloads:compile(Text(2, "error({first, S})")),
+    _ = reloads:start_modules(Vm, "-module(tick_sup).\n-export([init/1]).\n"
+        "init(_) -> {ok, {#{intensity => 3, period => 5}, [#{id => t, start => {ticks, start_link, [1000]}}]}}.\n"),
+    Supervisor = reloads:spawn_supervisor(Vm, tick_sup),
+    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{settle => none, id => <<"at once">>}),
+    ?assertMatch(#{outcome := rolled_back, module := <<"ticks">>}, vm:event(Vm, reload_settled)),
+    ?assertEqual(Supervisor, reloads:eval(Vm, "whereis(tick_sup)")),
+    ?assert(reloads:eval(Vm, "gen_server:call(ticks, get)") > 1000).
 
 reverted_by_wish(Vm) ->
     {V1, V2} = versions(Vm, "unwanted", "code_change(_, S, _) -> {ok, {migrated, S}}.\n"),
