@@ -55,10 +55,13 @@ keep(Change, Supervisor, Id, TimeoutMs) when Change =:= stopped; Change =:= rest
 keep(_Change, _Supervisor, _Id, _TimeoutMs) ->
     [].
 
-do(pending, _Supervisor, _Id, _TimeoutMs) -> ok;
-do(stopped, Supervisor, Id, TimeoutMs) -> requests(Supervisor, [{terminate_child, Id}, {delete_child, Id}], TimeoutMs);
-do(started, Supervisor, Id, TimeoutMs) -> requests(Supervisor, [{restart_child, Id}], TimeoutMs);
-do(restarted, Supervisor, Id, TimeoutMs) -> requests(Supervisor, [{terminate_child, Id}, {restart_child, Id}], TimeoutMs).
+do(Change, Supervisor, Id, TimeoutMs) ->
+    requests(Supervisor, [{Request, Id} || Request <- requests(Change)], TimeoutMs).
+
+requests(pending) -> [];
+requests(stopped) -> [terminate_child, delete_child];
+requests(started) -> [restart_child];
+requests(restarted) -> [terminate_child, restart_child].
 
 requests(_Supervisor, [], _TimeoutMs) ->
     ok;
@@ -86,29 +89,29 @@ ask(Requests, TimeoutMs) ->
         {idle, TimeoutMs}
     ).
 
-%% The other way, by what the specs of the old code say: nothing of it may stop the rest. What comes back gets its state.
+%% The other way, by what the specs of the old code say: nothing of it may stop the rest. What comes back gets its
+%% state.
 -spec revert([{pid(), module(), sbx_reload_visit:report()}], [action()], timeout()) -> ok.
 revert(Reports, Actions, TimeoutMs) ->
-    Restarted = [{Supervisor, Id} || {restarted, Supervisor, Id, _} <- Actions],
+    Restarted = [{restarted, Supervisor, Id} || {restarted, Supervisor, Id, _} <- Actions],
     Wishes = lists:flatmap(fun(Report) -> wishes(Report, true) end, Reports),
     lists:foreach(
-        fun
-            ({restarted, Supervisor, Id}) ->
-                _ = lists:member({Supervisor, Id}, Restarted) andalso back(restarted, Supervisor, Id, Actions, TimeoutMs);
-            ({Change, Supervisor, Id}) ->
-                back(Change, Supervisor, Id, Actions, TimeoutMs)
-        end,
-        in_order(Wishes)
+        fun({Change, Supervisor, Id}) -> back(Change, Supervisor, Id, Actions, TimeoutMs) end,
+        in_order([Wish || Wish <- Wishes, element(1, Wish) =/= restarted orelse lists:member(Wish, Restarted)])
     ).
 
 back(Change, Supervisor, Id, Actions, TimeoutMs) ->
     _ = do(Change, Supervisor, Id, TimeoutMs),
     Kept = lists:append([K || {_, S, I, K} <- Actions, S =:= Supervisor, I =:= Id]),
-    case {Kept, children(Supervisor, TimeoutMs)} of
-        {[_ | _], {ok, Children}} -> [sbx_states:give_back(Pid, Kept) || {I, Pid, _, _} <- Children, I =:= Id, is_pid(Pid)];
-        _ -> []
-    end,
-    ok.
+    case children(Supervisor, TimeoutMs) of
+        {ok, Children} when Kept =/= [] ->
+            lists:foreach(
+                fun(Pid) -> sbx_states:give_back(Pid, Kept) end,
+                [Pid || {I, Pid, _, _} <- Children, I =:= Id, is_pid(Pid)]
+            );
+        _ ->
+            ok
+    end.
 
 %% The processes that were started, by the module that their supervisor names.
 -spec started(#reload{}) -> [{pid(), module()}].

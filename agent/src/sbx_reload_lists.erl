@@ -8,6 +8,7 @@
 
 -define(LIST_FORM, 'Elixir.Supervisor.Default').
 -define(REVERT_TIMEOUT_MS, 5000).
+-define(COPY_MAX_WORDS, 1048576).
 
 %% Says what will not be applied.
 -spec foresee(#reload{}) -> #reload{}.
@@ -18,7 +19,7 @@ foresee(#reload{modules = Modules} = Reload) ->
         {_Top, Module, _Arguments, _Master} ->
             case lists:member(Module, Modules) of
                 true ->
-                    Format = "~ts:start/2 was not run again: the children of the application's supervisor are as they were",
+                    Format = "~ts:start/2 was not run again: the application's supervisor has the children it had",
                     sbx_reload_run:warn(sbx_reload_text:text(Format, [sbx_reason:module_name(Module)]), Reload);
                 false ->
                     Reload
@@ -86,7 +87,8 @@ take(Top, Argument, #reload{reports = Reports, args = #{migrate_timeout_ms := Ti
     end.
 
 visit(Top, Argument, TimeoutMs) ->
-    Make = fun(_Pid, Reference) -> sbx_reload_visit:migrate(?LIST_FORM, {supervisor, Argument}, 1 bsl 40, Reference) end,
+    Plan = {supervisor, Argument},
+    Make = fun(_Pid, Reference) -> sbx_reload_visit:migrate(?LIST_FORM, Plan, ?COPY_MAX_WORDS, Reference) end,
     map_get(Top, sbx_reload_talk:visit([Top], Make, TimeoutMs)).
 
 %% The list that it had. Returns how the specs differ by that.

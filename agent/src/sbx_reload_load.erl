@@ -62,12 +62,18 @@ running(#change{module = Module}) ->
 on_disk(Module) ->
     case code:get_object_code(Module) of
         {Module, Beam, _File} ->
-            {ok, {Module, Md5}} = beam_lib:md5(Beam),
-            Md5 =:= erlang:get_module_info(Module, md5) orelse fail(Module, "what runs was loaded by somebody else", []),
-            Beam;
+            Running = erlang:get_module_info(Module, md5),
+            case beam_lib:md5(Beam) of
+                {ok, {Module, Running}} -> Beam;
+                _ -> fail_unknown(Module)
+            end;
         error ->
-            fail(Module, "what runs was loaded by somebody else", [])
+            fail_unknown(Module)
     end.
+
+-spec fail_unknown(module()) -> no_return().
+fail_unknown(Module) ->
+    fail(Module, "what runs was loaded by somebody else", []).
 
 item(#change{module = Module}, Beam) ->
     File =

@@ -1,5 +1,5 @@
-%% What is done with the states of each module's processes: the caller's migration, where there is one, else the module's
-%% own code_change.
+%% What is done with the states of each module's processes: the caller's migration, where there is one, else the
+%% module's own code_change.
 -module(sbx_reload_migration).
 
 -export([plans/4]).

@@ -20,12 +20,12 @@ load(Module, File, Beam, TimeoutMs) ->
 
 result({module, _Module}) -> ok;
 result({error, on_load_failure}) -> {error, <<"its on_load function failed">>};
-result(Other) -> {error, unicode:characters_to_binary(io_lib:format("~tp", [Other]))}.
+result(Other) -> {error, sbx_reload_text:text("~tp", [Other])}.
 
 late({module, _Module}, _TimeoutMs) ->
     ok;
 late(_Failed, TimeoutMs) ->
-    {error, unicode:characters_to_binary(io_lib:format("its on_load function did not return within ~b ms", [TimeoutMs]))}.
+    {error, sbx_reload_text:text("its on_load function did not return within ~b ms", [TimeoutMs])}.
 
 watched_by_code_server() ->
     {monitors, Monitors} = process_info(whereis(code_server), monitors),

@@ -18,8 +18,11 @@ exception(Class, Reason, Stack) ->
 
 written(Class, Reason, Stack) ->
     case sbx_elixir:is_started() of
-        true -> iolist_to_binary([sbx_elixir:format_banner(Class, Reason, Stack), $\n, sbx_elixir:format_stacktrace(Stack)]);
-        false -> unicode:characters_to_binary(erl_error:format_exception(Class, Reason, Stack))
+        true ->
+            Banner = sbx_elixir:format_banner(Class, Reason, Stack),
+            iolist_to_binary([Banner, $\n, sbx_elixir:format_stacktrace(Stack)]);
+        false ->
+            unicode:characters_to_binary(erl_error:format_exception(Class, Reason, Stack))
     end.
 
 %% The frames from ours down are nobody's business, and arguments may be whole states.

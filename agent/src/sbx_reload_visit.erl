@@ -131,8 +131,8 @@ kept(State, CopyMaxWords) ->
             inside
     end.
 
-%% One fun, applied to each handler; what each handler has to report is sent under a tag, before the asker's next question
-%% is answered.
+%% One fun, applied to each handler; what each has to report is sent under a tag, before the asker's next question is
+%% answered.
 -spec migrate_handlers(#{module() => plan()}, reference(), pid()) -> fun((term()) -> term()).
 migrate_handlers(Plans, Tag, Asker) ->
     fun
