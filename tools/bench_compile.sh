@@ -32,7 +32,7 @@ if ! "$build/tools/bench_compile" "$build/bin/sandbox" "$root/tools/bench_compil
 fi
 memory_gib=$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)
 otp=$(erl -noshell -eval 'io:put_chars(erlang:system_info(otp_release)), halt().')
-machine="Linux $(uname -r), $(nproc) cores, $memory_gib GiB, OTP $otp, Elixir $(elixir --short-version), load $load_before before and $(load_of) after."
+machine="Linux $(uname -r), $(nproc) cores, $memory_gib GiB, OTP $otp, Elixir $(elixir --short-version), load $load_before before and $(load_of) after; $rounds rounds, five times as many of what takes milliseconds."
 jq --arg machine "$machine" '{machine: $machine, times_ms: .}' "$work/times.json" >"$build/bench_compile.json"
 
 jq -r '

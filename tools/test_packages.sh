@@ -48,7 +48,9 @@ fetch_source() {
     mkdir -p "$work/fetched/$1"
     (cd "$work/fetched/$1" && our_apt source --download-only --tar-only "$1") || return 1
     mkdir "$work/$1"
-    tar -xf "$(ls "$work/fetched/$1"/*.orig.tar.* | grep -v '\.asc$' | head -n 1)" -C "$work/$1" --strip-components 1
+    for archive in "$work/fetched/$1"/*.orig.tar.?z*; do
+        case $archive in *.asc) ;; *) tar -xf "$archive" -C "$work/$1" --strip-components 1 ;; esac
+    done
 }
 
 fetch_otp() {
@@ -88,4 +90,7 @@ for application in $otp_applications; do
         compile "otp $application" "$work/otp/$application"
     done
 done
-[ "$failed" = 0 ] && [ "$compiled" -gt 0 ] || { echo "$compiled compiled, $failed did not" >&2; exit 1; }
+if [ "$failed" != 0 ] || [ "$compiled" = 0 ]; then
+    echo "$compiled compiled, $failed did not" >&2
+    exit 1
+fi
