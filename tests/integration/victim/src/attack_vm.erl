@@ -37,14 +37,14 @@ atoms(N) ->
     _ = binary_to_atom(integer_to_binary(N)),
     atoms(N + 1).
 
-%% A gibibyte of heap at once, of which only what is written to is there: no collector has to move any of it.
+%% Two gibibytes of heap at once, of which only what is written to is there: no collector has to move any of it.
 heap() ->
-    _ = process_flag(min_heap_size, 1 bsl 27),
+    _ = process_flag(min_heap_size, 1 bsl 28),
     true = garbage_collect(),
     fill_heap([]).
 
-fill_heap(List) ->
-    fill_heap([x | List]).
+fill_heap(Tuples) ->
+    fill_heap([erlang:make_tuple(16#3fffff, x) | Tuples]).
 
 binaries() ->
     Bytes = 1 bsl 30,
