@@ -28,7 +28,7 @@ static int add(struct composed *composed, const char *path, uint8_t *data, size_
     if (composed->count == composed->capacity) {
         size_t capacity = composed->capacity ? composed->capacity * 2 : 64;
         struct store_file *grown =
-            composed->count >= FILES_MAX ? NULL : realloc(composed->files, capacity * sizeof *grown);
+            composed->count >= FILES_MAX ? NULL : reallocarray(composed->files, capacity, sizeof *grown);
         if (grown) composed->files = grown, composed->capacity = capacity;
     }
     if (!name || !data || composed->count == composed->capacity) {
