@@ -10,6 +10,8 @@
 
 -include("sbx_reload.hrl").
 
+-define(IN_ADVANCE, 4).
+
 -record(state, {
     worker = none :: none | {pid(), reference()},
     id = nil :: binary() | nil,
@@ -100,10 +102,14 @@ helper(Pid) ->
         Organ -> Organ ! {?MODULE, helper, Pid}, ok
     end.
 
+%% What is said of them comes a moment later than they do: while there is a transaction, a few are counted in advance.
 -spec helpers() -> [pid()].
 helpers() ->
-    try [Pid || {{helper, Pid}} <- ets:match_object(?MODULE, {{helper, '_'}})]
-    catch error:badarg -> []
+    try
+        Helpers = [Pid || {{helper, Pid}} <- ets:match_object(?MODULE, {{helper, '_'}})],
+        Helpers ++ [Pid || {advance, Pid} <- ets:lookup(?MODULE, advance), _ <- lists:seq(1, ?IN_ADVANCE)]
+    catch
+        error:badarg -> []
     end.
 
 -spec own_pids() -> #{pid() => []}.
@@ -149,6 +155,7 @@ exited(Pid, Reason, State) ->
     end.
 
 serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = State) ->
+    true = ets:insert(?MODULE, {advance, self()}),
     {Pid, Monitor} = spawn_opt(
         fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {priority, high}]
     ),
@@ -214,6 +221,7 @@ settled(Outcome) -> Outcome.
 %% Only then may the next begin: this one still tidies up after it has told its outcome.
 ended(Worker, normal, #state{next = Next} = State) ->
     true = ets:delete(?MODULE, {helper, Worker}),
+    true = ets:delete(?MODULE, advance),
     Idle = State#state{worker = none, id = nil, phase = <<"idle">>, next = []},
     lists:foldl(fun({Request, From, Reference}, S) -> serve(Request, From, Reference, S) end, Idle, Next);
 ended(_Worker, Reason, _State) ->

@@ -48,7 +48,7 @@
     resumed = false :: boolean(),
     %% On every process that goes on, from before it does.
     monitors = #{} :: #{reference() => {pid(), module()}},
-    %% Supervisors that are kept from starting more of what crashes.
+    %% Supervisors that are kept from starting more of these meanwhile.
     halted = [] :: [pid()],
     %% A supervisor that was started with a list and got another, and the one it had.
     list = none :: none | {pid(), term()},

@@ -81,6 +81,11 @@ check({Pid, Module, {answer, {failed, Text}}}, Reload) ->
     fail(Pid, Module, "the migration of ~ts (~ts) failed: ~ts", [Text], Reload);
 check({Pid, Module, late}, #reload{args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
     fail(Pid, Module, "the migration of ~ts (~ts) did not end within ~b ms", [TimeoutMs], Reload);
+check({Pid, Module, {down, Reason}}, Reload) ->
+    case sbx_reload_probation:is_crash(Reason) of
+        true -> fail(Pid, Module, "~ts (~ts) ended while its state was migrated: ~tp", [Reason], Reload);
+        false -> ok
+    end;
 check({_Pid, _Module, _Answer}, _Reload) ->
     ok.
 

@@ -1,7 +1,7 @@
 %% After a reload its processes are watched for a while. One that crashes takes the reload back; else it is final.
 -module(sbx_reload_probation).
 
--export([watch/1]).
+-export([watch/1, is_crash/1]).
 
 -include("sbx_reload.hrl").
 
@@ -33,6 +33,8 @@ await(Timer, Monitors, #reload{id = Id} = Reload) ->
             await(Timer, Monitors, Reload)
     end.
 
+%% Not by its own wish nor its supervisor's.
+-spec is_crash(term()) -> boolean().
 is_crash(normal) -> false;
 is_crash(shutdown) -> false;
 is_crash({shutdown, _}) -> false;

@@ -25,6 +25,7 @@ revert(#reload{loaded = Loaded, users = Users} = Reload) ->
     Lost = ask_again(Asked) ++ restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
+    sbx_reload_talk:let_go(Reload#reload.halted),
     Heirless = give_to_heirs(Kept ++ copies(Lost, Reload), Reload),
     notes(Lingering, Heirless).
 

@@ -18,7 +18,9 @@
 ]).
 -define(RESUME_TIMEOUT_MS, 5000).
 %% Those that were started while the others were being suspended are suspended too, so often.
--define(LATECOMER_ROUNDS, 3).
+-define(LATECOMER_ROUNDS, 10).
+%% A supervisor that is not idle goes on.
+-define(HALT_TIMEOUT_MS, 20).
 
 -spec run(map(), pid(), reference()) -> ok.
 run(Args, Caller, Reference) ->
@@ -210,11 +212,20 @@ modes(Modules) ->
 suspend(#reload{users = Users} = Reload) ->
     sbx_reload:phase(<<"suspend">>),
     Pids = [Pid || #user{pid = Pid} <- Users],
-    Noted = note(Reload),
+    Noted = note(halt_supervisors(Reload)),
     case sbx_reload_talk:suspend(Pids, option(suspend_timeout_ms, Reload), fun() -> put(pause, now_us()) end) of
         {ok, Ended} -> suspend_latecomers(?LATECOMER_ROUNDS, without(Ended, Noted#reload{paused_us = get(pause)}));
         {late, Late} -> fail_suspend(Late, Noted, Noted#reload{users = []})
     end.
+
+%% So that they start none of these meanwhile, which would begin with the old code and go on with the new.
+halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
+    Parents = sbx_reload_heirs:parents(maps:keys(Places), Places) -- [Pid || #user{pid = Pid} <- Users],
+    put(pause, now_us()),
+    Answers = sbx_reload_talk:call(Parents, fun(_Pid) -> suspend end, ?HALT_TIMEOUT_MS),
+    {Halted, Others} = lists:partition(fun(Pid) -> map_get(Pid, Answers) =:= {answer, ok} end, Parents),
+    sbx_reload_talk:let_go(Others),
+    Reload#reload{halted = Halted}.
 
 suspend_latecomers(0, Reload) ->
     Reload;
@@ -264,9 +275,20 @@ load(#reload{set = Set} = Reload) ->
     sbx_reload:phase(<<"load">>),
     Loading = note(Reload#reload{loaded = true}),
     case sbx_reload_load:load(Set, option(migrate_timeout_ms, Reload)) of
-        ok -> Loading;
+        ok -> warn_between(Loading);
         {unchanged, Step, Problem} -> fail_load(Step, Problem, Reload);
         {partly, Step, Problem} -> fail_load(Step, Problem, Loading)
+    end.
+
+%% Whether these began with the old code or with the new, nobody can tell.
+warn_between(#reload{marker = Since, modules = Modules, users = Users} = Reload) ->
+    #{users := Found} = sbx_reload_users:find_newer(Since, Modules),
+    case [Pid || #user{pid = Pid} <- Found, not lists:keymember(Pid, #user.pid, Users)] of
+        [] ->
+            Reload;
+        Pids ->
+            Format = "~b processes were started while the code was loaded, and were not migrated",
+            warn(sbx_reload_text:text(Format, [length(Pids)]), Reload)
     end.
 
 migrate_up(Reload) ->
@@ -283,8 +305,9 @@ resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     Watched = [{Pid, Module} || #user{pid = Pid, modules = [Module | _]} <- Users],
     Monitors = maps:from_list([{monitor(process, Pid), Process} || {Pid, _} = Process <- Watched]),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
+    sbx_reload_talk:let_go(Reload#reload.halted),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
-    note(Reload#reload{pause_us = Pause, resumed = true, monitors = Monitors}).
+    note(Reload#reload{pause_us = Pause, resumed = true, monitors = Monitors, halted = []}).
 
 children(Reload) ->
     sbx_reload_children:change(sbx_reload_lists:update(Reload), fun note/1).

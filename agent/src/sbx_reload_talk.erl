@@ -118,11 +118,13 @@ collect_some(Waiting, Until, Ended) ->
         {Waiting, Ended}
     end.
 
-%% A server in the middle of a call to another, which may be one that is suspended.
+%% A server in the middle of a call to another, or of starting one: that may need one that is suspended.
 waits_for_another(Pid) ->
     case process_info(Pid, [status, current_function]) of
-        [{status, waiting}, {current_function, {gen, do_call, 4}}] -> true;
-        _ -> false
+        [{status, waiting}, {current_function, {Module, Function, _}}] ->
+            lists:member({Module, Function}, [{gen, do_call}, {proc_lib, sync_start}, {proc_lib, sync_start_link}]);
+        _ ->
+            false
     end.
 
 %% More of them, while the others are suspended.

@@ -16,6 +16,8 @@
 %% How many process identifiers are tried one by one; for more, all processes are listed.
 -define(TRIED_MAX, 2000).
 -define(HANDLERS_TIMEOUT_MS, 1000).
+%% A process that was just spawned is waited for so many milliseconds.
+-define(YOUNG_ROUNDS, 20).
 %% Where a process that calls back a module waits, and what is on its stack when it does not.
 -define(LOOPS, #{gen_server => server, gen_statem => statem, gen_event => event}).
 -define(LOOP_FUNCTIONS, [
@@ -65,7 +67,7 @@ pid(Number, Serial) ->
 look(Pids, Modules, Marker) ->
     Changed = maps:from_list([{Module, callback_kind(Module)} || Module <- Modules]),
     Ours = sbx_reload:own_pids(),
-    Looks = [classify(Pid, Changed) || Pid <- Pids, not is_map_key(Pid, Ours)],
+    Looks = grown_up([classify(Pid, Changed) || Pid <- Pids, not is_map_key(Pid, Ours)], Changed, ?YOUNG_ROUNDS),
     Managers = [Pid || {manager, Pid} <- Looks],
     #{
         users => [User || #user{} = User <- Looks] ++ event_users(Managers, Changed),
@@ -73,6 +75,22 @@ look(Pids, Modules, Marker) ->
             by_stack([Pid || {unknown, Pid} <- Looks], Changed),
         marker => Marker
     }.
+
+%% A process that has not had its first turn yet does not know what it is: it gets one.
+grown_up(Looks, _Changed, 0) ->
+    Looks;
+grown_up(Looks, Changed, Rounds) ->
+    case [Pid || {young, Pid} <- Looks] of
+        [] ->
+            Looks;
+        Young ->
+            receive after 1 -> ok end,
+            Again = [classify(Pid, Changed) || Pid <- Young],
+            [Look || Look <- Looks, not is_young(Look)] ++ grown_up(Again, Changed, Rounds - 1)
+    end.
+
+is_young({young, _Pid}) -> true;
+is_young(_Look) -> false.
 
 %% What the processes of a callback module are.
 -spec callback_kind(module()) -> server | statem | event | supervisor | special | none.
@@ -96,6 +114,7 @@ classify(Pid, Changed) ->
         [{initial_call, Spawned}, {current_function, Current}, {dictionary, Dictionary}] ->
             case lists:keyfind('$initial_call', 1, Dictionary) of
                 {_, Initial} -> by_initial_call(Initial, Current, Pid, Changed);
+                false when element(1, Spawned) =:= proc_lib -> {young, Pid};
                 false -> by_functions([Spawned, Current], Pid, Changed)
             end;
         undefined ->

@@ -119,6 +119,38 @@ circle(M, N) ->
         [M, N, M, M, N, Next, N]
     ).
 
+%% Servers that a supervisor starts without pause, also in the middle of a reload: each has the state of the code it runs.
+newcomers_test() ->
+    Vm = vm:start(#{}),
+    Text = fun(N) ->
+        io_lib:format(
+            "-module(newcomer).\n-vsn(~b).\n-export([start_link/0, init/1, handle_call/3, handle_cast/2, code_change/3]).\n"
+            "start_link() -> gen_server:start_link(newcomer, [], []).\ninit(_) -> {ok, ~b}.\n"
+            "handle_call(get, _, S) -> {reply, {S, ~b}, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
+            "code_change(_, _, _) -> {ok, ~b}.\n", [N, N, N, N])
+    end,
+    Versions = [reloads:compile(Text(N)) || N <- lists:seq(1, 60)],
+    {ok, _} = reloads:reload(Vm, reloads:new(hd(Versions))),
+    _ = reloads:start_modules(Vm,
+        "-module(nursery).\n-export([init/1]).\ninit(_) -> {ok, {#{strategy => simple_one_for_one}, "
+        "[#{id => x, restart => temporary, start => {newcomer, start_link, []}}]}}.\n"),
+    _ = reloads:spawn_supervisor(Vm, nursery),
+    ok = reloads:eval(Vm,
+        "Start = fun(Start, N) -> {ok, P} = supervisor:start_child(nursery, []), "
+        " N rem 5 =:= 0 andalso receive after 1 -> ok end, "
+        " N rem 300 =:= 299 andalso [gen_server:stop(Q) || {_, Q, _, _} <- supervisor:which_children(nursery), Q =/= P], "
+        " Start(Start, N + 1) end, spawn(fun() -> Start(Start, 0) end), ok"),
+    lists:foreach(
+        fun(N) ->
+            Entries = reloads:change(lists:nth(N - 1, Versions), lists:nth(N, Versions), N),
+            {ok, #{warnings := []}} = reloads:reload(Vm, Entries),
+            States = reloads:eval(Vm, "[catch gen_server:call(P, get) || {_, P, _, _} <- supervisor:which_children(nursery)]"),
+            ?assertEqual([], [State || {S, F} = State <- States, S =/= F, S =/= 'EXIT'])
+        end,
+        lists:seq(2, 60)
+    ),
+    vm:stop(Vm).
+
 %% Too large to be copied: it stays where it is, whatever happens.
 large_state_test() ->
     Vm = vm:start(#{}),
