@@ -20,7 +20,7 @@
 %% Those that were started while the others were being suspended are suspended too, so often.
 -define(LATECOMER_ROUNDS, 10).
 %% A supervisor that is not idle goes on.
--define(HALT_TIMEOUT_MS, 20).
+-define(HALT_TIMEOUT_MS, 100).
 
 -spec run(map(), pid(), reference()) -> ok.
 run(Args, Caller, Reference) ->
@@ -221,7 +221,6 @@ suspend(#reload{users = Users} = Reload) ->
 %% So that they start none of these meanwhile, which would begin with the old code and go on with the new.
 halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
     Parents = sbx_reload_heirs:parents(maps:keys(Places), Places) -- [Pid || #user{pid = Pid} <- Users],
-    put(pause, now_us()),
     Answers = sbx_reload_talk:call(Parents, fun(_Pid) -> suspend end, ?HALT_TIMEOUT_MS),
     {Halted, Others} = lists:partition(fun(Pid) -> map_get(Pid, Answers) =:= {answer, ok} end, Parents),
     sbx_reload_talk:let_go(Others),

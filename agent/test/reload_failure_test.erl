@@ -33,12 +33,14 @@ is_as_before(Vm, Module, State) ->
 %% Neither the busy one is stopped later nor the idle one now.
 busy(Vm) ->
     {V1, V2} = versions(Vm, "busy", ?SAME),
-    reloads:spawn_server(Vm, busy, 1),
+    _ = reloads:start_modules(Vm, reloads:supervisor("busy_sup", [{it, busy, 1}])),
+    _ = reloads:spawn_supervisor(Vm, busy_sup),
     {ok, _} = vm:eval(Vm, "{ok, P} = gen_server:start({local, idle}, busy, 2, []), ok"),
     {ok, _} = vm:eval(Vm, "gen_server:cast(busy, fun(S) -> receive go_on -> S end end)"),
     {error, Error} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{suspend_timeout_ms => 60}),
     ?assertMatch(#{kind := reload, step := suspend, module := <<"busy">>, process := <<"<0.", _/binary>>}, Error),
     ?assertEqual(2, reloads:eval(Vm, "gen_server:call(idle, get)")),
+    ?assertMatch([{it, _, worker, _}], reloads:eval(Vm, "supervisor:which_children(busy_sup)")),
     ?assertEqual(go_on, reloads:eval(Vm, "busy ! go_on")),
     is_as_before(Vm, busy, 1),
     ?assertEqual(0, reloads:eval(Vm, "element(2, process_info(whereis(busy), message_queue_len))")),
