@@ -5,7 +5,12 @@
 
 #include "beam/code.h"
 
+/* Where nothing is optimized they stay functions: an analyser would go through each of fifty copies of them. */
+#ifdef __OPTIMIZE__
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE static inline
+#endif
 
 enum {
     SHORT_OPERAND_BYTES = 4, /* a register with a type */
