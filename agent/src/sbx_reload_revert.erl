@@ -97,6 +97,10 @@ restore_handlers(Managers, Reports) ->
 copies(Users, #reload{reports = Reports}) ->
     [{Pid, Kept} || #user{pid = Pid} <- Users, {P, _, #{kept := {copy, _} = Kept}} <- Reports, P =:= Pid].
 
+%% What was too large to be copied went with its process.
+kept_inside(Users, #reload{reports = Reports}) ->
+    [Pid || #user{pid = Pid} <- Users, {P, _, #{kept := inside}} <- Reports, P =:= Pid].
+
 %% Returns how many got no state.
 give_to_heirs(Kept, #reload{places = Places}) ->
     End = erlang:monotonic_time(millisecond) + ?HEIR_TIMEOUT_MS,
@@ -142,7 +146,7 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
-    Heirless = give_to_heirs(copies(Dead, Reload), Reload),
+    Heirless = give_to_heirs(copies(Dead, Reload), Reload) + length(kept_inside(Dead, Reload)),
     notes(Lingering, Heirless).
 
 suspend_or_name(Users) ->

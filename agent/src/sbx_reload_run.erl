@@ -19,6 +19,8 @@
 -define(RESUME_TIMEOUT_MS, 5000).
 %% Those that were started while the others were being suspended are suspended too, so often.
 -define(LATECOMER_ROUNDS, 10).
+%% What an answer lists, of each kind.
+-define(LISTED_MAX, 10000).
 %% A supervisor that is not idle goes on.
 -define(HALT_TIMEOUT_MS, 100).
 
@@ -349,16 +351,20 @@ result(Status, #reload{users = Users, reports = Reports, changes = Changes} = Re
                 module => atom_to_binary(Module),
                 migrated => is_map_key(Pid, Migrated)
             }
-         || #user{pid = Pid, modules = [Module | _]} <- Users
+         || #user{pid = Pid, modules = [Module | _]} <- lists:sublist(Users, ?LISTED_MAX)
         ],
         shapes => [
             Shape#{pid => sbx_reload_text:pid(Pid), module => atom_to_binary(Module)}
-         || {Pid, Module, #{shape := Shape}} <- Reports, is_map(Shape)
+         || {Pid, Module, #{shape := Shape}} <- lists:sublist(Reports, ?LISTED_MAX), is_map(Shape)
         ],
         children => sbx_reload_children:described(Reload),
         pause_us => Reload#reload.pause_us,
         duration_us => now_us() - Reload#reload.began_us,
-        warnings => lists:reverse(Reload#reload.warnings)
+        warnings => lists:reverse(Reload#reload.warnings) ++
+            [
+                sbx_reload_text:text("of ~b processes only ~b are listed", [length(Users), ?LISTED_MAX])
+             || length(Users) > ?LISTED_MAX
+            ]
     }.
 
 now_us() ->

@@ -67,7 +67,12 @@ old_code(Vm) ->
     ?assertMatch({error, #{step := old_code}}, reloads:reload(Vm, Entries, #{on_busy => wait, busy_timeout_ms => 50})),
     ?assertEqual(2, reloads:eval(Vm, "lingers:f()")),
     ?assertMatch({ok, _}, reloads:reload(Vm, Entries, #{on_busy => kill})),
-    ?assertEqual(3, reloads:eval(Vm, "lingers:f()")).
+    ?assertEqual(3, reloads:eval(Vm, "lingers:f()")),
+    %% One that leaves while it is waited for.
+    ok = reloads:eval(Vm, "register(leaving, spawn(lingers, loop, [])), ok"),
+    {ok, _} = reloads:reload(Vm, reloads:change(V3, V1, 4)),
+    _ = reloads:eval(Vm, "erlang:send_after(50, whereis(leaving), stop), ok"),
+    ?assertMatch({ok, _}, reloads:reload(Vm, reloads:change(V1, V2, 5), #{on_busy => wait, busy_timeout_ms => 5000})).
 
 %% A closure of a version that is to be purged is found in a state, in a dictionary, in a table.
 closure(Vm) ->
