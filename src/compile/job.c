@@ -90,8 +90,10 @@ void job_end(struct compile_job *job) {
     if (job->is_ending) return;
     job->is_ending = true;
     if (job->aborted && job->error.code == E_NONE) error_set(&job->error, E_SHUTDOWN, "the compilation was called off");
-    /* A copy may be thousands of files: not on the loop's thread. */
-    uv_queue_work(job->compiler->host->loop, &job->work, job->copy[0] ? remove_copy : do_nothing, on_copy_removed);
+    if (job->copy[0]) /* thousands of files, perhaps: not on the loop's thread */
+        uv_queue_work(job->compiler->host->loop, &job->work, remove_copy, on_copy_removed);
+    else
+        finish(job);
 }
 
 /* ---- steps ---- */
@@ -159,6 +161,10 @@ static void explain(struct compile_job *job) {
 bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error) {
     if (job->is_ending) return false;
     if (!error && !job->aborted && job->error.code == E_NONE) return true;
+    if (error && error->code == E_NODE && !job->aborted && job->error.code == E_NONE && !job->is_worker_gone) {
+        worker_await_end(job->worker); /* that tells why */
+        return false;
+    }
     if (error && !job->aborted && job->error.code == E_NONE) {
         if (error->code == E_COMPILE && reason) job->report = failed_report(reason);
         job_fail(job, error);

@@ -6,7 +6,7 @@
 
 #include "compile/compile_internal.h"
 
-enum { WARM_UP_DEADLINE_MS = 30000 };
+enum { WARM_UP_DEADLINE_MS = 30000, END_PATIENCE_MS = 1000 };
 
 /* ---- what it has ---- */
 
@@ -170,6 +170,14 @@ struct worker *worker_take(struct compiler *compiler, const struct worker_user *
 
 static void on_idle_long(uv_timer_t *timer) {
     worker_kill(timer->data, "nothing was compiled in it for a while");
+}
+
+static void on_end_overdue(uv_timer_t *timer) {
+    worker_kill(timer->data, "it closed its control channel");
+}
+
+void worker_await_end(struct worker *worker) {
+    uv_timer_start(&worker->idle, on_end_overdue, END_PATIENCE_MS, 0);
 }
 
 static bool is_idle(const struct worker *worker) {

@@ -68,6 +68,8 @@ void worker_take_again(struct worker *worker, const struct worker_user *user, vo
 /* Done with it for now. Kept while it is good and there is room. One that is gone is freed only here. */
 void worker_rest(struct worker *worker);
 void worker_kill(struct worker *worker, const char *why); /* gone follows, if somebody uses it */
+/* Its connection broke: it should be about to end, and is ended if it does not. gone follows. */
+void worker_await_end(struct worker *worker);
 /* Boot a spare if there should be one and is none. */
 void worker_refill(struct compiler *compiler);
 
