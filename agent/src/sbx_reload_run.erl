@@ -337,35 +337,42 @@ answer(Result, #reload{caller = Caller, reference = Reference}) ->
     Caller ! {Reference, Result},
     ok.
 
-result(Status, #reload{users = Users, reports = Reports, changes = Changes} = Reload) ->
-    Migrated = maps:from_list([{Pid, true} || {Pid, _, #{migrated := true}} <- Reports]),
+result(Status, #reload{changes = Changes} = Reload) ->
     #{
         status => Status,
         modules => [
             #{module => atom_to_binary(C#change.module), from_version => C#change.old_version, to_version => version(C)}
          || C <- Changes
         ],
-        processes => [
-            #{
-                pid => sbx_reload_text:pid(Pid),
-                module => atom_to_binary(Module),
-                migrated => is_map_key(Pid, Migrated)
-            }
-         || #user{pid = Pid, modules = [Module | _]} <- lists:sublist(Users, ?LISTED_MAX)
-        ],
-        shapes => [
-            Shape#{pid => sbx_reload_text:pid(Pid), module => atom_to_binary(Module)}
-         || {Pid, Module, #{shape := Shape}} <- lists:sublist(Reports, ?LISTED_MAX), is_map(Shape)
-        ],
+        processes => processes(Reload),
+        shapes => shapes(Reload),
         children => sbx_reload_children:described(Reload),
         pause_us => Reload#reload.pause_us,
         duration_us => now_us() - Reload#reload.began_us,
-        warnings => lists:reverse(Reload#reload.warnings) ++
-            [
-                sbx_reload_text:text("of ~b processes only ~b are listed", [length(Users), ?LISTED_MAX])
-             || length(Users) > ?LISTED_MAX
-            ]
+        warnings => lists:reverse(Reload#reload.warnings) ++ unlisted(Reload)
     }.
+
+processes(#reload{users = Users, reports = Reports}) ->
+    Migrated = maps:from_list([{Pid, true} || {Pid, _, #{migrated := true}} <- Reports]),
+    [
+        #{
+            pid => sbx_reload_text:pid(Pid),
+            module => atom_to_binary(Module),
+            migrated => is_map_key(Pid, Migrated)
+        }
+     || #user{pid = Pid, modules = [Module | _]} <- lists:sublist(Users, ?LISTED_MAX)
+    ].
+
+shapes(#reload{reports = Reports}) ->
+    [
+        Shape#{pid => sbx_reload_text:pid(Pid), module => atom_to_binary(Module)}
+     || {Pid, Module, #{shape := Shape}} <- lists:sublist(Reports, ?LISTED_MAX), is_map(Shape)
+    ].
+
+unlisted(#reload{users = Users}) when length(Users) > ?LISTED_MAX ->
+    [sbx_reload_text:text("of ~b processes only ~b are listed", [length(Users), ?LISTED_MAX])];
+unlisted(_Reload) ->
+    [].
 
 now_us() ->
     erlang:monotonic_time(microsecond).

@@ -102,10 +102,12 @@ changed(Vm, V1, V2) ->
     },
     {ok, Result} = reloads:reload(Vm, entries(V1, V2), #{run_start => true, migrations => Migrations}),
     ?assertEqual([], maps:get(warnings, Result)),
-    ?assertMatch([#{id := <<"Shop.Rooms">>, change := stopped}, #{id := <<"Shop.Extra">>, change := started}], maps:get(children, Result)),
+    ?assertMatch([#{id := <<"Shop.Rooms">>, change := stopped}, #{id := <<"Shop.Extra">>, change := started}],
+        maps:get(children, Result)),
     ?assertEqual(Before, eval(Vm, "Enum.map([Shop.Cart, Shop.Notes, Shop.Registry, Shop.Parts], &Process.whereis/1)")),
     ?assertMatch(#{items := [2, 1], total := 2}, eval(Vm, "GenServer.call(Shop.Cart, :get)")),
-    ?assertMatch(#{items := [5], total := 1}, eval(Vm, "GenServer.call({:via, PartitionSupervisor, {Shop.Parts, 0}}, :get)")),
+    ?assertMatch(#{items := [5], total := 1}, eval(Vm, "GenServer.call({:via, PartitionSupervisor, {Shop.Parts, 0}}, "
+        ":get)")),
     ?assertEqual(#{milk => true}, eval(Vm, "Shop.Notes.all()")),
     %% Running start/2 again started nothing.
     ?assertEqual(1, eval(Vm, ":counters.get(:persistent_term.get(:started), 1)")),

@@ -50,7 +50,8 @@ busy(Vm) ->
 old_code(Vm) ->
     Text = fun(N) ->
         io_lib:format(
-            "-module(lingers).\n-export([loop/0, f/0]).\nloop() -> receive stop -> ok; _ -> loop() end, f().\nf() -> ~b.\n", [N]
+            "-module(lingers).\n-export([loop/0, f/0]).\nloop() -> receive stop -> ok; _ -> loop() end, f().\n"
+            "f() -> ~b.\n", [N]
         )
     end,
     [V1, V2, V3] = [reloads:compile(Text(N)) || N <- [1, 2, 3]],
@@ -123,7 +124,8 @@ conflict(Vm) ->
     ?assertMatch([#{version := 2}], [M || #{module := <<"twice">>} = M <- maps:get(modules, Settled)]).
 
 raises(Vm) ->
-    {V1, V2} = versions(Vm, "raises", "code_change(_, 5, _) -> error(not_this_one); code_change(_, S, _) -> {ok, {new, S}}.\n"),
+    {V1, V2} = versions(Vm, "raises", "code_change(_, 5, _) -> error(not_this_one); code_change(_, S, _) -> {ok, "
+        "{new, S}}.\n"),
     reloads:spawn_server(Vm, raises, 5),
     {ok, _} = vm:eval(Vm, "{ok, P} = gen_server:start({local, other}, raises, 6, []), ok"),
     {error, Error} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
@@ -178,7 +180,8 @@ on_load(Vm) ->
     L1 = Text(1, "ok"),
     {ok, _} = reloads:reload(Vm, reloads:new(L1)),
     ?assertEqual(1, reloads:eval(Vm, "loads:f()")),
-    Try = fun(L2) -> reloads:reload(Vm, reloads:change(V1, V2, 2) ++ reloads:change(L1, L2, 2), #{migrate_timeout_ms => 60}) end,
+    Try = fun(L2) -> reloads:reload(Vm, reloads:change(V1, V2, 2) ++ reloads:change(L1, L2, 2),
+        #{migrate_timeout_ms => 60}) end,
     ?assertMatch({error, #{step := on_load, module := <<"loads">>}}, Try(Text(2, "failed"))),
     is_as_before(Vm, beside_on_load, 5),
     ?assertEqual(1, reloads:eval(Vm, "loads:f()")),
@@ -228,13 +231,15 @@ crash_in_probation(Vm) ->
     is_as_before(Vm, crashes, {was, crashes}),
     is_as_before(Vm, survives, {was, survives}),
     ?assertEqual({undefined, false}, reloads:eval(Vm, "{whereis(added), erlang:module_loaded(added)}")),
-    ?assertEqual([c, s], reloads:eval(Vm, "lists:sort([Id || {Id, _, _, _} <- supervisor:which_children(probation_sup)])")).
+    ?assertEqual([c, s], reloads:eval(Vm, "lists:sort([Id || {Id, _, _, _} <- "
+        "supervisor:which_children(probation_sup)])")).
 
 %% It crashes in its first callback, and would again after every start: its supervisor must not give up before.
 crash_at_once(Vm) ->
     Text = fun(Vsn, Info) ->
         io_lib:format(
-            "-module(ticks).\n-vsn(~b).\n-export([start_link/1, init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
+            "-module(ticks).\n-vsn(~b).\n-export([start_link/1, init/1, handle_call/3, handle_cast/2, "
+            "handle_info/2]).\n"
             "start_link(S) -> gen_server:start_link({local, ticks}, ticks, S, []).\n"
             "init(S) -> erlang:send_after(1, self(), tick), {ok, S}.\n"
             "handle_call(get, _, S) -> {reply, S, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"

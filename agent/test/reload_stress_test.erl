@@ -29,20 +29,24 @@ storm_test() ->
         " L = fun(L, N) -> receive {stop, F} -> F ! {sent, Me, N} after 0 -> "
         "  [gen_server:cast(P, {Me, 2 * N + 1}) || P <- Servers], "
         "  X = element(1 + (N rem 100), T), "
-        "  [case P of X -> M = gen_server:call(P, {Me, 2 * N + 2}); _ -> gen_server:cast(P, {Me, 2 * N + 2}) end || P <- Servers, M <- [2 * N + 2]], "
+        "  [case P of X -> M = gen_server:call(P, {Me, 2 * N + 2}); _ -> gen_server:cast(P, {Me, 2 * N + 2}) end || "
+        "P <- Servers, M <- [2 * N + 2]], "
         "  L(L, N + 1) end end, L(L, 0) end, "
         "persistent_term:put(senders, [spawn(fun() -> Send(Me) end) || Me <- lists:seq(1, 8)]), ok"),
     {_, _, Pauses} = lists:foldl(
         fun(N, {Old, New, Pauses}) ->
             {ok, #{pause_us := Pause, processes := Processes}} =
-                reloads:reload(Vm, reloads:change(Old, New, N), #{on_busy => wait, busy_timeout_ms => 5000, suspend_timeout_ms => 5000}),
+                reloads:reload(Vm, reloads:change(Old, New, N), #{on_busy => wait, busy_timeout_ms => 5000,
+                    suspend_timeout_ms => 5000}),
             ?assertEqual(100, length(Processes)),
             {New, Old, [Pause | Pauses]}
         end, {V1, V2, []}, lists:seq(2, 201)
     ),
-    Sent = reloads:eval(Vm, "[begin M = monitor(process, P), P ! {stop, self()}, receive {sent, Me, N} -> {Me, 2 * N}; {'DOWN', M, _, _, R} -> {P, R} end end "
+    Sent = reloads:eval(Vm, "[begin M = monitor(process, P), P ! {stop, self()}, receive {sent, Me, N} -> {Me, 2 * "
+        "N}; {'DOWN', M, _, _, R} -> {P, R} end end "
         "|| P <- persistent_term:get(senders)]"),
-    States = reloads:eval(Vm, "[gen_server:call(P, get, infinity) || P <- tuple_to_list(persistent_term:get(servers))]"),
+    States = reloads:eval(Vm, "[gen_server:call(P, get, infinity) || P <- "
+        "tuple_to_list(persistent_term:get(servers))]"),
     Expected = maps:from_list(Sent),
     ?assert(lists:all(fun({Last, Wrong}) -> {Last, Wrong} =:= {Expected, 0} end, States)),
     io:format("storm: ~b messages, pauses median ~b us, worst ~b us~n",
@@ -52,16 +56,19 @@ storm_test() ->
 %% The same work by hand, in the node, without any of the guarantees.
 -define(BY_HAND,
     "fun(Pids, Module, File, Beam, Vsn) -> code:purge(Module), B = erlang:monotonic_time(microsecond), "
-    "[sys:suspend(P) || P <- Pids], S = erlang:monotonic_time(microsecond), {module, _} = code:load_binary(Module, File, Beam), "
+    "[sys:suspend(P) || P <- Pids], S = erlang:monotonic_time(microsecond), {module, _} = code:load_binary(Module, "
+    "File, Beam), "
     "[ok = sys:change_code(P, Module, Vsn, []) || P <- Pids], [sys:resume(P) || P <- Pids], "
     "{erlang:monotonic_time(microsecond) - B, S - B} end").
 
 by_hand(Vm, Module, Beam) ->
-    reloads:eval(Vm, "Bin = base64:decode(<<\"~ts\">>), (" ?BY_HAND ")(persistent_term:get(pids), ~tp, \"x\", Bin, one)",
+    reloads:eval(Vm, "Bin = base64:decode(<<\"~ts\">>), (" ?BY_HAND ")(persistent_term:get(pids), ~tp, \"x\", Bin, "
+        "one)",
         [base64:encode(Beam), Module]).
 
 crowd(Vm, Module, Count) ->
-    reloads:eval(Vm, "persistent_term:put(pids, [begin {ok, P} = gen_server:start(~tp, 0, []), P end || _ <- lists:seq(1, ~b)]), ok", [Module, Count]).
+    reloads:eval(Vm, "persistent_term:put(pids, [begin {ok, P} = gen_server:start(~tp, 0, []), P end || _ <- "
+        "lists:seq(1, ~b)]), ok", [Module, Count]).
 
 compare(Vm, Name, Count, Rounds) ->
     Text = fun(N) -> reloads:server(Name, N, ["f() -> ", integer_to_list(N), ".\n", ?SAME]) end,
@@ -69,7 +76,10 @@ compare(Vm, Name, Count, Rounds) ->
     [V1, V2] = [reloads:compile(Text(N)) || N <- [1, 2]],
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     ok = crowd(Vm, Module, Count),
-    Hand = [element(1, by_hand(Vm, Module, proplists:get_value(Module, V))) || _ <- lists:seq(1, Rounds), V <- [V2, V1]],
+    Hand = [
+        element(1, by_hand(Vm, Module, proplists:get_value(Module, V)))
+     || _ <- lists:seq(1, Rounds), V <- [V2, V1]
+    ],
     Ours = [
         begin
             {ok, Result} = reloads:reload(Vm, reloads:change(Old, New, 2, 1), #{direction => Direction}),
@@ -80,8 +90,11 @@ compare(Vm, Name, Count, Rounds) ->
     Median = fun(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)) end,
     {Up, Down} = halves(Ours),
     #{
-        hand => Median(Hand), pause => Median([P || #{pause_us := P} <- Up]), whole => Median([D || #{duration_us := D} <- Up]),
-        down_pause => Median([P || #{pause_us := P} <- Down]), down_whole => Median([D || #{duration_us := D} <- Down])
+        hand => Median(Hand),
+        pause => Median([P || #{pause_us := P} <- Up]),
+        whole => Median([D || #{duration_us := D} <- Up]),
+        down_pause => Median([P || #{pause_us := P} <- Down]),
+        down_whole => Median([D || #{duration_us := D} <- Down])
     }.
 
 halves([]) -> {[], []};
@@ -92,7 +105,8 @@ ten_versions_test() ->
     Vm = vm:start(#{}),
     Versions = [lists:append([reloads:compile(circle(M, N)) || M <- lists:seq(1, 12)]) || N <- lists:seq(1, 11)],
     {ok, _} = reloads:reload(Vm, reloads:new(hd(Versions))),
-    ok = reloads:eval(Vm, "[{ok, _} = (list_to_atom(\"circle_\" ++ integer_to_list(M))):start() || M <- lists:seq(1, 12)], ok"),
+    ok = reloads:eval(Vm, "[{ok, _} = (list_to_atom(\"circle_\" ++ integer_to_list(M))):start() || M <- lists:seq(1, "
+        "12)], ok"),
     Numbered = lists:zip(lists:seq(1, 11), Versions),
     Up = lists:zip(lists:droplast(Numbered), tl(Numbered)),
     [step(Vm, From, To, up) || {From, To} <- Up],
@@ -111,20 +125,24 @@ step(Vm, {OldVersion, Old}, {Version, New}, Direction) ->
 circle(M, N) ->
     Next = M rem 12 + 1,
     io_lib:format(
-        "-module(circle_~b).\n-vsn(~b).\n-export([start/0, around/1, init/1, handle_call/3, handle_cast/2, code_change/3]).\n"
+        "-module(circle_~b).\n-vsn(~b).\n-export([start/0, around/1, init/1, handle_call/3, handle_cast/2, "
+        "code_change/3]).\n"
         "start() -> gen_server:start({local, circle_~b}, circle_~b, [], []).\n"
-        "init(_) -> {ok, [1]}.\nhandle_call(get, _, S) -> {reply, {S, around(12)}, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
+        "init(_) -> {ok, [1]}.\nhandle_call(get, _, S) -> {reply, {S, around(12)}, S}.\n"
+        "handle_cast(_, S) -> {noreply, S}.\n"
         "around(0) -> 0;\naround(Left) -> ~b + circle_~b:around(Left - 1).\n"
         "code_change({down, _}, [_ | S], _) -> {ok, S};\ncode_change(_, S, _) -> {ok, [~b | S]}.\n",
         [M, N, M, M, N, Next, N]
     ).
 
-%% Servers that a supervisor starts without pause, also in the middle of a reload: each has the state of the code it runs.
+%% Servers that a supervisor starts without pause, also in the middle of a reload: each has the state of the code it
+%% runs.
 newcomers_test() ->
     Vm = vm:start(#{}),
     Text = fun(N) ->
         io_lib:format(
-            "-module(newcomer).\n-vsn(~b).\n-export([start_link/0, init/1, handle_call/3, handle_cast/2, code_change/3]).\n"
+            "-module(newcomer).\n-vsn(~b).\n-export([start_link/0, init/1, handle_call/3, handle_cast/2, "
+            "code_change/3]).\n"
             "start_link() -> gen_server:start_link(newcomer, [], []).\ninit(_) -> {ok, ~b}.\n"
             "handle_call(get, _, S) -> {reply, {S, ~b}, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
             "code_change(_, _, _) -> {ok, ~b}.\n", [N, N, N, N])
@@ -138,13 +156,15 @@ newcomers_test() ->
     ok = reloads:eval(Vm,
         "Start = fun(Start, N) -> {ok, P} = supervisor:start_child(nursery, []), "
         " N rem 5 =:= 0 andalso receive after 1 -> ok end, "
-        " N rem 300 =:= 299 andalso [gen_server:stop(Q) || {_, Q, _, _} <- supervisor:which_children(nursery), Q =/= P], "
+        " N rem 300 =:= 299 andalso [gen_server:stop(Q) || {_, Q, _, _} <- supervisor:which_children(nursery), Q =/= "
+        "P], "
         " Start(Start, N + 1) end, spawn(fun() -> Start(Start, 0) end), ok"),
     lists:foreach(
         fun(N) ->
             Entries = reloads:change(lists:nth(N - 1, Versions), lists:nth(N, Versions), N),
             {ok, #{warnings := []}} = reloads:reload(Vm, Entries),
-            States = reloads:eval(Vm, "[catch gen_server:call(P, get) || {_, P, _, _} <- supervisor:which_children(nursery)]"),
+            States = reloads:eval(Vm, "[catch gen_server:call(P, get) || {_, P, _, _} <- "
+                "supervisor:which_children(nursery)]"),
             ?assertEqual([], [State || {S, F} = State <- States, S =/= F, S =/= 'EXIT'])
         end,
         lists:seq(2, 60)
@@ -172,7 +192,8 @@ large_state_test() ->
     vm:stop(Vm).
 
 compared_test() ->
-    Vm = vm:start(#{arguments => string:lexemes("-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -P 262144 -fnu -pc unicode -Bi", " ")}),
+    Vm = vm:start(#{arguments => string:lexemes("-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -P 262144 -fnu -pc "
+        "unicode -Bi", " ")}),
     io:format("1 server: ~p~n", [compare(Vm, "alone", 1, 20)]),
     io:format("1,000 servers: ~p~n", [compare(Vm, "thousand", 1000, 10)]),
     ok = reloads:eval(Vm, "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100000)], ok"),

@@ -50,7 +50,8 @@ every_state(Vm) ->
     ],
     AsBefore = fun() ->
         [
-            ?assertEqual({N, true}, {N, reloads:eval(Vm, "persistent_term:get(~ts) =:= gen_server:call(~ts, get)", [name(N), name(N)])})
+            ?assertEqual({N, true}, {N, reloads:eval(Vm, "persistent_term:get(~ts) =:= gen_server:call(~ts, get)",
+                [name(N), name(N)])})
          || {N, _} <- numbered(States)
         ]
     end,
@@ -78,13 +79,16 @@ migrations(Vm) ->
     [V1, V2, V3] = [reloads:compile(Text(Vsn)) || Vsn <- [one, two, three]],
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     reloads:spawn_server(Vm, given, 1),
-    Expression = #{kind => expression, language => erlang, code => <<"fun(S, Old, New) -> #{s => S, v => {Old, New}} end">>},
+    Expression = #{kind => expression, language => erlang, code => <<"fun(S, Old, New) -> #{s => S, v => {Old, New}} "
+        "end">>},
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{migrations => #{<<"given">> => Expression}}),
     ?assertEqual(#{s => 1, v => {1, 2}}, reloads:eval(Vm, "gen_server:call(given, get)")),
     Migrate = reloads:compile("-module(moves).\n-export([up/3]).\nup(#{s := S}, _, 3) -> #{t => S}.\n"),
     Function = #{kind => function, module => <<"moves">>, function => <<"up">>},
-    {ok, Result} = reloads:reload(Vm, reloads:change(V2, V3, 3) ++ reloads:new(Migrate), #{migrations => #{<<"*">> => Function}}),
-    ?assertMatch([#{missing := [<<"s">>, <<"v">>], added := [<<"t">>], module := <<"given">>}], maps:get(shapes, Result)),
+    {ok, Result} = reloads:reload(Vm, reloads:change(V2, V3, 3) ++ reloads:new(Migrate),
+        #{migrations => #{<<"*">> => Function}}),
+    ?assertMatch([#{missing := [<<"s">>, <<"v">>], added := [<<"t">>], module := <<"given">>}],
+        maps:get(shapes, Result)),
     ?assertEqual(#{t => 1}, reloads:eval(Vm, "gen_server:call(given, get)")).
 
 %% A state machine goes on with its timers; it asks anew how it wants to be called.
@@ -115,8 +119,10 @@ machines(Vm) ->
 handlers(Vm) ->
     Text = fun(Vsn, Change) ->
         io_lib:format(
-            "-module(handler).\n-vsn(~tp).\n-behaviour(gen_event).\n-export([init/1, handle_event/2, handle_call/2, code_change/3]).\n"
-            "init(S) -> {ok, S}.\nhandle_event(E, S) -> {ok, [E | S]}.\nhandle_call(get, S) -> {ok, S, S}.\n~ts\n", [Vsn, Change])
+            "-module(handler).\n-vsn(~tp).\n-behaviour(gen_event).\n"
+            "-export([init/1, handle_event/2, handle_call/2, code_change/3]).\n"
+            "init(S) -> {ok, S}.\nhandle_event(E, S) -> {ok, [E | S]}.\nhandle_call(get, S) -> {ok, S, S}.\n~ts\n",
+            [Vsn, Change])
     end,
     V1 = reloads:compile(Text(one, ?SAME)),
     V2 = reloads:compile(Text(two, "code_change(V, S, _) -> {ok, [V | S]}.")),
@@ -124,7 +130,8 @@ handlers(Vm) ->
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     ok = reloads:eval(Vm, "{ok, M} = gen_event:start({local, manager}), gen_event:add_handler(M, {handler, 1}, [a]), "
         "gen_event:add_handler(M, {handler, 2}, [b])"),
-    {ok, #{processes := [#{module := <<"handler">>, migrated := true}]}} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
+    {ok, #{processes := Processes}} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
+    ?assertMatch([#{module := <<"handler">>, migrated := true}], Processes),
     Get = fun(N) -> reloads:eval(Vm, "gen_event:call(manager, {handler, ~b}, get)", [N]) end,
     ?assertEqual([[one, a], [one, b]], [Get(1), Get(2)]),
     ?assertMatch({error, #{step := migrate}}, reloads:reload(Vm, reloads:change(V2, V3, 3))),
@@ -136,7 +143,8 @@ handlers(Vm) ->
 special(Vm) ->
     Text = fun(Vsn, Change) ->
         io_lib:format(
-            "-module(special).\n-vsn(~tp).\n-export([start/0, init/1, system_continue/3, system_terminate/4, system_code_change/4]).\n"
+            "-module(special).\n-vsn(~tp).\n-export([start/0, init/1, system_continue/3, system_terminate/4, "
+            "system_code_change/4]).\n"
             "start() -> proc_lib:start(special, init, [self()]).\n"
             "init(P) -> register(special, self()), proc_lib:init_ack(P, {ok, self()}), loop(P, 0).\n"
             "loop(P, S) -> receive {get, F} -> F ! {state, S}, loop(P, S);\n"
@@ -157,10 +165,11 @@ special(Vm) ->
 %% Unchanged children keep their processes, added ones start, removed ones stop; init/1 runs once.
 supervisors(Vm) ->
     W = lists:append([
-        reloads:compile(reloads:server(Name, one, ["f() -> 1.\n", ?SAME])) || Name <- ["stays", "leaves", "comes", "deep"]
+        reloads:compile(reloads:server(Name, one, ["f() -> 1.\n", ?SAME])) || Name <- ["stays", "leaves", "comes"]
     ]),
     Nested = fun(Children) ->
-        ["-module(top).\n-export([init/1]).\ninit(_) -> {ok, {#{}, [#{id => inner, type => supervisor, start => {supervisor, start_link, [inner, []]}}]}}.\n",
+        ["-module(top).\n-export([init/1]).\ninit(_) -> {ok, {#{}, [#{id => inner, type => supervisor, start => "
+            "{supervisor, start_link, [inner, []]}}]}}.\n",
          reloads:supervisor("inner", Children)]
     end,
     S1 = reloads:compile(Nested([{stays, stays, 1}, {leaves, leaves, 2}])),
@@ -170,14 +179,19 @@ supervisors(Vm) ->
     Stays = reloads:eval(Vm, "whereis(stays)"),
     {ok, Result} = reloads:reload(Vm, reloads:change(S1, S2, 2)),
     ?assertMatch(
-        [#{change := stopped, id := <<"leaves">>}, #{change := pending, id := <<"stays">>}, #{change := started, id := <<"comes">>}],
+        [
+            #{change := stopped, id := <<"leaves">>},
+            #{change := pending, id := <<"stays">>},
+            #{change := started, id := <<"comes">>}
+        ],
         maps:get(children, Result)
     ),
     ?assertEqual(2, reloads:eval(Vm, "counters:get(persistent_term:get(inits), 1)")),
     ?assertEqual({Stays, undefined}, reloads:eval(Vm, "{whereis(stays), whereis(leaves)}")),
     ?assertEqual(3, reloads:eval(Vm, "gen_server:call(comes, get)")),
     %% What is pending applies at the next start.
-    Again = "exit(whereis(stays), kill), Up = fun(F) -> case whereis(stays) of undefined -> F(F); Pid -> Pid end end, Up(Up), "
+    Again = "exit(whereis(stays), kill), Up = fun(F) -> case whereis(stays) of undefined -> F(F); Pid -> Pid end "
+        "end, Up(Up), "
         "gen_server:call(stays, get)",
     ?assertEqual(9, reloads:eval(Vm, Again)).
 
@@ -254,9 +268,11 @@ many(Vm) ->
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     _ = reloads:eval(Vm, "[{ok, _} = gen_server:start({local, N}, chain, N, []) || N <- [front, behind]], "
         "register(caller, spawn(fun() -> L = fun(L, C) -> receive {stop, F} -> F ! {calls, C} after 0 -> "
-        "front = gen_server:call(front, {apply, fun(S) -> behind = gen_server:call(behind, get), S end}), L(L, C + 1) end end, L(L, 0) end))"),
+        "front = gen_server:call(front, {apply, fun(S) -> behind = gen_server:call(behind, get), S end}), L(L, C + "
+        "1) end end, L(L, 0) end))"),
     {Last, _} = lists:foldl(
-        fun(N, {Old, New}) -> {ok, _} = reloads:reload(Vm, reloads:change(Old, New, N)), {New, Old} end, {V1, V2}, lists:seq(2, 11)
+        fun(N, {Old, New}) -> {ok, _} = reloads:reload(Vm, reloads:change(Old, New, N)), {New, Old} end, {V1, V2},
+            lists:seq(2, 11)
     ),
     ?assertEqual(V1, Last),
     ?assert(reloads:eval(Vm, "caller ! {stop, self()}, receive {calls, C} -> C end") > 10).
@@ -270,19 +286,21 @@ daemon_leaves(Vm) ->
     ok = reloads:eval(Vm, "gen_server:cast(left, fun(S) -> receive go_on -> S end end)"),
     Args = #{id => <<"alone">>, modules => reloads:change(V1, V2, 2), suspend_timeout_ms => 5000, probation_ms => 200},
     vm:send_call(Vm, 5, reload, Args),
-    Suspending = "W = fun(F) -> case process_info(whereis(left), message_queue_len) of {_, 0} -> F(F); _ -> ok end end, W(W)",
+    Suspending = "W = fun(F) -> case process_info(whereis(left), message_queue_len) of {_, 0} -> F(F); _ -> ok end "
+        "end, W(W)",
     ok = reloads:eval(Vm, Suspending),
     _ = vm:eval_later(Vm, "left ! go_on"),
     Back = vm:accept(vm:hangup(Vm)),
-    ?assertMatch({1, {ok, #{transaction := nil, last := #{outcome := failed}}}}, settled(Back, fun() -> reloads:eval(Back, "left:f()") end)),
+    ?assertMatch({ok, #{last := #{outcome := failed}}}, settled(Back)),
+    ?assertEqual(1, reloads:eval(Back, "left:f()")),
     {ok, _} = vm:call(Back, reload, Args),
     Again = vm:accept(vm:hangup(Back)),
     ?assertMatch(#{id := <<"alone">>, outcome := committed}, vm:event(Again, reload_settled)),
     ?assertEqual({2, 1}, {reloads:eval(Again, "left:f()"), reloads:eval(Again, "gen_server:call(left, get)")}),
     Again.
 
-settled(Vm, Then) ->
+settled(Vm) ->
     case vm:call(Vm, code_state, #{}) of
-        {ok, #{transaction := nil}} = State -> {Then(), State};
-        _ -> settled(Vm, Then)
+        {ok, #{transaction := nil}} = State -> State;
+        _ -> settled(Vm)
     end.

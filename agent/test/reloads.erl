@@ -85,7 +85,8 @@ eval(Vm, Code) ->
 spawn_server(Vm, Module, Argument) ->
     eval(Vm, "{ok, P} = gen_server:start({local, ~tp}, ~tp, ~tp, []), P", [Module, Module, Argument]).
 
-%% A server's text: what it is asked with `get` is its state. More may begin with clauses of code_change/3, or define `f/0`.
+%% A server's text: what it is asked with `get` is its state. More may begin with clauses of code_change/3, or define
+%% `f/0`.
 server(Name, Vsn, More) ->
     io_lib:format(
         "-module(~ts).\n-vsn(~tp).\n-behaviour(gen_server).\n"
