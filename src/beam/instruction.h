@@ -152,7 +152,7 @@ ALWAYS_INLINE const uint8_t *end_instruction(struct code *code, const uint8_t *s
 ALWAYS_INLINE const uint8_t *read_instruction(struct code *code, const uint8_t *start, const struct opcode *opcode) {
     operand_t operands[MAX_OPERANDS];
     const uint8_t *at = read_operands(code, start + 1, opcode->operands, opcode->operand_count, operands);
-    if (at && opcode->list)
+    if (at && opcode->list) /* its length is the last operand. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
         at = read_elements(code, at, opcode->list, operand_value(operands[opcode->operand_count - 1]));
     return end_instruction(code, start, at, opcode, operands);
 }
