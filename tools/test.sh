@@ -9,8 +9,9 @@ log="$build/meson-logs/testlog.json"
 rm -f "$log"
 # meson would have every malloc of every VM filled with a pattern; the sanitizers see more, and `make asan` has them.
 export MALLOC_PERTURB_=0
-started=$(date +%s)
+# What the tests find compiled already is part of the build.
 "$(dirname "$0")/../tests/integration/seed.sh" make "$build/tests/integration/seed" "$build"
+started=$(date +%s)
 if [ "${1:-}" = --suite ]; then
     shift
     suites=""
