@@ -26,8 +26,9 @@ void print_attacks(FILE *file, const struct attack_table *const *tables, size_t 
           "What hostile code tries, what contains it, and what is seen of it. Every row is a test in "
           "`tests/integration`, run at\neach place named: in a sandbox of a profile, and in the jail of the compiler, "
           "as a *macro* of an Elixir project or in an\nErlang parse *transform* (*at length*: by `make stress` only). "
-          "After each attack a neighbour sandbox "
-          "must be the same process with the same state, and so must\nthe service.\n\n"
+          "An attack that ends its VM runs at one of its profiles in\nevery run of the tests, and at all of them by "
+          "`make stress`. After each attack a neighbour sandbox must be the same\nprocess with the same state, and so "
+          "must the service.\n\n"
           "This file is made by `test_attacks --markdown`, and a test compares it.\n",
           file);
     for (size_t i = 0; i < count; i++) {
