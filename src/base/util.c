@@ -1,7 +1,6 @@
 #include "base/util.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,16 +14,6 @@ int fd_close(int fd) {
         errno = saved;
     }
     return -1;
-}
-
-bool file_lock(int fd) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_SETLK, &lock) == 0;
-}
-
-bool file_is_locked(int fd) {
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 bool string_equal(const char *a, const char *b) {

@@ -39,11 +39,6 @@ static inline int take_fd(int *fd) {
     return taken;
 }
 
-/* A file that marks one process per home. The lock is the process's own: a child that it was about to start when it was
-   killed doesn't hold it on, as it would an inherited flock. Closing any descriptor of the file gives it up. */
-bool file_lock(int fd);
-bool file_is_locked(int fd);
-
 #define take_ptr(pointer)                                                                                              \
     ({                                                                                                                 \
         __typeof__(pointer) *taken_from_ = &(pointer);                                                                 \

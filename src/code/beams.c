@@ -10,8 +10,6 @@
 
 #include "code/code_internal.h"
 
-enum { BEAM_MAX_BYTES = 64 << 20 };
-
 static int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr) {
     return string_format(ret, PATH_MAX, reterr, "%s/store/beams%s%s", home, name[0] ? "/" : "", name);
 }
@@ -22,17 +20,6 @@ static int name_beam(const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTE
         return error_set(reterr, E_NO_MEMORY, "no memory to hash a module");
     hex_encode(digest, (CODE_DIGEST_BYTES - 1) / 2, ret);
     return 0;
-}
-
-static int write_all(int fd, const uint8_t *data, size_t size, struct error *reterr) {
-    while (size > 0) {
-        ssize_t count = write(fd, data, size);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return error_errno(reterr, errno, "keeping a module");
-        data += count;
-        size -= (size_t)count;
-    }
-    return fdatasync(fd) < 0 ? error_errno(reterr, errno, "keeping a module") : 0;
 }
 
 int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
@@ -50,7 +37,8 @@ int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     CLEANUP_FD int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "making %s", temporary);
-    result = write_all(fd, data, size, reterr);
+    if (file_write_all(fd, data, size) < 0 || fdatasync(fd) < 0)
+        result = error_errno(reterr, errno, "keeping a module");
     if (result == 0 && rename(temporary, path) < 0) result = error_errno(reterr, errno, "naming %s", path);
     if (result < 0)
         unlink(temporary);
@@ -59,30 +47,12 @@ int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[
     return result;
 }
 
-static int read_all(int fd, const char *path, uint8_t **ret, size_t *ret_size, struct error *reterr) {
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
-    if (status.st_size > BEAM_MAX_BYTES) return error_set(reterr, E_TOO_LARGE, "%s is too large", path);
-    CLEANUP_FREE uint8_t *data = malloc((size_t)status.st_size + 1);
-    if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
-    if (read(fd, data, (size_t)status.st_size) != status.st_size)
-        return error_set(reterr, E_SYSTEM, "%s is damaged", path);
-    *ret = take_ptr(data);
-    *ret_size = (size_t)status.st_size;
-    return 0;
-}
-
-int code_file_load(const char *path, uint8_t **ret, size_t *ret_size, struct error *reterr) {
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return read_all(fd, path, ret, ret_size, reterr);
-}
-
 int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr) {
     char path[PATH_MAX], found[CODE_DIGEST_BYTES];
     CLEANUP_FREE uint8_t *data = NULL;
     size_t size = 0;
     int result = beam_path(home, digest, path, reterr);
-    if (result == 0) result = code_file_load(path, &data, &size, reterr);
+    if (result == 0) result = file_load(path, CODE_FILE_MAX_BYTES, &data, &size, reterr);
     if (result == 0) result = name_beam(data, size, found, reterr);
     if (result < 0) return result;
     if (strcmp(found, digest) != 0) return error_set(reterr, E_SYSTEM, "%s is damaged", path);

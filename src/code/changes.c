@@ -60,7 +60,7 @@ static int take_side(const struct side *side, const struct code_module *module, 
                      uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
     char path[PATH_MAX];
     int result = string_format(path, sizeof path, reterr, "%s/%s", side->path, module->file);
-    if (result == 0) result = code_file_load(path, ret_beam, ret_size, reterr);
+    if (result == 0) result = file_load(path, CODE_FILE_MAX_BYTES, ret_beam, ret_size, reterr);
     if (result == 0) result = code_beam_keep(side->home, *ret_beam, *ret_size, version->beam, reterr);
     if (result < 0) return result;
     describe(version, module);

@@ -4,7 +4,6 @@
 
 #include "code/code.h"
 
-/* A file as it is, bounded. Blocking. */
-int code_file_load(const char *path, uint8_t **ret, size_t *ret_size, struct error *reterr);
+enum { CODE_FILE_MAX_BYTES = 64 << 20 }; /* of one file of a build */
 
 #endif

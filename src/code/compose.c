@@ -65,7 +65,7 @@ static int walk_entry(const struct walk *walk, const char *path, unsigned depth,
     if (result < 0 || map_get(walk->replaced, path)) return result;
     if (lstat(whole, &status) < 0) return error_errno(reterr, errno, "reading %s", whole);
     if (S_ISDIR(status.st_mode)) return walk_folder(walk, path, depth + 1, reterr);
-    result = code_file_load(whole, &data, &size, reterr);
+    result = file_load(whole, CODE_FILE_MAX_BYTES, &data, &size, reterr);
     return result < 0 ? result : add(walk->composed, path, data, size, reterr);
 }
 

@@ -108,7 +108,7 @@ static int add_consolidated(struct reading *reading, const char *app, const char
     free(module->file);
     module->file = string_print("%s/consolidated/%s.beam", app, name);
     int result = string_format(path, sizeof path, reterr, "%s/%s", reading->path, module->file ? module->file : "");
-    if (result == 0) result = code_file_load(path, &data, &size, reterr);
+    if (result == 0) result = file_load(path, CODE_FILE_MAX_BYTES, &data, &size, reterr);
     if (result == 0) result = beam_read(data, size, &beam_default_options, &beam, reterr);
     return result < 0 ? result : beam_checksum(beam, module->checksum, reterr);
 }

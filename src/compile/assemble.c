@@ -119,16 +119,11 @@ static int check_consolidated(const struct compile_job *job, struct error *reter
 
 static int add_from_base(struct compile_job *job, const char *path, struct error *reterr) {
     char whole[PATH_MAX];
-    struct stat status;
+    uint8_t *data;
+    size_t size;
     int result = string_format(whole, sizeof whole, reterr, "%s/%s", job->base_path, path);
-    if (result < 0) return result;
-    CLEANUP_FD int fd = open(whole, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", whole);
-    CLEANUP_FREE uint8_t *data = malloc((size_t)status.st_size + 1);
-    if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
-    if (read(fd, data, (size_t)status.st_size) != status.st_size)
-        return error_set(reterr, E_SYSTEM, "%s is damaged", whole);
-    return file_list_add(&job->list, path, take_ptr(data), (size_t)status.st_size, reterr);
+    if (result == 0) result = file_load(whole, PROJECT_FILE_MAX_BYTES, &data, &size, reterr);
+    return result < 0 ? result : file_list_add(&job->list, path, data, size, reterr);
 }
 
 static int keep_app_files(struct compile_job *job, struct error *reterr) {

@@ -175,13 +175,7 @@ static void put_older(struct buf *buf, const char *path, const struct record *re
 
 static bool write_whole(const char *path, const struct buf *content) {
     CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t done = 0;
-    while (fd >= 0 && done < content->size) {
-        ssize_t count = write(fd, content->data + done, content->size - done);
-        if (count < 0 && errno != EINTR) return false;
-        if (count > 0) done += (size_t)count;
-    }
-    return fd >= 0;
+    return fd >= 0 && file_write_all(fd, content->data, content->size) == 0;
 }
 
 void objects_keep(struct objects *objects, const char *scope, const struct record *record) {

@@ -105,16 +105,6 @@ static bool is_inside(const char *path) {
 
 /* ---- entries ---- */
 
-static int write_all(int fd, const uint8_t *data, size_t size) {
-    while (size > 0) {
-        ssize_t written = write(fd, data, size);
-        if (written < 0) return -1;
-        data += written;
-        size -= (size_t)written;
-    }
-    return 0;
-}
-
 static int take_file(struct stream *stream, int folder, const char *name, size_t size, struct error *reterr) {
     CLEANUP_FD int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) return error_errno(reterr, errno, "copying %s", name);
@@ -123,7 +113,7 @@ static int take_file(struct stream *stream, int folder, const char *name, size_t
         size_t count;
         int result = take_some(stream, size, &data, &count, reterr);
         if (result < 0) return result;
-        if (write_all(fd, data, count) < 0) return error_errno(reterr, errno, "copying %s", name);
+        if (file_write_all(fd, data, count) < 0) return error_errno(reterr, errno, "copying %s", name);
         size -= count;
     }
     return 0;

@@ -101,19 +101,9 @@ static void list_sources(uv_work_t *work) {
 int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,
               struct error *reterr) {
     char path[PATH_MAX];
-    struct stat status;
     int result =
         string_format(path, sizeof path, reterr, "%s/%s/ebin/%s.beam", job->base_path, record->app, module->name);
-    if (result < 0) return result;
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
-    CLEANUP_FREE uint8_t *beam = malloc((size_t)status.st_size + 1);
-    if (!beam) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
-    if (read(fd, beam, (size_t)status.st_size) != status.st_size)
-        return error_set(reterr, E_SYSTEM, "%s is damaged", path);
-    module->beam = take_ptr(beam);
-    module->beam_size = (size_t)status.st_size;
-    return 0;
+    return result < 0 ? result : file_load(path, PROJECT_FILE_MAX_BYTES, &module->beam, &module->beam_size, reterr);
 }
 
 static bool worker_lacks(const struct compile_job *job, const struct record *record,

@@ -17,17 +17,6 @@ static void on_opened(struct errand *errand, const struct jail_project *project)
 
 /* ---- source text: a file that is nowhere but in the compiler's copy of it ---- */
 
-static bool write_all(int fd, const char *data, size_t size) {
-    while (size > 0) {
-        ssize_t written = write(fd, data, size);
-        if (written < 0 && errno != EINTR) return false;
-        if (written < 0) continue;
-        data += written;
-        size -= (size_t)written;
-    }
-    return true;
-}
-
 static void put_encoded(struct buf *buf, const char *name) {
     for (const uint8_t *at = (const uint8_t *)name; *at; at++)
         if (isalnum(*at) || *at == '.' || *at == '_' || *at == '-')
@@ -43,8 +32,8 @@ static int stream_of(const char *name, const char *code, size_t size, struct err
     put_encoded(&head, name);
     buf_append_byte(&head, '\n');
     CLEANUP_FD int fd = memfd_create("source", MFD_CLOEXEC);
-    if (fd < 0 || head.failed || !write_all(fd, (const char *)head.data, head.size) || !write_all(fd, code, size) ||
-        !write_all(fd, "E\n", 2) || lseek(fd, 0, SEEK_SET) < 0)
+    if (fd < 0 || head.failed || file_write_all(fd, head.data, head.size) < 0 || file_write_all(fd, code, size) < 0 ||
+        file_write_all(fd, "E\n", 2) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return error_errno(reterr, errno, "handing %s to the compiler", name);
     return take_fd(&fd);
 }

@@ -21,15 +21,8 @@ struct stream {
     char path[PATH_MAX]; /* of the entry at hand, below the project */
 };
 
-static int write_all(int fd, const void *data, size_t size, struct error *reterr) {
-    for (const char *at = data; size > 0;) {
-        ssize_t written = write(fd, at, size);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return error_errno(reterr, errno, "write to the pipe");
-        at += written;
-        size -= (size_t)written;
-    }
-    return 0;
+static int write_out(int fd, const void *data, size_t size, struct error *reterr) {
+    return file_write_all(fd, data, size) < 0 ? error_errno(reterr, errno, "write to the pipe") : 0;
 }
 
 static int write_head(struct stream *stream, char kind, mode_t mode, long long size, struct error *reterr) {
@@ -43,7 +36,7 @@ static int write_head(struct stream *stream, char kind, mode_t mode, long long s
     wire_put_word(&line, stream->path);
     buf_append_byte(&line, '\n');
     if (line.failed) return error_set(reterr, E_NO_MEMORY, "no memory for a line");
-    return write_all(stream->out_fd, line.data, line.size, reterr);
+    return write_out(stream->out_fd, line.data, line.size, reterr);
 }
 
 /* As many bytes as were promised: a file that shrinks meanwhile fails, one that grows is cut. */
@@ -54,7 +47,7 @@ static int write_file(struct stream *stream, int fd, const struct stat *status, 
         ssize_t got = read(fd, chunk, left < CHUNK_BYTES ? (size_t)left : sizeof chunk);
         if (got < 0) return error_errno(reterr, errno, "read %s", stream->path);
         if (got == 0) return error_set(reterr, E_CONFLICT, "%s shrank while it was read", stream->path);
-        if (write_all(stream->out_fd, chunk, (size_t)got, reterr) < 0) return -1;
+        if (write_out(stream->out_fd, chunk, (size_t)got, reterr) < 0) return -1;
         left -= got;
     }
     return 0;
@@ -65,7 +58,7 @@ static int write_link(struct stream *stream, int directory_fd, const char *name,
     ssize_t size = readlinkat(directory_fd, name, target, sizeof target);
     if (size < 0 || size == (ssize_t)sizeof target) return 0;
     if (write_head(stream, 'L', 0, size, reterr) < 0) return -1;
-    return write_all(stream->out_fd, target, (size_t)size, reterr);
+    return write_out(stream->out_fd, target, (size_t)size, reterr);
 }
 
 static int write_directory(struct stream *stream, int fd, int depth, struct error *reterr);
@@ -116,5 +109,5 @@ int project_stream_write(int source_fd, const char *name, int out_fd, struct err
     if (name) snprintf(stream.path, sizeof stream.path, "%s", name);
     int failed =
         name ? write_file(&stream, source_fd, &status, reterr) : write_directory(&stream, source_fd, 0, reterr);
-    return failed ? failed : write_all(out_fd, "E\n", 2, reterr);
+    return failed ? failed : write_out(out_fd, "E\n", 2, reterr);
 }

@@ -86,17 +86,6 @@ static int make_parents(int root_fd, const char *path, struct error *reterr) {
     return 0;
 }
 
-static int write_all(int fd, const uint8_t *data, size_t size) {
-    while (size > 0) {
-        ssize_t written = write(fd, data, size);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return -1;
-        data += written;
-        size -= (size_t)written;
-    }
-    return 0;
-}
-
 static int open_failed(const char *path, struct error *reterr) {
     if (errno == EEXIST || errno == ENOTDIR || errno == EISDIR)
         return error_set(reterr, E_INVALID, "'%.200s' is in the build twice, or is a folder too", path);
@@ -108,7 +97,7 @@ static int write_file(int root_fd, const struct store_file *file, struct error *
     if (result < 0) return result;
     CLEANUP_FD int fd = openat(root_fd, file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return open_failed(file->path, reterr);
-    if (write_all(fd, file->data, file->size) < 0 || fchmod(fd, 0644) < 0)
+    if (file_write_all(fd, file->data, file->size) < 0 || fchmod(fd, 0644) < 0)
         return error_errno(reterr, errno, "writing '%.200s' of a build", file->path);
     return 0;
 }

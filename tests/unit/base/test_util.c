@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void test_strings_compare(void **state) {
@@ -138,51 +135,12 @@ static void test_what_is_owned_is_released_once(void **state) {
     assert_int_equal(fcntl(kept, F_GETFD), -1);
 }
 
-/* In a child, which reports by its exit code. */
-static bool other_process_sees(int fd, bool (*look)(int fd)) {
-    int status = 0;
-    pid_t pid = fork();
-    if (pid == 0) _exit(look(fd) ? 0 : 1);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/* What a killed program was about to start must not look like the program. */
-static void test_a_lock_ends_with_its_process(void **state) {
-    (void)state;
-    CLEANUP_FD int fd = memfd_create("lock", MFD_CLOEXEC);
-    int told[2], held[2];
-    assert_true(pipe(told) == 0 && pipe(held) == 0);
-    pid_t owner = fork();
-    if (owner == 0) {
-        bool locked = file_lock(fd) && !file_is_locked(fd);
-        if (fork() == 0) { /* lives on with the owner's descriptors until held is closed */
-            char byte;
-            fd_close(held[1]);
-            _exit((int)read(held[0], &byte, 1));
-        }
-        _exit(write(told[1], &locked, sizeof locked) == sizeof locked && pause() ? 0 : 1);
-    }
-    bool locked = false;
-    assert_int_equal(read(told[0], &locked, sizeof locked), sizeof locked);
-    assert_true(locked && file_is_locked(fd) && !other_process_sees(fd, file_lock));
-    kill(owner, SIGKILL);
-    assert_int_equal(waitpid(owner, NULL, 0), owner);
-    assert_true(!file_is_locked(fd) && file_lock(fd) && other_process_sees(fd, file_is_locked));
-    for (int i = 0; i < 2; i++) fd_close(told[i]), fd_close(held[i]);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strings_compare),
-        cmocka_unit_test(test_formatting_never_cuts),
-        cmocka_unit_test(test_numbers_are_whole),
-        cmocka_unit_test(test_sizes_have_units),
-        cmocka_unit_test(test_durations_have_units),
-        cmocka_unit_test(test_bytes_become_hexadecimal),
-        cmocka_unit_test(test_text_is_made_harmless),
-        cmocka_unit_test(test_what_is_owned_is_released_once),
-        cmocka_unit_test(test_a_lock_ends_with_its_process),
+        cmocka_unit_test(test_strings_compare),       cmocka_unit_test(test_formatting_never_cuts),
+        cmocka_unit_test(test_numbers_are_whole),     cmocka_unit_test(test_sizes_have_units),
+        cmocka_unit_test(test_durations_have_units),  cmocka_unit_test(test_bytes_become_hexadecimal),
+        cmocka_unit_test(test_text_is_made_harmless), cmocka_unit_test(test_what_is_owned_is_released_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
