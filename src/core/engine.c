@@ -182,15 +182,14 @@ static void restore_event(void *data, json_t *event) {
 }
 
 /* The number of the first event of this daemon is on disk before it is told: were it killed before the store had any of
-   its events, the next one would begin with the same. Fixed in width, so that a new number replaces the old. */
-static int note_first_event(struct engine *engine, const struct restored *restored, struct error *reterr) {
+   its events, the next one would begin with the same. Fixed in width, so that a new number replaces the old. Best
+   effort: a disk that is full is no reason not to start. */
+static void note_first_event(struct engine *engine, const struct restored *restored) {
     char path[PATH_MAX], text[32] = "";
     uint64_t before = 0, *next = &engine->events.next_seq;
-    int result = string_format(path, sizeof path, reterr, "%s/store/first_event", engine->config.home);
-    if (result < 0) return result;
+    if (string_format(path, sizeof path, NULL, "%s/store/first_event", engine->config.home) < 0) return;
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return error_errno(reterr, errno, "opening %s", path);
-    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    ssize_t length = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
     text[length > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (!parse_u64(text, &before)) before = 0;
     bool is_first = before == 0 && restored->count == 0;
@@ -198,7 +197,7 @@ static int note_first_event(struct engine *engine, const struct restored *restor
     if (before > *next) *next = before;
     if (!is_first && !ended_well) feed_skip(&engine->events, EVENTS_UNSAVED_MAX);
     snprintf(text, sizeof text, "%020llu\n", (unsigned long long)*next);
-    return pwrite(fd, text, strlen(text), 0) < 0 ? error_errno(reterr, errno, "writing %s", path) : 0;
+    if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) unlink(path);
 }
 
 /* A daemon that was killed may have told events that the store did not have yet. Their numbers are not used again: who
@@ -206,7 +205,8 @@ static int note_first_event(struct engine *engine, const struct restored *restor
 static int restore_events(struct engine *engine, struct error *reterr) {
     struct restored restored = {.engine = engine};
     int result = store_load_events(engine->store, EVENTS_KEPT, restore_event, &restored, reterr);
-    return result < 0 ? result : note_first_event(engine, &restored, reterr);
+    if (result == 0) note_first_event(engine, &restored);
+    return result;
 }
 
 static void restore_row(void *data, const struct store_sandbox *row) {
