@@ -3,7 +3,7 @@
 set -eu
 source=$1
 build=$2
-home=$(mktemp -d /tmp/sbx-readme-XXXXXX)
+home=$(mktemp -d)
 chmod 711 "$home"
 trap 'SANDBOX_HOME="$home/h" "$build/bin/sandbox" shutdown >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
 export SANDBOX_HOME="$home/h"

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "compile/compile_internal.h"
+#include "folder.h"
 #include "fuzz/fuzz.h"
 
 static void check(bool holds) {
@@ -19,10 +20,10 @@ static int remove_entry(const char *path, const struct stat *info, int flag, str
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char parent[] = "/tmp/fuzz-stream-XXXXXX", folder[64];
+    char parent[TEST_FOLDER_BYTES], folder[64];
     struct error error = {0};
     CLEANUP_FD int fd = memfd_create("stream", MFD_CLOEXEC);
-    check(fd >= 0 && write(fd, data, size) == (ssize_t)size && lseek(fd, 0, SEEK_SET) == 0 && mkdtemp(parent));
+    check(fd >= 0 && write(fd, data, size) == (ssize_t)size && lseek(fd, 0, SEEK_SET) == 0 && test_folder_make(parent));
     snprintf(folder, sizeof folder, "%s/project", parent);
     check(mkdir(folder, 0755) == 0);
     int result = receive_project(fd, folder, &error);

@@ -6,12 +6,13 @@
 #include <sys/timerfd.h>
 
 #include "client/client.h"
+#include "folder.h"
 #include "leftovers.h"
 
 enum { PATHS = 8, PATH_BYTES = 256, SHUTDOWN_MAX_MS = 15000 };
 
 struct world {
-    char root[32]; /* short: sockets' paths are */
+    char root[TEST_FOLDER_BYTES];
     char home[48];
     struct sbx *client;
     char paths[PATHS][PATH_BYTES];
@@ -95,8 +96,7 @@ static struct world *new_world(void) {
     if (!will_abandon) will_abandon = atexit(abandon_worlds) == 0;
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
-    strcpy(world->root, "/tmp/sbx-XXXXXX");
-    assert_non_null(mkdtemp(world->root));
+    assert_non_null(test_folder_make(world->root));
     world->owner = getpid();
     world->next = open_worlds;
     return open_worlds = world;

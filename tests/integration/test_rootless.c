@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "folder.h"
 #include "leftovers.h"
 #include "processes.h"
 #include "support.h"
@@ -123,8 +124,8 @@ static int run_as_user(void) {
 static void an_ordinary_user_has_a_service_too(void **state) {
     (void)state;
     int status;
-    char folder[] = "/tmp/sbx-user-XXXXXX", launcher[64];
-    assert_non_null(mkdtemp(folder));
+    char folder[TEST_FOLDER_BYTES], launcher[64];
+    assert_non_null(test_folder_make(folder));
     install_for_user(folder);
     snprintf(launcher, sizeof launcher, "%s/bin/sandbox-launcher", folder);
     snprintf(project, sizeof project, "%s/counter_erl", folder);

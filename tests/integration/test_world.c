@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "folder.h"
 #include "leftovers.h"
 #include "processes.h"
 #include "support.h"
@@ -52,8 +53,8 @@ static pid_t start_stray(const char *home) {
 
 static void what_is_left_is_noticed(void **state) {
     (void)state;
-    char home[] = "/tmp/sbx-XXXXXX", nodes[64], expected[64];
-    assert_non_null(mkdtemp(home));
+    char home[TEST_FOLDER_BYTES], nodes[64], expected[64];
+    assert_non_null(test_folder_make(home));
     snprintf(nodes, sizeof nodes, "%s/nodes", home);
     assert_int_equal(mkdir(nodes, 0700), 0);
     strcat(nodes, "/n1");

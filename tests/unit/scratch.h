@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "folder.h"
 
 struct scratch {
-    char path[64];
+    char path[TEST_FOLDER_BYTES];
     int fd;
 };
 
@@ -30,9 +31,7 @@ static inline int scratch_remove_entry(const char *path, const struct stat *info
 
 static inline int scratch_setup(void **state) {
     struct scratch *scratch = calloc(1, sizeof *scratch);
-    /* In memory where there is such a place: some tests make tens of thousands of files. */
-    strcpy(scratch->path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/test-sandbox-XXXXXX" : "/tmp/test-sandbox-XXXXXX");
-    assert_non_null(mkdtemp(scratch->path));
+    assert_non_null(test_folder_make(scratch->path));
     scratch->fd = open(scratch->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(scratch->fd >= 0);
     *state = scratch;

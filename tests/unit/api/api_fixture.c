@@ -1,4 +1,5 @@
 #include "api_fixture.h"
+#include "folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +29,7 @@ static int listen_on(const struct fixture *fixture) {
 
 static struct fixture *prepare(void) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
-    strcpy(fixture->folder, "/tmp/test-api-XXXXXX");
-    assert_non_null(mkdtemp(fixture->folder));
+    assert_non_null(test_folder_make(fixture->folder));
     snprintf(fixture->path, sizeof fixture->path, "%s/api.sock", fixture->folder);
     assert_int_equal(uv_loop_init(&fixture->loop), 0);
     stand_in_init(&fixture->engine, &fixture->loop);

@@ -1,4 +1,5 @@
 #include "base_test.h"
+#include "folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,11 +46,11 @@ static void test_a_lock_ends_with_its_process(void **state) {
 
 static void test_what_is_written_is_loaded(void **state) {
     (void)state;
-    char folder[] = "/tmp/sbx-file-XXXXXX", path[64], link[64];
+    char folder[TEST_FOLDER_BYTES], path[64], link[64];
     struct error error = {0};
     CLEANUP_FREE uint8_t *data = NULL;
     size_t size = 0;
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(test_folder_make(folder));
     snprintf(path, sizeof path, "%s/file", folder);
     snprintf(link, sizeof link, "%s/link", folder);
     CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

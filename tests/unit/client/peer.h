@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "base/base.h"
+#include "folder.h"
 
 enum { PEER_REQUESTS_MAX = 16, PEER_DEADLINE_MS = 5000 };
 
@@ -83,8 +84,7 @@ static inline void *peer_main(void *data) {
 static inline bool peer_start(struct peer *peer, const char *const *answers, size_t answer_count) {
     bool silent = peer->silent;
     *peer = (struct peer){.answers = answers, .answer_count = answer_count, .silent = silent};
-    strcpy(peer->home, "/tmp/sandbox-peer-XXXXXX");
-    if (!mkdtemp(peer->home)) return false;
+    if (!test_folder_make(peer->home)) return false;
     snprintf(peer->socket_path, sizeof peer->socket_path, "%s/api.sock", peer->home);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", peer->socket_path);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "folder.h"
 #include "peer.h"
 #include "sandbox.h"
 
@@ -19,8 +20,7 @@ struct place {
 };
 
 static void make_place(struct place *place, const char *script) {
-    strcpy(place->directory, "/tmp/sandbox-start-XXXXXX");
-    assert_non_null(mkdtemp(place->directory));
+    assert_non_null(test_folder_make(place->directory));
     snprintf(place->home, sizeof place->home, "%s/a/home", place->directory);
     snprintf(place->launcher, sizeof place->launcher, "%s/launcher", place->directory);
     FILE *file = fopen(place->launcher, "w");

@@ -9,13 +9,13 @@
 #include <fcntl.h>
 
 #include "daemon/settings.h"
+#include "folder.h"
 
 static char home[64];
 
 static int make_home(void **state) {
     (void)state;
-    strcpy(home, "/tmp/test-settings-XXXXXX");
-    return mkdtemp(home) ? 0 : -1;
+    return test_folder_make(home) ? 0 : -1;
 }
 
 static const char *conf_path(void) {

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "launcher_client.h"
 
 enum { DEADLINE_MS = 10000 };
@@ -63,8 +64,7 @@ static void open_with(struct client *client, bool root, bool has_old_kernel) {
     *client =
         (struct client){.root = root, .has_old_kernel = has_old_kernel, .link_fd = -1, .log_fd = -1, .fds = {-1, -1}};
     assert_int_equal(geteuid(), 0);
-    strcpy(client->directory, "/tmp/sandbox-test-XXXXXX");
-    assert_non_null(mkdtemp(client->directory));
+    assert_non_null(test_folder_make(client->directory));
     assert_int_equal(chmod(client->directory, 0755), 0);
     snprintf(client->home, sizeof client->home, "%s/home", client->directory);
     if (!root) make_directory(client->home, USER_UID, 0755);

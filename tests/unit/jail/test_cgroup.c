@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "jail/cgroup_backend.h"
 
 #define MIB (1ULL << 20)
@@ -97,8 +98,7 @@ static int delete_entry(const char *path, const struct stat *status, int kind, s
 
 static int tree_setup(void **state) {
     struct tree *tree = calloc(1, sizeof *tree);
-    strcpy(tree->root, "/tmp/test-cgroup-XXXXXX");
-    if (!mkdtemp(tree->root)) return -1;
+    if (!test_folder_make(tree->root)) return -1;
     put(tree, "cgroup.controllers", "cpuset cpu io memory pids\n");
     put(tree, "cgroup.subtree_control", "");
     make(tree, "sandbox");

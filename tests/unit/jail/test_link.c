@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "jail/link_internal.h"
 
 enum { DEADLINE_MS = 10000 };
@@ -133,8 +134,7 @@ static int set_up(void **state) {
     struct error error;
     stage->descriptors_before = count_descriptors();
     stage->launcher_fd = -1;
-    strcpy(stage->home, "/tmp/test-link-XXXXXX");
-    if (!mkdtemp(stage->home) || uv_loop_init(&stage->loop) < 0) return -1;
+    if (!test_folder_make(stage->home) || uv_loop_init(&stage->loop) < 0) return -1;
     listen_at(stage);
     if (jail_link_open(&stage->loop, stage->home, &handler, stage, &stage->link, &error) < 0) return -1;
     *state = stage;

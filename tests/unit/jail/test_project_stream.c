@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "jail/launcher_internal.h"
 
 struct project {
@@ -22,8 +23,7 @@ struct project {
 
 static int make_project(void **state) {
     static struct project project;
-    strcpy(project.directory, "/tmp/sandbox-stream-XXXXXX");
-    assert_non_null(mkdtemp(project.directory));
+    assert_non_null(test_folder_make(project.directory));
     project.fd = open(project.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     project.out_fd = open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
     assert_true(project.fd >= 0 && project.out_fd >= 0);

@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "jail/jail_internal.h"
 #include "jail/syscalls.h"
 
@@ -379,14 +380,13 @@ static void unknown_sets_are_refused(void **state) {
 struct machine {
     const char *set;
     const char *const argv[6];
-    char directory[32];
+    char directory[TEST_FOLDER_BYTES];
     pid_t pid;
 };
 
 static void start_machine(struct machine *machine) {
     struct sock_fprog *filter = quiet_filter(machine->set);
-    strcpy(machine->directory, "/tmp/test-seccomp-XXXXXX");
-    assert_non_null(mkdtemp(machine->directory));
+    assert_non_null(test_folder_make(machine->directory));
     machine->pid = fork();
     if (machine->pid == 0) {
         if (chdir(machine->directory) < 0 || install(filter, 0) < 0) _exit(97);

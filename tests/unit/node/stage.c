@@ -1,4 +1,5 @@
 #include "node/stage.h"
+#include "folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -429,8 +430,7 @@ static void open_host(struct stage *stage) {
 int stage_setup(void **state) {
     struct stage *stage = calloc(1, sizeof *stage);
     char nodes[80];
-    strcpy(stage->home, "/tmp/test-node-XXXXXX");
-    assert_non_null(mkdtemp(stage->home));
+    assert_non_null(test_folder_make(stage->home));
     snprintf(nodes, sizeof nodes, "%s/nodes", stage->home);
     assert_int_equal(mkdir(nodes, 0700), 0);
     assert_int_equal(uv_loop_init(&stage->loop), 0);

@@ -1,4 +1,5 @@
 #include "store_fixture.h"
+#include "folder.h"
 
 #include <ftw.h>
 #include <sqlite3.h>
@@ -38,8 +39,7 @@ void fixture_close(struct fixture *fixture) {
 
 int fixture_setup(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
-    strcpy(fixture->home, "/tmp/test-store-XXXXXX");
-    assert_non_null(mkdtemp(fixture->home));
+    assert_non_null(test_folder_make(fixture->home));
     fixture->database = string_print("%s/registry.db", fixture->home);
     assert_int_equal(uv_loop_init(&fixture->loop), 0);
     fixture_open(fixture);
