@@ -1,0 +1,36 @@
+#include "watch/watch.h"
+
+enum {
+    SAVE_QUIET_MS = 5,    /* after the last step of one save */
+    GONE_QUIET_MS = 30,   /* an editor that moved the old file away writes the new one now */
+    OPEN_QUIET_MS = 60,   /* a writer that says nothing for so long may never close */
+    STEPS_OF_A_SAVE = 4,  /* what one save is made of, with backups and renames */
+    MORE_PER_STEP_MS = 5, /* beyond that it is a branch switch or the like, and the longer it is the longer it takes */
+    QUIET_MAX_MS = 200,
+    PATIENCE_MS = 2000, /* who writes without an end is looked at all the same */
+};
+
+void watch_debounce_note(struct watch_debounce *debounce, uint64_t now_ms, enum watch_sign sign) {
+    if (debounce->count == 0) debounce->first_ms = now_ms;
+    debounce->last_ms = now_ms;
+    debounce->last = sign;
+    debounce->count++;
+    if (sign != WATCH_SIGN_OPEN) debounce->complete++;
+}
+
+static uint64_t quiet_ms(const struct watch_debounce *debounce) {
+    static const uint64_t after[] = {
+        [WATCH_SIGN_DONE] = SAVE_QUIET_MS, [WATCH_SIGN_OPEN] = OPEN_QUIET_MS, [WATCH_SIGN_GONE] = GONE_QUIET_MS};
+    uint64_t quiet = after[debounce->last];
+    uint64_t many = debounce->complete > STEPS_OF_A_SAVE
+                        ? SAVE_QUIET_MS + (uint64_t)(debounce->complete - STEPS_OF_A_SAVE) * MORE_PER_STEP_MS
+                        : 0;
+    if (many > QUIET_MAX_MS) many = QUIET_MAX_MS;
+    return many > quiet ? many : quiet;
+}
+
+uint64_t watch_debounce_due_ms(const struct watch_debounce *debounce) {
+    if (debounce->count == 0) return UINT64_MAX;
+    uint64_t settled_ms = debounce->last_ms + quiet_ms(debounce), latest_ms = debounce->first_ms + PATIENCE_MS;
+    return settled_ms < latest_ms ? settled_ms : latest_ms;
+}

@@ -1,0 +1,80 @@
+#include <string.h>
+
+#include "watch/watch_internal.h"
+
+/* A file that was changed so shortly before it was read may have been changed again since with the same time on it. */
+static const int64_t settled_ns = 50000000;
+
+struct watch_file *watch_listing_add(struct watch_listing *listing, const char *path) {
+    if (listing->count >= WATCH_FILES_MAX) return NULL;
+    if (listing->count == listing->capacity) {
+        size_t capacity = listing->capacity ? listing->capacity * 2 : 64;
+        struct watch_file *grown = realloc(listing->files, capacity * sizeof *grown);
+        if (!grown) return NULL;
+        listing->files = grown;
+        listing->capacity = capacity;
+    }
+    struct watch_file *file = &listing->files[listing->count];
+    *file = (struct watch_file){.path = strdup(path)};
+    if (!file->path) return NULL;
+    listing->count++;
+    return file;
+}
+
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const struct watch_file *)a)->path, ((const struct watch_file *)b)->path);
+}
+
+void watch_listing_sort(struct watch_listing *listing) {
+    if (listing->count > 0) qsort(listing->files, listing->count, sizeof *listing->files, by_path);
+}
+
+static int compare_path(const void *key, const void *file) {
+    return strcmp(key, ((const struct watch_file *)file)->path);
+}
+
+const struct watch_file *watch_listing_find(const struct watch_listing *listing, const char *path) {
+    if (listing->count == 0) return NULL;
+    return bsearch(path, listing->files, listing->count, sizeof *listing->files, compare_path);
+}
+
+void watch_listing_free(struct watch_listing *listing) {
+    for (size_t i = 0; i < listing->count; i++) free(listing->files[i].path);
+    free(listing->files);
+    *listing = (struct watch_listing){0};
+}
+
+bool watch_file_is_same(const struct watch_listing *before, const struct watch_file *known,
+                        const struct watch_file *now) {
+    return known->kind == now->kind && known->inode == now->inode && known->size == now->size &&
+           known->changed_ns == now->changed_ns && known->modified_ns == now->modified_ns &&
+           now->changed_ns <= before->read_at_ns - settled_ns;
+}
+
+static bool has_other_content(const struct watch_file *a, const struct watch_file *b) {
+    return a->kind != b->kind || memcmp(a->digest, b->digest, sizeof a->digest) != 0;
+}
+
+/* Both are sorted: one walk over the two, as in a merge. */
+bool watch_listing_compare(const struct watch_listing *before, const struct watch_listing *after,
+                           struct watch_change **ret, size_t *ret_count) {
+    struct watch_change *changes = calloc(before->count + after->count + 1, sizeof *changes);
+    size_t count = 0;
+    if (!changes) return false;
+    for (size_t i = 0, k = 0; i < before->count || k < after->count;) {
+        const struct watch_file *old = i < before->count ? &before->files[i] : NULL;
+        const struct watch_file *new = k < after->count ? &after->files[k] : NULL;
+        int order = !old ? 1 : !new ? -1 : strcmp(old->path, new->path);
+        if (order < 0)
+            changes[count++] = (struct watch_change){old->path, WATCH_REMOVED};
+        else if (order > 0)
+            changes[count++] = (struct watch_change){new->path, WATCH_ADDED};
+        else if (has_other_content(old, new))
+            changes[count++] = (struct watch_change){new->path, WATCH_MODIFIED};
+        i += order <= 0;
+        k += order >= 0;
+    }
+    *ret = changes;
+    *ret_count = count;
+    return true;
+}

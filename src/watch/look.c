@@ -1,0 +1,210 @@
+/* Reading a folder: what is in it, and a watch on every folder of it. The folder's owner may change it meanwhile, or
+   mean harm: nothing is followed but folders, each through the descriptor of the one above, within bounds. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "watch/watch_internal.h"
+
+/* What is larger is told apart by its times and size: reading it at each save would not be quick any more. */
+#define DIGEST_MAX_BYTES (UINT64_C(4) << 20)
+
+enum {
+    WATCHED_EVENTS = IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO |
+                     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK
+};
+
+/* File systems whose files change without this machine's doing, which inotify can't see. */
+static const struct {
+    uint32_t type;
+    const char *name;
+} silent[] = {
+    {NFS_SUPER_MAGIC, "NFS"},     {SMB_SUPER_MAGIC, "SMB"}, {0xFE534D42, "SMB"},
+    {0xFF534D42, "CIFS"},         {V9FS_MAGIC, "9p"},       {FUSE_SUPER_MAGIC, "FUSE"},
+    {CEPH_SUPER_MAGIC, "Ceph"},   {AFS_SUPER_MAGIC, "AFS"}, {AFS_FS_MAGIC, "AFS"},
+    {CODA_SUPER_MAGIC, "Coda"},   {0x786F4256, "vboxsf"},   {OVERLAYFS_SUPER_MAGIC, "overlay"},
+    {OCFS2_SUPER_MAGIC, "OCFS2"}, {0x01161970, "GFS2"},     {0x0BD00BD0, "Lustre"},
+};
+
+struct walk {
+    struct watch_look *look;
+    size_t wd_capacity;
+    size_t entries; /* files and folders */
+    char path[PATH_MAX];
+};
+
+static int64_t time_ns(const struct timespec *time) {
+    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
+/* ---- one file ---- */
+
+static bool digest_content(int fd, uint8_t ret[WATCH_DIGEST_BYTES]) {
+    uint8_t chunk[16 * 1024];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
+    ssize_t count = -1;
+    uint64_t total = 0;
+    while (good && total <= DIGEST_MAX_BYTES && (count = read(fd, chunk, sizeof chunk)) > 0) {
+        total += (uint64_t)count;
+        good = EVP_DigestUpdate(context, chunk, (size_t)count) == 1;
+    }
+    good = good && count >= 0 && EVP_DigestFinal_ex(context, ret, NULL) == 1;
+    EVP_MD_CTX_free(context);
+    return good;
+}
+
+static bool digest_bytes(const void *data, size_t size, uint8_t ret[WATCH_DIGEST_BYTES]) {
+    return EVP_Digest(data, size, ret, NULL, EVP_sha256(), NULL) == 1;
+}
+
+static bool digest_link(int folder, const char *name, uint8_t ret[WATCH_DIGEST_BYTES]) {
+    char target[PATH_MAX];
+    ssize_t length = readlinkat(folder, name, target, sizeof target);
+    return length >= 0 && digest_bytes(target, (size_t)length, ret);
+}
+
+static bool digest_entry(const struct walk *walk, int folder, const char *name, struct watch_file *file) {
+    const struct watch_listing *before = walk->look->before;
+    const struct watch_file *known = watch_listing_find(before, file->path);
+    if (S_ISLNK(file->kind)) return digest_link(folder, name, file->digest);
+    if (known && watch_file_is_same(before, known, file)) {
+        memcpy(file->digest, known->digest, sizeof file->digest);
+        return true;
+    }
+    if (file->size > DIGEST_MAX_BYTES)
+        return digest_bytes((uint64_t[]){file->inode, file->size, (uint64_t)file->modified_ns}, 24, file->digest);
+    CLEANUP_FD int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    return fd >= 0 && digest_content(fd, file->digest);
+}
+
+static bool take_file(struct walk *walk, int folder, const char *name, const struct stat *status) {
+    struct watch_listing *listing = &walk->look->listing;
+    struct watch_file *file = watch_listing_add(listing, walk->path);
+    if (!file) return false;
+    file->kind = status->st_mode & S_IFMT;
+    file->inode = status->st_ino;
+    file->size = (uint64_t)status->st_size;
+    file->changed_ns = time_ns(&status->st_ctim);
+    file->modified_ns = time_ns(&status->st_mtim);
+    if (digest_entry(walk, folder, name, file)) return true;
+    free(file->path); /* gone meanwhile, or not ours to read: it is not there */
+    listing->count--;
+    return true;
+}
+
+/* ---- folders ---- */
+
+static bool add_wd(struct walk *walk, int wd) {
+    struct watch_look *look = walk->look;
+    if (look->wd_count == walk->wd_capacity) {
+        size_t capacity = walk->wd_capacity ? walk->wd_capacity * 2 : 32;
+        int *grown = realloc(look->wds, capacity * sizeof *grown);
+        if (!grown) return false;
+        look->wds = grown;
+        walk->wd_capacity = capacity;
+    }
+    look->wds[look->wd_count++] = wd;
+    return true;
+}
+
+/* By its descriptor: whatever the path leads to by now, this is the folder that is read. */
+static void watch_folder(struct walk *walk, int fd) {
+    struct watch_look *look = walk->look;
+    char place[64];
+    snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
+    int wd = inotify_add_watch(look->inotify_fd, place, WATCHED_EVENTS);
+    if (wd >= 0 && add_wd(walk, wd)) return;
+    if (look->polling[0]) return;
+    if (look->inotify_fd < 0)
+        snprintf(look->polling, sizeof look->polling,
+                 "this machine gives no more inotify descriptors (fs.inotify.max_user_instances)");
+    else if (wd < 0 && errno == ENOSPC)
+        snprintf(look->polling, sizeof look->polling,
+                 "this machine lets a user watch no more folders (fs.inotify.max_user_watches)");
+    else
+        snprintf(look->polling, sizeof look->polling, "folders can't be watched here: %s", strerror(errno));
+}
+
+static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned depth);
+
+static bool too_many(struct walk *walk) {
+    error_set(&walk->look->error, E_LIMIT,
+              "there are more than %d files and folders to watch; tell which to ignore (--watch-ignore)",
+              WATCH_FILES_MAX);
+    return false;
+}
+
+static bool visit(struct walk *walk, int folder, const char *name, size_t path_length, unsigned depth) {
+    struct stat status;
+    size_t name_length = strlen(name), length = path_length + name_length + (path_length > 0);
+    if (length >= sizeof walk->path) return true; /* nobody opens that by its path either */
+    if (path_length > 0) walk->path[path_length] = '/';
+    memcpy(walk->path + length - name_length, name, name_length + 1);
+    if (watch_ignores(walk->look->patterns, walk->path)) return true;
+    if (++walk->entries > WATCH_FILES_MAX) return too_many(walk);
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return true;
+    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
+        return take_file(walk, folder, name, &status) || too_many(walk);
+    if (!S_ISDIR(status.st_mode) || depth == WATCH_DEPTH_MAX) return true;
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 || walk_folder(walk, fd, length, depth + 1);
+}
+
+/* Takes the descriptor over. */
+static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned depth) {
+    watch_folder(walk, fd);
+    DIR *directory = fdopendir(fd);
+    bool whole = true;
+    struct dirent *entry;
+    if (!directory) {
+        fd_close(fd);
+        return true;
+    }
+    while (whole && (entry = readdir(directory)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            whole = visit(walk, fd, entry->d_name, path_length, depth);
+    closedir(directory);
+    return whole;
+}
+
+/* ---- the whole ---- */
+
+static void find_silence(struct watch_look *look) {
+    struct statfs status;
+    if (fstatfs(look->folder_fd, &status) < 0) return;
+    for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
+        if (silent[i].type == (uint32_t)status.f_type)
+            snprintf(look->polling, sizeof look->polling, "it lies on %s, where changes are not always told",
+                     silent[i].name);
+}
+
+void watch_look_run(struct watch_look *look) {
+    struct stat status;
+    struct timespec now;
+    struct walk walk = {.look = look};
+    clock_gettime(CLOCK_REALTIME, &now);
+    look->listing.read_at_ns = time_ns(&now);
+    look->is_gone = fstat(look->folder_fd, &status) < 0 || status.st_nlink == 0;
+    if (look->is_gone) return;
+    find_silence(look);
+    int fd = openat(look->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        error_errno(&look->error, errno, "open the folder");
+    else
+        walk_folder(&walk, fd, 0, 0);
+    watch_listing_sort(&look->listing);
+}
+
+void watch_look_free(struct watch_look *look) {
+    watch_listing_free(&look->listing);
+    free(look->wds);
+    *look = (struct watch_look){0};
+}

@@ -1,0 +1,365 @@
+/* All watched folders of a daemon on one inotify descriptor. An event only says that it is time to look; what changed
+   is what a look finds. So no sequence of events, however odd or lost, leaves a folder misread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#include "watch/watch_internal.h"
+
+enum {
+    POLL_EVERY_MS = 2000,
+    POLL_SHARE = 100,       /* a poll may take one part in so many of the time */
+    READ_BYTES = 64 * 1024, /* of events, at once */
+    READS_AT_ONCE = 16,     /* then others have their turn */
+};
+
+struct watch {
+    struct watcher *watcher;
+    struct watch *next;
+    int folder_fd;
+    struct watch_patterns patterns;
+    watch_report_fn *report;
+    void *data;
+    struct watch_debounce debounce;
+    struct watch_listing listing;
+    int *wds; /* the folder's own first */
+    size_t wd_count;
+    bool is_held, is_looking, is_ended;
+    bool has_looked; /* once, completely */
+    bool was_moved;
+    char polling[sizeof((struct watch_look *)0)->polling];
+    uint64_t poll_due_ms; /* UINT64_MAX: it is not polled */
+
+    uv_work_t work;
+    struct watch_look look;
+    uint64_t noticed_ms, look_us;
+};
+
+/* One inode has one watch descriptor, whoever watches it. */
+struct subject {
+    int wd;
+    struct watch **users;
+    size_t user_count;
+};
+
+struct watcher {
+    uv_loop_t *loop;
+    int inotify_fd;
+    uv_poll_t poll;
+    uv_timer_t timer;
+    struct watch *watches;
+    struct map subjects; /* by wd */
+    uint64_t poll_every_ms;
+    unsigned looks;      /* under way: what they watch has no user yet */
+    unsigned open_parts; /* handles, and looks under way */
+    void (*closed)(void *data);
+    void *closed_data;
+    char events[READ_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
+};
+
+/* ---- who watches what ---- */
+
+static const char *key_of(int wd, char ret[16]) {
+    snprintf(ret, 16, "%d", wd);
+    return ret;
+}
+
+static void use_subject(struct watch *watch, int wd) {
+    char key[16];
+    struct map *subjects = &watch->watcher->subjects;
+    struct subject *subject = map_get(subjects, key_of(wd, key));
+    if (!subject) {
+        subject = calloc(1, sizeof *subject);
+        if (!subject || !map_set(subjects, key, subject)) abort(); /* small, and on the loop's thread */
+        subject->wd = wd;
+    }
+    struct watch **grown = realloc(subject->users, (subject->user_count + 1) * sizeof *grown);
+    if (!grown) abort();
+    subject->users = grown;
+    subject->users[subject->user_count++] = watch;
+}
+
+/* The kernel may have dropped it already, with its folder. */
+static void leave_subject(struct watch *watch, int wd) {
+    char key[16];
+    struct subject *subject = map_get(&watch->watcher->subjects, key_of(wd, key));
+    for (size_t i = 0; subject && i < subject->user_count; i++) {
+        if (subject->users[i] != watch) continue;
+        subject->users[i] = subject->users[--subject->user_count];
+        return;
+    }
+}
+
+static void free_subject(struct subject *subject) {
+    if (subject) free(subject->users);
+    free(subject);
+}
+
+/* What nobody uses. Not while a look is under way, which may just have been given the same descriptor. */
+static void sweep_subjects(struct watcher *watcher) {
+    size_t at = 0;
+    const char *key;
+    void *value;
+    if (watcher->looks > 0) return;
+    while (map_next(&watcher->subjects, &at, &key, &value)) {
+        struct subject *subject = value;
+        if (subject->user_count > 0) continue;
+        inotify_rm_watch(watcher->inotify_fd, subject->wd);
+        map_remove(&watcher->subjects, key);
+        free_subject(subject);
+    }
+}
+
+/* The new ones first, so that what stays is never without a user. */
+static void exchange_subjects(struct watch *watch, int *wds, size_t count) {
+    for (size_t i = 0; i < count; i++) use_subject(watch, wds[i]);
+    for (size_t i = 0; i < watch->wd_count; i++) leave_subject(watch, watch->wds[i]);
+    free(watch->wds);
+    watch->wds = wds;
+    watch->wd_count = count;
+    sweep_subjects(watch->watcher);
+}
+
+/* ---- when to look ---- */
+
+static uint64_t due_ms(const struct watch *watch) {
+    if (watch->is_held || watch->is_looking || watch->is_ended) return UINT64_MAX;
+    uint64_t settled_ms = watch_debounce_due_ms(&watch->debounce);
+    return settled_ms < watch->poll_due_ms ? settled_ms : watch->poll_due_ms;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void schedule(struct watcher *watcher) {
+    uint64_t now_ms = uv_now(watcher->loop), next_ms = UINT64_MAX;
+    if (watcher->closed) return;
+    for (const struct watch *watch = watcher->watches; watch; watch = watch->next) {
+        uint64_t due = due_ms(watch);
+        if (due < next_ms) next_ms = due;
+    }
+    if (next_ms == UINT64_MAX)
+        uv_timer_stop(&watcher->timer);
+    else
+        uv_timer_start(&watcher->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+}
+
+/* ---- looking ---- */
+
+static void part_closed(struct watcher *watcher) {
+    if (--watcher->open_parts > 0) return;
+    size_t at = 0;
+    void *subject;
+    while (map_next(&watcher->subjects, &at, NULL, &subject)) free_subject(subject);
+    map_free(&watcher->subjects);
+    fd_close(watcher->inotify_fd);
+    watcher->closed(watcher->closed_data);
+    free(watcher);
+}
+
+static void free_watch(struct watch *watch) {
+    exchange_subjects(watch, NULL, 0);
+    watch_listing_free(&watch->listing);
+    watch_patterns_free(&watch->patterns);
+    fd_close(watch->folder_fd);
+    free(watch);
+}
+
+static void look(uv_work_t *work) {
+    struct watch *watch = work->data;
+    uint64_t began_us = clock_monotonic_us();
+    watch_look_run(&watch->look);
+    watch->look_us = clock_monotonic_us() - began_us;
+}
+
+/* Also a folder that is empty or too full: nothing tells of its end, or of what is removed where nobody looked. */
+static void set_polling(struct watch *watch) {
+    const struct watch_look *found = &watch->look;
+    uint64_t pause_ms = watch->look_us / 1000 * POLL_SHARE, every_ms = watch->watcher->poll_every_ms;
+    memcpy(watch->polling, found->polling, sizeof watch->polling);
+    watch->poll_due_ms = UINT64_MAX;
+    if (watch->polling[0] || found->error.code != E_NONE || found->listing.count == 0)
+        watch->poll_due_ms = uv_now(watch->watcher->loop) + (pause_ms > every_ms ? pause_ms : every_ms);
+}
+
+/* Tell what was found, and keep it for the next time. The receiver may end the watch, which is freed after this. */
+static void tell(struct watch *watch, bool polling_changed) {
+    struct watch_look *found = &watch->look;
+    struct watch_change *changes = NULL;
+    size_t count = 0;
+    bool failed = found->error.code != E_NONE;
+    if (watch->has_looked && !failed && !found->is_gone &&
+        !watch_listing_compare(&watch->listing, &found->listing, &changes, &count))
+        failed = error_set(&found->error, E_NO_MEMORY, "no memory to compare files") < 0;
+    struct watch_report report = {
+        .is_first = !watch->has_looked && !failed && !found->is_gone,
+        .is_gone = found->is_gone || watch->was_moved,
+        .error = failed ? &found->error : NULL,
+        .polling = watch->polling[0] ? watch->polling : NULL,
+        .changes = changes,
+        .change_count = count,
+        .noticed_ms = watch->noticed_ms,
+    };
+    bool is_news = report.is_first || report.is_gone || failed || count > 0 || polling_changed;
+    if (is_news) watch->report(watch->data, &report);
+    if (!failed && !found->is_gone) {
+        struct watch_listing old = watch->listing;
+        watch->listing = found->listing;
+        found->listing = old;
+        watch->has_looked = true;
+    }
+    free(changes);
+}
+
+static void on_looked(uv_work_t *work, int status) {
+    struct watch *watch = work->data;
+    struct watcher *watcher = watch->watcher;
+    (void)status;
+    watcher->looks--;
+    bool polling_changed = watch->has_looked && (watch->polling[0] != '\0') != (watch->look.polling[0] != '\0');
+    exchange_subjects(watch, take_ptr(watch->look.wds), watch->look.wd_count);
+    set_polling(watch);
+    if (!watch->is_ended) tell(watch, polling_changed);
+    watch_look_free(&watch->look);
+    watch->is_looking = false;
+    if (watch->is_ended) free_watch(watch);
+    schedule(watcher);
+    part_closed(watcher);
+}
+
+static void start_look(struct watch *watch) {
+    watch->noticed_ms = watch->debounce.count ? watch->debounce.first_ms : uv_now(watch->watcher->loop);
+    watch->debounce = (struct watch_debounce){0};
+    watch->poll_due_ms = UINT64_MAX;
+    watch->look = (struct watch_look){.folder_fd = watch->folder_fd,
+                                      .inotify_fd = watch->watcher->inotify_fd,
+                                      .patterns = &watch->patterns,
+                                      .before = &watch->listing};
+    watch->is_looking = true;
+    watch->watcher->looks++;
+    watch->watcher->open_parts++;
+    uv_queue_work(watch->watcher->loop, &watch->work, look, on_looked);
+}
+
+static void on_timer(uv_timer_t *timer) {
+    struct watcher *watcher = timer->data;
+    uint64_t now_ms = uv_now(watcher->loop);
+    for (struct watch *watch = watcher->watches; watch; watch = watch->next)
+        if (due_ms(watch) <= now_ms) start_look(watch);
+    schedule(watcher);
+}
+
+/* ---- events ---- */
+
+static enum watch_sign sign_of(uint32_t mask) {
+    if (mask & (IN_DELETE | IN_MOVED_FROM)) return WATCH_SIGN_GONE;
+    if (mask & IN_MODIFY) return WATCH_SIGN_OPEN;
+    /* A new file is about to be written; a new folder is complete, and a link too, for all that can be told. */
+    return mask & IN_CREATE && !(mask & IN_ISDIR) ? WATCH_SIGN_OPEN : WATCH_SIGN_DONE;
+}
+
+static void note(struct watch *watch, const struct inotify_event *event) {
+    if (event->len > 0 && watch_ignores_name(&watch->patterns, event->name)) return;
+    if (event->mask & IN_MOVE_SELF && watch->wd_count > 0 && watch->wds[0] == event->wd) watch->was_moved = true;
+    watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign_of(event->mask));
+}
+
+/* Lost events, or those of a folder that a look has only just begun to watch: everyone concerned looks again. */
+static void note_unknown(struct watcher *watcher, bool is_overflow) {
+    for (struct watch *watch = watcher->watches; watch; watch = watch->next)
+        if (is_overflow || watch->is_looking)
+            watch_debounce_note(&watch->debounce, uv_now(watcher->loop), WATCH_SIGN_DONE);
+}
+
+static void take_event(struct watcher *watcher, const struct inotify_event *event) {
+    char key[16];
+    struct subject *subject = map_get(&watcher->subjects, key_of(event->wd, key));
+    bool is_end = event->mask & IN_IGNORED; /* the kernel watches it no more, at our wish or with its folder */
+    if (event->mask & IN_Q_OVERFLOW || (!subject && !is_end)) note_unknown(watcher, event->mask & IN_Q_OVERFLOW);
+    for (size_t i = 0; subject && i < subject->user_count; i++) note(subject->users[i], event);
+    if (subject && is_end) free_subject(map_remove(&watcher->subjects, key));
+}
+
+static void on_events(uv_poll_t *poll, int status, int events) {
+    struct watcher *watcher = poll->data;
+    (void)status, (void)events;
+    for (int reads = 0; reads < READS_AT_ONCE; reads++) {
+        ssize_t size = read(watcher->inotify_fd, watcher->events, sizeof watcher->events);
+        if (size <= 0) break;
+        for (const char *at = watcher->events; at < watcher->events + size;) {
+            const struct inotify_event *event = (const struct inotify_event *)at;
+            take_event(watcher, event);
+            at += sizeof *event + event->len;
+        }
+    }
+    schedule(watcher);
+}
+
+/* ---- beginning and ending ---- */
+
+struct watcher *watcher_open(uv_loop_t *loop) {
+    struct watcher *watcher = calloc(1, sizeof *watcher);
+    if (!watcher) abort();
+    watcher->loop = loop;
+    watcher->poll_every_ms = POLL_EVERY_MS;
+    watcher->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    uv_timer_init(loop, &watcher->timer);
+    watcher->timer.data = watcher;
+    watcher->open_parts = 1;
+    if (watcher->inotify_fd < 0) return watcher;
+    uv_poll_init(loop, &watcher->poll, watcher->inotify_fd);
+    watcher->poll.data = watcher;
+    watcher->open_parts++;
+    uv_poll_start(&watcher->poll, UV_READABLE, on_events);
+    return watcher;
+}
+
+void watcher_poll_every(struct watcher *watcher, uint64_t every_ms) {
+    watcher->poll_every_ms = every_ms;
+}
+
+static void on_closed(uv_handle_t *handle) {
+    part_closed(handle->data);
+}
+
+void watcher_close(struct watcher *watcher, void (*closed)(void *data), void *data) {
+    watcher->closed = closed;
+    watcher->closed_data = data;
+    uv_close((uv_handle_t *)&watcher->timer, on_closed);
+    if (watcher->inotify_fd >= 0) uv_close((uv_handle_t *)&watcher->poll, on_closed);
+}
+
+struct watch *watch_begin(struct watcher *watcher, int folder_fd, const struct watch_patterns *patterns,
+                          watch_report_fn *report, void *data) {
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (!watch || watch_patterns_copy(patterns, &watch->patterns) < 0) abort();
+    watch->watcher = watcher;
+    watch->folder_fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 0);
+    watch->report = report;
+    watch->data = data;
+    watch->poll_due_ms = UINT64_MAX;
+    watch->work.data = watch;
+    watch->next = watcher->watches;
+    watcher->watches = watch;
+    start_look(watch);
+    return watch;
+}
+
+void watch_hold(struct watch *watch, bool is_held) {
+    watch->is_held = is_held;
+    schedule(watch->watcher);
+}
+
+size_t watch_file_count(const struct watch *watch) {
+    return watch->listing.count;
+}
+
+void watch_end(struct watch *watch) {
+    if (!watch) return;
+    struct watch **at = &watch->watcher->watches;
+    while (*at != watch) at = &(*at)->next;
+    *at = watch->next;
+    watch->is_ended = true;
+    if (!watch->is_looking) free_watch(watch);
+}
