@@ -132,7 +132,9 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
 
 %% What the tree before this one had, where there was one; and what of it could not be kept.
 with_states(#{states := [_ | _] = States}, Top, Facts) ->
-    Facts#{lost => sbx_states:put_back(Top, States)};
+    Lost = sbx_states:put_back(Top, States),
+    _ = is_pid(Top) andalso not is_process_alive(Top) andalso fail("the application ended with the states it got", []),
+    Facts#{lost => Lost};
 with_states(_Args, _Top, Facts) ->
     Facts.
 

@@ -48,6 +48,8 @@
     resumed = false :: boolean(),
     %% On every process that goes on, from before it does.
     monitors = #{} :: #{reference() => {pid(), module()}},
+    %% The supervisors of the users.
+    parents = [] :: [pid()],
     %% Supervisors that are kept from starting more of these meanwhile.
     halted = [] :: [pid()],
     %% A supervisor that was started with a list and got another, and the one it had.

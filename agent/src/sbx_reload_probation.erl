@@ -60,6 +60,7 @@ revert(#reload{id = Id, changes = Changes} = Reload) ->
 %% Final: what was kept for going back goes, and so does code that nobody uses any more.
 commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities} = Reload) ->
     sbx_reload:outcome(Id, committed),
+    sbx_reload_patience:take_back(Reload#reload.parents),
     remember(Reload),
     Inside = [Pid || {Pid, _, #{kept := inside}} <- Reports],
     _ = sbx_reload_talk:visit(Inside, fun(_Pid, Reference) -> sbx_reload_visit:forget(Reference) end, 1000),

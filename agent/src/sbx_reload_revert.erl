@@ -13,9 +13,17 @@
 
 %% Returns what people should know of it.
 -spec revert(#reload{}) -> [binary()].
-revert(#reload{resumed = true} = Reload) ->
-    revert_running(Reload);
-revert(#reload{loaded = Loaded, users = Users} = Reload) ->
+revert(#reload{resumed = true, parents = Parents} = Reload) ->
+    Notes = revert_running(Reload),
+    sbx_reload_patience:take_back(Parents),
+    Notes;
+revert(#reload{parents = Parents} = Reload) ->
+    sbx_reload_patience:lend(Parents),
+    Notes = revert_suspended(Reload),
+    sbx_reload_patience:take_back(Parents),
+    Notes.
+
+revert_suspended(#reload{loaded = Loaded, users = Users} = Reload) ->
     Hung = hung(Users),
     Kept = [{Pid, sbx_reload_visit:kept(Pid)} || #user{pid = Pid} <- Hung],
     kill(Hung),
@@ -142,6 +150,7 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     Lost = ask_again(Asked) ++ restore(Workers, Reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
     Specs = sbx_reload_migrate:specs_again([User || #user{kind = supervisor} = User <- Living]),
+    sbx_reload_patience:lend(Reload#reload.parents),
     sbx_reload_talk:let_go(Reload#reload.halted),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),

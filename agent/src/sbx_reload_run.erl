@@ -13,7 +13,7 @@
 %% Loaded before anybody is stopped: a node has them only once it needs them.
 -define(PARTS, [
     sbx_reload_children, sbx_reload_heirs, sbx_reload_lists, sbx_reload_load, sbx_reload_migrate, sbx_reload_migration,
-    sbx_reload_old, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape, sbx_reload_specs, sbx_reload_talk,
+    sbx_reload_old, sbx_reload_patience, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape, sbx_reload_specs, sbx_reload_talk,
     sbx_reload_text, sbx_reload_users, sbx_reload_visit, sbx_states
 ]).
 -define(RESUME_TIMEOUT_MS, 5000).
@@ -222,11 +222,12 @@ suspend(#reload{users = Users} = Reload) ->
 
 %% So that they start none of these meanwhile, which would begin with the old code and go on with the new.
 halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
-    Parents = sbx_reload_heirs:parents(maps:keys(Places), Places) -- [Pid || #user{pid = Pid} <- Users],
-    Answers = sbx_reload_talk:call(Parents, fun(_Pid) -> suspend end, ?HALT_TIMEOUT_MS),
-    {Halted, Others} = lists:partition(fun(Pid) -> map_get(Pid, Answers) =:= {answer, ok} end, Parents),
+    Parents = sbx_reload_heirs:parents(maps:keys(Places), Places),
+    Foreign = Parents -- [Pid || #user{pid = Pid} <- Users],
+    Answers = sbx_reload_talk:call(Foreign, fun(_Pid) -> suspend end, ?HALT_TIMEOUT_MS),
+    {Halted, Others} = lists:partition(fun(Pid) -> map_get(Pid, Answers) =:= {answer, ok} end, Foreign),
     sbx_reload_talk:let_go(Others),
-    Reload#reload{halted = Halted}.
+    Reload#reload{parents = Parents, halted = Halted}.
 
 suspend_latecomers(0, Reload) ->
     Reload;
@@ -305,6 +306,7 @@ resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     sbx_reload:phase(<<"resume">>),
     Watched = [{Pid, Module} || #user{pid = Pid, modules = [Module | _]} <- Users],
     Monitors = maps:from_list([{monitor(process, Pid), Process} || {Pid, _} = Process <- Watched]),
+    sbx_reload_patience:lend(Reload#reload.parents),
     _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
     sbx_reload_talk:let_go(Reload#reload.halted),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,

@@ -2,7 +2,7 @@
 %% anybody's mailbox, and an answer that comes too late goes nowhere.
 -module(sbx_reload_talk).
 
--export([ask/2, suspend/3, suspend_again/2, resume/2, let_go/1, visit/3, call/3, nobody/0]).
+-export([ask/2, suspend/3, suspend_again/2, resume/2, stop/1, let_go/1, visit/3, call/3, nobody/0]).
 
 -export_type([answers/0]).
 
@@ -136,11 +136,19 @@ suspend_again(Pids, TimeoutMs) -> attempt(Pids, now_ms() + TimeoutMs).
 resume(Pids, TimeoutMs) ->
     ask([{Pid, system(resume)} || Pid <- Pids], {idle, TimeoutMs}).
 
+%% Suspends without waiting for an answer: what is asked next is asked of a process that stands still.
+-spec stop([pid()]) -> ok.
+stop(Pids) ->
+    tell(Pids, suspend).
+
 %% Resumes without waiting for an answer.
 -spec let_go([pid()]) -> ok.
 let_go(Pids) ->
+    tell(Pids, resume).
+
+tell(Pids, Request) ->
     Nobody = nobody(),
-    lists:foreach(fun(Pid) -> Pid ! {system, {Nobody, nil}, resume} end, Pids).
+    lists:foreach(fun(Pid) -> Pid ! {system, {Nobody, nil}, Request} end, Pids).
 
 %% Has each process run a fun on its state, which answers through the reference by itself. What `sys` would answer is
 %% the whole state: it is sent to nobody, which copies nothing.

@@ -17,18 +17,21 @@
 %% States that never leave the node.
 -type kept() :: [{path(), term()}].
 
-%% For a tree that starts in another VM, where nothing of this one has a meaning.
+%% For a tree that starts in another VM, where nothing of this one has a meaning. The tree stands still from here on, so
+%% that no answer is given which the states do not know of: this VM is about to end.
 -spec snapshot(map()) -> sbx_call:result().
 snapshot(Args) ->
     TimeoutMs = maps:get(timeout_ms, Args),
     case sbx_app:facts() of
-        #{supervisor_pid := Top} when is_pid(Top) -> {ok, taken(walk(Top), TimeoutMs)};
+        #{supervisor_pid := Top} when is_pid(Top) -> {ok, taken(walk(Top, TimeoutMs), TimeoutMs)};
         _ -> {ok, #{states => [], lost => []}}
     end.
 
 taken({Places, Unplaced}, TimeoutMs) ->
     {Asked, Silent} = lists:partition(fun({_Path, Pid}) -> speaks(Pid) end, Places),
-    Answers = answers([Pid || {_, Pid} <- Asked], TimeoutMs),
+    Pids = [Pid || {_, Pid} <- Asked],
+    ok = stand_still(Pids, TimeoutMs div 2),
+    Answers = answers(Pids, TimeoutMs div 2),
     {States, Lost, _Bytes} = lists:foldl(
         fun({Path, Pid}, Sofar) -> sort(Path, Pid, map_get(Pid, Answers), Sofar) end, {[], [], 0}, Asked
     ),
@@ -36,8 +39,23 @@ taken({Places, Unplaced}, TimeoutMs) ->
         states => lists:reverse(States),
         lost => lists:reverse(Lost) ++
             [lost(Path, <<"it takes no system messages">>) || {Path, _} <- Silent] ++
-            [lost(Path, <<"it was started while the tree ran, and has no place of its own">>) || Path <- Unplaced]
+            lists:map(fun unplaced/1, counted(Unplaced))
     }.
+
+%% Who is too busy to stop in time keeps nobody else from it.
+stand_still(Pids, TimeoutMs) ->
+    case sbx_reload_talk:suspend(Pids, TimeoutMs, fun() -> ok end) of
+        {ok, _Ended} -> ok;
+        {late, Late} -> sbx_reload_talk:stop(Pids -- Late)
+    end.
+
+unplaced({Path, Count}) ->
+    Text = "~b processes were started while the tree ran, and have no place of their own",
+    lost(Path, unicode:characters_to_binary(io_lib:format(Text, [Count]))).
+
+counted(Paths) ->
+    Counts = lists:foldl(fun(Path, Sofar) -> maps:update_with(Path, fun(N) -> N + 1 end, 1, Sofar) end, #{}, Paths),
+    lists:sort(maps:to_list(Counts)).
 
 %% An event manager would apply a fun to each handler: it is asked for all of them.
 answers(Pids, TimeoutMs) ->
@@ -95,26 +113,38 @@ bound_to_node([_Term | Terms]) -> bound_to_node(Terms).
 %% Into a tree that has just started. Returns what could not be kept.
 -spec put_back(pid() | nil, [map()]) -> [map()].
 put_back(Top, States) when is_pid(Top) ->
-    {Places, _Unplaced} = walk(Top),
+    {Places, _Unplaced} = walk(Top, ?ANSWER_TIMEOUT_MS),
     ByPath = maps:from_list(Places),
-    lists:append([put_one(State, maps:get(Path, ByPath, none)) || #{path := Path} = State <- States]);
+    Fitted = [{Path, fitted(State, maps:get(Path, ByPath, none))} || #{path := Path} = State <- States],
+    Given = [{Path, Place} || {Path, {_Pid, _Term} = Place} <- Fitted],
+    Refusing = set([Place || {_Path, Place} <- Given]),
+    Ended = ended([Pid || {_Path, {Pid, _Term}} <- Given] -- Refusing),
+    %% Its supervisors have heard of those by then.
+    _ = Ended =:= [] orelse walk(Top, ?ANSWER_TIMEOUT_MS),
+    [lost(Path, Why) || {Path, Why} <- Fitted, is_binary(Why)] ++
+        [lost(Path, <<"the process did not take it">>) || {Path, {Pid, _}} <- Given, lists:member(Pid, Refusing)] ++
+        [lost(Path, <<"the process ended with it">>) || {Path, {Pid, _}} <- Given, lists:member(Pid, Ended)];
 put_back(_NoTree, States) ->
     [lost(Path, <<"nothing was started">>) || #{path := Path} <- States].
 
-put_one(#{path := Path}, none) ->
-    [lost(Path, <<"its place is gone">>)];
-put_one(#{path := Path, kind := Kind, module := Module, term := Term}, Pid) ->
+fitted(_State, none) ->
+    <<"its place is gone">>;
+fitted(#{kind := Kind, module := Module, term := Term}, Pid) ->
     case speaks(Pid) andalso callback(Pid) =:= {Kind, binary_to_atom(Module)} of
         true ->
-            try set([{Pid, binary_to_term(Term)}]) of
-                [] -> [];
-                [_] -> [lost(Path, <<"the process did not take it">>)]
+            try
+                {Pid, binary_to_term(Term)}
             catch
-                error:badarg -> [lost(Path, <<"it is not a term">>)]
+                error:badarg -> <<"it is not a term">>
             end;
         false ->
-            [lost(Path, <<"another module is in its place">>)]
+            <<"another module is in its place">>
     end.
+
+%% What waits in a mailbox already is handled before this is: a state that its process can't go on with shows.
+ended(Pids) ->
+    Answers = sbx_reload_talk:call(Pids, fun(_Pid) -> ?MODULE end, ?ANSWER_TIMEOUT_MS),
+    [Pid || {Pid, {down, _Reason}} <- maps:to_list(Answers)].
 
 %% Returns those that did not take it.
 set(States) ->
@@ -133,7 +163,7 @@ set_handlers(Managers) ->
 %% States below and at a process that is about to be stopped.
 -spec keep(pid()) -> kept().
 keep(Pid) ->
-    {Places, _Unplaced} = walk(Pid),
+    {Places, _Unplaced} = walk(Pid, ?ANSWER_TIMEOUT_MS),
     Asked = [Place || {_, P} = Place <- Places, speaks(P), not is_manager(P)],
     Make = fun(_Pid, Reference) ->
         fun(State) ->
@@ -146,22 +176,22 @@ keep(Pid) ->
 
 -spec give_back(pid(), kept()) -> ok.
 give_back(Pid, Kept) ->
-    {Places, _Unplaced} = walk(Pid),
+    {Places, _Unplaced} = walk(Pid, ?ANSWER_TIMEOUT_MS),
     _ = set([{P, State} || {Path, P} <- Places, {Same, State} <- Kept, Same =:= Path]),
     ok.
 
 %% Workers at and below a process, by the identifiers on the way to them; and what has no identifier.
--spec walk(pid()) -> {[place()], [path()]}.
-walk(Pid) ->
-    walk([{[], Pid}], ?DEPTH_MAX, {[], []}).
+-spec walk(pid(), timeout()) -> {[place()], [path()]}.
+walk(Pid, TimeoutMs) ->
+    walk([{[], Pid}], TimeoutMs, ?DEPTH_MAX, {[], []}).
 
-walk([], _Depth, Found) ->
+walk([], _TimeoutMs, _Depth, Found) ->
     Found;
-walk(_TooDeep, 0, Found) ->
+walk(_TooDeep, _TimeoutMs, 0, Found) ->
     Found;
-walk(Places, Depth, {Workers, Unplaced}) ->
+walk(Places, TimeoutMs, Depth, {Workers, Unplaced}) ->
     {Supervisors, Leaves} = lists:partition(fun({_Path, Pid}) -> is_supervisor(Pid) end, Places),
-    Answers = sbx_reload_children:ask([{Pid, which_children} || {_, Pid} <- Supervisors], ?ANSWER_TIMEOUT_MS),
+    Answers = sbx_reload_children:ask([{Pid, which_children} || {_, Pid} <- Supervisors], TimeoutMs),
     Below = [
         {Path, Id, Pid}
      || {Path, Supervisor} <- Supervisors, {answer, Children} <- [map_get(Supervisor, Answers)], is_list(Children),
@@ -169,7 +199,7 @@ walk(Places, Depth, {Workers, Unplaced}) ->
     ],
     Named = [{Path ++ [written(Id)], Pid} || {Path, Id, Pid} <- Below, Id =/= undefined],
     Nameless = [Path || {Path, undefined, _Pid} <- Below],
-    walk(Named, Depth - 1, {Workers ++ Leaves, Unplaced ++ Nameless}).
+    walk(Named, TimeoutMs, Depth - 1, {Workers ++ Leaves, Unplaced ++ Nameless}).
 
 is_supervisor(Pid) ->
     is_tuple(Initial = initial_call(Pid)) andalso element(1, Initial) =:= supervisor.

@@ -1,0 +1,54 @@
+%% Supervisors give up when too much of what they started ends too fast, and with them the application would go before
+%% its old code is back. So while a change may still be taken back they bear more, and what ended meanwhile is not held
+%% against anybody afterwards.
+-module(sbx_reload_patience).
+
+-export([lend/1, take_back/1]).
+
+%% More than there are processes. What was lent shows in the number itself: lending twice or taking back twice does no
+%% harm, and a supervisor that was given its flags anew has none of it.
+-define(LENT, 1000000).
+%% In a supervisor's state, since OTP 21.
+-define(INTENSITY, 6).
+-define(RESTARTS, 8).
+
+%% Nobody waits: what is sent to a supervisor next finds it patient.
+-spec lend([pid()]) -> ok.
+lend(Supervisors) ->
+    tell(Supervisors, fun more/1).
+
+-spec take_back([pid()]) -> ok.
+take_back(Supervisors) ->
+    tell(Supervisors, fun less/1).
+
+tell(Supervisors, Change) ->
+    Nobody = sbx_reload_talk:nobody(),
+    lists:foreach(fun(Pid) -> Pid ! {system, {Nobody, nil}, {replace_state, Change}} end, Supervisors).
+
+more(State) ->
+    case flags(State) of
+        {Intensity, Restarts} when Intensity < ?LENT -> set(Intensity + ?LENT, Restarts, State);
+        _ -> State
+    end.
+
+less(State) ->
+    case flags(State) of
+        {Intensity, _Restarts} when Intensity >= ?LENT -> set(Intensity - ?LENT, [], State);
+        _ -> State
+    end.
+
+flags(#{'__struct__' := 'Elixir.DynamicSupervisor', max_restarts := Intensity, restarts := Restarts}) when
+    is_integer(Intensity), is_list(Restarts)
+->
+    {Intensity, Restarts};
+flags(State) when
+    element(1, State) =:= state, is_integer(element(?INTENSITY, State)), is_list(element(?RESTARTS, State))
+->
+    {element(?INTENSITY, State), element(?RESTARTS, State)};
+flags(_Other) ->
+    unknown.
+
+set(Intensity, Restarts, State) when is_map(State) ->
+    State#{max_restarts := Intensity, restarts := Restarts};
+set(Intensity, Restarts, State) ->
+    setelement(?RESTARTS, setelement(?INTENSITY, State, Intensity), Restarts).
