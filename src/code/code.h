@@ -135,4 +135,26 @@ json_t *transaction_result(const struct term *result, const struct change_set *s
 json_t *transaction_failure(const struct term *reason);
 json_t *transaction_no_change(void);
 
+/* ---- states.c: what a restart carries from one VM to the next ---- */
+
+struct kept_states {
+    struct buf list; /* in the node's own words, which only its successor reads */
+    size_t count;    /* of what is in it */
+    json_t *lost;    /* the first of what could not be kept: path, reason */
+    size_t lost_count;
+    struct error why_fresh; /* why nothing is kept; E_NONE: something may be */
+};
+
+/* From the answer to snapshot_states. */
+void states_take(struct kept_states *states, const struct term *snapshot);
+/* Nothing is kept, for this reason. */
+void states_none(struct kept_states *states, const struct error *why);
+/* A member of the arguments of the agent's start call. */
+void states_put(struct buf *args, const struct kept_states *states);
+/* The tree was started with them: what of them was not taken is in the answer. */
+void states_arrived(struct kept_states *states, const struct term *started);
+/* As callers see it: kept, lost, lost_count and, where nothing is kept, why it is fresh. */
+json_t *states_to_json(const struct kept_states *states);
+void states_free(struct kept_states *states);
+
 #endif

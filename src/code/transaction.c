@@ -2,7 +2,7 @@
 
 #include "code/code_internal.h"
 
-enum { ITEMS_MAX = 10000, TEXT_MAX_BYTES = 4096 };
+enum { LISTED_MAX = 10000 };
 
 /* ---- asking ---- */
 
@@ -111,73 +111,14 @@ void transaction_put(struct buf *args, const struct change_set *set, const struc
 
 /* ---- understanding the answer ---- */
 
-static json_t *text_json(const struct term *value) {
-    CLEANUP_FREE char *text = NULL;
-    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
-    if (!value || term_is_atom(value, "nil")) return json_null();
-    if (value->type == TERM_PID) {
-        term_print(&escaped, value, TERM_ERLANG, 64);
-        return json_string(buf_string(&escaped));
-    }
-    if (!term_to_string(value, &text)) return json_null();
-    size_t length = utf8_cut(text, strlen(text), TEXT_MAX_BYTES);
-    json_t *json = json_stringn(text, length);
-    if (json) return json;
-    escape_text(&escaped, text, length);
-    return json_string(buf_string(&escaped));
-}
-
-static json_t *number_json(const struct term *value) {
-    uint64_t number;
-    return value && term_to_uint64(value, &number) && number < UINT64_C(1) << 53 ? json_integer((json_int_t)number)
-                                                                                 : json_null();
-}
-
-static json_t *flag_json(const struct term *value) {
-    return json_boolean(value && term_is_atom(value, "true"));
-}
-
-static json_t *module_json(const struct term *value) {
-    json_t *text = text_json(value);
-    if (!json_is_string(text)) return text;
-    json_t *name = json_string(term_module_name(json_string_value(text)));
-    json_decref(text);
-    return name;
-}
-
-static json_t *texts_json(const struct term *list) {
-    json_t *array = json_array();
-    size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
-    for (size_t i = 0; i < count && i < ITEMS_MAX; i++) json_array_append_new(array, text_json(term_at(list, i)));
-    return array;
-}
-
-/* A list of maps becomes a list of objects with these members. */
-struct member {
-    const char *name;
-    json_t *(*read)(const struct term *value);
-};
-
-static json_t *objects_json(const struct term *list, const struct member *members) {
-    json_t *array = json_array();
-    size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
-    for (size_t i = 0; i < count && i < ITEMS_MAX; i++) {
-        json_t *object = json_object();
-        for (const struct member *member = members; member->name; member++)
-            json_object_set_new(object, member->name, member->read(term_map_get(term_at(list, i), member->name)));
-        json_array_append_new(array, object);
-    }
-    return array;
-}
-
-static const struct member process_members[] = {
-    {"pid", text_json}, {"module", module_json}, {"migrated", flag_json}, {NULL, NULL}};
-static const struct member shape_members[] = {
-    {"pid", text_json}, {"module", module_json}, {"missing", texts_json}, {"added", texts_json}, {NULL, NULL}};
-static const struct member child_members[] = {
-    {"supervisor", text_json}, {"id", text_json}, {"change", text_json}, {NULL, NULL}};
-static const struct member holder_members[] = {
-    {"pid", text_json}, {"how", text_json}, {"where", text_json}, {NULL, NULL}};
+static const struct told_member process_members[] = {
+    {"pid", told_text}, {"module", told_module}, {"migrated", told_flag}, {NULL, NULL}};
+static const struct told_member shape_members[] = {
+    {"pid", told_text}, {"module", told_module}, {"missing", told_texts}, {"added", told_texts}, {NULL, NULL}};
+static const struct told_member child_members[] = {
+    {"supervisor", told_text}, {"id", told_text}, {"change", told_text}, {NULL, NULL}};
+static const struct told_member holder_members[] = {
+    {"pid", told_text}, {"how", told_text}, {"where", told_text}, {NULL, NULL}};
 
 static json_t *version_number(const struct version *version) {
     return version->number > 0 ? json_integer(version->number) : json_null();
@@ -199,18 +140,18 @@ json_t *transaction_result(const struct term *result, const struct change_set *s
     bool is_dry = status && term_is_atom(status, "dry_run");
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "status", is_dry ? "dry_run" : "hot_reloaded", "modules",
-        changes_json(set), "processes", objects_json(term_map_get(result, "processes"), process_members), "shapes",
-        objects_json(term_map_get(result, "shapes"), shape_members), "children",
-        objects_json(term_map_get(result, "children"), child_members), "pause_us",
-        number_json(term_map_get(result, "pause_us")), "duration_us", number_json(term_map_get(result, "duration_us")),
-        "warnings", texts_json(term_map_get(result, "warnings")));
+        changes_json(set), "processes", told_objects(term_map_get(result, "processes"), process_members, LISTED_MAX),
+        "shapes", told_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
+        told_objects(term_map_get(result, "children"), child_members, LISTED_MAX), "pause_us",
+        told_number(term_map_get(result, "pause_us")), "duration_us", told_number(term_map_get(result, "duration_us")),
+        "warnings", told_texts(term_map_get(result, "warnings")));
 }
 
 json_t *transaction_failure(const struct term *reason) {
     return json_pack("{s:s, s:[], s:[], s:o, s:o, s:o, s:o, s:n, s:n, s:[]}", "status", "rolled_back", "modules",
-                     "processes", "step", text_json(term_map_get(reason, "step")), "module",
-                     module_json(term_map_get(reason, "module")), "process", text_json(term_map_get(reason, "process")),
-                     "holders", objects_json(term_map_get(reason, "holders"), holder_members), "pause_us",
+                     "processes", "step", told_text(term_map_get(reason, "step")), "module",
+                     told_module(term_map_get(reason, "module")), "process", told_text(term_map_get(reason, "process")),
+                     "holders", told_objects(term_map_get(reason, "holders"), holder_members, LISTED_MAX), "pause_us",
                      "duration_us", "warnings");
 }
 

@@ -189,6 +189,8 @@ struct sandbox {
     /* The tree being started or ended; see tree.c. */
     void (*started)(struct sandbox *sandbox, const struct error *error);
     void (*ended)(struct sandbox *sandbox);
+    struct kept_states *states; /* that it is to have; NULL: none */
+    bool starts_fresh;          /* of a restart under way: it keeps no states */
     bool start_asked;
     bool stop_seen, stop_crashed;
     char stop_text[512];
@@ -279,7 +281,7 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
  * none. */
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
 
-/* ---- lifecycle.c ---- */
+/* ---- restart.c, lifecycle.c ---- */
 
 struct waiter {
     struct waiter *next;

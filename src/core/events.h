@@ -6,7 +6,8 @@
     X(STATUS, "status", "a sandbox went from one status to another", "from, to, reason")                               \
     X(CREATED, "created", "a create is done: the sandbox runs and is in the registry", "source, profile")              \
     X(CREATE_FAILED, "create_failed", "a create failed and left nothing", "the problem")                               \
-    X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy", "restart_count")                 \
+    X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy",                                  \
+      "restart_count, kept, lost_count")                                                                               \
     X(RELOADED, "reloaded", "a sandbox's code was changed while it ran", "modules, pause_us, duration_us")             \
     X(ROLLED_BACK, "rolled_back", "changed code failed on probation, and the code from before runs again",             \
       "the problem")                                                                                                   \

@@ -118,6 +118,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
+    json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
     if (sandbox->probation.id[0])
         json_object_set_new(config, "probation",
                             json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
@@ -159,6 +160,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
                         : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
+    sandbox->starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
     restore_probation(sandbox, json_object_get(config, "probation"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);

@@ -51,6 +51,7 @@ static void on_tree_started(void *data, const struct term *result, const struct 
         return;
     }
     take_tree(sandbox, result);
+    if (sandbox->states) states_arrived(sandbox->states, result);
     sandbox->started_at_ms = clock_wall_ms();
     void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
     started(sandbox, NULL);
@@ -113,7 +114,7 @@ static void ask_start(struct sandbox *sandbox) {
     if (config->app) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct buf args = BUF_INIT;
-    term_put_map(&args, 6);
+    term_put_map(&args, sandbox->states ? 7 : 6);
     put_apps(&args, json_object_get(facts, "apps"));
     put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
     put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
@@ -122,6 +123,7 @@ static void ask_start(struct sandbox *sandbox) {
     put_config(&args, sandbox);
     term_put_atom(&args, "processes");
     term_put_uint64(&args, config->limits.processes);
+    if (sandbox->states) states_put(&args, sandbox->states);
     buf_free(&module);
     node_call(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, on_tree_started, sandbox);
 }

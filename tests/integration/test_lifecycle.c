@@ -124,7 +124,7 @@ static void assert_restart_is_fresh(struct world *world, const char *id) {
              "env", "COLOUR", "blue");
     json_t *before = world_info(world, id);
     CLEANUP_FREE char *one = world_eval_text(world, id, NULL, "counter:increment().");
-    world_do(world, "restart", "{s:s}", "id", id);
+    world_do(world, "restart", "{s:s, s:b}", "id", id, "fresh", 1);
     json_t *after = world_info(world, id);
     CLEANUP_FREE char *zero = world_eval_text(world, id, NULL, "counter:value().");
     CLEANUP_FREE char *colour = world_eval_text(world, id, NULL, "os:getenv(\"COLOUR\").");

@@ -1,0 +1,81 @@
+#include "code/code_internal.h"
+
+enum {
+    STATES_MAX_BYTES = 16 << 20, /* what a node's frame can hold */
+    LOST_LISTED_MAX = 256,
+    PLACE_MAX_BYTES = 1024,
+};
+
+void states_free(struct kept_states *states) {
+    buf_free(&states->list);
+    json_decref(take_ptr(states->lost));
+    *states = (struct kept_states){0};
+}
+
+void states_none(struct kept_states *states, const struct error *why) {
+    states_free(states);
+    states->why_fresh = *why;
+}
+
+/* A place in the tree: the identifiers on the way to it, as one text. */
+static json_t *place_json(const struct term *path) {
+    CLEANUP(buf_free) struct buf place = BUF_INIT;
+    json_t *names = told_texts(path), *name;
+    size_t i;
+    json_array_foreach(names, i, name) {
+        if (!json_is_string(name) || place.size > PLACE_MAX_BYTES) continue;
+        buf_printf(&place, "%s%s", i > 0 ? "/" : "", json_string_value(name));
+    }
+    json_decref(names);
+    return json_stringn(buf_string(&place), utf8_cut(buf_string(&place), place.size, PLACE_MAX_BYTES));
+}
+
+static size_t length_of(const struct term *list) {
+    return list && list->type == TERM_LIST ? list->items.count : 0;
+}
+
+static void add_lost(struct kept_states *states, const struct term *list) {
+    static const struct told_member members[] = {{"path", place_json}, {"reason", told_text}, {NULL, NULL}};
+    if (!states->lost) states->lost = json_array();
+    json_t *lost = told_objects(list, members, LOST_LISTED_MAX - json_array_size(states->lost));
+    json_array_extend(states->lost, lost);
+    json_decref(lost);
+    states->lost_count += length_of(list);
+}
+
+void states_take(struct kept_states *states, const struct term *snapshot) {
+    struct error error;
+    const struct term *list = term_map_get(snapshot, "states");
+    states_free(states);
+    states->list.max = STATES_MAX_BYTES;
+    states->count = length_of(list);
+    if (states->count > 0 && term_put(&states->list, list, &error) < 0) states->list.failed = true;
+    if (!states->list.failed) {
+        add_lost(states, term_map_get(snapshot, "lost"));
+        return;
+    }
+    error_set(&error, E_TOO_LARGE, "the states have more than %d MiB", STATES_MAX_BYTES >> 20);
+    states_none(states, &error);
+}
+
+void states_put(struct buf *args, const struct kept_states *states) {
+    term_put_atom(args, "states");
+    if (states->count > 0)
+        buf_append(args, states->list.data, states->list.size);
+    else
+        term_put_nil(args);
+}
+
+void states_arrived(struct kept_states *states, const struct term *started) {
+    const struct term *refused = term_map_get(started, "lost");
+    size_t count = length_of(refused);
+    add_lost(states, refused);
+    states->count -= count < states->count ? count : states->count;
+}
+
+json_t *states_to_json(const struct kept_states *states) {
+    return json_pack("{s:I, s:o, s:I, s:s?}", "kept", (json_int_t)states->count, "lost",
+                     states->lost ? json_incref(states->lost) : json_array(), "lost_count",
+                     (json_int_t)states->lost_count, "fresh",
+                     states->why_fresh.code != E_NONE ? states->why_fresh.detail : NULL);
+}

@@ -1,0 +1,108 @@
+/* Each way in which a reload can fail: the old code and the old state afterwards, and an answer that says why. */
+#include <fcntl.h>
+#include <glob.h>
+
+#include "tally.h"
+
+#define KEEPS "code_change(_, State, _) -> {ok, State}.\n"
+
+struct failure {
+    const char *before;            /* evaluated first; NULL: nothing */
+    const char *attributes, *more; /* of the new code */
+    const char *param;             /* of the reload; NULL: none */
+    json_int_t value;
+    const char *step;
+    const char *detail; /* a part of what is said */
+    const char *after;  /* evaluated last; NULL: nothing */
+};
+
+static const struct failure failures[] = {
+    {.before = "gen_server:cast(spare, wait).",
+     .more = KEEPS,
+     .param = "suspend_timeout_ms",
+     .value = 60,
+     .step = "suspend",
+     .detail = "is busy",
+     .after = "spare ! go_on."},
+    {.attributes = "-on_load(go/0).",
+     .more = "go() -> {error, no_way}.\n" KEEPS,
+     .step = "on_load",
+     .detail = "its on_load function failed"},
+    {.more = "code_change(_, _, _) -> error(no_way).", .step = "migrate", .detail = "no_way"},
+    {.more = "code_change(_, S, _) -> {perhaps, S}.", .step = "migrate", .detail = "{perhaps,"},
+    {.more = "code_change(_, _, _) -> receive never -> ok end.",
+     .param = "migrate_timeout_ms",
+     .value = 60,
+     .step = "migrate",
+     .detail = "60 ms"},
+};
+
+struct course {
+    struct world *world;
+    int version; /* that runs, and is called two */
+    int state;
+};
+
+/* As before, and nobody is stopped late. */
+static void assert_unchanged(struct course *course) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "{two,%d}", ++course->state);
+    tally_assert_answers(course->world, expected);
+    tally_assert_eval(course->world, "element(1, gen_server:call(spare, add)).", "two");
+    tally_assert_current(course->world, course->version);
+}
+
+static json_t *reload_fails(struct course *course, const char *param, json_int_t value, const char *step) {
+    json_t *problem = param
+                          ? world_fails(course->world, "reload", "reload_failed", "{s:s, s:I}", "id", "a", param, value)
+                          : world_fails(course->world, "reload", "reload_failed", "{s:s}", "id", "a");
+    json_t *result = json_object_get(problem, "result");
+    assert_string_equal(text_of(result, "status"), "rolled_back");
+    if (!string_equal(text_of(result, "step"), step))
+        fail_msg("failed at %s: %s", text_of(result, "step"), text_of(problem, "detail"));
+    return problem;
+}
+
+static void fails(struct course *course, const struct failure *failure) {
+    if (failure->before) free(world_eval_text(course->world, "a", NULL, failure->before));
+    tally_write(course->world,
+                &(struct tally){.version = "three", .attributes = failure->attributes, .more = failure->more});
+    json_t *problem = reload_fails(course, failure->param, failure->value, failure->step);
+    if (!strstr(text_of(problem, "detail"), failure->detail))
+        fail_msg("no %s in: %s", failure->detail, text_of(problem, "detail"));
+    json_decref(problem);
+    if (failure->after) free(world_eval_text(course->world, "a", NULL, failure->after));
+    assert_unchanged(course);
+}
+
+static void copy_beam(struct world *world, const char *name, bool whole) {
+    char pattern[256], file[64];
+    glob_t found;
+    CLEANUP_FREE uint8_t *beam = NULL;
+    size_t size;
+    snprintf(pattern, sizeof pattern, "%s/store/builds/*/*/ebin/%s.beam", world_home(world), name);
+    snprintf(file, sizeof file, "ebin/%s.beam", name);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(file_load(found.gl_pathv[0], 1 << 20, &beam, &size, NULL), 0);
+    globfree(&found);
+    CLEANUP_FD int fd = open(world_file(world, file, ""), O_WRONLY | O_CLOEXEC);
+    assert_int_equal(file_write_all(fd, beam, whole ? size : size / 2), 0);
+}
+
+/* One good beam and one that ends too early: neither is loaded. */
+static void a_torn_beam_is_refused(struct course *course) {
+    struct world *world = course->world;
+    copy_beam(world, "tally_sup", true);
+    copy_beam(world, "tally", false);
+    json_t *problem =
+        world_fails(world, "reload", "malformed_data", "{s:s, s:s}", "id", "a", "path", world_path(world, "ebin"));
+    assert_non_null(strstr(text_of(problem, "detail"), "the compiled module tally: "));
+    json_decref(problem);
+    assert_unchanged(course);
+}
+
+void failures_change_nothing(struct world *world, int version, int state) {
+    struct course course = {world, version, state};
+    for (size_t i = 0; i < ARRAY_SIZE(failures); i++) fails(&course, &failures[i]);
+    a_torn_beam_is_refused(&course);
+}

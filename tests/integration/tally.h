@@ -1,0 +1,32 @@
+/* The application whose code the reload tests change: three counters, `tally`, `spare` and `third`, whose answers say
+   which version gave them. */
+#ifndef INTEGRATION_TALLY_H
+#define INTEGRATION_TALLY_H
+
+#include "support.h"
+
+struct tally {
+    const char *version;    /* an expression; N is the state */
+    const char *init;       /* NULL: {ok, 0} */
+    const char *attributes; /* NULL: none */
+    const char *more;       /* functions besides; NULL: a code_change that keeps the state */
+};
+
+/* Write its sources; their folder. */
+const char *tally_write(struct world *world, const struct tally *tally);
+const char *tally_write_version(struct world *world, const char *version, const char *more);
+
+/* Add one to `tally`, of the sandbox "a": it answers {Version, State}. */
+void tally_assert_answers(struct world *world, const char *expected);
+/* Which version the registry says is current, now or soon: a daemon that just started may still be asking. */
+void tally_assert_current(struct world *world, int version);
+/* Evaluate in the sandbox. */
+void tally_assert_eval(struct world *world, const char *code, const char *expected);
+
+const char *text_of(const json_t *object, const char *name);
+
+/* Parts of test_reload, one after the other on the same sandbox. */
+void failures_change_nothing(struct world *world, int version, int state);
+void restarts_keep_states(struct world *world);
+
+#endif
