@@ -10,7 +10,7 @@ elixir=$(elixir -e 'IO.write(Path.dirname(:code.lib_dir(:elixir)))' 2>/dev/null 
 
 for round in $(seq "$rounds"); do
     "$here/bench_beam.escript" 1 "$otp" ${elixir:+"$elixir"} | sed 's/^total/theirs/; s/^cpu/theircpu/'
-    "$build/tools/bench_beam" 3 "$otp" ${elixir:+"$elixir"} | sed 's/^total/ours/; s/^cpu/ourcpu/'
+    "$build/tools/bench_beam" 3 "$otp" ${elixir:+"$elixir"} | sed 's/^total/ours/; s/^all/together/; s/^cpu/ourcpu/'
 done | awk '
 function median(values, count,   i, j, value) {
     for (i = 2; i <= count; i++) {
@@ -33,6 +33,7 @@ function speed(name, time) {
 /^theirs/ { theirs[++their_count] = $2 }
 /^theircpu/ { their_cpu[++their_cpu_count] = $2 }
 /^ours/ { ours[++our_count] = $2 }
+/^together/ { together[++together_count] = $2 }
 /^ourcpu/ { our_cpu[++our_cpu_count] = $2 }
 /^stage/ {
     time = $2
@@ -44,6 +45,8 @@ END {
     printf "%d files, microseconds for each: median of the rounds, lowest and highest\n", files
     slow = row(theirs, their_count, "beam_lib: the same chunks, and md5")
     fast = row(ours, our_count, "sandbox: all validated, and SHA-256")
+    printf "  %8.1f times faster\n", slow / fast
+    fast = row(together, together_count, "sandbox, on all processors, as `sandbox validate` does")
     printf "  %8.1f times faster\n", slow / fast
     slow = row(their_cpu, their_cpu_count, "beam_lib, processor time")
     fast = row(our_cpu, our_cpu_count, "sandbox, processor time")

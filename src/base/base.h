@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/parallel.h"
 #include "base/utf8.h"
 #include "base/util.h"
 

@@ -8,7 +8,7 @@
 /* The object being filled, and what becomes of it. */
 struct entry {
     json_t *object;
-    size_t *names_left; /* bytes */
+    atomic_llong *names_left; /* bytes */
     struct error *reterr;
     int result;
 };
@@ -25,13 +25,12 @@ static void set(struct entry *entry, const char *name, json_t *value) {
 /* Names are strangers' text: what JSON can't hold, or not everyone reads, is written as an escape. */
 static json_t *name_json(struct entry *entry, const char *text, size_t size) {
     CLEANUP(buf_free) struct buf name = BUF_INIT;
-    if (size > *entry->names_left) {
+    if (atomic_fetch_sub(entry->names_left, (long long)size) < (long long)size) {
         entry->result = error_set(entry->reterr, E_TOO_LARGE,
                                   "the names in these files are longer than %d MiB all told; validate fewer at once",
                                   VALIDATE_NAMES_MAX_BYTES >> 20);
         return NULL;
     }
-    *entry->names_left -= size;
     if (memchr(text, '\0', size) || !utf8_valid((const uint8_t *)text, size))
         escape_text(&name, text, size);
     else
@@ -120,8 +119,8 @@ static void set_error(json_t *object, const struct error *error) {
                                   plain ? error->detail : buf_string(&detail)));
 }
 
-int validate_bytes(const char *path, const uint8_t *data, size_t size, unsigned otp, size_t *names_left, json_t **ret,
-                   struct error *reterr) {
+int validate_bytes(const char *path, const uint8_t *data, size_t size, unsigned otp, atomic_llong *names_left,
+                   json_t **ret, struct error *reterr) {
     struct beam_options options = beam_default_options;
     CLEANUP_BEAM struct beam *beam = NULL;
     struct error error;

@@ -31,8 +31,8 @@ struct validate_request {
 int validate_run(const struct validate_request *request, json_t **ret, struct error *reterr);
 
 /* The object of one file's content. Fails only without memory, or with E_TOO_LARGE when its names do not fit into
- *names_left any more. */
-int validate_bytes(const char *path, const uint8_t *data, size_t size, unsigned otp, size_t *names_left, json_t **ret,
-                   struct error *reterr);
+ *names_left any more; that may be shared by several threads. */
+int validate_bytes(const char *path, const uint8_t *data, size_t size, unsigned otp, atomic_llong *names_left,
+                   json_t **ret, struct error *reterr);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finding BEAM files in what the launcher opened for a caller, and validating one after the other. */
+/* Finding BEAM files in what the launcher opened for a caller, and validating them on all processors. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -120,15 +120,19 @@ static int read_bounded(int folder, const char *path, struct buf *content, struc
 
 /* ---- validating ---- */
 
-struct tally {
-    size_t total_bytes, names_left;
-    bool all_valid;
-    json_t *files;
+/* All files of one request; each round of the loop has an object of its own. */
+struct validation {
+    const struct validate_request *request;
+    int folder;
+    char **paths;
+    json_t **objects;
+    atomic_size_t total_bytes;
+    atomic_llong names_left;
 };
 
 /* What can't be read is no valid file, whatever its content. */
 static int unreadable(const char *path, const struct error *why, json_t **ret, struct error *reterr) {
-    size_t no_names = 0;
+    atomic_llong no_names = 0;
     if (why->code == E_NO_MEMORY) return error_set(reterr, E_NO_MEMORY, "%s", why->detail);
     int result = validate_bytes(path, NULL, 0, 0, &no_names, ret, reterr);
     if (result == 0)
@@ -137,44 +141,62 @@ static int unreadable(const char *path, const struct error *why, json_t **ret, s
     return result;
 }
 
-static int validate_file(const struct validate_request *request, int folder, const char *path, struct tally *tally,
-                         struct error *reterr) {
+static int validate_content(struct validation *validation, const char *path, const struct buf *content, json_t **ret,
+                            struct error *reterr) {
+    const struct validate_request *request = validation->request;
+    if (atomic_fetch_add(&validation->total_bytes, content->size) + content->size > VALIDATE_TOTAL_MAX_BYTES)
+        return error_set(reterr, E_TOO_LARGE, "the BEAM files of %s are larger than %d MiB all told", request->path,
+                         VALIDATE_TOTAL_MAX_BYTES >> 20);
+    return validate_bytes(path, content->data, content->size, request->otp, &validation->names_left, ret, reterr);
+}
+
+static int validate_file(void *context, size_t index, struct error *reterr) {
+    struct validation *validation = context;
+    const struct validate_request *request = validation->request;
+    const char *path = validation->paths[index];
     char full[2 * PATH_MAX];
     CLEANUP(buf_free) struct buf content = BUF_INIT;
     struct error error;
-    json_t *object = NULL;
     snprintf(full, sizeof full, request->is_file ? "%s" : "%s/%s", request->path, path);
     int result = check_called_off(request, reterr);
     if (result < 0) return result;
-    if (read_bounded(folder, path, &content, &error) < 0)
-        result = unreadable(full, &error, &object, reterr);
-    else if ((tally->total_bytes += content.size) > VALIDATE_TOTAL_MAX_BYTES)
-        result = error_set(reterr, E_TOO_LARGE, "the BEAM files of %s are larger than %d MiB all told", request->path,
-                           VALIDATE_TOTAL_MAX_BYTES >> 20);
+    if (read_bounded(validation->folder, path, &content, &error) < 0)
+        return unreadable(full, &error, &validation->objects[index], reterr);
+    return validate_content(validation, full, &content, &validation->objects[index], reterr);
+}
+
+/* Takes the objects over. */
+static json_t *answer(json_t **objects, size_t count) {
+    json_t *files = json_array();
+    bool all_valid = true;
+    for (size_t i = 0; i < count; i++) {
+        if (!json_is_true(json_object_get(objects[i], "valid"))) all_valid = false;
+        json_array_append_new(files, objects[i]);
+    }
+    return json_pack("{s:b, s:o}", "valid", all_valid, "files", files);
+}
+
+static int validate_all(struct validation *validation, size_t count, json_t **ret, struct error *reterr) {
+    CLEANUP_FREE json_t **objects = validation->objects = calloc(count, sizeof *objects);
+    if (!objects) return error_set(reterr, E_NO_MEMORY, "no memory for a list of files");
+    int result = parallel_each(count, validate_file, validation, reterr);
+    if (result == 0)
+        *ret = answer(objects, count);
     else
-        result = validate_bytes(full, content.data, content.size, request->otp, &tally->names_left, &object, reterr);
-    if (result < 0) return result;
-    if (!json_is_true(json_object_get(object, "valid"))) tally->all_valid = false;
-    json_array_append_new(tally->files, object);
-    return 0;
+        for (size_t i = 0; i < count; i++) json_decref(objects[i]);
+    return result;
 }
 
 static int validate_folder(const struct validate_request *request, int folder, json_t **ret, struct error *reterr) {
     CLEANUP(search_free) struct search search = {.request = request};
-    struct tally tally = {.names_left = VALIDATE_NAMES_MAX_BYTES, .all_valid = true};
     int result = search_folder(&search, openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0, reterr);
     if (result >= 0 && search.count == 0)
         result = error_set(reterr, E_INVALID, "%s holds no BEAM files", request->path);
     if (result < 0) return result;
     qsort(search.paths, search.count, sizeof *search.paths, by_path);
-    tally.files = json_array();
-    for (size_t i = 0; result == 0 && i < search.count; i++)
-        result = validate_file(request, folder, search.paths[i], &tally, reterr);
-    if (result < 0)
-        json_decref(tally.files);
-    else
-        *ret = json_pack("{s:b, s:o}", "valid", tally.all_valid, "files", tally.files);
-    return result;
+    struct validation validation = {
+        .request = request, .folder = folder, .paths = search.paths, .names_left = VALIDATE_NAMES_MAX_BYTES};
+    return validate_all(&validation, search.count, ret, reterr);
 }
 
 /* ---- a stream becomes a folder of ours for as long as it takes ---- */

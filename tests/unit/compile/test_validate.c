@@ -129,7 +129,7 @@ static void test_names_are_bounded(void **state) {
     static uint8_t data[1 << 20];
     struct error error;
     json_t *answer = NULL;
-    size_t left = 10;
+    atomic_llong left = 10;
     (void)state;
     CLEANUP_FD int fd = open(FIXTURES "/fx_kinds.beam", O_RDONLY | O_CLOEXEC);
     ssize_t size = read(fd, data, sizeof data);
