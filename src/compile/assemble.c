@@ -47,11 +47,16 @@ static bool has_base_protocols(const struct compile_job *job) {
 /* Protocols are made fast together with all their implementations, so a change of any makes them anew. */
 static bool wants_protocols(const struct compile_job *job) {
     bool ignored;
-    return app_is_elixir(job, NULL, &ignored) && (job->has_new_protocol_part || !has_base_protocols(job));
+    return app_is_elixir(job, NULL, &ignored) && ((job->changed_parts & PART_OF_PROTOCOL) || !has_base_protocols(job));
+}
+
+/* Where nothing says how the project starts, its applications and supervisors do. */
+static bool wants_start(const struct compile_job *job) {
+    return job->worker->model.is_loose && (job->changed_parts & PART_OF_START);
 }
 
 bool assemble_needs_worker(const struct compile_job *job) {
-    return job->is_described_anew || !job->base_facts || job->has_new_modules || job->worker->model.is_loose ||
+    return job->is_described_anew || !job->base_facts || job->has_new_modules || wants_start(job) ||
            wants_protocols(job);
 }
 

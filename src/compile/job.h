@@ -55,7 +55,8 @@ struct compile_job {
     size_t compiled_files, found_files; /* by the node, in the cache */
     json_t *compiled;                   /* names of modules that the node compiled */
     bool is_torn;                       /* the project changed while it was compiled */
-    bool has_new_protocol_part, has_new_modules;
+    bool has_new_modules;
+    unsigned changed_parts; /* what modules that changed are part of, or were: of enum module_part */
 
     /* the outcome */
     struct file_list list;

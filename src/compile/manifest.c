@@ -198,6 +198,26 @@ static bool add_imports(struct record *record, const struct beam *beam) {
     return good;
 }
 
+/* As the node's sbx_guess looks for them. */
+static bool is_start_behaviour(const struct beam_text *name) {
+    static const char *const names[] = {"application",       "Elixir.Application",       "supervisor",
+                                        "Elixir.Supervisor", "Elixir.DynamicSupervisor", "Elixir.PartitionSupervisor"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (name->size == strlen(names[i]) && memcmp(name->data, names[i], name->size) == 0) return true;
+    return false;
+}
+
+static int find_parts(const struct beam *beam, unsigned *ret, struct error *reterr) {
+    CLEANUP(beam_names_free) struct beam_names behaviours = {0};
+    bool is_protocol = has_attribute(beam, "__protocol__") || has_attribute(beam, "__impl__");
+    unsigned parts = is_protocol ? PART_OF_PROTOCOL : 0;
+    int result = beam_behaviours(beam, &behaviours, reterr);
+    for (size_t i = 0; result == 0 && i < behaviours.count; i++)
+        if (is_start_behaviour(&behaviours.items[i])) parts |= PART_OF_START;
+    if (result == 0) *ret = parts;
+    return result;
+}
+
 static int check_beam(struct record *record, struct compiled_module *module, unsigned otp, struct error *reterr) {
     CLEANUP_BEAM struct beam *beam = NULL;
     struct beam_options options = beam_default_options;
@@ -211,7 +231,8 @@ static int check_beam(struct record *record, struct compiled_module *module, uns
     if (result == 0) result = beam_checksum(beam, module->checksum, reterr);
     if (result == 0) result = beam_interface_hash(beam, module->interface, reterr);
     if (result < 0) return error_prefix(reterr, "the compiled module %s", module->name);
-    module->is_protocol_part = has_attribute(beam, "__protocol__") || has_attribute(beam, "__impl__");
+    result = find_parts(beam, &module->parts, reterr);
+    if (result < 0) return result;
     return add_imports(record, beam) ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for %s", module->name);
 }
 
@@ -251,9 +272,9 @@ static json_t *modules_to_json(const struct record *record) {
     json_t *array = json_array();
     for (size_t i = 0; i < record->module_count; i++) {
         const struct compiled_module *module = &record->modules[i];
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:b}", "module", module->name, "checksum",
-                                               module->checksum, "interface", module->interface, "protocol_part",
-                                               (int)module->is_protocol_part));
+        json_array_append_new(array,
+                              json_pack("{s:s, s:s, s:s, s:i}", "module", module->name, "checksum", module->checksum,
+                                        "interface", module->interface, "parts", (int)module->parts));
     }
     return array;
 }
@@ -282,7 +303,8 @@ static bool module_from_json(const json_t *json, struct compiled_module *module)
     if (!name || !checksum || !interface || !is_module_name(name)) return false;
     snprintf(module->checksum, sizeof module->checksum, "%s", checksum);
     snprintf(module->interface, sizeof module->interface, "%s", interface);
-    module->is_protocol_part = json_is_true(json_object_get(json, "protocol_part"));
+    json_t *parts = json_object_get(json, "parts");
+    module->parts = json_is_integer(parts) ? (unsigned)json_integer_value(parts) : PARTS_ALL;
     return (module->name = strdup(name)) != NULL;
 }
 

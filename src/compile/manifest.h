@@ -22,11 +22,18 @@ json_t *name_list_to_json(const struct name_list *list);
 bool name_list_from_json(const json_t *array, size_t max, struct name_list *ret);
 bool name_list_from_term(const struct term *list, size_t max, struct name_list *ret);
 
+/* What a module takes part in that is decided by looking at several of them together. */
+enum module_part {
+    PART_OF_PROTOCOL = 1, /* a protocol, or an implementation of one */
+    PART_OF_START = 2,    /* an application's callback, or a supervisor */
+    PARTS_ALL = 3,
+};
+
 struct compiled_module {
     char *name;                        /* as the VM has it: Elixir.Counter */
     char checksum[BEAM_DIGEST_BYTES];  /* of what is loaded */
     char interface[BEAM_DIGEST_BYTES]; /* of what others are compiled against */
-    bool is_protocol_part;             /* a protocol, or an implementation of one */
+    unsigned parts;                    /* of enum module_part */
     uint8_t *beam;                     /* owned; NULL: it lies in the build that the manifest came from */
     size_t beam_size;
 };

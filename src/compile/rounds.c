@@ -70,7 +70,7 @@ static void notice_removed(struct compile_job *job, const struct manifest *base)
         const struct record *record = base->records[i];
         for (size_t k = 0; record && k < record->module_count; k++) {
             job->has_new_modules = true;
-            if (record->modules[k].is_protocol_part) job->has_new_protocol_part = true;
+            job->changed_parts |= record->modules[k].parts;
         }
     }
 }
@@ -120,10 +120,10 @@ static void link_all(struct compile_job *job) {
     job_fail(job, &error);
 }
 
-static bool has_protocol_part(const struct record *record) {
-    for (size_t i = 0; i < record->module_count; i++)
-        if (record->modules[i].is_protocol_part) return true;
-    return false;
+static unsigned parts_of(const struct record *record) {
+    unsigned parts = 0;
+    for (size_t i = 0; i < record->module_count; i++) parts |= record->modules[i].parts;
+    return parts;
 }
 
 /* As a record of its own: the plan points into those that there are. */
@@ -138,7 +138,7 @@ static struct record *find_object(struct compile_job *job, const struct record *
 
 static void take_object(struct compile_job *job, struct record *record, struct record *object) {
     struct record before = *record;
-    job->has_new_protocol_part |= has_protocol_part(record) || has_protocol_part(object);
+    job->changed_parts |= parts_of(record) | parts_of(object);
     job->has_new_modules = true;
     job->found_files++;
     *record = *object;
@@ -362,10 +362,8 @@ static bool has_same_names(const struct record *record, struct name_list *before
 static int take_file(struct compile_job *job, struct record *record, const struct term *file, struct error *reterr) {
     struct name_list before = {0};
     if (!file) return error_set(reterr, E_PROTOCOL, "the compiler node did not answer for %s", record->path);
-    for (size_t i = 0; i < record->module_count; i++) {
-        name_list_add(&before, record->modules[i].name);
-        job->has_new_protocol_part |= record->modules[i].is_protocol_part;
-    }
+    job->changed_parts |= parts_of(record);
+    for (size_t i = 0; i < record->module_count; i++) name_list_add(&before, record->modules[i].name);
     int result = record_take_answer(record, file, reterr);
     if (result == 0 && !has_same_names(record, &before)) job->has_new_modules = true;
     name_list_free(&before);
@@ -407,8 +405,8 @@ static void on_checked(struct compile_job *job) {
             const struct compiled_module *module = &record->modules[k];
             worker_set_module(job->worker, record->app, module->name, module->checksum);
             json_array_append_new(job->compiled, json_string(term_module_name(module->name)));
-            job->has_new_protocol_part |= module->is_protocol_part;
         }
+        job->changed_parts |= parts_of(record);
     }
     next_round(job);
 }

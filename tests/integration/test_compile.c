@@ -142,6 +142,43 @@ static void a_mistake_keeps_the_compiler(void **state) {
     assert_int_equal(newest_compiler(world), compiler);
 }
 
+/* ---- how a folder starts that doesn't say it ---- */
+
+static void expect_supervisor(struct world *world, const char *name) {
+    char build[PATH_MAX];
+    build_last(world, build);
+    json_t *facts = build_facts(build);
+    const char *found = json_string_value(json_object_get(facts, "supervisor"));
+    assert_string_equal(found ? found : "none", name);
+    json_decref(facts);
+}
+
+static void write_supervisor(struct world *world, const char *attribute) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "-module(g_sup).\n%s\n-export([start_link/0, init/1]).\nstart_link() -> supervisor:start_link(?MODULE, "
+             "[]).\ninit(_) -> {ok, {#{}, []}}.\n",
+             attribute);
+    world_file(world, "guess/g_sup.erl", text);
+}
+
+static void a_folders_supervisor_is_found_as_it_changes(void **state) {
+    struct world *world = *state;
+    write_value(world, "guess", "g_one", "1");
+    write_supervisor(world, "");
+    compile_gives(world, "guess", MODULES("g_one", "g_sup"));
+    expect_supervisor(world, "none");
+    write_supervisor(world, "-behaviour(supervisor).");
+    compile_gives(world, "guess", MODULES("g_sup"));
+    expect_supervisor(world, "g_sup");
+    write_value(world, "guess", "g_one", "2"); /* which is no part of it */
+    compile_gives(world, "guess", MODULES("g_one"));
+    expect_supervisor(world, "g_sup");
+    write_supervisor(world, "%");
+    compile_gives(world, "guess", MODULES("g_sup"));
+    expect_supervisor(world, "none");
+}
+
 /* ---- a compiler that never comes to an end ---- */
 
 static void a_killed_compiler_fails_its_project_alone(void **state) {
@@ -341,6 +378,7 @@ int main(void) {
         cmocka_unit_test(a_new_service_goes_on_where_the_last_was),
     };
     const struct CMUnitTest at_length[] = {
+        cmocka_unit_test(a_folders_supervisor_is_found_as_it_changes),
         cmocka_unit_test(an_endless_compiler_is_ended),
         cmocka_unit_test(one_project_is_compiled_once),
         cmocka_unit_test(two_of_one_name_do_not_mix),
