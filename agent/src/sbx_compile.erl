@@ -8,6 +8,9 @@
 %% The project, and the folder it was discovered from.
 -define(KEY, ?MODULE).
 
+%% By macros, parse transforms and build scripts, in one call; nobody reads it.
+-define(PRINTED_MAX_BYTES, 16777216).
+
 %% The calls
 
 -spec project(map()) -> sbx_call:result().
@@ -92,10 +95,12 @@ guarded(Fun) ->
     {ok, Home} = file:get_cwd(),
     ok = sbx_scratch:open(filename:join(Home, "build")),
     try
-        sbx_io:discard(standard_error, Fun)
+        sbx_io:unheard(?PRINTED_MAX_BYTES, Fun)
     catch
         throw:{diagnostics, Errors} -> failed(Errors, []);
         throw:{failed, Errors, Warnings} -> failed(Errors, Warnings);
+        throw:{printed_more_than, Bytes} ->
+            failed([sbx_diagnostic:new(compile, nil, nil, printed(Bytes), "")], []);
         throw:{project, Why} -> failed([sbx_diagnostic:new(compile, nil, nil, Why, "")], []);
         throw:{unknown_app, Name} -> sbx_call:failure(badarg, "the project has no application ~ts", [Name]);
         throw:no_project -> sbx_call:failure(badarg, "there is no project yet", []);
@@ -103,6 +108,9 @@ guarded(Fun) ->
     after
         ok = file:set_cwd(Home)
     end.
+
+printed(Bytes) ->
+    io_lib:format("code that runs while compiling printed more than ~b MiB", [Bytes bsr 20]).
 
 failed([#{message := First} | _] = Errors, Warnings) ->
     Message =

@@ -2,7 +2,7 @@
 %% the daemon. There is no input: reading gives end of file.
 -module(sbx_io).
 
--export([start/0, take_standard_error/0, discard/2]).
+-export([start/0, take_standard_error/0, unheard/2]).
 
 -include("sbx.hrl").
 
@@ -19,19 +19,34 @@ take_standard_error() ->
     _ = serve_as(standard_error, fun deliver/1),
     ok.
 
-%% Runs Fun while nobody sees what is written to `Name`.
--spec discard(atom(), fun(() -> Result)) -> Result.
-discard(Name, Fun) ->
-    Usual = whereis(Name),
-    true = unregister(Name),
-    Silent = serve_as(Name, fun(_Chars) -> ok end),
-    try
-        Fun()
+%% Runs Fun while nobody sees what it and its children write; throws when that is more than so many bytes.
+-spec unheard(pos_integer(), fun(() -> Result)) -> Result.
+unheard(MaxBytes, Fun) ->
+    [Leader, Usual] = [group_leader(), whereis(standard_error)],
+    Written = atomics:new(1, []),
+    true = unregister(standard_error),
+    Silent = serve_as(standard_error, fun(Chars) -> count(Written, byte_size(Chars), MaxBytes) end),
+    true = group_leader(Silent, self()),
+    try Fun() of
+        Result -> in_bounds(Written, MaxBytes), Result
+    catch
+        Class:Reason:Stack -> in_bounds(Written, MaxBytes), erlang:raise(Class, Reason, Stack)
     after
-        true = unregister(Name),
+        true = group_leader(Leader, self()),
+        true = unregister(standard_error),
         exit(Silent, kill),
-        true = register(Name, Usual)
+        true = register(standard_error, Usual)
     end.
+
+%% Whoever goes on all the same is at least fast.
+count(Written, Bytes, MaxBytes) ->
+    case atomics:add_get(Written, 1, Bytes) of
+        Sum when Sum =< MaxBytes -> ok;
+        _TooMuch -> {error, enospc}
+    end.
+
+in_bounds(Written, MaxBytes) ->
+    atomics:get(Written, 1) =< MaxBytes orelse throw({printed_more_than, MaxBytes}).
 
 %% Registered before it returns: others look it up by name at once.
 serve_as(Name, Deliver) ->
