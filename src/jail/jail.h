@@ -228,6 +228,7 @@ typedef void (*jail_done_fn)(void *data, const struct error *error); /* error NU
 typedef void (*jail_spawned_fn)(void *data, const struct jail_node *node, const struct error *error);
 typedef void (*jail_buried_fn)(void *data, const struct jail_death *death, const struct error *error);
 typedef void (*jail_project_fn)(void *data, const struct jail_project *project, const struct error *error);
+typedef void (*jail_signature_fn)(void *data, uint64_t signature, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
    link is down or goes down, or when the launcher takes longer than half a minute, which ends the link too; none is
@@ -247,6 +248,14 @@ void jail_link_limit(struct jail_link *link, const char *node, const struct jail
                      void *data);
 /* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */
 void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data);
+/* Let path be opened again under this name, with the rights of the process at the other end of peer_fd, after that has
+   gone: until it is withdrawn, or the machine starts anew. */
+void jail_link_grant(struct jail_link *link, int peer_fd, const char *name, const char *path, jail_done_fn done,
+                     void *data);
+void jail_link_withdraw(struct jail_link *link, const char *name);
+void jail_link_open_granted(struct jail_link *link, const char *name, jail_project_fn done, void *data);
+/* A number that changes when the names, sizes or times of its files do. */
+void jail_link_sign_granted(struct jail_link *link, const char *name, jail_signature_fn done, void *data);
 void jail_link_release_project(struct jail_link *link, const char *token);
 /* Bind a directory that the daemon can read, or an opened project by its token, at a place inside a running node,
    read-only, noexec. */

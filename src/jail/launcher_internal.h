@@ -84,6 +84,7 @@ struct launcher_project {
     uint64_t deadline_ms; /* while opening */
     int helper_fd;        /* while opening: where the helper's answer comes from */
     int source_fd;        /* opened with the caller's rights */
+    bool wants_signature; /* and nothing else: it is not kept open */
     bool bindable;        /* else its files went out as a stream */
 };
 
@@ -249,9 +250,19 @@ void bury_everything(struct launcher *launcher);
 /* After any node has gone: the shutdown that waited for it may be answered. */
 void shutdown_advance(struct launcher *launcher);
 
-/* ---- project.c, project_stream.c, caller.c ---- */
+/* ---- project.c, project_stream.c, project_sign.c, grant.c, caller.c ---- */
 
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
+/* By a standing permission; or just find out whether it is as it was. */
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool wants_signature);
+/* The caller at the other end, if he may bring projects. */
+int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
+uint64_t project_sign(int source_fd, bool is_file);
+int grant_write(const struct launcher *launcher, const char *name, const struct caller *caller, const char *path,
+                struct error *reterr);
+int grant_read(const struct launcher *launcher, const char *name, struct caller *ret_caller, char ret_path[PATH_MAX],
+               struct error *reterr); /* E_FORBIDDEN: there is none */
+void grant_remove(const struct launcher *launcher, const char *name);
 void project_advance(struct launcher *launcher, struct launcher_project *project);
 uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 struct launcher_project *project_find(struct launcher *launcher, const char *token);

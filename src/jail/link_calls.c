@@ -149,6 +149,14 @@ static bool deliver_project(const struct link_call *call, struct link_answer *an
     return true;
 }
 
+static bool deliver_signature(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    jail_signature_fn done = (jail_signature_fn)call->done;
+    uint64_t signature = 0;
+    bool is_good = error || wire_message_number(answer->message, "signature", &signature);
+    done(call->data, signature, is_good ? error : &malformed);
+    return is_good;
+}
+
 /* ---- unasked ---- */
 
 static bool tell_node(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
@@ -234,6 +242,36 @@ void jail_link_open_project(struct jail_link *link, int peer_fd, const char *pat
     put_operand(&text, path);
     link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_done_fn)done, .data = data}, "project",
              &text, peer_fd);
+}
+
+void jail_link_grant(struct jail_link *link, int peer_fd, const char *name, const char *path, jail_done_fn done,
+                     void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    put_operand(&text, path);
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_done_fn)done, .data = data}, "grant",
+             &text, peer_fd);
+}
+
+void jail_link_withdraw(struct jail_link *link, const char *name) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "withdraw", &text, -1);
+}
+
+void jail_link_open_granted(struct jail_link *link, const char *name, jail_project_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_done_fn)done, .data = data}, "project",
+             &text, -1);
+}
+
+void jail_link_sign_granted(struct jail_link *link, const char *name, jail_signature_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    wire_put_number(&text, "sign", 1);
+    link_ask(link, &(struct link_call){.deliver = deliver_signature, .done = (link_done_fn)done, .data = data},
+             "project", &text, -1);
 }
 
 void jail_link_release_project(struct jail_link *link, const char *token) {

@@ -20,6 +20,7 @@ struct opening {
 struct opened {
     struct error error;
     bool is_file;
+    uint64_t signature; /* when that is all that is wanted: then no descriptor comes with it */
 };
 
 struct launcher_project *project_find(struct launcher *launcher, const char *token) {
@@ -81,6 +82,10 @@ static void help_open(const void *data) {
     alarm(OPEN_TIMEOUT_S);
     if (caller_become(&opening->project->caller, opening->launcher->root, &opened.error) == 0)
         fd = open_as_caller(opening->project->path, &opened.is_file, &opened.error);
+    if (fd >= 0 && opening->project->wants_signature) {
+        opened.signature = project_sign(fd, opened.is_file);
+        fd = fd_close(fd);
+    }
     send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
 }
 
@@ -95,14 +100,8 @@ static int start_opening(struct launcher *launcher, struct launcher_project *pro
     return launcher_watch(launcher, project->helper_fd, SOURCE_PROJECT, (size_t)(project - launcher->projects), reterr);
 }
 
-static int begin(struct launcher *launcher, struct launcher_project *project, int peer_fd, struct error *reterr) {
-    if (caller_of(peer_fd, &project->caller, reterr) < 0) return -1;
-    if (!launcher->root && project->caller.uid != launcher->daemon_uid)
-        return error_set(reterr, E_FORBIDDEN, "only uid %u may bring projects here", launcher->daemon_uid);
-    return start_opening(launcher, project, reterr);
-}
-
-void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path) {
+/* A free entry, with a token of its own; NULL, and the request is answered. */
+static struct launcher_project *take_entry(struct launcher *launcher, struct request request) {
     struct error error;
     struct launcher_project *project = NULL;
     for (size_t i = 0; i < JAIL_PROJECTS_MAX && !project; i++)
@@ -110,7 +109,7 @@ void project_open(struct launcher *launcher, struct request request, int peer_fd
     if (!project) {
         error_set(&error, E_LIMIT, "%d projects are open already", JAIL_PROJECTS_MAX);
         server_fail(launcher, request, &error);
-        return;
+        return NULL;
     }
     *project = (struct launcher_project){.state = PROJECT_OPENING,
                                          .request = request,
@@ -118,19 +117,46 @@ void project_open(struct launcher *launcher, struct request request, int peer_fd
                                          .helper_fd = -1,
                                          .source_fd = -1};
     launcher_due_at(launcher, project->deadline_ms);
-    snprintf(project->path, sizeof project->path, "%s", path);
     snprintf(project->token, sizeof project->token, "p%llu", (unsigned long long)++launcher->project_serial);
-    if (begin(launcher, project, peer_fd, &error) == 0) return;
+    return project;
+}
+
+static void end_failed(struct launcher *launcher, struct launcher_project *project, const struct error *error) {
+    struct request request = project->request;
     project_release(launcher, project);
-    server_fail(launcher, request, &error);
+    server_fail(launcher, request, error);
+}
+
+int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr) {
+    if (caller_of(peer_fd, ret, reterr) < 0) return -1;
+    if (!launcher->root && ret->uid != launcher->daemon_uid)
+        return error_set(reterr, E_FORBIDDEN, "only uid %u may bring projects here", launcher->daemon_uid);
+    return 0;
+}
+
+void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path) {
+    struct error error;
+    struct launcher_project *project = take_entry(launcher, request);
+    if (!project) return;
+    snprintf(project->path, sizeof project->path, "%s", path);
+    if (project_caller(launcher, peer_fd, &project->caller, &error) < 0 || start_opening(launcher, project, &error) < 0)
+        end_failed(launcher, project, &error);
+}
+
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool wants_signature) {
+    struct error error;
+    struct launcher_project *project = take_entry(launcher, request);
+    if (!project) return;
+    project->wants_signature = wants_signature;
+    if (grant_read(launcher, name, &project->caller, project->path, &error) < 0 ||
+        start_opening(launcher, project, &error) < 0)
+        end_failed(launcher, project, &error);
 }
 
 static void give_up(struct launcher *launcher, struct launcher_project *project) {
     struct error error;
-    struct request request = project->request;
     error_set(&error, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
-    project_release(launcher, project);
-    server_fail(launcher, request, &error);
+    end_failed(launcher, project, &error);
 }
 
 /* A helper's own alarm is not enough: it runs with the caller's uid, who may have stopped it. */
@@ -177,11 +203,12 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
     opened.error.detail[ERROR_DETAIL_BYTES - 1] = '\0';
     if (opened.error.code != E_NONE)
         return error_set(reterr, opened.error.code < E_COUNT ? opened.error.code : E_SYSTEM, "%s", opened.error.detail);
+    *ret = opened;
+    if (project->wants_signature) return 0;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int)))
         return error_set(reterr, E_SYSTEM, "%s was opened without a descriptor", project->path);
     memcpy(&project->source_fd, CMSG_DATA(header), sizeof(int));
-    *ret = opened;
     return 0;
 }
 
@@ -231,22 +258,35 @@ static int hand_on(struct launcher *launcher, struct launcher_project *project, 
     return start_stream(launcher, project, is_file ? strrchr(project->path, '/') + 1 : NULL, ret_fd, reterr);
 }
 
-void project_advance(struct launcher *launcher, struct launcher_project *project) {
-    struct error error;
-    struct opened opened = {0};
-    CLEANUP_FD int fd = -1;
+static void answer_signature(struct launcher *launcher, struct launcher_project *project, uint64_t signature) {
     struct request request = project->request;
-    if (receive_opened(project, &opened, &error) < 0 || hand_on(launcher, project, opened.is_file, &fd, &error) < 0) {
-        project_release(launcher, project);
-        server_fail(launcher, request, &error);
-        return;
-    }
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    project_release(launcher, project);
+    wire_put_number(&text, "signature", signature);
+    server_ok(launcher, request, buf_string(&text), NULL, 0);
+}
+
+static void answer_opened(struct launcher *launcher, struct launcher_project *project, bool is_file, int fd) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     launcher_unwatch(launcher, project->helper_fd);
     project->helper_fd = fd_close(project->helper_fd);
     project->state = PROJECT_OPEN;
     wire_put_pair(&text, "token", project->token);
     wire_put_pair(&text, "kind", project->bindable ? "mount" : "stream");
-    wire_put_pair(&text, "file", opened.is_file ? strrchr(project->path, '/') + 1 : "");
-    server_ok(launcher, request, buf_string(&text), &fd, 1);
+    wire_put_pair(&text, "file", is_file ? strrchr(project->path, '/') + 1 : "");
+    server_ok(launcher, project->request, buf_string(&text), &fd, 1);
+}
+
+void project_advance(struct launcher *launcher, struct launcher_project *project) {
+    struct error error;
+    struct opened opened = {0};
+    CLEANUP_FD int fd = -1;
+    int failed = receive_opened(project, &opened, &error);
+    if (!failed && !project->wants_signature) failed = hand_on(launcher, project, opened.is_file, &fd, &error);
+    if (failed)
+        end_failed(launcher, project, &error);
+    else if (project->wants_signature)
+        answer_signature(launcher, project, opened.signature);
+    else
+        answer_opened(launcher, project, opened.is_file, fd);
 }

@@ -143,12 +143,36 @@ static void handle_limit(const struct call *call) {
     finish(call, set_limits(call->launcher, node, &limits, &error), &error);
 }
 
+/* A path as the caller at hand, or a name as whoever gave a standing permission under it. */
 static void handle_project(const struct call *call) {
-    const char *path = operand(call, 0);
-    if (!path || call->fd < 0 || !path_is_clean(path))
-        refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket");
+    const char *what = operand(call, 0);
+    uint64_t sign = 0;
+    wire_message_number(call->message, "sign", &sign);
+    if (what && plan_name_is_valid(what) && call->fd < 0)
+        project_open_granted(call->launcher, call->request, what, sign);
+    else if (!what || call->fd < 0 || !path_is_clean(what))
+        refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket, or a grant's name");
     else
-        project_open(call->launcher, call->request, call->fd, path);
+        project_open(call->launcher, call->request, call->fd, what);
+}
+
+static void handle_grant(const struct call *call) {
+    const char *name = operand(call, 0), *path = operand(call, 1);
+    struct caller caller;
+    struct error error;
+    if (!name || !path || call->fd < 0 || !plan_name_is_valid(name) || !path_is_clean(path)) {
+        refuse(call, E_INVALID, "a grant needs a name, a clean absolute path and the caller's socket");
+        return;
+    }
+    int failed = project_caller(call->launcher, call->fd, &caller, &error);
+    if (!failed) failed = grant_write(call->launcher, name, &caller, path, &error);
+    finish(call, failed, &error);
+}
+
+static void handle_withdraw(const struct call *call) {
+    const char *name = operand(call, 0);
+    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name);
+    finish(call, 0, NULL);
 }
 
 static void handle_release(const struct call *call) {
@@ -183,7 +207,7 @@ static const struct {
 } verbs[] = {
     {"hello", handle_hello}, {"spawn", handle_spawn},       {"bury", handle_bury},       {"freeze", handle_freeze},
     {"thaw", handle_thaw},   {"limit", handle_limit},       {"project", handle_project}, {"release", handle_release},
-    {"mount", handle_mount}, {"shutdown", handle_shutdown},
+    {"mount", handle_mount}, {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {
