@@ -121,8 +121,9 @@ static const struct attack on_processes[] = {
      .tries = "a fork bomb of operating system processes",
      .where = LOW,
      .wall = "cgroup: pids",
-     .code = "re:run(attack:shell(\"i=0; while [ $i -lt 400 ]; do sleep 3 & i=$((i+1)); done 2>&1; echo done\"), "
-             "\"fork\", [{capture, none}])",
+     /* Each waits for the sleeper's end without a program of its own. */
+     .code = "re:run(attack:shell(\"sleep 3 | { exec 3<&0; i=0; while [ $i -lt 400 ]; do (read x <&3) & i=$((i+1)); "
+             "done; } 2>&1; echo done\"), \"fork\", [{capture, none}])",
      .answers = "match",
      .spends = true},
     {.name = "kill_everything",

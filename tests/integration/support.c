@@ -82,10 +82,10 @@ char *read_whole(const char *path) {
 
 /* ---- opening and closing ---- */
 
-static void run_seed(const char *verb, const char *home) {
+static void give_seed(const char *home) {
     char command[PATH_MAX * 2];
     if (getuid() != 0) return; /* a home of root's becomes the daemon's by its launcher's doing only */
-    snprintf(command, sizeof command, "%s %s %s %s", SEED_SCRIPT, verb, SEED_FOLDER, home);
+    snprintf(command, sizeof command, "%s give %s %s", SEED_SCRIPT, SEED_FOLDER, home);
     if (system(command) != 0) fail_msg("%s failed", command);
 }
 
@@ -118,7 +118,7 @@ struct world *world_open(const char *settings) {
     snprintf(world->home, sizeof world->home, "%s/home", world->root);
     snprintf(conf, sizeof conf, "%s/sandbox.conf", world->home);
     if (settings) write_text(conf, settings);
-    run_seed("give", world->home);
+    give_seed(world->home);
     if (sbx_open(world->home, &world->client, &error) < 0) fail_msg("no service: %s", error.detail);
     return world;
 }
@@ -168,7 +168,6 @@ void world_close(struct world *world) {
     CLEANUP_FREE char *log = read_whole(log_path);
     const char *complaint = find_complaint(log);
     footprint_free(footprint);
-    if (ended) run_seed("keep", world->home);
     remove_tree(world->root);
     free_world(world);
     if (!ended) fail_msg("the service did not end: %s\n%s", error.detail, log ? log : "");
