@@ -29,7 +29,7 @@ bomb(Vm) ->
 %% The call's own process is not the application's: what it spawns is killed until its time is up.
 bomb_in_a_call(Vm) ->
     Code = <<"F = fun(G) -> spawn(fun() -> receive stop -> ok end end), G(G) end, F(F)">>,
-    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 400}),
+    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 150}),
     #{limit := 50} = vm:event(Vm, process_limit),
     [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 10)],
     %% Without a process left for it, spawn raises before the time is up.

@@ -53,6 +53,7 @@ static bool renew(struct scene *scene, const struct attack *attack, int profile)
 static unsigned profiles_of(const struct attack *attack) {
     unsigned all = attack->where & EVERY, turn = 0;
     if (attack->fate == LIVES || getenv("ATTACKS_AT_LENGTH")) return all;
+    if (attack->fills) return all & -all; /* the first has the least memory */
     for (const char *at = attack->name; *at; at++) turn += (unsigned char)*at;
     while (!(all & 1u << turn % PROFILES)) turn++;
     return 1u << turn % PROFILES;

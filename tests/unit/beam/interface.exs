@@ -1,15 +1,9 @@
 # What changes a module's interface hash and what does not, by compiling it both ways; and exports and imports of the
 # installed modules as beam_lib tells them.
-[facts_program] = Enum.map(System.argv(), &Path.expand/1)
-
-folder =
-  Path.join(
-    System.tmp_dir!(),
-    "beam-interface-#{System.unique_integer([:positive])}-#{System.pid()}"
-  )
-
-File.mkdir_p!(folder)
-System.at_exit(fn _ -> File.rm_rf!(folder) end)
+#   interface.exs make FOLDER       compiles what the check looks at, once per build
+#   interface.exs check FOLDER FACTS
+[verb, folder | rest] = System.argv()
+folder = Path.expand(folder)
 Code.compiler_options(ignore_module_conflict: true, docs: true, debug_info: true)
 
 defmodule Check do
@@ -34,21 +28,23 @@ defmodule Check do
     end
   end
 
-  # Parallel sources, each compiled to a file of its own; the last module of a source counts.
-  def compile(sources, folder) do
-    for {{kind, source}, index} <- Enum.with_index(sources) do
-      path = Path.join(folder, "#{index}.beam")
-      File.write!(path, binary(kind, source, folder))
-      path
-    end
+  # Each source's file.
+  def paths(sources, folder, name) do
+    for index <- 1..length(sources), do: Path.join(folder, "#{name}-#{index}.beam")
   end
 
-  defp binary(:elixir, source, _folder) do
+  # The last module of a source counts.
+  def compile(sources, paths) do
+    for {{kind, source}, path} <- Enum.zip(sources, paths),
+        do: File.write!(path, binary(kind, source))
+  end
+
+  defp binary(:elixir, source) do
     {_module, binary} = source |> Code.compile_string("same.ex") |> List.last()
     binary
   end
 
-  defp binary(:erlang, source, _folder) do
+  defp binary(:erlang, source) do
     {:ok, tokens, _} = :erl_scan.string(String.to_charlist(source), {1, 1})
     forms = tokens |> Enum.chunk_while([], &chunk/2, fn _ -> {:cont, []} end) |> Enum.map(&form/1)
     {:ok, _module, binary} = :compile.forms([{:attribute, 1, :file, {'same.erl', 1}} | forms], [])
@@ -157,7 +153,41 @@ cases = [
 ]
 
 sources = Enum.flat_map(cases, fn {_, before, later, _, _} -> [before, later] end)
-paths = Check.compile(sources, folder)
+paths = Check.paths(sources, folder, "case")
+
+# What an Elixir module needs: {source, compile, runtime that is Elixir's, optional}.
+needs = [
+  {"defmodule N do\n  def f, do: %Built{}\nend", ["Elixir.Built"], [], []},
+  {"defmodule N do\n  def f(x, y), do: %Built{a: x, b: y}\nend", ["Elixir.Built"], [], []},
+  {"defmodule N do\n  def f, do: [{Some.Worker, [1]}]\nend", [], [], ["Elixir.Some.Worker"]},
+  {"defmodule N do\n  def f(x), do: x == Some.Atom\nend", [], [], ["Elixir.Some.Atom"]},
+  {"defmodule N do\n  def f, do: [Some.Worker, Some.Worker.go()]\nend", [],
+   ["Elixir.Some.Worker"], []},
+  {"defmodule N do\n  @behaviour Access\n  def f, do: Access\n" <>
+     "  def fetch(_, _), do: :error\n  def pop(x, _), do: {1, x}\n" <>
+     "  def get_and_update(x, _, _), do: {1, x}\nend", ["Elixir.Access"], [], []}
+]
+
+need_sources = Enum.map(needs, &{:elixir, elem(&1, 0)})
+need_paths = Check.paths(need_sources, folder, "need")
+
+if verb == "make" do
+  defmodule Built do
+    defstruct a: 1, b: nil
+  end
+
+  # Warnings are of no interest in a build's output.
+  {:ok, _} = Application.ensure_all_started(:ex_unit)
+
+  ExUnit.CaptureIO.capture_io(:stderr, fn ->
+    Check.compile(sources, paths)
+    Check.compile(need_sources, need_paths)
+  end)
+
+  System.halt(0)
+end
+
+[facts_program] = Enum.map(rest, &Path.expand/1)
 facts = Check.facts(facts_program, paths)
 
 wrong =
@@ -177,24 +207,6 @@ wrong =
     do: wrong,
     else: ["dependencies: #{inspect(compiled)}" | wrong]
 
-# What an Elixir module needs: {source, compile, runtime that is Elixir's, optional}.
-defmodule Built do
-  defstruct a: 1, b: nil
-end
-
-needs = [
-  {"defmodule N do\n  def f, do: %Built{}\nend", ["Elixir.Built"], [], []},
-  {"defmodule N do\n  def f(x, y), do: %Built{a: x, b: y}\nend", ["Elixir.Built"], [], []},
-  {"defmodule N do\n  def f, do: [{Some.Worker, [1]}]\nend", [], [], ["Elixir.Some.Worker"]},
-  {"defmodule N do\n  def f(x), do: x == Some.Atom\nend", [], [], ["Elixir.Some.Atom"]},
-  {"defmodule N do\n  def f, do: [Some.Worker, Some.Worker.go()]\nend", [],
-   ["Elixir.Some.Worker"], []},
-  {"defmodule N do\n  @behaviour Access\n  def f, do: Access\n" <>
-     "  def fetch(_, _), do: :error\n  def pop(x, _), do: {1, x}\n" <>
-     "  def get_and_update(x, _, _), do: {1, x}\nend", ["Elixir.Access"], [], []}
-]
-
-need_paths = needs |> Enum.map(&{:elixir, elem(&1, 0)}) |> Check.compile(folder)
 need_facts = Check.facts(facts_program, need_paths)
 
 wrong =

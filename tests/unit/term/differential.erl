@@ -1,10 +1,10 @@
-#!/usr/bin/env escript
-%%! +pc unicode +S 1:1 +sbwt none -noinput
 %% Compares the C code with the VM: random terms go through the codec, and what comes back must be the same term, byte
 %% for byte as term_to_binary writes it, and the same text as io_lib and Elixir's inspect give.
 %%
-%% differential.escript CODEC ELIXIR SCRIPT [COUNT [SEED]]
--mode(compile).
+%% erl +pc unicode -noinput -run differential main CODEC ELIXIR SCRIPT [COUNT [SEED]]
+-module(differential).
+
+-export([main/1]).
 
 main([Codec, Elixir, Script | Options]) ->
     {Count, Seed} = options(Options),
@@ -19,7 +19,12 @@ main([Codec, Elixir, Script | Options]) ->
         after
             file:del_dir_r(Directory)
         end,
-    Passed orelse halt(1).
+    halt(
+        case Passed of
+            true -> 0;
+            false -> 1
+        end
+    ).
 
 options([]) -> {2000, 25};
 options([Count]) -> {list_to_integer(Count), 25};
