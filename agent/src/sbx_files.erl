@@ -1,4 +1,4 @@
-%% Finding files in a project. The walk never follows links: a project may link to itself or to anywhere.
+%% Finding files in a project. The walk follows links to files, never to folders: a project may link to itself.
 -module(sbx_files).
 
 -include_lib("kernel/include/file.hrl").
@@ -45,6 +45,8 @@ visit(Dir, Name, Skipped, {Found, Left}) ->
             {[Path | Found], Left - 1};
         {ok, #file_info{type = directory}} ->
             walk(Path, Skipped, {Found, Left - 1});
+        {ok, #file_info{type = symlink}} ->
+            {[Path || filelib:is_regular(Path, prim_file)] ++ Found, Left - 1};
         _ ->
             {Found, Left}
     end.

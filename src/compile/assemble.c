@@ -108,6 +108,13 @@ static int take_finish(struct compile_job *job, const struct term *result, struc
     return outcome;
 }
 
+/* "app/consolidated/Module.beam" */
+static bool is_named(const struct beam *beam, const char *path) {
+    const char *name = strrchr(path, '/') + 1;
+    struct beam_text module = beam_module(beam);
+    return strlen(name) == module.size + strlen(".beam") && memcmp(name, module.data, module.size) == 0;
+}
+
 /* Off the loop's thread, as all reading of beams; the list holds nothing yet but what the worker said. */
 static int check_consolidated(const struct compile_job *job, struct error *reterr) {
     for (size_t i = 0; i < job->list.count; i++) {
@@ -116,6 +123,8 @@ static int check_consolidated(const struct compile_job *job, struct error *reter
         if (!strstr(file->path, "/consolidated/")) continue;
         if (beam_read(file->data, file->size, &beam_default_options, &beam, reterr) < 0)
             return error_prefix(reterr, "the consolidated protocol %s", file->path);
+        if (!is_named(beam, file->path))
+            return error_set(reterr, E_FORMAT, "the consolidated protocol %s is another module", file->path);
     }
     return 0;
 }
@@ -250,13 +259,22 @@ static bool are_same(const struct compile_job *job, const struct name_list *path
     return true;
 }
 
+/* A link stays the same when what it leads to changes. */
+static bool leads_to_same(const struct compile_job *job, const struct record *record) {
+    const struct tree_file *file = tree_find(&job->tree, record->path);
+    uint8_t digest[DIGEST_BYTES];
+    if (!file || !S_ISLNK(file->mode)) return true;
+    return digest_source(job, record->path, digest) && memcmp(digest, record->digest, sizeof digest) == 0;
+}
+
 /* Whether something was saved between being read here and being compiled: then nobody knows which of the two it was. */
 static bool is_torn(const struct compile_job *job) {
     if (!are_same(job, &job->worker->model.described_by)) return true;
     for (size_t i = 0; i < job->manifest.count; i++) {
         const struct record *record = job->manifest.records[i];
         struct name_list source = {.items = (char *[]){record->path}, .count = 1};
-        if (record->is_new && (!are_same(job, &source) || !are_same(job, &record->files))) return true;
+        if (!record->is_new) continue;
+        if (!are_same(job, &source) || !are_same(job, &record->files) || !leads_to_same(job, record)) return true;
     }
     return false;
 }

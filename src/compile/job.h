@@ -79,6 +79,8 @@ void job_begin(struct compile_job *job);
 
 /* ---- rounds.c ---- */
 
+/* False when it can't be told: a file that is gone, a link that leads elsewhere. */
+bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]);
 bool has_known_source(const struct record *record); /* else it is compiled every time, and nothing of it is kept */
 /* A module's bytes from the last build. Blocking. */
 int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,

@@ -15,10 +15,11 @@ enum {
 
 /* ---- the project's files as records ---- */
 
-static bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]) {
+bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]) {
     const struct tree_file *file = tree_find(&job->tree, path);
-    if (file && !S_ISREG(file->mode)) return false;                 /* where a link leads may change without it */
     if (!file) return tree_digest_file(job->project_fd, path, ret); /* in a folder that is no source otherwise */
+    if (S_ISLNK(file->mode)) return tree_digest_target(job->project_fd, path, ret);
+    if (!S_ISREG(file->mode)) return false;
     memcpy(ret, file->digest, DIGEST_BYTES);
     return true;
 }
@@ -398,13 +399,23 @@ static void check_round(uv_work_t *work) {
     for (size_t i = 0; i < job->round_count; i++) plan_inputs(&job->plan, job->round[i], job->round[i]->inputs);
 }
 
+/* A file may be compiled again in a later round of the same job. */
+static void tell_compiled(struct compile_job *job, const struct record *record, const char *module) {
+    const char *name = term_module_name(module);
+    json_t *told;
+    size_t i;
+    if (record->compilations > 1)
+        json_array_foreach(job->compiled, i, told) if (strcmp(json_string_value(told), name) == 0) return;
+    json_array_append_new(job->compiled, json_string(name));
+}
+
 static void on_checked(struct compile_job *job) {
     for (size_t i = 0; i < job->round_count; i++) {
         const struct record *record = job->round[i];
         for (size_t k = 0; k < record->module_count; k++) {
             const struct compiled_module *module = &record->modules[k];
             worker_set_module(job->worker, record->app, module->name, module->checksum);
-            json_array_append_new(job->compiled, json_string(term_module_name(module->name)));
+            tell_compiled(job, record, module->name);
         }
         job->changed_parts |= parts_of(record);
     }

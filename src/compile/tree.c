@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "compile/compile_internal.h"
 #include "compile/hash.h"
@@ -105,6 +107,15 @@ bool tree_digest_file(int folder, const char *path, uint8_t ret[DIGEST_BYTES]) {
         parent_fd < 0 ? -1
                       : openat(parent_fd, slash ? slash + 1 : path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     return digest_fd(fd, &total_bytes, ret);
+}
+
+bool tree_digest_target(int folder, const char *path, uint8_t ret[DIGEST_BYTES]) {
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    size_t total_bytes = 0;
+    struct stat status;
+    CLEANUP_FD int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && digest_fd(fd, &total_bytes, ret);
 }
 
 /* ---- the folder ---- */

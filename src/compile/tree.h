@@ -37,4 +37,7 @@ bool tree_file_is_same(int folder, const struct tree_file *file);
 /* The digest of one file below a folder, reached through folders only. Blocking. */
 bool tree_digest_file(int folder, const char *path, uint8_t ret[DIGEST_BYTES]);
 
+/* The digest of the file that a link leads to; false when that lies elsewhere than below the folder. Blocking. */
+bool tree_digest_target(int folder, const char *path, uint8_t ret[DIGEST_BYTES]);
+
 #endif

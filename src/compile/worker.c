@@ -75,12 +75,12 @@ static void tell_ready(struct worker *worker) {
     if (worker->user) worker->user->ready(worker->user_data, worker);
 }
 
-/* A spare that can't compile is none. */
+/* A spare that can't compile is none. Who has taken it already sees whether it can: its own project is another. */
 static void on_warmed_up(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct worker *worker = data;
     (void)result, (void)reason;
     if (worker->is_ending) return;
-    if (error)
+    if (error && (!worker->user || error->code == E_TIMEOUT))
         worker_kill(worker, "it could not be warmed up");
     else
         tell_ready(worker);

@@ -179,6 +179,21 @@ static void a_folders_supervisor_is_found_as_it_changes(void **state) {
     expect_supervisor(world, "none");
 }
 
+/* ---- linked sources ---- */
+
+static void a_linked_source_follows_its_target(void **state) {
+    struct world *world = *state;
+    write_value(world, "linked/kept", "l_one", "1");
+    write_value(world, "linked/src", "l_two", "2");
+    assert_int_equal(rename(world_path(world, "linked/kept/l_one.erl"), world_path(world, "linked/kept/l_one.txt")), 0);
+    assert_int_equal(symlink("../kept/l_one.txt", world_path(world, "linked/src/l_one.erl")), 0);
+    compile_gives(world, "linked", MODULES("l_one", "l_two"));
+    write_value(world, "linked/src", "l_two", "3");
+    compile_gives(world, "linked", MODULES("l_two"));
+    world_file(world, "linked/kept/l_one.txt", "-module(l_one).\n-export([value/0]).\nvalue() -> 4.\n");
+    compile_gives(world, "linked", MODULES("l_one"));
+}
+
 /* ---- a compiler that never comes to an end ---- */
 
 static void a_killed_compiler_fails_its_project_alone(void **state) {
@@ -378,6 +393,7 @@ int main(void) {
         cmocka_unit_test(a_new_service_goes_on_where_the_last_was),
     };
     const struct CMUnitTest at_length[] = {
+        cmocka_unit_test(a_linked_source_follows_its_target),
         cmocka_unit_test(a_folders_supervisor_is_found_as_it_changes),
         cmocka_unit_test(an_endless_compiler_is_ended),
         cmocka_unit_test(one_project_is_compiled_once),
