@@ -48,14 +48,30 @@ static bool link_record(const struct plan *plan, struct record *record) {
     return true;
 }
 
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool count_headers(struct plan *plan) {
+    for (size_t i = 0; i < plan->tree->count; i++) {
+        const char *name = base_name(plan->tree->files[i].path);
+        if (!string_ends(name, ".hrl")) continue;
+        uintptr_t count = (uintptr_t)map_get(&plan->headers, name) + 1;
+        if (!map_set(&plan->headers, name, (void *)count)) return false;
+    }
+    return true;
+}
+
 void plan_free(struct plan *plan) {
     map_free(&plan->modules);
+    map_free(&plan->headers);
     free(take_ptr(plan->places));
 }
 
 bool plan_link(struct plan *plan) {
     plan_free(plan);
-    bool good = place_modules(plan);
+    bool good = place_modules(plan) && count_headers(plan);
     for (size_t i = 0; good && i < plan->manifest->count; i++) good = link_record(plan, plan->manifest->records[i]);
     return good;
 }
@@ -111,10 +127,13 @@ static void hash_reached(struct plan *plan, struct hash *hash, const struct reco
 
 /* ---- all that a file is compiled from ---- */
 
+/* Another header of the same name may be found before the one that was read. */
 static void hash_files(const struct plan *plan, struct hash *hash, const struct record *record) {
     static const uint8_t absent[DIGEST_BYTES];
     for (size_t i = 0; i < record->files.count; i++) {
         const struct tree_file *file = tree_find(plan->tree, record->files.items[i]);
+        uintptr_t namesakes = (uintptr_t)map_get(&plan->headers, base_name(record->files.items[i]));
+        hash_bytes(hash, &namesakes, sizeof namesakes);
         hash_text(hash, record->files.items[i]);
         hash_bytes(hash, file ? file->digest : absent, DIGEST_BYTES);
     }

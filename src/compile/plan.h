@@ -15,6 +15,7 @@ struct plan {
     uint8_t config[DIGEST_BYTES]; /* of its configuration */
     struct map modules;           /* by name: where each is, a struct place */
     struct place *places;
+    struct map headers; /* by name without folder: how many there are, as a number */
     unsigned mark;
 };
 

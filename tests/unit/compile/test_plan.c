@@ -209,6 +209,21 @@ static void test_a_header_compiles_who_read_it(void **state) {
     assert_round(&project, "a");
 }
 
+static void test_a_header_of_the_same_name_may_be_found_first(void **state) {
+    (void)state;
+    static const struct source sources[] = {{.name = "a", .files = "include/a.hrl"}, {.name = "b"}};
+    CLEANUP(close_project) struct project project;
+    open_project(&project, sources, ARRAY_SIZE(sources));
+    project.tree_files[0] = (struct tree_file){.path = (char *)"include/a.hrl"};
+    project.tree.count = 1;
+    settle(&project);
+    project.tree_files[1] = (struct tree_file){.path = (char *)"src/b.hrl"};
+    project.tree.count = 2;
+    assert_round(&project, "");
+    project.tree_files[1].path = (char *)"src/a.hrl";
+    assert_round(&project, "a");
+}
+
 static void test_configuration_compiles_who_read_it(void **state) {
     (void)state;
     CLEANUP(close_project) struct project project;
@@ -324,6 +339,7 @@ int main(void) {
         cmocka_unit_test(test_what_a_macro_calls_compiles_its_users),
         cmocka_unit_test(test_an_interface_compiles_who_was_compiled_against_it),
         cmocka_unit_test(test_a_header_compiles_who_read_it),
+        cmocka_unit_test(test_a_header_of_the_same_name_may_be_found_first),
         cmocka_unit_test(test_configuration_compiles_who_read_it),
         cmocka_unit_test(test_options_compile_their_files),
         cmocka_unit_test(test_a_new_file_is_compiled_and_who_wanted_it),
