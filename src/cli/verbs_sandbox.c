@@ -120,7 +120,31 @@ int verb_restart(struct cli *cli, const struct op *op, struct arguments *argumen
     return start(cli, op, arguments, "restarting");
 }
 
+/* ---- freeze, thaw ---- */
+
+int verb_freeze(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *sandbox = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &sandbox, &error) < 0) return fail_call(cli, &error);
+    const char *id = json_string_value(json_object_get(arguments->params, "id"));
+    bool frozen = json_is_true(json_object_get(sandbox, "frozen"));
+    if (cli->json)
+        view_json(stdout, sandbox);
+    else
+        fprintf(stderr, "%s is %s\n", id,
+                frozen ? "frozen: it can be looked at, thawed or destroyed" : "running again");
+    return 0;
+}
+
 /* ---- list ---- */
+
+/* A frozen sandbox is a running one to programs; people want to see it at a glance. */
+static void show_frozen(json_t *list) {
+    size_t index;
+    json_t *sandbox;
+    json_array_foreach(list, index, sandbox) if (json_is_true(json_object_get(sandbox, "frozen")))
+        json_object_set_new(sandbox, "status", json_string("frozen"));
+}
 
 int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments) {
     static const struct column columns[] = {
@@ -138,10 +162,12 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
     CLEANUP_JSON json_t *list = NULL;
     struct sbx_error error;
     if (session_call(cli, op, arguments->params, &list, &error) < 0) return fail_call(cli, &error);
-    if (cli->json)
+    if (cli->json) {
         view_json(stdout, list);
-    else
-        columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
+        return 0;
+    }
+    show_frozen(list);
+    columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
     return 0;
 }
 

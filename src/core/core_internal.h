@@ -22,6 +22,7 @@ enum {
     ALARM_EVERY_MS = 500,      /* and in the long run */
     SUBSCRIBERS_MAX = 1024,
     JOBS_MAX = 256, /* waiting on one sandbox */
+    FREEZE_REASON_BYTES = 128,
 };
 
 /* ---- answers.c: every answer leaves through here, in a later turn of the loop ---- */
@@ -296,6 +297,11 @@ void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed);
 void sandbox_resume_restart(struct sandbox *sandbox); /* one that a killed daemon had begun */
 void sandbox_jobs_over(
     struct sandbox *sandbox); /* the queue's word that it is empty while the sandbox is being destroyed */
+
+/* ---- freeze.c ---- */
+
+/* Stop it whole, for the engine's own reasons; an event tells, unless it is frozen already or not running. */
+void sandbox_freeze(struct sandbox *sandbox, const char *reason);
 
 /* ---- engine.c ---- */
 

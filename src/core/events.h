@@ -16,6 +16,8 @@
     X(VIOLATION, "violation",                                                                                          \
       "a node tried what is refused: a system call, a forged hello, a broken frame, a missed heartbeat",               \
       "what, detail, node, suppressed")                                                                                \
+    X(FROZEN, "frozen", "a sandbox was stopped whole; nothing in it runs", "reason")                                   \
+    X(THAWED, "thawed", "a frozen sandbox goes on", "reason")                                                          \
     X(LIMIT, "limit", "a limit was reached", "limit, usage, suppressed")                                               \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \

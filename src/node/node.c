@@ -464,6 +464,8 @@ struct freezing {
 static void on_frozen(void *data, const struct error *error) {
     struct freezing *freezing = data;
     if (!error) freezing->node->frozen = freezing->frozen;
+    if (!error)
+        freezing->node->last_alive_ms = uv_now(freezing->node->host->loop); /* its silence so far counts for nothing */
     freezing->done(freezing->data, error);
     node_handle_closed(freezing->node);
     free(freezing);

@@ -136,6 +136,14 @@ void engine_compile(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_freeze(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
+void engine_thaw(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_validate(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

@@ -1,0 +1,76 @@
+/* freeze and thaw: a sandbox stopped whole by the kernel, and continued. They wait for nothing in the sandbox's queue:
+   what keeps it busy may be the reason to stop it. */
+#include <string.h>
+
+#include "core/core_internal.h"
+
+struct freezing {
+    struct engine *engine;
+    struct request *request; /* NULL: the engine's own wish */
+    char id[SANDBOX_ID_BYTES];
+    char reason[FREEZE_REASON_BYTES];
+    bool frozen;
+};
+
+static void tell(const struct freezing *freezing, struct sandbox *sandbox) {
+    sandbox->updated_at_ms = clock_wall_ms();
+    engine_event(freezing->engine, freezing->frozen ? EVENT_FROZEN : EVENT_THAWED, sandbox->id,
+                 json_pack("{s:s}", "reason", freezing->reason));
+}
+
+static void on_done(void *data, const struct error *error) {
+    struct freezing *freezing = data;
+    struct engine *engine = freezing->engine;
+    struct sandbox *sandbox = map_get(&engine->sandboxes, freezing->id);
+    struct error problem = error ? *error : (struct error){0};
+    if (!error && !sandbox) error_set(&problem, E_NOT_FOUND, "there is no sandbox '%s' any more", freezing->id);
+    if (problem.code == E_NONE) tell(freezing, sandbox);
+    if (problem.code != E_NONE && !freezing->request) engine_log_error(engine, "freeze_failed", freezing->id, &problem);
+    if (freezing->request && problem.code == E_NONE) answer_ok(engine, freezing->request, sandbox_to_json(sandbox));
+    if (freezing->request && problem.code != E_NONE) answer_error(engine, freezing->request, &problem, NULL);
+    free(freezing);
+}
+
+static int check(const struct sandbox *sandbox, bool frozen, struct error *reterr) {
+    if (sandbox->engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (!(sandbox->engine->host.features.guarantees & 1u << JAIL_GUARANTEE_FREEZER))
+        return error_set(reterr, E_GUARANTEE, "this host can't freeze: there is no freezer among its cgroups");
+    if (sandbox->destroying || !sandbox->node || sandbox->status != STATUS_RUNNING)
+        return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s; only one that runs can be %s", sandbox->id,
+                         status_name(sandbox->status), frozen ? "frozen" : "thawed");
+    return 0;
+}
+
+static void ask(struct sandbox *sandbox, bool frozen, const char *reason, struct request *request) {
+    struct freezing *freezing = calloc(1, sizeof *freezing);
+    if (!freezing) abort(); /* as in answers.c */
+    *freezing = (struct freezing){.engine = sandbox->engine, .request = request, .frozen = frozen};
+    memcpy(freezing->id, sandbox->id, sizeof freezing->id);
+    memcpy(freezing->reason, reason, utf8_cut(reason, strlen(reason), sizeof freezing->reason - 1));
+    node_freeze(sandbox->node, frozen, on_done, freezing);
+}
+
+void sandbox_freeze(struct sandbox *sandbox, const char *reason) {
+    struct error error;
+    if (check(sandbox, true, &error) == 0 && !node_is_frozen(sandbox->node)) ask(sandbox, true, reason, NULL);
+}
+
+/* One that is frozen already is told so with success: the caller has what he wants. */
+static void serve(struct engine *engine, struct request *request, bool frozen) {
+    struct error error;
+    struct sandbox *sandbox = sandbox_find(engine, request, &error);
+    if (!sandbox || check(sandbox, frozen, &error) < 0)
+        answer_error(engine, request, &error, NULL);
+    else if (node_is_frozen(sandbox->node) == frozen)
+        answer_ok(engine, request, sandbox_to_json(sandbox));
+    else
+        ask(sandbox, frozen, "on request", request);
+}
+
+void engine_freeze(struct engine *engine, struct request *request) {
+    serve(engine, request, true);
+}
+
+void engine_thaw(struct engine *engine, struct request *request) {
+    serve(engine, request, false);
+}
