@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "bench.h"
 #include "client/client.h"
 #include "generated.h"
 #include "sandbox.h"
@@ -23,16 +23,11 @@ enum { PROJECT_MODULES = 20, QUICK_ROUNDS = 5 /* times as many for what takes mi
 struct bench {
     const char *sandbox, *warm_script, *folder;
     struct sbx *service; /* without a spare compiler */
-    FILE *ask, *answers; /* of the warm VM */
+    struct bench_vm vm;  /* the warm one */
     unsigned rounds, edits;
     struct map paths;
     json_t *times; /* subject → array */
 };
-
-static void end(const char *what, const char *detail) {
-    fprintf(stderr, "bench_compile: %s: %s\n", what, detail);
-    exit(1);
-}
 
 /* Valid to the end. */
 static const char *path_of(struct bench *bench, const char *name) {
@@ -50,30 +45,10 @@ static void free_paths(struct bench *bench) {
 }
 
 static void note(struct bench *bench, const char *subject, double took_ms) {
-    if (!json_object_get(bench->times, subject)) json_object_set_new(bench->times, subject, json_array());
-    json_array_append_new(json_object_get(bench->times, subject), json_real(took_ms));
-}
-
-static double since_ms(uint64_t begun_us) {
-    return (double)(clock_monotonic_us() - begun_us) / 1000;
+    bench_note(bench->times, subject, took_ms);
 }
 
 /* ---- processes ---- */
-
-extern char **environ;
-
-static pid_t start(const char *const *words, const char *folder, int input, int output) {
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, input, 0);
-    posix_spawn_file_actions_adddup2(&actions, output, 1);
-    if (folder) posix_spawn_file_actions_addchdir_np(&actions, folder);
-    int status = posix_spawnp(&pid, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (status != 0) end(words[0], strerror(status));
-    return pid;
-}
 
 /* A whole command, from its start to its end. */
 static void time_command(struct bench *bench, const char *subject, const char *folder, const char *const *words) {
@@ -81,28 +56,19 @@ static void time_command(struct bench *bench, const char *subject, const char *f
     CLEANUP_FD int log = open(path_of(bench, "commands.log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     int status;
     uint64_t begun_us = clock_monotonic_us();
-    pid_t pid = start(words, folder, nothing, log);
-    if (waitpid(pid, &status, 0) < 0 || status != 0) end(words[0], "it failed");
-    note(bench, subject, since_ms(begun_us));
+    pid_t pid = bench_spawn(words, folder, nothing, log);
+    if (waitpid(pid, &status, 0) < 0 || status != 0) bench_end(words[0], "it failed");
+    note(bench, subject, bench_since_ms(begun_us));
 }
 
 static void open_warm_vm(struct bench *bench) {
-    int question[2], answer[2];
-    const char *const words[] = {"elixir", bench->warm_script, NULL};
-    if (pipe2(question, O_CLOEXEC) < 0 || pipe2(answer, O_CLOEXEC) < 0) end("the warm VM", "no pipe");
-    start(words, NULL, question[0], answer[1]); /* ends with its input */
-    close(question[0]);
-    close(answer[1]);
-    bench->ask = fdopen(question[1], "we");
-    bench->answers = fdopen(answer[0], "re");
-    setlinebuf(bench->ask);
+    bench->vm = bench_vm_open((const char *const[]){"elixir", bench->warm_script, NULL});
 }
 
 /* What the VM itself measured: no channel is in it. */
 static void time_warm(struct bench *bench, const char *subject, const char *question) {
     char line[64];
-    fprintf(bench->ask, "%s\n", question);
-    if (!fgets(line, sizeof line, bench->answers)) end("the warm VM ended at", question);
+    bench_vm_ask(&bench->vm, question, line, sizeof line);
     if (subject) note(bench, subject, strtod(line, NULL) / 1000);
 }
 
@@ -112,7 +78,7 @@ static struct sbx *open_service(struct bench *bench, const char *home, const cha
     struct sbx *service;
     struct sbx_error error;
     setenv("SANDBOX_SPARE_COMPILERS", spares, 1);
-    if (sbx_open(path_of(bench, home), &service, &error) < 0) end("the service", error.detail);
+    if (sbx_open(path_of(bench, home), &service, &error) < 0) bench_end("the service", error.detail);
     return service;
 }
 
@@ -127,12 +93,12 @@ static void time_operation(struct bench *bench, struct sbx *service, const char 
     CLEANUP_FREE char *answer = NULL;
     struct sbx_error error;
     uint64_t begun_us = clock_monotonic_us();
-    if (sbx_compile(service, path, NULL, &answer, &error) < 0) end(path, error.detail);
-    double took_ms = since_ms(begun_us);
+    if (sbx_compile(service, path, NULL, &answer, &error) < 0) bench_end(path, error.detail);
+    double took_ms = bench_since_ms(begun_us);
     json_t *report = json_loads(answer, 0, NULL);
     size_t count = json_array_size(json_object_get(report, "compiled"));
     json_decref(report);
-    if (compiled >= 0 && count != (size_t)compiled) end(subject, answer);
+    if (compiled >= 0 && count != (size_t)compiled) bench_end(subject, answer);
     if (subject) note(bench, subject, took_ms);
 }
 
@@ -193,7 +159,7 @@ static void await_quiet(struct sbx *service, unsigned vms_min) {
         before = now;
         poll(NULL, 0, LOOK_AGAIN_MS);
     }
-    if (quiet < QUIET_LOOKS) end("the service", "it never rests");
+    if (quiet < QUIET_LOOKS) bench_end("the service", "it never rests");
 }
 
 /* ---- edits ---- */
@@ -203,12 +169,12 @@ static void edit(struct bench *bench, const char *path, const char *before, cons
     CLEANUP_FREE char *from = NULL, *to = NULL;
     struct stat status;
     FILE *file = fopen(path, "re");
-    if (!file || fstat(fileno(file), &status) < 0) end("reading", path);
+    if (!file || fstat(fileno(file), &status) < 0) bench_end("reading", path);
     CLEANUP_FREE char *text = calloc(1, (size_t)status.st_size + 1);
-    if (!text || fread(text, 1, (size_t)status.st_size, file) != (size_t)status.st_size) end("reading", path);
+    if (!text || fread(text, 1, (size_t)status.st_size, file) != (size_t)status.st_size) bench_end("reading", path);
     fclose(file);
     const char *at = strstr(text, before), *rest = at ? strstr(at + strlen(before), after) : NULL;
-    if (!rest) end("nothing to edit in", path);
+    if (!rest) bench_end("nothing to edit in", path);
     unsigned number = ++bench->edits % 2 ? 10000 + bench->edits : 1000000 + bench->edits;
     if (asprintf(&from, "%.*s", (int)(rest - at), at) < 0 || asprintf(&to, "%s%u", before, number) < 0) exit(1);
     generated_replace(path, from, to);
@@ -254,9 +220,9 @@ static void write_single(struct bench *bench, const char *folder, const char *so
     char from[PATH_MAX];
     generated_write(path_of(bench, "whole"), PROJECT_MODULES);
     snprintf(from, sizeof from, "%s/%s", path_of(bench, "whole"), source);
-    if (string_format(ret, PATH_MAX, NULL, "%s%s", folder, strrchr(source, '/')) < 0) end("too long", folder);
+    if (string_format(ret, PATH_MAX, NULL, "%s%s", folder, strrchr(source, '/')) < 0) bench_end("too long", folder);
     mkdir(folder, 0755);
-    if (rename(from, ret) < 0) end("no such source", from);
+    if (rename(from, ret) < 0) bench_end("no such source", from);
 }
 
 /* Beside the same file in a VM that has nothing else to do. */
@@ -346,7 +312,7 @@ static void bench_cold(struct bench *bench) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) end("usage", "bench_compile SANDBOX EXS WORK_FOLDER ROUNDS");
+    if (argc != 5) bench_end("usage", "bench_compile SANDBOX EXS WORK_FOLDER ROUNDS");
     struct bench bench = {.sandbox = argv[1],
                           .warm_script = argv[2],
                           .folder = argv[3],
@@ -364,8 +330,7 @@ int main(int argc, char **argv) {
     json_object_del(bench.times, "setup");
     json_dumpf(bench.times, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(bench.times);
-    fclose(bench.ask);
-    fclose(bench.answers);
+    bench_vm_close(&bench.vm);
     close_service(bench.service);
     free_paths(&bench);
     return 0;

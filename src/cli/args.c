@@ -122,8 +122,15 @@ static int read_word(const struct op_param *param, const char *word, json_t **re
     return 0;
 }
 
+/* Of a list of paths "-" is the standard input, for whoever knows it. */
 static int add_text(json_t *params, const struct op_param *param, const char *word, struct error *reterr) {
     json_t *list = json_object_get(params, param->name);
+    char path[PATH_MAX];
+    if (param->type == OP_PATHS && strcmp(word, "-") != 0) {
+        int result = args_absolute_path(word, path, reterr);
+        if (result < 0) return result;
+        word = path;
+    }
     if (!list) json_object_set_new(params, param->name, list = json_array());
     if (json_array_append_new(list, json_string(word)) < 0)
         return error_set(reterr, E_INVALID, "the text is not UTF-8");
@@ -143,7 +150,8 @@ static int add_pair(json_t *params, const struct op_param *param, const char *wo
 /* Check now, so that the complaint can speak of the flag the user wrote. */
 static int add_value(struct parse *parse, const struct op_param *param, const char *word, struct error *reterr) {
     json_t *params = parse->into->params;
-    if (param->type == OP_TEXTS || param->type == OP_EXPRESSIONS) return add_text(params, param, word, reterr);
+    if (param->type == OP_TEXTS || param->type == OP_EXPRESSIONS || param->type == OP_PATHS)
+        return add_text(params, param, word, reterr);
     if (param->type == OP_PAIRS) return add_pair(params, param, word, reterr);
     if (json_object_get(params, param->name)) return error_set(reterr, E_INVALID, "given twice");
     CLEANUP_JSON json_t *value = NULL;
@@ -206,7 +214,7 @@ static const struct op_param *next_positional(struct parse *parse) {
     for (; parse->positional < parse->op->param_count; parse->positional++) {
         const struct op_param *param = &parse->op->params[parse->positional];
         if (!(param->flags & OP_POSITIONAL)) continue;
-        if (!(param->flags & OP_REST)) parse->positional++;
+        if (!(param->flags & OP_REST) && param->type != OP_PATHS) parse->positional++;
         return param;
     }
     return NULL;

@@ -7,18 +7,20 @@ enum { WORD_MAX_BYTES = 48, NEAR_ENOUGH = 2, PLACEHOLDER_BYTES = 64 };
 /* ---- usage lines ---- */
 
 static const char *const type_words[OP_TYPE_COUNT] = {
-    [OP_TEXT] = "TEXT",     [OP_ID] = "ID",
-    [OP_PATH] = "PATH",     [OP_NAME] = "NAME",
-    [OP_MODULE] = "MODULE", [OP_INTEGER] = "N",
-    [OP_SIZE] = "64M",      [OP_DURATION] = "5s",
-    [OP_PERCENT] = "50%",   [OP_BOOLEAN] = "",
-    [OP_CHOICE] = NULL,     [OP_RESTART] = "never|on-failure[:N]|always",
-    [OP_TEXTS] = "NAME",    [OP_EXPRESSIONS] = "EXPR",
+    [OP_TEXT] = "TEXT",  [OP_ID] = "ID",         [OP_PATH] = "PATH",
+    [OP_NAME] = "NAME",  [OP_MODULE] = "MODULE", [OP_INTEGER] = "N",
+    [OP_SIZE] = "64M",   [OP_DURATION] = "5s",   [OP_PERCENT] = "50%",
+    [OP_BOOLEAN] = "",   [OP_CHOICE] = NULL,     [OP_RESTART] = "never|on-failure[:N]|always",
+    [OP_TEXTS] = "NAME", [OP_PATHS] = "PATH",    [OP_EXPRESSIONS] = "EXPR",
     [OP_PAIRS] = "K=V",
 };
 
 static const char *value_word(const struct op_param *param) {
     return param->type == OP_CHOICE ? param->choices : type_words[param->type];
+}
+
+static bool is_repeated(const struct op_param *param) {
+    return param->flags & OP_REST || param->type == OP_PATHS;
 }
 
 void usage_line(const struct op *op, char ret[USAGE_BYTES]) {
@@ -29,7 +31,7 @@ void usage_line(const struct op *op, char ret[USAGE_BYTES]) {
         if (op->params[i].flags & OP_POSITIONAL) {
             args_placeholder(&op->params[i], word, sizeof word);
             bool required = op->params[i].flags & OP_REQUIRED;
-            buf_printf(&line, required ? " %s%s" : " [%s%s]", word, op->params[i].flags & OP_REST ? "…" : "");
+            buf_printf(&line, required ? " %s%s" : " [%s%s]", word, is_repeated(&op->params[i]) ? "…" : "");
             continue;
         }
         args_flag_name(&op->params[i], word, sizeof word);

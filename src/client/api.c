@@ -170,7 +170,7 @@ int sbx_compile(struct sbx *sandboxes, const char *path, const char *options_jso
 int sbx_hot_reload(struct sbx *sandboxes, const char *id, const char *path, const char *options_json, char **ret_json,
                    struct sbx_error *reterr) {
     struct call call = {.op = ops_find("reload")};
-    json_t *named = path ? json_pack("{s:s, s:s}", "id", id, "path", path) : json_pack("{s:s}", "id", id);
+    json_t *named = path ? json_pack("{s:s, s:[s]}", "id", id, "paths", path) : json_pack("{s:s}", "id", id);
     return run_named(sandboxes, &call, options_json, named, ret_json, reterr);
 }
 

@@ -22,31 +22,6 @@ static int name_beam(const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTE
     return 0;
 }
 
-int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
-                   struct error *reterr) {
-    char path[PATH_MAX], temporary[PATH_MAX + 16], digest[CODE_DIGEST_BYTES];
-    int result = beam_path(home, "", path, reterr);
-    if (result == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
-    if (result == 0) result = name_beam(data, size, digest, reterr);
-    if (result == 0) result = beam_path(home, digest, path, reterr);
-    if (result < 0) return result;
-    if (access(path, F_OK) == 0) {
-        memcpy(ret, digest, sizeof digest);
-        return 0;
-    }
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    CLEANUP_FD int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) return error_errno(reterr, errno, "making %s", temporary);
-    if (file_write_all(fd, data, size) < 0 || fdatasync(fd) < 0)
-        result = error_errno(reterr, errno, "keeping a module");
-    if (result == 0 && rename(temporary, path) < 0) result = error_errno(reterr, errno, "naming %s", path);
-    if (result < 0)
-        unlink(temporary);
-    else
-        memcpy(ret, digest, sizeof digest);
-    return result;
-}
-
 int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr) {
     char path[PATH_MAX], found[CODE_DIGEST_BYTES];
     CLEANUP_FREE uint8_t *data = NULL;
@@ -59,6 +34,44 @@ int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *
     *ret = take_ptr(data);
     *ret_size = size;
     return 0;
+}
+
+static int write_beam(const char *path, const uint8_t *data, size_t size, struct error *reterr) {
+    char temporary[PATH_MAX + 16];
+    int result = 0;
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    CLEANUP_FD int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) return error_errno(reterr, errno, "making %s", temporary);
+    if (file_write_all(fd, data, size) < 0) result = error_errno(reterr, errno, "keeping a module");
+    if (result == 0 && rename(temporary, path) < 0) result = error_errno(reterr, errno, "naming %s", path);
+    if (result < 0) unlink(temporary);
+    return result;
+}
+
+/* One that is there and that the power tore is written again. */
+static bool is_kept(const char *home, const char *digest) {
+    CLEANUP_FREE uint8_t *data = NULL;
+    size_t size;
+    return code_beam_load(home, digest, &data, &size, NULL) == 0;
+}
+
+int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
+                   struct error *reterr) {
+    char path[PATH_MAX], digest[CODE_DIGEST_BYTES];
+    int result = beam_path(home, "", path, reterr);
+    if (result == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
+    if (result == 0) result = name_beam(data, size, digest, reterr);
+    if (result == 0) result = beam_path(home, digest, path, reterr);
+    if (result == 0 && !is_kept(home, digest)) result = write_beam(path, data, size, reterr);
+    if (result == 0) memcpy(ret, digest, sizeof digest);
+    return result;
+}
+
+void code_beam_sync(const char *home, const char *digest) {
+    char path[PATH_MAX];
+    if (beam_path(home, digest, path, NULL) < 0) return;
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0) fsync(fd);
 }
 
 void code_beams_sweep(const char *home, const struct map *used) {

@@ -42,9 +42,9 @@ static struct change *add(struct change_set *set, const char *module) {
 
 /* ---- one side of a change ---- */
 
-struct side {
+/* Where versions are known and kept. */
+struct shelf {
     const char *home;
-    const char *path; /* of the build */
     const struct history *history;
 };
 
@@ -55,28 +55,40 @@ static void describe(struct version *version, const struct code_module *module) 
     version->dependencies = json_incref(module->dependencies);
 }
 
-/* The bytes, which are kept from now on, and the number that they have or will have. */
-static int take_side(const struct side *side, const struct code_module *module, struct version *version,
-                     uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
+static int load_bytes(const struct code_module *module, uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
     char path[PATH_MAX];
-    int result = string_format(path, sizeof path, reterr, "%s/%s", side->path, module->file);
-    if (result == 0) result = file_load(path, CODE_FILE_MAX_BYTES, ret_beam, ret_size, reterr);
-    if (result == 0) result = code_beam_keep(side->home, *ret_beam, *ret_size, version->beam, reterr);
+    if (module->beam) {
+        uint8_t *copy = malloc(module->beam_size + 1);
+        if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a reload");
+        memcpy(copy, module->beam, module->beam_size);
+        *ret_beam = copy;
+        *ret_size = module->beam_size;
+        return 0;
+    }
+    int result = string_format(path, sizeof path, reterr, "%s/%s", module->root, module->file);
+    return result < 0 ? result : file_load(path, CODE_FILE_MAX_BYTES, ret_beam, ret_size, reterr);
+}
+
+/* The bytes, which are kept from now on, and the number that they have or will have. */
+static int take_side(const struct shelf *shelf, const struct code_module *module, struct version *version,
+                     uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
+    int result = load_bytes(module, ret_beam, ret_size, reterr);
+    if (result == 0) result = code_beam_keep(shelf->home, *ret_beam, *ret_size, version->beam, reterr);
     if (result < 0) return result;
     describe(version, module);
-    const struct version *known = history_find_checksum(side->history, module->name, module->checksum);
-    version->number = known ? known->number : history_next(side->history, module->name);
+    const struct version *known = history_find_checksum(shelf->history, module->name, module->checksum);
+    version->number = known ? known->number : history_next(shelf->history, module->name);
     return 0;
 }
 
-static int add_change(struct change_set *set, const struct side *from, const struct code_module *old,
-                      const struct side *to, const struct code_module *new, struct error *reterr) {
+static int add_change(struct change_set *set, const struct shelf *shelf, const struct code_module *old,
+                      const struct code_module *new, struct error *reterr) {
     struct change *change = add(set, new ? new->name : old->name);
     if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a reload");
     change->is_deletion = !new;
     int result = 0;
-    if (old) result = take_side(from, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
-    if (result == 0 && new) result = take_side(to, new, &change->version, &change->beam, &change->beam_size, reterr);
+    if (old) result = take_side(shelf, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+    if (result == 0 && new) result = take_side(shelf, new, &change->version, &change->beam, &change->beam_size, reterr);
     if (result < 0) return result;
     /* The old side is numbered first, when neither was known before. */
     bool both_new = old && new && change->version.number == change->old_version.number;
@@ -127,36 +139,60 @@ static int find_order(const struct module_set *modules, const struct change_set 
     return 0;
 }
 
-/* ---- two builds ---- */
+/* ---- from what runs to what is wanted ---- */
 
-static int compare(const struct side *from, const struct module_set *old, const struct side *to,
-                   const struct module_set *new, struct change_set *set, struct error *reterr) {
+static int compare(const struct shelf *shelf, const struct module_set *old, const struct module_set *new, bool is_all,
+                   struct change_set *set, struct error *reterr) {
     int result = 0;
     for (size_t i = 0; i < new->count &&result == 0; i++) {
         const struct code_module *now = &new->items[i], *before = module_set_find(old, now->name);
         if (before && strcmp(before->checksum, now->checksum) == 0) continue;
-        result = add_change(set, from, before, to, now, reterr);
+        result = add_change(set, shelf, before, now, reterr);
     }
-    for (size_t i = 0; i < old->count && result == 0; i++)
-        if (!module_set_find(new, old->items[i].name)) result = add_change(set, from, &old->items[i], to, NULL, reterr);
+    for (size_t i = 0; is_all && i < old->count && result == 0; i++)
+        if (!module_set_find(new, old->items[i].name)) result = add_change(set, shelf, &old->items[i], NULL, reterr);
+    return result;
+}
+
+/* What a lone file calls becomes what it needs of the modules that run, or are to. */
+static void choose_dependencies(struct change_set *set, const struct module_set *old, const struct module_set *new) {
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->items[i].is_deletion) continue;
+        json_t *chosen = json_array(), *name;
+        size_t k;
+        json_array_foreach(set->items[i].version.dependencies, k, name) {
+            const char *needed = json_string_value(name);
+            bool is_known = module_set_find(old, needed) || module_set_find(new, needed);
+            if (is_known && strcmp(needed, set->items[i].module) != 0) json_array_append(chosen, name);
+        }
+        json_decref(set->items[i].version.dependencies);
+        set->items[i].version.dependencies = chosen;
+    }
+}
+
+int changes_to_modules(const char *home, const struct history *history, const char *from_path, const json_t *from_facts,
+                       const struct module_set *wanted, bool is_all, struct change_set *ret, struct error *reterr) {
+    CLEANUP(module_set_free) struct module_set old = {0};
+    struct change_set set = {0};
+    struct shelf shelf = {home, history};
+    int result = module_set_read(from_path, from_facts, &old, reterr);
+    if (result == 0) result = compare(&shelf, &old, wanted, is_all, &set, reterr);
+    if (result == 0) choose_dependencies(&set, &old, wanted);
+    if (result == 0) result = find_order(wanted, &set, &set.order, reterr);
+    if (result < 0)
+        change_set_free(&set);
+    else
+        *ret = set;
     return result;
 }
 
 int changes_between_builds(const char *home, const struct history *history, const char *from_path,
                            const json_t *from_facts, const char *to_path, const json_t *to_facts,
                            struct change_set *ret, struct error *reterr) {
-    CLEANUP(module_set_free) struct module_set old = {0}, new = {0};
-    struct change_set set = {0};
-    struct side from = {home, from_path, history}, to = {home, to_path, history};
-    int result = module_set_read(from_path, from_facts, &old, reterr);
-    if (result == 0) result = module_set_read(to_path, to_facts, &new, reterr);
-    if (result == 0) result = compare(&from, &old, &to, &new, &set, reterr);
-    if (result == 0) result = find_order(&new, &set, &set.order, reterr);
-    if (result < 0)
-        change_set_free(&set);
-    else
-        *ret = set;
-    return result;
+    CLEANUP(module_set_free) struct module_set wanted = {0};
+    int result = module_set_read(to_path, to_facts, &wanted, reterr);
+    if (result < 0) return result;
+    return changes_to_modules(home, history, from_path, from_facts, &wanted, true, ret, reterr);
 }
 
 /* ---- one older version ---- */
@@ -172,7 +208,7 @@ int changes_to_version(const char *home, const struct history *history, const ch
                        const char *module, uint32_t number, struct change_set *ret, struct error *reterr) {
     CLEANUP(module_set_free) struct module_set modules = {0};
     struct change_set set = {0};
-    struct side side = {home, path, history};
+    struct shelf shelf = {home, history};
     const struct version *wanted = number ? history_find(history, module, number) : history_previous(history, module);
     if (!wanted && number)
         return error_set(reterr, E_NOT_FOUND, "there is no version %u of %s; `sandbox versions` lists those kept",
@@ -187,7 +223,8 @@ int changes_to_version(const char *home, const struct history *history, const ch
         result = change ? take_old_bytes(home, wanted, change, reterr)
                         : error_set(reterr, E_NO_MEMORY, "no memory for a rollback");
         if (result == 0 && running)
-            result = take_side(&side, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+            result =
+                take_side(&shelf, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
     }
     if (result == 0) set.order = json_pack("[[s]]", module);
     if (result < 0)

@@ -50,9 +50,11 @@ json_t *history_to_json(const struct history *history, const char *module);
 
 /* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
 
+/* Safe from the daemon's own death at once, and from the power's once it is synced. */
 int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
                    struct error *reterr);
 int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr);
+void code_beam_sync(const char *home, const char *digest); /* "" syncs the folder */
 /* Forget all that no version in use names. */
 void code_beams_sweep(const char *home, const struct map *used);
 
@@ -61,10 +63,15 @@ void code_beams_sweep(const char *home, const struct map *used);
 struct code_module {
     char *name; /* as the VM has it */
     char *app;
-    char *file;                       /* in the build */
+    char *file;    /* in the build; NULL: it is in none, and these are its bytes */
+    uint8_t *beam; /* NULL: see file */
+    size_t beam_size;
+    const char *root;                 /* the build's folder, borrowed */
+    const char *named_by;             /* the user's own path that brought it, borrowed; NULL: none */
+    const char *written_in;           /* the source's path in the project, borrowed from the facts; NULL: unknown */
     char checksum[CODE_DIGEST_BYTES]; /* of the loaded bytes */
     char source[CODE_DIGEST_BYTES];
-    json_t *dependencies; /* names, of modules of the same build */
+    json_t *dependencies; /* names, of modules of the same build; of a lone file all that it calls */
 };
 
 struct module_set {
@@ -72,8 +79,17 @@ struct module_set {
     size_t count;
 };
 
-/* From what the build says of itself; path is its folder. Blocking. */
+/* From what the build says of itself; path is its folder. path and facts must outlive the set. Blocking. */
 int module_set_read(const char *path, const json_t *facts, struct module_set *ret, struct error *reterr);
+/* A BEAM file that is in no build: it is validated as the loader of that generation would. Takes data over, also on
+   failure. path is the user's own, borrowed. */
+int module_set_add_beam(struct module_set *set, const char *path, unsigned otp, uint8_t *data, size_t size,
+                        struct error *reterr);
+/* All of another set, which is empty then. E_INVALID when both have a module. */
+int module_set_join(struct module_set *set, struct module_set *more, struct error *reterr);
+/* Only those that were written in this file of the project, or in a folder of it; how many there are. */
+size_t module_set_mark(const struct module_set *set, const char *path, bool *marks);
+void module_set_keep(struct module_set *set, const bool *marks);
 void module_set_free(struct module_set *set);
 const struct code_module *module_set_find(const struct module_set *set, const char *name);
 
@@ -99,6 +115,10 @@ int changes_between_builds(const char *home, const struct history *history, cons
                            const json_t *from_facts, const char *to_path, const json_t *to_facts,
                            struct change_set *ret, struct error *reterr);
 
+/* To modules from wherever; is_all: what runs and is not among them goes. Blocking. */
+int changes_to_modules(const char *home, const struct history *history, const char *from_path, const json_t *from_facts,
+                       const struct module_set *wanted, bool is_all, struct change_set *ret, struct error *reterr);
+
 /* A set for one module: an older version of it, from the history. E_NOT_FOUND when there is none such. Blocking. */
 int changes_to_version(const char *home, const struct history *history, const char *path, const json_t *facts,
                        const char *module, uint32_t number, struct change_set *ret, struct error *reterr);
@@ -116,6 +136,16 @@ int compose(const char *path, const json_t *facts, const struct change_set *set,
             struct error *reterr);
 void composed_free(struct composed *composed);
 
+/* ---- migrations.c: the caller's own way from a state to the next version's ---- */
+
+#define MIGRATION_OF_ALL "*"
+
+/* From what callers write: an object with a migration for each module, as the VM has it, or for all: `language` and
+   `code`, or `module` and `function`. */
+int migrations_read(const json_t *texts, const char *language, json_t **ret, struct error *reterr);
+/* A warning for each module that has a migration and does not change. */
+void migrations_warn(const json_t *migrations, const struct change_set *set, json_t *warnings);
+
 /* ---- transaction.c: what the agent is asked, and what it answered ---- */
 
 struct reload_options {
@@ -123,8 +153,7 @@ struct reload_options {
     bool is_rollback, restart_changed, run_start, dry_run;
     const char *on_busy; /* wait, refuse or kill */
     uint64_t busy_timeout_ms, suspend_timeout_ms, migrate_timeout_ms, probation_ms;
-    const json_t *migrations; /* by module or "*": a text, the expression; NULL: none */
-    const char *language;     /* of expressions */
+    const json_t *migrations; /* as migrations_read makes them; NULL: none */
 };
 
 /* The arguments of the agent's reload call. */

@@ -8,19 +8,26 @@
 
 enum { MODULES_MAX = 40000 };
 
+static void free_module(struct code_module *module) {
+    free(module->name);
+    free(module->app);
+    free(module->file);
+    free(module->beam);
+    json_decref(module->dependencies);
+}
+
 void module_set_free(struct module_set *set) {
-    for (size_t i = 0; i < set->count; i++) {
-        free(set->items[i].name);
-        free(set->items[i].app);
-        free(set->items[i].file);
-        json_decref(set->items[i].dependencies);
-    }
+    for (size_t i = 0; i < set->count; i++) free_module(&set->items[i]);
     free(set->items);
     *set = (struct module_set){0};
 }
 
 static int by_name(const void *a, const void *b) {
     return strcmp(((const struct code_module *)a)->name, ((const struct code_module *)b)->name);
+}
+
+static void sort(struct module_set *set) {
+    if (set->count > 1) qsort(set->items, set->count, sizeof *set->items, by_name);
 }
 
 const struct code_module *module_set_find(const struct module_set *set, const char *name) {
@@ -47,7 +54,8 @@ static struct code_module *add(struct reading *reading, const char *name, const 
         reading->capacity = capacity;
     }
     struct code_module *module = &set->items[set->count++];
-    *module = (struct code_module){.name = strdup(name), .app = strdup(app), .dependencies = json_array()};
+    *module = (struct code_module){
+        .name = strdup(name), .app = strdup(app), .root = reading->path, .dependencies = json_array()};
     module->file = string_print("%s/ebin/%s.beam", app, name);
     bool good =
         module->name && module->app && module->file && map_set(&reading->by_name, name, (void *)(uintptr_t)set->count);
@@ -75,6 +83,7 @@ static bool add_source(struct reading *reading, const json_t *source) {
         if (!module) return false;
         copy_text(module->checksum, item, "checksum");
         copy_text(module->source, source, "digest");
+        module->written_in = json_string_value(json_object_get(source, "file"));
     }
     return app != NULL;
 }
@@ -138,7 +147,7 @@ int module_set_read(const char *path, const json_t *facts, struct module_set *re
         module_set_free(&reading.set);
         return result;
     }
-    if (reading.set.count > 1) qsort(reading.set.items, reading.set.count, sizeof *reading.set.items, by_name);
+    sort(&reading.set);
     *ret = reading.set;
     return 0;
 }

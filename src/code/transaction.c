@@ -71,24 +71,28 @@ static void put_order(struct buf *args, const json_t *order) {
     if (groups > 0) term_put_nil(args);
 }
 
+static void put_migration(struct buf *args, const json_t *migration) {
+    const char *function = json_string_value(json_object_get(migration, "function"));
+    term_put_map(args, 3);
+    put_word(args, "kind", function ? "function" : "expression");
+    if (function) {
+        put_text(args, "module", json_string_value(json_object_get(migration, "module")));
+        put_text(args, "function", function);
+    } else {
+        put_word(args, "language", json_string_value(json_object_get(migration, "language")));
+        put_text(args, "code", json_string_value(json_object_get(migration, "code")));
+    }
+}
+
 static void put_migrations(struct buf *args, const struct reload_options *options) {
     const char *module;
-    json_t *code;
+    json_t *migration;
     json_t *migrations = (json_t *)(uintptr_t)options->migrations; /* jansson walks only what may change */
     term_put_atom(args, "migrations");
     term_put_map(args, json_object_size(migrations));
-    json_object_foreach(migrations, module, code) {
-        struct buf name = BUF_INIT;
-        if (strcmp(module, "*") == 0)
-            buf_append_string(&name, module);
-        else
-            term_module_atom(module, &name);
-        term_put_string(args, buf_string(&name));
-        buf_free(&name);
-        term_put_map(args, 3);
-        put_word(args, "kind", "expression");
-        put_word(args, "language", options->language);
-        put_text(args, "code", json_string_value(code));
+    json_object_foreach(migrations, module, migration) {
+        term_put_string(args, module);
+        put_migration(args, migration);
     }
 }
 

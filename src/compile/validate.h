@@ -3,27 +3,15 @@
 #define COMPILE_VALIDATE_H
 
 #include <jansson.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/base.h"
+#include "compile/beam_files.h"
 
-enum {
-    VALIDATE_FILES_MAX = 20000,
-    VALIDATE_ENTRIES_MAX = 200000, /* looked at to find them */
-    VALIDATE_FILE_MAX_BYTES = 64 << 20,
-    VALIDATE_TOTAL_MAX_BYTES = 1 << 30,
-    VALIDATE_NAMES_MAX_BYTES = 32 << 20, /* of functions and modules in one answer */
-};
+enum { VALIDATE_NAMES_MAX_BYTES = 32 << 20 /* of functions and modules in one answer */ };
 
 struct validate_request {
-    int fd;                /* a folder, or the launcher's stream of files */
-    bool is_stream;        /* then it is unpacked below home first, and that removed again */
-    const char *home;      /* the service's */
-    const char *path;      /* the user's own: of the folder, or of the single file when is_file */
-    bool is_file;          /* the folder holds just this file */
-    unsigned otp;          /* whose loader is to take the files; 0: the newest known */
-    atomic_bool *call_off; /* becomes true when nobody wants to know any more */
+    struct beam_source source;
+    unsigned otp; /* whose loader is to take the files; 0: the newest known */
 };
 
 /* *ret is `valid` and `files[]`, sorted by path: every BEAM file in the folder and below it, links not followed. A file

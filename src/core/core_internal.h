@@ -282,6 +282,12 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
  * none. */
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
 
+/* ---- source_text.c: source text in place of a path: the parameters `code` and `file` ---- */
+
+int source_text_check(const json_t *params, bool has_path, struct error *reterr);
+/* As a project of one file; its fd is the receiver's. */
+int source_text_open(const json_t *params, struct jail_project *ret, struct error *reterr);
+
 /* ---- restart.c, lifecycle.c ---- */
 
 struct waiter {

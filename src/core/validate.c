@@ -18,31 +18,26 @@ static int run(struct errand *errand, struct error *reterr) {
 
 static void on_validated(struct errand *errand, const struct error *error) {
     struct validation *validation = (struct validation *)errand;
-    fd_close(validation->request.fd);
+    fd_close(validation->request.source.fd);
     if (error)
         errand_fail(errand, errand->why.code != E_NONE ? &errand->why : error, NULL);
     else
         errand_answer(errand, validation->result);
 }
 
-/* "25" */
-static unsigned generation(const struct toolchain *toolchain) {
-    return (unsigned)strtoul(toolchain->otp_release, NULL, 10);
-}
-
 static void on_opened(struct errand *errand, const struct jail_project *project) {
     struct validation *validation = (struct validation *)errand;
     struct error error;
     validation->request = (struct validate_request){
-        .fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0),
-        .is_stream = project->is_stream,
-        .home = errand->engine->config.home,
-        .path = errand->source,
-        .is_file = project->is_file,
-        .otp = generation(&errand->engine->host.toolchain),
-        .call_off = &errand->call_off,
+        .source = {.fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0),
+                   .is_stream = project->is_stream,
+                   .home = errand->engine->config.home,
+                   .path = errand->source,
+                   .is_file = project->is_file,
+                   .call_off = &errand->call_off},
+        .otp = toolchain_generation(&errand->engine->host.toolchain),
     };
-    if (validation->request.fd >= 0) {
+    if (validation->request.source.fd >= 0) {
         errand_work(errand, run, on_validated);
         return;
     }

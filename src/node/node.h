@@ -36,6 +36,7 @@ struct toolchain {
 int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, uint32_t agent_stamp,
                    struct toolchain *ret, struct error *reterr);
 void toolchain_free(struct toolchain *toolchain);
+unsigned toolchain_generation(const struct toolchain *toolchain); /* 25 */
 
 /* Shared libraries that the ELF files (NULL-terminated) need, found in the system's folders; the interpreter comes
  * first. */

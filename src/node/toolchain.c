@@ -159,6 +159,10 @@ int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, u
     return result;
 }
 
+unsigned toolchain_generation(const struct toolchain *toolchain) {
+    return (unsigned)strtoul(toolchain->otp_release, NULL, 10);
+}
+
 void toolchain_free(struct toolchain *toolchain) {
     for (size_t i = 0; i < toolchain->library_count; i++) free(toolchain->libraries[i]);
     free(toolchain->libraries);

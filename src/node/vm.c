@@ -96,16 +96,23 @@ static void add_toolchain(struct draft *draft, const struct node_host *host) {
 }
 
 /* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. */
-static const char *const application_flags[] = {"-S", "1:1",  "-SDcpu", "1:1",  "-SDio", "1", "-A", "1",
-                                                "-P", "2048", "-Q",     "1024", "-hpds", "1", NULL};
+static const char *const application_flags[] = {"-S", "1:1", "-SDcpu", "1:1",   "-SDio", "1", "-A",
+                                                "1",  "-Q",  "1024",   "-hpds", "1",     NULL};
 static const char *const compiler_flags[] = {"-S", "2:2", "-SDcpu", "1:1", "-SDio", "1", "-A", "1", NULL};
 /* Schedulers that spin while they wait would burn the CPU of everyone else. */
 static const char *const common_flags[] = {"-sbwt", "none", "-sbwtdcpu", "none", "-sbwtdio",
                                            "none",  "-fnu", "-Bi",       NULL};
 
+/* A table of processes large enough for those that the application may have and the VM's own. */
+static void add_process_table(struct draft *draft, uint32_t processes) {
+    enum { TABLE_MIN = 2048, VM_OWN = 1024 };
+    bool is_small = processes <= TABLE_MIN - VM_OWN;
+    add_argument(draft, "-P");
+    add_argument(draft, keep_text(draft, "%u", is_small ? TABLE_MIN : processes + VM_OWN));
+}
+
 static void add_vm_arguments(struct draft *draft, const struct node_host *host, const char *const *flags,
                              const char *const *boot) {
-    add_argument(draft, "beam.smp");
     add_arguments(draft, flags);
     add_arguments(draft, common_flags);
     const char *const fixed[] = {"--",
@@ -159,6 +166,8 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
     add_application_env(draft, spec->env);
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
+    add_argument(draft, "beam.smp");
+    if (spec->kind != NODE_COMPILER) add_process_table(draft, spec->limits.processes);
     add_vm_arguments(draft, host, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
     /* Places for what is mounted later. */
     static const char *const app_places[] = {"/app", NULL}, *const project_places[] = {"/src", NULL};
@@ -180,6 +189,7 @@ int vm_probe_plan(const struct node_host *host, const char *name, struct jail_pl
                                 elixir,     "-s",
                                 "sbx_boot", "main",
                                 NULL};
+    add_argument(draft, "beam.smp");
     add_vm_arguments(draft, host, compiler_flags, boot);
     const struct jail_profile *profile = jail_profile_find("compiler");
     struct jail_request request = {.node = name, .profile = profile, .limits = profile->limits};

@@ -225,8 +225,21 @@ static bool expression_valid(const char *text) {
     return length > 0 && length <= EXPRESSION_MAX_BYTES;
 }
 
+static bool path_valid(const char *text) {
+    return text[0] == '/' && strlen(text) <= PATH_MAX_BYTES;
+}
+
+/* What one entry of a list is. */
+static const struct entry {
+    bool (*is_valid)(const char *text);
+    const char *expected;
+} entries[OP_TYPE_COUNT] = {
+    [OP_TEXTS] = {name_valid, "a name of 1 to 255 bytes"},
+    [OP_EXPRESSIONS] = {expression_valid, "code of at most 64 KiB"},
+    [OP_PATHS] = {path_valid, "an absolute path"},
+};
+
 static int convert_list(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
-    bool is_code = param->type == OP_EXPRESSIONS;
     if (!json_is_array(value)) return refuse(value, reterr, "a list of text");
     if ((int64_t)json_array_size(value) > entries_max(param))
         return error_set(reterr, E_INVALID, "%zu entries; %lld are allowed", json_array_size(value),
@@ -235,8 +248,7 @@ static int convert_list(const struct op_param *param, const json_t *value, json_
     json_t *entry;
     json_array_foreach(value, index, entry) {
         const char *text = plain_text(entry);
-        if (!text || !(is_code ? expression_valid(text) : name_valid(text)))
-            return refuse(entry, reterr, is_code ? "code of at most 64 KiB" : "a name of 1 to 255 bytes");
+        if (!text || !entries[param->type].is_valid(text)) return refuse(entry, reterr, entries[param->type].expected);
     }
     return hand_over(json_deep_copy(value), ret, reterr);
 }
@@ -273,7 +285,7 @@ static int (*const converters[OP_TYPE_COUNT])(const struct op_param *, const jso
     [OP_PERCENT] = convert_number, [OP_BOOLEAN] = convert_boolean,
     [OP_CHOICE] = convert_choice,  [OP_RESTART] = convert_restart,
     [OP_TEXTS] = convert_list,     [OP_EXPRESSIONS] = convert_list,
-    [OP_PAIRS] = convert_pairs,
+    [OP_PATHS] = convert_list,     [OP_PAIRS] = convert_pairs,
 };
 
 int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {

@@ -2,13 +2,21 @@
 
 const char *ops_type_name(enum op_type type) {
     static const char *const names[OP_TYPE_COUNT] = {
-        [OP_TEXT] = "text",       [OP_ID] = "id",
-        [OP_PATH] = "path",       [OP_NAME] = "name",
-        [OP_MODULE] = "module",   [OP_INTEGER] = "integer",
-        [OP_SIZE] = "size",       [OP_DURATION] = "duration",
-        [OP_PERCENT] = "percent", [OP_BOOLEAN] = "boolean",
-        [OP_CHOICE] = "choice",   [OP_RESTART] = "restart",
-        [OP_TEXTS] = "texts",     [OP_EXPRESSIONS] = "expressions",
+        [OP_TEXT] = "text",
+        [OP_ID] = "id",
+        [OP_PATH] = "path",
+        [OP_NAME] = "name",
+        [OP_MODULE] = "module",
+        [OP_INTEGER] = "integer",
+        [OP_SIZE] = "size",
+        [OP_DURATION] = "duration",
+        [OP_PERCENT] = "percent",
+        [OP_BOOLEAN] = "boolean",
+        [OP_CHOICE] = "choice",
+        [OP_RESTART] = "restart",
+        [OP_TEXTS] = "texts",
+        [OP_PATHS] = "paths",
+        [OP_EXPRESSIONS] = "expressions",
         [OP_PAIRS] = "pairs",
     };
     return names[type];

@@ -17,6 +17,8 @@ enum {
     ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
     REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
     MIGRATIONS_MAX_ENTRIES = 256,
+    PATHS_MAX_ENTRIES = 256,
+    RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
     TAIL_MAX_LINES = 1000000,
     TARGET_MAX_BYTES = 4095, /* a path's */
@@ -141,7 +143,7 @@ static const struct op_param eval_params[] = {
     {.name = "migrate",                                                                                                \
      .type = OP_EXPRESSIONS,                                                                                           \
      .max = MIGRATIONS_MAX_ENTRIES,                                                                                    \
-     .summary = "a function of state, old and new version: EXPR, or Module=EXPR for one module"},                      \
+     .summary = "a function of state, old and new version: EXPR or Mod.fun/3; Module=… for one module"},               \
         {.name = "on_busy",                                                                                            \
          .type = OP_CHOICE,                                                                                            \
          .choices = "wait|refuse|kill",                                                                                \
@@ -174,6 +176,11 @@ static const struct op_param eval_params[] = {
          .min = 1,                                                                                                     \
          .max = PROBATION_MAX_MS,                                                                                      \
          .summary = "how long one state's migration may take"},                                                        \
+        {.name = "retries",                                                                                            \
+         .type = OP_INTEGER,                                                                                           \
+         .fallback = "2",                                                                                              \
+         .max = RETRIES_MAX,                                                                                           \
+         .summary = "how often to try again when a process was busy"},                                                 \
         {.name = "wait", .type = OP_BOOLEAN, .fallback = "false", .summary = "answer once the probation is over"},     \
         {.name = "dry_run",                                                                                            \
          .type = OP_BOOLEAN,                                                                                           \
@@ -183,10 +190,14 @@ static const struct op_param eval_params[] = {
 
 static const struct op_param reload_params[] = {
     ID_PARAM(0),
-    {.name = "path",
-     .type = OP_PATH,
+    {.name = "paths",
+     .type = OP_PATHS,
      .flags = OP_POSITIONAL,
-     .summary = "other sources or a .beam file to load; the sandbox's own project by default"},
+     .flag = "path",
+     .max = PATHS_MAX_ENTRIES,
+     .summary = "files of the project, other sources, BEAM files or folders of them; all of the project by default"},
+    {.name = "code", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "source text instead of a path"},
+    {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
     CHANGE_PARAMS,
     {.name = "restart_changed",
      .type = OP_BOOLEAN,

@@ -24,6 +24,7 @@ enum op_type {
     OP_CHOICE,
     OP_RESTART,     /* never, on-failure, on-failure:N, always */
     OP_TEXTS,       /* a list of names; the CLI repeats the flag */
+    OP_PATHS,       /* a list of absolute paths; the CLI takes any number of words */
     OP_EXPRESSIONS, /* a list of code; the same */
     OP_PAIRS,       /* an object of text, its names those of environment variables; the CLI repeats K=V */
     OP_TYPE_COUNT

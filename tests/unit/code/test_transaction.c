@@ -29,9 +29,9 @@ static void test_what_is_asked(void **state) {
                                 .old_version = {.number = 1}},
                                {.module = (char *)"gone", .is_deletion = true, .old_version = {.number = 4}}};
     struct change_set set = {.items = changes, .count = 2, .order = json_pack("[[s]]", "Elixir.A")};
-    json_t *migrations = json_pack("{s:s, s:s}", "*", "fn s, _, _ -> s end", "A", "other");
-    struct reload_options options = {
-        .id = "t1", .on_busy = "wait", .migrations = migrations, .language = "elixir", .probation_ms = 2000};
+    json_t *migrations = json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "*", "language", "elixir", "code",
+                                   "fn s, _, _ -> s end", "Elixir.A", "module", "Elixir.Up", "function", "move");
+    struct reload_options options = {.id = "t1", .on_busy = "wait", .migrations = migrations, .probation_ms = 2000};
     CLEANUP(buf_free) struct buf bytes = BUF_INIT, text = BUF_INIT;
     CLEANUP_TERM struct term_doc *doc = NULL;
     term_put_version(&bytes);
@@ -45,8 +45,10 @@ static void test_what_is_asked(void **state) {
     assert_true(term_is_atom(term_map_get(second, "beam"), "nil"));
     assert_true(term_is_atom(term_map_get(second, "version"), "nil"));
     const struct term *asked = term_map_get(root, "migrations");
-    assert_non_null(term_map_get(asked, "*"));
-    assert_non_null(term_map_get(asked, "Elixir.A")); /* as the VM has it */
+    assert_true(term_is_atom(term_map_get(term_map_get(asked, "*"), "kind"), "expression"));
+    assert_true(term_is_atom(term_map_get(term_map_get(asked, "*"), "language"), "elixir"));
+    assert_true(term_is_atom(term_map_get(term_map_get(asked, "Elixir.A"), "kind"), "function"));
+    assert_non_null(term_map_get(term_map_get(asked, "Elixir.A"), "function"));
     assert_true(term_is_atom(term_map_get(root, "direction"), "up"));
     json_decref(migrations);
     json_decref(set.order);

@@ -17,7 +17,7 @@ static void copy_fixture(const struct scratch *scratch, const char *name, const 
 static int run(const struct scratch *scratch, unsigned otp, bool called_off, json_t **ret, struct error *reterr) {
     atomic_bool call_off = called_off;
     struct validate_request request = {
-        .fd = scratch->fd, .home = scratch->path, .path = "/given", .otp = otp, .call_off = &call_off};
+        .source = {.fd = scratch->fd, .home = scratch->path, .path = "/given", .call_off = &call_off}, .otp = otp};
     return validate_run(&request, ret, reterr);
 }
 
@@ -111,12 +111,12 @@ static void test_a_stream(void **state) {
     scratch_folder(scratch, "store/tmp");
     scratch_file(scratch, "stream", "F 644 7 x.beam\nFOR1abcE\n");
     CLEANUP_FD int fd = openat(scratch->fd, "stream", O_RDONLY | O_CLOEXEC);
-    struct validate_request request = {.fd = fd,
-                                       .is_stream = true,
-                                       .is_file = true,
-                                       .home = scratch->path,
-                                       .path = "/given/x.beam",
-                                       .call_off = &call_off};
+    struct validate_request request = {.source = {.fd = fd,
+                                                  .is_stream = true,
+                                                  .is_file = true,
+                                                  .home = scratch->path,
+                                                  .path = "/given/x.beam",
+                                                  .call_off = &call_off}};
     assert_int_equal(validate_run(&request, &answer, &error), 0);
     json_t *files = json_object_get(answer, "files");
     assert_string_equal(text_at(files, 0, "file"), "/given/x.beam");

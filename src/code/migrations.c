@@ -1,0 +1,97 @@
+/* What callers write of how states are migrated: "EXPR" for every module, or "Module=EXPR" for one. EXPR is code of a
+   function of three arguments, or the name of one: Mod.fun/3, mod:fun/3. */
+#include <string.h>
+
+#include "code/code.h"
+
+#define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define NAME_CHARACTERS LETTERS DIGITS "_@"
+
+/* "Module=…", and neither a comparison nor a match: how long the name is; 0 for none. */
+static size_t module_length(const char *text) {
+    size_t length = strspn(text, NAME_CHARACTERS ".");
+    bool is_named = text[length] == '=' && text[length + 1] != '=' && text[length + 1] != '>';
+    return is_named ? length : 0;
+}
+
+/* "Mod.fun/3" or "mod:fun/3": where the function's name and its arity begin. */
+static bool find_function(const char *text, size_t *ret_function, size_t *ret_arity) {
+    size_t slash = strspn(text, NAME_CHARACTERS ".:?!");
+    size_t arity = slash + 1, function = slash;
+    if (text[slash] != '/' || !text[arity] || text[arity + strspn(text + arity, DIGITS)]) return false;
+    while (function > 0 && text[function - 1] != '.' && text[function - 1] != ':') function--;
+    bool has_both = function > 1 && strspn(text + function, LETTERS "_") > 0;
+    if (!has_both || strspn(text, NAME_CHARACTERS ".") < function - 1) return false;
+    *ret_function = function;
+    *ret_arity = arity;
+    return true;
+}
+
+static json_t *named_function(const char *text, size_t function, size_t arity) {
+    CLEANUP_FREE char *module = strndup(text, function - 1);
+    CLEANUP(buf_free) struct buf atom = BUF_INIT;
+    if (!module) return NULL;
+    term_module_atom(module, &atom);
+    return json_pack("{s:s, s:s%}", "module", buf_string(&atom), "function", text + function, arity - 1 - function);
+}
+
+static int read_one(const char *text, const char *language, json_t **ret, struct error *reterr) {
+    size_t function, arity;
+    json_t *migration;
+    if (!find_function(text, &function, &arity))
+        migration = json_pack("{s:s, s:s}", "language", language, "code", text);
+    else if (strcmp(text + arity, "3") == 0)
+        migration = named_function(text, function, arity);
+    else
+        return error_set(reterr, E_INVALID, "%.200s does not take three arguments: state, old and new version", text);
+    if (!migration) return error_set(reterr, E_NO_MEMORY, "no memory for a migration");
+    *ret = migration;
+    return 0;
+}
+
+static int add(json_t *migrations, const char *text, const char *language, struct error *reterr) {
+    size_t length = module_length(text);
+    CLEANUP_FREE char *module = strndup(text, length);
+    CLEANUP(buf_free) struct buf name = BUF_INIT;
+    json_t *migration;
+    if (!module) return error_set(reterr, E_NO_MEMORY, "no memory for a migration");
+    if (length > 0)
+        term_module_atom(module, &name);
+    else
+        buf_append_string(&name, MIGRATION_OF_ALL);
+    if (json_object_get(migrations, buf_string(&name)))
+        return error_set(reterr, E_INVALID, "there are two migrations for %s", length > 0 ? module : "every module");
+    int result = read_one(text + (length > 0 ? length + 1 : 0), language, &migration, reterr);
+    if (result == 0) json_object_set_new(migrations, buf_string(&name), migration);
+    return result;
+}
+
+int migrations_read(const json_t *texts, const char *language, json_t **ret, struct error *reterr) {
+    json_t *migrations = json_object();
+    int result = migrations ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for migrations");
+    for (size_t i = 0; result == 0 && i < json_array_size(texts); i++)
+        result = add(migrations, json_string_value(json_array_get(texts, i)), language, reterr);
+    if (result < 0)
+        json_decref(migrations);
+    else
+        *ret = migrations;
+    return result;
+}
+
+static bool is_changed(const struct change_set *set, const char *module) {
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(set->items[i].module, module) == 0) return true;
+    return strcmp(module, MIGRATION_OF_ALL) == 0;
+}
+
+void migrations_warn(const json_t *migrations, const struct change_set *set, json_t *warnings) {
+    void *at = json_object_iter((json_t *)(uintptr_t)migrations);
+    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)migrations, at)) {
+        const char *module = json_object_iter_key(at);
+        if (is_changed(set, module)) continue;
+        CLEANUP_FREE char *text =
+            string_print("the migration for %s was not used: that module did not change", term_module_name(module));
+        if (text) json_array_append_new(warnings, json_string(text));
+    }
+}

@@ -1,0 +1,48 @@
+/* BEAM files of a caller's: a single one, or all in a folder and below it. */
+#ifndef COMPILE_BEAM_FILES_H
+#define COMPILE_BEAM_FILES_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum {
+    BEAM_FILES_MAX = 20000,
+    BEAM_FILES_ENTRIES_MAX = 200000, /* looked at to find them */
+    BEAM_FILE_MAX_BYTES = 64 << 20,
+    BEAM_FILES_TOTAL_MAX_BYTES = 1 << 30,
+};
+
+struct beam_source {
+    int fd;                /* a folder, or the launcher's stream of files */
+    bool is_stream;        /* then it is unpacked below home first, and that removed again */
+    const char *home;      /* the service's */
+    const char *path;      /* the user's own: of the folder, or of the single file when is_file */
+    bool is_file;          /* the folder holds just this file */
+    atomic_bool *call_off; /* becomes true when nobody wants to know any more */
+};
+
+struct beam_files {
+    const struct beam_source *source;
+    int folder;
+    char **paths; /* below the folder, in their order */
+    size_t count;
+    atomic_size_t total_bytes;
+    char unpacked[PATH_MAX];
+};
+
+/* Find them; links are not followed. E_INVALID when there is none. beam_files_close follows, also after a failure.
+   Blocking, like all of these; for the thread pool. */
+int beam_files_open(const struct beam_source *source, struct beam_files *ret, struct error *reterr);
+void beam_files_close(struct beam_files *files);
+
+/* Of many threads at once: the path as the user would write it, and what is in it. */
+enum { BEAM_FILE_NAME_BYTES = 2 * PATH_MAX };
+void beam_files_name(const struct beam_files *files, size_t index, char ret[BEAM_FILE_NAME_BYTES]);
+int beam_files_read(const struct beam_files *files, size_t index, struct buf *content, struct error *reterr);
+/* So much was read, of all that may be; fails also once it was called off. */
+int beam_files_count(struct beam_files *files, size_t bytes, struct error *reterr);
+
+#endif
