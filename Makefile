@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-compile test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-compile bench-reload test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -67,6 +67,9 @@ bench-beam: all ## validating every BEAM file of OTP and Elixir, beside beam_lib
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
 	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)
+
+bench-reload: all ## how long changing running code takes, beside the same by hand (takes minutes)
+	@tools/bench_reload.sh $(BUILD) $(or $(ROUNDS),100)
 
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

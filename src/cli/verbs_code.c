@@ -1,7 +1,10 @@
 /* reload, rollback, versions: the code of a running sandbox. */
+#include <errno.h>
 #include <string.h>
 
 #include "cli/cli_internal.h"
+
+enum { INPUT_MAX_BYTES = 1 << 20 /* as the operation takes */, INPUT_CHUNK_BYTES = 64 << 10 };
 
 static size_t count_migrated(json_t *processes) {
     size_t index, count = 0;
@@ -48,10 +51,46 @@ static void print_warnings(const struct cli *cli, json_t *warnings) {
     }
 }
 
+static int read_input(struct buf *text, struct error *reterr) {
+    size_t got = 1;
+    while (got > 0 && text->size <= INPUT_MAX_BYTES && buf_reserve(text, INPUT_CHUNK_BYTES)) {
+        got = fread(text->data + text->size, 1, text->capacity - text->size, stdin);
+        text->size += got;
+    }
+    if (ferror(stdin)) return error_errno(reterr, errno, "reading the standard input");
+    if (text->size > INPUT_MAX_BYTES)
+        return error_set(reterr, E_INVALID, "the standard input has more than %d KiB", INPUT_MAX_BYTES >> 10);
+    return 0;
+}
+
+/* The path "-" is source text on the standard input. */
+static int take_input(json_t *params, struct error *reterr) {
+    json_t *paths = json_object_get(params, "paths"), *path;
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    size_t index;
+    bool is_asked = false;
+    json_array_foreach(paths, index, path) is_asked |= string_equal(json_string_value(path), "-");
+    if (!is_asked) return 0;
+    if (json_array_size(paths) > 1)
+        return error_set(reterr, E_INVALID, "the standard input can't be loaded together with other paths");
+    if (!json_object_get(params, "file"))
+        return error_set(reterr, E_INVALID, "--file is missing: the name that the standard input goes by");
+    int result = read_input(&text, reterr);
+    if (result < 0) return result;
+    json_t *code = json_stringn((const char *)text.data, text.size);
+    if (!code) return error_set(reterr, E_INVALID, "the standard input is not UTF-8 text");
+    json_object_set_new(params, "code", code);
+    json_object_del(params, "paths");
+    return 0;
+}
+
 int verb_reload(struct cli *cli, const struct op *op, struct arguments *arguments) {
     CLEANUP_JSON json_t *result = NULL;
     struct sbx_error error;
-    cli->source = json_string_value(json_object_get(arguments->params, "path"));
+    struct error bad;
+    if (take_input(arguments->params, &bad) < 0) return fail_usage(cli, op, &bad);
+    cli->source = json_string_value(json_array_get(json_object_get(arguments->params, "paths"), 0));
+    cli->code = json_string_value(json_object_get(arguments->params, "code"));
     struct progress *progress = progress_start(cli, "reloading");
     int outcome = session_call(cli, op, arguments->params, &result, &error);
     progress_stop(progress);

@@ -95,8 +95,8 @@ static void a_torn_beam_is_refused(struct course *course) {
     copy_beam(world, "tally_sup", true);
     copy_beam(world, "tally", false);
     json_t *problem =
-        world_fails(world, "reload", "malformed_data", "{s:s, s:s}", "id", "a", "path", world_path(world, "ebin"));
-    assert_non_null(strstr(text_of(problem, "detail"), "the compiled module tally: "));
+        world_fails(world, "reload", "malformed_data", "{s:s, s:[s]}", "id", "a", "paths", world_path(world, "ebin"));
+    assert_non_null(strstr(text_of(problem, "detail"), "ebin/tally.beam: "));
     json_decref(problem);
     assert_unchanged(course);
 }
