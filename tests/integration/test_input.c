@@ -316,14 +316,13 @@ static void assert_runs(struct world *world, const char *source, const char *sup
     world_destroy(world, "a");
 }
 
+/* But Mix and rebar3 projects, which most other tests run. */
 static void every_kind_of_source_runs(void **state) {
     static const char elixir[] = "defmodule One do\n  use Supervisor\n"
                                  "  def start_link(_ \\\\ []), do: Supervisor.start_link(__MODULE__, [])\n"
                                  "  def init(_), do: Supervisor.init([], strategy: :one_for_one)\n"
                                  "  def answer, do: 42\nend\n";
     struct world *world = *state;
-    assert_runs(world, EXAMPLES "/counter", NULL, "Counter.increment()", "1");
-    assert_runs(world, EXAMPLES "/counter_erl", NULL, "counter:increment()", "1");
     assert_runs(world, world_file(world, "one/one.ex", elixir), "One", "One.answer()", "42");
     const char *file = world_file(world, "folder/top.erl", STARTED("top", "{ok, {#{}, []}}"));
     assert_runs(world, file, "top", "top:init([])", "{ok,{#{},[]}}");

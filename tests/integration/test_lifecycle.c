@@ -239,16 +239,16 @@ static void a_run_leaves_nothing(void **state) {
 
 static void same_name_different_code(void **state) {
     struct world *world = *state;
-    world_file(world, "one/thing.erl", "-module(thing).\n-export([value/0]).\nvalue() -> one.\n");
-    world_file(world, "two/thing.erl", "-module(thing).\n-export([value/0]).\nvalue() -> two.\n");
-    world_do(world, "create", "{s:s, s:s}", "id", "one", "source", world_path(world, "one"));
-    world_do(world, "create", "{s:s, s:s}", "id", "two", "source", world_path(world, "two"));
+    world_file(world, "thing/thing.erl", "-module(thing).\n-export([value/0]).\nvalue() -> one.\n");
+    world_do(world, "create", "{s:s, s:s}", "id", "one", "source", world_path(world, "thing"));
+    world_file(world, "thing/thing.erl", "-module(thing).\n-export([value/0]).\nvalue() -> two.\n");
+    world_do(world, "create", "{s:s, s:s}", "id", "two", "source", world_path(world, "thing"));
     CLEANUP_FREE char *one = world_eval_text(world, "one", NULL, "thing:value().");
     CLEANUP_FREE char *two = world_eval_text(world, "two", NULL, "thing:value().");
     assert_string_equal(one, "one");
     assert_string_equal(two, "two");
-    json_decref(
-        world_fails(world, "create", "already_exists", "{s:s, s:s}", "id", "one", "source", world_path(world, "two")));
+    json_decref(world_fails(world, "create", "already_exists", "{s:s, s:s}", "id", "one", "source",
+                            world_path(world, "thing")));
     world_destroy(world, "one");
     world_destroy(world, "two");
 }

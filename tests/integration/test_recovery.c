@@ -9,16 +9,6 @@
 #include "processes.h"
 #include "support.h"
 
-static int open_world(void **state) {
-    *state = world_open(NULL);
-    return 0;
-}
-
-static int close_world(void **state) {
-    world_close(*state);
-    return 0;
-}
-
 /* ---- a sandbox that is known again ---- */
 
 struct sighting {
@@ -56,6 +46,29 @@ static void destroy_counter(struct world *world, const char *id, struct sighting
     free(before->value);
 }
 
+/* One service and two sandboxes go through all of it: what was adopted once is adopted again. */
+struct survivors {
+    struct world *world;
+    struct sighting a, b;
+};
+
+static int open_world(void **state) {
+    struct survivors *survivors = calloc(1, sizeof *survivors);
+    assert_non_null(survivors);
+    survivors->world = world_open(NULL);
+    survivors->a = create_counter(survivors->world, "a", 3);
+    survivors->b = create_counter(survivors->world, "b", 70);
+    *state = survivors;
+    return 0;
+}
+
+static int close_world(void **state) {
+    struct survivors *survivors = *state;
+    world_close(survivors->world);
+    free(survivors);
+    return 0;
+}
+
 /* Every event from the first on; the last one's number. */
 static uint64_t assert_events_in_order(struct world *world) {
     json_t *events = world_op(world, "events", NULL), *event;
@@ -79,13 +92,13 @@ static void assert_exec_is_refused(struct world *world, const char *id) {
 /* ---- killed ---- */
 
 static void a_killed_daemon_finds_its_sandboxes(void **state) {
-    struct world *world = *state;
-    struct sighting a = create_counter(world, "a", 3), b = create_counter(world, "b", 70);
+    struct survivors *survivors = *state;
+    struct world *world = survivors->world;
     pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock");
     uint64_t before = world_now(world);
     process_end(daemon, SIGKILL);
-    assert_same(world, "a", &a);
-    assert_same(world, "b", &b);
+    assert_same(world, "a", &survivors->a);
+    assert_same(world, "b", &survivors->b);
     assert_int_equal(world_pid(world, "launcher.lock"), launcher);
     assert_int_not_equal(world_pid(world, "daemon.lock"), daemon);
     json_t *ready = world_wait_event(world, before, &(struct event_pattern){.kind = "service_ready"});
@@ -93,41 +106,38 @@ static void a_killed_daemon_finds_its_sandboxes(void **state) {
     json_decref(ready);
     assert_true(assert_events_in_order(world) > before);
     assert_exec_is_refused(world, "a");
-    destroy_counter(world, "a", &a);
-    destroy_counter(world, "b", &b);
+    destroy_counter(world, "b", &survivors->b);
 }
 
 static void a_killed_launcher_is_replaced(void **state) {
-    struct world *world = *state;
-    struct sighting a = create_counter(world, "a", 4);
+    struct survivors *survivors = *state;
+    struct world *world = survivors->world;
     pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock");
     uint64_t before = world_now(world);
     process_end(launcher, SIGKILL);
     assert_true(process_lives(daemon));
-    assert_true(process_lives(a.os_pid));
-    assert_same(world, "a", &a); /* the command that starts the new one */
+    assert_true(process_lives(survivors->a.os_pid));
+    assert_same(world, "a", &survivors->a); /* the command that starts the new one */
     assert_int_not_equal(world_pid(world, "launcher.lock"), launcher);
     assert_int_equal(world_pid(world, "daemon.lock"), daemon);
     json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "launcher_back"}));
     assert_exec_is_refused(world, "a");
-    struct sighting b = create_counter(world, "b", 5);
-    destroy_counter(world, "a", &a);
-    destroy_counter(world, "b", &b);
+    destroy_counter(world, "a", &survivors->a);
+    survivors->a = create_counter(world, "a", 5);
 }
 
 static void both_killed_lose_nothing(void **state) {
-    struct world *world = *state;
-    struct sighting a = create_counter(world, "a", 6);
+    struct survivors *survivors = *state;
+    struct world *world = survivors->world;
     pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock");
     CLEANUP_FD int daemon_fd = process_open(daemon);
     process_end(launcher, SIGKILL); /* first, or it would start another daemon */
     kill(daemon, SIGKILL);
     assert_true(process_ends(daemon_fd, WORLD_DEADLINE_MS));
-    assert_same(world, "a", &a);
+    assert_same(world, "a", &survivors->a);
     assert_int_not_equal(world_pid(world, "launcher.lock"), launcher);
     assert_int_not_equal(world_pid(world, "daemon.lock"), daemon);
     assert_exec_is_refused(world, "a");
-    destroy_counter(world, "a", &a);
 }
 
 /* ---- one of each ---- */
@@ -151,7 +161,7 @@ static int run_program(struct world *world, const char *name, const char *argume
 }
 
 static void a_second_of_each_is_refused(void **state) {
-    struct world *world = *state;
+    struct world *world = ((struct survivors *)*state)->world;
     pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock");
     assert_int_equal(run_program(world, "sandboxd", NULL), 4);
     assert_int_equal(run_program(world, "sandbox-launcher", NULL), 4);
@@ -175,31 +185,30 @@ static void start_service_anew(struct world *world) {
 
 /* The launcher ends with its daemon's status. */
 static void sigterm_is_graceful(void **state) {
-    struct world *world = *state;
+    struct survivors *survivors = *state;
+    struct world *world = survivors->world;
     int status;
     start_service_anew(world);
-    struct sighting a = create_counter(world, "a", 7);
     pid_t launcher = world_pid(world, "launcher.lock");
     process_end(world_pid(world, "daemon.lock"), SIGTERM);
     assert_int_equal(waitpid(launcher, &status, 0), launcher);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_true(process_lives(a.os_pid));
-    assert_same(world, "a", &a);
-    destroy_counter(world, "a", &a);
+    assert_true(process_lives(survivors->a.os_pid));
+    assert_same(world, "a", &survivors->a);
 }
 
 /* The command line must not hang on a daemon that has nobody to end its nodes. */
 static void shutdown_needs_no_living_launcher(void **state) {
-    struct world *world = *state;
-    struct sighting a = create_counter(world, "a", 9);
-    CLEANUP_FD int node = process_open(a.os_pid);
+    struct survivors *survivors = *state;
+    struct world *world = survivors->world;
+    CLEANUP_FD int node = process_open(survivors->a.os_pid);
     CLEANUP_FD int daemon = process_open(world_pid(world, "daemon.lock"));
     process_end(world_pid(world, "launcher.lock"), SIGKILL);
     assert_int_equal(run_program(world, "sandbox", "shutdown"), 0);
     assert_true(process_ends(daemon, 0));
     assert_true(process_ends(node, 0));
-    free(a.value);
+    free(survivors->a.value);
     world_do(world, "list", NULL); /* a service again, for the world to close */
 }
 
