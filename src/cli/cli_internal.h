@@ -76,6 +76,10 @@ void diagnostics_print(const struct cli *cli, enum severity severity, json_t *li
 /* "2 errors and 1 warning" */
 void diagnostics_count(size_t errors, size_t warnings, struct buf *buf);
 
+/* ---- watch_line.c: what became of a save, on stderr ---- */
+
+void watch_line(const struct cli *cli, json_t *event);
+
 /* One line as text, without its end: the first is 1. False when there is none. */
 bool source_line(const struct cli *cli, const char *file, size_t line, struct buf *ret);
 
@@ -142,6 +146,7 @@ typedef int verb_fn(struct cli *cli, const struct op *op, struct arguments *argu
 
 verb_fn verb_any, verb_create, verb_list, verb_restart, verb_destroy, verb_freeze; /* verbs_sandbox.c */
 verb_fn verb_compile, verb_validate, verb_deps, verb_reload, verb_versions;        /* verbs_compile.c */
+verb_fn verb_watch;                                                                /* verbs_watch.c */
 verb_fn verb_eval, verb_run, verb_events, verb_logs;                               /* verbs_stream.c */
 verb_fn verb_doctor, verb_shutdown, verb_version;                                  /* verbs_service.c */
 verb_fn verb_ops;                                                                  /* verbs_ops.c */

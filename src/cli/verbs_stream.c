@@ -109,6 +109,7 @@ static int show_run_record(struct cli *cli, json_t *record, void *data) {
     diagnostics_print(cli, SEVERITY_WARNING, json_at(record, "compilation.warnings"));
     view_log_record(stdout, cli->out_colour, record);
     fflush(stdout);
+    watch_line(cli, json_object_get(record, "event"));
     return 0;
 }
 

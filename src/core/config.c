@@ -9,6 +9,8 @@ void sandbox_config_free(struct sandbox_config *config) {
     free(config->supervisor);
     free(config->restart);
     json_decref(config->env);
+    json_decref(config->watch_ignore);
+    json_decref(config->watch_include);
     *config = (struct sandbox_config){0};
 }
 
@@ -61,6 +63,9 @@ static int fill(json_t *object, struct sandbox_config *config, struct error *ret
     config->restart = copy_text(object, "restart");
     config->env = json_incref(json_object_get(object, "env"));
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
+    config->watch = json_is_true(json_object_get(object, "watch"));
+    config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
+    config->watch_include = json_incref(json_object_get(object, "watch_include"));
     config->limits = limits_of(object, &config->profile->limits);
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
@@ -96,5 +101,8 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "restart", config->restart);
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
+    if (config->watch) json_object_set_new(object, "watch", json_true());
+    if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);
+    if (config->watch_include) json_object_set(object, "watch_include", config->watch_include);
     return object;
 }

@@ -20,7 +20,8 @@ struct caller {
     uid_t uid;
     gid_t gid;
     enum role role;
-    int peer_fd; /* the caller's unix socket, borrowed for the request's life; -1 when it has none */
+    int peer_fd;       /* the caller's unix socket, borrowed for the request's life; -1 when it has none */
+    const char *grant; /* the standing permission that it acts by; NULL for anyone but the engine itself */
 };
 
 /* One caller's wish, from any transport. The transport owns it; the engine answers with `done` exactly once, never from
@@ -67,7 +68,7 @@ void engine_close(struct engine *engine, void (*closed)(void *data), void *data)
 
 /* One function per operation that the engine itself carries out. */
 typedef void engine_fn(struct engine *engine, struct request *request);
-engine_fn engine_reload, engine_rollback, engine_versions;
+engine_fn engine_watch, engine_reload, engine_rollback, engine_versions;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
 engine_fn engine_freeze, engine_thaw;
 engine_fn engine_compile, engine_validate, engine_deps;

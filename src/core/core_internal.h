@@ -120,7 +120,9 @@ struct sandbox_config {
     json_t *env;
     const struct jail_profile *profile;
     struct jail_limits limits;
-    bool ephemeral; /* it belongs to a run, and ends with it */
+    bool ephemeral;                       /* it belongs to a run, and ends with it */
+    bool watch;                           /* compile and reload whatever changes in the source */
+    json_t *watch_ignore, *watch_include; /* patterns; NULL: none */
 };
 
 void sandbox_config_free(struct sandbox_config *config);
@@ -196,6 +198,7 @@ struct sandbox {
     bool stop_seen, stop_crashed;
     char stop_text[512];
 
+    struct watching *watching; /* NULL: its source is not watched; see watching.h */
     uv_timer_t ttl, backoff;
     unsigned open_handles;
 };
@@ -206,6 +209,7 @@ struct engine {
     struct node_host host;
     struct store *store;
     struct compiler *compiler;
+    struct watcher *watcher;
     struct map sandboxes;
     struct feed events;
     bool ready; /* recovered, and connected to a launcher once */
@@ -249,6 +253,13 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
 json_t *sandbox_to_json(struct sandbox *sandbox);
 void sandbox_take_usage(struct sandbox *sandbox);
 void sandbox_start_ttl(struct sandbox *sandbox);
+
+/* ---- permission.c ---- */
+
+int caller_check_paths(const struct caller *caller, struct error *reterr);
+/* Open a path with the caller's rights, and no more. */
+void caller_open_project(struct engine *engine, const struct caller *caller, const char *path, jail_project_fn done,
+                         void *data);
 
 /* ---- queue.c: what changes a sandbox waits its turn; what only looks or evaluates runs side by side between them ----
  */

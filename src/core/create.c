@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core_internal.h"
+#include "core/watching.h"
 
 enum stage { STAGE_WAITING, STAGE_TOOLCHAIN, STAGE_PROJECT, STAGE_COMPILE, STAGE_START, STAGE_SAVE, STAGE_FAILING };
 
@@ -64,15 +64,9 @@ static void on_abort(struct job *job, const struct error *why) {
 
 /* ---- the steps, last first ---- */
 
-static void on_saved(void *data, const struct error *error) {
-    struct create_job *create = data;
+static void finish_created(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
     struct engine *engine = sandbox->engine;
-    if (error) {
-        sandbox->persistent = false;
-        fail(create, error);
-        return;
-    }
     if (sandbox->destroying && called_off(create)) return; /* otherwise it is whole, and stays */
     sandbox_start_ttl(sandbox);
     engine_event(engine, EVENT_CREATED, sandbox->id,
@@ -80,8 +74,29 @@ static void on_saved(void *data, const struct error *error) {
     json_t *result = sandbox_to_json(sandbox);
     json_object_set_new(result, "compilation", take_ptr(create->report));
     answer_ok(engine, create->job.request, result);
+    if (sandbox->config.watch) watching_begin(sandbox);
     job_finish(&create->job);
     free(create);
+}
+
+/* Without the permission it is watched no less than without the source: watching says so. */
+static void on_granted(void *data, const struct error *error) {
+    (void)error;
+    finish_created(data);
+}
+
+static void on_saved(void *data, const struct error *error) {
+    struct create_job *create = data;
+    struct sandbox *sandbox = create->job.sandbox;
+    if (error) {
+        sandbox->persistent = false;
+        fail(create, error);
+    } else if (sandbox->config.watch) {
+        jail_link_grant(engine_of(create)->host.link, create->job.request->caller.peer_fd, sandbox->id,
+                        sandbox->config.source, on_granted, create);
+    } else {
+        finish_created(create);
+    }
 }
 
 static void on_started(struct sandbox *sandbox, const struct error *error) {

@@ -1,6 +1,7 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
 #include "core/errand.h"
 #include "core/reload.h"
+#include "core/watching.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -120,8 +121,12 @@ static void settle(struct sandbox *sandbox) {
 
 static void on_first_probe(void *data, const struct error *error) {
     struct engine *engine = data;
+    size_t at = 0;
+    void *sandbox;
     (void)error; /* told to whoever needs it */
     engine->ready = true;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
+        if (((struct sandbox *)sandbox)->config.watch) watching_begin(sandbox);
     engine_event(engine, EVENT_SERVICE_READY, NULL, json_pack("{s:i}", "sandboxes", (int)engine->sandboxes.count));
 }
 
@@ -273,6 +278,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     sweep_control_dirs(engine);
     sweep_builds(engine);
     running_sweep(engine);
+    engine->watcher = watcher_open(engine->loop);
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_compiler_quiet, engine,
                            &engine->compiler, reterr);
     if (result < 0) return result;
@@ -318,6 +324,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
 static void call_off(struct sandbox *sandbox, const struct error *why) {
     uv_timer_stop(&sandbox->ttl);
     uv_timer_stop(&sandbox->backoff);
+    watching_call_off(sandbox, why);
     jobs_abort_all(sandbox, why);
 }
 
@@ -394,9 +401,10 @@ void engine_try_close(struct engine *engine) {
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
     engine->closed = finish_close;
-    engine->open_parts += 3;
+    engine->open_parts += 4;
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
+    watcher_close(engine->watcher, part_closed, engine);
     jail_link_close(engine->host.link, part_closed, engine);
     uv_close((uv_handle_t *)&engine->answer_timer, on_answer_timer_closed);
     store_close(engine->store, part_closed, engine);

@@ -11,6 +11,12 @@
     X(RELOADED, "reloaded", "a sandbox's code was changed while it ran", "modules, pause_us, duration_us")             \
     X(ROLLED_BACK, "rolled_back", "changed code failed on probation, and the code from before runs again",             \
       "the problem")                                                                                                   \
+    X(WATCH, "watch", "whether changes of a sandbox's source are seen", "state, detail")                               \
+    X(WATCH_RELOADED, "watch_reloaded", "what was saved runs, or makes no difference",                                 \
+      "status, files, file_count, compiled, compiled_count, modules, module_count, processes, pause_us, "              \
+      "since_save_ms, duration_ms, compilation_time_ms, warnings")                                                     \
+    X(WATCH_FAILED, "watch_failed", "what was saved could not be compiled or loaded; what ran before runs",            \
+      "the problem, files, file_count, errors, warnings")                                                              \
     X(DESTROYED, "destroyed", "a sandbox is gone with all it had", "")                                                 \
     X(EXPIRED, "expired", "a sandbox's time to live, or its run's time, is over", "")                                  \
     X(VIOLATION, "violation",                                                                                          \

@@ -12,10 +12,15 @@ static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
     }
 }
 
+static void remove_for_good(struct sandbox *sandbox) {
+    if (sandbox->config.watch) jail_link_withdraw(sandbox->engine->host.link, sandbox->id);
+    sandbox_remove(sandbox);
+}
+
 static void on_destroyed_tree_ended(struct sandbox *sandbox) {
     engine_event(sandbox->engine, EVENT_DESTROYED, sandbox->id, json_object());
     tell_waiters(sandbox, NULL);
-    sandbox_remove(sandbox);
+    remove_for_good(sandbox);
 }
 
 /* Out of the registry first: a daemon killed from here on finds a node that nobody owns, and buries it. */
@@ -37,7 +42,7 @@ static void on_forgotten(void *data, const struct error *error) {
 void sandbox_jobs_over(struct sandbox *sandbox) {
     if (sandbox->stillborn) {
         tell_waiters(sandbox, NULL);
-        sandbox_remove(sandbox);
+        remove_for_good(sandbox);
     } else if (sandbox->persistent)
         store_delete_sandbox(sandbox->engine->store, sandbox->id, on_forgotten, sandbox);
     else

@@ -254,8 +254,7 @@ static void open_next(struct reload_job *reload) {
         open_text(reload);
     } else {
         reload->stage = RELOAD_OPENING;
-        jail_link_open_project(engine_of(reload)->host.link, reload->job.request->caller.peer_fd, part_of(reload)->path,
-                               on_project, reload);
+        caller_open_project(engine_of(reload), &reload->job.request->caller, part_of(reload)->path, on_project, reload);
     }
 }
 
@@ -268,9 +267,8 @@ static void on_toolchain(void *data, const struct error *error) {
 
 int reload_check_sources(const struct request *request, struct error *reterr) {
     bool has_code = json_object_get(request->params, "code"), has_paths = json_object_get(request->params, "paths");
-    if (!has_code && request->caller.peer_fd < 0)
-        return error_set(reterr, E_INVALID, "only callers on the unix socket may have a path of this host read");
-    return source_text_check(request->params, has_paths, reterr);
+    int result = has_code ? 0 : caller_check_paths(&request->caller, reterr);
+    return result < 0 ? result : source_text_check(request->params, has_paths, reterr);
 }
 
 void reload_gather(struct reload_job *reload) {

@@ -79,6 +79,12 @@ static void on_logs_over(struct request *request, json_t *result, const struct e
     maybe_over(run);
 }
 
+/* What became of a save is told between the application's own words. */
+static void tell_watch(struct run *run, const char *kind, json_t *event) {
+    if (run->ending || run->cancelled || !kind || !string_starts(kind, "watch")) return;
+    run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "event", event));
+}
+
 /* Its own end, told as a transition. */
 static void on_event_item(struct request *request, json_t *item) {
     struct run *run = request->transport;
@@ -87,6 +93,7 @@ static void on_event_item(struct request *request, json_t *item) {
     const char *reason = json_string_value(json_object_get(data, "reason"));
     struct error error;
     const char *kind = json_string_value(json_object_get(item, "kind"));
+    tell_watch(run, kind, item);
     if (!run->ending && string_equal(kind, "expired")) {
         error_set(&error, E_TIMEOUT, "the run took longer than its limit allows");
         fail_run(run, &error, NULL);

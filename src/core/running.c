@@ -1,4 +1,5 @@
 #include "core/reload.h"
+#include "core/watching.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,7 @@ static void take_back(struct sandbox *sandbox, const struct term *term) {
     sandbox_set_error(sandbox, &error);
     sandbox_save(sandbox, NULL, NULL);
     engine_event(sandbox->engine, EVENT_ROLLED_BACK, sandbox->id, problem_json(&error));
+    watching_taken_back(sandbox, &error);
     reload_settled(sandbox, false, &error);
 }
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/core_internal.h"
+#include "core/watching.h"
 
 static void on_handle_closed(uv_handle_t *handle) {
     struct sandbox *sandbox = handle->data;
@@ -50,6 +50,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
 void sandbox_remove(struct sandbox *sandbox) {
     map_remove(&sandbox->engine->sandboxes, sandbox->id);
     feed_end(sandbox->engine, &sandbox->log);
+    watching_end(sandbox);
     uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
     uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
     engine_wake(sandbox->engine);
@@ -91,6 +92,7 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, con
     sandbox->updated_at_ms = clock_wall_ms();
     engine_event(sandbox->engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
+    watching_wake(sandbox);
 }
 
 /* ---- the registry ---- */
@@ -298,7 +300,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "owner", json_string(owner));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
     json_object_set_new(object, "usage", usage_json(sandbox));
-    json_object_set_new(object, "auto_reload", json_false());
+    json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
     json_object_set_new(object, "modules", modules ? json_deep_copy(modules) : json_array());
     json_object_set_new(object, "lost_guarantees", lost_json(sandbox->lost_guarantees));

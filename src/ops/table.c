@@ -21,7 +21,8 @@ enum {
     RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
     TAIL_MAX_LINES = 1000000,
-    TARGET_MAX_BYTES = 4095, /* a path's */
+    WATCH_PATTERNS_MAX_ENTRIES = 32, /* of each kind */
+    TARGET_MAX_BYTES = 4095,         /* a path's */
 };
 
 #define MEMORY_MIN_BYTES (16 * MIB)
@@ -88,6 +89,24 @@ enum {
         .summary = "refuse when this guarantee can't be given"                                                         \
     }
 
+#define WATCH_PATTERN_PARAMS                                                                                           \
+    {.name = "watch_ignore",                                                                                           \
+     .type = OP_TEXTS,                                                                                                 \
+     .max = WATCH_PATTERNS_MAX_ENTRIES,                                                                                \
+     .summary = "do not watch names like this, such as *.log; with a slash, paths from the source"},                   \
+    {                                                                                                                  \
+        .name = "watch_include", .type = OP_TEXTS, .max = WATCH_PATTERNS_MAX_ENTRIES,                                  \
+        .summary = "watch these although they are ignored, such as deps"                                               \
+    }
+
+/* Of what is created or run. */
+#define WATCH_PARAMS                                                                                                   \
+    {.name = "watch",                                                                                                  \
+     .type = OP_BOOLEAN,                                                                                               \
+     .fallback = "false",                                                                                              \
+     .summary = "compile and reload whatever changes in the source"},                                                  \
+        WATCH_PATTERN_PARAMS
+
 #define LANGUAGE_PARAM                                                                                                 \
     {                                                                                                                  \
         .name = "language", .type = OP_CHOICE, .flag = "lang", .choices = "elixir|erlang",                             \
@@ -101,12 +120,14 @@ static const struct op_param create_params[] = {
     {.name = "id", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL, .summary = "the new sandbox's name"},
     SOURCE_PARAM,
     SANDBOX_PARAMS,
+    WATCH_PARAMS,
     {.name = "restart", .type = OP_RESTART, .fallback = "\"never\"", .summary = "what to do when it ends"},
 };
 
 static const struct op_param run_params[] = {
     SOURCE_PARAM,
     SANDBOX_PARAMS,
+    WATCH_PARAMS,
     {.name = "eval", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "evaluate this expression, then end"},
     LANGUAGE_PARAM,
 };
@@ -223,6 +244,17 @@ static const struct op_param rollback_params[] = {
 static const struct op_param versions_params[] = {
     ID_PARAM(0),
     {.name = "module", .type = OP_MODULE, .flags = OP_POSITIONAL, .summary = "only this module's"},
+};
+
+static const struct op_param watch_params[] = {
+    ID_PARAM(0),
+    {.name = "action",
+     .type = OP_CHOICE,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "on|off|status",
+     .choices = "on|off|status",
+     .summary = "turn it on or off, or tell how it is doing"},
+    WATCH_PATTERN_PARAMS,
 };
 
 static const struct op_param compile_params[] = {
@@ -342,6 +374,14 @@ static const struct op table[] = {
      .summary = "what was loaded of a sandbox's modules",
      .example = "sandbox versions counter Counter.Server",
      PARAMS(versions_params)},
+    {.name = "watch",
+     .method = "POST",
+     .path = "/api/v1/sandboxes/:id/watch",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "compile and reload whatever changes in a sandbox's source",
+     .example = "sandbox watch counter on",
+     PARAMS(watch_params)},
     {.name = "destroy",
      .method = "DELETE",
      .path = "/api/v1/sandboxes/:id",

@@ -160,6 +160,10 @@ void engine_versions(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_watch(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_deps(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

@@ -43,6 +43,7 @@ STAND_IN(validate)
 STAND_IN(reload)
 STAND_IN(rollback)
 STAND_IN(versions)
+STAND_IN(watch)
 STAND_IN(deps)
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {

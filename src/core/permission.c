@@ -1,0 +1,16 @@
+/* Opening a path for a caller: with the rights of whoever is at the other end, or by his standing permission. */
+#include "core/core_internal.h"
+
+int caller_check_paths(const struct caller *caller, struct error *reterr) {
+    if (caller->peer_fd >= 0 || caller->grant) return 0;
+    return error_set(reterr, E_INVALID, "only callers on the unix socket may have a path of this host read");
+}
+
+/* A permission is for one path only, the launcher knows which. */
+void caller_open_project(struct engine *engine, const struct caller *caller, const char *path, jail_project_fn done,
+                         void *data) {
+    if (caller->grant)
+        jail_link_open_granted(engine->host.link, caller->grant, done, data);
+    else
+        jail_link_open_project(engine->host.link, caller->peer_fd, path, done, data);
+}
