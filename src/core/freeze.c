@@ -2,7 +2,7 @@
    what keeps it busy may be the reason to stop it. */
 #include <string.h>
 
-#include "core/core_internal.h"
+#include "core/watching.h"
 
 struct freezing {
     struct engine *engine;
@@ -16,6 +16,7 @@ static void tell(const struct freezing *freezing, struct sandbox *sandbox) {
     sandbox->updated_at_ms = clock_wall_ms();
     engine_event(freezing->engine, freezing->frozen ? EVENT_FROZEN : EVENT_THAWED, sandbox->id,
                  json_pack("{s:s}", "reason", freezing->reason));
+    watching_wake(sandbox);
 }
 
 static void on_done(void *data, const struct error *error) {

@@ -1,0 +1,187 @@
+/* What is saved runs: one sandbox whose source is watched, through everything that can happen to the two. */
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "processes.h"
+#include "tally.h"
+
+static json_t *wait_watch(struct world *world, uint64_t since, const char *kind, const char *field, const char *value) {
+    json_t *event = world_wait_event(
+        world, since, &(struct event_pattern){.kind = kind, .sandbox_id = "a", .field = field, .value = value});
+    json_t *data = json_incref(json_object_get(event, "data"));
+    json_decref(event);
+    return data;
+}
+
+static void wait_state(struct world *world, uint64_t since, const char *state) {
+    json_decref(wait_watch(world, since, "watch", "state", state));
+}
+
+static json_t *watch(struct world *world, const char *action) {
+    return world_op(world, "watch", "{s:s, s:s}", "id", "a", "action", action);
+}
+
+static void assert_state(struct world *world, const char *state) {
+    json_t *status = watch(world, "status");
+    assert_string_equal(text_of(status, "state"), state);
+    json_decref(status);
+}
+
+/* Save, and wait until it runs. */
+static json_t *save_and_wait(struct world *world, const char *version) {
+    uint64_t before = world_now(world);
+    tally_write_version(world, version, NULL);
+    return wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded");
+}
+
+static void a_save_runs(struct world *world) {
+    json_t *told = save_and_wait(world, "two");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(told, "files"), 0)), "src/tally.erl");
+    assert_int_equal(json_integer_value(json_object_get(told, "file_count")), 1);
+    assert_int_equal(json_integer_value(json_object_get(told, "compiled_count")), 1);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(told, "modules"), 0)), "tally");
+    assert_int_equal(json_integer_value(json_object_get(told, "processes")), 3);
+    json_decref(told);
+    tally_assert_answers(world, "{two,2}");
+}
+
+static void an_error_is_told_and_clears(struct world *world) {
+    uint64_t before = world_now(world);
+    tally_write_version(world, "two", "code_change(_, State, _) -> {ok, State");
+    json_t *told = wait_watch(world, before, "watch_failed", "code", "compile_failed");
+    json_t *first = json_array_get(json_object_get(told, "errors"), 0);
+    assert_string_equal(text_of(first, "file"), "src/tally.erl");
+    assert_true(json_integer_value(json_object_get(first, "line")) > 1);
+    json_decref(told);
+    tally_assert_answers(world, "{two,3}");
+    json_t *status = watch(world, "status");
+    assert_string_equal(text_of(status, "state"), "failed");
+    assert_int_equal(json_array_size(json_object_get(json_object_get(status, "failure"), "errors")), 1);
+    json_decref(status);
+    json_decref(save_and_wait(world, "three"));
+    status = watch(world, "status");
+    assert_string_equal(text_of(status, "state"), "watching");
+    assert_true(json_is_null(json_object_get(status, "failure")));
+    assert_int_equal(json_integer_value(json_object_get(status, "failure_count")), 1);
+    json_decref(status);
+    tally_assert_answers(world, "{three,4}");
+}
+
+/* What is touched, written with the same content, or an editor's own: the next event is about the save that follows. */
+static void what_makes_no_difference_compiles_nothing(struct world *world) {
+    uint64_t before = world_now(world);
+    tally_write_version(world, "three", NULL);
+    world_file(world, "app/src/tally.erl~", "a backup");
+    world_file(world, "app/src/.tally.erl.swp", "a swap file");
+    json_decref(save_and_wait(world, "four"));
+    json_t *event = world_wait_event(world, before, &(struct event_pattern){.sandbox_id = "a"});
+    assert_string_equal(text_of(event, "kind"), "status"); /* of the one reload */
+    json_decref(event);
+    json_t *told = wait_watch(world, before, "watch_reloaded", NULL, NULL);
+    assert_int_equal(json_integer_value(json_object_get(told, "file_count")), 1);
+    json_decref(told);
+    tally_assert_answers(world, "{four,5}");
+}
+
+static bool runs_the_last(void *data) {
+    char *text = world_eval_text(data, "a", NULL, "element(1, gen_server:call(tally, add))");
+    bool is_last = strcmp(text, "v29") == 0;
+    free(text);
+    return is_last;
+}
+
+/* Saves in the middle of compilations and reloads: in the end what runs is what lies on disk. */
+static void no_save_is_missed(struct world *world) {
+    uint64_t before = world_now(world);
+    char version[16];
+    for (int i = 0; i < 30; i++) {
+        snprintf(version, sizeof version, "v%d", i);
+        tally_write_version(world, version, NULL);
+        if (i % 10 == 0)
+            json_decref(wait_watch(world, before, "watch_reloaded", NULL, NULL)), before = world_now(world);
+    }
+    assert_true(wait_until(runs_the_last, world, WORLD_DEADLINE_MS));
+}
+
+static void a_removed_source_pauses_it(struct world *world) {
+    uint64_t before = world_now(world);
+    char here[256], aside[256];
+    snprintf(here, sizeof here, "%s", world_path(world, "app"));
+    snprintf(aside, sizeof aside, "%s", world_path(world, "aside"));
+    assert_int_equal(rename(here, aside), 0);
+    wait_state(world, before, "paused");
+    json_t *status = watch(world, "status");
+    assert_string_equal(text_of(status, "state"), "paused");
+    assert_non_null(strstr(text_of(status, "detail"), here));
+    json_decref(status);
+    before = world_now(world);
+    tally_write_version(world, "back", NULL); /* another folder in its place */
+    wait_state(world, before, "watching");
+    json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded"));
+    json_decref(save_and_wait(world, "forth"));
+}
+
+static void it_outlives_the_daemon(struct world *world) {
+    uint64_t before = world_now(world);
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    json_decref(watch(world, "status")); /* from the next one */
+    tally_write_version(world, "meanwhile", NULL);
+    json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded"));
+    json_decref(save_and_wait(world, "afterwards"));
+}
+
+static void off_is_off(struct world *world) {
+    uint64_t before = world_now(world);
+    json_t *status = watch(world, "off");
+    assert_string_equal(text_of(status, "state"), "off");
+    json_decref(status);
+    wait_state(world, before, "off");
+    tally_write_version(world, "unseen", NULL);
+    json_t *info = world_info(world, "a");
+    assert_true(json_is_false(json_object_get(info, "auto_reload")));
+    json_decref(info);
+    assert_state(world, "off");
+    before = world_now(world);
+    status = world_op(world, "watch", "{s:s, s:s, s:[s]}", "id", "a", "action", "on", "watch_ignore", "*.md");
+    assert_true(json_is_true(json_object_get(status, "auto_reload")));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(status, "ignore"), 0)), "*.md");
+    json_decref(status);
+    json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded")); /* what was saved meanwhile */
+}
+
+/* A crash within probation: what runs is not what lies on disk, and it says so. */
+static void taken_back_is_a_failure(struct world *world) {
+    json_decref(save_and_wait(world, "error(bad)"));
+    uint64_t before = world_now(world);
+    free(world_try_eval(world, "a", NULL, "gen_server:call(tally, add)", WORLD_DEADLINE_MS));
+    json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "rolled_back", .sandbox_id = "a"}));
+    assert_state(world, "failed");
+    json_decref(save_and_wait(world, "good"));
+    assert_state(world, "watching");
+}
+
+static void what_is_saved_runs(void **state) {
+    struct world *world = world_open(NULL);
+    (void)state;
+    world_do(world, "create", "{s:s, s:s, s:b}", "id", "a", "source", tally_write_version(world, "one", NULL), "watch",
+             1);
+    wait_state(world, 0, "watching");
+    tally_assert_answers(world, "{one,1}");
+    a_save_runs(world);
+    an_error_is_told_and_clears(world);
+    what_makes_no_difference_compiles_nothing(world);
+    no_save_is_missed(world);
+    a_removed_source_pauses_it(world);
+    it_outlives_the_daemon(world);
+    off_is_off(world);
+    taken_back_is_a_failure(world);
+    json_decref(world_fails(world, "watch", "not_found", "{s:s, s:s}", "id", "none", "action", "on"));
+    world_destroy(world, "a");
+    world_close(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_saved_runs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
