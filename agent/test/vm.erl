@@ -222,14 +222,23 @@ frame(#vm{socket = Socket} = Vm, Match, DeadlineMs) ->
             forget(Socket, Frame),
             Found;
         none ->
-            receive
-                {tcp, Socket, Bytes} ->
-                    self() ! {pending, Socket, binary_to_term(Bytes)},
-                    frame(Vm, Match, max(0, End - erlang:monotonic_time(millisecond)));
-                {tcp_closed, Socket} ->
-                    error(node_hung_up)
-            after DeadlineMs -> error({no_such_frame, pending(Vm)})
-            end
+            next_frame(Vm, Match, End)
+    end.
+
+next_frame(#vm{socket = Socket} = Vm, Match, End) ->
+    receive
+        {tcp, Socket, Bytes} ->
+            Frame = binary_to_term(Bytes),
+            case Match(Frame) of
+                {found, Found} ->
+                    Found;
+                other ->
+                    self() ! {pending, Socket, Frame},
+                    next_frame(Vm, Match, End)
+            end;
+        {tcp_closed, Socket} ->
+            error(node_hung_up)
+    after max(0, End - erlang:monotonic_time(millisecond)) -> error({no_such_frame, pending(Vm)})
     end.
 
 pending(#vm{socket = Socket}) ->
