@@ -108,6 +108,49 @@ int beam_compile_dependencies(const struct beam *beam, struct beam_names *ret, s
 int beam_optional_dependencies(const struct beam *beam, struct beam_names *ret, struct error *reterr);
 void beam_names_free(struct beam_names *names);
 
+/* ---- sites: where code reaches beyond its own module ---- */
+
+/* What is known of a value without running anything. */
+enum beam_known { BEAM_UNKNOWN, BEAM_ATOM, BEAM_LITERAL, BEAM_START };
+
+struct beam_value {
+    enum beam_known known;
+    struct beam_text atom;     /* ATOM; START: the module of a tuple {Module, Function, Arguments} */
+    struct beam_text function; /* START: its function */
+    uint32_t literal;          /* LITERAL: its number */
+};
+
+enum beam_site_kind {
+    BEAM_SITE_CALL,    /* of an imported function, as a BIF too */
+    BEAM_SITE_APPLY,   /* Module:Function(…) of which one or both are values */
+    BEAM_SITE_LITERAL, /* the first use of a constant term */
+    BEAM_SITE_CHILD,   /* what a child's specification says to start with, told by arguments[0] */
+};
+
+enum { BEAM_ARGUMENTS_MAX = 8 }; /* of a call that are looked at */
+
+struct beam_site {
+    enum beam_site_kind kind;
+    struct beam_text function; /* that it is in */
+    uint32_t arity;
+    struct beam_text file; /* of the source; empty: the module's own */
+    uint32_t line;         /* 0: not told */
+    uint32_t import;       /* CALL: which one */
+    uint32_t called_arity; /* APPLY */
+    bool is_field;         /* APPLY: Elixir's value.field, which is a call only of what turns out to be no map */
+    uint32_t literal;      /* LITERAL: its number */
+    /* CALL: what it gets. APPLY: the module and the function. */
+    struct beam_value arguments[BEAM_ARGUMENTS_MAX];
+};
+
+typedef int beam_site_fn(void *data, const struct beam_site *site, struct error *reterr);
+
+/* Every site in the order of the code. A negative answer of visit ends it. */
+int beam_each_site(const struct beam *beam, beam_site_fn *visit, void *data, struct error *reterr);
+/* A constant's external format, for looking before decoding it, and its term, decoded anew. */
+void beam_literal_bytes(const struct beam *beam, uint32_t literal, const uint8_t **ret, size_t *ret_size);
+int beam_literal(const struct beam *beam, uint32_t literal, struct term_doc **ret, struct error *reterr);
+
 /* The identity of a version: what is loaded, and the lines that its stack traces show. It does not change with
    compression of the file, debug info, documentation or the compiler's notes. docs/beam.md has the exact content. */
 int beam_checksum(const struct beam *beam, char ret[BEAM_DIGEST_BYTES], struct error *reterr);

@@ -99,6 +99,9 @@ struct beam {
     bool has_types; /* of a version that is known */
     uint32_t type_count;
     bool has_lines;
+    const uint8_t *line_entries; /* of chunk Line, as are the names behind them */
+    const uint8_t *line_names;
+    uint32_t line_name_count;
     uint32_t line_count;             /* entries of the table; 0 says "unknown" and is always allowed */
     uint32_t line_instruction_count; /* what the table announces */
 

@@ -57,11 +57,16 @@ int read_lines(struct beam *beam, struct error *reterr) {
     int result = cursor_u32(&cursor, &version);
     if (result < 0 || version != LINE_VERSION) return result; /* a loader looks no further either */
     result = read_header(&cursor, &header);
+    const uint8_t *entries = cursor.at;
     if (result == 0) result = read_line_entries(&cursor, &header);
     if (result < 0) return result;
+    const uint8_t *names = cursor.at;
     for (uint32_t i = 0; result == 0 && i < header.names; i++) result = read_name(&cursor);
     if (result < 0) return result;
     beam->has_lines = true;
+    beam->line_entries = entries;
+    beam->line_names = names;
+    beam->line_name_count = header.names;
     beam->line_count = header.lines;
     beam->line_instruction_count = header.instructions;
     return cursor_end(&cursor);

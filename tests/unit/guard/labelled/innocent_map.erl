@@ -1,0 +1,4 @@
+-module(innocent_map).
+-export([run/1]).
+
+run(#{os := #{cmd := Command}} = Map) -> Map#{file => Command, start => now}.
