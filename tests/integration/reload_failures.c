@@ -37,6 +37,8 @@ static const struct failure failures[] = {
      .detail = "60 ms"},
 };
 
+enum { NEXT = 6 }; /* the first version that no test before has made */
+
 struct course {
     struct world *world;
     int version; /* that runs, and is called two */
@@ -101,8 +103,90 @@ static void a_torn_beam_is_refused(struct course *course) {
     assert_unchanged(course);
 }
 
+/* Code that lingers in old code, and makes closures. */
+#define LINGERS                                                                                                        \
+    "linger() -> receive stop -> ok; _ -> linger() end, version().\n"                                                  \
+    "make(X) -> fun() -> {X, version()} end.\n"                                                                        \
+    "version() -> %d.\n" KEEPS
+
+static void write_lingering(struct world *world, int version) {
+    char name[16], more[512];
+    snprintf(name, sizeof name, "l%d", version);
+    snprintf(more, sizeof more, LINGERS, version);
+    tally_write_version(world, name, more);
+}
+
+static void assert_version(struct world *world, int version) {
+    char expected[16];
+    snprintf(expected, sizeof expected, "%d", version);
+    tally_assert_eval(world, "tally:version().", expected);
+    tally_assert_current(world, version);
+}
+
+static void assert_held(struct world *world, const char *on_busy, const char *step, const char *how) {
+    json_t *problem = world_fails(world, "reload", "reload_failed", "{s:s, s:s, s:i}", "id", "a", "on_busy", on_busy,
+                                  "busy_timeout_ms", 60);
+    json_t *result = json_object_get(problem, "result"), *holders = json_object_get(result, "holders");
+    assert_string_equal(text_of(result, "step"), step);
+    assert_string_equal(text_of(result, "module"), "tally");
+    assert_int_equal(json_array_size(holders), 1);
+    assert_string_equal(text_of(json_array_get(holders, 0), "how"), how);
+    json_decref(problem);
+}
+
+/* A process in the code before the last, and a closure of it in a state. Numbers are those of the versions. */
+static void old_code_is_held(struct world *world, int version) {
+    write_lingering(world, version);
+    world_do(world, "reload", "{s:s}", "id", "a");
+    free(world_eval_text(world, "a", NULL, "register(lingering, spawn(tally, linger, []))."));
+    write_lingering(world, version + 1);
+    json_t *result = world_op(world, "reload", "{s:s}", "id", "a");
+    assert_int_equal(json_array_size(json_object_get(result, "warnings")), 1);
+    json_decref(result);
+    write_lingering(world, version + 2);
+    assert_held(world, "refuse", "old_code", "stack");
+    assert_held(world, "wait", "old_code", "stack");
+    assert_version(world, version + 1);
+    world_do(world, "reload", "{s:s, s:s}", "id", "a", "on_busy", "kill");
+    assert_version(world, version + 2);
+    tally_assert_eval(world, "whereis(lingering).", "undefined");
+}
+
+static void a_closure_is_held(struct world *world, int version) {
+    free(world_eval_text(world, "a", NULL, "sys:replace_state(spare, fun(_) -> tally:make(a) end)."));
+    write_lingering(world, version + 1);
+    world_do(world, "reload", "{s:s}", "id", "a");
+    write_lingering(world, version + 2);
+    assert_held(world, "refuse", "busy", "closure");
+    char expected[32];
+    snprintf(expected, sizeof expected, "{a,%d}", version);
+    tally_assert_eval(world, "(sys:get_state(spare))().", expected);
+    assert_version(world, version + 1);
+    free(world_eval_text(world, "a", NULL, "sys:replace_state(spare, fun(_) -> 0 end)."));
+}
+
+/* All of them, which is more than their supervisor bears by itself. */
+static void a_late_crash_is_taken_back(struct world *world, int version) {
+    uint64_t before = world_now(world);
+    tally_write_version(world, "late",
+                        "handle_info(boom, _) -> error(boom).\n"
+                        "code_change(_, N, _) -> erlang:send_after(500, self(), boom), {ok, {late, N}}.");
+    json_t *problem = world_fails(world, "reload", "reload_failed", "{s:s, s:b}", "id", "a", "wait", 1);
+    assert_string_equal(text_of(json_object_get(problem, "result"), "status"), "rolled_back");
+    assert_non_null(strstr(text_of(problem, "detail"), "boom"));
+    json_decref(problem);
+    json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "rolled_back", .sandbox_id = "a"}));
+    assert_version(world, version);
+}
+
 void failures_change_nothing(struct world *world, int version, int state) {
     struct course course = {world, version, state};
     for (size_t i = 0; i < ARRAY_SIZE(failures); i++) fails(&course, &failures[i]);
     a_torn_beam_is_refused(&course);
+    old_code_is_held(world, NEXT);
+    a_closure_is_held(world, NEXT + 2);
+    a_late_crash_is_taken_back(world, NEXT + 3);
+    char expected[32];
+    snprintf(expected, sizeof expected, "{l%d,%d}", NEXT + 3, course.state + 1);
+    tally_assert_answers(world, expected);
 }
