@@ -1,7 +1,7 @@
 %% After a reload its processes are watched for a while. One that crashes takes the reload back; else it is final.
 -module(sbx_reload_probation).
 
--export([watch/1, is_crash/1]).
+-export([watch/1, is_crash/1, tell/5]).
 
 -include("sbx_reload.hrl").
 
@@ -90,6 +90,7 @@ bounded([{_, _, _, Before} = Entry | Entries], Words) ->
         _ -> bounded(Entries, Words)
     end.
 
+-spec tell(binary(), committed | rolled_back | unheard, binary(), binary() | nil, binary() | nil) -> ok.
 tell(Id, Outcome, Reason, Process, Module) ->
     sbx_outbox:put(reload_settled, #{
         id => Id, outcome => Outcome, reason => Reason, process => Process, module => Module

@@ -335,8 +335,10 @@ end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
 version(#change{action = delete}) -> nil;
 version(#change{version = Version}) -> Version.
 
-answer(Result, #reload{caller = Caller, reference = Reference}) ->
+%% Whoever comes after a daemon that has gone is told that there is something to ask about.
+answer(Result, #reload{id = Id, caller = Caller, reference = Reference}) ->
     Caller ! {Reference, Result},
+    _ = is_process_alive(Caller) orelse sbx_reload_probation:tell(Id, unheard, <<"who asked has gone">>, nil, nil),
     ok.
 
 result(Status, #reload{changes = Changes} = Reload) ->

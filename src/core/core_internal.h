@@ -174,7 +174,10 @@ struct sandbox {
     struct build build; /* what runs */
     struct history history;
     struct probation probation;
-    struct job *reload; /* the one that changes its code now */
+    struct job *reload;                        /* the one that changes its code now */
+    bool code_known;                           /* the build is what runs; else the node has to be asked */
+    bool code_asked;                           /* it has been, and has not answered yet */
+    char last_reload[STORE_DIGEST_BYTES + 48]; /* the transaction that the build came from; "" for none */
     struct node *node;
     uint32_t lost_guarantees;
     char *app_name, *supervisor_module, *app_pid, *supervisor_pid;

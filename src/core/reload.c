@@ -4,7 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CALL_SLACK_MS = 5000, FIRST_REST_MS = 100 /* then twice as long each time */ };
+enum {
+    CALL_SLACK_MS = 5000,
+    FIRST_REST_MS = 100, /* then twice as long each time */
+    UNSETTLED_REST_MIN_MS = 10,
+    UNSETTLED_REST_MAX_MS = 640,
+    UNSETTLED_MAX_MS = 15000, /* all told */
+};
 
 static struct engine *engine_of(const struct reload_job *reload) {
     return reload->job.sandbox->engine;
@@ -168,13 +174,36 @@ static bool tries_again(struct reload_job *reload, const struct term *reason) {
     return true;
 }
 
+/* Another change is not settled yet, or has just changed what runs: not of the caller's doing, and it passes. */
+static void try_once_settled(struct reload_job *reload, const struct error *error) {
+    uint64_t rest_ms = reload->unsettled_ms;
+    if (rest_ms > UNSETTLED_MAX_MS) {
+        reload_fail(reload, error, NULL);
+        return;
+    }
+    if (rest_ms < UNSETTLED_REST_MIN_MS) rest_ms = UNSETTLED_REST_MIN_MS;
+    if (rest_ms > UNSETTLED_REST_MAX_MS) rest_ms = UNSETTLED_REST_MAX_MS;
+    reload->unsettled_ms += rest_ms;
+    leave_sandbox(reload);
+    reload->stage = RELOAD_RESTING;
+    start_timer(reload, rest_ms, on_rested);
+}
+
+static void on_call_failed(struct reload_job *reload, const struct term *reason, const struct error *error) {
+    /* Whether another transaction is under way or this one goes on: only the node knows what comes of it. */
+    if (error->code != E_RELOAD) reload->job.sandbox->code_known = false;
+    if (error->code == E_CONFLICT)
+        try_once_settled(reload, error);
+    else if (!tries_again(reload, reason))
+        reload_fail(reload, error, reason ? transaction_failure(reason) : NULL);
+}
+
 static void on_reloaded(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct reload_job *reload = data;
     struct sandbox *sandbox = reload->job.sandbox;
     reload->call_id = 0;
-    if (error && tries_again(reload, reason)) return;
     if (error) {
-        reload_fail(reload, error, reason ? transaction_failure(reason) : NULL);
+        on_call_failed(reload, reason, error);
         return;
     }
     reload->result = transaction_result(result, &reload->changes);
@@ -225,8 +254,8 @@ static bool is_as_compared(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
     if (strcmp(sandbox->build.digest, reload->from_build) == 0) return true;
-    error_set(&error, E_CONFLICT, "the code of '%s' was taken back meanwhile; try again", sandbox->id);
-    reload_fail(reload, &error, NULL);
+    error_set(&error, E_CONFLICT, "the code of '%s' has changed meanwhile; try again", sandbox->id);
+    try_once_settled(reload, &error);
     return false;
 }
 
@@ -242,7 +271,7 @@ static void on_previous_settled(void *data, const struct term *result, const str
         reload_fail(reload, error, NULL);
     } else if (outcome && term_is_atom(outcome, "rolled_back")) { /* the event that tells of it is under way */
         error_set(&taken_back, E_CONFLICT, "the code of '%s' is being taken back; try again", reload->job.sandbox->id);
-        reload_fail(reload, &taken_back, NULL);
+        try_once_settled(reload, &taken_back);
     } else if (is_as_compared(reload)) {
         running_forget(reload->job.sandbox);
         call_reload(reload);
@@ -328,6 +357,11 @@ static void on_compared(uv_work_t *work, int status) {
 static void begin_comparing(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
+    if (!running_is_known(sandbox)) {
+        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
+        try_once_settled(reload, &error);
+        return;
+    }
     int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, &error);
     if (reload_ended_early(reload, result < 0 ? &error : NULL)) return;
     memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);

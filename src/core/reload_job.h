@@ -66,8 +66,9 @@ struct reload_job {
     uint64_t call_id;
     json_t *migrations;
     json_t *result;
-    uint32_t failures; /* that it tried again after */
-    uv_timer_t timer;  /* of a rest, and of a probation that is waited for */
+    uint32_t failures;     /* that it tried again after */
+    uint64_t unsettled_ms; /* waited for other changes, so far */
+    uv_timer_t timer;      /* of a rest, and of a probation that is waited for */
     bool has_timer;
 };
 

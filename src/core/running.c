@@ -64,6 +64,7 @@ void running_set_build(struct sandbox *sandbox, struct build *build) {
 void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
                    uint32_t by) {
     begin_probation(sandbox, id, changes);
+    snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", id);
     for (size_t i = 0; i < changes->count; i++) note_change(sandbox, &changes->items[i], by);
     running_set_build(sandbox, build);
 }
@@ -104,8 +105,8 @@ void running_settled(struct sandbox *sandbox, const struct term *term) {
     CLEANUP_FREE char *id = NULL;
     const struct term *name = term_map_get(term, "id"), *outcome = term_map_get(term, "outcome");
     if (!name || !term_to_string(name, &id) || !outcome) return;
-    if (!sandbox->probation.id[0] || strcmp(id, sandbox->probation.id) != 0) {
-        running_ask(sandbox); /* not of this daemon's doing */
+    if (term_is_atom(outcome, "unheard") || !sandbox->probation.id[0] || strcmp(id, sandbox->probation.id) != 0) {
+        running_doubt(sandbox); /* not of this daemon's doing */
         return;
     }
     if (term_is_atom(outcome, "rolled_back"))
@@ -149,7 +150,9 @@ static void on_compared(uv_work_t *work, int status) {
     if (is_as_compared && asking->error.code == E_NONE) {
         running_adopt(sandbox, asking->reload_id, &asking->changes, &asking->build, sandbox->owner);
         if (!asking->on_probation) running_forget(sandbox);
+        sandbox->code_known = true;
     }
+    if (sandbox) sandbox->code_asked = false;
     change_set_free(&asking->changes);
     history_free(&asking->history);
     build_free(&asking->build);
@@ -168,8 +171,9 @@ void running_copy_history(const struct sandbox *sandbox, struct history *ret) {
     }
 }
 
-/* The node runs another build than the registry says: a transaction ended that nobody was there to hear of. */
-static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest, bool on_probation) {
+/* The node runs another build than the registry says: a transaction ended that nobody was there to hear of. False when
+   nothing is known of that build. */
+static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest, bool on_probation) {
     struct engine *engine = sandbox->engine;
     struct asking *asking = calloc(1, sizeof *asking);
     struct error error;
@@ -182,7 +186,7 @@ static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
         engine_log_error(engine, "unknown_code_runs", sandbox->id, &error);
         build_free(&asking->build);
         free(asking);
-        return;
+        return false;
     }
     asking->engine = engine;
     asking->on_probation = on_probation;
@@ -194,6 +198,7 @@ static void adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     running_copy_history(sandbox, &asking->history);
     engine->asking++;
     uv_queue_work(engine->loop, &asking->work, compare, on_compared);
+    return true;
 }
 
 /* What the node says of its transactions: the one under way, if it is on probation, and how the last one ended. */
@@ -236,19 +241,27 @@ static void settle_unheard(struct sandbox *sandbox, const struct told *told) {
     running_forget(sandbox);
 }
 
+/* Whether it has to be waited for until more is known. */
+static bool learn(struct sandbox *sandbox, const struct told *told) {
+    char digest[STORE_DIGEST_BYTES];
+    settle_unheard(sandbox, told);
+    if (!told->id || !reload_id_read(sandbox, told->id, digest)) return false;
+    bool is_new = strcmp(told->id, sandbox->last_reload) != 0 && strcmp(digest, sandbox->build.digest) != 0;
+    if (is_new) return adopt_unheard(sandbox, told->id, digest, told->on_probation);
+    if (told->on_probation) memcpy(sandbox->probation.id, told->id, RELOAD_ID_BYTES);
+    return false;
+}
+
 static void on_code_state(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct sandbox *sandbox = data;
-    char digest[STORE_DIGEST_BYTES];
     (void)reason;
-    if (error) return;
-    struct told told = read_state(result);
-    settle_unheard(sandbox, &told);
-    if (told.id && reload_id_read(sandbox, told.id, digest)) {
-        if (strcmp(digest, sandbox->build.digest) != 0)
-            adopt_unheard(sandbox, told.id, digest, told.on_probation);
-        else if (told.on_probation)
-            memcpy(sandbox->probation.id, told.id, RELOAD_ID_BYTES);
+    if (error || sandbox->reload) { /* which hears of its own transaction by itself */
+        sandbox->code_asked = false;
+        return;
     }
+    struct told told = read_state(result);
+    sandbox->code_known = !told.is_under_way || told.on_probation;
+    sandbox->code_asked = learn(sandbox, &told);
     free(told.id);
     free(told.last_id);
 }
@@ -256,8 +269,20 @@ static void on_code_state(void *data, const struct term *result, const struct te
 void running_ask(struct sandbox *sandbox) {
     struct buf args = BUF_INIT;
     term_put_map(&args, 0);
+    sandbox->code_asked = true;
     node_call(sandbox->node, "code_state", &args, sandbox->engine->config.heartbeat_deadline_ms, on_code_state,
               sandbox);
+}
+
+bool running_is_known(struct sandbox *sandbox) {
+    if (sandbox->code_known && !sandbox->code_asked) return true;
+    if (!sandbox->code_asked && sandbox->node) running_ask(sandbox);
+    return false;
+}
+
+void running_doubt(struct sandbox *sandbox) {
+    sandbox->code_known = false;
+    if (sandbox->node) running_ask(sandbox);
 }
 
 void running_restore(struct engine *engine, const struct store_history *row) {

@@ -121,6 +121,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
     json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
+    json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
     if (sandbox->probation.id[0])
         json_object_set_new(config, "probation",
                             json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
@@ -163,6 +164,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
     sandbox->starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
+    const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
+    snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", last_reload ? last_reload : "");
     restore_probation(sandbox, json_object_get(config, "probation"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);

@@ -160,6 +160,8 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
     sandbox->started = started;
     sandbox->start_asked = false;
     sandbox->stop_seen = false;
+    sandbox->code_known = true;
+    sandbox->code_asked = false;
     running_forget(sandbox);
     sandbox->sample = (struct sample){0};
     if (node_of_build(sandbox, &error) < 0) {

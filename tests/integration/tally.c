@@ -1,5 +1,9 @@
 #include "tally.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
 #include "processes.h"
 
 const char *text_of(const json_t *object, const char *name) {
@@ -68,4 +72,70 @@ void tally_assert_current(struct world *world, int version) {
     struct expectation expected = {world, version, 0};
     if (!wait_until(is_current, &expected, WORLD_DEADLINE_MS))
         fail_msg("version %d is current, not %d", expected.found, version);
+}
+
+/* ---- changes beside the test ---- */
+
+struct tally_change {
+    pthread_t thread;
+    struct sbx *client;
+    const char *op;
+    char *params;
+    char *code;
+};
+
+static void *run_change(void *data) {
+    struct tally_change *change = data;
+    struct sbx_error error;
+    if (sbx_op(change->client, change->op, change->params, NULL, &error) == 0) {
+        change->code = strdup("");
+    } else {
+        change->code = strdup(error.code);
+        sbx_error_clear(&error);
+    }
+    return NULL;
+}
+
+struct tally_change *tally_begin(struct world *world, const char *op, const char *params_json) {
+    struct tally_change *change = calloc(1, sizeof *change);
+    assert_non_null(change);
+    *change = (struct tally_change){.client = world_client(world), .op = op, .params = strdup(params_json)};
+    assert_int_equal(pthread_create(&change->thread, NULL, run_change, change), 0);
+    return change;
+}
+
+char *tally_end(struct tally_change *change) {
+    pthread_join(change->thread, NULL);
+    char *code = change->code;
+    free(change->params);
+    free(change);
+    return code;
+}
+
+struct awaited {
+    struct world *world;
+    const char *text;
+    size_t times;
+};
+
+static bool was_printed(void *data) {
+    const struct awaited *awaited = data;
+    json_t *list = world_op(awaited->world, "logs", "{s:s}", "id", "a"), *record;
+    size_t i, count = 0;
+    json_array_foreach(list, i, record) {
+        const char *text = text_of(record, "text");
+        for (const char *at = text ? strstr(text, awaited->text) : NULL; at; at = strstr(at + 1, awaited->text))
+            count++;
+    }
+    json_decref(list);
+    return count >= awaited->times;
+}
+
+void tally_wait_output(struct world *world, const char *text, size_t times) {
+    struct awaited awaited = {world, text, times};
+    if (!wait_until(was_printed, &awaited, WORLD_DEADLINE_MS)) fail_msg("'%s' was not printed", text);
+}
+
+void tally_kill_daemon(struct world *world) {
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
 }

@@ -23,10 +23,23 @@ void tally_assert_current(struct world *world, int version);
 /* Evaluate in the sandbox. */
 void tally_assert_eval(struct world *world, const char *code, const char *expected);
 
+/* A change of its code that goes on while the test does something else. */
+struct tally_change;
+
+struct tally_change *tally_begin(struct world *world, const char *op, const char *params_json);
+/* Wait for its end: "" for success, else the error's code. To be freed. */
+char *tally_end(struct tally_change *change);
+
+/* The application has printed the text so often. */
+void tally_wait_output(struct world *world, const char *text, size_t times);
+
+void tally_kill_daemon(struct world *world);
+
 const char *text_of(const json_t *object, const char *name);
 
 /* Parts of test_reload, one after the other on the same sandbox. */
 void failures_change_nothing(struct world *world, int version, int state);
+void deaths_leave_one_version(struct world *world, int version);
 void restarts_keep_states(struct world *world);
 
 #endif

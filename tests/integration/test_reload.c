@@ -1,7 +1,4 @@
 /* A running sandbox's code changed: states kept, bad code taken back, versions known to the next daemon. */
-#include <signal.h>
-
-#include "processes.h"
 #include "tally.h"
 
 static json_t *reload(struct world *world, const char *status) {
@@ -76,7 +73,7 @@ static void bad_code_is_taken_back(struct world *world) {
 static void the_next_daemon_knows(struct world *world) {
     tally_write_version(world, "five", NULL);
     json_decref(reload(world, "hot_reloaded"));
-    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    tally_kill_daemon(world);
     tally_assert_answers(world, "{five,107}");
     tally_assert_current(world, 5);
     tally_write_version(world, "two", NULL); /* code that ran before has its number again */
@@ -114,6 +111,7 @@ static void code_changes_while_it_runs(void **state) {
     the_next_daemon_knows(world);
     the_library_has_it(world);
     failures_change_nothing(world, 2, 108);
+    deaths_leave_one_version(world, 9);
     restarts_keep_states(world);
     world_destroy(world, "a");
     world_close(world);
