@@ -113,7 +113,16 @@ static int read_bounded(int folder, const char *path, struct buf *content, struc
     return 0;
 }
 
-int beam_files_read(const struct beam_files *files, size_t index, struct buf *content, struct error *reterr) {
+static bool is_single(const struct beam_files *files) {
+    return files->source->is_stream && files->source->is_file;
+}
+
+int beam_files_read(struct beam_files *files, size_t index, struct buf *content, struct error *reterr) {
+    if (is_single(files)) {
+        *content = files->single;
+        files->single = (struct buf){0};
+        return 0;
+    }
     return read_bounded(files->folder, files->paths[index], content, reterr);
 }
 
@@ -163,8 +172,18 @@ static int find_all(struct beam_files *files, struct error *reterr) {
     return 0;
 }
 
+static int receive_single(struct beam_files *files, struct error *reterr) {
+    int result = receive_file(files->source->fd, &files->single, reterr);
+    if (result < 0) return error_prefix(reterr, "%s", files->source->path);
+    files->paths = calloc(1, sizeof *files->paths);
+    if (!files->paths) return error_set(reterr, E_NO_MEMORY, "no memory for a list of files");
+    files->count = 1; /* without a path below */
+    return 0;
+}
+
 int beam_files_open(const struct beam_source *source, struct beam_files *ret, struct error *reterr) {
     *ret = (struct beam_files){.source = source, .folder = -1};
+    if (is_single(ret)) return receive_single(ret, reterr);
     int result = open_folder(ret, reterr);
     return result < 0 ? result : find_all(ret, reterr);
 }
@@ -173,6 +192,7 @@ void beam_files_close(struct beam_files *files) {
     for (size_t i = 0; i < files->count; i++) free(files->paths[i]);
     free(take_ptr(files->paths));
     files->count = 0;
+    buf_free(&files->single);
     files->folder = fd_close(files->folder);
     if (files->unpacked[0]) remove_tree(files->unpacked);
     files->unpacked[0] = '\0';

@@ -17,7 +17,7 @@ enum {
 
 struct beam_source {
     int fd;                /* a folder, or the launcher's stream of files */
-    bool is_stream;        /* then it is unpacked below home first, and that removed again */
+    bool is_stream;        /* then a folder is unpacked below home first, and that removed again */
     const char *home;      /* the service's */
     const char *path;      /* the user's own: of the folder, or of the single file when is_file */
     bool is_file;          /* the folder holds just this file */
@@ -30,7 +30,8 @@ struct beam_files {
     char **paths; /* below the folder, in their order */
     size_t count;
     atomic_size_t total_bytes;
-    char unpacked[PATH_MAX];
+    struct buf single;       /* the content, when a single file came as a stream */
+    char unpacked[PATH_MAX]; /* our own copy of a folder that came so; "" for none */
 };
 
 /* Find them; links are not followed. E_INVALID when there is none. beam_files_close follows, also after a failure.
@@ -38,10 +39,10 @@ struct beam_files {
 int beam_files_open(const struct beam_source *source, struct beam_files *ret, struct error *reterr);
 void beam_files_close(struct beam_files *files);
 
-/* Of many threads at once: the path as the user would write it, and what is in it. */
+/* Of many threads at once, once each: the path as the user would write it, and what is in it. */
 enum { BEAM_FILE_NAME_BYTES = 2 * PATH_MAX };
 void beam_files_name(const struct beam_files *files, size_t index, char ret[BEAM_FILE_NAME_BYTES]);
-int beam_files_read(const struct beam_files *files, size_t index, struct buf *content, struct error *reterr);
+int beam_files_read(struct beam_files *files, size_t index, struct buf *content, struct error *reterr);
 /* So much was read, of all that may be; fails also once it was called off. */
 int beam_files_count(struct beam_files *files, size_t bytes, struct error *reterr);
 

@@ -30,6 +30,7 @@ void file_list_free(struct file_list *list);
 /* Blocking; for the thread pool. */
 int receive_project(int pipe, const char *folder,
                     struct error *reterr); /* unpack the launcher's stream into an empty folder */
+int receive_file(int pipe, struct buf *content, struct error *reterr); /* the same of a single file, into memory */
 int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr);
 void remove_tree(const char *path);
 /* A folder below another, reached through folders only: a link on the way is ELOOP or ENOTDIR, never followed, since

@@ -175,13 +175,48 @@ static int take_entry(struct stream *stream, char *line, struct error *reterr) {
     return take_at(stream, kind, path, (size_t)size, reterr);
 }
 
+static struct stream *open_stream(int pipe, int folder, struct error *reterr) {
+    struct stream *stream = malloc(sizeof *stream);
+    if (!stream) {
+        error_set(reterr, E_NO_MEMORY, "no memory for a project's files");
+        return NULL;
+    }
+    stream->fd = pipe, stream->folder = folder;
+    stream->entries = stream->total_bytes = stream->at = stream->have = 0;
+    return stream;
+}
+
+static int take_content(struct stream *stream, size_t size, struct buf *content, struct error *reterr) {
+    while (size > 0) {
+        const uint8_t *data;
+        size_t count;
+        int result = take_some(stream, size, &data, &count, reterr);
+        if (result < 0) return result;
+        buf_append(content, data, count);
+        size -= count;
+    }
+    return content->failed ? error_set(reterr, E_NO_MEMORY, "no memory for a file") : 0;
+}
+
+int receive_file(int pipe, struct buf *content, struct error *reterr) {
+    CLEANUP_FREE struct stream *stream = open_stream(pipe, -1, reterr);
+    char line[LINE_MAX_BYTES] = {0};
+    unsigned mode;
+    unsigned long long size;
+    if (!stream) return -E_NO_MEMORY;
+    int result = take_line(stream, line, reterr);
+    if (result < 0) return result;
+    if (sscanf(line, "F %o %llu ", &mode, &size) != 2) return damaged(reterr);
+    if (size > PROJECT_FILE_MAX_BYTES)
+        return error_set(reterr, E_TOO_LARGE, "it is larger than %d MiB", PROJECT_FILE_MAX_BYTES >> 20);
+    return take_content(stream, (size_t)size, content, reterr);
+}
+
 int receive_project(int pipe, const char *folder, struct error *reterr) {
     CLEANUP_FD int target = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (target < 0) return error_errno(reterr, errno, "opening %s", folder);
-    CLEANUP_FREE struct stream *stream = malloc(sizeof *stream);
-    if (!stream) return error_set(reterr, E_NO_MEMORY, "no memory for a project's files");
-    stream->fd = pipe, stream->folder = target;
-    stream->entries = stream->total_bytes = stream->at = stream->have = 0;
+    CLEANUP_FREE struct stream *stream = open_stream(pipe, target, reterr);
+    if (!stream) return -E_NO_MEMORY;
     char line[LINE_MAX_BYTES] = {0};
     for (;;) {
         int result = take_line(stream, line, reterr);

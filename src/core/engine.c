@@ -384,7 +384,8 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->toolchain_probing || engine->answers || engine->asking > 0 || !compiler_is_quiet(engine->compiler);
+    return engine->toolchain_probing || engine->answers || engine->asking > 0 || engine->syncing ||
+           !compiler_is_quiet(engine->compiler);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

@@ -219,6 +219,7 @@ static void on_reloaded(void *data, const struct term *result, const struct term
     running_adopt(sandbox, reload->id, &reload->changes, &reload->build, reload->job.request->caller.uid);
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
+    reload_sync(sandbox->engine, &reload->changes);
     if (json_is_true(reload_param(reload, "wait")))
         wait_for_probation(reload);
     else

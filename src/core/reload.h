@@ -36,6 +36,11 @@ void running_restore(struct engine *engine, const struct store_history *row);
 void running_sweep(struct engine *engine); /* bytes of versions that no history names */
 void running_copy_history(const struct sandbox *sandbox, struct history *ret);
 
+/* ---- reload_sync.c ---- */
+
+/* What a change brought and what it replaced, onto the disk for good; nobody waits for it. */
+void reload_sync(struct engine *engine, const struct change_set *changes);
+
 /* ---- reload.c ---- */
 
 /* Whoever waited for the end of a probation. */

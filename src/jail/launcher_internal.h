@@ -83,6 +83,7 @@ struct launcher_project {
     struct caller caller;
     uint64_t deadline_ms; /* while opening */
     int helper_fd;        /* while opening: where the helper's answer comes from */
+    int file_fd;          /* and where the content comes from, should it be a single file */
     int source_fd;        /* opened with the caller's rights */
     bool wants_signature; /* and nothing else: it is not kept open */
     bool bindable;        /* else its files went out as a stream */

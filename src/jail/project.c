@@ -33,8 +33,9 @@ struct launcher_project *project_find(struct launcher *launcher, const char *tok
 void project_release(struct launcher *launcher, struct launcher_project *project) {
     launcher_unwatch(launcher, project->helper_fd);
     fd_close(project->helper_fd);
+    fd_close(project->file_fd);
     fd_close(project->source_fd);
-    *project = (struct launcher_project){.helper_fd = -1, .source_fd = -1};
+    *project = (struct launcher_project){.helper_fd = -1, .file_fd = -1, .source_fd = -1};
 }
 
 void project_release_all(struct launcher *launcher) {
@@ -75,6 +76,20 @@ static void send_opened(int socket_fd, const struct opened *opened, int fd) {
     sendmsg(socket_fd, &message, MSG_NOSIGNAL);
 }
 
+static const char *file_name(const struct launcher_project *project) {
+    return strrchr(project->path, '/') + 1;
+}
+
+/* name is the file's, NULL for a tree. */
+static void write_stream(const struct opening *opening, int source_fd, const char *name) {
+    struct error error;
+    alarm(STREAM_TIMEOUT_S);
+    if (project_stream_write(source_fd, name, HELPER_FD + 1, &error) < 0)
+        log_line(&opening->launcher->log, LOG_WARN_LEVEL, "project_not_copied", "path", opening->project->path,
+                 "detail", error.detail, NULL);
+}
+
+/* A single file goes out at once, by the same process. */
 static void help_open(const void *data) {
     const struct opening *opening = data;
     struct opened opened = {0};
@@ -87,16 +102,20 @@ static void help_open(const void *data) {
         fd = fd_close(fd);
     }
     send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
+    if (fd >= 0 && opened.is_file) write_stream(opening, fd, file_name(opening->project));
 }
 
 static int start_opening(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
-    int fds[2];
+    int fds[2], pipe_fds[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return error_errno(reterr, errno, "make a socket pair");
     CLEANUP_FD int helper_fd = fds[1];
     project->helper_fd = fds[0];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
+    CLEANUP_FD int content_fd = pipe_fds[1];
+    project->file_fd = pipe_fds[0];
     struct opening opening = {launcher, project};
-    if (helper_start(help_open, &opening, &helper_fd, 1, reterr) < 0) return -1;
+    if (helper_start(help_open, &opening, (int[]){helper_fd, content_fd}, 2, reterr) < 0) return -1;
     return launcher_watch(launcher, project->helper_fd, SOURCE_PROJECT, (size_t)(project - launcher->projects), reterr);
 }
 
@@ -115,6 +134,7 @@ static struct launcher_project *take_entry(struct launcher *launcher, struct req
                                          .request = request,
                                          .deadline_ms = clock_monotonic_ms() + PATIENCE_MS,
                                          .helper_fd = -1,
+                                         .file_fd = -1,
                                          .source_fd = -1};
     launcher_due_at(launcher, project->deadline_ms);
     snprintf(project->token, sizeof project->token, "p%llu", (unsigned long long)++launcher->project_serial);
@@ -212,30 +232,21 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
     return 0;
 }
 
-struct streaming {
-    const struct launcher *launcher;
-    const struct launcher_project *project;
-    const char *name; /* NULL for a tree */
-};
-
+/* A tree that can't be bound. */
 static void help_stream(const void *data) {
-    const struct streaming *streaming = data;
-    struct error error;
-    alarm(STREAM_TIMEOUT_S);
-    if (caller_become(&streaming->project->caller, streaming->launcher->root, &error) < 0 ||
-        project_stream_write(HELPER_FD, streaming->name, HELPER_FD + 1, &error) < 0)
-        log_line(&streaming->launcher->log, LOG_WARN_LEVEL, "project_not_copied", "path", streaming->project->path,
-                 "detail", error.detail, NULL);
+    const struct opening *opening = data;
+    if (caller_become(&opening->project->caller, opening->launcher->root, NULL) == 0)
+        write_stream(opening, HELPER_FD, NULL);
 }
 
-static int start_stream(struct launcher *launcher, struct launcher_project *project, const char *name, int *ret_fd,
+static int start_stream(struct launcher *launcher, struct launcher_project *project, int *ret_fd,
                         struct error *reterr) {
     int fds[2];
-    struct streaming streaming = {launcher, project, name};
+    struct opening opening = {launcher, project};
     if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int read_fd = fds[0];
     CLEANUP_FD int write_fd = fds[1];
-    if (helper_start(help_stream, &streaming, (int[]){project->source_fd, write_fd}, 2, reterr) < 0) return -1;
+    if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, reterr) < 0) return -1;
     *ret_fd = take_fd(&read_fd);
     return 0;
 }
@@ -251,11 +262,16 @@ static int open_unchangeable(const struct launcher *launcher, const struct launc
 /* A directory the daemon can read, if it can be had; else its files as a stream. */
 static int hand_on(struct launcher *launcher, struct launcher_project *project, bool is_file, int *ret_fd,
                    struct error *reterr) {
-    if (!is_file && !launcher->root) *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
-    if (!is_file && launcher->root) *ret_fd = open_unchangeable(launcher, project);
+    if (is_file) {
+        *ret_fd = take_fd(&project->file_fd);
+        return 0;
+    }
+    if (launcher->root)
+        *ret_fd = open_unchangeable(launcher, project);
+    else
+        *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
     project->bindable = *ret_fd >= 0;
-    if (project->bindable) return 0;
-    return start_stream(launcher, project, is_file ? strrchr(project->path, '/') + 1 : NULL, ret_fd, reterr);
+    return project->bindable ? 0 : start_stream(launcher, project, ret_fd, reterr);
 }
 
 static void answer_signature(struct launcher *launcher, struct launcher_project *project, uint64_t signature) {
@@ -270,10 +286,11 @@ static void answer_opened(struct launcher *launcher, struct launcher_project *pr
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     launcher_unwatch(launcher, project->helper_fd);
     project->helper_fd = fd_close(project->helper_fd);
+    project->file_fd = fd_close(project->file_fd);
     project->state = PROJECT_OPEN;
     wire_put_pair(&text, "token", project->token);
     wire_put_pair(&text, "kind", project->bindable ? "mount" : "stream");
-    wire_put_pair(&text, "file", is_file ? strrchr(project->path, '/') + 1 : "");
+    wire_put_pair(&text, "file", is_file ? file_name(project) : "");
     server_ok(launcher, project->request, buf_string(&text), &fd, 1);
 }
 

@@ -89,9 +89,28 @@ static void finish(struct build_job *job) {
     store_maybe_closed(store);
 }
 
+static void after_sync(uv_work_t *request, int status);
+
+static void begin_sync(struct build_job *job) {
+    if (uv_queue_work(job->store->loop, &job->work, sync_work, after_sync) < 0) after_sync(&job->work, 0);
+}
+
+/* One after the other, so that a slow disk holds up one thread of the pool. */
+static void sync_in_turn(struct build_job *job) {
+    struct build_queue *queue = &job->store->builds;
+    bool is_first = STAILQ_EMPTY(&queue->syncing);
+    STAILQ_INSERT_TAIL(&queue->syncing, job, link);
+    if (is_first) begin_sync(job);
+}
+
 static void after_sync(uv_work_t *request, int status) {
+    struct build_job *job = request->data;
+    struct build_queue *queue = &job->store->builds;
     (void)status;
-    finish(request->data);
+    STAILQ_REMOVE_HEAD(&queue->syncing, link);
+    struct build_job *next = STAILQ_FIRST(&queue->syncing);
+    finish(job);
+    if (next) begin_sync(next);
 }
 
 /* Whoever waits gets the build before the disk has it: forty small files take 1 ms to write and 120 ms to sync. */
@@ -100,7 +119,10 @@ static void after_work(uv_work_t *request, int status) {
     if (status < 0) error_errno(&job->error, -status, "working on a build");
     if (!is_sweep(job) && job->error.code == E_NONE) protect_from_waiting_sweeps(&job->store->builds, job->digest);
     answer(job);
-    if (!job->written || uv_queue_work(job->store->loop, &job->work, sync_work, after_sync) < 0) finish(job);
+    if (job->written)
+        sync_in_turn(job);
+    else
+        finish(job);
 }
 
 static bool may_start(const struct build_queue *queue, const struct build_job *job) {
@@ -191,6 +213,7 @@ static int open_folder(int parent_fd, const char *name, mode_t mode, int *ret_fd
 
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr) {
     STAILQ_INIT(&queue->waiting);
+    STAILQ_INIT(&queue->syncing);
     CLEANUP_FD int home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home_fd < 0) return error_errno(reterr, errno, "opening the home '%s'", home);
     CLEANUP_FD int store_fd = -1;

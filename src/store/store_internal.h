@@ -85,6 +85,7 @@ STAILQ_HEAD(build_job_list, build_job);
 
 struct build_queue {
     struct build_job_list waiting;
+    struct build_job_list syncing; /* the first one is under way */
     size_t puts_running;
     bool sweep_running;
     int builds_fd, tmp_fd;
