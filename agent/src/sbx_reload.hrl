@@ -38,7 +38,7 @@
     identities = #{} :: #{module() => sbx_reload_old:identity()},
     %% How the state machines' modules want to be called.
     modes = #{} :: #{module() => term()},
-    marker :: pid() | undefined,
+    seen :: sbx_reload_users:seen() | undefined,
     users = [] :: [#user{}],
     places = #{} :: #{pid() => sbx_reload_heirs:place()},
     plain = [] :: [{pid(), module()}],

@@ -190,13 +190,13 @@ written(#{pid := Pid} = Holder) -> Holder#{pid => sbx_reload_text:pid(Pid)}.
 
 find(#reload{modules = Modules} = Reload) ->
     sbx_reload:phase(<<"find">>),
-    #{users := Users, plain := Plain, marker := Marker} = sbx_reload_users:find(Modules),
+    #{users := Users, plain := Plain, seen := Seen} = sbx_reload_users:find(Modules),
     Statems = lists:usort(lists:append([Ms || #user{kind = statem, modules = Ms} <- Users])),
     Warned = lists:foldl(fun warn_plain/2, Reload, lists:sublist(Plain, 20)),
     Found = Warned#reload{
         users = Users,
         plain = Plain,
-        marker = Marker,
+        seen = Seen,
         places = sbx_reload_heirs:places(Users),
         modes = modes(Statems)
     },
@@ -231,14 +231,14 @@ halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
 
 suspend_latecomers(0, Reload) ->
     Reload;
-suspend_latecomers(Rounds, #reload{marker = Since, modules = Modules, users = Users} = Reload) ->
-    #{users := Found, marker := Marker} = sbx_reload_users:find_newer(Since, Modules),
+suspend_latecomers(Rounds, #reload{seen = Before, modules = Modules, users = Users} = Reload) ->
+    #{users := Found, seen := Seen} = sbx_reload_users:find_newer(Before, Modules),
     Known = maps:from_keys([Pid || #user{pid = Pid} <- Users], []),
     case [User || #user{pid = Pid} = User <- Found, not is_map_key(Pid, Known)] of
         [] ->
-            Reload#reload{marker = Marker};
+            Reload#reload{seen = Seen};
         New ->
-            More = note(Reload#reload{users = Users ++ New, marker = Marker}),
+            More = note(Reload#reload{users = Users ++ New, seen = Seen}),
             case sbx_reload_talk:suspend_again([P || #user{pid = P} <- New], option(suspend_timeout_ms, Reload)) of
                 {ok, Ended} -> suspend_latecomers(Rounds - 1, without(Ended, More));
                 {late, Late} -> fail_suspend(Late, More, Reload)
@@ -283,8 +283,8 @@ load(#reload{set = Set} = Reload) ->
     end.
 
 %% Whether these began with the old code or with the new, nobody can tell.
-warn_between(#reload{marker = Since, modules = Modules, users = Users} = Reload) ->
-    #{users := Found} = sbx_reload_users:find_newer(Since, Modules),
+warn_between(#reload{seen = Before, modules = Modules, users = Users} = Reload) ->
+    #{users := Found} = sbx_reload_users:find_newer(Before, Modules),
     case [Pid || #user{pid = Pid} <- Found, not lists:keymember(Pid, #user.pid, Users)] of
         [] ->
             Reload;

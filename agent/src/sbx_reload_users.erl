@@ -4,7 +4,7 @@
 
 -export([find/1, find_newer/2, callback_kind/1, is_idle_server/1]).
 
--export_type([found/0]).
+-export_type([found/0, seen/0]).
 
 -include("sbx_reload.hrl").
 
@@ -30,25 +30,44 @@
     users := [#user{}],
     %% These don't speak the protocol: their next call takes the new code.
     plain := [{pid(), module()}],
-    %% Processes that are younger have not been looked at.
-    marker := pid()
+    %% All others have not been looked at.
+    seen := seen()
 }.
+
+%% Processes up to this one, or these. Identifiers ascend until each place of the process table has been used once.
+-opaque seen() :: {up_to, pid()} | {these, #{pid() => []}}.
 
 -spec find([module()]) -> found().
 find(Modules) ->
     Marker = marker(),
-    look(processes(), Modules, Marker).
+    Pids = processes(),
+    Seen =
+        case ascends(Marker) of
+            true -> {up_to, Marker};
+            false -> {these, maps:from_keys(Pids, [])}
+        end,
+    look(Pids, Modules, Seen).
 
 %% Those that began since.
--spec find_newer(pid(), [module()]) -> found().
-find_newer(Since, Modules) ->
+-spec find_newer(seen(), [module()]) -> found().
+find_newer({up_to, Since}, Modules) ->
     Marker = marker(),
-    look(between(Since, Marker), Modules, Marker).
+    case ascends(Marker) of
+        true -> look(between(Since, Marker), Modules, {up_to, Marker});
+        false -> find(Modules)
+    end;
+find_newer({these, Seen}, Modules) ->
+    New = [Pid || Pid <- processes(), not is_map_key(Pid, Seen)],
+    look(New, Modules, {these, maps:merge(Seen, maps:from_keys(New, []))}).
 
 marker() ->
     spawn(fun() -> ok end).
 
-%% Identifiers are given out in ascending order, so few new ones are found without listing all processes.
+ascends(Pid) ->
+    {Serial, Number} = number(Pid),
+    Serial =:= 0 andalso Number < erlang:system_info(process_limit).
+
+%% Few new ones are found without listing all processes.
 between(Since, Until) ->
     case {number(Since), number(Until)} of
         {{Serial, First}, {Serial, Last}} when Last >= First, Last - First < ?TRIED_MAX ->
@@ -64,7 +83,7 @@ number(Pid) ->
 pid(Number, Serial) ->
     list_to_pid("<0." ++ integer_to_list(Number) ++ "." ++ integer_to_list(Serial) ++ ">").
 
-look(Pids, Modules, Marker) ->
+look(Pids, Modules, Seen) ->
     Changed = maps:from_list([{Module, callback_kind(Module)} || Module <- Modules]),
     Ours = sbx_reload:own_pids(),
     Looks = grown_up([classify(Pid, Changed) || Pid <- Pids, not is_map_key(Pid, Ours)], Changed, ?YOUNG_ROUNDS),
@@ -73,7 +92,7 @@ look(Pids, Modules, Marker) ->
         users => [User || #user{} = User <- Looks] ++ event_users(Managers, Changed),
         plain => [{Pid, Module} || {plain, Pid, Module} <- Looks] ++
             by_stack([Pid || {unknown, Pid} <- Looks], Changed),
-        marker => Marker
+        seen => Seen
     }.
 
 %% A process that has not had its first turn yet does not know what it is: it gets one.

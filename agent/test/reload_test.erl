@@ -11,7 +11,8 @@ bare_node_test() ->
         Step(Vm)
      || Step <- [
             fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
-            fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1, fun many/1
+            fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1, fun many/1,
+            fun latecomers/1
         ]
     ],
     ending:in_order(daemon_leaves(Vm)).
@@ -276,6 +277,23 @@ many(Vm) ->
     ),
     ?assertEqual(V1, Last),
     ?assert(reloads:eval(Vm, "caller ! {stop, self()}, receive {calls, C} -> C end") > 10).
+
+%% Who began after the first look is found by the second, whether identifiers still ascend or the process table was
+%% filled in between, or before. Many begin and end, so that the next ones take places all over the table.
+latecomers(Vm) ->
+    _ = reloads:start_modules(Vm, reloads:server("late", one, ["f() -> 1.\n", ?SAME])),
+    Missed = reloads:eval(Vm,
+        "Crowd = fun(N) -> [exit(spawn(fun() -> receive after infinity -> ok end end), kill) || _ <- lists:seq(1, N)] end,"
+        "Look = fun(Between) ->"
+        "    #{seen := Seen} = sbx_reload_users:find([late]),"
+        "    Crowd(Between),"
+        "    Late = [element(2, gen_server:start(late, 0, [])) || _ <- lists:seq(1, 20)],"
+        "    #{users := Users} = sbx_reload_users:find_newer(Seen, [late]),"
+        "    [exit(Pid, kill) || Pid <- Late],"
+        "    length(Late -- [element(2, User) || User <- Users])"
+        "end,"
+        "lists:sum([Look(N) || N <- [0, 3000 | lists:duplicate(20, 500)]])"),
+    ?assertEqual(0, Missed).
 
 %% Before the code is loaded, a daemon that leaves takes its wish along; after that the reload goes on by itself.
 daemon_leaves(Vm) ->
