@@ -45,7 +45,9 @@ serve(Op, Args) ->
             failure(internal, "~ts: ~ts", [Op, erl_error:format_exception(Class, Reason, Stack)])
     end.
 
+run(info, #{usage := true}) -> {ok, maps:merge(sbx_usage:get(), sbx_info:get())};
 run(info, _Args) -> {ok, sbx_info:get()};
+run(top, Args) -> sbx_usage:top(Args);
 run(start, Args) -> sbx_app:start(Args);
 run(stop, Args) -> sbx_app:stop(Args);
 run(eval, Args) -> sbx_eval:eval(Args);

@@ -150,6 +150,7 @@ verb_fn verb_watch;                                                             
 verb_fn verb_eval, verb_run, verb_events, verb_logs;                               /* verbs_stream.c */
 verb_fn verb_doctor, verb_shutdown, verb_version;                                  /* verbs_service.c */
 verb_fn verb_ops;                                                                  /* verbs_ops.c */
+verb_fn verb_stats, verb_top;                                                      /* verbs_usage.c */
 verb_fn verb_demo;                                                                 /* demo.c */
 
 /* A command that is no operation. */

@@ -14,7 +14,7 @@ static const struct {
     {"doctor", verb_doctor},   {"shutdown", verb_shutdown}, {"ops", verb_ops},           {"version", verb_version},
     {"demo", verb_demo},       {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
     {"reload", verb_reload},   {"rollback", verb_reload},   {"versions", verb_versions}, {"freeze", verb_freeze},
-    {"thaw", verb_freeze},     {"watch", verb_watch},
+    {"thaw", verb_freeze},     {"watch", verb_watch},       {"stats", verb_stats},       {"top", verb_top},
 };
 
 static const struct command commands[] = {

@@ -5,6 +5,7 @@
 #include "code/code.h"
 #include "core/core.h"
 #include "core/events.h"
+#include "core/metering.h"
 #include "jail/jail.h"
 #include "node/node.h"
 #include "store/store.h"
@@ -144,13 +145,6 @@ void alarm_event(struct engine *engine, struct alarms *alarms, enum event_kind k
 void alarm_violation(struct engine *engine, struct alarms *alarms, const char *sandbox_id, struct node *node,
                      const char *what, const char *detail);
 
-struct sample {     /* what is known of its use */
-    uint64_t at_ms; /* when the agent last told; 0: never */
-    uint64_t cpu_ns, cpu_at_ms;
-    double cpu_percent;
-    uint64_t memory_bytes, processes, atoms;
-};
-
 struct job;
 
 /* A change of code that may still be taken back, by the agent itself. */
@@ -182,7 +176,7 @@ struct sandbox {
     uint32_t lost_guarantees;
     char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
     json_t *last_error;
-    struct sample sample;
+    struct metering metering;
     struct feed log;
     struct alarms alarms;
 
@@ -229,6 +223,7 @@ struct engine {
     int64_t started_at_ms;
     uint64_t run_count;
 
+    uv_timer_t meter_timer;
     uv_timer_t answer_timer;
     struct answer *answers, **answers_tail;
 
@@ -255,7 +250,6 @@ void sandbox_set_error(struct sandbox *sandbox, const struct error *error); /* N
 void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data);
 int sandbox_restore(struct engine *engine, const struct store_sandbox *row, struct error *reterr);
 json_t *sandbox_to_json(struct sandbox *sandbox);
-void sandbox_take_usage(struct sandbox *sandbox);
 void sandbox_start_ttl(struct sandbox *sandbox);
 
 /* ---- permission.c ---- */

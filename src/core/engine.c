@@ -256,6 +256,10 @@ static void sweep_builds(struct engine *engine) {
     store_sweep_builds(engine->store, keep, NULL, NULL);
 }
 
+static void restore_usage(void *data, const struct store_usage *row) {
+    metering_restore(data, row->sandbox, row->at_ms, row->text);
+}
+
 static void restore_history(void *data, const struct store_history *row) {
     running_restore(data, row);
 }
@@ -274,6 +278,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_load_sandboxes(engine->store, restore_row, engine, reterr);
     if (result == 0) result = reload_key_open(engine, reterr);
     if (result == 0) result = store_load_histories(engine->store, restore_history, engine, reterr);
+    if (result == 0) result = store_load_usage(engine->store, restore_usage, engine, reterr);
     if (result < 0) return result;
     sweep_control_dirs(engine);
     sweep_builds(engine);
@@ -309,6 +314,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     engine->started_at_ms = clock_wall_ms();
     engine->answers_tail = &engine->answers;
     uv_timer_init(loop, &engine->answer_timer);
+    metering_open(engine);
     engine->answer_timer.data = engine;
     host_init(engine);
     int result = open_parts(engine, reterr);
@@ -334,6 +340,7 @@ void engine_quiesce(struct engine *engine) {
     void *sandbox;
     error_set(&why, E_SHUTDOWN, "the service is shutting down");
     engine->closing = engine->host.ending = true;
+    metering_stop(engine);
     toolchain_probe_abort(&engine->host);
     compiler_quiesce(engine->compiler);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
@@ -361,7 +368,7 @@ static void part_closed(void *data) {
     if (--engine->open_parts == 0) engine->closed(engine);
 }
 
-static void on_answer_timer_closed(uv_handle_t *handle) {
+static void on_timer_closed(uv_handle_t *handle) {
     part_closed(handle->data);
 }
 
@@ -407,6 +414,7 @@ void engine_try_close(struct engine *engine) {
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
     jail_link_close(engine->host.link, part_closed, engine);
-    uv_close((uv_handle_t *)&engine->answer_timer, on_answer_timer_closed);
+    uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     store_close(engine->store, part_closed, engine);
 }

@@ -25,6 +25,8 @@
     X(FROZEN, "frozen", "a sandbox was stopped whole; nothing in it runs", "reason")                                   \
     X(THAWED, "thawed", "a frozen sandbox goes on", "reason")                                                          \
     X(LIMIT, "limit", "a limit was reached", "limit, usage, suppressed")                                               \
+    X(ALERT, "alert", "a sandbox came near to a limit, at 80 % and 95 % of it, or left it again",                      \
+      "metric, level, usage, limit, percent, reached_in_ms, suppressed")                                               \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \
     X(SERVICE_ENDED, "service_ended", "the daemon ended in good order", "")                                            \

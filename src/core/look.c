@@ -3,11 +3,6 @@
 
 #include "core/core_internal.h"
 
-enum {
-    SAMPLE_FRESH_MS = 250, /* an agent is not asked more often than this */
-    SAMPLE_DEADLINE_MS = 1000,
-};
-
 /* ---- list ---- */
 
 static int by_id(const void *a, const void *b) {
@@ -29,52 +24,24 @@ void engine_list(struct engine *engine, struct request *request) {
 
 /* ---- info ---- */
 
-struct info_call {
-    struct engine *engine;
-    struct request *request;
-    char id[SANDBOX_ID_BYTES];
-};
-
-static uint64_t number_at(const struct term *map, const char *key) {
-    uint64_t value = 0;
-    const struct term *term = term_map_get(map, key);
-    if (term) term_to_uint64(term, &value);
-    return value;
-}
-
-static void on_sampled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
-    struct info_call *call = data;
-    struct sandbox *sandbox = map_get(&call->engine->sandboxes, call->id);
-    (void)reason;
-    if (sandbox && !error) {
-        sandbox->sample.processes = number_at(result, "processes");
-        sandbox->sample.atoms = number_at(result, "atoms");
-        sandbox->sample.at_ms = clock_monotonic_ms();
-    }
+static void on_asked(void *data, struct sandbox *sandbox) {
+    struct request *request = data;
+    struct engine *engine = request->state;
     if (sandbox)
-        answer_ok(call->engine, call->request, sandbox_to_json(sandbox));
+        answer_ok(engine, request, sandbox_to_json(sandbox));
     else
-        answer_fail(call->engine, call->request, E_NOT_FOUND, "there is no sandbox '%s' any more", call->id);
-    free(call);
-}
-
-static bool wants_sample(const struct sandbox *sandbox) {
-    return sandbox->status == STATUS_RUNNING && sandbox->node && node_is_ready(sandbox->node) &&
-           !node_is_frozen(sandbox->node) && clock_monotonic_ms() - sandbox->sample.at_ms > SAMPLE_FRESH_MS;
+        answer_fail(engine, request, E_NOT_FOUND, "there is no sandbox '%s' any more",
+                    json_string_value(json_object_get(request->params, "id")));
 }
 
 void engine_info(struct engine *engine, struct request *request) {
     struct error error;
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
-    struct info_call *call = sandbox && wants_sample(sandbox) ? calloc(1, sizeof *call) : NULL;
-    if (!sandbox) answer_error(engine, request, &error, NULL);
-    if (sandbox && !call) answer_ok(engine, request, sandbox_to_json(sandbox));
-    if (!call) return;
-    *call = (struct info_call){.engine = engine, .request = request};
-    memcpy(call->id, sandbox->id, sizeof call->id);
-    struct buf args = BUF_INIT;
-    term_put_map(&args, 0);
-    node_call(sandbox->node, "info", &args, SAMPLE_DEADLINE_MS, on_sampled, call);
+    request->state = engine;
+    if (sandbox)
+        metering_ask(sandbox, on_asked, request);
+    else
+        answer_error(engine, request, &error, NULL);
 }
 
 /* ---- events and logs ---- */

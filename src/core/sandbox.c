@@ -13,6 +13,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     history_free(&sandbox->history);
     json_decref(sandbox->probation.undo);
     feed_free(&sandbox->log);
+    metering_free(sandbox);
     free(sandbox->app_name);
     free(sandbox->supervisor_module);
     free(sandbox->app_pid);
@@ -43,6 +44,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     sandbox->ttl.data = sandbox->backoff.data = sandbox;
     sandbox->open_handles = 2;
     sandbox->alarms.left = ALARMS_BURST;
+    metering_init(sandbox);
     engine->open_parts++;
     return sandbox;
 }
@@ -228,19 +230,6 @@ void sandbox_start_ttl(struct sandbox *sandbox) {
 
 /* ---- as JSON ---- */
 
-void sandbox_take_usage(struct sandbox *sandbox) {
-    struct node_usage usage;
-    struct sample *sample = &sandbox->sample;
-    if (!sandbox->node || !node_usage(sandbox->node, &usage)) return;
-    uint64_t now_ms = clock_monotonic_ms();
-    sample->memory_bytes = usage.memory_bytes;
-    if (now_ms - sample->cpu_at_ms < 50) return; /* too short to tell a rate */
-    if (sample->cpu_at_ms)
-        sample->cpu_percent = (double)(usage.cpu_ns - sample->cpu_ns) / 10000.0 / (double)(now_ms - sample->cpu_at_ms);
-    sample->cpu_ns = usage.cpu_ns;
-    sample->cpu_at_ms = now_ms;
-}
-
 static json_t *limits_json(const struct jail_limits *limits) {
     json_t *object = json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)limits->memory_bytes, "processes",
                                (json_int_t)limits->processes, "max_run_ms", (json_int_t)limits->max_run_ms,
@@ -255,16 +244,14 @@ static json_t *number_or_null(bool known, uint64_t value) {
 }
 
 static json_t *usage_json(struct sandbox *sandbox) {
-    sandbox_take_usage(sandbox);
-    const struct sample *sample = &sandbox->sample;
+    static const enum meter_metric shown[] = {METER_MEMORY, METER_CPU, METER_PROCESSES, METER_ATOMS};
     bool lives = sandbox->node != NULL;
     json_t *object = json_object();
-    json_object_set_new(object, "memory_bytes", number_or_null(lives && sample->memory_bytes, sample->memory_bytes));
-    json_object_set_new(object, "cpu_percent",
-                        lives && sample->cpu_at_ms ? json_real((double)(int64_t)(sample->cpu_percent * 10) / 10)
-                                                   : json_null());
-    json_object_set_new(object, "processes", number_or_null(lives && sample->at_ms, sample->processes));
-    json_object_set_new(object, "atoms", number_or_null(lives && sample->at_ms, sample->atoms));
+    metering_look(sandbox);
+    for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
+        json_object_set_new(object, meter_metric_name(shown[i]),
+                            lives ? metering_value_json(shown[i], sandbox->metering.now.values[shown[i]])
+                                  : json_null());
     json_object_set_new(
         object, "uptime_ms",
         number_or_null(lives && sandbox->started_at_ms, (uint64_t)(clock_wall_ms() - sandbox->started_at_ms)));

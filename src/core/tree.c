@@ -51,6 +51,7 @@ static void on_tree_started(void *data, const struct term *result, const struct 
         return;
     }
     take_tree(sandbox, result);
+    metering_begin(sandbox);
     if (sandbox->states) states_arrived(sandbox->states, result);
     sandbox->started_at_ms = clock_wall_ms();
     void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
@@ -163,7 +164,7 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
     sandbox->code_known = true;
     sandbox->code_asked = false;
     running_forget(sandbox);
-    sandbox->sample = (struct sample){0};
+    metering_end(sandbox);
     if (node_of_build(sandbox, &error) < 0) {
         start_failed(sandbox, &error);
         return;
@@ -188,6 +189,7 @@ static void on_ready(void *data, struct node *node) {
         term_put_map(&args, 0);
         node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
         running_ask(sandbox);
+        metering_begin(sandbox);
     }
 }
 
@@ -306,6 +308,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     struct sandbox *sandbox = data;
     (void)node;
     sandbox->node = NULL;
+    metering_end(sandbox);
     if (sandbox->ended) {
         void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
         sandbox->started = NULL;

@@ -131,6 +131,16 @@ struct node_usage {
 };
 bool node_usage(const struct node *node, struct node_usage *ret); /* from the cgroup; false where there is none */
 
+struct node_task { /* one OS process, as the kernel has it */
+    pid_t pid;     /* as the host sees it */
+    char name[64];
+    char state; /* as ps shows it: R, S, D, T, Z … */
+    uint32_t threads;
+    uint64_t memory_bytes, cpu_ms;
+};
+/* The node's processes, at most max; works for a frozen one too. */
+size_t node_tasks(const struct node *node, struct node_task *ret, size_t max);
+
 /* args: one encoded term without version byte, taken over. Waits for the agent when it is not connected, within
    timeout_ms. Returns an id to cancel by. */
 uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms, node_reply_fn reply,

@@ -298,7 +298,9 @@ static int check_names(const struct op *op, const json_t *input, struct error *r
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)input, name, value) {
-        if (!ops_param(op, name)) return error_set(reterr, E_INVALID, "%s has no parameter \"%.64s\"", op->name, name);
+        const struct op_param *param = ops_param(op, name);
+        if (!param || (param->flags & OP_CLIENT))
+            return error_set(reterr, E_INVALID, "%s has no parameter \"%.64s\"", op->name, name);
     }
     return 0;
 }

@@ -49,7 +49,8 @@ static json_t *describe_param(const struct op_param *param) {
 
 static json_t *describe_params(const struct op *op) {
     json_t *params = json_array();
-    for (size_t i = 0; i < op->param_count; i++) json_array_append_new(params, describe_param(&op->params[i]));
+    for (size_t i = 0; i < op->param_count; i++)
+        if (!(op->params[i].flags & OP_CLIENT)) json_array_append_new(params, describe_param(&op->params[i]));
     return params;
 }
 

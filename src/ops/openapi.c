@@ -65,9 +65,9 @@ static json_t *url_parameters(const struct op *op) {
     for (size_t i = 0; i < op->param_count; i++) {
         const struct op_param *param = &op->params[i];
         bool in_path = param->flags & OP_IN_PATH;
-        if (!in_path && has_body(op)) continue;
-        json_array_append_new(parameters, parameter(param->name, in_path ? "path" : "query", param->flags & OP_REQUIRED,
-                                                    param_schema(param)));
+        if ((!in_path && has_body(op)) || (param->flags & OP_CLIENT)) continue;
+        json_array_append_new(parameters, parameter(param->name, in_path ? "path" : "query",
+                                                    param->flags & (OP_REQUIRED | OP_IN_PATH), param_schema(param)));
     }
     if (op->shape == OP_LIST) {
         json_array_append_new(parameters, parameter("limit", "query", false, json_pack("{s:s}", "type", "integer")));
@@ -81,7 +81,7 @@ static json_t *body_schema(const struct op *op) {
     json_t *required = json_array();
     for (size_t i = 0; i < op->param_count; i++) {
         const struct op_param *param = &op->params[i];
-        if (param->flags & OP_IN_PATH) continue;
+        if (param->flags & (OP_IN_PATH | OP_CLIENT)) continue;
         json_object_set_new(properties, param->name, param_schema(param));
         if (param->flags & OP_REQUIRED) json_array_append_new(required, json_string(param->name));
     }

@@ -11,7 +11,7 @@ static const struct {
     {"shutdown", engine_shutdown}, {"reload", engine_reload},   {"rollback", engine_rollback},
     {"versions", engine_versions}, {"compile", engine_compile}, {"deps", engine_deps},
     {"validate", engine_validate}, {"freeze", engine_freeze},   {"thaw", engine_thaw},
-    {"watch", engine_watch},
+    {"watch", engine_watch},       {"stats", engine_stats},     {"top", engine_top},
 };
 
 engine_fn *ops_runner(const struct op *op) {

@@ -23,6 +23,7 @@ enum {
     TAIL_MAX_LINES = 1000000,
     WATCH_PATTERNS_MAX_ENTRIES = 32, /* of each kind */
     TARGET_MAX_BYTES = 4095,         /* a path's */
+    TOP_MAX_ROWS = 1000,
 };
 
 #define MEMORY_MIN_BYTES (16 * MIB)
@@ -310,6 +311,41 @@ static const struct op_param logs_params[] = {
     {.name = "tail", .type = OP_INTEGER, .min = 0, .max = TAIL_MAX_LINES, .summary = "begin with the last N records"},
 };
 
+/* Over HTTP a look is one answer; the command line asks again and again. */
+#define REPEAT_PARAM                                                                                                   \
+    {                                                                                                                  \
+        .name = "interval_ms", .type = OP_DURATION, .flags = OP_CLIENT, .flag = "interval", .min = 100, .max = DAY_MS, \
+        .summary = "how often to look again"                                                                           \
+    }
+
+static const struct op_param stats_params[] = {
+    {.name = "id", .type = OP_ID, .flags = OP_POSITIONAL | OP_IN_PATH, .summary = "the sandbox; all of them without"},
+    {.name = "history",
+     .type = OP_CHOICE,
+     .choices = "none|recent|minutes|day",
+     .fallback = "\"none\"",
+     .summary = "also the last samples, or averages and peaks per minute or per ten minutes"},
+    {.name = "follow", .type = OP_BOOLEAN, .flags = OP_CLIENT, .summary = "go on with what comes"},
+    REPEAT_PARAM,
+};
+
+static const struct op_param top_params[] = {
+    {.name = "id", .type = OP_ID, .flags = OP_POSITIONAL, .summary = "this sandbox's processes; all sandboxes without"},
+    {.name = "by",
+     .type = OP_CHOICE,
+     .choices = "memory|queue|reductions",
+     .fallback = "\"memory\"",
+     .summary = "who has most of it comes first"},
+    {.name = "count",
+     .type = OP_INTEGER,
+     .fallback = "20",
+     .min = 1,
+     .max = TOP_MAX_ROWS,
+     .summary = "how many to show"},
+    {.name = "once", .type = OP_BOOLEAN, .flags = OP_CLIENT, .summary = "show it once, on a terminal too"},
+    REPEAT_PARAM,
+};
+
 #define PARAMS(array) .params = (array), .param_count = ARRAY_SIZE(array)
 
 static const struct op table[] = {
@@ -398,6 +434,19 @@ static const struct op table[] = {
      .summary = "evaluate an expression inside a sandbox",
      .example = "sandbox eval counter 'Counter.increment()'",
      PARAMS(eval_params)},
+    {.name = "stats",
+     .method = "GET",
+     .path = "/api/v1/sandboxes/:id/stats",
+     .summary = "what a sandbox uses, used before, and when it reaches a limit if it goes on like this",
+     .example = "sandbox stats counter --follow",
+     PARAMS(stats_params)},
+    {.name = "top",
+     .method = "GET",
+     .path = "/api/v1/top",
+     .shape = OP_LIST,
+     .summary = "the sandboxes, or one's processes, that use most",
+     .example = "sandbox top counter --by queue",
+     PARAMS(top_params)},
     {.name = "freeze",
      .method = "POST",
      .path = "/api/v1/sandboxes/:id/freeze",

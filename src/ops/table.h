@@ -35,6 +35,7 @@ enum op_param_flags {
     OP_POSITIONAL = 1 << 1, /* in the CLI, in the order of the row */
     OP_IN_PATH = 1 << 2,    /* a :name in the HTTP path */
     OP_REST = 1 << 3,       /* the CLI takes any number of it: one request each (destroy A B C) */
+    OP_CLIENT = 1 << 4,     /* the CLI's own affair: never sent, and refused from others */
 };
 
 struct op_param {

@@ -96,6 +96,11 @@ int store_load_histories(struct store *store, void (*each)(void *data, const str
     return store_sql_each_history(store->database_path, each, data, reterr);
 }
 
+int store_load_usage(struct store *store, void (*each)(void *data, const struct store_usage *row), void *data,
+                     struct error *reterr) {
+    return store_sql_each_usage(store->database_path, each, data, reterr);
+}
+
 /* ---- writing ---- */
 
 static struct store_write *new_write(enum store_write_kind kind, size_t text_bytes, store_done_fn done, void *data) {
@@ -174,6 +179,19 @@ void store_put_history(struct store *store, const struct store_history *row, sto
     write->history.sandbox = memcpy(write->text, row->sandbox, sandbox);
     write->history.module = memcpy(write->text + sandbox, row->module, module);
     write->history.text = memcpy(write->text + sandbox + module, row->text, text);
+    store_thread_queue(&store->thread, write);
+}
+
+void store_add_usage(struct store *store, const struct store_usage *row) {
+    size_t sandbox = strlen(row->sandbox) + 1, text = strlen(row->text) + 1;
+    struct store_write *write = new_write(WRITE_ADD_USAGE, sandbox + text, NULL, NULL);
+    if (!write) {
+        refuse_without_memory(store, NULL, NULL);
+        return;
+    }
+    write->usage.sandbox = memcpy(write->text, row->sandbox, sandbox);
+    write->usage.text = memcpy(write->text + sandbox, row->text, text);
+    write->usage.at_ms = row->at_ms;
     store_thread_queue(&store->thread, write);
 }
 

@@ -34,6 +34,13 @@ struct store_history {
     const char *text;
 };
 
+/* What a sandbox used over a span of time, as JSON. */
+struct store_usage {
+    const char *sandbox;
+    int64_t at_ms;
+    const char *text;
+};
+
 /* On the loop's thread; error NULL: done, and durable even if the power fails now. */
 typedef void (*store_done_fn)(void *data, const struct error *error);
 
@@ -53,13 +60,20 @@ int store_load_events(struct store *store, size_t limit, void (*each)(void *data
 int store_load_histories(struct store *store, void (*each)(void *data, const struct store_history *row), void *data,
                          struct error *reterr);
 
+int store_load_usage(struct store *store, void (*each)(void *data, const struct store_usage *row), void *data,
+                     struct error *reterr); /* by sandbox, oldest first */
+
 /* Queued in order; done may be NULL. Rows are copied. Many queued writes become one transaction, but one that fails
    takes no other with it. done is never called from inside, except when there is no memory to queue the write. */
 void store_put_sandbox(struct store *store, const struct store_sandbox *row, store_done_fn done, void *data);
-void store_delete_sandbox(struct store *store, const char *id, store_done_fn done, void *data); /* with its history */
+void store_delete_sandbox(struct store *store, const char *id, store_done_fn done,
+                          void *data); /* with all that is kept of it */
 void store_put_history(struct store *store, const struct store_history *row, store_done_fn done, void *data);
 /* The event's "seq" member is its key; the newest 10,000 are kept. The event is borrowed. */
 void store_add_event(struct store *store, json_t *event);
+
+/* What is more than a day older than it is forgotten, and all of it with the sandbox. */
+void store_add_usage(struct store *store, const struct store_usage *row);
 
 /* How many writes that nobody waited for have failed since the start; *ret_last (may be NULL) is the latest's error. */
 uint64_t store_lost_writes(struct store *store, struct error *ret_last);

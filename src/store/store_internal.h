@@ -8,7 +8,7 @@
 
 /* ---- writes ---- */
 
-enum store_write_kind { WRITE_PUT_SANDBOX, WRITE_DELETE_SANDBOX, WRITE_ADD_EVENT, WRITE_PUT_HISTORY };
+enum store_write_kind { WRITE_PUT_SANDBOX, WRITE_DELETE_SANDBOX, WRITE_ADD_EVENT, WRITE_PUT_HISTORY, WRITE_ADD_USAGE };
 
 /* One queued write. It belongs to the loop, then to the thread, then, if somebody waits, to the loop again. */
 struct store_write {
@@ -16,6 +16,7 @@ struct store_write {
     enum store_write_kind kind;
     struct store_sandbox row; /* strings point into text; a deletion has only the id */
     struct store_history history;
+    struct store_usage usage;
     int64_t event_seq;
     const char *event; /* its JSON, in text */
     store_done_fn done;
@@ -31,7 +32,7 @@ STAILQ_HEAD(store_write_list, store_write);
 
 struct store_sql;
 
-enum { EVENTS_KEPT = 10000 };
+enum { EVENTS_KEPT = 10000, USAGE_KEPT_MS = 24 * 3600 * 1000 };
 
 int store_sql_open(const char *path, struct store_sql **ret, struct error *reterr);
 struct store_sql *store_sql_close(struct store_sql *sql);
@@ -48,6 +49,9 @@ int store_sql_each_event(const char *path, size_t limit, void (*each)(void *data
 
 int store_sql_each_history(const char *path, void (*each)(void *data, const struct store_history *row), void *data,
                            struct error *reterr);
+
+int store_sql_each_usage(const char *path, void (*each)(void *data, const struct store_usage *row), void *data,
+                         struct error *reterr);
 
 /* ---- store_thread.c: the queue of writes and the thread that empties it ---- */
 

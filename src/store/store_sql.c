@@ -21,6 +21,8 @@ static const char *const migrations[] = {
     "CREATE TABLE events (seq INTEGER PRIMARY KEY, event TEXT NOT NULL) STRICT;",
     "CREATE TABLE histories (sandbox TEXT, module TEXT, history TEXT NOT NULL, PRIMARY KEY (sandbox, module))"
     "  STRICT, WITHOUT ROWID;",
+    "CREATE TABLE usage (sandbox TEXT, at_ms INTEGER, usage TEXT NOT NULL, PRIMARY KEY (sandbox, at_ms))"
+    "  STRICT, WITHOUT ROWID;",
 };
 
 enum statement {
@@ -33,6 +35,8 @@ enum statement {
     TRIM_EVENTS,
     PUT_HISTORY,
     DELETE_HISTORIES,
+    ADD_USAGE,
+    TRIM_USAGE,
     STATEMENTS
 };
 
@@ -49,6 +53,8 @@ static const char *const statement_text[STATEMENTS] = {
     [DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?",
     [PUT_HISTORY] = "INSERT OR REPLACE INTO histories (sandbox, module, history) VALUES (?, ?, ?)",
     [DELETE_HISTORIES] = "DELETE FROM histories WHERE sandbox = ?",
+    [ADD_USAGE] = "INSERT OR REPLACE INTO usage (sandbox, at_ms, usage) VALUES (?, ?, ?)",
+    [TRIM_USAGE] = "DELETE FROM usage WHERE sandbox = ? AND at_ms <= ?",
     [ADD_EVENT] = "INSERT OR REPLACE INTO events (seq, event) VALUES (?, ?)",
     [TRIM_EVENTS] = "DELETE FROM events WHERE seq <= (SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?)",
 };
@@ -252,12 +258,29 @@ static int put_history(struct store_sql *sql, const struct store_write *write, s
     return run(sql, PUT_HISTORY, "writing a module's history", reterr);
 }
 
+static int trim_usage(struct store_sql *sql, const char *sandbox, int64_t up_to_ms, struct error *reterr) {
+    sqlite3_stmt *statement = sql->statements[TRIM_USAGE];
+    bind_text(statement, 1, sandbox);
+    sqlite3_bind_int64(statement, 2, up_to_ms);
+    return run(sql, TRIM_USAGE, "forgetting what a sandbox used", reterr);
+}
+
+static int add_usage(struct store_sql *sql, const struct store_usage *row, struct error *reterr) {
+    sqlite3_stmt *statement = sql->statements[ADD_USAGE];
+    bind_text(statement, 1, row->sandbox);
+    sqlite3_bind_int64(statement, 2, row->at_ms);
+    bind_text(statement, 3, row->text);
+    int result = run(sql, ADD_USAGE, "writing what a sandbox used", reterr);
+    return result < 0 ? result : trim_usage(sql, row->sandbox, row->at_ms - USAGE_KEPT_MS, reterr);
+}
+
 static int delete_sandbox(struct store_sql *sql, const char *id, struct error *reterr) {
     bind_text(sql->statements[DELETE_SANDBOX], 1, id);
     int result = run(sql, DELETE_SANDBOX, "removing a sandbox from the registry", reterr);
     if (result < 0) return result;
     bind_text(sql->statements[DELETE_HISTORIES], 1, id);
-    return run(sql, DELETE_HISTORIES, "removing a sandbox's history", reterr);
+    result = run(sql, DELETE_HISTORIES, "removing a sandbox's history", reterr);
+    return result < 0 ? result : trim_usage(sql, id, INT64_MAX, reterr);
 }
 
 int store_sql_apply(struct store_sql *sql, const struct store_write *write, struct error *reterr) {
@@ -265,6 +288,7 @@ int store_sql_apply(struct store_sql *sql, const struct store_write *write, stru
     case WRITE_PUT_SANDBOX: return put_sandbox(sql, &write->row, reterr);
     case WRITE_DELETE_SANDBOX: return delete_sandbox(sql, write->row.id, reterr);
     case WRITE_PUT_HISTORY: return put_history(sql, write, reterr);
+    case WRITE_ADD_USAGE: return add_usage(sql, &write->usage, reterr);
     case WRITE_ADD_EVENT: return add_event(sql, write, reterr);
     }
     return error_set(reterr, E_SYSTEM, "unknown kind of write %d", write->kind);
@@ -373,4 +397,22 @@ int store_sql_each_history(const char *path, void (*each)(void *data, const stru
         each(data, &row);
     }
     return step == SQLITE_DONE ? 0 : fail(db, "reading the histories", reterr);
+}
+
+int store_sql_each_usage(const char *path, void (*each)(void *data, const struct store_usage *row), void *data,
+                         struct error *reterr) {
+    CLEANUP(cleanup_database) sqlite3 *db = NULL;
+    CLEANUP(cleanup_statement) sqlite3_stmt *statement = NULL;
+    int result = open_reader(path, &db, reterr);
+    if (result < 0) return result;
+    const char *text = "SELECT sandbox, at_ms, usage FROM usage ORDER BY sandbox, at_ms";
+    if (sqlite3_prepare_v2(db, text, -1, &statement, NULL) != SQLITE_OK)
+        return fail(db, "reading what was used", reterr);
+    int step;
+    while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct store_usage row = {text_at(statement, 0), sqlite3_column_int64(statement, 1), text_at(statement, 2)};
+        if (!row.sandbox || !row.text) return error_set(reterr, E_NO_MEMORY, "reading what was used: out of memory");
+        each(data, &row);
+    }
+    return step == SQLITE_DONE ? 0 : fail(db, "reading what was used", reterr);
 }

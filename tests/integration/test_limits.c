@@ -22,6 +22,74 @@ static int close_world(void **state) {
     return 0;
 }
 
+/* ---- what is measured ---- */
+
+static json_t *limit_of(json_t *stats, const char *metric) {
+    size_t index;
+    json_t *limit;
+    json_array_foreach(
+        json_object_get(stats, "limits"), index,
+        limit) if (string_equal(json_string_value(json_object_get(limit, "metric")), metric)) return limit;
+    fail_msg("there is no limit '%s'", metric);
+    return NULL;
+}
+
+static json_int_t number_in(json_t *object, const char *part, const char *name) {
+    json_t *value = json_object_get(json_object_get(object, part), name);
+    if (!json_is_number(value)) fail_msg("'%s' in '%s' is no number", name, part);
+    return (json_int_t)json_number_value(value);
+}
+
+static void stats_tell_what_is_used(void **state) {
+    struct world *world = *state;
+    json_t *stats = world_op(world, "stats", "{s:s, s:s}", "id", "a", "history", "recent");
+    assert_in_range(number_in(stats, "now", "memory_bytes"), 5 << 20, 60 << 20);
+    assert_in_range(number_in(stats, "now", "processes"), 1, 50);
+    assert_in_range(number_in(stats, "now", "ports"), 1, 20);
+    assert_in_range(number_in(stats, "vm", "reductions"), 1000, 1LL << 40);
+    assert_in_range(number_in(json_object_get(stats, "vm"), "memory", "code_bytes"), 1 << 20, 60 << 20);
+    assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "processes"), "limit")), 100);
+    assert_string_equal(json_string_value(json_object_get(limit_of(stats, "memory_bytes"), "level")), "normal");
+    assert_true(json_array_size(json_object_get(stats, "tasks")) >= 2);
+    assert_true(json_array_size(json_object_get(stats, "history")) >= 1);
+    json_decref(stats);
+    json_decref(world_fails(world, "stats", "not_found", "{s:s}", "id", "b"));
+}
+
+static void top_tells_who_uses_most(void **state) {
+    struct world *world = *state;
+    free(world_eval_text(world, "a", NULL,
+                         "register(crowded, spawn(fun() -> receive never -> ok end end)), "
+                         "[crowded ! x || _ <- lists:seq(1, 1000)], ok"));
+    json_t *top = world_op(world, "top", "{s:s, s:s, s:i}", "id", "a", "by", "queue", "count", 3);
+    json_t *first = json_array_get(top, 0);
+    assert_int_equal(json_array_size(top), 3);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "crowded");
+    assert_int_equal(json_integer_value(json_object_get(first, "message_queue_len")), 1000);
+    json_decref(top);
+    json_t *all = world_op(world, "top", NULL);
+    assert_int_equal(json_array_size(all), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "id")), "a");
+    json_decref(all);
+    free(world_eval_text(world, "a", NULL, "exit(whereis(crowded), kill)"));
+}
+
+/* 80 % of the processes, and back. */
+static void nearness_to_a_limit_is_an_event(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    free(world_eval_text(world, "a", NULL,
+                         "register(crowd, spawn(fun() -> [spawn_link(fun() -> receive never -> ok end end) "
+                         "|| _ <- lists:seq(1, 80)], receive never -> ok end end))"));
+    world_do(world, "stats", "{s:s}", "id", "a");
+    json_t *alert = world_wait_event(world, since, &(struct event_pattern){"alert", "a", "level", "warning"});
+    assert_string_equal(json_string_value(json_object_get(json_object_get(alert, "data"), "metric")), "processes");
+    assert_in_range(number_in(alert, "data", "percent"), 80, 94);
+    json_decref(alert);
+    free(world_eval_text(world, "a", NULL, "exit(whereis(crowd), kill)"));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"alert", "a", "level", "normal"}));
+}
+
 /* ---- freeze and thaw ---- */
 
 static pid_t os_pid_of(struct world *world) {
@@ -70,6 +138,11 @@ static void a_frozen_sandbox_stands_still_and_goes_on(void **state) {
     assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "frozen"));
     json_decref(problem);
     json_decref(world_fails(world, "reload", "conflict", "{s:s}", "id", "a"));
+    json_decref(world_fails(world, "top", "conflict", "{s:s}", "id", "a"));
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
+    assert_true(number_in(stats, "now", "memory_bytes") > 0);
+    assert_true(json_array_size(json_object_get(stats, "tasks")) >= 2);
+    json_decref(stats);
     outlast_a_heartbeat();
     world_do(world, "thaw", "{s:s}", "id", "a");
     json_decref(world_wait_event(world, since, &(struct event_pattern){"thawed", "a", NULL, NULL}));
@@ -103,9 +176,9 @@ static void a_frozen_sandbox_is_destroyed_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frozen_sandbox_stands_still_and_goes_on),
-        cmocka_unit_test(a_new_daemon_finds_it_frozen),
-        cmocka_unit_test(a_frozen_sandbox_is_destroyed_at_once),
+        cmocka_unit_test(stats_tell_what_is_used),         cmocka_unit_test(top_tells_who_uses_most),
+        cmocka_unit_test(nearness_to_a_limit_is_an_event), cmocka_unit_test(a_frozen_sandbox_stands_still_and_goes_on),
+        cmocka_unit_test(a_new_daemon_finds_it_frozen),    cmocka_unit_test(a_frozen_sandbox_is_destroyed_at_once),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

@@ -144,6 +144,14 @@ void engine_thaw(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_stats(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
+void engine_top(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_validate(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

@@ -167,6 +167,28 @@ static void histories_go_with_their_sandbox(void **state) {
     assert_string_equal(seen.ids, "a/m=2 a/n=1 ");
 }
 
+static void see_usage(void *data, const struct store_usage *row) {
+    struct seen *seen = data;
+    size_t used = strlen(seen->ids);
+    snprintf(seen->ids + used, sizeof seen->ids - used, "%s@%lld=%s ", row->sandbox, (long long)row->at_ms, row->text);
+    seen->count++;
+}
+
+static void a_day_of_usage_is_kept_and_goes_with_its_sandbox(void **state) {
+    struct fixture *fixture = *state;
+    struct error error = {0};
+    static const struct store_usage rows[] = {
+        {"a", 1000, "old"}, {"a", 1001, "1"}, {"b", 1000, "1"}, {"c", 1000, "1"}, {"a", 86401000, "2"}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) store_add_usage(fixture->store, &rows[i]);
+    store_delete_sandbox(fixture->store, "b", fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, 1);
+    fixture_close(fixture);
+    fixture_open(fixture);
+    struct seen seen = {0};
+    assert_int_equal(store_load_usage(fixture->store, see_usage, &seen, &error), 0);
+    assert_string_equal(seen.ids, "a@1001=1 a@86401000=2 c@1000=1 ");
+}
+
 static void only_the_owner_may_read_the_registry(void **state) {
     struct fixture *fixture = *state;
     static const char *const suffixes[] = {"", "-wal", "-shm"};
@@ -181,6 +203,8 @@ static void only_the_owner_may_read_the_registry(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_row_survives_a_restart_whole, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_day_of_usage_is_kept_and_goes_with_its_sandbox, fixture_setup,
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(absent_texts_stay_absent, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(rows_are_copied_replaced_and_deleted_in_order, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(closing_writes_what_is_queued, fixture_setup, fixture_teardown),

@@ -1,0 +1,332 @@
+/* Looking at what sandboxes use: from outside through their cgroups, which is cheap, and by asking the agent, which is
+   not. One timer serves all; one that idles is hardly looked at, and its agent not asked at all. */
+#include <math.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+enum {
+    TICK_MIN_MS = 100,  /* looks that are due together are done together */
+    RATE_MIN_MS = 50,   /* too short to tell a rate */
+    ASK_FRESH_MS = 250, /* an agent is not asked more often than this */
+    ASK_DEADLINE_MS = 1000,
+    STEADY_MS = 10000,  /* over which CPU time is smoothed */
+    WORK_NS = 20000000, /* so much CPU time may have changed what an agent told; an idle VM takes half a minute */
+    BUSY_PERCENT = 1,   /* of a core: more than an idle VM and its agent use */
+};
+
+static const struct meter_thresholds thresholds = {80, 95, 5};
+
+/* ---- what is measured ---- */
+
+double metering_limit(const struct sandbox *sandbox, enum meter_metric metric) {
+    const struct jail_limits *limits = &sandbox->config.limits;
+    uint64_t limit = metric == METER_MEMORY      ? limits->memory_bytes
+                     : metric == METER_CPU       ? limits->cpu_percent
+                     : metric == METER_PROCESSES ? limits->processes
+                                                 : 0;
+    return limit ? (double)limit : (double)NAN;
+}
+
+static double judged_value(const struct metering *metering, enum meter_metric metric) {
+    return metric == METER_CPU ? metering->steady_cpu_percent : metering->now.values[metric];
+}
+
+static double percent_of_limit(const struct sandbox *sandbox, enum meter_metric metric) {
+    return judged_value(&sandbox->metering, metric) * 100 / metering_limit(sandbox, metric);
+}
+
+static void take_cpu(struct metering *metering, uint64_t cpu_ns, uint64_t now_ms) {
+    uint64_t passed_ms = now_ms - metering->looked_ms;
+    if (metering->looked_ms && passed_ms < RATE_MIN_MS) return;
+    if (metering->looked_ms && cpu_ns >= metering->cpu_ns) {
+        double percent = (double)(cpu_ns - metering->cpu_ns) / 10000.0 / (double)passed_ms;
+        double share = passed_ms < STEADY_MS ? (double)passed_ms / STEADY_MS : 1;
+        metering->now.values[METER_CPU] = percent;
+        metering->steady_cpu_percent += (percent - metering->steady_cpu_percent) * share;
+    }
+    metering->cpu_ns = cpu_ns;
+    metering->looked_ms = now_ms;
+}
+
+void metering_look(struct sandbox *sandbox) {
+    struct node_usage usage;
+    struct metering *metering = &sandbox->metering;
+    if (!sandbox->node || !node_usage(sandbox->node, &usage)) return;
+    metering->now.values[METER_MEMORY] = (double)usage.memory_bytes;
+    take_cpu(metering, usage.cpu_ns, clock_monotonic_ms());
+}
+
+/* ---- what the agent tells ---- */
+
+static bool number_at(const struct term *map, const char *key, uint64_t *ret) {
+    const struct term *term = term_map_get(map, key);
+    return term && term_to_uint64(term, ret);
+}
+
+static void take_reductions(struct metering *metering, uint64_t reductions, uint64_t now_ms) {
+    uint64_t passed_ms = now_ms - metering->asked_ms;
+    if (metering->asked_ms && passed_ms >= RATE_MIN_MS && reductions >= metering->reductions)
+        metering->now.values[METER_REDUCTIONS] = (double)(reductions - metering->reductions) * 1000 / (double)passed_ms;
+    metering->reductions = reductions;
+}
+
+/* The members of `names` that are numbers; a node may tell anything. */
+static json_t *numbers_json(const struct term *map, const char *const *names, size_t count) {
+    json_t *object = json_object();
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value;
+        if (number_at(map, names[i], &value) && value <= INT64_MAX)
+            json_object_set_new(object, names[i], json_integer((json_int_t)value));
+    }
+    return object;
+}
+
+static json_t *vm_json(const struct term *result) {
+    static const char *const numbers[] = {"reductions",  "context_switches", "garbage_collections", "garbage_bytes",
+                                          "io_in_bytes", "io_out_bytes",     "schedulers",          "uptime_ms"};
+    static const char *const kinds[] = {"total", "processes", "system", "atom", "binary", "code", "ets"};
+    const struct term *memory = term_map_get(result, "memory");
+    json_t *object = numbers_json(result, numbers, ARRAY_SIZE(numbers));
+    json_t *by_kind = json_object();
+    for (size_t i = 0; memory && i < ARRAY_SIZE(kinds); i++) {
+        uint64_t value;
+        char name[32];
+        snprintf(name, sizeof name, "%s_bytes", kinds[i]);
+        if (number_at(memory, kinds[i], &value) && value <= INT64_MAX)
+            json_object_set_new(by_kind, name, json_integer((json_int_t)value));
+    }
+    json_object_set_new(object, "memory", by_kind);
+    return object;
+}
+
+static void take_word(struct sandbox *sandbox, const struct term *result) {
+    struct metering *metering = &sandbox->metering;
+    uint64_t now_ms = clock_monotonic_ms(), value;
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++)
+        if (!meter_metric_is_outside(i) && number_at(result, meter_metric_name(i), &value))
+            metering->now.values[i] = (double)value;
+    if (number_at(result, "reductions", &value)) take_reductions(metering, value, now_ms);
+    metering->asked_ms = now_ms;
+    metering->asked_cpu_ns = metering->cpu_ns;
+    json_decref(metering->vm);
+    metering->vm = vm_json(result);
+}
+
+/* ---- what it means ---- */
+
+json_t *metering_value_json(enum meter_metric metric, double value) {
+    if (isnan(value)) return json_null();
+    return metric == METER_CPU ? json_real(round(value * 10) / 10) : json_integer((json_int_t)value);
+}
+
+static json_t *duration_json(double duration_ms) {
+    return isfinite(duration_ms) ? json_integer((json_int_t)duration_ms) : json_null();
+}
+
+static void alert(struct sandbox *sandbox, enum meter_metric metric, const struct meter_trend *trend) {
+    const struct metering *metering = &sandbox->metering;
+    json_t *data = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "metric", meter_metric_name(metric), "level",
+                             meter_level_name(metering->levels[metric]), "usage",
+                             metering_value_json(metric, judged_value(metering, metric)), "limit",
+                             metering_value_json(metric, metering_limit(sandbox, metric)), "percent",
+                             json_integer((json_int_t)percent_of_limit(sandbox, metric)), "reached_in_ms",
+                             duration_json(trend->reached_in_ms));
+    if (data) alarm_event(sandbox->engine, &sandbox->alarms, EVENT_ALERT, sandbox->id, data);
+}
+
+static void judge_metric(struct sandbox *sandbox, enum meter_metric metric, struct meter_situation *situation) {
+    struct metering *metering = &sandbox->metering;
+    struct meter_trend trend = meter_trend(&metering->history, metric, metering_limit(sandbox, metric));
+    double percent = percent_of_limit(sandbox, metric);
+    enum meter_level before = metering->levels[metric];
+    metering->levels[metric] = meter_level_next(before, percent, &thresholds);
+    if (metering->levels[metric] != before) alert(sandbox, metric, &trend);
+    /* All of its CPU time is nothing that could be exceeded. */
+    if (metric == METER_CPU) return;
+    situation->nearest_percent = fmax(situation->nearest_percent, percent);
+    situation->soonest_ms = fmin(situation->soonest_ms, trend.reached_in_ms);
+}
+
+static void keep_on_disk(struct sandbox *sandbox) {
+    const struct meter_history *history = &sandbox->metering.history;
+    const struct meter_point *point = meter_history_at(history, METER_DAY, meter_history_count(history, METER_DAY) - 1);
+    json_t *json = json_pack("{s:o, s:o}", "average", metering_values_json(point->averages), "peak",
+                             metering_values_json(point->peaks));
+    CLEANUP_FREE char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (text) store_add_usage(sandbox->engine->store, &(struct store_usage){sandbox->id, point->at_ms, text});
+}
+
+static void judge(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    bool is_busy = metering->now.values[METER_CPU] >= BUSY_PERCENT;
+    struct meter_situation situation = {
+        .is_busy = is_busy, .nearest_percent = 0, .soonest_ms = INFINITY, .idle_looks = metering->idle_looks};
+    metering->now.at_ms = clock_wall_ms();
+    if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent) keep_on_disk(sandbox);
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) judge_metric(sandbox, i, &situation);
+    metering->next_ms = uv_now(sandbox->engine->loop) + meter_next_look_ms(&situation);
+    metering->idle_looks = is_busy ? 0 : metering->idle_looks + 1;
+}
+
+/* ---- asking ---- */
+
+struct question {
+    struct engine *engine;
+    char id[SANDBOX_ID_BYTES];
+    metering_done_fn done;
+    void *data;
+};
+
+static void on_told(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct question *question = data;
+    struct sandbox *sandbox = map_get(&question->engine->sandboxes, question->id);
+    (void)reason;
+    if (sandbox && !error) {
+        take_word(sandbox, result);
+        if (sandbox->metering.next_ms) judge(sandbox);
+    }
+    question->done(question->data, sandbox);
+    free(question);
+}
+
+static bool may_ask(const struct sandbox *sandbox) {
+    return sandbox->status == STATUS_RUNNING && sandbox->node && node_is_ready(sandbox->node) &&
+           !node_is_frozen(sandbox->node);
+}
+
+void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data) {
+    const struct metering *metering = &sandbox->metering;
+    bool is_fresh = metering->asked_ms && clock_monotonic_ms() - metering->asked_ms < ASK_FRESH_MS;
+    struct question *question = may_ask(sandbox) && !is_fresh ? calloc(1, sizeof *question) : NULL;
+    if (!question) {
+        done(data, sandbox);
+        return;
+    }
+    *question = (struct question){.engine = sandbox->engine, .done = done, .data = data};
+    memcpy(question->id, sandbox->id, sizeof question->id);
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 1);
+    term_put_atom(&args, "usage");
+    term_put_bool(&args, true);
+    node_call(sandbox->node, "info", &args, ASK_DEADLINE_MS, on_told, question);
+}
+
+/* ---- the timer ---- */
+
+static void on_tick(uv_timer_t *timer);
+
+static void schedule(struct engine *engine) {
+    uint64_t next_ms = UINT64_MAX, now_ms = uv_now(engine->loop);
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct metering *metering = &((const struct sandbox *)value)->metering;
+        if (metering->next_ms && !metering->is_asking && metering->next_ms < next_ms) next_ms = metering->next_ms;
+    }
+    if (next_ms == UINT64_MAX || engine->closing)
+        uv_timer_stop(&engine->meter_timer);
+    else
+        uv_timer_start(&engine->meter_timer, on_tick, next_ms > now_ms + TICK_MIN_MS ? next_ms - now_ms : TICK_MIN_MS,
+                       0);
+}
+
+static void on_asked(void *data, struct sandbox *sandbox) {
+    struct engine *engine = data;
+    if (!sandbox) return;
+    struct metering *metering = &sandbox->metering;
+    metering->is_asking = false;
+    /* One that did not answer is asked again when it is its turn. */
+    if (metering->next_ms && metering->next_ms <= uv_now(engine->loop)) judge(sandbox);
+    schedule(engine);
+}
+
+static void look_at(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    metering_look(sandbox);
+    bool has_worked = !metering->asked_ms || metering->cpu_ns - metering->asked_cpu_ns > WORK_NS;
+    if (!has_worked || !may_ask(sandbox)) {
+        judge(sandbox);
+        return;
+    }
+    metering->is_asking = true;
+    metering_ask(sandbox, on_asked, sandbox->engine);
+}
+
+static void on_tick(uv_timer_t *timer) {
+    struct engine *engine = timer->data;
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        const struct metering *metering = &sandbox->metering;
+        if (metering->next_ms && !metering->is_asking && metering->next_ms <= uv_now(engine->loop)) look_at(sandbox);
+    }
+    schedule(engine);
+}
+
+int metering_open(struct engine *engine) {
+    engine->meter_timer.data = engine;
+    return uv_timer_init(engine->loop, &engine->meter_timer);
+}
+
+void metering_stop(struct engine *engine) {
+    uv_timer_stop(&engine->meter_timer);
+}
+
+/* ---- beginnings and ends ---- */
+
+void metering_init(struct sandbox *sandbox) {
+    meter_history_init(&sandbox->metering.history);
+    meter_sample_clear(&sandbox->metering.now);
+}
+
+void metering_free(struct sandbox *sandbox) {
+    meter_history_free(&sandbox->metering.history);
+    json_decref(sandbox->metering.vm);
+}
+
+void metering_end(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    struct meter_history history = metering->history;
+    bool is_asking = metering->is_asking;
+    json_decref(metering->vm);
+    *metering = (struct metering){.history = history, .is_asking = is_asking};
+    meter_sample_clear(&metering->now);
+}
+
+void metering_begin(struct sandbox *sandbox) {
+    if (sandbox->metering.next_ms) return; /* its agent dialled again */
+    metering_look(sandbox);
+    sandbox->metering.next_ms = uv_now(sandbox->engine->loop) + METER_NEAR_MS;
+    schedule(sandbox->engine);
+}
+
+/* ---- points, as JSON and from it ---- */
+
+json_t *metering_values_json(const float *values) {
+    json_t *object = json_object();
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++)
+        if (!isnan(values[i]))
+            json_object_set_new(object, meter_metric_name(i), metering_value_json(i, (double)values[i]));
+    return object;
+}
+
+static void read_values(json_t *object, float *ret) {
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) {
+        json_t *value = json_object_get(object, meter_metric_name(i));
+        ret[i] = json_is_number(value) ? (float)json_number_value(value) : NAN;
+    }
+}
+
+void metering_restore(struct engine *engine, const char *sandbox_id, int64_t at_ms, const char *text) {
+    struct sandbox *sandbox = map_get(&engine->sandboxes, sandbox_id);
+    json_t *json = sandbox ? json_loads(text, 0, NULL) : NULL;
+    struct meter_point point = {.at_ms = at_ms};
+    if (!json) return;
+    read_values(json_object_get(json, "average"), point.averages);
+    read_values(json_object_get(json, "peak"), point.peaks);
+    meter_history_restore(&sandbox->metering.history, &point);
+    json_decref(json);
+}

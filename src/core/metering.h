@@ -1,0 +1,47 @@
+/* Between the files that measure: what is known of a sandbox's use, and when it is looked at again. */
+#ifndef CORE_METERING_H
+#define CORE_METERING_H
+
+#include "meter/meter.h"
+#include "node/node.h"
+
+struct engine;
+struct sandbox;
+
+struct metering {
+    struct meter_history history;
+    struct meter_sample now; /* of which a look from outside renews a part only */
+    enum meter_level levels[METER_METRIC_COUNT];
+    uint64_t next_ms;                            /* on the loop's clock; 0: never, nothing runs */
+    uint64_t looked_ms, cpu_ns;                  /* at the last look from outside */
+    uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
+    double steady_cpu_percent;                   /* over several looks: a burst is no alert */
+    unsigned idle_looks;
+    bool is_asking;
+    json_t *vm; /* what else the agent told, or NULL */
+};
+
+int metering_open(struct engine *engine);
+void metering_stop(struct engine *engine); /* look no more; the timer stays to be closed */
+
+void metering_init(struct sandbox *sandbox);
+void metering_free(struct sandbox *sandbox);
+void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
+void metering_end(struct sandbox *sandbox);   /* it is gone */
+
+/* Memory and CPU from the cgroups. Cheap. */
+void metering_look(struct sandbox *sandbox);
+/* The rest from the agent; done is called in any case, with NULL when the sandbox is gone. Not from inside, unless
+   there is nobody to ask or its last word is recent. */
+typedef void (*metering_done_fn)(void *data, struct sandbox *sandbox);
+void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data);
+
+/* What a metric may be; NAN: anything. */
+double metering_limit(const struct sandbox *sandbox, enum meter_metric metric);
+
+json_t *metering_value_json(enum meter_metric metric, double value);
+/* Averages or peaks of a point by the metrics' names; unknown ones are left out. */
+json_t *metering_values_json(const float *values);
+void metering_restore(struct engine *engine, const char *sandbox_id, int64_t at_ms, const char *text);
+
+#endif

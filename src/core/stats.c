@@ -1,0 +1,243 @@
+/* stats: what a sandbox uses, used, and will use if it goes on like this. top: who uses most. */
+#include <math.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+enum {
+    TASKS_SHOWN = 64,
+    TOP_DEADLINE_MS = 2000,
+    TOP_TEXT_MAX_BYTES = 512,
+    TOP_MAX = 1000, /* as many as may be asked for */
+};
+
+/* ---- stats ---- */
+
+static json_t *now_json(const struct sandbox *sandbox) {
+    json_t *object = json_object();
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++)
+        json_object_set_new(object, meter_metric_name(i), metering_value_json(i, sandbox->metering.now.values[i]));
+    return object;
+}
+
+static json_t *limit_json(const struct sandbox *sandbox, enum meter_metric metric) {
+    const struct metering *metering = &sandbox->metering;
+    double limit = metering_limit(sandbox, metric), value = metering->now.values[metric];
+    struct meter_trend trend = meter_trend(&metering->history, metric, limit);
+    json_t *percent = isnan(value) ? json_null() : json_integer((json_int_t)round(value * 100 / limit));
+    json_t *per_s = isnan(trend.per_s) ? json_null() : json_real(round(trend.per_s * 10) / 10);
+    json_t *reached = isfinite(trend.reached_in_ms) ? json_integer((json_int_t)trend.reached_in_ms) : json_null();
+    return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o}", "metric", meter_metric_name(metric), "usage",
+                     metering_value_json(metric, value), "limit", metering_value_json(metric, limit), "percent",
+                     percent, "level", meter_level_name(metering->levels[metric]), "growth_per_s", per_s,
+                     "reached_in_ms", reached);
+}
+
+static json_t *limits_json(const struct sandbox *sandbox) {
+    json_t *array = json_array();
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++)
+        if (!isnan(metering_limit(sandbox, i))) json_array_append_new(array, limit_json(sandbox, i));
+    return array;
+}
+
+static json_t *history_json(const struct sandbox *sandbox, enum meter_span span) {
+    const struct meter_history *history = &sandbox->metering.history;
+    json_t *array = json_array();
+    for (size_t i = 0; i < meter_history_count(history, span); i++) {
+        const struct meter_point *point = meter_history_at(history, span, i);
+        char time[RFC3339_BYTES];
+        clock_rfc3339(point->at_ms, time);
+        json_array_append_new(array, json_pack("{s:s, s:o, s:o}", "time", time, "average",
+                                               metering_values_json(point->averages), "peak",
+                                               metering_values_json(point->peaks)));
+    }
+    return array;
+}
+
+/* The node's processes as the kernel has them: what a frozen VM can't tell itself. */
+static json_t *tasks_json(const struct sandbox *sandbox) {
+    struct node_task tasks[TASKS_SHOWN];
+    size_t count = sandbox->node ? node_tasks(sandbox->node, tasks, TASKS_SHOWN) : 0;
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        char state[2] = {tasks[i].state, '\0'};
+        json_array_append_new(array,
+                              json_pack("{s:i, s:s, s:s, s:i, s:I, s:I}", "pid", (int)tasks[i].pid, "name",
+                                        tasks[i].name, "state", state, "threads", (int)tasks[i].threads, "memory_bytes",
+                                        (json_int_t)tasks[i].memory_bytes, "cpu_ms", (json_int_t)tasks[i].cpu_ms));
+    }
+    return array;
+}
+
+static bool find_span(const char *name, enum meter_span *ret) {
+    for (unsigned i = 0; name && i < METER_SPAN_COUNT; i++) {
+        if (strcmp(name, meter_span_name(i)) != 0) continue;
+        *ret = i;
+        return true;
+    }
+    return false;
+}
+
+static json_t *stats_json(struct sandbox *sandbox, json_t *params) {
+    const struct metering *metering = &sandbox->metering;
+    enum meter_span span;
+    char time[RFC3339_BYTES];
+    metering_look(sandbox);
+    clock_rfc3339(clock_wall_ms(), time);
+    json_t *object =
+        json_pack("{s:s, s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "id", sandbox->id, "status", status_name(sandbox->status),
+                  "frozen", sandbox->node && node_is_frozen(sandbox->node), "time", time, "now", now_json(sandbox),
+                  "vm", metering->vm ? json_incref(metering->vm) : json_null(), "limits", limits_json(sandbox), "tasks",
+                  tasks_json(sandbox));
+    if (find_span(json_string_value(json_object_get(params, "history")), &span))
+        json_object_set_new(object, "history", history_json(sandbox, span));
+    return object;
+}
+
+static void answer_gone(struct engine *engine, struct request *request) {
+    answer_fail(engine, request, E_NOT_FOUND, "there is no sandbox '%s' any more",
+                json_string_value(json_object_get(request->params, "id")));
+}
+
+static void on_asked(void *data, struct sandbox *sandbox) {
+    struct request *request = data;
+    if (sandbox)
+        answer_ok(request->state, request, stats_json(sandbox, request->params));
+    else
+        answer_gone(request->state, request);
+}
+
+void engine_stats(struct engine *engine, struct request *request) {
+    struct error error;
+    struct sandbox *sandbox = sandbox_find(engine, request, &error);
+    request->state = engine;
+    if (sandbox)
+        metering_ask(sandbox, on_asked, request);
+    else
+        answer_error(engine, request, &error, NULL);
+}
+
+/* ---- top: of all sandboxes ---- */
+
+static const char *sorted_by(json_t *params) {
+    const char *by = json_string_value(json_object_get(params, "by"));
+    return string_equal(by, "queue")        ? "message_queue"
+           : string_equal(by, "reductions") ? "cpu_percent"
+                                            : "memory_bytes";
+}
+
+static json_t *row_json(struct sandbox *sandbox) {
+    json_t *row = now_json(sandbox);
+    bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
+    json_object_set_new(row, "id", json_string(sandbox->id));
+    json_object_set_new(row, "status", json_string(is_frozen ? "frozen" : status_name(sandbox->status)));
+    json_object_set_new(row, "profile", json_string(sandbox->config.profile->name));
+    return row;
+}
+
+struct ranked {
+    json_t *row;
+    double value;
+};
+
+static int by_value(const void *a, const void *b) {
+    const struct ranked *left = a, *right = b;
+    return left->value < right->value ? 1 : left->value > right->value ? -1 : 0;
+}
+
+static void answer_sandboxes(struct engine *engine, struct request *request) {
+    CLEANUP_FREE struct ranked *rows = calloc(engine->sandboxes.count + 1, sizeof *rows);
+    size_t count = 0, at = 0;
+    size_t shown = (size_t)json_integer_value(json_object_get(request->params, "count"));
+    const char *key = sorted_by(request->params);
+    json_t *list = json_array();
+    void *value;
+    while (rows && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        if (!sandbox_visible(value, &request->caller)) continue;
+        metering_look(value);
+        rows[count].row = row_json(value);
+        rows[count].value = json_number_value(json_object_get(rows[count].row, key));
+        count++;
+    }
+    if (rows) qsort(rows, count, sizeof *rows, by_value);
+    for (size_t i = 0; i < count; i++) {
+        if (i < shown) json_array_append(list, rows[i].row);
+        json_decref(rows[i].row);
+    }
+    answer_ok(engine, request, list);
+}
+
+/* ---- top: of one sandbox's processes ---- */
+
+static void set_text(json_t *row, const struct term *process, const char *key) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    CLEANUP_FREE char *words = NULL;
+    const struct term *value = term_map_get(process, key);
+    json_t *json = NULL;
+    if (value && value->type == TERM_PID) {
+        term_print(&text, value, TERM_ERLANG, TOP_TEXT_MAX_BYTES);
+        json = json_string(buf_string(&text));
+    } else if (value && !term_is_atom(value, "nil") && term_to_string(value, &words)) {
+        json = json_stringn(words, utf8_cut(words, strlen(words), TOP_TEXT_MAX_BYTES));
+    }
+    json_object_set_new(row, key, json ? json : json_null());
+}
+
+static json_t *process_json(const struct term *process) {
+    static const char *const texts[] = {"pid", "name", "initial_call", "current_function", "status"};
+    static const char *const numbers[] = {"message_queue_len", "memory_bytes", "heap_bytes", "reductions",
+                                          "reductions_per_s"};
+    json_t *row = json_object();
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) set_text(row, process, texts[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        uint64_t number;
+        const struct term *value = term_map_get(process, numbers[i]);
+        if (value && term_to_uint64(value, &number) && number <= INT64_MAX)
+            json_object_set_new(row, numbers[i], json_integer((json_int_t)number));
+    }
+    return row;
+}
+
+static void on_top(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct request *request = data;
+    const struct term *processes = error ? NULL : term_map_get(result, "processes"), *process;
+    json_t *list = json_array();
+    (void)reason;
+    if (error) {
+        json_decref(list);
+        answer_error(request->state, request, error, NULL);
+        return;
+    }
+    for (size_t i = 0; processes && i < TOP_MAX && (process = term_at(processes, i)); i++)
+        json_array_append_new(list, process_json(process));
+    answer_ok(request->state, request, list);
+}
+
+static void ask_processes(struct engine *engine, struct request *request, struct sandbox *sandbox) {
+    struct buf args = BUF_INIT;
+    if (sandbox->status != STATUS_RUNNING || !sandbox->node || node_is_frozen(sandbox->node)) {
+        answer_fail(engine, request, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
+                    sandbox->node && node_is_frozen(sandbox->node) ? "frozen" : status_name(sandbox->status));
+        return;
+    }
+    term_put_map(&args, 2);
+    term_put_atom(&args, "by");
+    term_put_atom(&args, json_string_value(json_object_get(request->params, "by")));
+    term_put_atom(&args, "count");
+    term_put_uint64(&args, (uint64_t)json_integer_value(json_object_get(request->params, "count")));
+    node_call(sandbox->node, "top", &args, TOP_DEADLINE_MS, on_top, request);
+}
+
+void engine_top(struct engine *engine, struct request *request) {
+    struct error error;
+    request->state = engine;
+    if (!json_object_get(request->params, "id")) {
+        answer_sandboxes(engine, request);
+        return;
+    }
+    struct sandbox *sandbox = sandbox_find(engine, request, &error);
+    if (sandbox)
+        ask_processes(engine, request, sandbox);
+    else
+        answer_error(engine, request, &error, NULL);
+}

@@ -1,0 +1,140 @@
+/* meter: what a sandbox uses. Samples kept as histories that grow coarser with age, thresholds with hysteresis, trends,
+   and how often to look. All of it is pure: times and values come from the caller. Knows nothing of policy. */
+#ifndef METER_METER_H
+#define METER_METER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+/* ---- metrics ---- */
+
+/* name, as JSON has it; whether looking from outside tells it, without asking the VM */
+#define METER_METRIC_LIST(X)                                                                                           \
+    X(MEMORY, "memory_bytes", true)                                                                                    \
+    X(CPU, "cpu_percent", true)                                                                                        \
+    X(PROCESSES, "processes", false)                                                                                   \
+    X(ATOMS, "atoms", false)                                                                                           \
+    X(ETS_TABLES, "ets_tables", false)                                                                                 \
+    X(ETS_MEMORY, "ets_bytes", false)                                                                                  \
+    X(PORTS, "ports", false)                                                                                           \
+    X(MESSAGE_QUEUE, "message_queue", false)                                                                           \
+    X(RUN_QUEUE, "run_queue", false)                                                                                   \
+    X(REDUCTIONS, "reductions_per_s", false)
+
+enum meter_metric {
+#define X(name, text, outside) METER_##name,
+    METER_METRIC_LIST(X)
+#undef X
+        METER_METRIC_COUNT
+};
+
+const char *meter_metric_name(enum meter_metric metric);
+bool meter_metric_find(const char *name, enum meter_metric *ret);
+bool meter_metric_is_outside(enum meter_metric metric);
+
+struct meter_sample {
+    int64_t at_ms;                     /* wall clock */
+    double values[METER_METRIC_COUNT]; /* NAN: not known */
+};
+
+void meter_sample_clear(struct meter_sample *sample); /* nothing known */
+
+/* ---- history: the last samples as they came, then averages and peaks over longer and longer spans ---- */
+
+#define METER_SPAN_LIST(X)                                                                                             \
+    X(RECENT, "recent", 0, 60)                                                                                         \
+    X(MINUTES, "minutes", 60000, 60)                                                                                   \
+    X(DAY, "day", 600000, 144)
+
+enum meter_span {
+#define X(name, text, length_ms, kept) METER_##name,
+    METER_SPAN_LIST(X)
+#undef X
+        METER_SPAN_COUNT
+};
+
+const char *meter_span_name(enum meter_span span);
+
+struct meter_point {
+    int64_t at_ms; /* where its span begins */
+    float averages[METER_METRIC_COUNT], peaks[METER_METRIC_COUNT];
+};
+
+struct meter_ring {
+    struct meter_point *points;
+    size_t capacity, first, count;
+};
+
+struct meter_filling { /* a span that is not over yet */
+    int64_t at_ms;     /* 0: none has begun */
+    double sums[METER_METRIC_COUNT], weights_ms[METER_METRIC_COUNT];
+    float peaks[METER_METRIC_COUNT];
+};
+
+struct meter_history {
+    struct meter_ring rings[METER_SPAN_COUNT];
+    struct meter_filling fillings[METER_SPAN_COUNT];
+    struct meter_sample last;
+};
+
+void meter_history_init(struct meter_history *history);
+void meter_history_free(struct meter_history *history);
+/* Samples come in the order of time; one that does not is left out. True when a point of the longest span has come to
+   be, which is worth keeping on disk. */
+bool meter_history_add(struct meter_history *history, const struct meter_sample *sample);
+/* A point of the longest span, from disk; oldest first, before any sample. */
+void meter_history_restore(struct meter_history *history, const struct meter_point *point);
+size_t meter_history_count(const struct meter_history *history, enum meter_span span);
+const struct meter_point *meter_history_at(const struct meter_history *history, enum meter_span span,
+                                           size_t index); /* oldest first */
+
+/* ---- thresholds ---- */
+
+#define METER_LEVEL_LIST(X) X(NORMAL, "normal") X(WARNING, "warning") X(CRITICAL, "critical")
+
+enum meter_level {
+#define X(name, text) METER_##name,
+    METER_LEVEL_LIST(X)
+#undef X
+};
+
+struct meter_thresholds {
+    double warning_percent, critical_percent;
+    double hysteresis_percent; /* a level is left only so far below where it begins */
+};
+
+const char *meter_level_name(enum meter_level level);
+enum meter_level meter_level_next(enum meter_level now, double percent, const struct meter_thresholds *thresholds);
+
+/* ---- trends ---- */
+
+struct meter_trend {
+    double per_s;         /* growth, negative when it falls */
+    double reached_in_ms; /* at this rate; INFINITY: never, NAN: there is no telling */
+};
+
+/* From the last samples, no older than METER_TREND_MS; limit NAN: none. */
+enum { METER_TREND_MS = 300000 };
+struct meter_trend meter_trend(const struct meter_history *history, enum meter_metric metric, double limit);
+
+/* ---- how often to look ---- */
+
+struct meter_situation {
+    bool is_busy;           /* it used the processor since the last look */
+    double nearest_percent; /* of the limit that it is nearest to */
+    double soonest_ms;      /* until one is reached; INFINITY: never */
+    unsigned idle_looks;    /* in a row before this one */
+};
+
+enum {
+    METER_NEAR_MS = 500,
+    METER_BUSY_MS = 2000,
+    METER_IDLE_MAX_MS = 15000,
+};
+
+uint64_t meter_next_look_ms(const struct meter_situation *situation);
+
+#endif
