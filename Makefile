@@ -32,10 +32,11 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@ninja -C $(BUILD)-tsan --quiet
 	@tools/test.sh $(BUILD)-tsan --suite unit store client api
 
-stress: all ## a hundred sandboxes at once; reloads under load and in crowds; every attack at every profile, and while compiling
+stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under load and in crowds; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
 	@$(BUILD)/tests/integration/test_compile_changes
+	@WATCH_AT_LENGTH=1 $(BUILD)/tests/integration/test_watch
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks outside
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks agent

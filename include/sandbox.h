@@ -100,6 +100,9 @@ SBX_API int sbx_reload_order(struct sbx *sandboxes, const char *id_or_path, char
    may be NULL). Options may hold `migrate`, `on_busy`, `probation_ms`, `wait` and so on. Answers the reload. */
 SBX_API int sbx_hot_reload(struct sbx *sandboxes, const char *id, const char *path, const char *options_json,
                            char **ret_json, struct sbx_error *reterr);
+/* Compile and reload whatever changes in the sandbox's source, from now on or no more. Answers how it is doing. */
+SBX_API int sbx_auto_reload(struct sbx *sandboxes, const char *id, int is_on, char **ret_json,
+                            struct sbx_error *reterr);
 /* What was loaded of a module (as either language writes it), or with module NULL of all: an array. */
 SBX_API int sbx_versions(struct sbx *sandboxes, const char *id, const char *module, char **ret_json,
                          struct sbx_error *reterr);

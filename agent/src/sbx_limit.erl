@@ -7,7 +7,7 @@
 %% to look at once, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
--export([start_link/0, set/1, count/0]).
+-export([start_link/0, set/1, lend/2, count/0]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 5).
@@ -52,6 +52,16 @@ set(Limit) ->
             ok
     end.
 
+%% Run a function of the agent's that has the VM start so many processes for it: they are not the application's.
+-spec lend(non_neg_integer(), fun(() -> Result)) -> Result.
+lend(Count, Function) ->
+    ?MODULE ! {?MODULE, lend, Count},
+    try
+        Function()
+    after
+        ?MODULE ! {?MODULE, lend, -Count}
+    end.
+
 %% The application's processes, those about to end included.
 -spec count() -> non_neg_integer().
 count() ->
@@ -92,9 +102,13 @@ await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
+        {?MODULE, lend, Count} when is_integer(Count) -> await(lent(Count, State), Timer);
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
+
+lent(Count, #state{limit = Limit} = State) ->
+    State#state{limit = max(1, Limit + Count)}.
 
 reported(Report, #state{limit = Limit, passes = Passes} = State, Timer) ->
     case count() > Limit of

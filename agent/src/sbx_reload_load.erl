@@ -86,7 +86,8 @@ item(#change{module = Module}, Beam) ->
 prepare_items([]) ->
     {none, []};
 prepare_items(Items) ->
-    case code:prepare_loading(Items) of
+    %% The code server has a process for each of them, and one more.
+    case sbx_limit:lend(length(Items) + 1, fun() -> code:prepare_loading(Items) end) of
         {ok, Prepared} ->
             {Prepared, []};
         {error, Errors} ->

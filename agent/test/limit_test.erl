@@ -8,7 +8,7 @@
 %% One node takes them all, each as an application of its own; the bomb that never ends comes last.
 limited_node_test() ->
     Vm = vm:start(#{}),
-    [limited(Vm, Step) || Step <- [fun crowd/1, fun crashes/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1]],
+    [limited(Vm, Step) || Step <- [fun crowd/1, fun lent/1, fun crashes/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1]],
     vm:stop(Vm).
 
 limited(Vm, Step) ->
@@ -36,6 +36,22 @@ bomb_in_a_call(Vm) ->
     {error, #{kind := Kind}} = vm:reply(Vm, 1),
     ?assert(Kind =:= timeout orelse Kind =:= exception),
     ?assertEqual(ok, settles(Vm, 50)).
+
+%% What the VM starts for the agent is nobody's to count: all of it lives while the limiter looks.
+lent(Vm) ->
+    Code =
+        "sbx_limit:lend(100, fun() ->"
+        "  Pids = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100)],"
+        "  Work = fun() -> element(2, process_info(whereis(sbx_limit), reductions)) end,"
+        "  Before = Work(),"
+        "  Looked = fun(F) -> Work() > Before orelse F(F) end,"
+        "  true = Looked(Looked),"
+        "  Alive = length([Pid || Pid <- Pids, is_process_alive(Pid)]),"
+        "  [exit(Pid, kill) || Pid <- Pids],"
+        "  Alive"
+        " end)",
+    ?assertMatch({ok, #{term := 100}}, vm:eval(Vm, Code)),
+    crowd(Vm).
 
 %% Distracting who counts doesn't help.
 flooded(Vm) ->

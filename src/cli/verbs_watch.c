@@ -2,7 +2,12 @@
 
 #include "cli/cli_internal.h"
 
-/* "counter is watching 12 files of /src/counter: 3 reloads, 1 failure" */
+static void append_count(struct buf *line, json_t *number, const char *what) {
+    long long count = json_integer_value(number);
+    buf_printf(line, ", %lld %s%s", count, what, count == 1 ? "" : "s");
+}
+
+/* "watching  /src/counter, 12 files, 3 reloads, 1 failure" */
 static void summarize(const struct cli *cli, json_t *status) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
     json_t *files = json_object_get(status, "files"), *detail = json_object_get(status, "detail");
@@ -13,11 +18,11 @@ static void summarize(const struct cli *cli, json_t *status) {
     buf_append_string(&line, style_code(cli->out_colour, STYLE_PLAIN));
     buf_append_string(&line, "  ");
     format_value("source", json_object_get(status, "source"), &line);
-    if (json_is_integer(files)) buf_printf(&line, ", %lld files", (long long)json_integer_value(files));
-    if (json_is_true(json_object_get(status, "auto_reload")))
-        buf_printf(&line, ", %lld reloads, %lld failures",
-                   (long long)json_integer_value(json_object_get(status, "reload_count")),
-                   (long long)json_integer_value(json_object_get(status, "failure_count")));
+    if (json_is_integer(files)) append_count(&line, files, "file");
+    if (json_is_true(json_object_get(status, "auto_reload"))) {
+        append_count(&line, json_object_get(status, "reload_count"), "reload");
+        append_count(&line, json_object_get(status, "failure_count"), "failure");
+    }
     if (json_is_string(detail)) {
         buf_append_string(&line, "\n");
         format_value("detail", detail, &line);

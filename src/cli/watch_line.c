@@ -48,7 +48,7 @@ static void print_reloaded(const struct cli *cli, json_t *data) {
     else
         buf_append_string(&line, "no change in the code that runs");
     buf_append_string(&line, ", ");
-    format_duration_ms(json_integer_value(json_object_get(data, "since_save_ms")), &line);
+    format_duration_ms(json_integer_value(json_object_get(data, "since_save_us")) / 1000, &line);
     fprintf(stderr, "%s\n", buf_string(&line));
     diagnostics_print(cli, SEVERITY_WARNING, json_object_get(data, "warnings"));
 }

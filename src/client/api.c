@@ -174,6 +174,12 @@ int sbx_hot_reload(struct sbx *sandboxes, const char *id, const char *path, cons
     return run_named(sandboxes, &call, options_json, named, ret_json, reterr);
 }
 
+int sbx_auto_reload(struct sbx *sandboxes, const char *id, int is_on, char **ret_json, struct sbx_error *reterr) {
+    struct call call = {.op = ops_find("watch")};
+    return run_named(sandboxes, &call, NULL, json_pack("{s:s, s:s}", "id", id, "action", is_on ? "on" : "off"),
+                     ret_json, reterr);
+}
+
 int sbx_versions(struct sbx *sandboxes, const char *id, const char *module, char **ret_json, struct sbx_error *reterr) {
     struct call call = {.op = ops_find("versions")};
     json_t *named = module ? json_pack("{s:s, s:s}", "id", id, "module", module) : json_pack("{s:s}", "id", id);

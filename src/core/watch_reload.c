@@ -29,7 +29,7 @@ static json_t *names_of(json_t *modules) {
 
 /* Lists are cut, with their lengths beside them: an event is kept for long. */
 static json_t *outcome_json(const struct watching *watching, json_t *result) {
-    uint64_t now_ms = uv_now(watching->engine->loop);
+    uint64_t now_us = clock_monotonic_us();
     json_t *compilation = json_object_get(result, "compilation");
     json_t *compiled = json_object_get(compilation, "compiled"), *modules = json_object_get(result, "modules");
     return json_pack("{s:O, s:I, s:o, s:I, s:o, s:I, s:I, s:O?, s:I, s:I, s:O?}", "files", watching->bringing,
@@ -37,8 +37,8 @@ static json_t *outcome_json(const struct watching *watching, json_t *result) {
                      first_of(compiled, WATCH_PATHS_TOLD), "compiled_count", (json_int_t)json_array_size(compiled),
                      "modules", names_of(modules), "module_count", (json_int_t)json_array_size(modules), "processes",
                      (json_int_t)json_array_size(json_object_get(result, "processes")), "pause_us",
-                     json_object_get(result, "pause_us"), "since_save_ms", (json_int_t)(now_ms - watching->noticed_ms),
-                     "duration_ms", (json_int_t)(now_ms - watching->began_ms), "compilation_time_ms",
+                     json_object_get(result, "pause_us"), "since_save_us", (json_int_t)(now_us - watching->noticed_us),
+                     "duration_us", (json_int_t)(now_us - watching->began_us), "compilation_time_ms",
                      json_object_get(compilation, "compilation_time_ms"));
 }
 
@@ -154,12 +154,12 @@ void watching_bring(struct watching *watching) {
     if (!can_begin(watching)) return;
     watching->is_due = false;
     watching->is_working = true;
-    watching->began_ms = uv_now(watching->engine->loop);
+    watching->began_us = clock_monotonic_us();
     watching->bringing = watching->changed;
     watching->bringing_count = watching->changed_count;
     watching->changed = json_array();
     watching->changed_count = 0;
-    if (watching->bringing_count == 0) watching->noticed_ms = watching->began_ms;
+    if (watching->bringing_count == 0) watching->noticed_us = watching->began_us;
     if (watching->watch) watch_hold(watching->watch, true); /* what is saved meanwhile is one change more, not many */
     watching->reload = (struct request){
         .params = json_pack("{s:s}", "id", watching->id),

@@ -97,7 +97,7 @@ void watching_reopen(struct watching *watching, const struct error *why) {
 /* ---- what a look finds ---- */
 
 static void note_changes(struct watching *watching, const struct watch_report *report) {
-    if (watching->changed_count == 0) watching->noticed_ms = report->noticed_ms;
+    if (watching->changed_count == 0) watching->noticed_us = report->noticed_us;
     for (size_t i = 0; i < report->change_count; i++)
         if (json_array_size(watching->changed) < WATCH_PATHS_TOLD)
             json_array_append_new(watching->changed, json_string(report->changes[i].path));
@@ -148,7 +148,7 @@ static void on_signed(void *data, uint64_t signature, const struct error *error)
         bool is_news = !watching->has_looked || signature != watching->signature;
         watching->signature = signature;
         uv_timer_start(&watching->timer, on_timer, SIGN_EVERY_MS, 0);
-        if (is_news && watching->changed_count == 0) watching->noticed_ms = uv_now(watching->engine->loop);
+        if (is_news && watching->changed_count == 0) watching->noticed_us = clock_monotonic_us();
         if (is_news)
             on_seen(watching);
         else

@@ -35,14 +35,14 @@ struct watching {
     bool is_due;
     json_t *changed; /* the first of the paths */
     size_t changed_count;
-    uint64_t noticed_ms;
+    uint64_t noticed_us;
 
     /* Bringing it in. */
     bool is_working;
     struct request reload;
     json_t *bringing; /* the paths of the reload under way */
     size_t bringing_count;
-    uint64_t began_ms;
+    uint64_t began_us;
     unsigned attempts; /* in a row that were to be tried again */
     json_t *failure;   /* of the last reload, with its diagnostics; NULL: it was good */
     json_t *last;      /* the last good one, as its event told it */

@@ -96,7 +96,7 @@ struct watch_report {
     const char *polling;                /* why it is polled; NULL: it is not */
     const struct watch_change *changes; /* files only, by path */
     size_t change_count;
-    uint64_t noticed_ms; /* the loop's time of the first sign */
+    uint64_t noticed_us; /* when the first sign of it came, by the monotonic clock */
 };
 
 struct watcher;

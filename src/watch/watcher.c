@@ -34,7 +34,8 @@ struct watch {
 
     uv_work_t work;
     struct watch_look look;
-    uint64_t noticed_ms, look_us;
+    uint64_t first_us; /* of what has not been looked at yet */
+    uint64_t noticed_us, look_us;
 };
 
 /* One inode has one watch descriptor, whoever watches it. */
@@ -199,7 +200,7 @@ static void tell(struct watch *watch, bool polling_changed) {
         .polling = watch->polling[0] ? watch->polling : NULL,
         .changes = changes,
         .change_count = count,
-        .noticed_ms = watch->noticed_ms,
+        .noticed_us = watch->noticed_us,
     };
     bool is_news = report.is_first || report.is_gone || failed || count > 0 || polling_changed;
     if (is_news) watch->report(watch->data, &report);
@@ -229,7 +230,7 @@ static void on_looked(uv_work_t *work, int status) {
 }
 
 static void start_look(struct watch *watch) {
-    watch->noticed_ms = watch->debounce.count ? watch->debounce.first_ms : uv_now(watch->watcher->loop);
+    watch->noticed_us = watch->debounce.count ? watch->first_us : clock_monotonic_us();
     watch->debounce = (struct watch_debounce){0};
     watch->poll_due_ms = UINT64_MAX;
     watch->look = (struct watch_look){.folder_fd = watch->folder_fd,
@@ -259,17 +260,21 @@ static enum watch_sign sign_of(uint32_t mask) {
     return mask & IN_CREATE && !(mask & IN_ISDIR) ? WATCH_SIGN_OPEN : WATCH_SIGN_DONE;
 }
 
+static void note_sign(struct watch *watch, enum watch_sign sign) {
+    if (watch->debounce.count == 0) watch->first_us = clock_monotonic_us();
+    watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign);
+}
+
 static void note(struct watch *watch, const struct inotify_event *event) {
     if (event->len > 0 && watch_ignores_name(&watch->patterns, event->name)) return;
     if (event->mask & IN_MOVE_SELF && watch->wd_count > 0 && watch->wds[0] == event->wd) watch->was_moved = true;
-    watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign_of(event->mask));
+    note_sign(watch, sign_of(event->mask));
 }
 
 /* Lost events, or those of a folder that a look has only just begun to watch: everyone concerned looks again. */
 static void note_unknown(struct watcher *watcher, bool is_overflow) {
     for (struct watch *watch = watcher->watches; watch; watch = watch->next)
-        if (is_overflow || watch->is_looking)
-            watch_debounce_note(&watch->debounce, uv_now(watcher->loop), WATCH_SIGN_DONE);
+        if (is_overflow || watch->is_looking) note_sign(watch, WATCH_SIGN_DONE);
 }
 
 static void take_event(struct watcher *watcher, const struct inotify_event *event) {
