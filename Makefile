@@ -35,6 +35,7 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under load and in crowds; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
+	@$(BUILD)/tests/integration/test_reload_torn
 	@$(BUILD)/tests/integration/test_compile_changes
 	@WATCH_AT_LENGTH=1 $(BUILD)/tests/integration/test_watch
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
