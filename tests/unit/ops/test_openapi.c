@@ -56,7 +56,9 @@ static void the_description_has_every_row(void **state) {
     for (size_t i = 0; i < count; i++) {
         json_t *row = json_array_get(operations, i);
         assert_string_equal(json_string_value(json_object_get(row, "name")), table[i].name);
-        assert_int_equal(json_array_size(json_object_get(row, "params")), table[i].param_count);
+        size_t sent = 0;
+        for (size_t k = 0; k < table[i].param_count; k++) sent += !(table[i].params[k].flags & OP_CLIENT);
+        assert_int_equal(json_array_size(json_object_get(row, "params")), sent);
     }
     json_decref(operations);
 }

@@ -65,7 +65,7 @@ static void path_parameters_are_declared(void **state) {
             char placeholder[64];
             snprintf(placeholder, sizeof placeholder, "/:%s", op->params[i].name);
             assert_non_null(strstr(op->path, placeholder));
-            assert_true(op->params[i].flags & OP_REQUIRED);
+            assert_false(op->params[i].flags & OP_CLIENT);
             declared++;
         }
         assert_int_equal(declared, written);
