@@ -47,18 +47,22 @@ static bool is_folder(int folder, const struct dirent *entry) {
     return fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
+static bool is_wanted(const struct beam_source *source, const char *path) {
+    if (source->wants) return source->wants(path);
+    return source->is_file || string_ends(path, ".beam");
+}
+
 static int search_entry(struct search *search, int folder, const struct dirent *entry, const char *path, unsigned depth,
                         struct error *reterr) {
     if (++search->entries > BEAM_FILES_ENTRIES_MAX)
         return error_set(reterr, E_TOO_LARGE, "%s holds more than %d files; name a folder further down",
                          search->source->path, BEAM_FILES_ENTRIES_MAX);
     if (is_folder(folder, entry)) {
-        if (depth == PROJECT_DEPTH_MAX) return 0;
+        if (depth == PROJECT_DEPTH_MAX || (search->source->enters && !search->source->enters(entry->d_name))) return 0;
         return search_folder(search, openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
                              path, depth + 1, reterr);
     }
-    bool wanted = search->source->is_file || string_ends(entry->d_name, ".beam");
-    return wanted ? add_path(search, path, reterr) : 0;
+    return is_wanted(search->source, path) ? add_path(search, path, reterr) : 0;
 }
 
 /* Takes fd over. Folders that can't be read are the caller's own doing: what can be is read. */
@@ -167,6 +171,7 @@ static int find_all(struct beam_files *files, struct error *reterr) {
     files->paths = search.paths;
     files->count = search.count;
     if (result < 0) return result;
+    if (search.count == 0 && files->source->wants) return 0;
     if (search.count == 0) return error_set(reterr, E_INVALID, "%s holds no BEAM files", files->source->path);
     qsort(files->paths, files->count, sizeof *files->paths, by_path);
     return 0;

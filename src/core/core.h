@@ -71,7 +71,7 @@ typedef void engine_fn(struct engine *engine, struct request *request);
 engine_fn engine_watch, engine_reload, engine_rollback, engine_versions;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
 engine_fn engine_freeze, engine_thaw, engine_stats, engine_top;
-engine_fn engine_compile, engine_validate, engine_deps;
+engine_fn engine_compile, engine_validate, engine_deps, engine_scan;
 engine_fn engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
 
 /* Set by engine_shutdown: the daemon's main ends the program once the answer is out. */

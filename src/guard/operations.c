@@ -9,18 +9,18 @@
 #define OPENS(...) .opens = RULES(__VA_ARGS__)
 
 static const struct guard_operation operations[] = {
-    {.name = "all", .summary = "everything below", .held = "nothing"},
+    {.name = "all", .summary = "everything below", .held = "only a scan tells"},
     {.name = "basic_otp",
      .summary = "processes, supervision, tables in memory",
-     .held = "by limits on processes and memory only",
+     .held = "processes and memory have limits",
      IMPORTS({"gen_server", "*"}, {"gen_statem", "*"}, {"gen_event", "*"}, {"supervisor", "*"}, {"proc_lib", "*"},
              {"application", "*"}, {"ets", "new insert lookup delete"}, {"Elixir.GenServer", "*"},
              {"Elixir.Supervisor", "*"}, {"Elixir.DynamicSupervisor", "*"}, {"Elixir.Agent", "*"}, {"Elixir.Task", "*"},
              {"Elixir.Registry", "*"}, {"Elixir.Application", "*"})},
-    {.name = "math", .summary = "arithmetic on floats", .held = "nothing", IMPORTS({"math", "*"})},
+    {.name = "math", .summary = "arithmetic on floats", .held = "only a scan tells", IMPORTS({"math", "*"})},
     {.name = "string",
      .summary = "text",
-     .held = "nothing",
+     .held = "only a scan tells",
      IMPORTS({"string", "*"}, {"unicode", "*"}, {"re", "*"}, {"Elixir.String", "*"}, {"Elixir.Regex", "*"})},
     {.name = "file_write",
      .summary = "make, change and remove files",

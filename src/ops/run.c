@@ -10,8 +10,9 @@ static const struct {
     {"profiles", engine_profiles}, {"doctor", engine_doctor},   {"health", engine_health},
     {"shutdown", engine_shutdown}, {"reload", engine_reload},   {"rollback", engine_rollback},
     {"versions", engine_versions}, {"compile", engine_compile}, {"deps", engine_deps},
-    {"validate", engine_validate}, {"freeze", engine_freeze},   {"thaw", engine_thaw},
-    {"watch", engine_watch},       {"stats", engine_stats},     {"top", engine_top},
+    {"validate", engine_validate}, {"scan", engine_scan},       {"freeze", engine_freeze},
+    {"thaw", engine_thaw},         {"watch", engine_watch},     {"stats", engine_stats},
+    {"top", engine_top},
 };
 
 engine_fn *ops_runner(const struct op *op) {

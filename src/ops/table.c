@@ -280,6 +280,17 @@ static const struct op_param validate_params[] = {
      .summary = "a BEAM file, or a folder of them"},
 };
 
+static const struct op_param scan_params[] = {
+    {.name = "path",
+     .type = OP_PATH,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .summary = "a Mix or rebar3 project, a folder, a file, an ebin, or a BEAM file"},
+    {.name = "profile",
+     .type = OP_NAME,
+     .fallback = "\"medium\"",
+     .summary = "the profile whose operations are allowed"},
+};
+
 static const struct op_param deps_params[] = {
     {.name = "target",
      .type = OP_TEXT,
@@ -479,6 +490,14 @@ static const struct op table[] = {
      .summary = "check BEAM files, and tell what is in them",
      .example = "sandbox validate ebin/counter.beam",
      PARAMS(validate_params)},
+    {.name = "scan",
+     .method = "POST",
+     .path = "/api/v1/scan",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .summary = "what a project does that a profile does not allow",
+     .example = "sandbox scan examples/counter --profile high",
+     PARAMS(scan_params)},
     {.name = "deps",
      .method = "POST",
      .path = "/api/v1/deps",

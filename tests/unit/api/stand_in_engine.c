@@ -144,6 +144,10 @@ void engine_thaw(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_scan(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_stats(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
