@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-compile bench-reload test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-compile bench-watch bench-reload test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -66,6 +66,9 @@ bench: all ## what an idle sandbox costs (takes a minute)
 
 bench-beam: all ## validating every BEAM file of OTP and Elixir, beside beam_lib (takes a minute)
 	@tools/bench_beam.sh $(BUILD)
+
+bench-watch: all ## from a save to the new code's answer, beside the alternatives (takes minutes)
+	@tools/bench_watch.sh $(BUILD) $(or $(ROUNDS),200)
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
 	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)

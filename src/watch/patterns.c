@@ -2,7 +2,8 @@
 
 #include "watch/watch_internal.h"
 
-/* What is built, fetched or history, and what editors keep beside the files they edit. Without a slash: any depth. */
+/* What is built, fetched or history, and what editors keep beside the files they edit. All of them are names, at any
+ * depth. */
 static const char *const built_in[] = {
     "_build",
     "deps",
@@ -69,8 +70,9 @@ static bool any_matches(const char *const *patterns, const char *path) {
 }
 
 static bool is_built_in(const char *path) {
+    const char *name = name_of(path);
     for (size_t i = 0; i < ARRAY_SIZE(built_in); i++)
-        if (matches(built_in[i], path)) return true;
+        if (watch_pattern_matches(built_in[i], name)) return true;
     return false;
 }
 
