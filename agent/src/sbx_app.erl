@@ -112,6 +112,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
     Names = lists:map(fun load_spec/1, Apps),
     publish(starting, #tree{modules = Modules}),
     try
+        ok = set_environment(maps:get(env, Args, [])),
         ok = ready_language(Elixir),
         ok = configure(maps:get(config, Args, nil)),
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
@@ -168,6 +169,13 @@ load_spec(#{name := Written, dir := Dir}) ->
     Name = binary_to_atom(Written),
     ok = sbx_spec:load(Name, filename:join([Dir, "ebin", <<Written/binary, ".app">>])),
     Name.
+
+%% A node that waited for an application was started without its variables.
+set_environment(Env) ->
+    lists:foreach(
+        fun({Name, Value}) -> os:putenv(unicode:characters_to_list(Name), unicode:characters_to_list(Value)) end,
+        Env
+    ).
 
 ready_language(false) ->
     ok;

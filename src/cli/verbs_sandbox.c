@@ -92,6 +92,27 @@ static void summarize_states(const struct cli *cli, const struct arguments *argu
     if (more > 0) fprintf(stderr, "and %lld more\n", (long long)more);
 }
 
+/* What a create spent its time on; "project opened       0.8 ms" and so on. */
+static void summarize_timing(const struct cli *cli, json_t *sandbox) {
+    json_t *timing = json_object_get(sandbox, "timing");
+    bool is_warm = string_equal(json_string_value(json_object_get(timing, "node")), "warm");
+    bool is_found = json_is_true(json_at(sandbox, "compilation.cache_hit"));
+    const struct {
+        const char *key, *label;
+    } lines[] = {
+        {"opened_us", "project opened"},
+        {"compiled_us", is_found ? "compiled before" : "compiled"},
+        {"node_us", is_warm ? "waiting node taken, limits and code given" : "node booted, with limits and code"},
+        {"started_us", "application started"},
+        {"saved_us", "written to the registry"},
+        {"total_us", "in all"},
+    };
+    for (size_t i = 0; timing && i < ARRAY_SIZE(lines); i++)
+        fprintf(stderr, "%s%9.2f ms%s  %s\n", style_code(cli->err_colour, STYLE_BOLD),
+                (double)json_integer_value(json_object_get(timing, lines[i].key)) / 1000,
+                style_code(cli->err_colour, STYLE_PLAIN), lines[i].label);
+}
+
 static int start(struct cli *cli, const struct op *op, struct arguments *arguments, const char *doing) {
     CLEANUP_JSON json_t *sandbox = NULL;
     struct sbx_error error;
@@ -107,6 +128,7 @@ static int start(struct cli *cli, const struct op *op, struct arguments *argumen
     }
     diagnostics_print(cli, SEVERITY_WARNING, json_at(sandbox, "compilation.warnings"));
     summarize(cli, sandbox, started_ms);
+    summarize_timing(cli, sandbox);
     summarize_states(cli, arguments, json_object_get(sandbox, "states"));
     printf("%s\n", id);
     return 0;

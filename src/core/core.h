@@ -54,7 +54,8 @@ struct engine_config {
     uint64_t boot_deadline_ms;
     uint64_t compile_deadline_ms;
     struct compiler_settings compiler;
-    uint64_t grace_ms; /* how long a node waits for a daemon before it halts itself */
+    uint32_t warm_nodes; /* that are booted ahead of time and wait for sandboxes, at most */
+    uint64_t grace_ms;   /* how long a node waits for a daemon before it halts itself */
     const struct log *log;
 };
 

@@ -145,6 +145,31 @@ void alarm_event(struct engine *engine, struct alarms *alarms, enum event_kind k
 void alarm_violation(struct engine *engine, struct alarms *alarms, const char *sandbox_id, struct node *node,
                      const char *what, const char *detail);
 
+/* ---- timing.c ---- */
+
+/* What a create consists of, in turn, and what the answer calls it. */
+#define TIMING_STEP_LIST(X)                                                                                            \
+    X(OPENED, "opened_us")     /* the project, with its owner's rights */                                              \
+    X(COMPILED, "compiled_us") /* or found compiled */                                                                 \
+    X(NODE, "node_us")         /* booted, or taken and given limits and code */                                        \
+    X(STARTED, "started_us")   /* the application's tree */                                                            \
+    X(SAVED, "saved_us")       /* in the registry */
+
+enum timing_step {
+#define X(name, key) TIMING_##name,
+    TIMING_STEP_LIST(X)
+#undef X
+        TIMING_STEPS
+};
+
+struct timing {
+    uint64_t begun_ns, last_ns, step_ns[TIMING_STEPS];
+};
+
+void timing_begin(struct timing *timing);
+void timing_mark(struct timing *timing, enum timing_step step); /* it is done */
+json_t *timing_to_json(const struct timing *timing);
+
 struct job;
 
 /* A change of code that may still be taken back, by the agent itself. */
@@ -192,6 +217,8 @@ struct sandbox {
     struct kept_states *states; /* that it is to have; NULL: none */
     bool starts_fresh;          /* of a restart under way: it keeps no states */
     bool start_asked;
+    bool is_warm; /* its node waited in the pool */
+    struct timing timing;
     bool stop_seen, stop_crashed;
     char stop_text[512];
 
@@ -207,6 +234,7 @@ struct engine {
     struct store *store;
     struct compiler *compiler;
     struct watcher *watcher;
+    struct pool *pool;
     struct map sandboxes;
     struct feed events;
     bool ready; /* recovered, and connected to a launcher once */

@@ -64,6 +64,15 @@ static void on_abort(struct job *job, const struct error *why) {
 
 /* ---- the steps, last first ---- */
 
+static void tell_timing(struct create_job *create, json_t *result) {
+    struct sandbox *sandbox = create->job.sandbox;
+    if (!json_is_true(json_object_get(create->job.request->params, "timing"))) return;
+    timing_mark(&sandbox->timing, TIMING_SAVED);
+    json_t *timing = timing_to_json(&sandbox->timing);
+    json_object_set_new(timing, "node", json_string(sandbox->is_warm ? "warm" : "booted"));
+    json_object_set_new(result, "timing", timing);
+}
+
 static void finish_created(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
     struct engine *engine = sandbox->engine;
@@ -73,6 +82,7 @@ static void finish_created(struct create_job *create) {
                  json_pack("{s:s, s:s}", "source", sandbox->config.source, "profile", sandbox->config.profile->name));
     json_t *result = sandbox_to_json(sandbox);
     json_object_set_new(result, "compilation", take_ptr(create->report));
+    tell_timing(create, result);
     answer_ok(engine, create->job.request, result);
     if (sandbox->config.watch) watching_begin(sandbox);
     job_finish(&create->job);
@@ -106,6 +116,7 @@ static void on_started(struct sandbox *sandbox, const struct error *error) {
         return;
     }
     create->stage = STAGE_SAVE;
+    timing_mark(&sandbox->timing, TIMING_STARTED);
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     sandbox_save(sandbox, on_saved, create);
 }
@@ -124,6 +135,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     }
     if (called_off(create)) return;
     create->stage = STAGE_START;
+    timing_mark(&sandbox->timing, TIMING_COMPILED);
     sandbox_set_status(sandbox, STATUS_STARTING, NULL);
     tree_start(sandbox, on_started);
 }
@@ -140,6 +152,7 @@ static void on_project(void *data, const struct jail_project *project, const str
         fail(create, error);
         return;
     }
+    timing_mark(&sandbox->timing, TIMING_OPENED);
     snprintf(create->token, sizeof create->token, "%s", project->token);
     if (!called_off(create)) {
         struct compile_request request = {
@@ -221,6 +234,7 @@ void engine_create(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
+    timing_begin(&sandbox->timing);
     sandbox->config = config;
     sandbox->owner = request->caller.uid;
     restart_policy_parse(config.restart ? config.restart : "never", &sandbox->policy);

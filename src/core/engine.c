@@ -17,6 +17,7 @@ void engine_config_defaults(struct engine_config *ret) {
         .heartbeat_deadline_ms = 15000,
         .boot_deadline_ms = 30000,
         .compile_deadline_ms = 300000,
+        .warm_nodes = 8,
         .compiler = {.idle_ms = 60000, .warm_max = 4, .spares = 1, .cache_max_bytes = UINT64_C(1) << 30},
         .grace_ms = 600000,
     };
@@ -123,7 +124,7 @@ static void on_first_probe(void *data, const struct error *error) {
     struct engine *engine = data;
     size_t at = 0;
     void *sandbox;
-    (void)error; /* told to whoever needs it */
+    if (!error) pool_begin(engine->pool); /* an error is told to whoever needs it */
     engine->ready = true;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
         if (((struct sandbox *)sandbox)->config.watch) watching_begin(sandbox);
@@ -264,7 +265,7 @@ static void restore_history(void *data, const struct store_history *row) {
     running_restore(data, row);
 }
 
-static void on_compiler_quiet(void *data) {
+static void on_quiet(void *data) {
     engine_wake(data);
 }
 
@@ -284,8 +285,10 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     sweep_builds(engine);
     running_sweep(engine);
     engine->watcher = watcher_open(engine->loop);
-    result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_compiler_quiet, engine,
-                           &engine->compiler, reterr);
+    result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_quiet, engine, &engine->compiler,
+                           reterr);
+    struct pool_settings pool = {.nodes_max = engine->config.warm_nodes, .standing = jail_profile_find("medium")};
+    if (result == 0) result = pool_open(&engine->host, &pool, on_quiet, engine, &engine->pool, reterr);
     if (result < 0) return result;
     return jail_link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
 }
@@ -343,6 +346,7 @@ void engine_quiesce(struct engine *engine) {
     metering_stop(engine);
     toolchain_probe_abort(&engine->host);
     compiler_quiesce(engine->compiler);
+    pool_quiesce(engine->pool);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
     errands_call_off(engine, &why);
     feed_end(engine, &engine->events);
@@ -392,7 +396,7 @@ static bool is_busy(struct engine *engine) {
         if (sandbox->jobs || sandbox->destroying) return true;
     }
     return engine->toolchain_probing || engine->answers || engine->asking > 0 || engine->syncing ||
-           !compiler_is_quiet(engine->compiler);
+           !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
@@ -409,11 +413,12 @@ void engine_try_close(struct engine *engine) {
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
     engine->closed = finish_close;
-    engine->open_parts += 4;
+    engine->open_parts += 6; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
     jail_link_close(engine->host.link, part_closed, engine);
+    pool_close(engine->pool, part_closed, engine);
     uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     store_close(engine->store, part_closed, engine);

@@ -34,6 +34,7 @@ void engine_shutdown(struct engine *engine, struct request *request) {
     }
     engine->closing = true;
     compiler_quiesce(engine->compiler);
+    pool_quiesce(engine->pool);
     engine->shutdown_left = 1;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) {
         engine->shutdown_left++;

@@ -104,10 +104,27 @@ static void put_config(struct buf *args, struct sandbox *sandbox) {
     buf_free(&content);
 }
 
+/* A VM that was booted for nobody in particular has it only from here. */
+static void put_env(struct buf *args, json_t *env) {
+    const char *name;
+    json_t *value;
+    term_put_atom(args, "env");
+    term_put_list(args, json_object_size(env));
+    json_object_foreach(env, name, value) {
+        term_put_tuple(args, 2);
+        term_put_string(args, name);
+        term_put_string(args, json_string_value(value));
+    }
+    if (json_object_size(env) > 0) term_put_nil(args);
+}
+
+static bool is_elixir(const struct sandbox *sandbox) {
+    return string_equal(json_string_value(json_object_get(sandbox->build.facts, "language")), "elixir");
+}
+
 static void ask_start(struct sandbox *sandbox) {
     json_t *facts = sandbox->build.facts;
     const struct sandbox_config *config = &sandbox->config;
-    const char *language = json_string_value(json_object_get(facts, "language"));
     const char *supervisor =
         config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
     const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
@@ -115,13 +132,14 @@ static void ask_start(struct sandbox *sandbox) {
     if (config->app) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct buf args = BUF_INIT;
-    term_put_map(&args, sandbox->states ? 7 : 6);
+    term_put_map(&args, sandbox->states ? 8 : 7);
     put_apps(&args, json_object_get(facts, "apps"));
     put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
     put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
     term_put_atom(&args, "elixir");
-    term_put_bool(&args, string_equal(language, "elixir"));
+    term_put_bool(&args, is_elixir(sandbox));
     put_config(&args, sandbox);
+    put_env(&args, config->env);
     term_put_atom(&args, "processes");
     term_put_uint64(&args, config->limits.processes);
     if (sandbox->states) states_put(&args, sandbox->states);
@@ -129,7 +147,7 @@ static void ask_start(struct sandbox *sandbox) {
     node_call(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, on_tree_started, sandbox);
 }
 
-static int node_of_build(struct sandbox *sandbox, struct error *reterr) {
+static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error *reterr) {
     struct engine *engine = sandbox->engine;
     struct node_app apps[NODE_APPS_MAX];
     char paths[NODE_APPS_MAX][PATH_MAX];
@@ -152,12 +170,23 @@ static int node_of_build(struct sandbox *sandbox, struct error *reterr) {
         .apps = apps,
         .app_count = count,
         .env = sandbox->config.env,
+        .elixir = is_elixir(sandbox),
     };
-    return node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
+    sandbox->is_warm = false;
+    return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
+                                         &sandbox->is_warm, reterr)
+                       : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
+}
+
+static void start_node(struct sandbox *sandbox, bool may_be_warm) {
+    struct error error;
+    if (node_of_build(sandbox, may_be_warm, &error) < 0)
+        start_failed(sandbox, &error);
+    else
+        sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
 }
 
 void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error)) {
-    struct error error;
     sandbox->started = started;
     sandbox->start_asked = false;
     sandbox->stop_seen = false;
@@ -165,11 +194,7 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
     sandbox->code_asked = false;
     running_forget(sandbox);
     metering_end(sandbox);
-    if (node_of_build(sandbox, &error) < 0) {
-        start_failed(sandbox, &error);
-        return;
-    }
-    sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
+    start_node(sandbox, true);
 }
 
 static void on_known_again(void *data, const struct term *result, const struct term *reason,
@@ -183,6 +208,7 @@ static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
     if (sandbox->started && !sandbox->start_asked) {
         sandbox->start_asked = true;
+        timing_mark(&sandbox->timing, TIMING_NODE);
         ask_start(sandbox);
     } else if (!sandbox->started) { /* it ran before this daemon did, or its agent dialled again */
         struct buf args = BUF_INIT;
@@ -313,6 +339,8 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
         void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
         sandbox->started = NULL;
         ended(sandbox);
+    } else if (sandbox->started && sandbox->is_warm && !sandbox->start_asked) {
+        start_node(sandbox, false); /* one that ended while it waited is no fault of the application's */
     } else if (sandbox->started) {
         start_failed(sandbox, &end->error);
     } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {

@@ -37,6 +37,8 @@ static const struct setting {
      "how many idle compiler nodes are kept at most"},
     {"spare-compilers", KIND_NUMBER, offsetof(struct settings, engine.compiler.spares), 0, 1,
      "compiler nodes booted ahead of time, once something was compiled"},
+    {"warm-nodes", KIND_NUMBER, offsetof(struct settings, engine.warm_nodes), 0, 256,
+     "nodes booted ahead of time that wait for sandboxes, at most; as many as were used of late"},
     {"compile-cache", KIND_SIZE, offsetof(struct settings, engine.compiler.cache_max_bytes), 1 << 20, UINT64_C(1) << 40,
      "bytes that compiled files may take, besides builds"},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,

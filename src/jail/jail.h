@@ -261,6 +261,9 @@ void jail_link_release_project(struct jail_link *link, const char *token);
    read-only, noexec. */
 void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
                      jail_done_fn done, void *data);
+/* Make a running node somebody's: his limits, and his files as binds of paths that the daemon can read. */
+void jail_link_equip(struct jail_link *link, const char *node, const struct jail_limits *limits,
+                     const struct jail_bind *binds, size_t count, jail_done_fn done, void *data);
 /* Kill every node and end the launcher after the daemon has gone. */
 void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data);
 

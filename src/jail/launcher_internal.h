@@ -309,6 +309,8 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct l
                int *ret_output_fd, struct error *reterr);
 /* The plan's every word and number, once more: it comes from a process that reads strangers' input. */
 int plan_check(const struct jail_plan *plan, struct error *reterr);
+/* The same of a plan that only names a node and binds for it. */
+int plan_check_binds(const struct jail_plan *plan, struct error *reterr);
 bool path_is_clean(const char *path); /* absolute, no "", "." or ".." in it, not "/" itself */
 /* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without
    root by the child, who may only in its own namespaces. */
@@ -360,8 +362,15 @@ pid_t node_door(const struct launcher *launcher, const struct launcher_node *nod
 int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
                 struct error *reterr);
 
-int node_mount(const struct launcher *launcher, const struct launcher_node *node, const char *source,
-               const char *target, struct error *reterr);
+enum { NODE_BINDS_MAX = 256 };
+
+struct node_bind {
+    const char *source, *target; /* source: a path, or an opened project's token */
+    bool executable;
+};
+
+int node_mount(const struct launcher *launcher, const struct launcher_node *node, const struct node_bind *binds,
+               size_t count, struct error *reterr);
 
 /* ---- userns.c ---- */
 

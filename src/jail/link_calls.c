@@ -226,15 +226,39 @@ void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jai
     ask_done(link, frozen ? "freeze" : "thaw", &text, done, data);
 }
 
+static void put_limits(struct buf *text, const struct jail_limits *limits) {
+    wire_put_number(text, "memory", limits->memory_bytes);
+    wire_put_number(text, "cpu", limits->cpu_percent);
+    wire_put_number(text, "tasks", limits->os_tasks);
+    wire_put_number(text, "disk", limits->disk_bytes);
+}
+
 void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
                      void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
-    wire_put_number(&text, "memory", limits->memory_bytes);
-    wire_put_number(&text, "cpu", limits->cpu_percent);
-    wire_put_number(&text, "tasks", limits->os_tasks);
-    wire_put_number(&text, "disk", limits->disk_bytes);
+    put_limits(&text, limits);
     ask_done(link, "limit", &text, done, data);
+}
+
+static void put_binds(struct buf *text, const char *node, const struct jail_bind *binds, size_t count) {
+    buf_append_string(text, "\nnode");
+    put_operand(text, node);
+    for (size_t i = 0; i < count; i++) {
+        buf_append_string(text, binds[i].executable ? "\nbind-exec" : "\nbind");
+        put_operand(text, binds[i].source);
+        put_operand(text, binds[i].target);
+    }
+    buf_append_byte(text, '\n');
+}
+
+void jail_link_equip(struct jail_link *link, const char *node, const struct jail_limits *limits,
+                     const struct jail_bind *binds, size_t count, jail_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_limits(&text, limits);
+    put_binds(&text, node, binds, count);
+    ask_done(link, "equip", &text, done, data);
 }
 
 void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data) {

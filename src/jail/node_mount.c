@@ -11,25 +11,33 @@
 
 #include "jail/launcher_internal.h"
 
-#define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+#define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 enum { MOUNTS_TEXT_BYTES = 65536, TMPFS_MAX = 16, TMPFS_LEAST_BYTES = 4096 };
 
-struct bind {
+struct binding {
     const struct launcher *launcher;
     const struct launcher_node *node;
-    const char *source, *target; /* source: a path, or an opened project's token */
-    int tree_fd;
+    const struct node_bind *binds;
+    size_t count;
+    int trees[NODE_BINDS_MAX];
 };
 
-static int open_source(void *data, struct error *reterr) {
-    struct bind *bind = data;
+static int open_source(const struct binding *binding, const struct node_bind *bind, int *ret_fd, struct error *reterr) {
     if (bind->source[0] != '/')
-        return sources_open_project(bind->launcher, bind->node, bind->source, &bind->tree_fd, reterr);
-    fs_rights_of_daemon(bind->launcher);
-    int failed = sources_open_tree(bind->source, &bind->tree_fd, reterr);
-    fs_rights_restore(bind->launcher);
-    return failed ? failed : sources_restrict(bind->tree_fd, ATTRIBUTES, reterr);
+        return sources_open_project(binding->launcher, binding->node, bind->source, ret_fd, reterr);
+    fs_rights_of_daemon(binding->launcher);
+    int failed = sources_open_tree(bind->source, ret_fd, reterr);
+    fs_rights_restore(binding->launcher);
+    uint64_t attributes = bind->executable ? ATTRIBUTES : ATTRIBUTES | MOUNT_ATTR_NOEXEC;
+    return failed ? failed : sources_restrict(*ret_fd, attributes, reterr);
+}
+
+static int open_sources(void *data, struct error *reterr) {
+    struct binding *binding = data;
+    for (size_t i = 0; i < binding->count; i++)
+        if (open_source(binding, &binding->binds[i], &binding->trees[i], reterr) < 0) return -1;
+    return 0;
 }
 
 /* No link is followed: the node may have made it. */
@@ -67,19 +75,27 @@ static int open_target(const char *target) {
     return open_place(target);
 }
 
-static int attach(void *data, struct error *reterr) {
-    const struct bind *bind = data;
+static int attach(const struct node_bind *bind, int tree_fd, struct error *reterr) {
     CLEANUP_FD int target_fd = open_target(bind->target);
     if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", bind->target);
-    if (move_mount(bind->tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+    if (move_mount(tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
         return error_errno(reterr, errno, "mount %s at %s", bind->source, bind->target);
     return 0;
 }
 
-int node_mount(const struct launcher *launcher, const struct launcher_node *node, const char *source,
-               const char *target, struct error *reterr) {
-    struct bind bind = {launcher, node, source, target, -1};
-    struct inside_job job = {open_source, attach, &bind};
+static int attach_all(void *data, struct error *reterr) {
+    const struct binding *binding = data;
+    for (size_t i = 0; i < binding->count; i++)
+        if (attach(&binding->binds[i], binding->trees[i], reterr) < 0) return -1;
+    return 0;
+}
+
+/* All of them by one helper, whose end closes what it opened. */
+int node_mount(const struct launcher *launcher, const struct launcher_node *node, const struct node_bind *binds,
+               size_t count, struct error *reterr) {
+    struct binding binding = {.launcher = launcher, .node = node, .binds = binds, .count = count};
+    struct inside_job job = {open_sources, attach_all, &binding};
+    if (count > NODE_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", NODE_BINDS_MAX);
     return node_do_inside(launcher, node, &job, reterr);
 }
 

@@ -132,3 +132,13 @@ int plan_check(const struct jail_plan *plan, struct error *reterr) {
         if (times[needed[i]] == 0) return error_set(reterr, E_INVALID, "the plan has no %s", verb_word(needed[i]));
     return 0;
 }
+
+int plan_check_binds(const struct jail_plan *plan, struct error *reterr) {
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct jail_plan_op *op = &plan->ops[i];
+        if (op->verb != JAIL_PLAN_NODE && op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC)
+            return error_set(reterr, E_INVALID, "a running node can't be given %s", verb_word(op->verb));
+        if (check_op(op, reterr) < 0) return -1;
+    }
+    return plan->count <= MOUNTS_MAX ? 0 : error_set(reterr, E_INVALID, "more than %d mounts", MOUNTS_MAX);
+}

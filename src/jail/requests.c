@@ -123,24 +123,56 @@ static int set_limits(struct launcher *launcher, struct launcher_node *node, con
     return record_write(launcher, node, reterr);
 }
 
-static void handle_limit(const struct call *call) {
-    struct error error;
+static bool read_limits(const struct call *call, struct jail_limits *ret) {
     uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0;
-    struct launcher_node *node = find_node(call);
-    if (!node) return;
     wire_message_number(call->message, "memory", &memory);
     wire_message_number(call->message, "disk", &disk);
     wire_message_number(call->message, "cpu", &cpu);
     wire_message_number(call->message, "tasks", &tasks);
     if (memory > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX) {
         refuse(call, E_INVALID, "the limit is out of bounds");
-        return;
+        return false;
     }
-    struct jail_limits limits = {.memory_bytes = memory,
-                                 .disk_bytes = disk,
-                                 .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
-                                 .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks};
+    *ret = (struct jail_limits){.memory_bytes = memory,
+                                .disk_bytes = disk,
+                                .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
+                                .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks};
+    return true;
+}
+
+static void handle_limit(const struct call *call) {
+    struct error error;
+    struct jail_limits limits;
+    struct launcher_node *node = find_node(call);
+    if (!node || !read_limits(call, &limits)) return;
     finish(call, set_limits(call->launcher, node, &limits, &error), &error);
+}
+
+static int mount_plan(const struct launcher *launcher, const struct launcher_node *node, const struct jail_plan *plan,
+                      struct error *reterr) {
+    struct node_bind binds[NODE_BINDS_MAX];
+    size_t count = 0;
+    if (plan_check_binds(plan, reterr) < 0) return -1;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->ops[i].verb != JAIL_PLAN_NODE)
+            binds[count++] = (struct node_bind){plan->ops[i].words[0], plan->ops[i].words[1],
+                                                plan->ops[i].verb == JAIL_PLAN_BIND_EXEC};
+    return count > 0 ? node_mount(launcher, node, binds, count, reterr) : 0;
+}
+
+/* A node that waited for somebody becomes his: his limits first, so that nothing of his is seen without them. */
+static void handle_equip(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    struct error error;
+    struct jail_limits limits;
+    struct launcher_node *node = find_node(call);
+    if (!node || !read_limits(call, &limits)) return;
+    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
+    if (!failed && !string_equal(jail_plan_word(&plan, JAIL_PLAN_NODE, 0), node->name))
+        failed = error_set(&error, E_INVALID, "the plan is another node's");
+    if (!failed) failed = set_limits(call->launcher, node, &limits, &error);
+    if (!failed) failed = mount_plan(call->launcher, node, &plan, &error);
+    finish(call, failed, &error);
 }
 
 /* A path as the caller at hand, or a name as whoever gave a standing permission under it. */
@@ -190,7 +222,7 @@ static void handle_mount(const struct call *call) {
     if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
         refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
     else
-        finish(call, node_mount(call->launcher, node, source, target, &error), &error);
+        finish(call, node_mount(call->launcher, node, &(struct node_bind){source, target, false}, 1, &error), &error);
 }
 
 static void handle_shutdown(const struct call *call) {
@@ -208,6 +240,7 @@ static const struct {
     {"hello", handle_hello}, {"spawn", handle_spawn},       {"bury", handle_bury},       {"freeze", handle_freeze},
     {"thaw", handle_thaw},   {"limit", handle_limit},       {"project", handle_project}, {"release", handle_release},
     {"mount", handle_mount}, {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
+    {"equip", handle_equip},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {

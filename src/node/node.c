@@ -220,12 +220,16 @@ bool node_hello(struct node *node, const struct term *secret, int fd) {
     return false;
 }
 
+void node_tell_ready(struct node *node) {
+    if (node_is_ready(node) && !node->is_being_equipped && node->handler.ready) node->handler.ready(node->data, node);
+}
+
 void node_connected(struct node *node) {
     if (node->state >= NODE_ENDING) return;
     node->last_alive_ms = uv_now(node->host->loop);
     if (node->state == NODE_BOOTING) node->state = NODE_RUNNING;
     calls_flush(node);
-    if (node->state == NODE_RUNNING && node->handler.ready) node->handler.ready(node->data, node);
+    node_tell_ready(node);
 }
 
 void node_disconnected(struct node *node) {
@@ -321,8 +325,8 @@ static void start_watching(struct node *node, const struct jail_node *info) {
     uv_timer_start(&node->beat, on_beat, node->host->heartbeat_ms, node->host->heartbeat_ms);
     if (node->kill_wanted)
         start_ending(node);
-    else if (node->state == NODE_RUNNING && node->handler.ready)
-        node->handler.ready(node->data, node);
+    else
+        node_tell_ready(node);
 }
 
 static void on_spawned(void *data, const struct jail_node *info, const struct error *error) {

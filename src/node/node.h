@@ -61,8 +61,10 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
 };
 
+#define NODE_APP_PLACE "/app/%s" /* where a node sees an application */
+
 struct node_app {
-    const char *name; /* seen at /app/<name> */
+    const char *name; /* seen at NODE_APP_PLACE */
     const char *path; /* on the host */
 };
 
@@ -75,6 +77,7 @@ struct node_spec {
     const struct node_app *apps;
     size_t app_count;
     json_t *env; /* of the application: an object of text, or NULL */
+    bool elixir; /* start Elixir and its logger before it is ready */
 };
 
 enum node_cause {
@@ -153,6 +156,27 @@ void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
 void node_violation(struct node *node, const struct jail_violation *violation); /* the launcher's word, handed on */
 /* Leave the VM running for the next daemon and let go of it: no further callback. */
 void node_detach(struct node *node, void (*detached)(void *data), void *data);
+
+/* ---- the warm pool: nodes that are booted already and wait for somebody ---- */
+
+struct pool_settings {
+    uint32_t nodes_max;                  /* how many wait at most; 0: none */
+    const struct jail_profile *standing; /* of which there is one always; NULL: of none */
+};
+
+struct pool;
+
+/* wake is called whenever one that waited has gone. */
+int pool_open(struct node_host *host, const struct pool_settings *settings, void (*wake)(void *data), void *data,
+              struct pool **ret, struct error *reterr);
+void pool_begin(struct pool *pool); /* the toolchain is known, and there is a launcher */
+/* As node_start, but with a node that waited where one fits. */
+int pool_start_node(struct pool *pool, const struct node_spec *spec, const struct node_handler *handler, void *data,
+                    struct node **ret, bool *ret_is_warm, struct error *reterr);
+size_t pool_ready(const struct pool *pool); /* how many can be taken now */
+void pool_quiesce(struct pool *pool);       /* end those that wait, and boot no more */
+bool pool_is_quiet(const struct pool *pool);
+void pool_close(struct pool *pool, void (*closed)(void *data), void *data); /* when it is quiet; frees it */
 
 /* ---- the boot file: made once per toolchain by a VM of it, in a jail ---- */
 

@@ -144,6 +144,7 @@ struct node {
     uv_timer_t beat;
     bool beat_open;
 
+    bool is_being_equipped; /* its taker is told that it is ready only when that is done */
     bool kill_wanted;
     bool end_known; /* end.cause was decided by us, before the death itself */
     struct node_end end;
@@ -151,6 +152,8 @@ struct node {
     void (*detached)(void *data);
     void *detached_data;
 };
+
+void node_tell_ready(struct node *node); /* if it is */
 
 /* ---- small helpers ---- */
 

@@ -160,10 +160,11 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_bind(draft, host->toolchain.boot_dir, "/sandbox/boot", false);
     add_bind(draft, identity->control_dir, "/sandbox/control", false);
     for (size_t i = 0; i < spec->app_count; i++)
-        add_bind(draft, spec->apps[i].path, keep_text(draft, "/app/%s", spec->apps[i].name),
+        add_bind(draft, spec->apps[i].path, keep_text(draft, NODE_APP_PLACE, spec->apps[i].name),
                  spec->profile->native_code);
     add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
+    if (spec->elixir) add_env(draft, "SANDBOX_ELIXIR=1");
     add_application_env(draft, spec->env);
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_argument(draft, "beam.smp");

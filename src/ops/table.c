@@ -123,6 +123,7 @@ static const struct op_param create_params[] = {
     SANDBOX_PARAMS,
     WATCH_PARAMS,
     {.name = "restart", .type = OP_RESTART, .fallback = "\"never\"", .summary = "what to do when it ends"},
+    {.name = "timing", .type = OP_BOOLEAN, .fallback = "false", .summary = "tell how long each step took"},
 };
 
 static const struct op_param run_params[] = {

@@ -341,6 +341,55 @@ static void mounts_into_a_running_node(void **state) {
     assert_true(client_ask(client, "bury", "later", -1));
 }
 
+/* Whether the mount at that place has the option, as a process of the node sees it. */
+static bool mount_has(pid_t pid, const char *place, const char *option) {
+    char path[64], line[1024], target[256], options[512];
+    bool has = false, found = false;
+    snprintf(path, sizeof path, "/proc/%d/mounts", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (!found && fgets(line, sizeof line, file)) {
+        found = sscanf(line, "%*s %255s %*s %511s", target, options) == 2 && strcmp(target, place) == 0;
+        has = found && strstr(options, option);
+    }
+    fclose(file);
+    assert_true(found);
+    return has;
+}
+
+/* Limits and files at once, as for a node that waited for somebody. */
+static void equips_a_running_node(void **state) {
+    struct client *client = *state;
+    char one[128], two[128], path[160], request[512];
+    snprintf(one, sizeof one, "%s/equip-one", client->directory);
+    snprintf(two, sizeof two, "%s/equip-two", client->directory);
+    make_directory(one, client->daemon_uid, 0755);
+    make_directory(two, client->daemon_uid, 0755);
+    snprintf(path, sizeof path, "%s/file", one);
+    write_file(path, "x", client->daemon_uid, 0644);
+    assert_true(client_spawn(client, "waits", "read /app\nexecute /probe\nwrite /data\n", "signal app data_size wait"));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "listening");
+    assert_false(client_ask(client, "equip", "waits memory=30000000\nnode other\n", -1));
+    assert_non_null(strstr(client_detail(client), "another node's"));
+    assert_false(client_ask(client, "equip", "waits memory=30000000\nnode waits\nsymlink /a /app/a\n", -1));
+    assert_non_null(strstr(client_detail(client), "symlink"));
+    assert_false(client_ask(client, "equip", "waits memory=30000000", -1));
+    assert_false(client_ask(client, "equip", "nobody memory=30000000\nnode nobody\n", -1));
+    snprintf(
+        request, sizeof request,
+        "waits memory=20000000 cpu=50 tasks=20 disk=4194304\nnode waits\nbind %s /app/one\nbind-exec %s /app/two\n",
+        one, two);
+    if (!client_ask(client, "equip", request, -1)) fail_msg("%s", client_detail(client));
+    kill(program, SIGUSR1);
+    client_read_until(output_fd, "app=ok\napp_write=EROFS\ndata_size=4194304\n");
+    assert_true(mount_has(program, "/app/one", "noexec"));
+    assert_false(mount_has(program, "/app/two", "noexec"));
+    assert_true(mount_has(program, "/app/two", "ro,nosuid,nodev"));
+    assert_true(client_ask(client, "bury", "waits", -1));
+}
+
 static void make_project(const struct client *client, uid_t owner, char ret[128]) {
     char path[160];
     snprintf(ret, 128, "%s/project-%u", client->directory, owner);
@@ -654,6 +703,7 @@ int main(void) {
         BOTH(failing_spawns_leave_nothing),
         BOTH(binds_with_the_daemons_rights_only),
         BOTH(mounts_into_a_running_node),
+        BOTH(equips_a_running_node),
         BOTH(opens_a_project_as_its_owner),
         BOTH(opens_nothing_for_others),
         BOTH(single_files_come_as_a_stream),

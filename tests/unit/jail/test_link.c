@@ -285,6 +285,8 @@ static void spawns(void **state) {
 static void asks_in_the_launchers_words(void **state) {
     struct stage *stage = *state;
     struct jail_limits limits = {.memory_bytes = 1, .cpu_percent = 2, .os_tasks = 3, .disk_bytes = 4};
+    struct jail_bind binds[] = {{.source = "/a b", .target = "/app/x"},
+                                {.source = "/c", .target = "/app/y", .executable = true}};
     come_up(stage);
     jail_link_bury(stage->link, "n1", on_buried, stage);
     jail_link_freeze(stage->link, "n1", true, on_done, stage);
@@ -293,6 +295,7 @@ static void asks_in_the_launchers_words(void **state) {
     jail_link_mount(stage->link, "n1", "/a b", "/app/x", on_done, stage);
     jail_link_release_project(stage->link, "p-1");
     jail_link_shutdown(stage->link, on_done, stage);
+    jail_link_equip(stage->link, "n1", &limits, binds, ARRAY_SIZE(binds), on_done, stage);
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
@@ -300,6 +303,9 @@ static void asks_in_the_launchers_words(void **state) {
     assert_heard(stage, "mount 5 n1 /a%20b /app/x");
     assert_heard(stage, "release 6 p-1");
     assert_heard(stage, "shutdown 7");
+    assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4\n"
+                        "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n");
+    say(stage, "error 8 conflict it%20is%20full");
     say(stage, "ok 7");
     say(stage, "ok 6");
     say(stage, "error 5 not_found there%20is%20none");
@@ -308,7 +314,8 @@ static void asks_in_the_launchers_words(void **state) {
     say(stage, "ok 2");
     say(stage, "ok 1 cause=oom status=-1 oom=3");
     while (!strstr(buf_string(&stage->story), "buried")) run_until_told(stage);
-    assert_story(stage, "done\n"
+    assert_story(stage, "conflict: it is full\n"
+                        "done\n"
                         "not_found: there is none\n"
                         "launcher_unavailable: beware\n"
                         "launcher_unavailable: the launcher gave no reason\n"

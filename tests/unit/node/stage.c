@@ -135,6 +135,14 @@ static void answer_spawn(struct stage *stage, uint64_t id) {
     }
 }
 
+static void answer_equip(struct stage *stage, uint64_t id, const char *request) {
+    char text[128];
+    snprintf(stage->equipped, sizeof stage->equipped, "%.1023s", request);
+    snprintf(text, sizeof text, stage->refuse_equipping ? "error %llu conflict it%%20is%%20full" : "ok %llu",
+             (unsigned long long)id);
+    launcher_send(stage, text, NULL, 0);
+}
+
 static void answer_bury(struct stage *stage, uint64_t id) {
     char text[128];
     stage->burials++;
@@ -167,6 +175,8 @@ static void on_launcher_message(uv_poll_t *poll, int status, int events) {
         answer_spawn(stage, id);
     } else if (strcmp(verb, "bury") == 0) {
         answer_bury(stage, id);
+    } else if (strcmp(verb, "equip") == 0) {
+        answer_equip(stage, id, text);
     } else {
         char answer[64];
         snprintf(answer, sizeof answer, "ok %llu", id);

@@ -13,7 +13,7 @@
 
 #include "node/node_internal.h"
 
-enum { CHILDREN_MAX = 4 };
+enum { CHILDREN_MAX = 8 };
 
 struct stage;
 
@@ -35,9 +35,11 @@ struct stage {
     bool hold_spawns;       /* keep the answer back */
     uint64_t held_id;       /* of the spawn that waits */
     bool refuse_spawns;     /* answer with an error */
+    bool refuse_equipping;  /* too */
     bool silent_about_bury; /* let the link break instead */
     const char *death;      /* what bury answers; NULL: killed */
     unsigned spawns, burials;
+    char equipped[1024]; /* the last request to equip a node */
 
     pid_t children[CHILDREN_MAX]; /* stand for the VMs */
     size_t child_count;
