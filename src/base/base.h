@@ -2,6 +2,7 @@
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,6 +1,7 @@
 /* reload, rollback, versions: the code of a running sandbox. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli_internal.h"
 
@@ -105,11 +106,28 @@ int verb_reload(struct cli *cli, const struct op *op, struct arguments *argument
     return 0;
 }
 
+static const struct column version_columns[] = {
+    {"MODULE", "module", false},    {"VERSION", "version", true},    {"CURRENT", "current", false},
+    {"LOADED", "loaded_at", false}, {"BY UID", "loaded_by", true},   {"TIMES", "loads", true},
+    {"BYTES", "size_bytes", true},  {"CHECKSUM", "checksum", false},
+};
+
+static const struct column summary_columns[] = {
+    {"MODULE", "module", false},           {"CURRENT", "current_version", true},
+    {"VERSIONS", "versions", true},        {"TIMES LOADED", "loads", true},
+    {"BYTES", "size_bytes", true},         {"FIRST LOADED", "first_loaded_at", false},
+    {"LAST NEW", "last_loaded_at", false},
+};
+
+static void make_readable(json_t *version) {
+    const char *checksum = json_string_value(json_object_get(version, "checksum"));
+    if (checksum) json_object_set_new(version, "checksum", json_stringn(checksum, 12));
+    bool current = json_is_true(json_object_get(version, "current"));
+    json_object_set_new(version, "current", json_string(current ? "current" : ""));
+}
+
 int verb_versions(struct cli *cli, const struct op *op, struct arguments *arguments) {
-    static const struct column columns[] = {
-        {"MODULE", "module", false},    {"VERSION", "version", true},    {"CURRENT", "current", false},
-        {"LOADED", "loaded_at", false}, {"CHECKSUM", "checksum", false},
-    };
+    bool is_summary = json_is_true(json_object_get(arguments->params, "summary"));
     CLEANUP_JSON json_t *list = NULL;
     struct sbx_error error;
     size_t index;
@@ -117,14 +135,34 @@ int verb_versions(struct cli *cli, const struct op *op, struct arguments *argume
     if (session_call(cli, op, arguments->params, &list, &error) < 0) return fail_call(cli, &error);
     if (cli->json) {
         view_json(stdout, list);
-        return 0;
+    } else if (is_summary) {
+        columns_print(stdout, cli->out_colour, summary_columns, ARRAY_SIZE(summary_columns), list);
+    } else {
+        json_array_foreach(list, index, version) make_readable(version);
+        columns_print(stdout, cli->out_colour, version_columns, ARRAY_SIZE(version_columns), list);
     }
-    json_array_foreach(list, index, version) {
-        const char *checksum = json_string_value(json_object_get(version, "checksum"));
-        if (checksum) json_object_set_new(version, "checksum", json_stringn(checksum, 12));
-        bool current = json_is_true(json_object_get(version, "current"));
-        json_object_set_new(version, "current", json_string(current ? "current" : ""));
+    return 0;
+}
+
+/* The BEAM file itself, for a file or a pipe. */
+int verb_export(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *version = NULL;
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
+    struct sbx_error error;
+    struct error bad;
+    if (!cli->json && isatty(STDOUT_FILENO)) {
+        error_set(&bad, E_INVALID, "a BEAM file is not for a terminal: write it to a file, with > FILE");
+        return fail_usage(cli, op, &bad);
     }
-    columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
+    if (session_call(cli, op, arguments->params, &version, &error) < 0) return fail_call(cli, &error);
+    const char *text = json_string_value(json_object_get(version, "beam"));
+    if (cli->json) {
+        view_json(stdout, version);
+    } else if (!text || !base64_decode(text, strlen(text), &bytes)) {
+        error_set(&bad, E_SYSTEM, "the service sent no module");
+        return fail_local(cli, &bad);
+    } else {
+        fwrite(bytes.data, 1, bytes.size, stdout);
+    }
     return 0;
 }

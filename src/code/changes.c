@@ -76,6 +76,7 @@ static int take_side(const struct shelf *shelf, const struct code_module *module
     if (result == 0) result = code_beam_keep(shelf->home, *ret_beam, *ret_size, version->beam, reterr);
     if (result < 0) return result;
     describe(version, module);
+    version->size_bytes = *ret_size;
     const struct version *known = history_find_checksum(shelf->history, module->name, module->checksum);
     version->number = known ? known->number : history_next(shelf->history, module->name);
     return 0;

@@ -20,8 +20,10 @@ struct version {
     char beam[CODE_DIGEST_BYTES];   /* where its bytes are: see beams.c; "" for none, the module was deleted */
     char source[CODE_DIGEST_BYTES]; /* digest of what it was compiled from; "" when that is not known */
     json_t *dependencies;
+    uint64_t size_bytes; /* 0: unknown */
     int64_t loaded_at_ms;
     uint32_t loaded_by;
+    uint32_t loads; /* how often it became the one that runs */
     bool is_current;
 };
 
@@ -47,6 +49,9 @@ void history_set_current(struct history *history, const char *module, uint32_t n
 bool history_name_beams(const struct history *history, struct map *ret);
 /* Versions as callers see them, newest first. */
 json_t *history_to_json(const struct history *history, const char *module);
+json_t *version_describe(const struct version *version, const char *module); /* one of them */
+/* From such a list, whose modules lie together: an object for each module. */
+json_t *versions_summarize(const json_t *list);
 
 /* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
 

@@ -108,7 +108,11 @@ static bool append(struct module_history *one, const struct version *version) {
 
 void history_set_current(struct history *history, const char *module, uint32_t number) {
     struct module_history *one = find_module(history, module);
-    for (size_t i = 0; one && i < one->count; i++) one->versions[i].is_current = one->versions[i].number == number;
+    for (size_t i = 0; one && i < one->count; i++) {
+        struct version *version = &one->versions[i];
+        if (version->number == number && !version->is_current) version->loads++;
+        version->is_current = version->number == number;
+    }
 }
 
 bool history_add(struct history *history, const char *module, const struct version *version) {
@@ -126,24 +130,28 @@ bool history_add(struct history *history, const char *module, const struct versi
 /* ---- as JSON ---- */
 
 static json_t *version_to_json(const struct version *version) {
-    return json_pack("{s:i, s:s, s:s, s:s, s:O?, s:I, s:I, s:b}", "version", (int)version->number, "checksum",
+    return json_pack("{s:i, s:s, s:s, s:s, s:O?, s:I, s:I, s:I, s:I, s:b}", "version", (int)version->number, "checksum",
                      version->checksum, "beam", version->beam, "source", version->source, "dependencies",
-                     version->dependencies, "loaded_at_ms", (json_int_t)version->loaded_at_ms, "loaded_by",
-                     (json_int_t)version->loaded_by, "current", (int)version->is_current);
+                     version->dependencies, "size_bytes", (json_int_t)version->size_bytes, "loaded_at_ms",
+                     (json_int_t)version->loaded_at_ms, "loaded_by", (json_int_t)version->loaded_by, "loads",
+                     (json_int_t)version->loads, "current", (int)version->is_current);
 }
 
 static bool version_from_json(json_t *json, struct version *ret) {
     const char *checksum, *beam, *source;
     int number, current;
-    json_int_t loaded_at, loaded_by;
+    json_int_t loaded_at, loaded_by, size = 0, loads = 1;
     json_t *dependencies;
-    if (json_unpack(json, "{s:i, s:s, s:s, s:s, s:o, s:I, s:I, s:b}", "version", &number, "checksum", &checksum, "beam",
-                    &beam, "source", &source, "dependencies", &dependencies, "loaded_at_ms", &loaded_at, "loaded_by",
-                    &loaded_by, "current", &current) < 0 ||
+    if (json_unpack(json, "{s:i, s:s, s:s, s:s, s:o, s:I, s:I, s:b, s?I, s?I}", "version", &number, "checksum",
+                    &checksum, "beam", &beam, "source", &source, "dependencies", &dependencies, "loaded_at_ms",
+                    &loaded_at, "loaded_by", &loaded_by, "current", &current, "size_bytes", &size, "loads",
+                    &loads) < 0 ||
         number < 1)
         return false;
     *ret = (struct version){.number = (uint32_t)number,
                             .dependencies = json_incref(dependencies),
+                            .size_bytes = (uint64_t)size,
+                            .loads = (uint32_t)loads,
                             .loaded_at_ms = loaded_at,
                             .loaded_by = (uint32_t)loaded_by,
                             .is_current = current};
@@ -179,17 +187,56 @@ bool history_restore(struct history *history, const char *module, const char *te
     return good;
 }
 
+static json_t *text_or_null(const char *text) {
+    return text[0] ? json_string(text) : json_null();
+}
+
+json_t *version_describe(const struct version *version, const char *module) {
+    char time[RFC3339_BYTES];
+    clock_rfc3339(version->loaded_at_ms, time);
+    json_t *size = version->size_bytes ? json_integer((json_int_t)version->size_bytes) : json_null();
+    return json_pack("{s:s, s:i, s:s, s:o, s:o, s:s, s:I, s:I, s:O?, s:b}", "module", term_module_name(module),
+                     "version", (int)version->number, "checksum", version->checksum, "source",
+                     text_or_null(version->source), "size_bytes", size, "loaded_at", time, "loaded_by",
+                     (json_int_t)version->loaded_by, "loads", (json_int_t)version->loads, "dependencies",
+                     version->dependencies, "current", (int)version->is_current);
+}
+
 json_t *history_to_json(const struct history *history, const char *module) {
     const struct module_history *one = find_module(history, module);
     json_t *list = json_array();
-    for (size_t i = one ? one->count : 0; i > 0; i--) {
-        const struct version *version = &one->versions[i - 1];
-        char time[RFC3339_BYTES];
-        clock_rfc3339(version->loaded_at_ms, time);
-        json_array_append_new(list, json_pack("{s:s, s:i, s:s, s:s, s:O?, s:b}", "module", term_module_name(module),
-                                              "version", (int)version->number, "checksum", version->checksum,
-                                              "loaded_at", time, "dependencies", version->dependencies, "current",
-                                              (int)version->is_current));
-    }
+    for (size_t i = one ? one->count : 0; i > 0; i--)
+        json_array_append_new(list, version_describe(&one->versions[i - 1], module));
     return list;
+}
+
+/* ---- counted ---- */
+
+static void count_in(json_t *summary, const json_t *version) {
+    json_int_t versions = json_integer_value(json_object_get(summary, "versions")) + 1;
+    json_int_t loads =
+        json_integer_value(json_object_get(summary, "loads")) + json_integer_value(json_object_get(version, "loads"));
+    json_int_t bytes = json_integer_value(json_object_get(summary, "size_bytes")) +
+                       json_integer_value(json_object_get(version, "size_bytes"));
+    json_object_set_new(summary, "versions", json_integer(versions));
+    json_object_set_new(summary, "loads", json_integer(loads));
+    json_object_set_new(summary, "size_bytes", json_integer(bytes));
+    json_object_set(summary, "first_loaded_at", json_object_get(version, "loaded_at")); /* the oldest is the last */
+    if (json_is_true(json_object_get(version, "current")))
+        json_object_set(summary, "current_version", json_object_get(version, "version"));
+}
+
+json_t *versions_summarize(const json_t *list) {
+    json_t *summaries = json_array(), *summary = NULL;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *version = json_array_get(list, i);
+        if (!summary || !json_equal(json_object_get(summary, "module"), json_object_get(version, "module"))) {
+            summary = json_pack("{s:O, s:n, s:i, s:i, s:i, s:n, s:O}", "module", json_object_get(version, "module"),
+                                "current_version", "versions", 0, "loads", 0, "size_bytes", 0, "first_loaded_at",
+                                "last_loaded_at", json_object_get(version, "loaded_at"));
+            json_array_append_new(summaries, summary);
+        }
+        count_in(summary, version);
+    }
+    return summaries;
 }

@@ -69,7 +69,7 @@ void engine_close(struct engine *engine, void (*closed)(void *data), void *data)
 
 /* One function per operation that the engine itself carries out. */
 typedef void engine_fn(struct engine *engine, struct request *request);
-engine_fn engine_watch, engine_reload, engine_rollback, engine_versions;
+engine_fn engine_watch, engine_reload, engine_rollback, engine_versions, engine_export;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
 engine_fn engine_freeze, engine_thaw, engine_stats, engine_top;
 engine_fn engine_compile, engine_validate, engine_deps, engine_scan;

@@ -22,7 +22,8 @@ enum {
     ALARMS_BURST = 100,        /* events that one sandbox's nodes cause at once */
     ALARM_EVERY_MS = 500,      /* and in the long run */
     SUBSCRIBERS_MAX = 1024,
-    JOBS_MAX = 256, /* waiting on one sandbox */
+    JOBS_MAX = 256,                    /* waiting on one sandbox */
+    MODULE_EXPORT_MAX_BYTES = 8 << 20, /* in one answer */
     FREEZE_REASON_BYTES = 128,
 };
 

@@ -1,7 +1,6 @@
 /* The boot file of a toolchain: made once by a VM of it, in a jail, and kept in the home. */
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,16 +60,6 @@ static int write_file(const char *path, const void *data, size_t size, struct er
     return 0;
 }
 
-static int decode_base64(const char *text, size_t length, struct buf *ret, struct error *reterr) {
-    if (length % 4 != 0 || !buf_reserve(ret, length))
-        return error_set(reterr, E_TOOLCHAIN, "the boot file came damaged");
-    int size = EVP_DecodeBlock(ret->data, (const unsigned char *)text, (int)length);
-    if (size < 0) return error_set(reterr, E_TOOLCHAIN, "the boot file came damaged");
-    while (length > 0 && text[length - 1] == '=') size--, length--;
-    ret->size = (size_t)size;
-    return 0;
-}
-
 static int save(struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
     char folder[PATH_MAX], path[PATH_MAX];
     CLEANUP(buf_free) struct buf boot = BUF_INIT;
@@ -78,7 +67,8 @@ static int save(struct probe *probe, const char *encoded, size_t length, struct 
     int result = string_format(folder, sizeof folder, reterr, "%s/toolchain/%s", host->home, host->toolchain.digest);
     if (result == 0 && mkdir(folder, 0755) < 0 && errno != EEXIST)
         result = error_errno(reterr, errno, "making %s", folder);
-    if (result == 0) result = decode_base64(encoded, length, &boot, reterr);
+    if (result == 0 && !base64_decode(encoded, length, &boot))
+        result = error_set(reterr, E_TOOLCHAIN, "the boot file came damaged");
     if (result == 0) result = facts_path(host, "node.boot", path, reterr);
     if (result == 0) result = write_file(path, boot.data, boot.size, reterr);
     if (result == 0) result = facts_path(host, "facts", path, reterr);

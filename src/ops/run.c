@@ -4,15 +4,15 @@ static const struct {
     const char *name;
     engine_fn *run;
 } runners[] = {
-    {"info", engine_info},         {"list", engine_list},       {"eval", engine_eval},
-    {"create", engine_create},     {"destroy", engine_destroy}, {"restart", engine_restart},
-    {"run", engine_run},           {"events", engine_events},   {"logs", engine_logs},
-    {"profiles", engine_profiles}, {"doctor", engine_doctor},   {"health", engine_health},
-    {"shutdown", engine_shutdown}, {"reload", engine_reload},   {"rollback", engine_rollback},
-    {"versions", engine_versions}, {"compile", engine_compile}, {"deps", engine_deps},
-    {"validate", engine_validate}, {"scan", engine_scan},       {"freeze", engine_freeze},
-    {"thaw", engine_thaw},         {"watch", engine_watch},     {"stats", engine_stats},
-    {"top", engine_top},
+    {"info", engine_info},         {"list", engine_list},         {"eval", engine_eval},
+    {"create", engine_create},     {"destroy", engine_destroy},   {"restart", engine_restart},
+    {"run", engine_run},           {"events", engine_events},     {"logs", engine_logs},
+    {"profiles", engine_profiles}, {"doctor", engine_doctor},     {"health", engine_health},
+    {"shutdown", engine_shutdown}, {"reload", engine_reload},     {"rollback", engine_rollback},
+    {"versions", engine_versions}, {"export", engine_export},     {"compile", engine_compile},
+    {"deps", engine_deps},         {"validate", engine_validate}, {"scan", engine_scan},
+    {"freeze", engine_freeze},     {"thaw", engine_thaw},         {"watch", engine_watch},
+    {"stats", engine_stats},       {"top", engine_top},
 };
 
 engine_fn *ops_runner(const struct op *op) {

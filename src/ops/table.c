@@ -246,6 +246,17 @@ static const struct op_param rollback_params[] = {
 static const struct op_param versions_params[] = {
     ID_PARAM(0),
     {.name = "module", .type = OP_MODULE, .flags = OP_POSITIONAL, .summary = "only this module's"},
+    {.name = "summary", .type = OP_BOOLEAN, .fallback = "false", .summary = "count them: one line for each module"},
+};
+
+static const struct op_param export_params[] = {
+    ID_PARAM(0),
+    {.name = "module", .type = OP_MODULE, .flags = OP_REQUIRED | OP_POSITIONAL | OP_IN_PATH, .summary = "the module"},
+    {.name = "version",
+     .type = OP_INTEGER,
+     .min = 1,
+     .max = UINT32_MAX,
+     .summary = "the version; the one that runs by default"},
 };
 
 static const struct op_param watch_params[] = {
@@ -422,6 +433,13 @@ static const struct op table[] = {
      .summary = "what was loaded of a sandbox's modules",
      .example = "sandbox versions counter Counter.Server",
      PARAMS(versions_params)},
+    {.name = "export",
+     .method = "GET",
+     .path = "/api/v1/sandboxes/:id/versions/:module",
+     .role = OP_ROLE_OPERATOR,
+     .summary = "the bytes of a module's version, as a BEAM file",
+     .example = "sandbox export counter Counter.Server --version 1 > server.beam",
+     PARAMS(export_params)},
     {.name = "watch",
      .method = "POST",
      .path = "/api/v1/sandboxes/:id/watch",

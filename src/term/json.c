@@ -42,21 +42,9 @@ static json_t *convert_atom(const struct term *term) {
     return json_stringn(name, term->atom.length - (size_t)(name - term->atom.text));
 }
 
-static void encode_base64(const uint8_t *data, size_t size, struct buf *ret) {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t at = 0; at < size; at += 3) {
-        size_t left = size - at;
-        uint32_t bits =
-            (uint32_t)data[at] << 16 | (left > 1 ? (uint32_t)data[at + 1] << 8 : 0) | (left > 2 ? data[at + 2] : 0);
-        char quad[] = {alphabet[bits >> 18], alphabet[bits >> 12 & 63], left > 1 ? alphabet[bits >> 6 & 63] : '=',
-                       left > 2 ? alphabet[bits & 63] : '='};
-        buf_append(ret, quad, sizeof quad);
-    }
-}
-
 static json_t *base64(const uint8_t *data, size_t size) {
     struct buf text = BUF_INIT;
-    encode_base64(data, size, &text);
+    base64_encode(data, size, &text);
     return wrap("base64", buffer_string(&text));
 }
 

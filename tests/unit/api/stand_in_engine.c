@@ -172,6 +172,10 @@ void engine_versions(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_export(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_watch(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

@@ -24,6 +24,7 @@ struct call {
         request->done(request, NULL, NULL);                                                                            \
     }
 STAND_IN(create)
+STAND_IN(export)
 STAND_IN(run)
 STAND_IN(list)
 STAND_IN(info)
