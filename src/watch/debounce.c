@@ -18,6 +18,14 @@ void watch_debounce_note(struct watch_debounce *debounce, uint64_t now_ms, enum 
     if (sign != WATCH_SIGN_OPEN) debounce->complete++;
 }
 
+bool watch_debounce_rejoin(struct watch_debounce *debounce, const struct watch_debounce *looked_at, uint64_t now_ms) {
+    if (debounce->count == 0 || looked_at->count == 0 || now_ms >= looked_at->first_ms + PATIENCE_MS) return false;
+    debounce->first_ms = looked_at->first_ms;
+    debounce->count += looked_at->count;
+    debounce->complete += looked_at->complete;
+    return true;
+}
+
 static uint64_t quiet_ms(const struct watch_debounce *debounce) {
     static const uint64_t after[] = {
         [WATCH_SIGN_DONE] = SAVE_QUIET_MS, [WATCH_SIGN_OPEN] = OPEN_QUIET_MS, [WATCH_SIGN_GONE] = GONE_QUIET_MS};

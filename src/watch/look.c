@@ -137,8 +137,8 @@ static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned 
 
 static bool too_many(struct walk *walk) {
     error_set(&walk->look->error, E_LIMIT,
-              "there are more than %d files and folders to watch; tell which to ignore (--watch-ignore)",
-              WATCH_FILES_MAX);
+              "there are more than %zu files and folders to watch; tell which to ignore (--watch-ignore)",
+              walk->look->files_max);
     return false;
 }
 
@@ -149,7 +149,7 @@ static bool visit(struct walk *walk, int folder, const char *name, size_t path_l
     if (path_length > 0) walk->path[path_length] = '/';
     memcpy(walk->path + length - name_length, name, name_length + 1);
     if (watch_ignores(walk->look->patterns, walk->path)) return true;
-    if (++walk->entries > WATCH_FILES_MAX) return too_many(walk);
+    if (++walk->entries > walk->look->files_max) return too_many(walk);
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return true;
     if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
         return take_file(walk, folder, name, &status) || too_many(walk);

@@ -51,6 +51,9 @@ void watch_debounce_note(struct watch_debounce *debounce, uint64_t now_ms, enum 
 /* When to look: quickly after one save, patiently while many files change, within bounds while one never stops.
    UINT64_MAX: nothing happened. */
 uint64_t watch_debounce_due_ms(const struct watch_debounce *debounce);
+/* What was looked at while more came goes on waiting with that, as if it had all come at once. False: it has waited
+   long enough, and stays as it is. */
+bool watch_debounce_rejoin(struct watch_debounce *debounce, const struct watch_debounce *looked_at, uint64_t now_ms);
 
 /* ---- state.c: how a watched project is doing ---- */
 

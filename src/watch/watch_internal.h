@@ -40,7 +40,9 @@ bool watch_listing_compare(const struct watch_listing *before, const struct watc
 
 /* ---- watcher.c ---- */
 
-void watcher_poll_every(struct watcher *watcher, uint64_t every_ms); /* for tests, which have no seconds */
+/* For tests, which have no seconds and no thousands of files. */
+void watcher_poll_every(struct watcher *watcher, uint64_t every_ms);
+void watcher_bound_files(struct watcher *watcher, size_t files_max);
 
 /* ---- look.c: reading a folder, off the loop's thread ---- */
 
@@ -49,6 +51,7 @@ struct watch_look {
     int folder_fd, inotify_fd;
     const struct watch_patterns *patterns;
     const struct watch_listing *before;
+    size_t files_max;
     /* out */
     struct watch_listing listing;
     int *wds; /* of every folder that is watched now, the folder itself first */

@@ -23,6 +23,7 @@ struct watch {
     watch_report_fn *report;
     void *data;
     struct watch_debounce debounce;
+    struct watch_debounce looked_at; /* what the look under way is about */
     struct watch_listing listing;
     int *wds; /* the folder's own first */
     size_t wd_count;
@@ -53,6 +54,7 @@ struct watcher {
     struct watch *watches;
     struct map subjects; /* by wd */
     uint64_t poll_every_ms;
+    size_t files_max;    /* of each watch */
     unsigned looks;      /* under way: what they watch has no user yet */
     unsigned open_parts; /* handles, and looks under way */
     void (*closed)(void *data);
@@ -121,6 +123,53 @@ static void exchange_subjects(struct watch *watch, int *wds, size_t count) {
     watch->wds = wds;
     watch->wd_count = count;
     sweep_subjects(watch->watcher);
+}
+
+/* ---- events ---- */
+
+static enum watch_sign sign_of(uint32_t mask) {
+    if (mask & (IN_DELETE | IN_MOVED_FROM)) return WATCH_SIGN_GONE;
+    if (mask & IN_MODIFY) return WATCH_SIGN_OPEN;
+    /* A new file is about to be written; a new folder is complete, and a link too, for all that can be told. */
+    return mask & IN_CREATE && !(mask & IN_ISDIR) ? WATCH_SIGN_OPEN : WATCH_SIGN_DONE;
+}
+
+static void note_sign(struct watch *watch, enum watch_sign sign) {
+    if (watch->debounce.count == 0) watch->first_us = clock_monotonic_us();
+    watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign);
+}
+
+static void note(struct watch *watch, const struct inotify_event *event) {
+    if (event->len > 0 && watch_ignores_name(&watch->patterns, event->name)) return;
+    if (event->mask & IN_MOVE_SELF && watch->wd_count > 0 && watch->wds[0] == event->wd) watch->was_moved = true;
+    note_sign(watch, sign_of(event->mask));
+}
+
+/* Lost events, or those of a folder that a look has only just begun to watch: everyone concerned looks again. */
+static void note_unknown(struct watcher *watcher, bool is_overflow) {
+    for (struct watch *watch = watcher->watches; watch; watch = watch->next)
+        if (is_overflow || watch->is_looking) note_sign(watch, WATCH_SIGN_DONE);
+}
+
+static void take_event(struct watcher *watcher, const struct inotify_event *event) {
+    char key[16];
+    struct subject *subject = map_get(&watcher->subjects, key_of(event->wd, key));
+    bool is_end = event->mask & IN_IGNORED; /* the kernel watches it no more, at our wish or with its folder */
+    if (event->mask & IN_Q_OVERFLOW || (!subject && !is_end)) note_unknown(watcher, event->mask & IN_Q_OVERFLOW);
+    for (size_t i = 0; subject && i < subject->user_count; i++) note(subject->users[i], event);
+    if (subject && is_end) free_subject(map_remove(&watcher->subjects, key));
+}
+
+static void read_events(struct watcher *watcher) {
+    for (int reads = 0; watcher->inotify_fd >= 0 && reads < READS_AT_ONCE; reads++) {
+        ssize_t size = read(watcher->inotify_fd, watcher->events, sizeof watcher->events);
+        if (size <= 0) break;
+        for (const char *at = watcher->events; at < watcher->events + size;) {
+            const struct inotify_event *event = (const struct inotify_event *)at;
+            take_event(watcher, event);
+            at += sizeof *event + event->len;
+        }
+    }
 }
 
 /* ---- when to look ---- */
@@ -213,6 +262,16 @@ static void tell(struct watch *watch, bool polling_changed) {
     free(changes);
 }
 
+/* Somebody saved while it was read: what was found may be half of that, and is looked at again with the rest. */
+static bool is_too_early(struct watch *watch) {
+    read_events(watch->watcher);
+    bool is_final = !watch->has_looked || watch->look.is_gone || watch->look.error.code != E_NONE || watch->was_moved;
+    if (is_final || !watch_debounce_rejoin(&watch->debounce, &watch->looked_at, uv_now(watch->watcher->loop)))
+        return false;
+    watch->first_us = watch->noticed_us;
+    return true;
+}
+
 static void on_looked(uv_work_t *work, int status) {
     struct watch *watch = work->data;
     struct watcher *watcher = watch->watcher;
@@ -221,7 +280,7 @@ static void on_looked(uv_work_t *work, int status) {
     bool polling_changed = watch->has_looked && (watch->polling[0] != '\0') != (watch->look.polling[0] != '\0');
     exchange_subjects(watch, take_ptr(watch->look.wds), watch->look.wd_count);
     set_polling(watch);
-    if (!watch->is_ended) tell(watch, polling_changed);
+    if (!watch->is_ended && !is_too_early(watch)) tell(watch, polling_changed);
     watch_look_free(&watch->look);
     watch->is_looking = false;
     if (watch->is_ended) free_watch(watch);
@@ -231,12 +290,14 @@ static void on_looked(uv_work_t *work, int status) {
 
 static void start_look(struct watch *watch) {
     watch->noticed_us = watch->debounce.count ? watch->first_us : clock_monotonic_us();
+    watch->looked_at = watch->debounce;
     watch->debounce = (struct watch_debounce){0};
     watch->poll_due_ms = UINT64_MAX;
     watch->look = (struct watch_look){.folder_fd = watch->folder_fd,
                                       .inotify_fd = watch->watcher->inotify_fd,
                                       .patterns = &watch->patterns,
-                                      .before = &watch->listing};
+                                      .before = &watch->listing,
+                                      .files_max = watch->watcher->files_max};
     watch->is_looking = true;
     watch->watcher->looks++;
     watch->watcher->open_parts++;
@@ -251,54 +312,10 @@ static void on_timer(uv_timer_t *timer) {
     schedule(watcher);
 }
 
-/* ---- events ---- */
-
-static enum watch_sign sign_of(uint32_t mask) {
-    if (mask & (IN_DELETE | IN_MOVED_FROM)) return WATCH_SIGN_GONE;
-    if (mask & IN_MODIFY) return WATCH_SIGN_OPEN;
-    /* A new file is about to be written; a new folder is complete, and a link too, for all that can be told. */
-    return mask & IN_CREATE && !(mask & IN_ISDIR) ? WATCH_SIGN_OPEN : WATCH_SIGN_DONE;
-}
-
-static void note_sign(struct watch *watch, enum watch_sign sign) {
-    if (watch->debounce.count == 0) watch->first_us = clock_monotonic_us();
-    watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign);
-}
-
-static void note(struct watch *watch, const struct inotify_event *event) {
-    if (event->len > 0 && watch_ignores_name(&watch->patterns, event->name)) return;
-    if (event->mask & IN_MOVE_SELF && watch->wd_count > 0 && watch->wds[0] == event->wd) watch->was_moved = true;
-    note_sign(watch, sign_of(event->mask));
-}
-
-/* Lost events, or those of a folder that a look has only just begun to watch: everyone concerned looks again. */
-static void note_unknown(struct watcher *watcher, bool is_overflow) {
-    for (struct watch *watch = watcher->watches; watch; watch = watch->next)
-        if (is_overflow || watch->is_looking) note_sign(watch, WATCH_SIGN_DONE);
-}
-
-static void take_event(struct watcher *watcher, const struct inotify_event *event) {
-    char key[16];
-    struct subject *subject = map_get(&watcher->subjects, key_of(event->wd, key));
-    bool is_end = event->mask & IN_IGNORED; /* the kernel watches it no more, at our wish or with its folder */
-    if (event->mask & IN_Q_OVERFLOW || (!subject && !is_end)) note_unknown(watcher, event->mask & IN_Q_OVERFLOW);
-    for (size_t i = 0; subject && i < subject->user_count; i++) note(subject->users[i], event);
-    if (subject && is_end) free_subject(map_remove(&watcher->subjects, key));
-}
-
 static void on_events(uv_poll_t *poll, int status, int events) {
-    struct watcher *watcher = poll->data;
     (void)status, (void)events;
-    for (int reads = 0; reads < READS_AT_ONCE; reads++) {
-        ssize_t size = read(watcher->inotify_fd, watcher->events, sizeof watcher->events);
-        if (size <= 0) break;
-        for (const char *at = watcher->events; at < watcher->events + size;) {
-            const struct inotify_event *event = (const struct inotify_event *)at;
-            take_event(watcher, event);
-            at += sizeof *event + event->len;
-        }
-    }
-    schedule(watcher);
+    read_events(poll->data);
+    schedule(poll->data);
 }
 
 /* ---- beginning and ending ---- */
@@ -308,6 +325,7 @@ struct watcher *watcher_open(uv_loop_t *loop) {
     if (!watcher) abort();
     watcher->loop = loop;
     watcher->poll_every_ms = POLL_EVERY_MS;
+    watcher->files_max = WATCH_FILES_MAX;
     watcher->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     uv_timer_init(loop, &watcher->timer);
     watcher->timer.data = watcher;
@@ -322,6 +340,10 @@ struct watcher *watcher_open(uv_loop_t *loop) {
 
 void watcher_poll_every(struct watcher *watcher, uint64_t every_ms) {
     watcher->poll_every_ms = every_ms;
+}
+
+void watcher_bound_files(struct watcher *watcher, size_t files_max) {
+    watcher->files_max = files_max;
 }
 
 static void on_closed(uv_handle_t *handle) {

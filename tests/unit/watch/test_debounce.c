@@ -56,6 +56,23 @@ static void who_never_stops_is_looked_at(void **state) {
     }
 }
 
+/* A save in the middle of a look waits with what was looked at, within the same bounds. */
+static void what_comes_during_a_look_joins_it(void **state) {
+    struct watch_debounce looked_at = {0}, later = {0};
+    (void)state;
+    assert_false(watch_debounce_rejoin(&later, &looked_at, 0));
+    for (uint64_t i = 0; i < 8; i++) watch_debounce_note(&looked_at, 100 + i, WATCH_SIGN_DONE);
+    assert_false(watch_debounce_rejoin(&later, &looked_at, 120)); /* nothing came */
+    watch_debounce_note(&later, 115, WATCH_SIGN_DONE);
+    assert_true(watch_debounce_rejoin(&later, &looked_at, 120));
+    assert_int_equal(later.first_ms, 100);
+    assert_int_equal(watch_debounce_due_ms(&later), 115 + 5 + (9 - 4) * 5);
+    struct watch_debounce late = {0};
+    watch_debounce_note(&late, 2099, WATCH_SIGN_OPEN);
+    assert_false(watch_debounce_rejoin(&late, &later, 2100));
+    assert_int_equal(late.first_ms, 2099);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_never_due),
@@ -64,6 +81,7 @@ int main(void) {
         cmocka_unit_test(an_open_file_is_waited_for),
         cmocka_unit_test(many_files_make_it_patient),
         cmocka_unit_test(who_never_stops_is_looked_at),
+        cmocka_unit_test(what_comes_during_a_look_joins_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
