@@ -142,17 +142,18 @@ with_states(_Args, _Top, Facts) ->
 %% Consolidated protocols hide the ones that they were made from, also where those are loaded already: Elixir's own.
 add_code(Apps) ->
     Dirs = [unicode:characters_to_list(Dir) || #{dir := Dir} <- Apps],
-    Ebins = [filename:join(Dir, "ebin") || Dir <- Dirs],
-    Consolidated = [Sub || Dir <- Dirs, Sub <- [filename:join(Dir, "consolidated")], filelib:is_dir(Sub)],
-    ok = code:add_pathsa(lists:reverse(Consolidated ++ Ebins)),
+    Ebins = listed([Dir ++ "/ebin" || Dir <- Dirs]),
+    Consolidated = listed([Dir ++ "/consolidated" || Dir <- Dirs]),
+    ok = code:add_pathsa(lists:reverse([Dir || {Dir, _Files} <- Consolidated ++ Ebins])),
     lists:foreach(fun load_again/1, [list_to_atom(Name) || Name <- beams(Consolidated)]),
     lists:usort([list_to_binary(Name) || Name <- beams(Ebins)]).
 
-beams(Dirs) ->
-    [
-        filename:rootname(File)
-     || Dir <- Dirs, {ok, Files} <- [file:list_dir(Dir)], File <- Files, filename:extension(File) =:= ".beam"
-    ].
+%% Those that there are, with their files. Not through the file server: each step of a start counts.
+listed(Dirs) ->
+    [{Dir, Files} || Dir <- Dirs, {ok, Files} <- [prim_file:list_dir(Dir)]].
+
+beams(Listed) ->
+    [filename:rootname(File) || {_Dir, Files} <- Listed, File <- Files, filename:extension(File) =:= ".beam"].
 
 load_again(Module) ->
     case erlang:module_loaded(Module) of
@@ -278,12 +279,11 @@ start_supervisor(Module, Start) ->
 callback_module(nil) ->
     nil;
 callback_module(Top) ->
-    try supervisor:get_callback_module(Top) of
+    case proc_lib:translate_initial_call(Top) of
         %% What Elixir's Supervisor.start_link(children, options) runs is not a name anybody chose.
-        'Elixir.Supervisor.Default' -> nil;
-        Module -> Module
-    catch
-        _:_ -> nil
+        {supervisor, 'Elixir.Supervisor.Default', _Arity} -> nil;
+        {supervisor, Module, _Arity} -> Module;
+        _Other -> nil
     end.
 
 %% Stopping

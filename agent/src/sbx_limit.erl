@@ -22,7 +22,7 @@
 
 -record(state, {
     limit :: pos_integer(),
-    baseline :: sets:set(pid()),
+    baseline :: #{pid() => []},
     %% What ran when there were last no more than allowed.
     calm = [] :: [pid()],
     reductions = 0 :: non_neg_integer(),
@@ -92,7 +92,7 @@ set(Limit, From, Reference) ->
     end.
 
 new(Limit, Baseline) ->
-    #state{limit = Limit, baseline = sets:from_list(Baseline), told_at = now_ms() - ?EVENT_EVERY_MS}.
+    #state{limit = Limit, baseline = maps:from_keys(Baseline, []), told_at = now_ms() - ?EVENT_EVERY_MS}.
 
 %% A timer of its own, not the receive's: every stray message would start that anew, and a flood stop it.
 watch(State, WaitMs) ->
@@ -145,7 +145,7 @@ watch_on(#state{reductions = Before} = State) ->
     watch(State#state{reductions = Reductions}, Wait).
 
 pass(#state{passes = Passes, baseline = Baseline} = State) ->
-    Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not sets:is_element(Pid, Baseline)],
+    Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not is_map_key(Pid, Baseline)],
     {Suspects, Keep} = suspects(Own, State),
     case length(Suspects) > Keep of
         true ->

@@ -13,7 +13,7 @@ comment(Spec) ->
 %% Whatever is wrong with it is left for the application controller to find and to tell.
 -spec load(atom(), file:filename()) -> ok.
 load(Name, File) ->
-    case file:read_file(File) of
+    case prim_file:read_file(File) of
         {ok, Text} -> load_term(Name, binary:split(Text, <<"\n" ?MARK>>));
         {error, _Reason} -> ok
     end.

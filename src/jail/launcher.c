@@ -170,6 +170,7 @@ static void close_all(struct launcher *launcher) {
             fd_close(launcher->nodes[i].listener_fd);
         }
     filters_free(&launcher->filters);
+    userns_cache_free(&launcher->user_namespaces);
     free(launcher->nodes);
     free(launcher->projects);
 }

@@ -104,6 +104,22 @@ struct filter_cache {
     struct sock_fprog *filters[FILTER_SETS][2]; /* by set, by whether execs are counted; NULL until needed */
 };
 
+struct userns_map {
+    uid_t inside_uid, outside_uid;
+    gid_t inside_gid, outside_gid;
+};
+
+enum { USERNS_KEPT = 16 }; /* callers whose projects are opened often */
+
+struct userns_cache {
+    struct userns_entry {
+        bool is_used;
+        struct userns_map map;
+        int fd;
+    } entries[USERNS_KEPT];
+    size_t next; /* to be replaced */
+};
+
 struct launcher {
     struct log log;
     bool root;
@@ -125,6 +141,7 @@ struct launcher {
     struct jail_features features;
     struct cgroup_host cgroups;
     struct filter_cache filters;
+    struct userns_cache user_namespaces;
 
     uint64_t due_ms; /* when something next waits for time; UINT64_MAX for never */
     int epoll_fd;
@@ -269,8 +286,10 @@ uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines
 struct launcher_project *project_find(struct launcher *launcher, const char *token);
 void project_release(struct launcher *launcher, struct launcher_project *project);
 void project_release_all(struct launcher *launcher);
-/* A detached read-only mount of the project in which what is the caller's belongs to uid and gid. */
-int project_mount(const struct launcher_project *project, uid_t uid, gid_t gid, int *ret_fd, struct error *reterr);
+/* What is the project's owner's belongs to uid and gid. */
+struct userns_map project_map(const struct launcher_project *project, uid_t uid, gid_t gid);
+/* A detached read-only mount of the project, with its owners as the user namespace maps them. */
+int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr);
 /* Who is at the other end of an accepted connection. */
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */
@@ -378,7 +397,9 @@ int node_mount(const struct launcher *launcher, const struct launcher_node *node
 int userns_write_maps(pid_t pid, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, bool root,
                       struct error *reterr);
 /* A user namespace with just these two mappings, for an idmapped mount. */
-int userns_make(uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, int *ret_fd,
-                struct error *reterr);
+int userns_make(const struct userns_map *map, int *ret_fd, struct error *reterr);
+/* The same from those that were made lately; the descriptor stays the cache's. Negative: there is none to be had. */
+int userns_get(struct userns_cache *cache, const struct userns_map *map, struct error *reterr);
+void userns_cache_free(struct userns_cache *cache);
 
 #endif

@@ -193,11 +193,13 @@ uint64_t project_check(struct launcher *launcher, uint64_t now_ms) {
     return next_ms;
 }
 
-int project_mount(const struct launcher_project *project, uid_t uid, gid_t gid, int *ret_fd, struct error *reterr) {
-    CLEANUP_FD int userns_fd = -1;
+struct userns_map project_map(const struct launcher_project *project, uid_t uid, gid_t gid) {
+    return (struct userns_map){project->caller.uid, uid, project->caller.gid, gid};
+}
+
+int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr) {
     CLEANUP_FD int fd = open_tree(project->source_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "bind %s", project->path);
-    if (userns_make(project->caller.uid, uid, project->caller.gid, gid, &userns_fd, reterr) < 0) return -1;
     struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                             MOUNT_ATTR_NOEXEC | MOUNT_ATTR_IDMAP,
                                 .propagation = MS_PRIVATE,
@@ -253,9 +255,11 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
 
 /* The directory outlives the mount's own descriptor, whose end makes the mount unchangeable. As long as it is detached
    but alive, whoever holds it may make it writable, from a user namespace of his own. */
-static int open_unchangeable(const struct launcher *launcher, const struct launcher_project *project) {
+static int open_unchangeable(struct launcher *launcher, const struct launcher_project *project) {
     CLEANUP_FD int mount_fd = -1;
-    if (project_mount(project, launcher->daemon_uid, launcher->daemon_gid, &mount_fd, NULL) < 0) return -1;
+    struct userns_map map = project_map(project, launcher->daemon_uid, launcher->daemon_gid);
+    int userns_fd = userns_get(&launcher->user_namespaces, &map, NULL);
+    if (userns_fd < 0 || project_mount(project, userns_fd, &mount_fd, NULL) < 0) return -1;
     return openat(mount_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 

@@ -65,7 +65,10 @@ int sources_open_project(const struct launcher *launcher, const struct launcher_
         return error_set(reterr, E_GUARANTEE, "project %s can't be bound: its file system has no idmapped mounts",
                          token);
     if (!launcher->root) return open_own_project(project, ret_fd, reterr);
-    return project_mount(project, node->uid, node->uid, ret_fd, reterr);
+    CLEANUP_FD int userns_fd = -1;
+    struct userns_map map = project_map(project, node->uid, node->uid);
+    if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
+    return project_mount(project, userns_fd, ret_fd, reterr);
 }
 
 static int open_source(const struct spawn *spawn, const struct jail_plan_op *op, int *ret_fd, struct error *reterr) {

@@ -45,12 +45,12 @@ static pid_t start_idle(void) {
     _exit(EXIT_SUCCESS);
 }
 
-int userns_make(uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, int *ret_fd,
-                struct error *reterr) {
+int userns_make(const struct userns_map *map, int *ret_fd, struct error *reterr) {
     char path[64];
     pid_t pid = start_idle();
     if (pid < 0) return error_errno(reterr, errno, "make a user namespace");
-    int failed = userns_write_maps(pid, inside_uid, outside_uid, inside_gid, outside_gid, true, reterr);
+    int failed =
+        userns_write_maps(pid, map->inside_uid, map->outside_uid, map->inside_gid, map->outside_gid, true, reterr);
     snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
     int fd = failed ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (!failed && fd < 0) failed = error_errno(reterr, errno, "open %s", path);
@@ -59,4 +59,26 @@ int userns_make(uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t out
     if (failed) return failed;
     *ret_fd = fd;
     return 0;
+}
+
+static bool is_same(const struct userns_map *one, const struct userns_map *other) {
+    return one->inside_uid == other->inside_uid && one->outside_uid == other->outside_uid &&
+           one->inside_gid == other->inside_gid && one->outside_gid == other->outside_gid;
+}
+
+int userns_get(struct userns_cache *cache, const struct userns_map *map, struct error *reterr) {
+    for (size_t i = 0; i < USERNS_KEPT; i++)
+        if (cache->entries[i].is_used && is_same(&cache->entries[i].map, map)) return cache->entries[i].fd;
+    struct userns_entry entry = {.is_used = true, .map = *map};
+    if (userns_make(map, &entry.fd, reterr) < 0) return -1;
+    struct userns_entry *place = &cache->entries[cache->next++ % USERNS_KEPT];
+    if (place->is_used) fd_close(place->fd);
+    *place = entry;
+    return entry.fd;
+}
+
+void userns_cache_free(struct userns_cache *cache) {
+    for (size_t i = 0; i < USERNS_KEPT; i++)
+        if (cache->entries[i].is_used) fd_close(cache->entries[i].fd);
+    *cache = (struct userns_cache){0};
 }
