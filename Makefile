@@ -32,7 +32,7 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@ninja -C $(BUILD)-tsan --quiet
 	@tools/test.sh $(BUILD)-tsan --suite unit store client api
 
-stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under load and in crowds; every attack at every profile, and while compiling
+stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under load, in crowds and cut short by deaths; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
 	@$(BUILD)/tests/integration/test_reload_torn

@@ -70,6 +70,8 @@ SBX_API const char *sbx_home(const struct sbx *sandboxes);
 SBX_API int sbx_create(struct sbx *sandboxes, const char *id, const char *source, const char *options_json,
                        char **ret_json, struct sbx_error *reterr);
 SBX_API int sbx_destroy(struct sbx *sandboxes, const char *id, struct sbx_error *reterr);
+/* In a new VM, with the states of its processes unless it is to be fresh. Answers the sandbox with `states`: how many
+   were `kept`, which were `lost` and why, and why it is `fresh` where none was kept. */
 SBX_API int sbx_restart(struct sbx *sandboxes, const char *id, bool fresh, char **ret_json, struct sbx_error *reterr);
 SBX_API int sbx_info(struct sbx *sandboxes, const char *id, char **ret_json, struct sbx_error *reterr);
 SBX_API int sbx_list(struct sbx *sandboxes, char **ret_json, struct sbx_error *reterr); /* an array */

@@ -76,6 +76,11 @@ void diagnostics_print(const struct cli *cli, enum severity severity, json_t *li
 /* "2 errors and 1 warning" */
 void diagnostics_count(size_t errors, size_t warnings, struct buf *buf);
 
+/* ---- states_lines.c: what a restart has kept of the processes' states, on stderr; nothing where there are none ----
+ */
+
+void states_lines(const struct cli *cli, json_t *states);
+
 /* ---- watch_line.c: what became of a save, on stderr ---- */
 
 void watch_line(const struct cli *cli, json_t *event);

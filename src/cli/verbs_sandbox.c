@@ -61,37 +61,6 @@ static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_m
             style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
 }
 
-static void print_note(const struct cli *cli, const char *label, const char *text, const char *more) {
-    fprintf(stderr, "%s%s:%s ", style_code(cli->err_colour, STYLE_YELLOW), label,
-            style_code(cli->err_colour, STYLE_PLAIN));
-    text_print(stderr, text);
-    if (more) text_print(stderr, more);
-    fputc('\n', stderr);
-}
-
-/* What became of the processes' states; a create has none. Whoever wanted a fresh start needs not be told. */
-static void summarize_states(const struct cli *cli, const struct arguments *arguments, json_t *states) {
-    CLEANUP(buf_free) struct buf line = BUF_INIT;
-    const char *fresh = json_string_value(json_object_get(states, "fresh"));
-    json_t *lost = json_object_get(states, "lost"), *one;
-    size_t index;
-    if (!states || json_object_get(arguments->params, "fresh")) return;
-    json_int_t kept = json_integer_value(json_object_get(states, "kept"));
-    if (fresh)
-        print_note(cli, "started fresh", fresh, NULL);
-    else
-        fprintf(stderr, "%lld %s\n", (long long)kept,
-                kept == 1 ? "process kept its state" : "processes kept their state");
-    json_array_foreach(lost, index, one) {
-        const char *reason = json_string_value(json_object_get(one, "reason"));
-        buf_clear(&line);
-        buf_printf(&line, ": %s", reason ? reason : "no reason given");
-        print_note(cli, "not kept", json_string_value(json_object_get(one, "path")), buf_string(&line));
-    }
-    json_int_t more = json_integer_value(json_object_get(states, "lost_count")) - (json_int_t)index;
-    if (more > 0) fprintf(stderr, "and %lld more\n", (long long)more);
-}
-
 /* What a create spent its time on; "project opened       0.8 ms" and so on. */
 static void summarize_timing(const struct cli *cli, json_t *sandbox) {
     json_t *timing = json_object_get(sandbox, "timing");
@@ -129,7 +98,8 @@ static int start(struct cli *cli, const struct op *op, struct arguments *argumen
     diagnostics_print(cli, SEVERITY_WARNING, json_at(sandbox, "compilation.warnings"));
     summarize(cli, sandbox, started_ms);
     summarize_timing(cli, sandbox);
-    summarize_states(cli, arguments, json_object_get(sandbox, "states"));
+    if (!json_is_true(json_object_get(arguments->params, "fresh"))) /* who wants none kept need not be told */
+        states_lines(cli, json_object_get(sandbox, "states"));
     printf("%s\n", id);
     return 0;
 }
