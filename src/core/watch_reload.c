@@ -111,7 +111,7 @@ static void try_again(struct watching *watching) {
     add_paths(watching->changed, watching->bringing);
     watching->changed_count += watching->bringing_count;
     if (watching->sandbox->status == STATUS_RUNNING && !watching->is_stream)
-        uv_timer_start(&watching->timer, on_again, ATTEMPT_PAUSE_MS * watching->attempts, 0);
+        uv_timer_start(&watching->timer, on_again, (uint64_t)ATTEMPT_PAUSE_MS * watching->attempts, 0);
 }
 
 static void take_outcome(struct watching *watching, json_t *result, const struct error *error) {

@@ -15,16 +15,27 @@ struct signing {
 };
 
 /* FNV-1a: nobody gains by finding two projects of his own with the same number. */
-static uint64_t hash(uint64_t value, const void *data, size_t size) {
-    for (const uint8_t *at = data; size > 0; size--) value = (value ^ *at++) * UINT64_C(1099511628211);
+static uint64_t hash_byte(uint64_t value, uint8_t byte) {
+    return (value ^ byte) * UINT64_C(1099511628211);
+}
+
+static uint64_t hash_name(uint64_t value, const char *name) {
+    for (; *name; name++) value = hash_byte(value, (uint8_t)*name);
+    return hash_byte(value, '/');
+}
+
+static uint64_t hash_number(uint64_t value, uint64_t number) {
+    for (unsigned shift = 0; shift < 64; shift += 8) value = hash_byte(value, (uint8_t)(number >> shift));
     return value;
 }
 
-static uint64_t hash_entry(uint64_t value, const char *name, const struct stat *status) {
-    int64_t facts[] = {(int64_t)status->st_mode, (int64_t)status->st_ino, (int64_t)status->st_size,
-                       status->st_mtim.tv_sec,   status->st_mtim.tv_nsec, status->st_ctim.tv_sec,
-                       status->st_ctim.tv_nsec};
-    return hash(hash(value, name, strlen(name) + 1), facts, sizeof facts);
+static uint64_t hash_status(uint64_t value, const struct stat *status) {
+    const uint64_t facts[] = {(uint64_t)status->st_mode,         (uint64_t)status->st_ino,
+                              (uint64_t)status->st_size,         (uint64_t)status->st_mtim.tv_sec,
+                              (uint64_t)status->st_mtim.tv_nsec, (uint64_t)status->st_ctim.tv_sec,
+                              (uint64_t)status->st_ctim.tv_nsec};
+    for (size_t i = 0; i < ARRAY_SIZE(facts); i++) value = hash_number(value, facts[i]);
+    return value;
 }
 
 static bool is_ignored(const char *name, unsigned depth) {
@@ -43,9 +54,9 @@ static void sign_entry(struct signing *signing, int folder, const char *name, ui
     struct stat status;
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || ++signing->entries > ENTRIES_MAX) return;
     if (S_ISDIR(status.st_mode))
-        sign_folder(signing, folder, name, hash(path, name, strlen(name) + 1), depth + 1);
+        sign_folder(signing, folder, name, hash_name(path, name), depth + 1);
     else
-        signing->sum += hash_entry(path, name, &status);
+        signing->sum += hash_status(hash_name(path, name), &status);
 }
 
 static void sign_folder(struct signing *signing, int folder, const char *name, uint64_t path, unsigned depth) {
@@ -63,7 +74,7 @@ static void sign_folder(struct signing *signing, int folder, const char *name, u
 uint64_t project_sign(int source_fd, bool is_file) {
     struct stat status;
     struct signing signing = {.sum = UINT64_C(14695981039346656037)};
-    if (is_file && fstat(source_fd, &status) == 0) return hash_entry(signing.sum, "", &status);
+    if (is_file && fstat(source_fd, &status) == 0) return hash_status(signing.sum, &status);
     sign_folder(&signing, source_fd, ".", signing.sum, 0);
     return signing.sum;
 }

@@ -55,6 +55,13 @@ static bool has_other_content(const struct watch_file *a, const struct watch_fil
     return a->kind != b->kind || memcmp(a->digest, b->digest, sizeof a->digest) != 0;
 }
 
+/* Which of two sorted lists goes on: negative the first, positive the second, zero both. One of them has not ended. */
+static int next_in_order(const struct watch_listing *before, size_t i, const struct watch_listing *after, size_t k) {
+    if (i == before->count) return 1;
+    if (k == after->count) return -1;
+    return strcmp(before->files[i].path, after->files[k].path);
+}
+
 /* Both are sorted: one walk over the two, as in a merge. */
 bool watch_listing_compare(const struct watch_listing *before, const struct watch_listing *after,
                            struct watch_change **ret, size_t *ret_count) {
@@ -62,15 +69,13 @@ bool watch_listing_compare(const struct watch_listing *before, const struct watc
     size_t count = 0;
     if (!changes) return false;
     for (size_t i = 0, k = 0; i < before->count || k < after->count;) {
-        const struct watch_file *old = i < before->count ? &before->files[i] : NULL;
-        const struct watch_file *new = k < after->count ? &after->files[k] : NULL;
-        int order = !old ? 1 : !new ? -1 : strcmp(old->path, new->path);
+        int order = next_in_order(before, i, after, k);
         if (order < 0)
-            changes[count++] = (struct watch_change){old->path, WATCH_REMOVED};
+            changes[count++] = (struct watch_change){before->files[i].path, WATCH_REMOVED};
         else if (order > 0)
-            changes[count++] = (struct watch_change){new->path, WATCH_ADDED};
-        else if (has_other_content(old, new))
-            changes[count++] = (struct watch_change){new->path, WATCH_MODIFIED};
+            changes[count++] = (struct watch_change){after->files[k].path, WATCH_ADDED};
+        else if (has_other_content(&before->files[i], &after->files[k]))
+            changes[count++] = (struct watch_change){after->files[k].path, WATCH_MODIFIED};
         i += order <= 0;
         k += order >= 0;
     }

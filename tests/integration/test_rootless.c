@@ -88,8 +88,11 @@ static void use_the_service(void **state) {
     assert_guarantees(sandbox);
     assert_evaluates(world, "counter:increment(5)", "5");
     assert_jail_holds(world);
+    world_do(world, "watch", "{s:s, s:s}", "id", "a", "action", "on");
+    uint64_t before = world_now(world);
     process_end(world_pid(world, "daemon.lock"), SIGKILL);
-    json_t *again = world_info(world, "a"); /* known again, with what it lost */
+    json_t *again = world_info(world, "a"); /* known again, with what it lost, and watched again */
+    json_decref(world_wait_event(world, before, &(struct event_pattern){"watch", "a", "state", "watching"}));
     assert_true(json_equal(json_object_get(again, "os_pid"), json_object_get(sandbox, "os_pid")));
     assert_true(json_equal(json_object_get(again, "lost_guarantees"), json_object_get(sandbox, "lost_guarantees")));
     assert_evaluates(world, "counter:value()", "5");
