@@ -90,6 +90,16 @@ static void test_without_elixir(void **state) {
     assert_line(&text, "bind-exec /otp /otp", true);
 }
 
+static void test_many_processes_have_a_larger_table(void **state) {
+    (void)state;
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    struct node_spec spec = make_spec(NODE_APPLICATION, "medium");
+    spec.limits.processes = 100000;
+    print_plan(&spec, true, &text);
+    assert_line(&text, "argument 101024", true);
+    assert_line(&text, "argument 2048", false);
+}
+
 static void test_a_compiler(void **state) {
     (void)state;
     CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -175,9 +185,13 @@ static void test_the_probe(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_application), cmocka_unit_test(test_without_elixir),
-        cmocka_unit_test(test_a_compiler),     cmocka_unit_test(test_the_callers_environment_comes_after_ours),
-        cmocka_unit_test(test_too_much),       cmocka_unit_test(test_what_a_host_without_features_loses),
+        cmocka_unit_test(test_an_application),
+        cmocka_unit_test(test_without_elixir),
+        cmocka_unit_test(test_many_processes_have_a_larger_table),
+        cmocka_unit_test(test_a_compiler),
+        cmocka_unit_test(test_the_callers_environment_comes_after_ours),
+        cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_what_a_host_without_features_loses),
         cmocka_unit_test(test_the_probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
