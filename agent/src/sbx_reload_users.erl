@@ -10,6 +10,8 @@
 
 %% A process whose own module does not tell which module it calls back is looked at more closely, if it is small: what
 %% is looked at contains its state as text.
+%% Of an identifier, as it is written: the rest follows after a dot.
+-define(LOW_BITS, 15).
 -define(LOOK_CLOSER_MAX_WORDS, 65536).
 %% So many processes have their whole stack looked at, not only its top.
 -define(STACKS_MAX, 20000).
@@ -64,24 +66,25 @@ marker() ->
     spawn(fun() -> ok end).
 
 ascends(Pid) ->
-    {Serial, Number} = number(Pid),
-    Serial =:= 0 andalso Number < erlang:system_info(process_limit).
+    number(Pid) < erlang:system_info(process_limit).
 
 %% Few new ones are found without listing all processes.
 between(Since, Until) ->
     case {number(Since), number(Until)} of
-        {{Serial, First}, {Serial, Last}} when Last >= First, Last - First < ?TRIED_MAX ->
-            [pid(Number, Serial) || Number <- lists:seq(First + 1, Last - 1)];
+        {First, Last} when Last >= First, Last - First < ?TRIED_MAX ->
+            [pid(Number) || Number <- lists:seq(First + 1, Last - 1)];
         _ ->
             processes()
     end.
 
+%% What is written as two numbers is one.
 number(Pid) ->
-    [_Node, Number, Serial] = string:lexemes(pid_to_list(Pid), "<.>"),
-    {list_to_integer(Serial), list_to_integer(Number)}.
+    [_Node, Low, High] = string:lexemes(pid_to_list(Pid), "<.>"),
+    list_to_integer(High) bsl ?LOW_BITS + list_to_integer(Low).
 
-pid(Number, Serial) ->
-    list_to_pid("<0." ++ integer_to_list(Number) ++ "." ++ integer_to_list(Serial) ++ ">").
+pid(Number) ->
+    {High, Low} = {Number bsr ?LOW_BITS, Number band ((1 bsl ?LOW_BITS) - 1)},
+    list_to_pid("<0." ++ integer_to_list(Low) ++ "." ++ integer_to_list(High) ++ ">").
 
 look(Pids, Modules, Seen) ->
     Changed = maps:from_list([{Module, callback_kind(Module)} || Module <- Modules]),
