@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "code/code_internal.h"
 
@@ -48,11 +49,12 @@ static int write_beam(const char *path, const uint8_t *data, size_t size, struct
     return result;
 }
 
-/* One that is there and that the power tore is written again. */
-static bool is_kept(const char *home, const char *digest) {
+/* One that is there and that the power tore is written again; a good one counts as new for the sweep. */
+static bool is_kept(const char *home, const char *digest, const char *path) {
     CLEANUP_FREE uint8_t *data = NULL;
     size_t size;
-    return code_beam_load(home, digest, &data, &size, NULL) == 0;
+    return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 &&
+           code_beam_load(home, digest, &data, &size, NULL) == 0;
 }
 
 int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
@@ -62,7 +64,7 @@ int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[
     if (result == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
     if (result == 0) result = name_beam(data, size, digest, reterr);
     if (result == 0) result = beam_path(home, digest, path, reterr);
-    if (result == 0 && !is_kept(home, digest)) result = write_beam(path, data, size, reterr);
+    if (result == 0 && !is_kept(home, digest, path)) result = write_beam(path, data, size, reterr);
     if (result == 0) memcpy(ret, digest, sizeof digest);
     return result;
 }
@@ -74,11 +76,18 @@ void code_beam_sync(const char *home, const char *digest) {
     if (fd >= 0) fsync(fd);
 }
 
-void code_beams_sweep(const char *home, const struct map *used) {
+static bool is_older(int folder, const char *name, int64_t age_s) {
+    struct stat status;
+    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mtime <= time(NULL) - age_s;
+}
+
+void code_beams_sweep(const char *home, const struct map *used, int64_t min_age_s) {
     char path[PATH_MAX];
     DIR *directory = beam_path(home, "", path, NULL) == 0 ? opendir(path) : NULL;
     struct dirent *entry;
     while (directory && (entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && !map_get(used, entry->d_name)) unlinkat(dirfd(directory), entry->d_name, 0);
+        if (entry->d_name[0] != '.' && !map_get(used, entry->d_name) &&
+            is_older(dirfd(directory), entry->d_name, min_age_s))
+            unlinkat(dirfd(directory), entry->d_name, 0);
     if (directory) closedir(directory);
 }

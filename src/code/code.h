@@ -60,8 +60,8 @@ int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[
                    struct error *reterr);
 int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr);
 void code_beam_sync(const char *home, const char *digest); /* "" syncs the folder */
-/* Forget all that no version in use names. */
-void code_beams_sweep(const char *home, const struct map *used);
+/* Forget all that no version in use names and that was kept so long ago. */
+void code_beams_sweep(const char *home, const struct map *used, int64_t min_age_s);
 
 /* ---- modules.c: the modules of a build, as they are loaded ---- */
 

@@ -14,7 +14,7 @@ enum {
     SANDBOX_ID_BYTES = 65,
     EVENTS_KEPT = 4096,         /* in memory; the store keeps more */
     EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
-    CACHED_BUILDS_KEPT = 64,    /* from one daemon to the next, besides those in use */
+    CACHED_BUILDS_KEPT = 64,    /* besides those in use */
     LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
     LOG_KEPT_BYTES = 256 << 10, /* of text in them, all told */
     LOG_RECORD_MAX_BYTES = 4096,
@@ -197,6 +197,7 @@ struct sandbox {
     struct job *reload;                        /* the one that changes its code now */
     bool code_known;                           /* the build is what runs; else the node has to be asked */
     bool code_asked;                           /* it has been, and has not answered yet */
+    char booted_build[STORE_DIGEST_BYTES];     /* what its VM was started with, and sees; "" for none */
     char last_reload[STORE_DIGEST_BYTES + 48]; /* the transaction that the build came from; "" for none */
     struct node *node;
     uint32_t lost_guarantees;
@@ -237,6 +238,7 @@ struct engine {
     struct watcher *watcher;
     struct pool *pool;
     struct map sandboxes;
+    uint64_t builds_at_sweep; /* that had been written when builds were swept last */
     struct feed events;
     bool ready; /* recovered, and connected to a launcher once */
     bool link_up;
@@ -341,6 +343,11 @@ void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed);
 void sandbox_resume_restart(struct sandbox *sandbox); /* one that a killed daemon had begun */
 void sandbox_jobs_over(
     struct sandbox *sandbox); /* the queue's word that it is empty while the sandbox is being destroyed */
+
+/* ---- sweep.c ---- */
+
+void sweep_at_start(struct engine *engine);
+void sweep_if_due(struct engine *engine); /* whenever something has ended */
 
 /* ---- freeze.c ---- */
 

@@ -240,23 +240,6 @@ static void sweep_control_dirs(struct engine *engine) {
     if (directory) closedir(directory);
 }
 
-/* What sandboxes run, and what was compiled lately: a new daemon need not compile it again. */
-static void sweep_builds(struct engine *engine) {
-    size_t count = 0, at = 0;
-    void *value;
-    CLEANUP_FREE char(*cached)[STORE_DIGEST_BYTES] = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
-    CLEANUP_FREE const char **keep = calloc(2 * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
-    if (!cached || !keep) return;
-    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
-        const struct sandbox *sandbox = value;
-        if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
-        if (sandbox->probation.id[0]) keep[count++] = sandbox->probation.build; /* it may be taken back to that */
-    }
-    size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
-    for (size_t i = 0; i < cached_count; i++) keep[count++] = cached[i];
-    store_sweep_builds(engine->store, keep, NULL, NULL);
-}
-
 static void restore_usage(void *data, const struct store_usage *row) {
     metering_restore(data, row->sandbox, row->at_ms, row->text);
 }
@@ -282,8 +265,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_load_usage(engine->store, restore_usage, engine, reterr);
     if (result < 0) return result;
     sweep_control_dirs(engine);
-    sweep_builds(engine);
-    running_sweep(engine);
+    sweep_at_start(engine);
     engine->watcher = watcher_open(engine->loop);
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_quiet, engine, &engine->compiler,
                            reterr);

@@ -56,6 +56,7 @@ static void end(struct errand *errand) {
     if (errand->token[0]) jail_link_release_project(engine->host.link, errand->token);
     json_decref(errand->report);
     free(errand);
+    sweep_if_due(engine);
 }
 
 void errand_answer(struct errand *errand, json_t *result) {

@@ -47,6 +47,7 @@ void job_submit(struct job *job) {
 
 void job_finish(struct job *job) {
     struct sandbox *sandbox = job->sandbox;
+    struct engine *engine = sandbox->engine;
     struct job **at = &sandbox->jobs;
     while (*at != job) at = &(*at)->next;
     *at = job->next;
@@ -54,7 +55,8 @@ void job_finish(struct job *job) {
         start_next(sandbox);
     else if (!sandbox->jobs)
         sandbox_jobs_over(sandbox);
-    engine_wake(sandbox->engine);
+    sweep_if_due(engine);
+    engine_wake(engine);
 }
 
 void jobs_abort_all(struct sandbox *sandbox, const struct error *why) {

@@ -292,12 +292,3 @@ void running_restore(struct engine *engine, const struct store_history *row) {
     error_set(&error, E_SYSTEM, "the history of %s is damaged", row->module);
     engine_log_error(engine, "history_lost", sandbox->id, &error);
 }
-
-void running_sweep(struct engine *engine) {
-    CLEANUP(map_free) struct map used = MAP_INIT;
-    size_t at = 0;
-    void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (!history_name_beams(&((struct sandbox *)value)->history, &used)) return; /* no memory: another time */
-    code_beams_sweep(engine->config.home, &used);
-}

@@ -124,6 +124,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
     json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
     json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
+    json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
     if (sandbox->probation.id[0])
         json_object_set_new(config, "probation",
                             json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
@@ -168,6 +169,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     sandbox->starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
     const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
     snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", last_reload ? last_reload : "");
+    const char *booted_build = json_string_value(json_object_get(config, "booted_build"));
+    snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
     restore_probation(sandbox, json_object_get(config, "probation"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);

@@ -173,6 +173,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .elixir = is_elixir(sandbox),
     };
     sandbox->is_warm = false;
+    memcpy(sandbox->booted_build, sandbox->build.digest, sizeof sandbox->booted_build);
     return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
                                          &sandbox->is_warm, reterr)
                        : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);

@@ -118,6 +118,7 @@ static void after_work(uv_work_t *request, int status) {
     struct build_job *job = request->data;
     if (status < 0) error_errno(&job->error, -status, "working on a build");
     if (!is_sweep(job) && job->error.code == E_NONE) protect_from_waiting_sweeps(&job->store->builds, job->digest);
+    if (job->written) job->store->builds.written++;
     answer(job);
     if (job->written)
         sync_in_turn(job);
@@ -174,6 +175,10 @@ static bool copy_keep(struct map *keep, const char *const *digests, void *any) {
     for (; *digests; digests++)
         if (!map_set(keep, *digests, any)) return false;
     return true;
+}
+
+uint64_t store_builds_written(const struct store *store) {
+    return store->builds.written;
 }
 
 void store_sweep_builds(struct store *store, const char *const *keep, store_done_fn done, void *data) {

@@ -101,6 +101,7 @@ void store_put_build(struct store *store, const struct store_file *files, size_t
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
 /* Remove builds that no digest of keep (NULL-terminated, copied) names, and what a killed daemon left half-written.
    Builds that are being written while the sweep waits its turn are kept. */
+uint64_t store_builds_written(const struct store *store); /* since it was opened, without those that were there */
 void store_sweep_builds(struct store *store, const char *const *keep, store_done_fn done, void *data);
 
 #endif

@@ -94,6 +94,7 @@ struct build_queue {
     bool sweep_running;
     int builds_fd, tmp_fd;
     uint64_t tmp_counter;
+    uint64_t written;
 };
 
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr);

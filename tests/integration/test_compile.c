@@ -369,6 +369,41 @@ static void the_cache_has_a_bound(void **state) {
 
 /* ---- all of it, with one service ---- */
 
+static bool has_few_builds(void *data) {
+    enum { BUILDS_KEPT = 64 };
+    struct world *world = data;
+    char path[PATH_MAX];
+    assert_int_equal(string_format(path, sizeof path, NULL, "%s/store/builds", world_home(world)), 0);
+    DIR *directory = opendir(path);
+    size_t count = 0;
+    assert_non_null(directory);
+    while (readdir(directory)) count++;
+    closedir(directory);
+    return count < 2 * BUILDS_KEPT + 10; /* and as many again before it looks */
+}
+
+/* A VM loads what it never ran before from the build that it was started with. */
+static void old_builds_go_and_what_runs_stays(void **state) {
+    struct world *world = *state;
+    write_value(world, "stays", "s_one", "1");
+    write_value(world, "stays", "s_lazy", "lazy");
+    json_decref(world_create(world, "stays", world_path(world, "stays"), "medium"));
+    write_value(world, "stays", "s_one", "2");
+    json_decref(world_op(world, "reload", "{s:s}", "id", "stays"));
+    for (int i = 0; i < 200; i++) {
+        char value[16];
+        snprintf(value, sizeof value, "%d", i);
+        write_value(world, "goes", "g_one", value);
+        compile_gives(world, "goes", MODULES("g_one"));
+    }
+    assert_true(wait_until(has_few_builds, world, WORLD_DEADLINE_MS));
+    CLEANUP_FREE char *changed = world_eval_text(world, "stays", NULL, "s_one:value()");
+    CLEANUP_FREE char *lazy = world_eval_text(world, "stays", NULL, "s_lazy:value()");
+    assert_string_equal(changed, "2");
+    assert_string_equal(lazy, "lazy");
+    world_destroy(world, "stays");
+}
+
 static int open_world(void **state) {
     *state = world_open(CACHE_SETTING);
     return 0;
@@ -395,6 +430,7 @@ int main(void) {
         cmocka_unit_test(one_project_is_compiled_once),
         cmocka_unit_test(two_of_one_name_do_not_mix),
         cmocka_unit_test(the_cache_has_a_bound),
+        cmocka_unit_test(old_builds_go_and_what_runs_stays),
     };
     return getenv("COMPILE_AT_LENGTH") ? cmocka_run_group_tests(at_length, open_world, close_world)
                                        : cmocka_run_group_tests(tests, open_world, close_world);

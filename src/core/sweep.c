@@ -1,0 +1,97 @@
+/* What no sandbox needs any more goes: builds, and the bytes of versions. At the start, and while it runs whenever so
+   many builds were written: a project that is watched makes one with each save. */
+#include <string.h>
+
+#include "core/core_internal.h"
+#include "core/reload.h"
+
+enum { BYTES_KEPT_S = 3600 }; /* bytes may be kept a while before a history names them */
+
+static bool history_names(struct engine *engine, struct map *ret) {
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value))
+        if (!history_name_beams(&((struct sandbox *)value)->history, ret)) return false;
+    return true;
+}
+
+/* ---- builds ---- */
+
+/* What sandboxes run, and what was compiled lately, which need not be compiled again. A node sees the build that it was
+   booted with, whatever was loaded since: it loads from there what it never ran before. */
+static void sweep_builds(struct engine *engine) {
+    size_t count = 0, at = 0;
+    void *value;
+    CLEANUP_FREE char(*cached)[STORE_DIGEST_BYTES] = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
+    CLEANUP_FREE const char **keep = calloc(3 * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
+    if (!cached || !keep) return;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct sandbox *sandbox = value;
+        if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
+        if (sandbox->booted_build[0]) keep[count++] = sandbox->booted_build;
+        if (sandbox->probation.id[0]) keep[count++] = sandbox->probation.build; /* it may be taken back to that */
+    }
+    size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
+    for (size_t i = 0; i < cached_count; i++) keep[count++] = cached[i];
+    store_sweep_builds(engine->store, keep, NULL, NULL);
+    engine->builds_at_sweep = store_builds_written(engine->store);
+}
+
+/* ---- bytes of versions, on the pool ---- */
+
+struct beam_sweep {
+    uv_work_t work;
+    char *home;
+    struct map used;
+};
+
+static void beam_sweep_free(struct beam_sweep *sweep) {
+    map_free(&sweep->used);
+    free(sweep->home);
+    free(sweep);
+}
+
+static void run_beam_sweep(uv_work_t *work) {
+    struct beam_sweep *sweep = work->data;
+    code_beams_sweep(sweep->home, &sweep->used, BYTES_KEPT_S);
+}
+
+static void on_beams_swept(uv_work_t *work, int status) {
+    (void)status;
+    beam_sweep_free(work->data);
+}
+
+/* Without memory: another time. */
+static void begin_beam_sweep(struct engine *engine) {
+    struct beam_sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep) return;
+    sweep->work.data = sweep;
+    sweep->home = strdup(engine->config.home);
+    if (!sweep->home || !history_names(engine, &sweep->used) ||
+        uv_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0)
+        beam_sweep_free(sweep);
+}
+
+/* ---- when ---- */
+
+void sweep_at_start(struct engine *engine) {
+    CLEANUP(map_free) struct map used = MAP_INIT;
+    sweep_builds(engine);
+    if (history_names(engine, &used)) code_beams_sweep(engine->config.home, &used, 0);
+}
+
+/* Whoever is at work may have found a build that nothing names yet. */
+static bool is_at_work(struct engine *engine) {
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value))
+        if (((struct sandbox *)value)->jobs) return true;
+    return engine->errands != NULL;
+}
+
+void sweep_if_due(struct engine *engine) {
+    uint64_t written = store_builds_written(engine->store) - engine->builds_at_sweep;
+    if (written < CACHED_BUILDS_KEPT || engine->closing || is_at_work(engine)) return;
+    sweep_builds(engine);
+    begin_beam_sweep(engine);
+}
