@@ -231,9 +231,11 @@ int cgroup_set_limits(const struct cgroup_host *host, const char *node, const st
 
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node, struct error *reterr) {
     if (!host->has_cpu) return 0;
-    struct cgroup_setting setting;
-    cgroup_backend_of(host)->cpu_setting(0, &setting);
-    return write_setting(host, node, &setting, reterr);
+    struct cgroup_setting quota, weight;
+    cgroup_backend_of(host)->cpu_setting(0, &quota);
+    cgroup_backend_of(host)->weight_setting(0, &weight);
+    write_setting(host, node, &weight, NULL); /* it is a help, no more */
+    return write_setting(host, node, &quota, reterr);
 }
 
 static void directory_of(const struct cgroup_host *host, enum cgroup_controller controller, const char *node,

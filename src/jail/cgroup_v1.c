@@ -5,6 +5,8 @@
 
 #include "jail/cgroup_backend.h"
 
+enum { SHARES_FULL = 1024 }; /* the kernel's own default */
+
 /* Names a controller's hierarchy may be mounted under. */
 static const char *const mount_names[CGROUP_CONTROLLER_COUNT][2] = {
     [CGROUP_MEMORY] = {"memory"}, [CGROUP_CPU] = {"cpu", "cpu,cpuacct"}, [CGROUP_CPUACCT] = {"cpuacct", "cpu,cpuacct"},
@@ -48,6 +50,11 @@ static void cpu_setting(uint32_t cpu_percent, struct cgroup_setting *ret) {
     if (cpu_percent == 0) strcpy(ret->value, "-1");
 }
 
+static void weight_setting(uint32_t weight_percent, struct cgroup_setting *ret) {
+    set(ret, CGROUP_CPU, "cpu.shares", (weight_percent ? weight_percent : 100) * (uint64_t)SHARES_FULL / 100);
+    ret->optional = true;
+}
+
 /* memory+swap may never be less than memory: the one that must give way goes first. */
 static size_t memory_settings(uint64_t bytes, bool raising, struct cgroup_setting *ret) {
     struct cgroup_setting *memory = &ret[raising ? 1 : 0];
@@ -66,6 +73,7 @@ static size_t limit_settings(const struct cgroup_host *host, const struct jail_l
     if (host->has_cpu) {
         set(&ret[count++], CGROUP_CPU, "cpu.cfs_period_us", CGROUP_PERIOD_US);
         cpu_setting(limits->cpu_percent, &ret[count++]);
+        weight_setting(limits->cpu_weight_percent, &ret[count++]);
     }
     if (host->has_tasks && limits->os_tasks) set(&ret[count++], CGROUP_PIDS, "pids.max", limits->os_tasks);
     return count;
@@ -82,5 +90,6 @@ const struct cgroup_backend cgroup_v1 = {
     .oom_file = "memory.oom_control",
     .limit_settings = limit_settings,
     .cpu_setting = cpu_setting,
+    .weight_setting = weight_setting,
     .prepare_parent = prepare_parent,
 };

@@ -52,6 +52,12 @@ static void set(struct cgroup_setting *setting, enum cgroup_controller controlle
     snprintf(setting->value, sizeof setting->value, "%llu", (unsigned long long)value);
 }
 
+/* The kernel's own default is 100. */
+static void weight_setting(uint32_t weight_percent, struct cgroup_setting *ret) {
+    set(ret, CGROUP_CPU, "cpu.weight", weight_percent ? weight_percent : 100);
+    ret->optional = true;
+}
+
 static size_t limit_settings(const struct cgroup_host *host, const struct jail_limits *limits, bool raising,
                              struct cgroup_setting ret[CGROUP_SETTINGS_MAX]) {
     (void)raising; /* swap is a bound of its own here: no order to keep */
@@ -61,7 +67,10 @@ static size_t limit_settings(const struct cgroup_host *host, const struct jail_l
         set(&ret[count], CGROUP_MEMORY, "memory.swap.max", 0);
         ret[count++].optional = true;
     }
-    if (host->has_cpu) cpu_setting(limits->cpu_percent, &ret[count++]);
+    if (host->has_cpu) {
+        cpu_setting(limits->cpu_percent, &ret[count++]);
+        weight_setting(limits->cpu_weight_percent, &ret[count++]);
+    }
     if (host->has_tasks && limits->os_tasks) set(&ret[count++], CGROUP_PIDS, "pids.max", limits->os_tasks);
     return count;
 }
@@ -111,5 +120,6 @@ const struct cgroup_backend cgroup_v2 = {
     .oom_file = "memory.events",
     .limit_settings = limit_settings,
     .cpu_setting = cpu_setting,
+    .weight_setting = weight_setting,
     .prepare_parent = prepare_parent,
 };

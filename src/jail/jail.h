@@ -27,12 +27,13 @@ enum jail_network {
 
 struct jail_limits {
     uint64_t memory_bytes;
-    uint32_t cpu_percent; /* 100 is one core; 0: no cap */
-    uint32_t processes;   /* the application's VM processes, over the VM's own */
-    uint64_t max_run_ms;  /* one eval or run; 0: no bound */
-    uint64_t ttl_ms;      /* the sandbox's life; 0: no bound */
-    uint64_t disk_bytes;  /* /data and /tmp together are charged to it */
-    uint32_t os_tasks;    /* processes and threads in the pids cgroup */
+    uint32_t cpu_percent;        /* 100 is one core; 0: no cap */
+    uint32_t cpu_weight_percent; /* beside other nodes that want the CPU too; 0 is 100: as much as each */
+    uint32_t processes;          /* the application's VM processes, over the VM's own */
+    uint64_t max_run_ms;         /* one eval or run; 0: no bound */
+    uint64_t ttl_ms;             /* the sandbox's life; 0: no bound */
+    uint64_t disk_bytes;         /* /data and /tmp together are charged to it */
+    uint32_t os_tasks;           /* processes and threads in the pids cgroup */
 };
 
 struct jail_profile {
@@ -105,6 +106,7 @@ void jail_features_probe(struct jail_features *ret);
     X(NETWORK, "network", "W") /* none | loopback */                                                                   \
     X(MEMORY, "memory", "N")   /* cgroup memory, bytes; swap is always 0 */                                            \
     X(CPU, "cpu", "N")         /* quota in percent of one core; absent: no cap */                                      \
+    X(WEIGHT, "weight", "N")   /* of the CPU, in percent of what other nodes get; absent: the same */                  \
     X(TASKS, "tasks", "N")                                                                                             \
     X(RLIMIT, "rlimit", "WN") /* nofile | core | memlock | msgqueue | … soft = hard */                               \
     X(BIND, "bind", "WW")     /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */  \

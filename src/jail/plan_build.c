@@ -89,6 +89,8 @@ static void add_limits(struct draft *draft) {
         add(draft, JAIL_PLAN_MEMORY, NULL, NULL, limits->memory_bytes + limits->disk_bytes);
     if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_percent)
         add(draft, JAIL_PLAN_CPU, NULL, NULL, limits->cpu_percent);
+    if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_weight_percent)
+        add(draft, JAIL_PLAN_WEIGHT, NULL, NULL, limits->cpu_weight_percent);
     if (can(draft, JAIL_GUARANTEE_TASKS)) add(draft, JAIL_PLAN_TASKS, NULL, NULL, limits->os_tasks);
     for (size_t i = 0; i < ARRAY_SIZE(rlimits); i++)
         add(draft, JAIL_PLAN_RLIMIT, rlimits[i].name, NULL, rlimits[i].value);

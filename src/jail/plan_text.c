@@ -23,8 +23,8 @@ void jail_plan_print(const struct jail_plan *plan, struct buf *ret) {
 /* Verbs that say one thing about the whole node. */
 static bool is_single(enum jail_plan_verb verb) {
     static const enum jail_plan_verb singles[] = {
-        JAIL_PLAN_NODE, JAIL_PLAN_HOSTNAME, JAIL_PLAN_NETWORK, JAIL_PLAN_MEMORY, JAIL_PLAN_CPU,     JAIL_PLAN_TASKS,
-        JAIL_PLAN_PROC, JAIL_PLAN_SECCOMP,  JAIL_PLAN_EXECS,   JAIL_PLAN_CHDIR,  JAIL_PLAN_PROGRAM,
+        JAIL_PLAN_NODE,  JAIL_PLAN_HOSTNAME, JAIL_PLAN_NETWORK, JAIL_PLAN_MEMORY, JAIL_PLAN_CPU,   JAIL_PLAN_WEIGHT,
+        JAIL_PLAN_TASKS, JAIL_PLAN_PROC,     JAIL_PLAN_SECCOMP, JAIL_PLAN_EXECS,  JAIL_PLAN_CHDIR, JAIL_PLAN_PROGRAM,
     };
     for (size_t i = 0; i < ARRAY_SIZE(singles); i++)
         if (singles[i] == verb) return true;

@@ -6,6 +6,8 @@
 
 #include "node/pool.h"
 
+enum { BOOT_WEIGHT_PERCENT = 2 }; /* of what a sandbox gets that wants the CPU at the same time */
+
 struct resident {
     struct pool *pool;
     struct resident *next;
@@ -93,6 +95,7 @@ static void boot(struct pool *pool, size_t shelf_index) {
     struct shelf *shelf = &pool->shelves[shelf_index];
     struct node_spec spec = {
         .kind = NODE_APPLICATION, .profile = &shelf->profile, .limits = shelf->profile.limits, .elixir = shelf->elixir};
+    spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
     struct resident *resident = calloc(1, sizeof *resident);
     struct error ignored;   /* whoever needs a node will see it */
     if (!resident) abort(); /* as in node_call */

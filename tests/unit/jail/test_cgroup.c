@@ -43,12 +43,16 @@ static void v1_settings(void **state) {
                     "memory.memsw.limit_in_bytes=67108864 ?\n"
                     "cpu.cfs_period_us=100000\n"
                     "cpu.cfs_quota_us=50000\n"
+                    "cpu.shares=1024 ?\n"
                     "pids.max=32\n");
     assert_settings(&cgroup_v1, &able, &(struct jail_limits){.memory_bytes = 1}, true,
                     "memory.memsw.limit_in_bytes=1 ?\n"
                     "memory.limit_in_bytes=1\n"
                     "cpu.cfs_period_us=100000\n"
-                    "cpu.cfs_quota_us=-1\n");
+                    "cpu.cfs_quota_us=-1\n"
+                    "cpu.shares=1024 ?\n");
+    assert_settings(&cgroup_v1, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
+                    false, "cpu.cfs_period_us=100000\ncpu.cfs_quota_us=-1\ncpu.shares=20 ?\n");
     assert_settings(&cgroup_v1, &(struct cgroup_host){.has_tasks = true}, &limits, false, "pids.max=32\n");
 }
 
@@ -58,8 +62,12 @@ static void v2_settings(void **state) {
                     "memory.max=67108864\n"
                     "memory.swap.max=0 ?\n"
                     "cpu.max=50000 100000\n"
+                    "cpu.weight=100 ?\n"
                     "pids.max=32\n");
-    assert_settings(&cgroup_v2, &able, &(struct jail_limits){.os_tasks = 7}, true, "cpu.max=max 100000\npids.max=7\n");
+    assert_settings(&cgroup_v2, &able, &(struct jail_limits){.os_tasks = 7}, true,
+                    "cpu.max=max 100000\ncpu.weight=100 ?\npids.max=7\n");
+    assert_settings(&cgroup_v2, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
+                    false, "cpu.max=max 100000\ncpu.weight=2 ?\n");
 }
 
 /* ---- v2 on a fake tree ---- */

@@ -198,6 +198,22 @@ static void without_landlock_and_notifications(void **state) {
                 "tasks 64\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES "seccomp strict\n" PROGRAM);
 }
 
+static void a_node_may_have_less_of_the_cpu_than_others(void **state) {
+    (void)state;
+    struct jail_request request = request_for("medium");
+    struct jail_features features = {.guarantees = EVERYTHING};
+    uint64_t weight = 0;
+    uint32_t lost;
+    request.limits.cpu_weight_percent = 2;
+    for (int can = 1; can >= 0; can--) {
+        CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+        if (!can) features.guarantees &= ~BIT(CPU);
+        assert_int_equal(jail_plan_build(&request, &features, &plan, &lost, NULL), 0);
+        assert_int_equal(jail_plan_number(&plan, JAIL_PLAN_WEIGHT, &weight), can);
+        assert_int_equal(weight, 2);
+    }
+}
+
 static void disks_are_whole_pages_within_the_limit(void **state) {
     (void)state;
     struct jail_request request = request_for("high");
@@ -283,6 +299,7 @@ int main(void) {
         cmocka_unit_test(without_cgroups),
         cmocka_unit_test(without_a_network_namespace),
         cmocka_unit_test(without_landlock_and_notifications),
+        cmocka_unit_test(a_node_may_have_less_of_the_cpu_than_others),
         cmocka_unit_test(disks_are_whole_pages_within_the_limit),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(a_plan_has_an_end),
