@@ -15,7 +15,8 @@ static struct caller identify(const struct api *api, int fd) {
     socklen_t size = sizeof peer;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || size != sizeof peer || peer.uid == (uid_t)-1)
         return (struct caller){.uid = (uid_t)-1, .gid = (gid_t)-1, .role = ROLE_NONE, .peer_fd = fd};
-    return (struct caller){.uid = peer.uid, .gid = peer.gid, .role = role_of(api, peer.uid), .peer_fd = fd};
+    return (struct caller){
+        .uid = peer.uid, .gid = peer.gid, .pid = peer.pid, .role = role_of(api, peer.uid), .peer_fd = fd};
 }
 
 static uint64_t sweep_interval(const struct api *api) {

@@ -97,6 +97,7 @@ static void run(struct exchange *exchange) {
     exchange->request.done = on_done;
     exchange->request.item = stream_item;
     exchange->request.transport = exchange;
+    exchange->request.correlation_id = exchange->request_id;
     if (exchange->stream) exchange->request.caller.peer_fd = exchange->stream->peer_fd;
     ops_run(exchange->api->engine, exchange->op, &exchange->request);
 }

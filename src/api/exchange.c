@@ -97,7 +97,7 @@ static struct MHD_Response *response_of(struct answer *answer) {
 static void log_exchange(const struct exchange *exchange, unsigned status) {
     const struct api *api = exchange->api;
     if (!api->config.log) return;
-    bool changes = exchange->op && exchange->op->audit == OP_AUDIT_WRITE;
+    bool changes = exchange->op && exchange->op->audit >= OP_AUDIT_WRITE;
     enum log_level level = status >= 500 ? LOG_WARN_LEVEL : changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
     if (level < api->config.log->level) return;
     char status_text[16], uid_text[16], duration_text[32];

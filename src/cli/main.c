@@ -14,8 +14,8 @@ static const struct {
     {"doctor", verb_doctor},   {"shutdown", verb_shutdown}, {"ops", verb_ops},           {"version", verb_version},
     {"demo", verb_demo},       {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
     {"reload", verb_reload},   {"rollback", verb_reload},   {"versions", verb_versions}, {"export", verb_export},
-    {"scan", verb_scan},       {"freeze", verb_freeze},     {"thaw", verb_freeze},       {"watch", verb_watch},
-    {"stats", verb_stats},     {"top", verb_top},
+    {"scan", verb_scan},       {"audit", verb_audit},       {"freeze", verb_freeze},     {"thaw", verb_freeze},
+    {"watch", verb_watch},     {"stats", verb_stats},       {"top", verb_top},
 };
 
 static const struct command commands[] = {

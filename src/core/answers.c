@@ -8,7 +8,9 @@ static void on_turn(uv_timer_t *timer) {
     engine->answers_tail = &engine->answers;
     while (answer) {
         struct answer *next = answer->next;
-        answer->request->done(answer->request, answer->result, answer->failed ? &answer->error : NULL);
+        const struct error *error = answer->failed ? &answer->error : NULL;
+        audited_end(answer->request, error);
+        answer->request->done(answer->request, answer->result, error);
         free(answer);
         answer = next;
     }

@@ -51,12 +51,14 @@ static int check_env(json_t *env, struct error *reterr) {
     return 0;
 }
 
-static int fill(json_t *object, struct sandbox_config *config, struct error *reterr) {
-    const char *profile = json_string_value(json_object_get(object, "profile"));
-    config->profile = profile ? jail_profile_find(profile) : NULL;
-    if (!config->profile || !config->profile->is_public)
+static int fill(const struct guard_profiles *profiles, json_t *object, struct sandbox_config *config,
+                struct error *reterr) {
+    const char *name = json_string_value(json_object_get(object, "profile"));
+    const struct guard_profile *profile = name ? guard_profile_find(profiles, name) : NULL;
+    if (!profile)
         return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them",
-                         profile ? profile : "");
+                         name ? name : "");
+    config->profile = &profile->jail;
     config->source = copy_text(object, "source");
     config->app = copy_text(object, "app");
     config->supervisor = copy_text(object, "supervisor");
@@ -75,9 +77,10 @@ static int fill(json_t *object, struct sandbox_config *config, struct error *ret
     return result < 0 ? result : jail_limits_check(&config->limits, reterr);
 }
 
-int sandbox_config_from_json(json_t *json, struct sandbox_config *ret, struct error *reterr) {
+int sandbox_config_from_json(const struct guard_profiles *profiles, json_t *json, struct sandbox_config *ret,
+                             struct error *reterr) {
     struct sandbox_config config = {0};
-    int result = fill(json, &config, reterr);
+    int result = fill(profiles, json, &config, reterr);
     if (result < 0)
         sandbox_config_free(&config);
     else

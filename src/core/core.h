@@ -20,6 +20,7 @@ struct caller {
     uid_t uid;
     gid_t gid;
     enum role role;
+    pid_t pid;         /* 0 when it is not known */
     int peer_fd;       /* the caller's unix socket, borrowed for the request's life; -1 when it has none */
     const char *grant; /* the standing permission that it acts by; NULL for anyone but the engine itself */
 };
@@ -32,11 +33,13 @@ struct request {
     void (*done)(struct request *request, json_t *result, const struct error *error);
     /* Streams only: one item to the reader, reference taken over. */
     void (*item)(struct request *request, json_t *item);
-    void *transport; /* the transport's own */
+    void *transport;            /* the transport's own */
+    const char *correlation_id; /* by which the caller and the audit trail know it; NULL: none */
 
     /* The engine's. A transport whose reader has gone calls `cancel` if set; `done` still follows. */
     void (*cancel)(struct request *request);
     void *state;
+    struct audited *audited; /* NULL: it is not in the audit trail */
 };
 
 /* `done`'s result: on success the operation's JSON (a reference handed over); on failure NULL or the object for the
@@ -56,6 +59,9 @@ struct engine_config {
     struct compiler_settings compiler;
     uint32_t warm_nodes; /* that are booted ahead of time and wait for sandboxes, at most */
     uint64_t grace_ms;   /* how long a node waits for a daemon before it halts itself */
+    uint64_t audit_file_max_bytes;
+    uint32_t audit_files_kept;
+    const char *profiles; /* the user's own, as guard_profiles_read reads them; NULL: none */
     const struct log *log;
 };
 
@@ -69,11 +75,32 @@ void engine_close(struct engine *engine, void (*closed)(void *data), void *data)
 
 /* One function per operation that the engine itself carries out. */
 typedef void engine_fn(struct engine *engine, struct request *request);
+
+/* How the audit trail has an operation. */
+enum audit_kind {
+    AUDIT_NOT,    /* only where a sandbox's profile wants all of it there */
+    AUDIT_READS,  /* when it is over, if there is room */
+    AUDIT_WRITES, /* before it begins, or it does not, and when it is over */
+    AUDIT_ENDS,   /* the same, and it may use the room that is kept for the end of things */
+};
+
+struct audit_subject {
+    const char *op;
+    enum audit_kind kind;
+};
+
+/* Run an operation whose request is checked, once the audit trail has it. */
+void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                      engine_fn *run);
+/* Answer one that may not be run; the audit trail hears of it. */
+void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                   const struct error *error);
+
 engine_fn engine_watch, engine_reload, engine_rollback, engine_versions, engine_export;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
 engine_fn engine_freeze, engine_thaw, engine_stats, engine_top;
 engine_fn engine_compile, engine_validate, engine_deps, engine_scan;
-engine_fn engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
+engine_fn engine_audit, engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
 
 /* Set by engine_shutdown: the daemon's main ends the program once the answer is out. */
 void engine_on_shutdown(struct engine *engine, void (*hook)(void *data), void *data);

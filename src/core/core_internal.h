@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "core/events.h"
 #include "core/metering.h"
+#include "guard/profiles.h"
 #include "jail/jail.h"
 #include "node/node.h"
 #include "store/store.h"
@@ -13,6 +14,7 @@
 enum {
     SANDBOX_ID_BYTES = 65,
     EVENTS_KEPT = 4096,         /* in memory; the store keeps more */
+    AUDIT_RECORDS_KEPT = 1024,  /* in memory, for those who follow */
     EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
     CACHED_BUILDS_KEPT = 64,    /* besides those in use */
     LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
@@ -46,6 +48,11 @@ void answer_fail(struct engine *engine, struct request *request, enum error_code
 void engine_wake(struct engine *engine);
 void engine_try_close(struct engine *engine); /* of engine.c */
 
+/* ---- audit.c ---- */
+
+void audited_end(struct request *request, const struct error *error); /* it is being answered */
+void audit_feed_record(void *engine, json_t *record);
+
 /* ---- feed.c: bounded histories that can be followed ---- */
 
 /* A ring of JSON records, each with a "seq" member, and the requests that follow it. */
@@ -62,6 +69,8 @@ bool feed_init(struct feed *feed, size_t capacity, size_t text_bytes_max);
 void feed_free(struct feed *feed);
 /* Sets "seq" and "time", keeps the record (reference taken over) and hands it to the followers. */
 json_t *feed_add(struct feed *feed, json_t *record);
+/* The same for a record that has both already. */
+void feed_put(struct feed *feed, json_t *record);
 void feed_restore(struct feed *feed, json_t *record); /* one from the store, with its seq; borrowed */
 void feed_skip(struct feed *feed, uint64_t count);    /* leave numbers out: those of records that the store missed */
 
@@ -130,7 +139,8 @@ struct sandbox_config {
 void sandbox_config_free(struct sandbox_config *config);
 /* From a caller's checked parameters, or from what sandbox_config_to_json made. */
 json_t *sandbox_config_to_json(const struct sandbox_config *config);
-int sandbox_config_from_json(json_t *json, struct sandbox_config *ret, struct error *reterr);
+int sandbox_config_from_json(const struct guard_profiles *profiles, json_t *json, struct sandbox_config *ret,
+                             struct error *reterr);
 
 /* ---- alarms.c: events that nodes cause, told no faster than this grows ---- */
 
@@ -240,7 +250,11 @@ struct engine {
     struct map sandboxes;
     uint64_t builds_at_sweep; /* that had been written when builds were swept last */
     struct feed events;
-    bool ready; /* recovered, and connected to a launcher once */
+    struct guard_profiles profiles;
+    struct audit *audit;
+    struct feed audit_feed;
+    unsigned admitting; /* operations that wait to be in the audit trail */
+    bool ready;         /* recovered, and connected to a launcher once */
     bool link_up;
     bool closing;
     struct error toolchain_error; /* code E_NONE: it is usable */

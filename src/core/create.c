@@ -2,9 +2,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/containment.h"
 #include "core/watching.h"
 
-enum stage { STAGE_WAITING, STAGE_TOOLCHAIN, STAGE_PROJECT, STAGE_COMPILE, STAGE_START, STAGE_SAVE, STAGE_FAILING };
+enum stage {
+    STAGE_WAITING,
+    STAGE_TOOLCHAIN,
+    STAGE_PROJECT,
+    STAGE_COMPILE,
+    STAGE_SCAN,
+    STAGE_START,
+    STAGE_SAVE,
+    STAGE_FAILING
+};
 
 struct create_job {
     struct job job;
@@ -14,6 +24,12 @@ struct create_job {
     bool aborted;
     struct error error;
     json_t *report;
+
+    uv_work_t work; /* the scan */
+    char build[PATH_MAX];
+    atomic_bool call_off;
+    json_t *scan;
+    struct error scan_error;
 };
 
 static struct engine *engine_of(struct create_job *create) {
@@ -56,6 +72,7 @@ static void on_abort(struct job *job, const struct error *why) {
     if (create->aborted || create->stage == STAGE_FAILING) return;
     create->aborted = true;
     create->error = *why;
+    atomic_store(&create->call_off, true);
     if (create->stage == STAGE_COMPILE)
         compile_abort(create->compile);
     else if (create->stage == STAGE_START || create->stage == STAGE_WAITING)
@@ -121,6 +138,43 @@ static void on_started(struct sandbox *sandbox, const struct error *error) {
     sandbox_save(sandbox, on_saved, create);
 }
 
+static void start_tree(struct create_job *create) {
+    struct sandbox *sandbox = create->job.sandbox;
+    create->stage = STAGE_START;
+    sandbox_set_status(sandbox, STATUS_STARTING, NULL);
+    tree_start(sandbox, on_started);
+}
+
+static void scan(uv_work_t *work) {
+    struct create_job *create = work->data;
+    const struct guard_profile *profile = guard_profile_of(create->job.sandbox->config.profile);
+    containment_scan_build(profile, create->build, &create->call_off, &create->scan, &create->scan_error);
+}
+
+static void on_scanned(uv_work_t *work, int status) {
+    struct create_job *create = work->data;
+    (void)status;
+    if (create->scan) json_object_set_new(create->report, "scan", create->scan);
+    if (called_off(create)) return;
+    if (create->scan_error.code == E_NONE) {
+        start_tree(create);
+        return;
+    }
+    if (create->scan_error.code == E_POLICY) containment_tell_refusal(create->job.sandbox, &create->scan_error);
+    fail(create, &create->scan_error);
+}
+
+/* What was compiled is scanned before any of it runs. */
+static int begin_scan(struct create_job *create, struct error *reterr) {
+    struct sandbox *sandbox = create->job.sandbox;
+    int result = store_build_path(sandbox->engine->store, sandbox->build.digest, create->build, PATH_MAX, reterr);
+    if (result < 0) return result;
+    create->stage = STAGE_SCAN;
+    create->work.data = create;
+    uv_queue_work(sandbox->engine->loop, &create->work, scan, on_scanned);
+    return 0;
+}
+
 static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
     struct create_job *create = data;
     struct sandbox *sandbox = create->job.sandbox;
@@ -134,10 +188,11 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
         return;
     }
     if (called_off(create)) return;
-    create->stage = STAGE_START;
     timing_mark(&sandbox->timing, TIMING_COMPILED);
-    sandbox_set_status(sandbox, STATUS_STARTING, NULL);
-    tree_start(sandbox, on_started);
+    if (guard_profile_of(sandbox->config.profile)->scan == GUARD_SCAN_OFF)
+        start_tree(create);
+    else if (begin_scan(create, &problem) < 0)
+        fail(create, &problem);
 }
 
 static void on_compiler_violation(void *data, struct node *node, const char *what, const char *detail) {
@@ -216,7 +271,7 @@ static int check(struct engine *engine, struct request *request, struct sandbox_
     if (request->caller.peer_fd < 0)
         return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
     int result = check_required(engine, json_object_get(request->params, "require"), reterr);
-    return result < 0 ? result : sandbox_config_from_json(request->params, config, reterr);
+    return result < 0 ? result : sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
 }
 
 void engine_create(struct engine *engine, struct request *request) {

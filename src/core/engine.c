@@ -2,6 +2,7 @@
 #include "core/errand.h"
 #include "core/reload.h"
 #include "core/watching.h"
+#include "guard/audit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +21,8 @@ void engine_config_defaults(struct engine_config *ret) {
         .warm_nodes = 8,
         .compiler = {.idle_ms = 60000, .warm_max = 4, .spares = 1, .cache_max_bytes = UINT64_C(1) << 30},
         .grace_ms = 600000,
+        .audit_file_max_bytes = audit_default_limits.file_max_bytes,
+        .audit_files_kept = audit_default_limits.files_kept,
     };
 }
 
@@ -252,11 +255,19 @@ static void on_quiet(void *data) {
     engine_wake(data);
 }
 
+static int open_audit(struct engine *engine, struct error *reterr) {
+    struct audit_limits limits = {.file_max_bytes = engine->config.audit_file_max_bytes,
+                                  .files_kept = engine->config.audit_files_kept};
+    return audit_open(engine->loop, engine->config.home, &limits, audit_feed_record, engine, &engine->audit, reterr);
+}
+
 static int open_parts(struct engine *engine, struct error *reterr) {
     static const struct jail_link_handler handler = {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
+    if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
+    if (result == 0) result = open_audit(engine, reterr);
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
     if (result == 0) result = restore_events(engine, reterr);
     if (result == 0) result = store_load_sandboxes(engine->store, restore_row, engine, reterr);
@@ -290,7 +301,8 @@ static void host_init(struct engine *engine) {
 
 int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engine **ret, struct error *reterr) {
     struct engine *engine = calloc(1, sizeof *engine);
-    if (!engine || !feed_init(&engine->events, EVENTS_KEPT, 0)) {
+    if (!engine || !feed_init(&engine->events, EVENTS_KEPT, 0) ||
+        !feed_init(&engine->audit_feed, AUDIT_RECORDS_KEPT, 0)) {
         free(engine);
         return error_set(reterr, E_NO_MEMORY, "no memory for the engine");
     }
@@ -332,6 +344,7 @@ void engine_quiesce(struct engine *engine) {
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
     errands_call_off(engine, &why);
     feed_end(engine, &engine->events);
+    feed_end(engine, &engine->audit_feed);
     at = 0;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(engine, &((struct sandbox *)sandbox)->log);
 }
@@ -341,6 +354,8 @@ static void finish_close(void *data) {
     void (*closed)(void *) = engine->closed_hook;
     void *closed_data = engine->closed_data;
     feed_free(&engine->events);
+    feed_free(&engine->audit_feed);
+    guard_profiles_free(&engine->profiles);
     compiler_free(engine->compiler);
     map_free(&engine->sandboxes);
     map_free(&engine->host.nodes);
@@ -377,8 +392,8 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->toolchain_probing || engine->answers || engine->asking > 0 || engine->syncing ||
-           !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
+    return engine->admitting > 0 || engine->toolchain_probing || engine->answers || engine->asking > 0 ||
+           engine->syncing || !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
@@ -395,7 +410,7 @@ void engine_try_close(struct engine *engine) {
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
     engine->closed = finish_close;
-    engine->open_parts += 6; /* those closed below */
+    engine->open_parts += 7; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
@@ -404,4 +419,5 @@ void engine_try_close(struct engine *engine) {
     uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     store_close(engine->store, part_closed, engine);
+    audit_close(engine->audit, part_closed, engine);
 }

@@ -69,6 +69,12 @@ void errand_fail(struct errand *errand, const struct error *error, json_t *resul
     end(errand);
 }
 
+void errand_release(struct errand *errand) {
+    errand->request->cancel = NULL;
+    errand->request->state = NULL;
+    end(errand);
+}
+
 void errands_call_off(struct engine *engine, const struct error *why) {
     for (struct errand *errand = engine->errands; errand; errand = errand->next) call_off(errand, why);
 }

@@ -45,6 +45,8 @@ struct errand *errand_begin(struct engine *engine, struct request *request, size
 /* The end: answered and freed. */
 void errand_answer(struct errand *errand, json_t *result); /* takes the reference */
 void errand_fail(struct errand *errand, const struct error *error, json_t *result);
+/* The same, but somebody else answers. */
+void errand_release(struct errand *errand);
 
 /* Find the toolchain and open the path. A failure ends the errand. */
 void errand_open(struct errand *errand, const char *path, errand_opened_fn *opened);

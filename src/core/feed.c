@@ -76,6 +76,11 @@ json_t *feed_add(struct feed *feed, json_t *record) {
     clock_rfc3339(clock_wall_ms(), now);
     json_object_set_new(record, "seq", json_integer((json_int_t)feed->next_seq++));
     json_object_set_new(record, "time", json_string(now));
+    feed_put(feed, record);
+    return record;
+}
+
+void feed_put(struct feed *feed, json_t *record) {
     keep(feed, record);
     /* Whoever gets the record may stop following, or make another. */
     feed->walkers++;
@@ -83,7 +88,6 @@ json_t *feed_add(struct feed *feed, json_t *record) {
         if (!follower->gone && matches(&follower->filter, &follower->request->caller, record))
             follower->request->item(follower->request, json_incref(record));
     if (--feed->walkers == 0) free_gone(feed);
-    return record;
 }
 
 void feed_restore(struct feed *feed, json_t *record) {

@@ -80,7 +80,8 @@ void engine_logs(struct engine *engine, struct request *request) {
 
 /* ---- the service itself ---- */
 
-static json_t *profile_json(const struct jail_profile *profile) {
+static json_t *profile_json(const struct guard_profile *guard) {
+    const struct jail_profile *profile = &guard->jail;
     const struct jail_limits *limits = &profile->limits;
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I}", "name", profile->name, "summary",
@@ -88,16 +89,18 @@ static json_t *profile_json(const struct jail_profile *profile) {
                   profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", "may_exec", profile->may_exec,
                   "memory_bytes", (json_int_t)limits->memory_bytes, "processes", (json_int_t)limits->processes,
                   "max_run_ms", (json_int_t)limits->max_run_ms, "disk_bytes", (json_int_t)limits->disk_bytes);
+    json_object_set_new(object, "scan", json_string(guard_scan_name(guard->scan)));
+    json_object_set_new(object, "audit", json_string(guard_audit_name(guard->audit)));
+    json_object_set_new(object, "on_violation", json_string(guard_containment_name(guard->on_violation)));
+    json_object_set_new(object, "inherits", guard->inherits[0] ? json_string(guard->inherits) : json_null());
     json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
     return object;
 }
 
 void engine_profiles(struct engine *engine, struct request *request) {
-    size_t count;
-    const struct jail_profile *profiles = jail_profiles(&count);
     json_t *array = json_array();
-    for (size_t i = 0; i < count; i++)
-        if (profiles[i].is_public) json_array_append_new(array, profile_json(&profiles[i]));
+    for (size_t i = 0; i < engine->profiles.count; i++)
+        json_array_append_new(array, profile_json(&engine->profiles.items[i]));
     answer_ok(engine, request, array);
 }
 

@@ -1,6 +1,8 @@
 /* Leading one transaction: compile, compare with what runs, let the agent change it, and keep what came of it. */
 #include "core/reload_job.h"
 
+#include "core/containment.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +56,7 @@ static void finish(struct reload_job *reload) {
     buf_free(&reload->module);
     json_decref(reload->migrations);
     json_decref(reload->result);
+    json_decref(reload->scan);
     job_finish(&reload->job);
     if (reload->has_timer)
         uv_close((uv_handle_t *)&reload->timer, on_timer_closed);
@@ -312,9 +315,18 @@ static int find_changes(struct reload_job *reload, struct error *reterr) {
                               reload->is_whole, &reload->changes, reterr);
 }
 
+/* What ran before may run again. */
+static int scan(struct reload_job *reload, struct error *reterr) {
+    const struct guard_profile *profile = guard_profile_of(reload->job.sandbox->config.profile);
+    if (reload->is_rollback || profile->scan == GUARD_SCAN_OFF || reload->changes.count == 0) return 0;
+    json_decref(take_ptr(reload->scan)); /* of an earlier try */
+    return containment_scan_changes(profile, &reload->changes, &reload->scan, reterr);
+}
+
 static void compare(uv_work_t *work) {
     struct reload_job *reload = work->data;
     int result = find_changes(reload, &reload->work_error);
+    if (result == 0) result = scan(reload, &reload->work_error);
     if (result == 0 && !reload_is_project(reload) && reload->changes.count > 0)
         compose(reload->from_path, reload->from_facts, &reload->changes, &reload->composed, &reload->work_error);
 }
@@ -343,6 +355,9 @@ static void end_unchanged(struct reload_job *reload) {
 static void on_compared(uv_work_t *work, int status) {
     struct reload_job *reload = work->data;
     (void)status;
+    if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
+    if (reload->work_error.code == E_POLICY && !reload->is_called_off)
+        containment_tell_refusal(reload->job.sandbox, &reload->work_error);
     if (reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL)) return;
     const struct build *project = reload_is_project(reload) ? &reload->parts[0].build : NULL;
     if (project) take_build(reload, project->digest, project->facts);

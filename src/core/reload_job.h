@@ -61,6 +61,7 @@ struct reload_job {
     struct history history;
     struct change_set changes;
     struct composed composed;
+    json_t *scan;       /* what a scan of them found; NULL: there was none */
     struct build build; /* to run */
     char id[RELOAD_ID_BYTES];
     uint64_t call_id;

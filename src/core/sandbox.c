@@ -160,9 +160,17 @@ static void restore_probation(struct sandbox *sandbox, json_t *json) {
     sandbox->probation.undo = json_incref(json_object_get(json, "undo"));
 }
 
+/* A profile that is not in the configuration any more can't be enforced; the strictest can. */
+static void use_known_profile(const struct engine *engine, json_t *config) {
+    const char *name = json_string_value(json_object_get(config, "profile"));
+    if (name && !guard_profile_find(&engine->profiles, name))
+        json_object_set_new(config, "profile", json_string("high"));
+}
+
 static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
     json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
-    int result = config ? sandbox_config_from_json(config, &sandbox->config, reterr)
+    use_known_profile(sandbox->engine, config);
+    int result = config ? sandbox_config_from_json(&sandbox->engine->profiles, config, &sandbox->config, reterr)
                         : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));

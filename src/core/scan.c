@@ -69,11 +69,12 @@ static void on_opened(struct errand *errand, const struct jail_project *project)
 
 static int find_operations(json_t *params, struct scanning *scanning, struct error *reterr) {
     const char *name = json_string_value(json_object_get(params, "profile"));
-    const struct jail_profile *profile = jail_profile_find(name);
-    if (!profile || !profile->is_public)
+    const struct guard_profile *profile = guard_profile_find(&scanning->errand.engine->profiles, name);
+    if (!profile)
         return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them", name);
-    scanning->profile = profile->name;
-    return guard_operations_parse(profile->operations, &scanning->request.allowed, reterr);
+    scanning->profile = profile->jail.name;
+    scanning->request.allowed = profile->operations;
+    return 0;
 }
 
 void engine_scan(struct engine *engine, struct request *request) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/containment.h"
 #include "core/reload.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
@@ -312,6 +313,7 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
     alarm_violation(sandbox->engine, &sandbox->alarms, sandbox->id, node, what, detail);
+    containment_act(sandbox, what);
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {

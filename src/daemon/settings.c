@@ -41,6 +41,10 @@ static const struct setting {
      "nodes booted ahead of time that wait for sandboxes, at most; as many as were used of late"},
     {"compile-cache", KIND_SIZE, offsetof(struct settings, engine.compiler.cache_max_bytes), 1 << 20, UINT64_C(1) << 40,
      "bytes that compiled files may take, besides builds"},
+    {"audit-file", KIND_SIZE, offsetof(struct settings, engine.audit_file_max_bytes), 64 << 10, 128 << 20,
+     "how large a file of the audit trail becomes before the next begins"},
+    {"audit-files", KIND_NUMBER, offsetof(struct settings, engine.audit_files_kept), 2, 4000,
+     "how many files of the audit trail are kept"},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
      "how long a node waits for a daemon"},
 };
@@ -104,6 +108,12 @@ static int read_line(struct settings *settings, char *line, const char *path, un
     return set(settings, setting, trim(equals + 1), reterr);
 }
 
+/* From the first section on, all lines are of profiles; the engine reads them. */
+static int keep_profile_line(struct settings *settings, const char *line, struct error *reterr) {
+    size_t length = strlen(settings->profiles);
+    return string_format(settings->profiles + length, sizeof settings->profiles - length, reterr, "%s", line);
+}
+
 static int read_file(struct settings *settings, struct error *reterr) {
     char path[PATH_MAX + 32], line[PATH_MAX + 256];
     snprintf(path, sizeof path, "%s/sandbox.conf", settings->home);
@@ -111,7 +121,9 @@ static int read_file(struct settings *settings, struct error *reterr) {
     if (!file) return errno == ENOENT ? 0 : error_errno(reterr, errno, "reading %s", path);
     int result = 0;
     for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++)
-        result = read_line(settings, line, path, number, reterr);
+        result = settings->profiles[0] || line[strspn(line, " \t")] == '['
+                     ? keep_profile_line(settings, line, reterr)
+                     : read_line(settings, line, path, number, reterr);
     fclose(file);
     return result;
 }
@@ -204,6 +216,7 @@ int settings_read(int argc, char **argv, struct settings *ret, struct error *ret
     *ret = settings;
     ret->engine.home = ret->home;
     ret->engine.agent_dir = ret->agent_dir;
+    ret->engine.profiles = ret->profiles;
     ret->engine.otp = ret->otp[0] ? ret->otp : NULL;
     ret->engine.elixir = ret->elixir[0] ? ret->elixir : NULL;
     return 0;

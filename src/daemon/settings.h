@@ -6,13 +6,16 @@
 
 #include "core/core.h"
 
+enum { SETTINGS_PROFILES_MAX_BYTES = 32 << 10 };
+
 struct settings {
     struct engine_config engine;
     uid_t admin_uid; /* besides root */
     char home[PATH_MAX];
     char agent_dir[PATH_MAX];
     char otp[PATH_MAX], elixir[PATH_MAX];
-    bool show_only; /* --help or --version was asked for, and answered */
+    char profiles[SETTINGS_PROFILES_MAX_BYTES]; /* the sections of sandbox.conf, as they are */
+    bool show_only;                             /* --help or --version was asked for, and answered */
 };
 
 /* Every setting there is. */

@@ -62,7 +62,7 @@ json_t *ops_describe(void) {
         json_array_append_new(operations,
                               json_pack("{s:s, s:s?, s:s?, s:s, s:b, s:s, s:s, s:s, s:o}", "name", op->name, "method",
                                         op->method, "path", op->path, "role", ops_role_name(op->role), "audited",
-                                        op->audit == OP_AUDIT_WRITE, "shape", ops_shape_name(op->shape), "summary",
+                                        op->audit != OP_AUDIT_NONE, "shape", ops_shape_name(op->shape), "summary",
                                         op->summary, "example", op->example, "params", describe_params(op)));
     if (operations && json_array_size(operations) == count) return operations;
     json_decref(operations);

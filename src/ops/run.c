@@ -11,8 +11,8 @@ static const struct {
     {"shutdown", engine_shutdown}, {"reload", engine_reload},     {"rollback", engine_rollback},
     {"versions", engine_versions}, {"export", engine_export},     {"compile", engine_compile},
     {"deps", engine_deps},         {"validate", engine_validate}, {"scan", engine_scan},
-    {"freeze", engine_freeze},     {"thaw", engine_thaw},         {"watch", engine_watch},
-    {"stats", engine_stats},       {"top", engine_top},
+    {"audit", engine_audit},       {"freeze", engine_freeze},     {"thaw", engine_thaw},
+    {"watch", engine_watch},       {"stats", engine_stats},       {"top", engine_top},
 };
 
 engine_fn *ops_runner(const struct op *op) {
@@ -40,15 +40,24 @@ static int check_request(const struct op *op, struct request *request, struct er
     return 0;
 }
 
+static struct audit_subject subject_of(const struct op *op) {
+    static const enum audit_kind kinds[] = {[OP_AUDIT_NONE] = AUDIT_NOT,
+                                            [OP_AUDIT_READ] = AUDIT_READS,
+                                            [OP_AUDIT_WRITE] = AUDIT_WRITES,
+                                            [OP_AUDIT_END] = AUDIT_ENDS};
+    return (struct audit_subject){.op = op->name, .kind = kinds[op->audit]};
+}
+
 void ops_run(struct engine *engine, const struct op *op, struct request *request) {
+    struct audit_subject subject = subject_of(op);
     struct error error;
     engine_fn *run = ops_runner(op);
     if (!run) {
         error_set(&error, E_INVALID, "'%s' is not carried out by the service", op->name);
         request->done(request, NULL, &error);
     } else if (check_request(op, request, &error) < 0) {
-        request->done(request, NULL, &error);
+        engine_refuse(engine, &subject, request, &error);
     } else {
-        run(engine, request);
+        engine_carry_out(engine, &subject, request, run);
     }
 }

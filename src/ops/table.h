@@ -50,7 +50,9 @@ struct op_param {
 };
 
 enum op_role { OP_ROLE_VIEWER, OP_ROLE_OPERATOR, OP_ROLE_ADMIN };
-enum op_audit { OP_AUDIT_NONE, OP_AUDIT_WRITE };
+/* What of it is in the audit trail: nothing by itself; how it ended; that it begins, and how it ended; the same for
+   what ends something, which a full disk does not stop. */
+enum op_audit { OP_AUDIT_NONE, OP_AUDIT_READ, OP_AUDIT_WRITE, OP_AUDIT_END };
 
 /* What it answers: one object, a list that pages, items as they come. */
 enum op_shape { OP_OBJECT, OP_LIST, OP_STREAM };

@@ -144,6 +144,22 @@ void engine_thaw(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                      engine_fn *run) {
+    (void)subject;
+    run(engine, request);
+}
+
+void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                   const struct error *error) {
+    (void)engine, (void)subject;
+    request->done(request, NULL, error);
+}
+
+void engine_audit(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_scan(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

@@ -7,10 +7,23 @@
 
 #include "core/core_internal.h"
 
+static struct guard_profiles profiles; /* for the group */
+
+static int setup(void **state) {
+    (void)state;
+    return guard_profiles_read(NULL, &profiles, NULL);
+}
+
+static int teardown(void **state) {
+    (void)state;
+    guard_profiles_free(&profiles);
+    return 0;
+}
+
 static int read_config(const char *text, struct sandbox_config *ret, struct error *reterr) {
     json_t *json = json_loads(text, 0, NULL);
     assert_non_null(json);
-    int result = sandbox_config_from_json(json, ret, reterr);
+    int result = sandbox_config_from_json(&profiles, json, ret, reterr);
     json_decref(json);
     return result;
 }
@@ -29,7 +42,7 @@ static void test_a_profile_gives_the_limits(void **state) {
     CLEANUP(sandbox_config_free) struct sandbox_config config = {0};
     struct error error;
     assert_int_equal(read_config("{\"source\": \"/p\", \"profile\": \"high\"}", &config, &error), 0);
-    const struct jail_profile *high = jail_profile_find("high");
+    const struct jail_profile *high = &guard_profile_find(&profiles, "high")->jail;
     assert_ptr_equal(config.profile, high);
     assert_memory_equal(&config.limits, &high->limits, sizeof config.limits);
     assert_string_equal(config.source, "/p");
@@ -52,7 +65,7 @@ static void test_round_trip(void **state) {
                     &config, &error),
         0);
     json_t *json = sandbox_config_to_json(&config);
-    assert_int_equal(sandbox_config_from_json(json, &again, &error), 0);
+    assert_int_equal(sandbox_config_from_json(&profiles, json, &again, &error), 0);
     json_t *twice = sandbox_config_to_json(&again);
     assert_true(json_equal(json, twice));
     json_decref(json);
@@ -87,5 +100,5 @@ int main(void) {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -14,6 +14,7 @@ struct call {
     struct engine *engine;
     unsigned answers;
     struct error error;
+    enum audit_kind audit;
 };
 
 #define STAND_IN(name)                                                                                                 \
@@ -44,6 +45,7 @@ STAND_IN(shutdown)
 STAND_IN(compile)
 STAND_IN(validate)
 STAND_IN(scan)
+STAND_IN(audit)
 STAND_IN(reload)
 STAND_IN(rollback)
 STAND_IN(versions)
@@ -55,6 +57,21 @@ static void on_done(struct request *request, json_t *result, const struct error 
     assert_null(result);
     call->answers++;
     if (error) call->error = *error;
+}
+
+void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                      engine_fn *run) {
+    struct call *call = request->transport;
+    call->audit = subject->kind;
+    run(engine, request);
+}
+
+void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                   const struct error *error) {
+    struct call *call = request->transport;
+    (void)engine;
+    call->audit = subject->kind;
+    request->done(request, NULL, error);
 }
 
 static char engine_marker;

@@ -1,0 +1,245 @@
+/* Every operation in the audit trail: what changes something before it begins, and how it ended; and the trail itself
+   for those who may read it. */
+#include "guard/audit.h"
+
+#include <string.h>
+
+#include "core/errand.h"
+
+enum {
+    TEXT_MAX_BYTES = 128, /* of one parameter, in a record */
+    LIST_MAX = 16,        /* of one parameter's values */
+    PARAMS_MAX_BYTES = 8 << 10,
+};
+
+/* ---- records ---- */
+
+/* Hangs off its request until that is answered. */
+struct audited {
+    struct engine *engine;
+    struct audit_subject subject;
+    struct request *request;
+    engine_fn *run;
+    uint64_t began_ms;
+    bool is_gone; /* the caller, while the first record was written */
+};
+
+static json_t *cut_text(json_t *text) {
+    size_t length = json_string_length(text);
+    const char *bytes = json_string_value(text);
+    if (length <= TEXT_MAX_BYTES) return json_incref(text);
+    CLEANUP(buf_free) struct buf cut = BUF_INIT;
+    size_t kept = TEXT_MAX_BYTES;
+    while (kept > 0 && ((uint8_t)bytes[kept] & 0xc0) == 0x80) kept--; /* between two characters */
+    buf_append(&cut, bytes, kept);
+    buf_append_string(&cut, "…");
+    return json_string(buf_string(&cut));
+}
+
+/* Of an environment only the names: the values may be secrets. */
+static json_t *names_of(json_t *object) {
+    json_t *names = json_array(), *value;
+    const char *name;
+    json_object_foreach(object, name, value) {
+        if (json_array_size(names) < LIST_MAX) json_array_append_new(names, json_string(name));
+    }
+    return names;
+}
+
+static json_t *cut_value(json_t *value) {
+    if (json_is_string(value)) return cut_text(value);
+    if (json_is_object(value)) return names_of(value);
+    if (!json_is_array(value)) return json_incref(value);
+    json_t *list = json_array(), *entry;
+    size_t i;
+    json_array_foreach(value, i, entry) {
+        if (i < LIST_MAX) json_array_append_new(list, json_is_string(entry) ? cut_text(entry) : json_incref(entry));
+    }
+    return list;
+}
+
+static json_t *params_json(json_t *params) {
+    json_t *told = json_object(), *value;
+    const char *name;
+    json_object_foreach(params, name, value) json_object_set_new(told, name, cut_value(value));
+    if (json_dumpb(told, NULL, 0, JSON_COMPACT) <= PARAMS_MAX_BYTES) return told;
+    json_decref(told);
+    return json_null();
+}
+
+static json_t *record_json(const struct audit_subject *subject, const struct request *request, const char *phase) {
+    const struct caller *caller = &request->caller;
+    json_t *id = json_object_get(request->params, "id");
+    char now[RFC3339_BYTES];
+    clock_rfc3339(clock_wall_ms(), now);
+    if (!id) id = json_object_get(request->params, "sandbox_id");
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:s, s:s?}", "time", now, "phase", phase, "op", subject->op,
+                     "sandbox_id", json_is_string(id) ? cut_text(id) : json_null(), "uid", (json_int_t)caller->uid,
+                     "pid", (json_int_t)caller->pid, "from", caller->peer_fd >= 0 ? "unix" : "tcp", "correlation_id",
+                     request->correlation_id);
+}
+
+static void add_end(struct engine *engine, const struct audit_subject *subject, const struct request *request,
+                    const struct error *error, uint64_t duration_ms, bool is_first) {
+    json_t *record = record_json(subject, request, "end");
+    json_object_set_new(record, "outcome", json_string(error ? error_kind(error->code)->slug : "ok"));
+    json_object_set_new(record, "duration_ms", json_integer((json_int_t)duration_ms));
+    if (is_first) json_object_set_new(record, "params", params_json(request->params));
+    audit_add(engine->audit, record, subject->kind != AUDIT_READS, NULL, NULL);
+    json_decref(record);
+}
+
+/* ---- around an operation ---- */
+
+/* Whether the sandbox's profile wants to have it in the trail although it changes nothing. */
+static bool is_watched(struct engine *engine, const struct request *request) {
+    const char *id = json_string_value(json_object_get(request->params, "id"));
+    const struct sandbox *sandbox = id ? map_get(&engine->sandboxes, id) : NULL;
+    return sandbox && guard_profile_of(sandbox->config.profile)->audit == GUARD_AUDIT_ALL;
+}
+
+void audited_end(struct request *request, const struct error *error) {
+    struct audited *audited = request->audited;
+    if (!audited) return;
+    request->audited = NULL;
+    add_end(audited->engine, &audited->subject, request, error, clock_monotonic_ms() - audited->began_ms,
+            audited->subject.kind == AUDIT_READS);
+    free(audited);
+}
+
+static void on_cancel(struct request *request) {
+    struct audited *audited = request->audited;
+    audited->is_gone = true;
+}
+
+/* It is in the trail: now it may begin. */
+static void on_begun(void *data, const struct error *error) {
+    struct audited *audited = data;
+    struct engine *engine = audited->engine;
+    engine->admitting--;
+    audited->request->cancel = NULL;
+    if (error)
+        answer_error(engine, audited->request, error, NULL);
+    else if (audited->is_gone)
+        answer_fail(engine, audited->request, E_TIMEOUT, "the caller has gone");
+    else
+        audited->run(engine, audited->request);
+    engine_wake(engine);
+}
+
+static struct audited *new_audited(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                                   engine_fn *run) {
+    struct audited *audited = calloc(1, sizeof *audited);
+    if (!audited) abort(); /* as in answers.c */
+    *audited = (struct audited){
+        .engine = engine, .subject = *subject, .request = request, .run = run, .began_ms = clock_monotonic_ms()};
+    request->audited = audited;
+    return audited;
+}
+
+void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                      engine_fn *run) {
+    struct audit_subject watched = {.op = subject->op, .kind = AUDIT_READS};
+    if (subject->kind == AUDIT_NOT && !is_watched(engine, request)) {
+        run(engine, request);
+        return;
+    }
+    if (subject->kind <= AUDIT_READS) {
+        new_audited(engine, &watched, request, run);
+        run(engine, request);
+        return;
+    }
+    struct audited *audited = new_audited(engine, subject, request, run);
+    json_t *record = record_json(subject, request, "begin");
+    json_object_set_new(record, "params", params_json(request->params));
+    request->cancel = on_cancel;
+    engine->admitting++;
+    audit_add(engine->audit, record, subject->kind == AUDIT_ENDS, on_begun, audited);
+    json_decref(record);
+}
+
+void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                   const struct error *error) {
+    if (subject->kind != AUDIT_NOT) add_end(engine, subject, request, error, 0, true);
+    answer_error(engine, request, error, NULL);
+}
+
+/* ---- the operation `audit` ---- */
+
+struct look {
+    struct errand errand;
+    struct audit_filter filter;
+    bool verifies, follows;
+    json_t *result;
+};
+
+static struct audit_filter filter_of(json_t *params) {
+    json_t *uid = json_object_get(params, "uid");
+    return (struct audit_filter){
+        .since = (uint64_t)json_integer_value(json_object_get(params, "since")),
+        .limit = (size_t)json_integer_value(json_object_get(params, "limit")),
+        .op = json_string_value(json_object_get(params, "op")),
+        .sandbox_id = json_string_value(json_object_get(params, "sandbox_id")),
+        .outcome = json_string_value(json_object_get(params, "outcome")),
+        .uid = json_is_integer(uid) ? json_integer_value(uid) : -1,
+    };
+}
+
+static int run(struct errand *errand, struct error *reterr) {
+    struct look *look = (struct look *)errand;
+    const char *home = errand->engine->config.home;
+    if (look->verifies) return audit_verify(home, &errand->call_off, &look->result, reterr);
+    return audit_read(home, &look->filter, &errand->call_off, &look->result, reterr);
+}
+
+static bool may_see(void *data, const struct caller *caller, const json_t *record) {
+    const struct request *request = data;
+    struct audit_filter filter = filter_of(request->params);
+    (void)caller;
+    return audit_matches(&filter, (json_t *)record);
+}
+
+/* The past has been sent; what came meanwhile and what comes is in the feed. */
+static void follow(struct errand *errand, uint64_t last_seq) {
+    struct engine *engine = errand->engine;
+    struct request *request = errand->request;
+    struct feed_filter filter = {.since = last_seq, .tail = SIZE_MAX, .may_see = may_see, .data = request};
+    errand_release(errand);
+    feed_stream(engine, &engine->audit_feed, request, &filter, true);
+}
+
+static void on_read(struct errand *errand, const struct error *error) {
+    struct look *look = (struct look *)errand;
+    size_t index;
+    json_t *record;
+    if (error || errand->why.code != E_NONE) {
+        json_decref(look->result);
+        errand_fail(errand, errand->why.code != E_NONE ? &errand->why : error, NULL);
+        return;
+    }
+    uint64_t last_seq = look->filter.since;
+    if (look->verifies) errand->request->item(errand->request, json_incref(look->result));
+    json_array_foreach(look->result, index, record) {
+        last_seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
+        errand->request->item(errand->request, json_incref(record));
+    }
+    json_decref(look->result);
+    if (look->follows)
+        follow(errand, last_seq);
+    else
+        errand_answer(errand, json_object());
+}
+
+void engine_audit(struct engine *engine, struct request *request) {
+    struct look *look = (struct look *)errand_begin(engine, request, sizeof *look);
+    if (!look) return;
+    look->filter = filter_of(request->params);
+    look->verifies = json_is_true(json_object_get(request->params, "verify"));
+    look->follows = !look->verifies && json_is_true(json_object_get(request->params, "follow"));
+    errand_work(&look->errand, run, on_read);
+}
+
+void audit_feed_record(void *data, json_t *record) {
+    struct engine *engine = data;
+    feed_put(&engine->audit_feed, json_incref(record));
+}

@@ -1,0 +1,100 @@
+/* What a profile says of the code that a sandbox is about to run, and of a sandbox that tried what is refused. */
+#include "core/containment.h"
+
+enum { TOLD_MAX = 20, DESTROY_RETRY_MS = 1000 };
+
+/* ---- scans ---- */
+
+static json_t *summary_of(const struct guard_profile *profile, const struct scan_report *report) {
+    json_t *told = json_array();
+    for (size_t i = 0; i < TOLD_MAX && i < json_array_size(report->findings); i++)
+        json_array_append(told, json_array_get(report->findings, i));
+    return json_pack("{s:s, s:s, s:I, s:I, s:o}", "profile", profile->jail.name, "policy",
+                     guard_scan_name(profile->scan), "finding_count", (json_int_t)report->finding_count,
+                     "dynamic_count", (json_int_t)report->dynamic_count, "findings", told);
+}
+
+static const char *text_of(const json_t *object, const char *name) {
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
+/* "the profile strict does not allow this code: Shop cmd/1 calls System.cmd/2, … (shop.ex:9); 2 more findings" */
+static int refuse(const struct guard_profile *profile, const struct scan_report *report, struct error *reterr) {
+    const json_t *first = json_array_get(report->findings, 0);
+    const char *file = text_of(first, "file"), *slash = strrchr(file, '/');
+    unsigned long long others = report->finding_count - 1;
+    char more[64] = "";
+    if (others > 0) snprintf(more, sizeof more, "; %llu more finding%s", others, others == 1 ? "" : "s");
+    return error_set(reterr, E_POLICY, "the profile %s does not allow this code: %.200s %.200s %.300s (%.100s:%lld)%s",
+                     profile->jail.name, text_of(first, "module"), text_of(first, "function"), text_of(first, "detail"),
+                     slash ? slash + 1 : file, (long long)json_integer_value(json_object_get(first, "line")), more);
+}
+
+static int conclude(const struct guard_profile *profile, const struct scan_report *report, json_t **ret_summary,
+                    struct error *reterr) {
+    *ret_summary = summary_of(profile, report);
+    if (profile->scan != GUARD_SCAN_REFUSE || report->finding_count == 0) return 0;
+    return refuse(profile, report, reterr);
+}
+
+int containment_scan_build(const struct guard_profile *profile, const char *build, atomic_bool *call_off,
+                           json_t **ret_summary, struct error *reterr) {
+    CLEANUP(scan_free) struct scan_report report = {0};
+    size_t modules;
+    int result = scan_begin(profile->operations, &report, reterr);
+    if (result == 0) result = scan_build(&report, build, call_off, &modules, reterr);
+    return result < 0 ? result : conclude(profile, &report, ret_summary, reterr);
+}
+
+static int scan_change(struct scan_report *report, const struct change *change, struct error *reterr) {
+    CLEANUP_BEAM struct beam *beam = NULL;
+    if (change->is_deletion || !change->beam) return 0;
+    int result = beam_read(change->beam, change->beam_size, &beam_default_options, &beam, reterr);
+    if (result == 0) result = scan_beam(report, beam, reterr);
+    return result < 0 ? error_prefix(reterr, "%s", change->module) : 0;
+}
+
+int containment_scan_changes(const struct guard_profile *profile, const struct change_set *changes,
+                             json_t **ret_summary, struct error *reterr) {
+    CLEANUP(scan_free) struct scan_report report = {0};
+    int result = scan_begin(profile->operations, &report, reterr);
+    for (size_t i = 0; result == 0 && i < changes->count; i++)
+        result = scan_change(&report, &changes->items[i], reterr);
+    return result < 0 ? result : conclude(profile, &report, ret_summary, reterr);
+}
+
+void containment_tell_refusal(struct sandbox *sandbox, const struct error *error) {
+    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_VIOLATION, sandbox->id,
+                json_pack("{s:s, s:s}", "what", "scan", "detail", error->detail));
+}
+
+/* ---- violations ---- */
+
+static void on_destroy_due(uv_timer_t *timer);
+
+/* A registry that can't be written now may be later. */
+static void on_destroyed(void *data, const struct error *error) {
+    struct sandbox *sandbox = data;
+    if (error) uv_timer_start(&sandbox->ttl, on_destroy_due, DESTROY_RETRY_MS, 0);
+}
+
+static void on_destroy_due(uv_timer_t *timer) {
+    struct sandbox *sandbox = timer->data;
+    sandbox_destroy(sandbox, "it tried what its profile refuses", on_destroyed, sandbox);
+}
+
+/* Destroyed in the loop's next turn: whoever tells of a violation is the node itself. */
+void containment_act(struct sandbox *sandbox, const char *what) {
+    char reason[128];
+    switch (guard_profile_of(sandbox->config.profile)->on_violation) {
+    case GUARD_LOG: return;
+    case GUARD_FREEZE:
+        snprintf(reason, sizeof reason, "violation: %.100s", what);
+        sandbox_freeze(sandbox, reason);
+        return;
+    case GUARD_DESTROY:
+        if (!sandbox->destroying) uv_timer_start(&sandbox->ttl, on_destroy_due, 0, 0);
+        return;
+    }
+}

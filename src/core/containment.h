@@ -1,0 +1,24 @@
+/* containment: what a profile says of the code that a sandbox is about to run, and of a sandbox that tried what is
+   refused. */
+#ifndef CORE_CONTAINMENT_H
+#define CORE_CONTAINMENT_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "compile/scan_run.h"
+#include "core/core_internal.h"
+
+/* Blocking; for the thread pool. *ret_summary, where it is set, is for the caller's answer, also when the code is
+   refused, which is E_POLICY: profile, policy, finding_count, dynamic_count and the first findings. */
+int containment_scan_build(const struct guard_profile *profile, const char *build, atomic_bool *call_off,
+                           json_t **ret_summary, struct error *reterr);
+int containment_scan_changes(const struct guard_profile *profile, const struct change_set *changes,
+                             json_t **ret_summary, struct error *reterr);
+/* The world hears of a refusal. */
+void containment_tell_refusal(struct sandbox *sandbox, const struct error *error);
+
+/* After a violation was told. */
+void containment_act(struct sandbox *sandbox, const char *what);
+
+#endif

@@ -1,0 +1,32 @@
+/* Between the files of the audit trail. */
+#ifndef GUARD_AUDIT_INTERNAL_H
+#define GUARD_AUDIT_INTERNAL_H
+
+#include "guard/audit.h"
+
+#define AUDIT_FOLDER "audit"
+#define AUDIT_HEAD "head" /* the last record's number and hash: the end of the trail can't go unnoticed either */
+#define AUDIT_SUFFIX ".jsonl"
+#define AUDIT_DROPPED "dropped" /* a record that says which is the first one from now on */
+
+enum {
+    AUDIT_NAME_BYTES = 40,
+    AUDIT_FILES_MAX = 4096,
+    AUDIT_HEAD_BYTES = 20 + 1 + AUDIT_HASH_BYTES - 1 + 1, /* "00000000000000000012 <hash>\n" */
+};
+
+/* The files of the trail, oldest first: each is named by its first record's number. */
+struct audit_names {
+    char (*names)[AUDIT_NAME_BYTES];
+    size_t count;
+};
+
+int audit_names_read(int folder, struct audit_names *ret, struct error *reterr);
+void audit_names_free(struct audit_names *names);
+void audit_name_of(uint64_t seq, char ret[AUDIT_NAME_BYTES]);
+
+/* False when there is none, or none that is whole. */
+bool audit_head_read(int folder, struct audit_chain *ret);
+void audit_head_write(int fd, const struct audit_chain *chain);
+
+#endif

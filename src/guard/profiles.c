@@ -1,0 +1,258 @@
+#include "guard/profiles.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const scan_names[] = {"off", "report", "refuse"};
+static const char *const audit_names[] = {"changes", "all"};
+static const char *const containment_names[] = {"log", "freeze", "destroy"};
+
+const char *guard_scan_name(enum guard_scan scan) {
+    return scan_names[scan];
+}
+
+const char *guard_audit_name(enum guard_audit audit) {
+    return audit_names[audit];
+}
+
+const char *guard_containment_name(enum guard_containment containment) {
+    return containment_names[containment];
+}
+
+void guard_profiles_free(struct guard_profiles *profiles) {
+    free(profiles->items);
+    *profiles = (struct guard_profiles){0};
+}
+
+static struct guard_profile *find(const struct guard_profiles *profiles, const char *name) {
+    for (size_t i = 0; i < profiles->count; i++)
+        if (strcmp(profiles->items[i].jail.name, name) == 0) return &profiles->items[i];
+    return NULL;
+}
+
+const struct guard_profile *guard_profile_find(const struct guard_profiles *profiles, const char *name) {
+    return find(profiles, name);
+}
+
+/* ---- what a line changes ---- */
+
+struct key;
+typedef int set_fn(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr);
+
+struct key {
+    const char *name;
+    set_fn *set;
+    size_t offset, size;                            /* of the field */
+    bool (*parse)(const char *text, uint64_t *ret); /* of a number */
+    const char *const *choices;                     /* of a choice */
+    size_t choice_count;
+};
+
+/* Numbers are of 4 or of 8 bytes; whether they are in range is told when the section ends. */
+static int set_number(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    uint64_t number;
+    if (!key->parse(value, &number) || (key->size == sizeof(uint32_t) && number > UINT32_MAX))
+        return error_set(reterr, E_INVALID, "%s is '%.60s', which is no number of that kind", key->name, value);
+    if (key->size == sizeof(uint32_t))
+        *(uint32_t *)((char *)profile + key->offset) = (uint32_t)number;
+    else
+        *(uint64_t *)((char *)profile + key->offset) = number;
+    return 0;
+}
+
+static int set_choice(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    for (size_t i = 0; i < key->choice_count; i++) {
+        if (strcmp(key->choices[i], value) != 0) continue;
+        *(unsigned *)((char *)profile + key->offset) = (unsigned)i;
+        return 0;
+    }
+    return error_set(reterr, E_INVALID, "%s is '%.60s'; see the reference for what it may be", key->name, value);
+}
+
+static int set_summary(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    (void)key;
+    return string_format(profile->summary, sizeof profile->summary, reterr, "%s", value);
+}
+
+/* What the operations need is what the jail gives, no more and no less. */
+static void follow_operations(struct guard_profile *profile) {
+    unsigned needs = guard_operations_need(profile->operations);
+    profile->jail.network = needs & GUARD_NEEDS_NETWORK ? JAIL_NETWORK_LOOPBACK : JAIL_NETWORK_NONE;
+    profile->jail.may_exec = needs & GUARD_NEEDS_EXEC;
+    profile->jail.native_code = needs & GUARD_NEEDS_NATIVE;
+}
+
+static void name_operations(struct guard_profile *profile) {
+    size_t count, length = 0;
+    const struct guard_operation *table = guard_operations(&count);
+    profile->operation_names[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (!(profile->operations >> i & 1)) continue;
+        length += (size_t)snprintf(profile->operation_names + length, sizeof profile->operation_names - length, "%s%s",
+                                   length > 0 ? "," : "", table[i].name);
+        if (i == 0) break; /* all */
+    }
+}
+
+/* "file_read, math", or "+file_write" for what is allowed besides. */
+static int set_operations(struct guard_profile *profile, const struct key *key, const char *value,
+                          struct error *reterr) {
+    operation_set set;
+    bool adds = value[0] == '+';
+    (void)key;
+    int result = guard_operations_parse(value + adds, &set, reterr);
+    if (result < 0) return result;
+    profile->operations = adds ? profile->operations | set : set;
+    name_operations(profile);
+    follow_operations(profile);
+    return 0;
+}
+
+#define FIELD(field) offsetof(struct guard_profile, field), sizeof(((struct guard_profile *)NULL)->field)
+#define NUMBER(field, parser) set_number, FIELD(jail.limits.field), parser, NULL, 0
+#define CHOICE(field, names) set_choice, FIELD(field), NULL, names, ARRAY_SIZE(names)
+
+static const struct key keys[] = {
+    {"summary", set_summary, 0, 0, NULL, NULL, 0},
+    {"operations", set_operations, 0, 0, NULL, NULL, 0},
+    {"scan", CHOICE(scan, scan_names)},
+    {"audit", CHOICE(audit, audit_names)},
+    {"on-violation", CHOICE(on_violation, containment_names)},
+    {"memory", NUMBER(memory_bytes, parse_size)},
+    {"cpu", NUMBER(cpu_percent, parse_u64)},
+    {"processes", NUMBER(processes, parse_u64)},
+    {"max-run", NUMBER(max_run_ms, parse_duration)},
+    {"ttl", NUMBER(ttl_ms, parse_duration)},
+    {"disk", NUMBER(disk_bytes, parse_size)},
+};
+
+static int set_key(struct guard_profile *profile, const char *name, const char *value, struct error *reterr) {
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (strcmp(keys[i].name, name) == 0) return keys[i].set(profile, &keys[i], value, reterr);
+    return error_set(reterr, E_INVALID, "there is no setting '%.60s' of a profile", name);
+}
+
+/* ---- the built-in ones ---- */
+
+/* Pointers of a profile that was copied lead into the copy. */
+static void own_texts(struct guard_profile *profile) {
+    profile->jail.summary = profile->summary;
+    profile->jail.operations = profile->operation_names;
+}
+
+static int add_built_in(struct guard_profiles *profiles, const struct jail_profile *jail, struct error *reterr) {
+    struct guard_profile *profile = &profiles->items[profiles->count++];
+    *profile = (struct guard_profile){.jail = *jail, .scan = GUARD_SCAN_REPORT};
+    snprintf(profile->summary, sizeof profile->summary, "%s", jail->summary);
+    int result = guard_operations_parse(jail->operations, &profile->operations, reterr);
+    name_operations(profile);
+    own_texts(profile);
+    return result;
+}
+
+/* ---- the user's own ---- */
+
+static char *trim(char *text) {
+    text += strspn(text, " \t");
+    for (size_t length = strlen(text); length > 0 && isspace((unsigned char)text[length - 1]); length--)
+        text[length - 1] = '\0';
+    return text;
+}
+
+static bool is_name(const char *name) {
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    return length > 0 && length < JAIL_NAME_BYTES && name[length] == '\0';
+}
+
+/* [profile NAME]; what it takes after is known only when the next line says so: until then it is medium. */
+static int begin_profile(struct guard_profiles *profiles, char *header, struct guard_profile **ret,
+                         struct error *reterr) {
+    char *close = strchr(header, ']');
+    if (!string_starts(header, "[profile ") || !close)
+        return error_set(reterr, E_INVALID, "'%.60s' is no section; a profile begins with [profile NAME]", header);
+    *close = '\0';
+    const char *name = trim(header + strlen("[profile "));
+    if (!is_name(name)) return error_set(reterr, E_INVALID, "'%.60s' is no name for a profile", name);
+    if (find(profiles, name)) return error_set(reterr, E_INVALID, "there is a profile '%s' already", name);
+    if (profiles->count == GUARD_PROFILES_MAX)
+        return error_set(reterr, E_INVALID, "there are more than %d profiles", GUARD_PROFILES_MAX);
+    struct guard_profile *profile = &profiles->items[profiles->count++];
+    *profile = *find(profiles, "medium");
+    snprintf(profile->jail.name, sizeof profile->jail.name, "%s", name);
+    snprintf(profile->inherits, sizeof profile->inherits, "medium");
+    own_texts(profile);
+    *ret = profile;
+    return 0;
+}
+
+static int inherit(struct guard_profiles *profiles, struct guard_profile *profile, const char *from,
+                   struct error *reterr) {
+    const struct guard_profile *parent = find(profiles, from);
+    struct guard_profile copy = *profile;
+    if (!parent || parent == profile || !parent->jail.is_public)
+        return error_set(reterr, E_INVALID, "there is no profile '%.60s' before it to inherit from", from);
+    *profile = *parent;
+    memcpy(profile->jail.name, copy.jail.name, sizeof copy.jail.name);
+    snprintf(profile->inherits, sizeof profile->inherits, "%s", parent->jail.name);
+    own_texts(profile);
+    return 0;
+}
+
+struct reading {
+    struct guard_profiles *profiles;
+    struct guard_profile *profile; /* whose section it is; NULL: none yet */
+    unsigned lines;                /* of the section */
+};
+
+static int end_section(const struct reading *reading, struct error *reterr) {
+    if (!reading->profile) return 0;
+    int result = jail_limits_check(&reading->profile->jail.limits, reterr);
+    return result < 0 ? error_prefix(reterr, "profile '%s'", reading->profile->jail.name) : 0;
+}
+
+static int read_setting(struct reading *reading, char *line, struct error *reterr) {
+    char *equals = strchr(line, '=');
+    if (!equals || !reading->profile) return error_set(reterr, E_INVALID, "a line of a profile is 'name = value'");
+    *equals = '\0';
+    const char *name = trim(line), *value = trim(equals + 1);
+    int result = reading->lines++ == 0 && strcmp(name, "inherits") == 0
+                     ? inherit(reading->profiles, reading->profile, value, reterr)
+                     : set_key(reading->profile, name, value, reterr);
+    return result < 0 ? error_prefix(reterr, "profile '%s'", reading->profile->jail.name) : 0;
+}
+
+static int read_line(struct reading *reading, char *line, struct error *reterr) {
+    line[strcspn(line, "#")] = '\0';
+    line = trim(line);
+    if (!line[0]) return 0;
+    if (line[0] != '[') return read_setting(reading, line, reterr);
+    int result = end_section(reading, reterr);
+    reading->lines = 0;
+    return result < 0 ? result : begin_profile(reading->profiles, line, &reading->profile, reterr);
+}
+
+static int read_text(struct guard_profiles *profiles, char *text, struct error *reterr) {
+    struct reading reading = {.profiles = profiles};
+    int result = 0;
+    for (char *line = strsep(&text, "\n"); result == 0 && line; line = strsep(&text, "\n"))
+        result = read_line(&reading, line, reterr);
+    return result < 0 ? result : end_section(&reading, reterr);
+}
+
+int guard_profiles_read(const char *text, struct guard_profiles *ret, struct error *reterr) {
+    CLEANUP(guard_profiles_free)
+    struct guard_profiles profiles = {.items = calloc(GUARD_PROFILES_MAX, sizeof *profiles.items)};
+    CLEANUP_FREE char *copy = strdup(text ? text : "");
+    size_t count;
+    const struct jail_profile *built_in = jail_profiles(&count);
+    int result = profiles.items && copy ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for profiles");
+    for (size_t i = 0; result == 0 && i < count; i++)
+        if (built_in[i].is_public) result = add_built_in(&profiles, &built_in[i], reterr);
+    if (result == 0) result = read_text(&profiles, copy, reterr);
+    if (result < 0) return result;
+    *ret = profiles;
+    profiles = (struct guard_profiles){0};
+    return 0;
+}

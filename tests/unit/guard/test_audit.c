@@ -1,0 +1,79 @@
+/* The thread that writes: records in their order, callbacks on the loop, everything written before it closes. */
+#include "scratch.h"
+
+#include "guard/audit.h"
+
+struct stage {
+    struct scratch *scratch;
+    uv_loop_t loop;
+    struct audit *audit;
+    unsigned records, done;
+    int64_t last_seq;
+    bool closed;
+};
+
+static void on_record(void *data, json_t *record) {
+    struct stage *stage = data;
+    int64_t seq = json_integer_value(json_object_get(record, "seq"));
+    assert_int_equal(seq, stage->last_seq + 1);
+    stage->last_seq = seq;
+    stage->records++;
+}
+
+static void on_done(void *data, const struct error *error) {
+    struct stage *stage = data;
+    assert_null(error);
+    stage->done++;
+}
+
+static void on_closed(void *data) {
+    ((struct stage *)data)->closed = true;
+}
+
+static void test_records_are_written_and_told(void **state) {
+    struct stage stage = {.scratch = *state};
+    struct error error;
+    atomic_bool call_off = false;
+    json_t *verdict;
+    uv_loop_init(&stage.loop);
+    if (audit_open(&stage.loop, stage.scratch->path, &audit_default_limits, on_record, &stage, &stage.audit, &error) <
+        0)
+        fail_msg("%s", error.detail);
+    for (int i = 0; i < 1000; i++) {
+        json_t *members = json_pack("{s:s, s:i}", "op", "create", "uid", i);
+        audit_add(stage.audit, members, i % 2, i % 3 ? on_done : NULL, &stage);
+        json_decref(members);
+    }
+    assert_int_equal(stage.done, 0); /* never from inside */
+    audit_close(stage.audit, on_closed, &stage);
+    uv_run(&stage.loop, UV_RUN_DEFAULT);
+    assert_true(stage.closed);
+    assert_int_equal(stage.records, 1000);
+    assert_int_equal(stage.done, 666);
+    assert_int_equal(uv_loop_close(&stage.loop), 0);
+    assert_int_equal(audit_verify(stage.scratch->path, &call_off, &verdict, &error), 0);
+    assert_true(json_is_true(json_object_get(verdict, "valid")));
+    assert_int_equal(json_integer_value(json_object_get(verdict, "records")), 1000);
+    json_decref(verdict);
+}
+
+static void test_what_cannot_be_opened_is_told(void **state) {
+    struct stage stage = {.scratch = *state};
+    struct error error;
+    scratch_file(stage.scratch, "audit", "a file where a folder belongs");
+    uv_loop_init(&stage.loop);
+    assert_true(audit_open(&stage.loop, stage.scratch->path, &audit_default_limits, on_record, &stage, &stage.audit,
+                           &error) < 0);
+    assert_null(stage.audit);
+    assert_non_null(strstr(error.detail, "audit"));
+    uv_run(&stage.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&stage.loop), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_records_are_written_and_told, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_opened_is_told, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

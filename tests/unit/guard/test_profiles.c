@@ -1,0 +1,110 @@
+#include "guard_test.h"
+
+#include "guard/profiles.h"
+
+static struct guard_profiles read_profiles(const char *text) {
+    struct guard_profiles profiles;
+    struct error error;
+    if (guard_profiles_read(text, &profiles, &error) < 0) fail_msg("%s", error.detail);
+    return profiles;
+}
+
+/* What the built-in ones give a node is what their operations need. */
+static void test_built_in(void **state) {
+    (void)state;
+    CLEANUP(guard_profiles_free) struct guard_profiles profiles = read_profiles(NULL);
+    assert_int_equal(profiles.count, 3);
+    for (size_t i = 0; i < profiles.count; i++) {
+        const struct guard_profile *profile = &profiles.items[i];
+        unsigned needs = guard_operations_need(profile->operations);
+        assert_int_equal(profile->scan, GUARD_SCAN_REPORT);
+        assert_int_equal(profile->audit, GUARD_AUDIT_CHANGES);
+        assert_int_equal(profile->jail.network != JAIL_NETWORK_NONE, (needs & GUARD_NEEDS_NETWORK) != 0);
+        assert_int_equal(profile->jail.may_exec, (needs & GUARD_NEEDS_EXEC) != 0);
+        assert_int_equal(profile->jail.native_code, (needs & GUARD_NEEDS_NATIVE) != 0);
+        assert_ptr_equal(guard_profile_of(&profile->jail), profile);
+    }
+    assert_null(guard_profile_find(&profiles, "compiler"));
+}
+
+static void test_inheriting(void **state) {
+    (void)state;
+    CLEANUP(guard_profiles_free)
+    struct guard_profiles profiles = read_profiles("[profile web]\n"
+                                                   "inherits = high   # a comment\n"
+                                                   "summary = Web shops\n"
+                                                   "operations = +network_server, network_client\n"
+                                                   "memory = 256M\n"
+                                                   "scan = refuse\n"
+                                                   "\n"
+                                                   "[profile tools]\n"
+                                                   "inherits = web\n"
+                                                   "operations = +os_command\n"
+                                                   "audit = all\n"
+                                                   "on-violation = freeze\n"
+                                                   "[profile plain]\n");
+    const struct guard_profile *web = guard_profile_find(&profiles, "web");
+    const struct guard_profile *tools = guard_profile_find(&profiles, "tools");
+    const struct guard_profile *plain = guard_profile_find(&profiles, "plain");
+    assert_string_equal(web->jail.summary, "Web shops");
+    assert_string_equal(web->jail.operations, "basic_otp,math,string,network_server,network_client");
+    assert_string_equal(web->inherits, "high");
+    assert_int_equal(web->jail.limits.memory_bytes, 256 << 20);
+    assert_int_equal(web->jail.limits.cpu_percent, 50);
+    assert_int_equal(web->jail.network, JAIL_NETWORK_LOOPBACK);
+    assert_false(web->jail.may_exec);
+    assert_int_equal(web->scan, GUARD_SCAN_REFUSE);
+    assert_true(tools->jail.may_exec);
+    assert_int_equal(tools->scan, GUARD_SCAN_REFUSE);
+    assert_int_equal(tools->audit, GUARD_AUDIT_ALL);
+    assert_int_equal(tools->on_violation, GUARD_FREEZE);
+    assert_int_equal(tools->jail.limits.memory_bytes, 256 << 20);
+    assert_string_equal(plain->inherits, "medium");
+    assert_string_equal(plain->jail.name, "plain");
+}
+
+static void test_refused(void **state) {
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"[profile high]\n", "there is a profile 'high' already"},
+        {"[profile a b]\n", "'a b' is no name"},
+        {"[profile ]\n", "'' is no name"},
+        {"[group a]\n", "is no section"},
+        {"memory = 1G\n", "a line of a profile"},
+        {"[profile a]\ninherits = b\n", "profile 'a': there is no profile 'b'"},
+        {"[profile a]\ninherits = a\n", "no profile 'a' before it"},
+        {"[profile a]\ninherits = compiler\n", "no profile 'compiler'"},
+        {"[profile a]\nmemory = lots\n", "memory is 'lots'"},
+        {"[profile a]\nmemory = 1K\n", "profile 'a': memory_bytes is 1024"},
+        {"[profile a]\nscan = maybe\n[profile b]\n", "scan is 'maybe'"},
+        {"[profile a]\noperations = flying\n", "there is no operation 'flying'"},
+        {"[profile a]\ncolour = red\n", "there is no setting 'colour'"},
+        {"[profile a]\nmemory = 64M\ninherits = high\n", "there is no setting 'inherits'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct guard_profiles profiles = {.count = 99};
+        struct error error;
+        assert_true(guard_profiles_read(cases[i].text, &profiles, &error) < 0);
+        if (!strstr(error.detail, cases[i].expected))
+            fail_msg("\"%s\" does not say \"%s\"", error.detail, cases[i].expected);
+        assert_int_equal(profiles.count, 99);
+    }
+}
+
+static void test_too_many(void **state) {
+    (void)state;
+    struct guard_profiles profiles;
+    struct error error;
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    for (int i = 0; i < GUARD_PROFILES_MAX; i++) buf_printf(&text, "[profile p%d]\n", i);
+    assert_true(guard_profiles_read(buf_string(&text), &profiles, &error) < 0);
+    assert_non_null(strstr(error.detail, "more than 64"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in), cmocka_unit_test(test_inheriting),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_too_many)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
