@@ -85,7 +85,7 @@ static void add_end(struct engine *engine, const struct audit_subject *subject, 
     json_object_set_new(record, "outcome", json_string(error ? error_kind(error->code)->slug : "ok"));
     json_object_set_new(record, "duration_ms", json_integer((json_int_t)duration_ms));
     if (is_first) json_object_set_new(record, "params", params_json(request->params));
-    audit_add(engine->audit, record, subject->kind != AUDIT_READS, NULL, NULL);
+    audit_add(engine->audit, record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
     json_decref(record);
 }
 
@@ -230,13 +230,20 @@ static void on_read(struct errand *errand, const struct error *error) {
         errand_answer(errand, json_object());
 }
 
+/* What was answered before is in the files now. */
+static void on_flushed(void *data, const struct error *error) {
+    struct look *look = data;
+    (void)error;
+    errand_work(&look->errand, run, on_read);
+}
+
 void engine_audit(struct engine *engine, struct request *request) {
     struct look *look = (struct look *)errand_begin(engine, request, sizeof *look);
     if (!look) return;
     look->filter = filter_of(request->params);
     look->verifies = json_is_true(json_object_get(request->params, "verify"));
     look->follows = !look->verifies && json_is_true(json_object_get(request->params, "follow"));
-    errand_work(&look->errand, run, on_read);
+    audit_flush(engine->audit, on_flushed, look);
 }
 
 void audit_feed_record(void *data, json_t *record) {

@@ -51,8 +51,10 @@ static void take_batch(struct audit *audit, struct entry_list *ret) {
 
 static void write_batch(struct audit *audit, struct entry_list *batch) {
     struct entry *entry;
-    STAILQ_FOREACH(entry, batch, link)
-    audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
+    STAILQ_FOREACH(entry, batch, link) {
+        if (entry->members[0]) /* nothing: someone waits for those before */
+            audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
+    }
 }
 
 static void hand_back(struct audit *audit, struct entry_list *batch) {
@@ -131,11 +133,7 @@ static struct entry *new_entry(json_t *members) {
     return entry;
 }
 
-void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data) {
-    struct entry *entry = new_entry(members);
-    entry->urgent = urgent;
-    entry->done = done;
-    entry->data = data;
+static void queue(struct audit *audit, struct entry *entry) {
     bool is_refused = audit->pending++ >= PENDING_MAX;
     if (is_refused) error_set(&entry->error, E_LIMIT, "the audit trail has %d records waiting", PENDING_MAX);
     uv_mutex_lock(&audit->mutex);
@@ -146,6 +144,22 @@ void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn 
     uv_cond_signal(&audit->wake);
     uv_mutex_unlock(&audit->mutex);
     if (is_refused) uv_async_send(&audit->async);
+}
+
+void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data) {
+    struct entry *entry = new_entry(members);
+    entry->urgent = urgent;
+    entry->done = done;
+    entry->data = data;
+    queue(audit, entry);
+}
+
+void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {
+    struct entry *entry = calloc(1, sizeof *entry + 1);
+    if (!entry) abort(); /* as above */
+    entry->done = done;
+    entry->data = data;
+    queue(audit, entry);
 }
 
 static void on_failed_open_closed(uv_handle_t *handle) {

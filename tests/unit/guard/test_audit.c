@@ -57,6 +57,28 @@ static void test_records_are_written_and_told(void **state) {
     json_decref(verdict);
 }
 
+static void on_flushed(void *data, const struct error *error) {
+    struct stage *stage = data;
+    assert_null(error);
+    assert_int_equal(stage->records, 1); /* the one before, and no other */
+    audit_close(stage->audit, on_closed, stage);
+}
+
+static void test_a_flush_comes_after_what_was_before(void **state) {
+    struct stage stage = {.scratch = *state};
+    json_t *members = json_pack("{s:s}", "op", "create");
+    uv_loop_init(&stage.loop);
+    assert_int_equal(
+        audit_open(&stage.loop, stage.scratch->path, &audit_default_limits, on_record, &stage, &stage.audit, NULL), 0);
+    audit_add(stage.audit, members, false, NULL, NULL);
+    audit_flush(stage.audit, on_flushed, &stage);
+    json_decref(members);
+    uv_run(&stage.loop, UV_RUN_DEFAULT);
+    assert_true(stage.closed);
+    assert_int_equal(stage.records, 1);
+    assert_int_equal(uv_loop_close(&stage.loop), 0);
+}
+
 static void test_what_cannot_be_opened_is_told(void **state) {
     struct stage stage = {.scratch = *state};
     struct error error;
@@ -73,6 +95,7 @@ static void test_what_cannot_be_opened_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_records_are_written_and_told, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_a_flush_comes_after_what_was_before, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_opened_is_told, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

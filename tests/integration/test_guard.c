@@ -1,0 +1,230 @@
+/* What policies refuse and what the audit trail says of it, on the real service; no VM is booted for any of it. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "processes.h"
+#include "support.h"
+
+#define COUNTER EXAMPLES "/counter_erl"
+#define SETTINGS                                                                                                       \
+    "audit-file = 64K\n"                                                                                               \
+    "[profile sums]\n"                                                                                                 \
+    "inherits = high\n"                                                                                                \
+    "operations = math\n"                                                                                              \
+    "scan = refuse\n"
+
+static json_t *find_records(struct world *world, const char *op, const char *outcome) {
+    return world_op(world, "audit", "{s:s, s:s*}", "op", op, "outcome", outcome);
+}
+
+static const char *text_at(json_t *list, size_t index, const char *name) {
+    const char *text = json_string_value(json_object_get(json_array_get(list, index), name));
+    return text ? text : "";
+}
+
+static void assert_recorded(struct world *world, const char *op, const char *outcome, const char *id) {
+    json_t *records = find_records(world, op, outcome), *record = json_array_get(records, 0);
+    if (json_array_size(records) != 1) fail_msg("%s %s: %zu records", op, outcome, json_array_size(records));
+    assert_string_equal(text_at(records, 0, "phase"), "end");
+    assert_string_equal(text_at(records, 0, "sandbox_id"), id);
+    assert_string_equal(text_at(records, 0, "from"), "unix");
+    assert_int_equal(json_integer_value(json_object_get(record, "uid")), getuid());
+    assert_int_equal(json_integer_value(json_object_get(record, "pid")), getpid());
+    assert_true(text_at(records, 0, "correlation_id")[0] != '\0');
+    assert_true(json_is_integer(json_object_get(record, "duration_ms")));
+    json_decref(records);
+}
+
+static bool is_whole(struct world *world) {
+    json_t *verdicts = world_op(world, "audit", "{s:b}", "verify", true);
+    bool valid = json_is_true(json_object_get(json_array_get(verdicts, 0), "valid"));
+    json_decref(verdicts);
+    return valid;
+}
+
+/* ---- policies ---- */
+
+static void test_a_scan_names_what_is_not_allowed(void **state) {
+    struct world *world = *state;
+    json_t *report = world_op(world, "scan", "{s:s, s:s}", "path", LABELLED "/guilty_cmd.beam", "profile", "sums");
+    json_t *findings = json_object_get(report, "findings");
+    assert_string_equal(text_at(findings, 0, "operation"), "os_command");
+    assert_string_equal(text_at(findings, 0, "module"), "guilty_cmd");
+    json_decref(report);
+    assert_recorded(world, "scan", "ok", "");
+}
+
+static void test_code_that_a_profile_refuses_never_runs(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    json_t *problem = world_fails(world, "create", "refused_by_policy", "{s:s, s:s, s:s}", "id", "a", "source", COUNTER,
+                                  "profile", "sums");
+    json_t *scan = json_object_get(json_object_get(problem, "result"), "scan");
+    assert_true(json_integer_value(json_object_get(scan, "finding_count")) > 0);
+    assert_string_equal(json_string_value(json_object_get(scan, "policy")), "refuse");
+    json_decref(problem);
+    json_decref(world_wait_event(
+        world, since,
+        &(struct event_pattern){.kind = "violation", .sandbox_id = "a", .field = "what", .value = "scan"}));
+    json_t *list = world_op(world, "list", NULL);
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+    assert_recorded(world, "create", "refused_by_policy", "a");
+}
+
+static void test_profiles_are_shown(void **state) {
+    json_t *profiles = world_op(*state, "profiles", NULL);
+    assert_int_equal(json_array_size(profiles), 4);
+    assert_string_equal(text_at(profiles, 3, "name"), "sums");
+    assert_string_equal(text_at(profiles, 3, "inherits"), "high");
+    assert_string_equal(text_at(profiles, 3, "scan"), "refuse");
+    assert_string_equal(text_at(profiles, 3, "network"), "none");
+    json_decref(profiles);
+}
+
+/* ---- the trail ---- */
+
+static void test_what_fails_is_recorded(void **state) {
+    struct world *world = *state;
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:s}", "id", "b", "source", COUNTER,
+                            "profile", "none"));
+    assert_recorded(world, "create", "invalid_input", "b");
+    json_decref(world_fails(world, "destroy", "not_found", "{s:s}", "id", "nobody"));
+    assert_recorded(world, "destroy", "not_found", "nobody");
+    json_t *begun = world_op(world, "audit", "{s:s}", "op", "destroy");
+    assert_string_equal(text_at(begun, 0, "phase"), "begin");
+    assert_string_equal(text_at(begun, 0, "correlation_id"), text_at(begun, 1, "correlation_id"));
+    json_decref(begun);
+}
+
+static void flip_byte(const char *path) {
+    char byte;
+    CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, &byte, 1, 100), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 100), 1);
+}
+
+static void test_a_changed_byte_is_found(void **state) {
+    struct world *world = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/audit/00000000000000000001.jsonl", world_home(world));
+    assert_true(is_whole(world));
+    flip_byte(path);
+    assert_false(is_whole(world));
+    flip_byte(path);
+    assert_true(is_whole(world));
+}
+
+static void test_a_killed_daemon_leaves_a_whole_trail(void **state) {
+    struct world *world = *state;
+    pid_t daemon = world_pid(world, "daemon.lock");
+    CLEANUP_FD int pidfd = process_open(daemon);
+    process_end(daemon, SIGKILL);
+    assert_true(process_ends(pidfd, WORLD_DEADLINE_MS));
+    json_decref(world_fails(world, "destroy", "not_found", "{s:s}", "id", "later"));
+    assert_true(is_whole(world));
+    assert_recorded(world, "create", "refused_by_policy", "a"); /* it is all there */
+}
+
+/* ---- a full disk ---- */
+
+static void mount_audit(struct world *world, const char *audit) {
+    struct stat status;
+    CLEANUP_FD int launcher = process_open(world_pid(world, "launcher.lock"));
+    process_end(world_pid(world, "daemon.lock"), SIGTERM);
+    assert_true(process_ends(launcher, WORLD_DEADLINE_MS));
+    assert_int_equal(stat(audit, &status), 0);
+    CLEANUP_FREE char *options =
+        string_print("size=256k,mode=0700,uid=%u,gid=%u", (unsigned)status.st_uid, (unsigned)status.st_gid);
+    assert_int_equal(mount("audit", audit, "tmpfs", 0, options), 0);
+}
+
+static void fill(const char *audit) {
+    static const char page[4096];
+    CLEANUP_FREE char *path = string_print("%s/filler", audit);
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    while (write(fd, page, sizeof page) > 0) continue;
+}
+
+/* Until what is kept for the end of things is all that is left. */
+static void use_up(struct world *world) {
+    for (int i = 0; i < 1000; i++) {
+        struct sbx_error error;
+        char *text = NULL;
+        if (sbx_op(world_client(world), "restart", "{\"id\":\"nobody\"}", &text, &error) == 0) free(text);
+        bool is_full = strcmp(error.code, "disk_full") == 0;
+        sbx_error_clear(&error);
+        if (is_full) return;
+    }
+    fail_msg("the disk is never full");
+}
+
+static void refuse_what_cannot_be_recorded(void **state) {
+    (void)state;
+    struct world *world = world_open(NULL);
+    char audit[64];
+    snprintf(audit, sizeof audit, "%s/audit", world_home(world));
+    mount_audit(world, audit);
+    json_decref(world_fails(world, "restart", "not_found", "{s:s}", "id", "nobody"));
+    fill(audit);
+    use_up(world);
+    json_t *problem =
+        world_fails(world, "create", "disk_full", "{s:s, s:s, s:s}", "id", "a", "source", COUNTER, "profile", "medium");
+    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "audit trail"));
+    json_decref(problem);
+    json_t *list = world_op(world, "list", NULL); /* looking changes nothing */
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+    json_decref(world_fails(world, "destroy", "not_found", "{s:s}", "id", "nobody")); /* and ending things goes on */
+    assert_true(is_whole(world));
+    CLEANUP_FREE char *filler = string_print("%s/filler", audit);
+    assert_int_equal(unlink(filler), 0);
+    json_decref(world_fails(world, "restart", "not_found", "{s:s}", "id", "nobody"));
+    assert_int_equal(umount2(audit, MNT_DETACH), 0);
+    world_close(world);
+}
+
+static int run_in_own_mounts(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refuse_what_cannot_be_recorded)};
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return 1;
+    return cmocka_run_group_tests_name("with mounts of its own", tests, NULL, NULL);
+}
+
+static void test_a_full_disk_stops_what_must_be_recorded(void **state) {
+    (void)state;
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) exit(run_in_own_mounts());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static int open_world(void **state) {
+    *state = world_open(SETTINGS);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_scan_names_what_is_not_allowed),
+        cmocka_unit_test(test_code_that_a_profile_refuses_never_runs),
+        cmocka_unit_test(test_profiles_are_shown),
+        cmocka_unit_test(test_what_fails_is_recorded),
+        cmocka_unit_test(test_a_changed_byte_is_found),
+        cmocka_unit_test(test_a_killed_daemon_leaves_a_whole_trail),
+        cmocka_unit_test(test_a_full_disk_stops_what_must_be_recorded),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
