@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-compile bench-watch bench-reload test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-create bench-compile bench-watch bench-reload test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -69,6 +69,9 @@ bench-beam: all ## validating every BEAM file of OTP and Elixir, beside beam_lib
 
 bench-watch: all ## from a save to the new code's answer, beside the alternatives (takes minutes)
 	@tools/bench_watch.sh $(BUILD) $(or $(ROUNDS),200)
+
+bench-create: all ## how long creating, destroying and calling takes, beside the alternatives (takes minutes)
+	@tools/bench_create.sh $(BUILD) $(or $(ROUNDS),20)
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
 	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)
