@@ -8,10 +8,10 @@
 
 -include("sbx_reload.hrl").
 
-%% A process whose own module does not tell which module it calls back is looked at more closely, if it is small: what
-%% is looked at contains its state as text.
 %% Of an identifier, as it is written: the rest follows after a dot.
 -define(LOW_BITS, 15).
+%% A process whose own module does not tell which module it calls back is looked at more closely, if it is small: what
+%% is looked at contains its state as text.
 -define(LOOK_CLOSER_MAX_WORDS, 65536).
 %% So many processes have their whole stack looked at, not only its top.
 -define(STACKS_MAX, 20000).
