@@ -31,8 +31,9 @@ static void begin(const struct cli *cli, struct buf *line, enum style style, con
 
 /* "reloaded Counter.Server, 3 processes kept their state" */
 static void append_reloaded(struct buf *line, json_t *data) {
-    size_t processes = number_at(data, "processes");
-    buf_append_string(line, "reloaded ");
+    size_t processes = number_at(data, "processes"), removed = number_at(data, "removed_count");
+    const char *what = removed == 0 ? "reloaded" : removed == number_at(data, "module_count") ? "removed" : "changed";
+    buf_printf(line, "%s ", what);
     append_names(line, json_object_get(data, "modules"), number_at(data, "module_count"));
     if (processes > 0)
         buf_printf(line, ", %zu process%s", processes, processes == 1 ? " kept its state" : "es kept their state");
@@ -57,10 +58,15 @@ static void print_failed(const struct cli *cli, json_t *data) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
     const char *detail = json_string_value(json_object_get(data, "detail"));
     begin(cli, &line, STYLE_RED, "✗", data);
-    text_clean(&line, detail ? detail : "failed", strlen(detail ? detail : "failed"));
+    json_t *errors = json_object_get(data, "errors");
+    size_t count = json_array_size(errors);
+    if (count > 0) /* which follow */
+        buf_printf(&line, "%zu error%s", count, count == 1 ? "" : "s");
+    else
+        text_clean(&line, detail ? detail : "failed", strlen(detail ? detail : "failed"));
     buf_append_string(&line, "; what ran before runs on");
     fprintf(stderr, "%s\n", buf_string(&line));
-    diagnostics_print(cli, SEVERITY_ERROR, json_object_get(data, "errors"));
+    diagnostics_print(cli, SEVERITY_ERROR, errors);
 }
 
 static void print_state(const struct cli *cli, json_t *data) {

@@ -42,11 +42,24 @@ static json_t *outcome_json(const struct watching *watching, json_t *result) {
                      json_object_get(compilation, "compilation_time_ms"));
 }
 
+static bool is_removed(json_t *module) {
+    return json_is_null(json_object_get(module, "to_version"));
+}
+
+static json_int_t removed_count(json_t *modules) {
+    json_t *module;
+    size_t i;
+    json_int_t count = 0;
+    json_array_foreach(modules, i, module) count += is_removed(module);
+    return count;
+}
+
 static void tell_good(struct watching *watching, json_t *result) {
     json_t *outcome = outcome_json(watching, result);
     json_t *warnings = json_object_get(json_object_get(result, "compilation"), "warnings");
     bool had_failed = watching->failure != NULL, is_change = json_array_size(json_object_get(result, "modules")) > 0;
     json_object_set(outcome, "status", json_object_get(result, "status"));
+    json_object_set_new(outcome, "removed_count", json_integer(removed_count(json_object_get(result, "modules"))));
     json_object_set_new(outcome, "warnings", first_of(is_change ? warnings : NULL, WATCH_DIAGNOSTICS_TOLD));
     json_decref(take_ptr(watching->failure));
     if (is_change) watching->reload_count++;

@@ -35,6 +35,19 @@ static void one_save_is_one_line(void **state) {
         "✓ a.erl: reloaded a, 1 process kept its state, 9 ms\n");
 }
 
+static void what_went_is_told_apart(void **state) {
+    struct cli cli = {.cancel_fd = -1};
+    (void)state;
+    assert_string_equal(printed(&cli, "watch_reloaded",
+                                "{\"files\": [\"a.erl\"], \"file_count\": 1, \"modules\": [\"a\"],"
+                                " \"module_count\": 1, \"removed_count\": 1, \"since_save_us\": 9000}"),
+                        "✓ a.erl: removed a, 9 ms\n");
+    assert_string_equal(printed(&cli, "watch_reloaded",
+                                "{\"files\": [\"a.erl\", \"b.erl\"], \"file_count\": 2, \"modules\": [\"a\", \"b\"],"
+                                " \"module_count\": 2, \"removed_count\": 1, \"since_save_us\": 9000}"),
+                        "✓ a.erl, b.erl: changed a, b, 9 ms\n");
+}
+
 static void many_are_one_line_too(void **state) {
     struct cli cli = {.cancel_fd = -1};
     (void)state;
@@ -62,13 +75,17 @@ static void an_error_shows_its_line(void **state) {
         printed(&cli, "watch_failed",
                 "{\"files\": [\"a.erl\"], \"file_count\": 1, \"detail\": \"syntax \\u001b[31m\","
                 " \"errors\": [{\"file\": \"a.erl\", \"line\": 2, \"column\": 4, \"message\": \"m\"}]}"),
-        "✗ a.erl: syntax \\x1B[31m; what ran before runs on\n"
+        "✗ a.erl: 1 error; what ran before runs on\n"
         "error: m\n"
         "  --> a.erl:2:4\n"
         "   |\n"
         " 2 | f( -> ok.\n"
         "   |    ^\n"
         "\n");
+    assert_string_equal(printed(&cli, "watch_failed",
+                                "{\"files\": [\"a.erl\"], \"file_count\": 1, \"detail\": \"busy \\u001b[31m\","
+                                " \"errors\": []}"),
+                        "✗ a.erl: busy \\x1B[31m; what ran before runs on\n");
 }
 
 static void whether_changes_are_seen_is_told(void **state) {
@@ -83,6 +100,7 @@ static void whether_changes_are_seen_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_save_is_one_line),
+        cmocka_unit_test(what_went_is_told_apart),
         cmocka_unit_test(many_are_one_line_too),
         cmocka_unit_test(a_change_of_nothing_says_so),
         cmocka_unit_test_setup_teardown(an_error_shows_its_line, scratch_setup, scratch_teardown),
