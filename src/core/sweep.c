@@ -90,8 +90,9 @@ static bool is_at_work(struct engine *engine) {
 }
 
 void sweep_if_due(struct engine *engine) {
+    if (!engine->ready || engine->closing) return;
     uint64_t written = store_builds_written(engine->store) - engine->builds_at_sweep;
-    if (written < CACHED_BUILDS_KEPT || engine->closing || is_at_work(engine)) return;
+    if (written < CACHED_BUILDS_KEPT || is_at_work(engine)) return;
     sweep_builds(engine);
     begin_beam_sweep(engine);
 }
