@@ -3,6 +3,8 @@
 # docs/benchmarks.md, and all times as JSON in BUILD_DIR/bench_compile.json.
 # usage: tools/bench_compile.sh [BUILD_DIR [ROUNDS]]
 set -eu
+# Nodes that are booted ahead of time would disturb what is measured.
+export SANDBOX_WARM_NODES=0
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd)

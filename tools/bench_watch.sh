@@ -4,6 +4,8 @@
 # times as JSON in BUILD_DIR/bench_watch.json.
 # usage: tools/bench_watch.sh [BUILD_DIR [ROUNDS]]
 set -eu
+# Nodes that are booted ahead of time would disturb what is measured.
+export SANDBOX_WARM_NODES=0
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd)

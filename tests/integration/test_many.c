@@ -115,7 +115,7 @@ static void many_live_at_once(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open("spare-compilers = 0\ncompilers-kept = 0\n"); /* nodes are counted */
+    *state = world_open("warm-nodes = 0\nspare-compilers = 0\ncompilers-kept = 0\n"); /* nodes are counted */
     return 0;
 }
 
