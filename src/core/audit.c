@@ -67,6 +67,11 @@ static json_t *params_json(json_t *params) {
     return json_null();
 }
 
+static const char *origin_of(const struct caller *caller) {
+    if (caller->peer_fd >= 0) return "unix";
+    return caller->grant ? "watch" : "tcp"; /* what is saved in a watched project is its owner's doing */
+}
+
 static json_t *record_json(const struct audit_subject *subject, const struct request *request, const char *phase) {
     const struct caller *caller = &request->caller;
     json_t *id = json_object_get(request->params, "id");
@@ -75,7 +80,7 @@ static json_t *record_json(const struct audit_subject *subject, const struct req
     if (!id) id = json_object_get(request->params, "sandbox_id");
     return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:s, s:s?}", "time", now, "phase", phase, "op", subject->op,
                      "sandbox_id", json_is_string(id) ? cut_text(id) : json_null(), "uid", (json_int_t)caller->uid,
-                     "pid", (json_int_t)caller->pid, "from", caller->peer_fd >= 0 ? "unix" : "tcp", "correlation_id",
+                     "pid", (json_int_t)caller->pid, "from", origin_of(caller), "correlation_id",
                      request->correlation_id);
 }
 

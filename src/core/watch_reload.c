@@ -181,5 +181,6 @@ void watching_bring(struct watching *watching) {
         .transport = watching,
     };
     watching_use(watching);
-    engine_reload(watching->engine, &watching->reload);
+    engine_carry_out(watching->engine, &(struct audit_subject){.op = "reload", .kind = AUDIT_WRITES}, &watching->reload,
+                     engine_reload);
 }
