@@ -42,7 +42,7 @@ static int walk_lines(struct walk *walk, const char *text, size_t size, struct e
 static int walk_file(struct walk *walk, const char *folder, struct error *reterr) {
     char path[PATH_MAX];
     CLEANUP_FREE uint8_t *text = NULL;
-    size_t size;
+    size_t size = 0;
     if (atomic_load(walk->call_off)) return error_set(reterr, E_SHUTDOWN, "it was called off");
     int result = string_format(path, sizeof path, reterr, "%s/%s", folder, walk->name);
     if (result == 0) result = file_load(path, FILE_MAX_BYTES, &text, &size, reterr);

@@ -175,7 +175,7 @@ struct token tokens_next(struct tokens *tokens) {
         if (!leave_code(tokens) && !skip_one(tokens)) break;
     if (tokens->at >= tokens->end) return (struct token){.kind = TOKEN_END, .line = tokens->line};
     struct token token = tokens->language == SCAN_ELIXIR ? take_elixir(tokens) : take_erlang(tokens);
-    if (token.text.size > 0) return token;
+    if (token.text.size > 0 || token.kind == TOKEN_ATOM) return token; /* '' is an atom too */
     token = (struct token){.kind = TOKEN_MARK, .text = {.data = tokens->at, .size = 1}, .line = tokens->line};
     step(tokens);
     return token;

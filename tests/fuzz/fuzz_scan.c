@@ -12,7 +12,8 @@ static void check(bool holds) {
 }
 
 static void check_report(const struct scan_report *report) {
-    check(json_array_size(report->findings) <= SCAN_FINDINGS_MAX && json_array_size(report->notes) <= SCAN_FINDINGS_MAX);
+    check(json_array_size(report->findings) <= SCAN_FINDINGS_MAX &&
+          json_array_size(report->notes) <= SCAN_FINDINGS_MAX);
     json_t *json = scan_to_json(report);
     check(json != NULL);
     json_decref(json);

@@ -28,6 +28,7 @@ static void test_elixir(void **state) {
     expect(SCAN_ELIXIR, "?\" x ?\\n y", "nx ny");
     expect(SCAN_ELIXIR, "File.exists?(x) a != b", "AFile m. nexists? m( nx m) na m! m= nb");
     expect(SCAN_ELIXIR, "<<x::binary>> :\"odd atom\"", "m< m< nx m: nbinary m> m> aodd atom");
+    expect(SCAN_ELIXIR, ":\"\"", "a");
     expect(SCAN_ELIXIR, "\"never closed", "");
     expect(SCAN_ELIXIR, "\"#{never closed", "nnever nclosed");
     expect(SCAN_ELIXIR, "", "");
@@ -39,6 +40,7 @@ static void test_erlang(void **state) {
     expect(SCAN_ERLANG, "% os:cmd\n'os':'cmd'", "aos m: acmd");
     expect(SCAN_ERLANG, "\"os:cmd\" $\" a $\\\" b $% c", "aa ab ac");
     expect(SCAN_ERLANG, "'quoted \\' atom' x", "aquoted \\' atom ax");
+    expect(SCAN_ERLANG, "''", "a");
     expect(SCAN_ERLANG, "'never closed", "anever close");
 }
 
