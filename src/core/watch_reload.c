@@ -181,6 +181,7 @@ void watching_bring(struct watching *watching) {
         .transport = watching,
     };
     watching_use(watching);
-    engine_carry_out(watching->engine, &(struct audit_subject){.op = "reload", .kind = AUDIT_WRITES}, &watching->reload,
+    /* At once, in this turn: what was checked above still holds. */
+    engine_carry_out(watching->engine, &(struct audit_subject){.op = "reload", .kind = AUDIT_READS}, &watching->reload,
                      engine_reload);
 }
