@@ -70,13 +70,16 @@ init(Parent) ->
         grace_ms = list_to_integer(os:getenv("SANDBOX_GRACE_MS", "600000")),
         lonely_since = now_ms(),
         outbox = Outbox,
-        organs = [Outbox, sbx_app:start_link(), sbx_limit:start_link(), sbx_reload:start_link()]
+        organs = [Outbox | start_organs()]
     },
     os:unsetenv("SANDBOX_SECRET"),
     proc_lib:init_ack(Parent, {ok, self()}),
     await_boot(),
     garbage_collect(),
     loop(dial(State#state{phase = alone})).
+
+start_organs() ->
+    [Module:start_link() || Module <- [sbx_app, sbx_limit, sbx_crowd, sbx_quota, sbx_reload]].
 
 %% gen_tcp, the code server and `user` exist only once the boot script has ended.
 await_boot() ->

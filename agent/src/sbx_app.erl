@@ -116,6 +116,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         ok = ready_language(Elixir),
         ok = configure(maps:get(config, Args, nil)),
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
+        ok = sbx_quota:start(maps:get(limits, Args, #{})),
         Tree = start_top(name(App), module(Supervisor), Names),
         Top = Tree#tree.supervisor_pid,
         _ = is_pid(Top) andalso monitor(process, Top),

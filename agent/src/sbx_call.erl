@@ -19,8 +19,12 @@ start(Agent, Id, Op, Args) ->
             Agent ! {sbx_agent, reply, Id, bounded_frame(Id, Op, serve(Op, Args))},
             length(erlang:loaded()) =:= Loaded orelse sbx_setup:forget_loading()
         end,
-        [monitor, {priority, normal}]
+        [monitor, {priority, normal} | heap(Op)]
     ).
+
+%% What an evaluation takes is the application's; our own calls may need more than one of its processes may have.
+heap(eval) -> [];
+heap(_Op) -> [{max_heap_size, 0}].
 
 %% How long the agent lets it run. The daemon bounds the others.
 -spec timeout_ms(atom(), map()) -> timeout().
@@ -48,6 +52,10 @@ serve(Op, Args) ->
 run(info, #{usage := true}) -> {ok, maps:merge(sbx_usage:get(), sbx_info:get())};
 run(info, _Args) -> {ok, sbx_info:get()};
 run(top, Args) -> sbx_usage:top(Args);
+run(limits, #{processes := Processes} = Limits) ->
+    ok = sbx_limit:change(Processes),
+    ok = sbx_quota:change(Limits),
+    {ok, #{}};
 run(start, Args) -> sbx_app:start(Args);
 run(stop, Args) -> sbx_app:stop(Args);
 run(eval, Args) -> sbx_eval:eval(Args);

@@ -7,7 +7,7 @@
 %% to look at once, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
--export([start_link/0, set/1, lend/2, count/0]).
+-export([start_link/0, set/1, change/1, lend/2, count/0]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 5).
@@ -22,6 +22,8 @@
 
 -record(state, {
     limit :: pos_integer(),
+    %% How many of those are not the application's.
+    lent = 0 :: integer(),
     baseline :: #{pid() => []},
     %% What ran when there were last no more than allowed.
     calm = [] :: [pid()],
@@ -43,9 +45,15 @@ start_link() ->
 
 %% What runs now is the node's own; from here on, N more may run. `nil`: any number.
 -spec set(pos_integer() | nil) -> ok.
-set(Limit) ->
+set(Limit) -> ask(set, Limit).
+
+%% Another number for those that run already.
+-spec change(pos_integer()) -> ok.
+change(Limit) -> ask(change, Limit).
+
+ask(What, Limit) ->
     Monitor = monitor(process, ?MODULE),
-    ?MODULE ! {?MODULE, set, Limit, self(), Monitor},
+    ?MODULE ! {?MODULE, What, Limit, self(), Monitor},
     receive
         {Monitor, ok} ->
             demonitor(Monitor, [flush]),
@@ -72,7 +80,7 @@ count() ->
 
 unlimited() ->
     receive
-        {?MODULE, set, Limit, From, Reference} ->
+        {?MODULE, _SetOrChange, Limit, From, Reference} ->
             set(Limit, From, Reference);
         Report when ?IS_REPORT(Report) ->
             pass_on(Report),
@@ -102,13 +110,18 @@ await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
+        {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
         {?MODULE, lend, Count} when is_integer(Count) -> await(lent(Count, State), Timer);
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
 
-lent(Count, #state{limit = Limit} = State) ->
-    State#state{limit = max(1, Limit + Count)}.
+lent(Count, #state{limit = Limit, lent = Lent} = State) ->
+    State#state{limit = max(1, Limit + Count), lent = Lent + Count}.
+
+change(Limit, From, Reference, #state{lent = Lent} = State, Timer) ->
+    From ! {Reference, ok},
+    await(State#state{limit = Limit + Lent}, Timer).
 
 reported(Report, #state{limit = Limit, passes = Passes} = State, Timer) ->
     case count() > Limit of
@@ -124,6 +137,7 @@ reported(Report, #state{limit = Limit, passes = Passes} = State, Timer) ->
 
 %% To where the VM would have sent it, which may be gone for a moment.
 pass_on(Report) ->
+    ok = sbx_quota:reported(Report),
     case whereis(logger_proxy) of
         undefined -> ok;
         Proxy -> Proxy ! Report

@@ -157,7 +157,7 @@ exited(Pid, Reason, State) ->
 serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = State) ->
     true = ets:insert(?MODULE, {advance, self()}),
     {Pid, Monitor} = spawn_opt(
-        fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {priority, high}]
+        fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {priority, high}, {max_heap_size, 0}]
     ),
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State#state{worker = {Pid, Monitor}, id = Id, phase = <<"prepare">>};

@@ -33,12 +33,16 @@ get() ->
         garbage_bytes => Words * erlang:system_info(wordsize),
         io_in_bytes => Input,
         io_out_bytes => Output,
-        ets_tables => length(ets:all()),
-        ets_bytes => proplists:get_value(ets, Memory),
-        ports => length(erlang:ports()),
+        ets_tables => own(ets_tables, length(ets:all())),
+        ets_bytes => own(ets_bytes, proplists:get_value(ets, Memory)),
+        ports => own(ports, length(erlang:ports())),
         message_queue => longest_queue(),
         schedulers => erlang:system_info(schedulers_online)
     }.
+
+%% Over what the node has without the application.
+own(Limit, Count) ->
+    max(0, Count - sbx_quota:baseline(Limit)).
 
 longest_queue() ->
     lists:foldl(fun(Pid, Longest) -> max(Longest, value(Pid, message_queue_len)) end, 0, processes()).

@@ -214,7 +214,8 @@ static const struct op_param *next_positional(struct parse *parse) {
     for (; parse->positional < parse->op->param_count; parse->positional++) {
         const struct op_param *param = &parse->op->params[parse->positional];
         if (!(param->flags & OP_POSITIONAL)) continue;
-        if (!(param->flags & OP_REST) && param->type != OP_PATHS) parse->positional++;
+        bool takes_all = (param->flags & OP_REST) || param->type == OP_PATHS || param->type == OP_PAIRS;
+        if (!takes_all) parse->positional++;
         return param;
     }
     return NULL;

@@ -157,7 +157,7 @@ verb_fn verb_doctor, verb_shutdown, verb_version;                               
 verb_fn verb_audit;                                                                      /* verbs_audit.c */
 verb_fn verb_scan;                                                                       /* verbs_scan.c */
 verb_fn verb_ops;                                                                        /* verbs_ops.c */
-verb_fn verb_stats, verb_top;                                                            /* verbs_usage.c */
+verb_fn verb_stats, verb_top, verb_limits;                                               /* verbs_usage.c */
 verb_fn verb_demo;                                                                       /* demo.c */
 
 /* A command that is no operation. */

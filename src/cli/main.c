@@ -15,7 +15,7 @@ static const struct {
     {"demo", verb_demo},       {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
     {"reload", verb_reload},   {"rollback", verb_reload},   {"versions", verb_versions}, {"export", verb_export},
     {"scan", verb_scan},       {"audit", verb_audit},       {"freeze", verb_freeze},     {"thaw", verb_freeze},
-    {"watch", verb_watch},     {"stats", verb_stats},       {"top", verb_top},
+    {"watch", verb_watch},     {"stats", verb_stats},       {"top", verb_top},           {"limits", verb_limits},
 };
 
 static const struct command commands[] = {

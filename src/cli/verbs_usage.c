@@ -181,3 +181,48 @@ int verb_stats(struct cli *cli, const struct op *op, struct arguments *arguments
     } while (follows);
     return 0;
 }
+
+/* ---- limits ---- */
+
+/* `max-run` as the flags have it, `max_run` as JSON has it. */
+static json_t *underscored(json_t *pairs) {
+    json_t *renamed = json_object();
+    const char *name;
+    json_t *value;
+    json_object_foreach(pairs, name, value) {
+        CLEANUP_FREE char *key = strdup(name);
+        for (char *at = key; at && *at; at++)
+            if (*at == '-') *at = '_';
+        if (key) json_object_set(renamed, key, value);
+    }
+    return renamed;
+}
+
+static json_t *shown_limit(json_t *limit) {
+    const char *field = json_string_value(json_object_get(limit, "field"));
+    json_t *value = json_object_get(limit, "value");
+    return json_pack("{s:O?, s:o, s:O?, s:O?}", "limit", json_object_get(limit, "limit"), "value",
+                     json_is_null(value) ? json_string("none") : quantity(field ? field : "", value, ""), "policy",
+                     json_object_get(limit, "policy"), "held_by", json_object_get(limit, "held_by"));
+}
+
+int verb_limits(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    static const struct column columns[] = {{"LIMIT", "limit", false},
+                                            {"VALUE", "value", true},
+                                            {"WHEN REACHED", "policy", false},
+                                            {"HELD BY", "held_by", false}};
+    CLEANUP_JSON json_t *list = NULL;
+    CLEANUP_JSON json_t *rows = json_array();
+    struct sbx_error error;
+    size_t index;
+    json_t *limit, *pairs = json_object_get(arguments->params, "set");
+    if (pairs) json_object_set_new(arguments->params, "set", underscored(pairs));
+    if (session_call(cli, op, arguments->params, &list, &error) < 0) return fail_call(cli, &error);
+    if (cli->json) {
+        view_json(stdout, list);
+        return 0;
+    }
+    json_array_foreach(list, index, limit) json_array_append_new(rows, shown_limit(limit));
+    columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), rows);
+    return 0;
+}

@@ -19,22 +19,16 @@ static char *copy_text(json_t *object, const char *name) {
     return text ? strdup(text) : NULL;
 }
 
-/* A limit that the caller gave, else the profile's. */
-static uint64_t limit_of(json_t *object, const char *name, uint64_t fallback) {
-    json_t *value = json_object_get(object, name);
-    return json_is_integer(value) ? (uint64_t)json_integer_value(value) : fallback;
-}
-
+/* Those that the caller gave, else the profile's. */
 static struct jail_limits limits_of(json_t *object, const struct jail_limits *defaults) {
-    return (struct jail_limits){
-        .memory_bytes = limit_of(object, "memory_bytes", defaults->memory_bytes),
-        .cpu_percent = (uint32_t)limit_of(object, "cpu_percent", defaults->cpu_percent),
-        .processes = (uint32_t)limit_of(object, "processes", defaults->processes),
-        .max_run_ms = limit_of(object, "max_run_ms", defaults->max_run_ms),
-        .ttl_ms = limit_of(object, "ttl_ms", defaults->ttl_ms),
-        .disk_bytes = limit_of(object, "disk_bytes", defaults->disk_bytes),
-        .os_tasks = (uint32_t)limit_of(object, "os_tasks", defaults->os_tasks),
-    };
+    struct jail_limits limits = *defaults;
+    size_t count;
+    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
+    for (size_t i = 0; i < count; i++) {
+        json_t *value = json_object_get(object, kinds[i].name);
+        if (json_is_integer(value)) jail_limit_set(&limits, &kinds[i], (uint64_t)json_integer_value(value));
+    }
+    return limits;
 }
 
 static int check_env(json_t *env, struct error *reterr) {
@@ -69,6 +63,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
     config->limits = limits_of(object, &config->profile->limits);
+    limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
     if (config->app && config->supervisor)
@@ -93,12 +88,13 @@ static void set_optional(json_t *object, const char *name, const char *text) {
 }
 
 json_t *sandbox_config_to_json(const struct sandbox_config *config) {
-    const struct jail_limits *limits = &config->limits;
-    json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "source", config->source, "profile",
-                               config->profile->name, "memory_bytes", (json_int_t)limits->memory_bytes, "cpu_percent",
-                               (json_int_t)limits->cpu_percent, "processes", (json_int_t)limits->processes,
-                               "max_run_ms", (json_int_t)limits->max_run_ms, "ttl_ms", (json_int_t)limits->ttl_ms,
-                               "disk_bytes", (json_int_t)limits->disk_bytes, "os_tasks", (json_int_t)limits->os_tasks);
+    size_t count;
+    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
+    json_t *object = json_pack("{s:s, s:s, s:o}", "source", config->source, "profile", config->profile->name,
+                               "policies", limit_policies_to_json(&config->policies));
+    for (size_t i = 0; i < count; i++)
+        json_object_set_new(object, kinds[i].name,
+                            json_integer((json_int_t)jail_limit_get(&config->limits, &kinds[i])));
     set_optional(object, "app", config->app);
     set_optional(object, "supervisor", config->supervisor);
     set_optional(object, "restart", config->restart);

@@ -98,7 +98,7 @@ void engine_refuse(struct engine *engine, const struct audit_subject *subject, s
 
 engine_fn engine_watch, engine_reload, engine_rollback, engine_versions, engine_export;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
-engine_fn engine_freeze, engine_thaw, engine_stats, engine_top;
+engine_fn engine_freeze, engine_thaw, engine_stats, engine_top, engine_limits;
 engine_fn engine_compile, engine_validate, engine_deps, engine_scan;
 engine_fn engine_audit, engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
 

@@ -5,6 +5,7 @@
 #include "code/code.h"
 #include "core/core.h"
 #include "core/events.h"
+#include "core/limit_table.h"
 #include "core/metering.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
@@ -131,6 +132,7 @@ struct sandbox_config {
     json_t *env;
     const struct jail_profile *profile;
     struct jail_limits limits;
+    struct limit_policies policies;
     bool ephemeral;                       /* it belongs to a run, and ends with it */
     bool watch;                           /* compile and reload whatever changes in the source */
     json_t *watch_ignore, *watch_include; /* patterns; NULL: none */
@@ -214,6 +216,9 @@ struct sandbox {
     char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
     json_t *last_error;
     struct metering metering;
+    struct change_job *change;   /* of its limits, under way */
+    uint64_t throttled_until_ms; /* 0: it is not */
+    struct error limit_error;    /* why its VM is being ended; E_NONE: it is not for a limit */
     struct feed log;
     struct alarms alarms;
 
@@ -354,6 +359,7 @@ struct waiter {
 void sandbox_destroy(struct sandbox *sandbox, const char *reason, void (*done)(void *data, const struct error *error),
                      void *data);
 void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed);
+void sandbox_restart_later(struct sandbox *sandbox);  /* whatever its restart policy says */
 void sandbox_resume_restart(struct sandbox *sandbox); /* one that a killed daemon had begun */
 void sandbox_jobs_over(
     struct sandbox *sandbox); /* the queue's word that it is empty while the sandbox is being destroyed */

@@ -24,7 +24,8 @@
       "what, detail, node, suppressed")                                                                                \
     X(FROZEN, "frozen", "a sandbox was stopped whole; nothing in it runs", "reason")                                   \
     X(THAWED, "thawed", "a frozen sandbox goes on", "reason")                                                          \
-    X(LIMIT, "limit", "a limit was reached", "limit, usage, suppressed")                                               \
+    X(LIMIT, "limit", "a limit was reached", "limit, usage, policy, killed, suppressed")                               \
+    X(LIMITS_CHANGED, "limits_changed", "a sandbox's limits were changed while it ran", "set")                         \
     X(ALERT, "alert", "a sandbox came near to a limit, at 80 % and 95 % of it, or left it again",                      \
       "metric, level, usage, limit, percent, reached_in_ms, suppressed")                                               \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \

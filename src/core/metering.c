@@ -20,12 +20,10 @@ static const struct meter_thresholds thresholds = {80, 95, 5};
 /* ---- what is measured ---- */
 
 double metering_limit(const struct sandbox *sandbox, enum meter_metric metric) {
-    const struct jail_limits *limits = &sandbox->config.limits;
-    uint64_t limit = metric == METER_MEMORY      ? limits->memory_bytes
-                     : metric == METER_CPU       ? limits->cpu_percent
-                     : metric == METER_PROCESSES ? limits->processes
-                                                 : 0;
-    return limit ? (double)limit : (double)NAN;
+    enum limit limit;
+    bool has_limit = limit_find(meter_metric_name(metric), &limit);
+    uint64_t value = has_limit ? limit_value(&sandbox->config.limits, limit) : 0;
+    return value ? (double)value : (double)NAN;
 }
 
 static double judged_value(const struct metering *metering, enum meter_metric metric) {
@@ -135,6 +133,14 @@ static void alert(struct sandbox *sandbox, enum meter_metric metric, const struc
     if (data) alarm_event(sandbox->engine, &sandbox->alarms, EVENT_ALERT, sandbox->id, data);
 }
 
+/* The agent tells of what it holds by itself. The kernel does not, and what it does at the limit is too late. */
+static void act_from_outside(struct sandbox *sandbox, enum meter_metric metric) {
+    enum limit limit;
+    if (meter_metric_is_outside(metric) && limit_find(meter_metric_name(metric), &limit))
+        limit_reached(sandbox, limit, (uint64_t)judged_value(&sandbox->metering, metric),
+                      (uint64_t)metering_limit(sandbox, metric), 0);
+}
+
 static void judge_metric(struct sandbox *sandbox, enum meter_metric metric, struct meter_situation *situation) {
     struct metering *metering = &sandbox->metering;
     struct meter_trend trend = meter_trend(&metering->history, metric, metering_limit(sandbox, metric));
@@ -142,6 +148,7 @@ static void judge_metric(struct sandbox *sandbox, enum meter_metric metric, stru
     enum meter_level before = metering->levels[metric];
     metering->levels[metric] = meter_level_next(before, percent, &thresholds);
     if (metering->levels[metric] != before) alert(sandbox, metric, &trend);
+    if (metering->levels[metric] == METER_CRITICAL && before != METER_CRITICAL) act_from_outside(sandbox, metric);
     /* All of its CPU time is nothing that could be exceeded. */
     if (metric == METER_CPU) return;
     situation->nearest_percent = fmax(situation->nearest_percent, percent);
@@ -245,6 +252,7 @@ static void on_asked(void *data, struct sandbox *sandbox) {
 static void look_at(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     metering_look(sandbox);
+    limit_throttle_over(sandbox);
     bool has_worked = !metering->asked_ms || metering->cpu_ns - metering->asked_cpu_ns > WORK_NS;
     if (!has_worked || !may_ask(sandbox)) {
         judge(sandbox);

@@ -240,6 +240,14 @@ void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed) {
         uv_timer_start(&sandbox->backoff, on_backoff_over, delay_ms, 0);
 }
 
+void sandbox_restart_later(struct sandbox *sandbox) {
+    static const struct restart_policy always = {RESTART_ALWAYS, 0};
+    uint64_t delay_ms;
+    if (sandbox->engine->closing || sandbox->destroying) return;
+    if (restart_policy_decide(&always, true, sandbox->restarts_in_a_row, &delay_ms))
+        uv_timer_start(&sandbox->backoff, on_backoff_over, delay_ms, 0);
+}
+
 void sandbox_resume_restart(struct sandbox *sandbox) {
     submit_restart(sandbox, NULL);
 }

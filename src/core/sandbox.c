@@ -242,11 +242,14 @@ void sandbox_start_ttl(struct sandbox *sandbox) {
 /* ---- as JSON ---- */
 
 static json_t *limits_json(const struct jail_limits *limits) {
-    json_t *object = json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)limits->memory_bytes, "processes",
-                               (json_int_t)limits->processes, "max_run_ms", (json_int_t)limits->max_run_ms,
-                               "disk_bytes", (json_int_t)limits->disk_bytes);
-    json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
-    json_object_set_new(object, "ttl_ms", limits->ttl_ms ? json_integer((json_int_t)limits->ttl_ms) : json_null());
+    size_t count;
+    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
+    json_t *object = json_object();
+    for (size_t i = 0; i < count; i++) {
+        enum limit limit;
+        uint64_t value = limit_find(kinds[i].name, &limit) ? limit_value(limits, limit) : 0;
+        json_object_set_new(object, kinds[i].name, value ? json_integer((json_int_t)value) : json_null());
+    }
     return object;
 }
 

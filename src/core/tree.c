@@ -133,7 +133,7 @@ static void ask_start(struct sandbox *sandbox) {
     if (config->app) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct buf args = BUF_INIT;
-    term_put_map(&args, sandbox->states ? 8 : 7);
+    term_put_map(&args, sandbox->states ? 9 : 8);
     put_apps(&args, json_object_get(facts, "apps"));
     put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
     put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
@@ -143,6 +143,8 @@ static void ask_start(struct sandbox *sandbox) {
     put_env(&args, config->env);
     term_put_atom(&args, "processes");
     term_put_uint64(&args, config->limits.processes);
+    term_put_atom(&args, "limits");
+    limits_put(&args, &config->limits, &config->policies);
     if (sandbox->states) states_put(&args, sandbox->states);
     buf_free(&module);
     node_call(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, on_tree_started, sandbox);
@@ -282,25 +284,31 @@ static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
     node_kill(sandbox->node, "its application has ended");
 }
 
+static uint64_t number_at(const struct term *map, const char *key) {
+    uint64_t value = 0;
+    const struct term *term = term_map_get(map, key);
+    return term && term_to_uint64(term, &value) && value <= INT64_MAX ? value : 0;
+}
+
+static void on_process_limit_event(struct sandbox *sandbox, const struct term *term) {
+    uint64_t count = number_at(term, "count"), limit = number_at(term, "limit");
+    limit_reached(sandbox, LIMIT_OF_PROCESSES, count, limit, count > limit ? count - limit : 0);
+}
+
 static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
-    uint64_t count = 0, limit = 0;
-    const struct term *count_term = term_map_get(term, "count"), *limit_term = term_map_get(term, "limit");
-    if (count_term) term_to_uint64(count_term, &count);
-    if (limit_term) term_to_uint64(limit_term, &limit);
-    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_LIMIT, sandbox->id,
-                json_pack("{s:s, s:{s:I, s:I}}", "limit", "processes", "usage", "count", (json_int_t)count, "limit",
-                          (json_int_t)limit));
+    const struct term *name = term_map_get(term, "limit");
+    enum limit limit;
+    if (name && name->type == TERM_ATOM && limit_find(name->atom.text, &limit))
+        limit_reached(sandbox, limit, number_at(term, "count"), number_at(term, "max"), number_at(term, "killed"));
 }
 
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
     static const struct {
         const char *kind;
         void (*take)(struct sandbox *sandbox, const struct term *term);
-    } kinds[] = {{"output", on_output_event},
-                 {"log", on_log_event},
-                 {"stopped", on_stopped_event},
-                 {"process_limit", on_limit_event},
-                 {"reload_settled", running_settled}};
+    } kinds[] = {{"output", on_output_event},   {"log", on_log_event},
+                 {"stopped", on_stopped_event}, {"process_limit", on_process_limit_event},
+                 {"limit", on_limit_event},     {"reload_settled", running_settled}};
     (void)node;
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (strcmp(kinds[i].kind, kind) == 0) kinds[i].take(data, term);
@@ -322,14 +330,32 @@ static void on_violation(void *data, struct node *node, const char *what, const 
 
 /* ---- ending ---- */
 
+/* The kernel was quicker than any look. */
+static void out_of_memory(struct sandbox *sandbox) {
+    uint64_t limit = sandbox->config.limits.memory_bytes;
+    limit_reached(sandbox, LIMIT_OF_MEMORY, limit, limit, 0);
+}
+
 static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
     struct error error = end->error;
     bool crashed = sandbox->stop_seen ? sandbox->stop_crashed : end->cause != NODE_EXITED;
-    if (sandbox->stop_seen) error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
+    bool is_for_a_limit = sandbox->limit_error.code != E_NONE;
+    if (is_for_a_limit) {
+        error = sandbox->limit_error;
+        crashed = true;
+        sandbox->limit_error = (struct error){0};
+    }
+    if (sandbox->stop_seen && !is_for_a_limit)
+        error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
     if (clock_wall_ms() - sandbox->started_at_ms > STEADY_MS) sandbox->restarts_in_a_row = 0;
     sandbox_set_error(sandbox, crashed ? &error : NULL);
     sandbox_set_status(sandbox, crashed ? STATUS_ERROR : STATUS_STOPPED, error.detail);
-    sandbox_schedule_restart(sandbox, crashed);
+    if (end->cause == NODE_OUT_OF_MEMORY) out_of_memory(sandbox);
+    if (is_for_a_limit ||
+        (end->cause == NODE_OUT_OF_MEMORY && sandbox->config.policies.of[LIMIT_OF_MEMORY] == LIMIT_RESTART))
+        sandbox_restart_later(sandbox);
+    else
+        sandbox_schedule_restart(sandbox, crashed);
     sandbox_save(sandbox, NULL, NULL);
 }
 

@@ -34,7 +34,27 @@ struct jail_limits {
     uint64_t ttl_ms;             /* the sandbox's life; 0: no bound */
     uint64_t disk_bytes;         /* /data and /tmp together are charged to it */
     uint32_t os_tasks;           /* processes and threads in the pids cgroup */
+
+    /* What the node's own agent holds it to; 0: no bound, but a share of the memory for those in bytes. */
+    uint32_t atoms;
+    uint32_t ets_tables, ports; /* over the VM's own */
+    uint32_t message_queue;     /* messages waiting for one process */
+    uint64_t ets_bytes;
+    uint64_t heap_bytes; /* of one process */
 };
+
+/* One limit, for code that treats all alike. */
+struct jail_limit_kind {
+    const char *name; /* the field's */
+    size_t offset, size;
+    bool zero_is_none; /* 0 means no bound, and is allowed besides */
+    uint64_t least, most;
+};
+
+const struct jail_limit_kind *jail_limit_kinds(size_t *ret_count);
+const struct jail_limit_kind *jail_limit_find(const char *name); /* NULL when unknown */
+uint64_t jail_limit_get(const struct jail_limits *limits, const struct jail_limit_kind *kind);
+void jail_limit_set(struct jail_limits *limits, const struct jail_limit_kind *kind, uint64_t value);
 
 struct jail_profile {
     char name[JAIL_NAME_BYTES];

@@ -19,7 +19,11 @@ static const struct jail_profile profiles[] = {
                    .processes = 50,
                    .max_run_ms = MINUTE_MS,
                    .disk_bytes = 16 * MIB,
-                   .os_tasks = 64},
+                   .os_tasks = 64,
+                   .atoms = 100000,
+                   .ets_tables = 500,
+                   .ports = 100,
+                   .message_queue = 100000},
         .operations = "basic_otp,math,string",
         .network = JAIL_NETWORK_NONE,
         .is_public = true,
@@ -33,7 +37,11 @@ static const struct jail_profile profiles[] = {
                    .processes = 100,
                    .max_run_ms = 5 * MINUTE_MS,
                    .disk_bytes = 16 * MIB,
-                   .os_tasks = 128},
+                   .os_tasks = 128,
+                   .atoms = 500000,
+                   .ets_tables = 1000,
+                   .ports = 500,
+                   .message_queue = 200000},
         .operations = "basic_otp,math,string,file_read,network_client",
         .network = JAIL_NETWORK_LOOPBACK,
         .is_public = true,
@@ -47,7 +55,11 @@ static const struct jail_profile profiles[] = {
                    .processes = 200,
                    .max_run_ms = 10 * MINUTE_MS,
                    .disk_bytes = 16 * MIB,
-                   .os_tasks = 256},
+                   .os_tasks = 256,
+                   .atoms = 900000,
+                   .ets_tables = 5000,
+                   .ports = 900,
+                   .message_queue = 500000},
         .operations = "all",
         .network = JAIL_NETWORK_LOOPBACK,
         .may_exec = true,
@@ -76,43 +88,58 @@ const struct jail_profile *jail_profile_find(const char *name) {
     return NULL;
 }
 
-/* Bounds of each limit, both included. */
-struct bound {
-    const char *name;
-    size_t offset;
-    size_t size;
-    bool zero_is_none; /* 0 means no bound, and is allowed besides */
-    uint64_t least, most;
-};
-
 #define LIMIT(field) #field, offsetof(struct jail_limits, field), sizeof(((struct jail_limits *)NULL)->field)
 
-static const struct bound bounds[] = {
+static const struct jail_limit_kind kinds[] = {
     {LIMIT(memory_bytes), false, 16 * MIB, TIB}, /* an idle VM needs 12 MiB */
     {LIMIT(cpu_percent), true, 1, 100ULL * 1024}, {LIMIT(processes), false, 1, 1000000},
     {LIMIT(max_run_ms), true, 1, 30 * DAY_MS},    {LIMIT(ttl_ms), true, 1, 3650 * DAY_MS},
     {LIMIT(disk_bytes), false, 64 * KIB, TIB},    {LIMIT(os_tasks), false, 16, 32768}, /* a VM has 11 */
+    {LIMIT(atoms), true, 20000, 1 << 20}, /* an idle Elixir node has 15,000; the VM's own bound */
+    {LIMIT(ets_tables), true, 1, 1000000},        {LIMIT(ports), true, 1, 1 << 20},
+    {LIMIT(message_queue), true, 10, 1000000000}, {LIMIT(ets_bytes), true, MIB, TIB},
+    {LIMIT(heap_bytes), true, MIB, TIB},
 };
 
-static uint64_t value_of(const struct jail_limits *limits, const struct bound *bound) {
-    const uint8_t *at = (const uint8_t *)limits + bound->offset;
+const struct jail_limit_kind *jail_limit_kinds(size_t *ret_count) {
+    *ret_count = ARRAY_SIZE(kinds);
+    return kinds;
+}
+
+const struct jail_limit_kind *jail_limit_find(const char *name) {
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
+    return NULL;
+}
+
+uint64_t jail_limit_get(const struct jail_limits *limits, const struct jail_limit_kind *kind) {
+    const uint8_t *at = (const uint8_t *)limits + kind->offset;
     uint32_t narrow;
     uint64_t wide;
     memcpy(&narrow, at, sizeof narrow);
-    if (bound->size == sizeof narrow) return narrow;
+    if (kind->size == sizeof narrow) return narrow;
     memcpy(&wide, at, sizeof wide);
     return wide;
 }
 
+void jail_limit_set(struct jail_limits *limits, const struct jail_limit_kind *kind, uint64_t value) {
+    uint8_t *at = (uint8_t *)limits + kind->offset;
+    uint32_t narrow = (uint32_t)value;
+    if (kind->size == sizeof narrow)
+        memcpy(at, &narrow, sizeof narrow);
+    else
+        memcpy(at, &value, sizeof value);
+}
+
 int jail_limits_check(const struct jail_limits *limits, struct error *reterr) {
-    for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
-        const struct bound *bound = &bounds[i];
-        uint64_t value = value_of(limits, bound);
-        if (value == 0 && bound->zero_is_none) continue;
-        if (value < bound->least || value > bound->most)
-            return error_set(reterr, E_INVALID, "%s is %llu; it must be from %llu to %llu", bound->name,
-                             (unsigned long long)value, (unsigned long long)bound->least,
-                             (unsigned long long)bound->most);
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        const struct jail_limit_kind *kind = &kinds[i];
+        uint64_t value = jail_limit_get(limits, kind);
+        if (value == 0 && kind->zero_is_none) continue;
+        if (value < kind->least || value > kind->most)
+            return error_set(reterr, E_INVALID, "%s is %llu; it must be from %llu to %llu", kind->name,
+                             (unsigned long long)value, (unsigned long long)kind->least,
+                             (unsigned long long)kind->most);
     }
     return 0;
 }

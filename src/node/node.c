@@ -483,6 +483,27 @@ void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data) 
     jail_link_freeze(node->host->link, node->name, frozen, on_frozen, freezing);
 }
 
+struct limiting {
+    struct node *node;
+    jail_done_fn done;
+    void *data;
+};
+
+static void on_limited(void *data, const struct error *error) {
+    struct limiting *limiting = data;
+    limiting->done(limiting->data, error);
+    node_handle_closed(limiting->node);
+    free(limiting);
+}
+
+void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data) {
+    struct limiting *limiting = calloc(1, sizeof *limiting);
+    if (!limiting) abort(); /* as in node_call */
+    *limiting = (struct limiting){node, done, data};
+    node->open_handles++;
+    jail_link_limit(node->host->link, node->name, limits, on_limited, limiting);
+}
+
 void node_violation(struct node *node, const struct jail_violation *violation) {
     char detail[512];
     if (violation->count > 1)

@@ -153,6 +153,10 @@ void node_cancel(struct node *node, uint64_t id);
 
 void node_kill(struct node *node, const char *why); /* `gone` follows */
 void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
+/* What the kernel holds it to, changed while it runs. */
+void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
+/* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
+uint32_t node_process_table(uint32_t processes);
 void node_violation(struct node *node, const struct jail_violation *violation); /* the launcher's word, handed on */
 /* Leave the VM running for the next daemon and let go of it: no further callback. */
 void node_detach(struct node *node, void (*detached)(void *data), void *data);

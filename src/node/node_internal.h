@@ -42,8 +42,6 @@ struct vm_identity {
     const char *control_dir;
 };
 
-/* How many processes its VM's table has to hold: those that the application may have and the VM's own. */
-uint32_t vm_process_table(uint32_t processes);
 int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr);
 /* A VM that prints the boot file for its toolchain and ends. */

@@ -186,7 +186,7 @@ static size_t need_shelf(struct pool *pool, const struct jail_profile *profile, 
 static bool can_be_warm(const struct pool *pool, const struct node_spec *spec) {
     bool has_env = json_object_size(spec->env) > 0;
     /* A VM's table of processes is as large as it was booted with. */
-    if (vm_process_table(spec->limits.processes) > vm_process_table(spec->profile->limits.processes)) return false;
+    if (node_process_table(spec->limits.processes) > node_process_table(spec->profile->limits.processes)) return false;
     return pool->settings.nodes_max > 0 && !pool->quiescing && spec->kind == NODE_APPLICATION &&
            !(has_env && spec->profile->native_code);
 }

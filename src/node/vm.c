@@ -103,14 +103,14 @@ static const char *const compiler_flags[] = {"-S", "2:2", "-SDcpu", "1:1", "-SDi
 static const char *const common_flags[] = {"-sbwt", "none", "-sbwtdcpu", "none", "-sbwtdio",
                                            "none",  "-fnu", "-Bi",       NULL};
 
-uint32_t vm_process_table(uint32_t processes) {
+uint32_t node_process_table(uint32_t processes) {
     enum { TABLE_MIN = 2048, VM_OWN = 1024 };
     return processes <= TABLE_MIN - VM_OWN ? TABLE_MIN : processes + VM_OWN;
 }
 
 static void add_process_table(struct draft *draft, uint32_t processes) {
     add_argument(draft, "-P");
-    add_argument(draft, keep_text(draft, "%u", vm_process_table(processes)));
+    add_argument(draft, keep_text(draft, "%u", node_process_table(processes)));
 }
 
 static void add_vm_arguments(struct draft *draft, const struct node_host *host, const char *const *flags,

@@ -25,6 +25,7 @@ enum {
     WATCH_PATTERNS_MAX_ENTRIES = 32, /* of each kind */
     TARGET_MAX_BYTES = 4095,         /* a path's */
     TOP_MAX_ROWS = 1000,
+    LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
 };
 
 #define MEMORY_MIN_BYTES (16 * MIB)
@@ -373,6 +374,16 @@ static const struct op_param stats_params[] = {
     REPEAT_PARAM,
 };
 
+static const struct op_param limits_params[] = {
+    ID_PARAM(0),
+    {.name = "set",
+     .type = OP_PAIRS,
+     .flags = OP_POSITIONAL,
+     .flag = "k=v",
+     .max = LIMITS_MAX_ENTRIES,
+     .summary = "a limit to change: VALUE, :POLICY or VALUE:POLICY"},
+};
+
 static const struct op_param top_params[] = {
     {.name = "id", .type = OP_ID, .flags = OP_POSITIONAL, .summary = "this sandbox's processes; all sandboxes without"},
     {.name = "by",
@@ -491,6 +502,15 @@ static const struct op table[] = {
      .summary = "what a sandbox uses, used before, and when it reaches a limit if it goes on like this",
      .example = "sandbox stats counter --follow",
      PARAMS(stats_params)},
+    {.name = "limits",
+     .method = "POST",
+     .path = "/api/v1/sandboxes/:id/limits",
+     .role = OP_ROLE_OPERATOR,
+     .audit = OP_AUDIT_WRITE,
+     .shape = OP_LIST,
+     .summary = "what a sandbox may use, and what happens when it gets there; changed while it runs",
+     .example = "sandbox limits counter memory=96M processes=50:freeze",
+     PARAMS(limits_params)},
     {.name = "top",
      .method = "GET",
      .path = "/api/v1/top",

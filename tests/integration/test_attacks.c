@@ -52,7 +52,7 @@ static bool renew(struct scene *scene, const struct attack *attack, int profile)
 /* What ends its VM costs another one: at one profile, each row's in turn, and at all of them by `make stress`. */
 static unsigned profiles_of(const struct attack *attack) {
     unsigned all = attack->where & EVERY, turn = 0;
-    if (attack->fate == LIVES || getenv("ATTACKS_AT_LENGTH")) return all;
+    if (!all || attack->fate == LIVES || getenv("ATTACKS_AT_LENGTH")) return all;
     if (attack->fills) return all & -all; /* the first has the least memory */
     for (const char *at = attack->name; *at; at++) turn += (unsigned char)*at;
     while (!(all & 1u << turn % PROFILES)) turn++;

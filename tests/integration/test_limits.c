@@ -6,12 +6,12 @@
 
 enum {
     HEARTBEAT_MS = 100,
-    HEARTBEAT_DEADLINE_MS = 400,
+    HEARTBEAT_DEADLINE_MS = 1200,
     DESTROY_MAX_MS = 1500, /* milliseconds on a quiet machine; a kill that must be repeated takes three seconds */
 };
 
 static int open_world(void **state) {
-    struct world *world = world_open("heartbeat = 100ms\nheartbeat-deadline = 400ms\n");
+    struct world *world = world_open("heartbeat = 100ms\nheartbeat-deadline = 1200ms\n");
     world_do(world, "create", "{s:s, s:s}", "id", "a", "source", EXAMPLES "/counter_erl");
     *state = world;
     return 0;
@@ -23,6 +23,13 @@ static int close_world(void **state) {
 }
 
 /* ---- what is measured ---- */
+
+static pid_t os_pid_of(struct world *world) {
+    json_t *info = world_info(world, "a");
+    pid_t pid = (pid_t)json_integer_value(json_object_get(info, "os_pid"));
+    json_decref(info);
+    return pid;
+}
 
 static json_t *limit_of(json_t *stats, const char *metric) {
     size_t index;
@@ -45,7 +52,7 @@ static void stats_tell_what_is_used(void **state) {
     json_t *stats = world_op(world, "stats", "{s:s, s:s}", "id", "a", "history", "recent");
     assert_in_range(number_in(stats, "now", "memory_bytes"), 5 << 20, 60 << 20);
     assert_in_range(number_in(stats, "now", "processes"), 1, 50);
-    assert_in_range(number_in(stats, "now", "ports"), 1, 20);
+    assert_in_range(number_in(stats, "now", "atoms"), 5000, 20000);
     assert_in_range(number_in(stats, "vm", "reductions"), 1000, 1LL << 40);
     assert_in_range(number_in(json_object_get(stats, "vm"), "memory", "code_bytes"), 1 << 20, 60 << 20);
     assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "processes"), "limit")), 100);
@@ -74,6 +81,14 @@ static void top_tells_who_uses_most(void **state) {
     free(world_eval_text(world, "a", NULL, "exit(whereis(crowded), kill)"));
 }
 
+/* Asking makes it look; left alone it would take its time with a sandbox that idles. */
+static bool is_calm(void *data) {
+    json_t *stats = world_op(data, "stats", "{s:s}", "id", "a");
+    bool calm = string_equal(json_string_value(json_object_get(limit_of(stats, "processes"), "level")), "normal");
+    json_decref(stats);
+    return calm;
+}
+
 /* 80 % of the processes, and back. */
 static void nearness_to_a_limit_is_an_event(void **state) {
     struct world *world = *state;
@@ -87,17 +102,93 @@ static void nearness_to_a_limit_is_an_event(void **state) {
     assert_in_range(number_in(alert, "data", "percent"), 80, 94);
     json_decref(alert);
     free(world_eval_text(world, "a", NULL, "exit(whereis(crowd), kill)"));
+    assert_true(wait_until(is_calm, world, WORLD_DEADLINE_MS));
     json_decref(world_wait_event(world, since, &(struct event_pattern){"alert", "a", "level", "normal"}));
 }
 
-/* ---- freeze and thaw ---- */
+/* ---- limits under attack, each of them small now ---- */
 
-static pid_t os_pid_of(struct world *world) {
+static void limits_are_changed_while_it_runs(void **state) {
+    struct world *world = *state;
+    json_t *list = world_op(world, "limits", "{s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}}", "id", "a", "set",
+                            "memory", "96M", "processes", "60", "atoms", "30000", "ets_tables", "20", "ets_memory",
+                            "8M", "ports", "10", "message_queue", "1000", "heap", "4M");
+    assert_true(json_array_size(list) >= 13);
+    json_decref(list);
     json_t *info = world_info(world, "a");
-    pid_t pid = (pid_t)json_integer_value(json_object_get(info, "os_pid"));
+    assert_int_equal(number_in(info, "limits", "memory_bytes"), 96 << 20);
+    assert_int_equal(number_in(info, "limits", "processes"), 60);
+    assert_int_equal(number_in(info, "limits", "heap_bytes"), 4 << 20);
     json_decref(info);
-    return pid;
+    json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "processes", "100000"));
+    json_decref(world_fails(world, "limits", "invalid_input", "{s:s, s:{s:s}}", "id", "a", "set", "colour", "5"));
 }
+
+static const struct {
+    const char *limit;
+    const char *code;
+} assaults[] = {
+    {"ets_tables", "[ets:new(t, []) || _ <- lists:seq(1, 100)], (fun Spin() -> Spin() end)()"},
+    {"ets_memory",
+     "T = ets:new(t, []), (fun Fill(N) -> ets:insert(T, {N, binary:copy(<<0>>, 60)}), Fill(N + 1) end)(1)"},
+    {"heap", "(fun Grow(L) -> Grow([make_ref() | L]) end)([])"},
+    {"atoms", "(fun Make(N) -> binary_to_atom(integer_to_binary(N)), Make(N + 1) end)(1)"},
+    {"message_queue", "(fun Flood() -> self() ! x, Flood() end)()"},
+    {"ports", "[open_port({fd, 0, 1}, []) || _ <- lists:seq(1, 50)], (fun Spin() -> Spin() end)()"},
+};
+
+/* Whoever goes too far dies; nobody else does. */
+static void each_limit_holds_under_attack(void **state) {
+    struct world *world = *state;
+    pid_t os_pid = os_pid_of(world);
+    for (size_t i = 0; i < ARRAY_SIZE(assaults); i++) {
+        uint64_t since = world_now(world);
+        CLEANUP_FREE char *text = world_try_eval(world, "a", "erlang", assaults[i].code, WORLD_DEADLINE_MS);
+        if (!strstr(text, "killed")) fail_msg("%s: %s", assaults[i].limit, text);
+        json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "limit", assaults[i].limit}));
+    }
+    CLEANUP_FREE char *value = world_eval_text(world, "a", NULL, "counter:value()");
+    assert_string_equal(value, "0");
+    assert_int_equal(os_pid_of(world), os_pid);
+}
+
+static void set_limit(struct world *world, const char *name, const char *value) {
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "a", "set", name, value);
+}
+
+#define LONG_QUEUE                                                                                                     \
+    "spawn(fun() -> [self() ! x || _ <- lists:seq(1, 1500)], (fun Spin() -> erlang:md5(<<0:8000>>), Spin() end)() "    \
+    "end), "                                                                                                           \
+    "ok"
+
+/* The process lives, and the sandbox is held instead. */
+static void a_policy_decides_what_happens(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    set_limit(world, "message_queue", ":throttle");
+    free(world_eval_text(world, "a", NULL, LONG_QUEUE));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "throttle"}));
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
+    assert_true(json_is_true(json_object_get(stats, "throttled")));
+    json_decref(stats);
+    set_limit(world, "message_queue", ":freeze");
+    json_decref(
+        world_wait_event(world, since, &(struct event_pattern){"frozen", "a", "reason", "it reached its limit"}));
+    json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "atoms", "40000"));
+    set_limit(world, "ttl", "1h");
+    world_do(world, "thaw", "{s:s}", "id", "a");
+}
+
+static void a_new_vm_follows_where_the_policy_says_so(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    set_limit(world, "message_queue", ":restart");
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"status", "a", "to", "error"}));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "restarted", .sandbox_id = "a"}));
+    set_limit(world, "message_queue", "1000:kill_process");
+}
+
+/* ---- freeze and thaw ---- */
 
 static void assert_frozen(struct world *world, bool frozen) {
     json_t *info = world_info(world, "a");
@@ -160,6 +251,9 @@ static void a_new_daemon_finds_it_frozen(void **state) {
     world_do(world, "thaw", "{s:s}", "id", "a");
     assert_value(world, "7");
     assert_int_equal(os_pid_of(world), os_pid);
+    json_t *info = world_info(world, "a");
+    assert_int_equal(number_in(info, "limits", "processes"), 60);
+    json_decref(info);
 }
 
 static void a_frozen_sandbox_is_destroyed_at_once(void **state) {
@@ -176,9 +270,16 @@ static void a_frozen_sandbox_is_destroyed_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stats_tell_what_is_used),         cmocka_unit_test(top_tells_who_uses_most),
-        cmocka_unit_test(nearness_to_a_limit_is_an_event), cmocka_unit_test(a_frozen_sandbox_stands_still_and_goes_on),
-        cmocka_unit_test(a_new_daemon_finds_it_frozen),    cmocka_unit_test(a_frozen_sandbox_is_destroyed_at_once),
+        cmocka_unit_test(stats_tell_what_is_used),
+        cmocka_unit_test(top_tells_who_uses_most),
+        cmocka_unit_test(nearness_to_a_limit_is_an_event),
+        cmocka_unit_test(limits_are_changed_while_it_runs),
+        cmocka_unit_test(each_limit_holds_under_attack),
+        cmocka_unit_test(a_policy_decides_what_happens),
+        cmocka_unit_test(a_new_vm_follows_where_the_policy_says_so),
+        cmocka_unit_test(a_frozen_sandbox_stands_still_and_goes_on),
+        cmocka_unit_test(a_new_daemon_finds_it_frozen),
+        cmocka_unit_test(a_frozen_sandbox_is_destroyed_at_once),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

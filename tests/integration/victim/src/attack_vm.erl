@@ -3,7 +3,7 @@
 -module(attack_vm).
 
 -export([
-    spawn_bomb/0, crowd_unwatched/0, atoms/0, heap/0, binaries/0, messages/0,
+    spawn_bomb/0, crowd_unwatched/0, atoms/0, greed/0, heap/0, binaries/0, messages/0,
     replace_agent/0, replace_agent_twice/0, suspend/1, kill/1,
     through_agent/1, frame_header/1, truncate_frame/0, flood/0, drop_channel/0
 ]).
@@ -37,8 +37,15 @@ atoms(N) ->
     _ = binary_to_atom(integer_to_binary(N)),
     atoms(N + 1).
 
-%% Two gibibytes of heap at once, of which only what is written to is there: no collector has to move any of it.
+%% As a careless process would.
+greed() -> greed([]).
+
+greed(List) -> greed([make_ref() | List]).
+
+%% Two gibibytes of heap at once, of which only what is written to is there: no collector has to move any of it. The
+%% bound on heaps is the VM's own, and a process may lift it for itself.
 heap() ->
+    _ = process_flag(max_heap_size, 0),
     _ = process_flag(min_heap_size, 1 bsl 28),
     true = garbage_collect(),
     fill_heap([]).

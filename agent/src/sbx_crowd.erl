@@ -1,0 +1,76 @@
+%% Walks over the application's processes for sbx_quota: whose message queue is too long, and who is busiest. Each is
+%% asked, and may be slow to answer or never get its turn; so this is a process of its own, and one walk at a time.
+-module(sbx_crowd).
+
+-export([start_link/0, look/2, find_busiest/1]).
+
+%% How long reductions are counted to find the busiest.
+-define(COUNT_MS, 2).
+-define(WALK_EVERY_MS, 50).
+%% Asking one takes some four microseconds: so walks take a twentieth of the time, however many there are.
+-define(PROCESSES_PER_MS, 12).
+
+-spec start_link() -> pid().
+start_link() ->
+    spawn_opt(
+        fun() ->
+            register(?MODULE, self()),
+            loop(now_ms())
+        end,
+        [link, {priority, max}, {message_queue_data, off_heap}]
+    ).
+
+%% Tells sbx_quota of queues that are longer; returns at once. While one walk is under way others are left out.
+-spec look(non_neg_integer(), [pid()]) -> ok.
+look(0, _Own) ->
+    ok;
+look(Max, Own) ->
+    ?MODULE ! {?MODULE, look, Max, Own},
+    ok.
+
+-spec find_busiest([pid()]) -> ok.
+find_busiest(Own) ->
+    ?MODULE ! {?MODULE, busiest, Own},
+    ok.
+
+loop(NotBefore) ->
+    receive
+        {?MODULE, look, Max, Own} ->
+            case now_ms() >= NotBefore of
+                true -> loop(walk(Max, Own));
+                false -> loop(NotBefore)
+            end;
+        {?MODULE, busiest, Own} ->
+            busiest(Own),
+            loop(NotBefore);
+        _Stray ->
+            loop(NotBefore)
+    end.
+
+%% When the next may begin.
+walk(Max, Own) ->
+    Queues = values(message_queue_len, Own),
+    case [Queue || {_Pid, Length} = Queue <- Queues, Length > Max] of
+        [] ->
+            ok;
+        Long ->
+            {Pids, Lengths} = lists:unzip(Long),
+            sbx_quota ! {?MODULE, crowded, lists:max(Lengths), Max, Pids}
+    end,
+    now_ms() + max(?WALK_EVERY_MS, length(Queues) div ?PROCESSES_PER_MS).
+
+busiest(Own) ->
+    Before = maps:from_list(values(reductions, Own)),
+    receive after ?COUNT_MS -> ok end,
+    Done = [{Count - maps:get(Pid, Before, 0), Pid} || {Pid, Count} <- values(reductions, Own)],
+    case lists:reverse(lists:sort(Done)) of
+        [{Count, Pid} | _] when Count > 0 -> sbx_quota ! {?MODULE, busiest, Pid};
+        _Nobody -> ok
+    end.
+
+%% Of the application's processes; calls under way are its own too, since an evaluation is one.
+values(Item, Own) ->
+    [{Pid, Value} || Pid <- (processes() -- Own) -- sbx_reload:helpers(), {_, Value} <- [process_info(Pid, Item)]].
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).

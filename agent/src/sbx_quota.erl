@@ -1,0 +1,208 @@
+%% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their memory, ports, message
+%% queues and heaps. A process at maximum priority compares what there is with what is allowed, often while the node is
+%% busy and hardly while it idles. Where the limit's policy is to kill, the process that has most is killed here, at
+%% once; everything is told to the daemon, which does the rest.
+%%
+%% Nothing that asks another process is done here: one that never gets its turn would hold up the answer. sbx_crowd does
+%% that. Heaps are bounded by the VM itself.
+-module(sbx_quota).
+
+-export([start_link/0, start/1, change/1, baseline/1, reported/1]).
+
+-export_type([limits/0]).
+
+-define(IDLE_MS, 500).
+-define(BUSY_MS, 20).
+%% So that killed processes get to die before they are counted again.
+-define(PASS_MS, 2).
+-define(BUSY_REDUCTIONS, 20000).
+%% Listing one takes about a microsecond: so looks take a twentieth of the time, however many there are.
+-define(LISTED_PER_MS, 50).
+-define(EVENT_EVERY_MS, 1000).
+
+%% What is allowed, by name; 0 or absent: anything. `kill` has the names of those whose policy is to kill.
+-type limits() :: #{atom() => non_neg_integer() | [atom()]}.
+
+-record(state, {
+    limits = #{} :: limits(),
+    %% What the node has without the application.
+    baseline = #{} :: #{atom() => non_neg_integer()},
+    own = [] :: [pid()],
+    reductions = 0 :: non_neg_integer(),
+    %% Atoms never go away: only who makes more than there are is to blame, and after a kill, so many more are needed
+    %% for the next.
+    atoms_bar = 0 :: non_neg_integer(),
+    told = #{} :: #{atom() => integer()}
+}).
+
+-spec start_link() -> pid().
+start_link() ->
+    spawn_opt(
+        fun() ->
+            register(?MODULE, self()),
+            ?MODULE = ets:new(?MODULE, [named_table, protected]),
+            await(#state{}, none)
+        end,
+        [link, {priority, max}, {message_queue_data, off_heap}]
+    ).
+
+%% What there is now is the node's own; from here on, so much more.
+-spec start(limits()) -> ok.
+start(Limits) -> ask({start, Limits}).
+
+%% Other limits for what runs already.
+-spec change(limits()) -> ok.
+change(Limits) -> ask({change, Limits}).
+
+ask(Request) ->
+    Monitor = monitor(process, ?MODULE),
+    ?MODULE ! {?MODULE, Request, self(), Monitor},
+    receive
+        {Monitor, ok} ->
+            demonitor(Monitor, [flush]),
+            ok
+    end.
+
+%% How much of something is the node's own.
+-spec baseline(atom()) -> non_neg_integer().
+baseline(Limit) ->
+    case ets:lookup(?MODULE, Limit) of
+        [{Limit, Count}] -> Count;
+        [] -> 0
+    end.
+
+%% The VM's report of a process that it killed for its heap comes to whom it reports everything to.
+-spec reported(tuple()) -> ok.
+reported({log, _Level, _Format, [Pid, Max, Size, true | _], _Meta}) when is_pid(Pid), is_integer(Max), is_integer(Size) ->
+    ?MODULE ! {?MODULE, heap, Pid, Max, Size},
+    ok;
+reported(_Report) ->
+    ok.
+
+await(State, Timer) ->
+    receive
+        {timeout, Timer, look} -> look(State);
+        {?MODULE, Request, From, Reference} -> await(serve(Request, From, Reference, State), again(Timer));
+        {?MODULE, heap, Pid, Max, Size} -> await(heap(Pid, Max, Size, State), Timer);
+        {sbx_crowd, crowded, Longest, Max, Pids} -> await(crowded(Longest, Max, Pids, State), Timer);
+        {sbx_crowd, busiest, Pid} -> await(kill_maker_of_atoms(Pid, State), Timer);
+        _Stray -> await(State, Timer)
+    end.
+
+again(none) -> erlang:start_timer(?BUSY_MS, self(), look);
+again(Timer) -> Timer.
+
+%% Limits
+
+serve({start, Limits}, From, Reference, State) ->
+    Baseline = [{Limit, count(Limit)} || Limit <- [ets_tables, ets_bytes, ports]],
+    true = ets:insert(?MODULE, Baseline),
+    serve({change, Limits}, From, Reference, State#state{baseline = maps:from_list(Baseline), own = processes()});
+serve({change, Limits}, From, Reference, State) ->
+    ok = bound_heaps(maps:get(heap_bytes, Limits, 0)),
+    From ! {Reference, ok},
+    State#state{limits = Limits, atoms_bar = count(atoms)}.
+
+%% For processes that begin from now on; those that run keep what they have.
+bound_heaps(Bytes) ->
+    Words = Bytes div erlang:system_info(wordsize),
+    _ = erlang:system_flag(max_heap_size, #{size => Words, kill => true, error_logger => Words > 0}),
+    ok.
+
+count(atoms) -> erlang:system_info(atom_count);
+count(ets_tables) -> length(ets:all());
+count(ets_bytes) -> erlang:memory(ets);
+count(ports) -> length(erlang:ports()).
+
+%% Looking
+
+look(#state{reductions = Before} = State) ->
+    {Reductions, _} = erlang:statistics(reductions),
+    Looked = State#state{reductions = Reductions},
+    case Reductions - Before > ?BUSY_REDUCTIONS of
+        true -> look_closely(Looked);
+        false -> wait(Looked, ?IDLE_MS)
+    end.
+
+look_closely(State) ->
+    ok = sbx_crowd:look(maps:get(message_queue, State#state.limits, 0), State#state.own),
+    {Found, Checked} = lists:foldl(fun check/2, {false, State}, [atoms, ets_tables, ets_bytes, ports]),
+    PauseMs = (count(ets_tables) + count(ports)) div ?LISTED_PER_MS,
+    case Found of
+        true -> wait(Checked, max(?PASS_MS, PauseMs));
+        false -> wait(Checked, max(?BUSY_MS, PauseMs))
+    end.
+
+wait(State, WaitMs) ->
+    await(State, erlang:start_timer(WaitMs, self(), look)).
+
+check(Limit, {Found, #state{limits = Limits, baseline = Baseline} = State}) ->
+    Max = maps:get(Limit, Limits, 0),
+    Count = count(Limit) - maps:get(Limit, Baseline, 0),
+    case Max > 0 andalso Count > max(Max, bar(Limit, State)) of
+        true -> {true, exceeded(Limit, Count, Max, State)};
+        false -> {Found, State}
+    end.
+
+bar(atoms, #state{atoms_bar = Bar}) -> Bar;
+bar(_Limit, _State) -> 0.
+
+exceeded(atoms, Count, Max, State) ->
+    _ = kills(atoms, State) andalso sbx_crowd:find_busiest(State#state.own),
+    tell(atoms, Count, Max, 0, State#state{atoms_bar = Count + max(1, Max div 20)});
+exceeded(Limit, Count, Max, State) ->
+    tell(Limit, Count, Max, kill_holder(Limit, State), State).
+
+kills(Limit, #state{limits = Limits}) ->
+    lists:member(Limit, maps:get(kill, Limits, [])).
+
+%% Killing
+
+kill_holder(Limit, State) ->
+    case kills(Limit, State) andalso holder(held(Limit), State) of
+        Pid when is_pid(Pid) ->
+            exit(Pid, kill),
+            1;
+        _Nobody ->
+            0
+    end.
+
+held(ets_tables) -> [{ets:info(Table, owner), 1} || Table <- ets:all()];
+held(ets_bytes) -> [{ets:info(Table, owner), ets:info(Table, memory)} || Table <- ets:all()];
+held(ports) -> [{element(2, Owner), 1} || Port <- erlang:ports(), is_tuple(Owner = erlang:port_info(Port, connected))].
+
+%% Who of the application has most; the node's own processes are not killed, whatever they were given.
+holder(Held, #state{own = Own}) ->
+    Sums = lists:foldl(fun add/2, #{}, Held),
+    case lists:reverse(lists:keysort(2, maps:to_list(maps:without(Own ++ sbx_reload:helpers(), Sums)))) of
+        [{Pid, _Most} | _] -> Pid;
+        [] -> nobody
+    end.
+
+add({Pid, Count}, Sums) when is_pid(Pid), is_integer(Count) -> maps:update_with(Pid, fun(Sum) -> Sum + Count end, Count, Sums);
+add(_Gone, Sums) -> Sums.
+
+kill_maker_of_atoms(Pid, State) ->
+    exit(Pid, kill),
+    State.
+
+crowded(Longest, Max, Pids, State) ->
+    Kills = kills(message_queue, State),
+    [exit(Pid, kill) || Pid <- Pids, Kills],
+    tell(message_queue, Longest, Max, case Kills of true -> length(Pids); false -> 0 end, State).
+
+heap(_Pid, Max, Size, State) ->
+    Word = erlang:system_info(wordsize),
+    tell(heap_bytes, Size * Word, Max * Word, 1, State).
+
+%% Telling, each limit once a second at most
+
+tell(Limit, Count, Max, Killed, #state{told = Told} = State) ->
+    Now = erlang:monotonic_time(millisecond),
+    case Told of
+        #{Limit := At} when Now - At < ?EVENT_EVERY_MS ->
+            State;
+        _ ->
+            sbx_outbox:post(limit, #{limit => Limit, count => Count, max => Max, killed => Killed}),
+            State#state{told = Told#{Limit => Now}}
+    end.

@@ -1,0 +1,67 @@
+/* What follows when a sandbox has reached a limit. The limit holds in any case; this is what its policy adds. */
+#include "core/core_internal.h"
+
+enum {
+    THROTTLED_PERCENT = 5,
+    THROTTLE_MS = 10000,
+};
+
+static void on_set(void *data, const struct error *error) {
+    (void)data, (void)error; /* the next measuring tries again */
+}
+
+static void set_cpu(struct sandbox *sandbox, uint32_t cpu_percent) {
+    struct jail_limits limits = sandbox->config.limits;
+    limits.cpu_percent = cpu_percent;
+    node_limit(sandbox->node, &limits, on_set, NULL);
+}
+
+static void throttle(struct sandbox *sandbox, const char *reason) {
+    uint32_t allowed = sandbox->config.limits.cpu_percent;
+    (void)reason;
+    if (!sandbox->throttled_until_ms)
+        set_cpu(sandbox, allowed && allowed < THROTTLED_PERCENT ? allowed : THROTTLED_PERCENT);
+    sandbox->throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
+}
+
+void limit_throttle_over(struct sandbox *sandbox) {
+    if (!sandbox->throttled_until_ms || clock_monotonic_ms() < sandbox->throttled_until_ms || !sandbox->node) return;
+    sandbox->throttled_until_ms = 0;
+    set_cpu(sandbox, sandbox->config.limits.cpu_percent);
+}
+
+static void on_destroyed(void *data, const struct error *error) {
+    struct engine *engine = data;
+    if (error) engine_log_error(engine, "destroy_failed", NULL, error);
+}
+
+static void destroy(struct sandbox *sandbox, const char *reason) {
+    sandbox_destroy(sandbox, reason, on_destroyed, sandbox->engine);
+}
+
+/* As if it had crashed: its end decides what follows. */
+static void restart(struct sandbox *sandbox, const char *reason) {
+    error_set(&sandbox->limit_error, E_LIMIT, "%s", reason);
+    node_kill(sandbox->node, reason);
+}
+
+static void act(struct sandbox *sandbox, enum limit_policy policy, const char *reason) {
+    static void (*const actions[LIMIT_POLICY_COUNT])(struct sandbox *, const char *) = {[LIMIT_THROTTLE] = throttle,
+                                                                                        [LIMIT_RESTART] = restart,
+                                                                                        [LIMIT_FREEZE] = sandbox_freeze,
+                                                                                        [LIMIT_DESTROY] = destroy};
+    bool is_running = sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->destroying;
+    if (is_running && actions[policy] && !sandbox->engine->closing) actions[policy](sandbox, reason);
+}
+
+void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed) {
+    enum limit_policy policy = sandbox->config.policies.of[limit];
+    char reason[FREEZE_REASON_BYTES];
+    snprintf(reason, sizeof reason, "it reached its limit on %s: %llu of %llu", limit_name(limit),
+             (unsigned long long)count, (unsigned long long)max);
+    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_LIMIT, sandbox->id,
+                json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(limit), "usage", "count",
+                          (json_int_t)count, "limit", (json_int_t)max, "policy", limit_policy_name(policy), "killed",
+                          (json_int_t)killed));
+    act(sandbox, policy, reason);
+}
