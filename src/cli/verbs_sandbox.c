@@ -71,6 +71,7 @@ static void summarize_timing(const struct cli *cli, json_t *sandbox) {
     } lines[] = {
         {"opened_us", "project opened"},
         {"compiled_us", is_found ? "compiled before" : "compiled"},
+        {"scanned_us", "scanned"},
         {"node_us", is_warm ? "waiting node taken, limits and code given" : "node booted, with limits and code"},
         {"started_us", "application started"},
         {"saved_us", "written to the registry"},

@@ -164,6 +164,7 @@ void alarm_violation(struct engine *engine, struct alarms *alarms, const char *s
 #define TIMING_STEP_LIST(X)                                                                                            \
     X(OPENED, "opened_us")     /* the project, with its owner's rights */                                              \
     X(COMPILED, "compiled_us") /* or found compiled */                                                                 \
+    X(SCANNED, "scanned_us")   /* for what its profile does not allow */                                               \
     X(NODE, "node_us")         /* booted, or taken and given limits and code */                                        \
     X(STARTED, "started_us")   /* the application's tree */                                                            \
     X(SAVED, "saved_us")       /* in the registry */

@@ -140,6 +140,7 @@ static void on_started(struct sandbox *sandbox, const struct error *error) {
 
 static void start_tree(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
+    timing_mark(&create->job.sandbox->timing, TIMING_SCANNED);
     create->stage = STAGE_START;
     sandbox_set_status(sandbox, STATUS_STARTING, NULL);
     tree_start(sandbox, on_started);

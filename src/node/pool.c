@@ -32,8 +32,8 @@ struct pool {
 
 static void on_look(uv_timer_t *timer);
 
-static void look_soon(struct pool *pool) {
-    if (pool->begun && !pool->quiescing) uv_timer_start(&pool->look, on_look, 0, 0);
+static void look_after(struct pool *pool, uint64_t delay_ms) {
+    if (pool->begun && !pool->quiescing) uv_timer_start(&pool->look, on_look, delay_ms, 0);
 }
 
 /* ---- those who wait ---- */
@@ -66,7 +66,7 @@ static void on_ready(void *data, struct node *node) {
         return;
     }
     resident->facts.is_ready = true;
-    look_soon(resident->pool);
+    look_after(resident->pool, 0);
 }
 
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
@@ -85,7 +85,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *node_e
     (void)node, (void)node_end;
     if (!resident->facts.is_ending) shelf_failed(&pool->shelves[resident->facts.shelf], uv_now(pool->host->loop));
     forget(resident);
-    look_soon(pool);
+    look_after(pool, 0);
     pool->wake(pool->wake_data);
 }
 
@@ -214,7 +214,7 @@ static struct node *take(struct pool *pool, size_t shelf, const struct node_spec
     uint64_t now_ms = uv_now(pool->host->loop);
     demand_note(&pool->shelves[shelf].demand, now_ms);
     pause_note(&pool->pause, now_ms);
-    look_soon(pool);
+    look_after(pool, POOL_SETTLE_MS);
     if (!resident) return NULL;
     struct node *node = resident->node;
     pool->shelves[shelf].failures = 0;
