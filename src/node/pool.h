@@ -80,7 +80,7 @@ void pool_share(const struct pool_view *view, uint64_t now_ms, size_t ret_wanted
 /* The next thing to do; it is asked again after each but POOL_WAIT. */
 struct pool_step pool_decide(const struct pool_view *view, uint64_t now_ms);
 void shelf_failed(struct shelf *shelf, uint64_t now_ms);
-/* Whether a node that was booted for one is as good as one booted for the other: limits can be changed later. */
+/* Whether a node that was booted for one is as good as one booted for the other: most limits can be changed later. */
 bool profiles_boot_alike(const struct jail_profile *one, const struct jail_profile *other);
 /* The least demanded shelf that may go for another; SHELVES_MAX when all are needed. */
 size_t pool_spare_shelf(const struct pool_view *view, uint64_t now_ms);

@@ -202,6 +202,9 @@ static void only_what_boots_alike_fits(void **state) {
     struct jail_profile one = *jail_profile_find("medium"), other = one;
     other.limits.memory_bytes *= 2;
     assert_true(profiles_boot_alike(&one, &other));
+    other.limits.processes = 100000; /* a table that can't grow */
+    assert_false(profiles_boot_alike(&one, &other));
+    other = one;
     other.native_code = true;
     assert_false(profiles_boot_alike(&one, &other));
     assert_false(profiles_boot_alike(&one, jail_profile_find("high")));
