@@ -31,7 +31,7 @@ static int collect(DIR *directory, struct audit_names *names, struct error *rete
         if (!is_name(entry->d_name)) continue;
         if (names->count == AUDIT_FILES_MAX)
             return error_set(reterr, E_TOO_LARGE, "the audit trail has more than %d files", AUDIT_FILES_MAX);
-        snprintf(names->names[names->count++], AUDIT_NAME_BYTES, "%s", entry->d_name);
+        memcpy(names->names[names->count++], entry->d_name, strlen(entry->d_name) + 1); /* as long as all names are */
     }
     qsort(names->names, names->count, sizeof *names->names, by_name);
     return 0;

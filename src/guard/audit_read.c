@@ -29,7 +29,7 @@ static int walk_lines(struct walk *walk, const char *text, size_t size, struct e
     const char *end = text + size;
     int result = 0;
     walk->line = 0;
-    while (result == 0 && text < end) {
+    while (result == 0 && text && text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t length = (size_t)((newline ? newline : end) - text);
         walk->line++;
