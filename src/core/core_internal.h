@@ -221,7 +221,8 @@ struct sandbox {
     uint64_t throttled_until_ms; /* 0: it is not */
     struct error limit_error;    /* why its VM is being ended; E_NONE: it is not for a limit */
     struct feed log;
-    struct alarms alarms;
+    struct alarms alarms;       /* of violations */
+    struct alarms limit_alarms; /* apart, so that the others do not drive these out */
 
     struct job *jobs; /* oldest first */
     bool held;        /* none of them starts now */

@@ -59,7 +59,7 @@ void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, ui
     char reason[FREEZE_REASON_BYTES];
     snprintf(reason, sizeof reason, "it reached its limit on %s: %llu of %llu", limit_name(limit),
              (unsigned long long)count, (unsigned long long)max);
-    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_LIMIT, sandbox->id,
+    alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_LIMIT, sandbox->id,
                 json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(limit), "usage", "count",
                           (json_int_t)count, "limit", (json_int_t)max, "policy", limit_policy_name(policy), "killed",
                           (json_int_t)killed));

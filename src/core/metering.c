@@ -130,7 +130,7 @@ static void alert(struct sandbox *sandbox, enum meter_metric metric, const struc
                              metering_value_json(metric, metering_limit(sandbox, metric)), "percent",
                              json_integer((json_int_t)percent_of_limit(sandbox, metric)), "reached_in_ms",
                              duration_json(trend->reached_in_ms));
-    if (data) alarm_event(sandbox->engine, &sandbox->alarms, EVENT_ALERT, sandbox->id, data);
+    if (data) alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_ALERT, sandbox->id, data);
 }
 
 /* The agent tells of what it holds by itself. The kernel does not, and what it does at the limit is too late. */

@@ -43,7 +43,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     uv_timer_init(engine->loop, &sandbox->backoff);
     sandbox->ttl.data = sandbox->backoff.data = sandbox;
     sandbox->open_handles = 2;
-    sandbox->alarms.left = ALARMS_BURST;
+    sandbox->alarms.left = sandbox->limit_alarms.left = ALARMS_BURST;
     metering_init(sandbox);
     engine->open_parts++;
     return sandbox;
