@@ -34,11 +34,6 @@ rebar_example_test() ->
     ?assertEqual([{initial, 0}], proplists:get_value(env, properties(App))),
     ?assertEqual([counter, counter_app, counter_sup], proplists:get_value(modules, properties(App))).
 
-chat_room_example_test() ->
-    Built = build:example(mix, "chat_room"),
-    ?assertMatch(#{main := <<"chat_room">>, warnings := []}, Built),
-    ?assertEqual(6, length(names(app(<<"chat_room">>, Built)))).
-
 %% Path and vendored dependencies, Erlang beside Elixir, grammars, priv, configuration.
 mix_with_everything_test() ->
     Dir = test_dir:write(test_dir:new(), [

@@ -203,11 +203,12 @@ static struct job *add_job(struct job *jobs, size_t *count, struct scene *scene,
 static size_t plan_jobs(struct scene *scene, const struct attack_table *const *tables, size_t count, struct job *jobs) {
     size_t jobs_count = 0;
     unsigned at_length = getenv("ATTACKS_AT_LENGTH") ? AT_LENGTH : 0;
-    for (size_t i = 0; i < ARRAY_SIZE(languages); i++) add_job(jobs, &jobs_count, scene, i, "all");
+    size_t languages_count = at_length ? ARRAY_SIZE(languages) : 1; /* transforms run in the same place as macros */
+    for (size_t i = 0; i < languages_count; i++) add_job(jobs, &jobs_count, scene, i, "all");
     for (size_t i = 0; i < count; i++)
         for (size_t row = 0; row < tables[i]->count; row++) {
             const struct attack *attack = &tables[i]->rows[row];
-            for (size_t l = 0; l < ARRAY_SIZE(languages); l++) {
+            for (size_t l = 0; l < languages_count; l++) {
                 if (!(attack->where & (languages[l].where | at_length))) continue;
                 struct job *job = attack->fate == LIVES ? &jobs[l] : add_job(jobs, &jobs_count, scene, l, attack->name);
                 job->rows[job->count++] = attack;

@@ -133,7 +133,7 @@ static const struct {
      "T = ets:new(t, []), (fun Fill(N) -> ets:insert(T, {N, binary:copy(<<0>>, 60)}), Fill(N + 1) end)(1)"},
     {"heap", "(fun Grow(L) -> Grow([make_ref() | L]) end)([])"},
     {"atoms", "(fun Make(N) -> binary_to_atom(integer_to_binary(N)), Make(N + 1) end)(1)"},
-    {"message_queue", "(fun Flood() -> self() ! x, Flood() end)()"},
+    {"message_queue", "process_flag(message_queue_data, off_heap), (fun Flood() -> self() ! x, Flood() end)()"},
     {"ports", "[open_port({fd, 0, 1}, []) || _ <- lists:seq(1, 50)], (fun Spin() -> Spin() end)()"},
 };
 

@@ -8,7 +8,7 @@
 
 /* Each create and each restart boots a virtual machine, a seventh of a second of one core: `make stress` sets
    MANY_SANDBOXES to 100. */
-enum { SANDBOXES = 4, MARKED = 3, CLIENTS = 8, ID_BYTES = 16 };
+enum { SANDBOXES = 3, MARKED = 3, CLIENTS = 8, ID_BYTES = 16 };
 
 /* ---- the same for all of them, by clients that take the next one each ---- */
 
