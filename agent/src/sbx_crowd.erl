@@ -65,7 +65,7 @@ busiest(Own) ->
     Done = [{Count - maps:get(Pid, Before, 0), Pid} || {Pid, Count} <- values(reductions, Own)],
     case lists:reverse(lists:sort(Done)) of
         [{Count, Pid} | _] when Count > 0 -> sbx_quota ! {?MODULE, busiest, Pid};
-        _Nobody -> ok
+        _Nobody -> sbx_quota ! {?MODULE, busiest, nobody}
     end.
 
 %% Of the application's processes; calls under way are its own too, since an evaluation is one.

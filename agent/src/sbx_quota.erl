@@ -32,6 +32,8 @@
     %% Atoms never go away: only who makes more than there are is to blame, and after a kill, so many more are needed
     %% for the next.
     atoms_bar = 0 :: non_neg_integer(),
+    %% How many there were when who makes them was asked for; `none`: nobody was.
+    hunt = none :: none | non_neg_integer(),
     told = #{} :: #{atom() => integer()}
 }).
 
@@ -148,8 +150,8 @@ bar(atoms, #state{atoms_bar = Bar}) -> Bar;
 bar(_Limit, _State) -> 0.
 
 exceeded(atoms, Count, Max, State) ->
-    _ = kills(atoms, State) andalso sbx_crowd:find_busiest(State#state.own),
-    tell(atoms, Count, Max, 0, State#state{atoms_bar = Count + max(1, Max div 20)});
+    Hunting = hunt(State#state{atoms_bar = Count + max(1, Max div 20)}),
+    tell(atoms, Count, Max, 0, Hunting);
 exceeded(Limit, Count, Max, State) ->
     tell(Limit, Count, Max, kill_holder(Limit, State), State).
 
@@ -182,9 +184,21 @@ holder(Held, #state{own = Own}) ->
 add({Pid, Count}, Sums) when is_pid(Pid), is_integer(Count) -> maps:update_with(Pid, fun(Sum) -> Sum + Count end, Count, Sums);
 add(_Gone, Sums) -> Sums.
 
-kill_maker_of_atoms(Pid, State) ->
-    exit(Pid, kill),
+%% One at a time: an answer that comes after the maker has died would be about somebody else.
+hunt(#state{hunt = none, own = Own} = State) ->
+    case kills(atoms, State) of
+        true ->
+            ok = sbx_crowd:find_busiest(Own),
+            State#state{hunt = count(atoms)};
+        false ->
+            State
+    end;
+hunt(State) ->
     State.
+
+kill_maker_of_atoms(Pid, #state{hunt = Before} = State) ->
+    _ = is_pid(Pid) andalso is_integer(Before) andalso count(atoms) > Before andalso exit(Pid, kill),
+    State#state{hunt = none}.
 
 crowded(Longest, Max, Pids, State) ->
     Kills = kills(message_queue, State),
