@@ -11,7 +11,7 @@ build=$(cd "${1:-$root/build}" && pwd)
 rounds=${2:-20}
 document=$root/docs/benchmarks.md
 
-work=$(mktemp -d)
+work=$(mktemp -d /var/tmp/bench_compile.XXXXXX)
 # The service runs as a user of its own and has to reach its home and the projects.
 chmod 755 "$work"
 # shellcheck disable=SC2317
