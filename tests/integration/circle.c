@@ -36,7 +36,7 @@ static void write_version(struct world *world, int version) {
 
 /* So many of the modules, the first ones, are of the lower version. */
 static void assert_states(struct world *world, int version, int lower) {
-    char code[256], expected[64];
+    char code[512], expected[64];
     snprintf(code, sizeof code,
              "Get = fun(M) -> gen_server:call(list_to_atom(\"circle_\" ++ integer_to_list(M)), get) end, "
              "V = fun(M) when M =< %d -> %d; (_) -> %d end, All = lists:seq(1, %d), "
