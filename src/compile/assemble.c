@@ -133,8 +133,8 @@ static int check_consolidated(const struct compile_job *job, struct error *reter
 
 static int add_from_base(struct compile_job *job, const char *path, struct error *reterr) {
     char whole[PATH_MAX];
-    uint8_t *data;
-    size_t size;
+    uint8_t *data = NULL;
+    size_t size = 0;
     int result = string_format(whole, sizeof whole, reterr, "%s/%s", job->base_path, path);
     if (result == 0) result = file_load(whole, PROJECT_FILE_MAX_BYTES, &data, &size, reterr);
     return result < 0 ? result : file_list_add(&job->list, path, data, size, reterr);

@@ -1,5 +1,6 @@
 /* freeze and thaw: a sandbox stopped whole by the kernel, and continued. They wait for nothing in the sandbox's queue:
    what keeps it busy may be the reason to stop it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/watching.h"
@@ -19,16 +20,26 @@ static void tell(const struct freezing *freezing, struct sandbox *sandbox) {
     watching_wake(sandbox);
 }
 
+static void fail(const struct freezing *freezing, const struct error *error) {
+    if (freezing->request)
+        answer_error(freezing->engine, freezing->request, error, NULL);
+    else
+        engine_log_error(freezing->engine, "freeze_failed", freezing->id, error);
+}
+
 static void on_done(void *data, const struct error *error) {
     struct freezing *freezing = data;
-    struct engine *engine = freezing->engine;
-    struct sandbox *sandbox = map_get(&engine->sandboxes, freezing->id);
-    struct error problem = error ? *error : (struct error){0};
-    if (!error && !sandbox) error_set(&problem, E_NOT_FOUND, "there is no sandbox '%s' any more", freezing->id);
-    if (problem.code == E_NONE) tell(freezing, sandbox);
-    if (problem.code != E_NONE && !freezing->request) engine_log_error(engine, "freeze_failed", freezing->id, &problem);
-    if (freezing->request && problem.code == E_NONE) answer_ok(engine, freezing->request, sandbox_to_json(sandbox));
-    if (freezing->request && problem.code != E_NONE) answer_error(engine, freezing->request, &problem, NULL);
+    struct sandbox *sandbox = map_get(&freezing->engine->sandboxes, freezing->id);
+    struct error gone;
+    if (error) {
+        fail(freezing, error);
+    } else if (sandbox) {
+        tell(freezing, sandbox);
+        if (freezing->request) answer_ok(freezing->engine, freezing->request, sandbox_to_json(sandbox));
+    } else {
+        error_set(&gone, E_NOT_FOUND, "there is no sandbox '%s' any more", freezing->id);
+        fail(freezing, &gone);
+    }
     free(freezing);
 }
 
@@ -47,7 +58,8 @@ static void ask(struct sandbox *sandbox, bool frozen, const char *reason, struct
     if (!freezing) abort(); /* as in answers.c */
     *freezing = (struct freezing){.engine = sandbox->engine, .request = request, .frozen = frozen};
     memcpy(freezing->id, sandbox->id, sizeof freezing->id);
-    memcpy(freezing->reason, reason, utf8_cut(reason, strlen(reason), sizeof freezing->reason - 1));
+    snprintf(freezing->reason, sizeof freezing->reason, "%.*s",
+             (int)utf8_cut(reason, strlen(reason), sizeof freezing->reason - 1), reason);
     node_freeze(sandbox->node, frozen, on_done, freezing);
 }
 
