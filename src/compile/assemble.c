@@ -312,7 +312,7 @@ static void on_build_kept(void *data, const char *digest, const struct error *er
 
 static void keep(struct compile_job *job) {
     job->is_working = true;
-    store_put_build(job->compiler->store, job->list.files, job->list.count, on_build_kept, job);
+    store_put_build(job->compiler->store, job->base, job->list.files, job->list.count, on_build_kept, job);
 }
 
 /* ---- from the rounds to here ---- */

@@ -366,8 +366,8 @@ static void on_compared(uv_work_t *work, int status) {
     else if (project)
         begin_transaction(reload);
     else
-        store_put_build(engine_of(reload)->store, reload->composed.files, reload->composed.count, on_composed_kept,
-                        reload);
+        store_put_build(engine_of(reload)->store, reload->from_build, reload->composed.files, reload->composed.count,
+                        on_composed_kept, reload);
 }
 
 static void begin_comparing(struct reload_job *reload) {

@@ -16,6 +16,7 @@ struct build_job {
     struct error error;
 
     /* A put. */
+    char base[STORE_DIGEST_BYTES]; /* "" for none */
     const struct store_file *files;
     size_t count;
     store_build_fn put_done;
@@ -48,7 +49,7 @@ static void work(uv_work_t *request) {
     if (is_sweep(job))
         build_sweep(queue, &job->keep, &job->error);
     else
-        build_write(queue, job->tmp_name, job->files, job->count, job->digest, &job->written, &job->error);
+        build_write(queue, job->tmp_name, job->base, job->files, job->count, job->digest, &job->written, &job->error);
 }
 
 static void sync_work(uv_work_t *request) {
@@ -155,8 +156,8 @@ static void enqueue(struct store *store, struct build_job *job, void *data) {
     dispatch(store);
 }
 
-void store_put_build(struct store *store, const struct store_file *files, size_t count, store_build_fn done,
-                     void *data) {
+void store_put_build(struct store *store, const char *base, const struct store_file *files, size_t count,
+                     store_build_fn done, void *data) {
     struct build_job *job = calloc(1, sizeof *job);
     if (!job) {
         struct error error;
@@ -164,6 +165,7 @@ void store_put_build(struct store *store, const struct store_file *files, size_t
         done(data, NULL, &error);
         return;
     }
+    snprintf(job->base, sizeof job->base, "%s", base ? base : "");
     job->files = files;
     job->count = count;
     job->put_done = done;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The files come from a compiler node, which is a stranger. */
 enum { FILES_MAX = 65536, PATH_MAX_BYTES = 1024, DEPTH_MAX = BUILD_DEPTH_MAX };
@@ -92,9 +93,27 @@ static int open_failed(const char *path, struct error *reterr) {
     return error_errno(reterr, errno, "creating '%.200s' of a build", path);
 }
 
-static int write_file(int root_fd, const struct store_file *file, struct error *reterr) {
+static bool has_content(int fd, const uint8_t *data, size_t size) {
+    uint8_t chunk[16 * 1024];
+    ssize_t count;
+    while ((count = read(fd, chunk, sizeof chunk)) > 0) {
+        if ((size_t)count > size || memcmp(chunk, data, (size_t)count) != 0) return false;
+        data += count;
+        size -= (size_t)count;
+    }
+    return count == 0 && size == 0;
+}
+
+/* A build's files never change, so two builds may share one: an inode is what costs time, not its bytes. */
+static bool link_same(int base_fd, int root_fd, const struct store_file *file) {
+    CLEANUP_FD int fd = base_fd < 0 ? -1 : openat(base_fd, file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && has_content(fd, file->data, file->size) &&
+           linkat(base_fd, file->path, root_fd, file->path, 0) == 0;
+}
+
+static int write_file(int base_fd, int root_fd, const struct store_file *file, struct error *reterr) {
     int result = make_parents(root_fd, file->path, reterr);
-    if (result < 0) return result;
+    if (result < 0 || link_same(base_fd, root_fd, file)) return result;
     CLEANUP_FD int fd = openat(root_fd, file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return open_failed(file->path, reterr);
     if (file_write_all(fd, file->data, file->size) < 0 || fchmod(fd, 0644) < 0)
@@ -102,13 +121,13 @@ static int write_file(int root_fd, const struct store_file *file, struct error *
     return 0;
 }
 
-static int write_tree(int tmp_fd, const char *name, const struct store_file *const *sorted, size_t count,
+static int write_tree(int tmp_fd, const char *name, int base_fd, const struct store_file *const *sorted, size_t count,
                       struct error *reterr) {
     if (make_folder(tmp_fd, name) < 0) return error_errno(reterr, errno, "making a folder for a build");
     CLEANUP_FD int root_fd = openat(tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root_fd < 0) return error_errno(reterr, errno, "opening a build's folder");
     for (size_t i = 0; i < count; i++) {
-        int result = write_file(root_fd, sorted[i], reterr);
+        int result = write_file(base_fd, root_fd, sorted[i], reterr);
         if (result < 0) return result;
     }
     return 0;
@@ -123,8 +142,12 @@ static int publish(const struct build_queue *queue, const char *tmp_name, const 
     return 0;
 }
 
-int build_write(const struct build_queue *queue, const char *tmp_name, const struct store_file *files, size_t count,
-                char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr) {
+static int open_base(const struct build_queue *queue, const char *base) {
+    return base[0] ? openat(queue->builds_fd, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+}
+
+int build_write(const struct build_queue *queue, const char *tmp_name, const char *base, const struct store_file *files,
+                size_t count, char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr) {
     CLEANUP_FREE const struct store_file **sorted = NULL;
     char digest[STORE_DIGEST_BYTES];
     int result = check_files(files, count, reterr);
@@ -135,8 +158,9 @@ int build_write(const struct build_queue *queue, const char *tmp_name, const str
     bool present = faccessat(queue->builds_fd, digest, F_OK, 0) == 0;
     if (!present) {
         /* The name may be taken by what a killed daemon left. */
+        CLEANUP_FD int base_fd = open_base(queue, base);
         result = build_remove_tree(queue->tmp_fd, tmp_name, reterr);
-        if (result == 0) result = write_tree(queue->tmp_fd, tmp_name, sorted, count, reterr);
+        if (result == 0) result = write_tree(queue->tmp_fd, tmp_name, base_fd, sorted, count, reterr);
         if (result == 0) result = publish(queue, tmp_name, digest, reterr);
         if (result < 0) build_remove_tree(queue->tmp_fd, tmp_name, NULL);
     }

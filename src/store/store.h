@@ -94,9 +94,9 @@ typedef void (*store_build_fn)(void *data, const char *digest, const struct erro
    paths and contents, whatever their order. On the thread pool; files and what they point at must live until done is
    called, which is never from inside except without memory. The same content again costs only its hash. The build
    survives the daemon's death at once, and the power's a moment later; one that the power tore is gone, not half there.
- */
-void store_put_build(struct store *store, const struct store_file *files, size_t count, store_build_fn done,
-                     void *data);
+   Files that another build (base; NULL: none) has at the same path are links to its own. */
+void store_put_build(struct store *store, const char *base, const struct store_file *files, size_t count,
+                     store_build_fn done, void *data);
 /* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
 /* Remove builds that no digest of keep (NULL-terminated, copied) names, and what a killed daemon left half-written.

@@ -13,7 +13,7 @@ static const struct store_file counter[] = {
 
 static const char *put(struct fixture *fixture, const struct store_file *files, size_t count) {
     unsigned answers = fixture->answers;
-    store_put_build(fixture->store, files, count, fixture_on_build, fixture);
+    store_put_build(fixture->store, NULL, files, count, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, answers + 1);
     return fixture->digest;
 }
@@ -70,9 +70,42 @@ static void the_name_comes_from_content_and_not_from_order(void **state) {
     assert_int_equal(fixture->failures, 0);
 }
 
+static ino_t inode_of(struct fixture *fixture, const char *digest, const char *file) {
+    char path[256];
+    struct stat status;
+    assert_int_equal(store_build_path(fixture->store, digest, path, sizeof path, NULL), 0);
+    CLEANUP_FREE char *whole = string_print("%s/%s", path, file);
+    assert_int_equal(stat(whole, &status), 0);
+    return status.st_ino;
+}
+
+/* Of the same size, or of the same beginning, is not the same. */
+static void what_a_build_shares_with_another_is_there_once(void **state) {
+    struct fixture *fixture = *state;
+    static const struct store_file next[] = {
+        {"counter/ebin/counter.beam", "FOR2", 4},
+        {"counter/ebin/counter.app", "{application}.", 14},
+        {"counter/priv/empty", "no more", 7},
+    };
+    char base[STORE_DIGEST_BYTES], digest[STORE_DIGEST_BYTES];
+    strcpy(base, put(fixture, counter, 3));
+    unsigned answers = fixture->answers;
+    store_put_build(fixture->store, base, next, 3, fixture_on_build, fixture);
+    fixture_run_until(fixture, &fixture->answers, answers + 1);
+    strcpy(digest, fixture->digest);
+    assert_string_equal(put(fixture, next, 3), digest); /* it is called the same, however it was written */
+    const bool shared[] = {false, true, false};
+    for (size_t i = 0; i < ARRAY_SIZE(next); i++)
+        assert_int_equal(inode_of(fixture, base, next[i].path) == inode_of(fixture, digest, next[i].path), shared[i]);
+    answers = fixture->answers;
+    store_put_build(fixture->store, "gone", counter, 2, fixture_on_build, fixture);
+    fixture_run_until(fixture, &fixture->answers, answers + 1);
+    assert_int_equal(fixture->failures, 0);
+}
+
 static void many_puts_of_the_same_content_agree(void **state) {
     struct fixture *fixture = *state;
-    for (int i = 0; i < 8; i++) store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    for (int i = 0; i < 8; i++) store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, 8);
     assert_int_equal(fixture->failures, 0);
     assert_true(build_exists(fixture, fixture->digest));
@@ -132,12 +165,12 @@ static void a_sweep_keeps_what_is_named(void **state) {
 static void a_sweep_spares_a_build_under_way(void **state) {
     struct fixture *fixture = *state;
     const char *keep[] = {NULL};
-    store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
     store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
     fixture_run_until(fixture, &fixture->answers, 2);
     assert_true(build_exists(fixture, fixture->digest));
     store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
-    store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, 4);
     assert_int_equal(fixture->failures, 0);
     assert_true(build_exists(fixture, fixture->digest));
@@ -146,9 +179,9 @@ static void a_sweep_spares_a_build_under_way(void **state) {
 static void closing_waits_for_builds(void **state) {
     struct fixture *fixture = *state;
     const char *keep[] = {NULL};
-    store_put_build(fixture->store, counter, 3, fixture_on_build, fixture);
+    store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
     store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
-    store_put_build(fixture->store, counter, 2, fixture_on_build, fixture);
+    store_put_build(fixture->store, NULL, counter, 2, fixture_on_build, fixture);
     fixture_close(fixture);
     assert_int_equal(fixture->answers, 3);
     assert_int_equal(fixture->failures, 0);
@@ -215,6 +248,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_build_is_written_whole_and_readable_by_nodes, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(the_name_comes_from_content_and_not_from_order, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(what_a_build_shares_with_another_is_there_once, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(many_puts_of_the_same_content_agree, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(paths_that_leave_the_build_are_refused, fixture_setup, fixture_teardown),

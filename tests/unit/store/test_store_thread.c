@@ -123,7 +123,7 @@ static void a_build_on_a_full_disk_leaves_nothing(void **state) {
     size_t size = (size_t)1 << 20;
     CLEANUP_FREE char *data = calloc(1, size);
     struct store_file file = {"app/ebin/large.beam", data, size};
-    store_put_build(fixture->store, &file, 1, fixture_on_build, fixture);
+    store_put_build(fixture->store, NULL, &file, 1, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, 1);
     assert_int_equal(fixture->last_error.code, E_DISK_FULL);
     CLEANUP_FREE char *tmp = string_print("%s/store/tmp", fixture->home);
