@@ -379,3 +379,15 @@ applications(Vm) ->
 is_mentioned(Atom, Beam) ->
     {ok, {_, [{atoms, Atoms}]}} = beam_lib:chunks(Beam, [atoms]),
     lists:keymember(Atom, 2, Atoms).
+
+%% Whether it notices that nobody listens any more or not; less is nobody's business.
+loud_test() ->
+    Prints = fun(Write) ->
+        Source = ["defmodule E do\n  chunk = String.duplicate(\"x\", 1_048_576)\n  ", Write, "\nend\n"],
+        build:compile(folder, test_dir:write(test_dir:new(), [{"e.ex", Source}]), nil)
+    end,
+    TooLoud = <<"code that runs while compiling printed more than 16 MiB">>,
+    ?assertMatch({error, #{message := TooLoud}}, Prints("for _ <- 1..1024, do: IO.write(chunk)")),
+    Stubborn = "for _ <- 1..20, do: (try do IO.write(:stderr, chunk) rescue _ -> :ok end)",
+    ?assertMatch({error, #{message := TooLoud}}, Prints(Stubborn)),
+    ?assertMatch({ok, _}, Prints("for _ <- 1..2, do: IO.write(chunk)")).

@@ -301,9 +301,15 @@ static void a_stranger_poisons_nothing(void **state) {
     compile_gives(world, "honest/victim", MODULES("shared", "victim"));
     assert_true(build_holds(world, "victim/ebin/victim.beam", "genuine"));
     assert_false(build_holds(world, "victim/ebin/victim.beam", "poisoned"));
-    /* Not even where all of it is the same: what is compiled is compiled from one's own folder. */
-    write_transformed(world, "same/victim", "genuine");
-    compile_gives(world, "same/victim", MODULES("shared", "victim"));
+}
+
+/* Not even where all of it is the same: what is compiled is compiled from one's own folder. */
+static void the_same_elsewhere_is_compiled_there(void **state) {
+    struct world *world = *state;
+    write_transformed(world, "here/victim", "genuine");
+    compile_gives(world, "here/victim", MODULES("shared", "victim"));
+    write_transformed(world, "there/victim", "genuine");
+    compile_gives(world, "there/victim", MODULES("shared", "victim"));
 }
 
 static void two_of_one_name_do_not_mix(void **state) {
@@ -424,6 +430,7 @@ int main(void) {
         cmocka_unit_test(a_stranger_poisons_nothing),
     };
     const struct CMUnitTest at_length[] = {
+        cmocka_unit_test(the_same_elsewhere_is_compiled_there),
         cmocka_unit_test(a_linked_source_follows_its_target),
         cmocka_unit_test(a_folders_supervisor_is_found_as_it_changes),
         cmocka_unit_test(an_endless_compiler_is_ended),
