@@ -37,6 +37,7 @@ stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
 	@$(BUILD)/tests/integration/test_reload_torn
 	@$(BUILD)/tests/integration/test_compile_changes
+	@$(BUILD)/tests/integration/test_watch
 	@WATCH_AT_LENGTH=1 $(BUILD)/tests/integration/test_watch
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks outside
