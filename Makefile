@@ -36,6 +36,7 @@ stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
 	@$(BUILD)/tests/integration/test_reload_torn
+	@$(BUILD)/tests/integration/test_sources
 	@$(BUILD)/tests/integration/test_compile_changes
 	@$(BUILD)/tests/integration/test_watch
 	@WATCH_AT_LENGTH=1 $(BUILD)/tests/integration/test_watch
