@@ -29,7 +29,9 @@
     calm = [] :: [pid()],
     reductions = 0 :: non_neg_integer(),
     passes = 0 :: non_neg_integer(),
-    told_at :: integer()
+    told_at :: integer(),
+    %% What was found too shortly after what was told before.
+    untold = none :: none | non_neg_integer()
 }).
 
 -spec start_link() -> pid().
@@ -143,7 +145,8 @@ pass_on(Report) ->
         Proxy -> Proxy ! Report
     end.
 
-look(#state{limit = Limit} = State) ->
+look(Before) ->
+    #state{limit = Limit} = State = tell_late(Before),
     case count() > Limit of
         true -> pass(State);
         false -> watch_on(State#state{passes = 0, calm = processes()})
@@ -180,10 +183,13 @@ tell(Count, #state{limit = Limit, told_at = ToldAt} = State) ->
     case now_ms() - ToldAt >= ?EVENT_EVERY_MS of
         true ->
             sbx_outbox:post(process_limit, #{count => Count, limit => Limit}),
-            State#state{told_at = now_ms()};
+            State#state{told_at = now_ms(), untold = none};
         false ->
-            State
+            State#state{untold = Count}
     end.
+
+tell_late(#state{untold = none} = State) -> State;
+tell_late(#state{untold = Count} = State) -> tell(Count, State).
 
 now_ms() ->
     erlang:monotonic_time(millisecond).
