@@ -432,6 +432,12 @@ static struct reload_job *submit(struct engine *engine, struct request *request,
     return reload;
 }
 
+void reload_call_off(struct sandbox *sandbox, const struct request *request, const struct error *why) {
+    struct job *job = sandbox->jobs;
+    while (job && (job->request != request || job->start != start)) job = job->next;
+    if (job && ((struct reload_job *)job)->stage != RELOAD_CALLING) job->abort(job, why);
+}
+
 /* ---- the same once more ---- */
 
 /* The last that will change the sandbox, if it is a reload that has not begun. */

@@ -44,6 +44,8 @@ void reload_sync(struct engine *engine, const struct change_set *changes);
 
 /* Whoever waited for the end of a probation. */
 void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
+/* Whoever asked for it has changed his mind: it ends early, unless the agent has it already. */
+void reload_call_off(struct sandbox *sandbox, const struct request *request, const struct error *why);
 /* The node ended: nobody will say any more how a probation ends. */
 void reload_lost(struct sandbox *sandbox, const struct error *why);
 

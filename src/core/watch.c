@@ -7,15 +7,13 @@ struct watch_call {
     struct engine *engine;
     struct request *request;
     char id[SANDBOX_ID_BYTES];
+    bool was_on;
 };
 
 json_t *watching_json(struct sandbox *sandbox) {
     const struct watching *watching = sandbox->watching;
     const struct sandbox_config *config = &sandbox->config;
-    const char *detail = !watching                         ? NULL
-                         : watching->paused.code != E_NONE ? watching->paused.detail
-                         : watching->polling[0]            ? watching->polling
-                                                           : NULL;
+    const char *detail = watching ? watching_detail(watching) : NULL;
     json_t *object =
         json_pack("{s:s, s:b, s:s, s:s?, s:s, s:O?, s:O?, s:O?, s:O?}", "id", sandbox->id, "auto_reload", config->watch,
                   "state", watch_state_name(watching_state(watching)), "detail", detail, "source", config->source,
@@ -46,8 +44,10 @@ static void end_call(struct watch_call *call) {
 
 /* Anew, by the permission just given. The answer comes with the first look. */
 static void begin_anew(struct sandbox *sandbox, struct request *request) {
-    watching_end(sandbox);
-    watching_begin(sandbox);
+    if (sandbox->watching)
+        watching_renew(sandbox);
+    else
+        watching_begin(sandbox);
     if (sandbox->watching)
         sandbox->watching->beginner = request;
     else
@@ -93,16 +93,24 @@ static void on_granted(void *data, const struct error *error) {
     save(sandbox, call);
 }
 
-static void turn_off(struct sandbox *sandbox, struct watch_call *call) {
-    bool was_on = sandbox->config.watch;
-    sandbox->config.watch = false;
-    watching_end(sandbox);
-    if (was_on) {
-        jail_link_withdraw(sandbox->engine->host.link, sandbox->id);
-        engine_event(sandbox->engine, EVENT_WATCH, sandbox->id,
-                     json_pack("{s:s, s:n}", "state", watch_state_name(WATCH_OFF), "detail"));
+static void on_stopped(void *data) {
+    struct watch_call *call = data;
+    struct sandbox *sandbox = map_get(&call->engine->sandboxes, call->id);
+    if (!sandbox) {
+        on_saved(call, NULL);
+        return;
     }
+    if (call->was_on)
+        engine_event(call->engine, EVENT_WATCH, call->id,
+                     json_pack("{s:s, s:n}", "state", watch_state_name(WATCH_OFF), "detail"));
     save(sandbox, call);
+}
+
+static void turn_off(struct sandbox *sandbox, struct watch_call *call) {
+    call->was_on = sandbox->config.watch;
+    sandbox->config.watch = false;
+    if (call->was_on) jail_link_withdraw(sandbox->engine->host.link, sandbox->id);
+    watching_stop(sandbox, on_stopped, call);
 }
 
 static void change(struct sandbox *sandbox, struct request *request, bool is_on) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ATTEMPTS_MAX = 20, ATTEMPT_PAUSE_MS = 100 };
+enum { ATTEMPT_PAUSE_MS = 100, BUSY_RETRIES = 2 };
 
 static json_t *first_of(json_t *list, size_t max) {
     json_t *first = json_array(), *item;
@@ -102,12 +102,17 @@ static void on_again(uv_timer_t *timer) {
     watching_bring(watching);
 }
 
-/* What has nothing to do with what was saved: it is due still. */
+/* What has nothing to do with what was saved, and how often it is tried again: seldom where it takes long to fail, or
+   may be of the code's doing after all. */
+static const unsigned attempts_max[E_COUNT] = {
+    [E_CONFLICT] = 20,  [E_LAUNCHER] = 20, [E_LIMIT] = 20, [E_NO_MEMORY] = 20,
+    [E_DISK_FULL] = 20, [E_SYSTEM] = 5,    [E_NODE] = 3,   [E_TIMEOUT] = 1,
+};
+
 static bool is_passing(const struct watching *watching, const struct error *error) {
     const struct sandbox *sandbox = watching->sandbox;
     if (sandbox->destroying || sandbox->status != STATUS_RUNNING) return true;
-    return (error->code == E_CONFLICT || error->code == E_LAUNCHER || error->code == E_LIMIT) &&
-           watching->attempts < ATTEMPTS_MAX;
+    return watching->attempts < attempts_max[error->code];
 }
 
 static void add_paths(json_t *list, json_t *more) {
@@ -118,18 +123,20 @@ static void add_paths(json_t *list, json_t *more) {
     }
 }
 
-static void try_again(struct watching *watching) {
+/* While the source is looked for, the timer is that one's, and what is found then is brought in anyway. */
+static void try_again(struct watching *watching, const struct error *error) {
     watching->is_due = true;
     watching->attempts++;
+    watching->passing = *error;
     add_paths(watching->changed, watching->bringing);
     watching->changed_count += watching->bringing_count;
-    if (watching->sandbox->status == STATUS_RUNNING && !watching->is_stream)
+    if (watching->sandbox->status == STATUS_RUNNING && watching->watch)
         uv_timer_start(&watching->timer, on_again, (uint64_t)ATTEMPT_PAUSE_MS * watching->attempts, 0);
 }
 
 static void take_outcome(struct watching *watching, json_t *result, const struct error *error) {
     if (error && is_passing(watching, error)) {
-        try_again(watching);
+        try_again(watching, error);
     } else if (error && (error->code == E_NOT_FOUND || error->code == E_FORBIDDEN)) {
         watching_reopen(watching, error);
     } else {
@@ -149,7 +156,11 @@ static void on_reloaded(struct request *request, json_t *result, const struct er
     struct watching *watching = request->transport;
     watching->is_working = false;
     json_decref(take_ptr(watching->reload.params));
-    if (watching->sandbox && !watching->engine->closing) take_outcome(watching, result, error);
+    if (watching->sandbox && !watching->engine->closing)
+        take_outcome(watching, result, error);
+    else if (!error)
+        tell_good(watching, result); /* it runs, whatever became of the wish for it */
+    if (watching->stopped) watching->stopped(watching->stopped_data);
     json_decref(result);
     watching_release(watching);
 }
@@ -175,7 +186,7 @@ void watching_bring(struct watching *watching) {
     if (watching->bringing_count == 0) watching->noticed_us = watching->began_us;
     if (watching->watch) watch_hold(watching->watch, true); /* what is saved meanwhile is one change more, not many */
     watching->reload = (struct request){
-        .params = json_pack("{s:s}", "id", watching->id),
+        .params = json_pack("{s:s, s:i}", "id", watching->id, "retries", BUSY_RETRIES),
         .caller = {.uid = watching->sandbox->owner, .role = ROLE_OPERATOR, .peer_fd = -1, .grant = watching->id},
         .done = on_reloaded,
         .transport = watching,

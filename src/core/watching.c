@@ -1,6 +1,7 @@
 /* Keeping an eye on a sandbox's source: opened by its standing permission, watched by the daemon where that is given a
    folder, signed by the launcher where it is not, and looked for again when it has gone. */
 #include "core/watching.h"
+#include "core/reload.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,8 +45,9 @@ enum watch_state watching_state(const struct watching *watching) {
     });
 }
 
-static const char *detail_of(const struct watching *watching) {
+const char *watching_detail(const struct watching *watching) {
     if (watching->paused.code != E_NONE) return watching->paused.detail;
+    if (watching->attempts > 0) return watching->passing.detail;
     return watching->polling[0] ? watching->polling : NULL;
 }
 
@@ -65,7 +67,7 @@ void watching_tell_state(struct watching *watching) {
     if (state == watching->told) return;
     watching->told = state;
     engine_event(watching->engine, EVENT_WATCH, watching->id,
-                 json_pack("{s:s, s:s?}", "state", watch_state_name(state), "detail", detail_of(watching)));
+                 json_pack("{s:s, s:s?}", "state", watch_state_name(state), "detail", watching_detail(watching)));
 }
 
 /* ---- pausing ---- */
@@ -139,12 +141,23 @@ static void on_report(void *data, const struct watch_report *report) {
 
 /* ---- a source that only the launcher can look at ---- */
 
+/* Whether what the launcher answers is still wanted. What was asked before it was turned on anew is asked again. */
+static bool take_answer(struct watching *watching) {
+    bool is_stale = watching->is_stale;
+    watching->is_asking = watching->is_stale = false;
+    if (watching->sandbox && is_stale) open_source(watching);
+    return watching->sandbox && !is_stale;
+}
+
 static void on_signed(void *data, uint64_t signature, const struct error *error) {
     struct watching *watching = data;
-    watching->is_asking = false;
-    if (watching->sandbox && error) {
+    if (!take_answer(watching)) {
+        watching_release(watching);
+        return;
+    }
+    if (error) {
         watching_reopen(watching, error);
-    } else if (watching->sandbox) {
+    } else {
         bool is_news = !watching->has_looked || signature != watching->signature;
         watching->signature = signature;
         uv_timer_start(&watching->timer, on_timer, SIGN_EVERY_MS, 0);
@@ -193,18 +206,18 @@ static void take_source(struct watching *watching, const struct jail_project *pr
 
 static void on_opened(void *data, const struct jail_project *project, const struct error *error) {
     struct watching *watching = data;
-    watching->is_asking = false;
+    bool is_wanted = take_answer(watching);
     if (!error) jail_link_release_project(watching->engine->host.link, project->token);
-    if (watching->sandbox && error)
+    if (is_wanted && error)
         watching_reopen(watching, error);
-    else if (watching->sandbox)
+    else if (is_wanted)
         take_source(watching, project);
     if (!error) fd_close(project->fd);
     watching_release(watching);
 }
 
 static void open_source(struct watching *watching) {
-    if (watching->is_asking) return;
+    if (watching->is_asking || watching->watch) return;
     watching->is_asking = true;
     watching_use(watching);
     jail_link_open_granted(watching->engine->host.link, watching->id, on_opened, watching);
@@ -230,6 +243,25 @@ void watching_begin(struct sandbox *sandbox) {
     open_source(watching);
 }
 
+static void forget_source(struct watching *watching, const char *why) {
+    struct request *beginner = take_ptr(watching->beginner);
+    if (beginner) answer_fail(watching->engine, beginner, E_CONFLICT, "%s", why);
+    watch_end(take_ptr(watching->watch));
+    uv_timer_stop(&watching->timer);
+}
+
+void watching_renew(struct sandbox *sandbox) {
+    struct watching *watching = sandbox->watching;
+    forget_source(watching, "watching was turned on anew meanwhile");
+    watching->is_stream = watching->has_looked = false;
+    watching->is_stale = watching->is_asking;
+    watching->retry_ms = RETRY_FIRST_MS;
+    watching->paused = (struct error){0};
+    watching->polling[0] = '\0';
+    watching->told = WATCH_OFF;
+    open_source(watching);
+}
+
 static void on_timer_closed(uv_handle_t *handle) {
     watching_release(handle->data);
 }
@@ -237,11 +269,24 @@ static void on_timer_closed(uv_handle_t *handle) {
 void watching_end(struct sandbox *sandbox) {
     struct watching *watching = take_ptr(sandbox->watching);
     if (!watching) return;
-    struct request *beginner = take_ptr(watching->beginner);
-    if (beginner) answer_fail(watching->engine, beginner, E_CONFLICT, "watching was turned off meanwhile");
-    watch_end(take_ptr(watching->watch));
+    forget_source(watching, "watching was turned off meanwhile");
     watching->sandbox = NULL;
     uv_close((uv_handle_t *)&watching->timer, on_timer_closed);
+}
+
+/* A reload under way reads the files at moments of its own, also what is saved after this. */
+void watching_stop(struct sandbox *sandbox, void (*stopped)(void *data), void *data) {
+    struct watching *watching = sandbox->watching;
+    struct error why;
+    watching_end(sandbox);
+    if (!watching || !watching->is_working) {
+        stopped(data);
+        return;
+    }
+    watching->stopped = stopped;
+    watching->stopped_data = data;
+    error_set(&why, E_CONFLICT, "watching was turned off");
+    reload_call_off(sandbox, &watching->reload, &why);
 }
 
 void watching_call_off(struct sandbox *sandbox, const struct error *why) {

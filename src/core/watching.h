@@ -24,6 +24,7 @@ struct watching {
     bool is_stream;      /* signed by the launcher, since the daemon can't look */
     bool has_looked;
     bool is_asking; /* the launcher */
+    bool is_stale;  /* what it will answer: it was asked before watching was turned on anew */
     uint64_t signature;
     uint64_t retry_ms;
     struct error paused;      /* why nothing is seen now; E_NONE: it is */
@@ -43,17 +44,24 @@ struct watching {
     json_t *bringing; /* the paths of the reload under way */
     size_t bringing_count;
     uint64_t began_us;
-    unsigned attempts; /* in a row that were to be tried again */
-    json_t *failure;   /* of the last reload, with its diagnostics; NULL: it was good */
-    json_t *last;      /* the last good one, as its event told it */
+    unsigned attempts;    /* in a row that are tried again */
+    struct error passing; /* why the last of them failed */
+    json_t *failure;      /* of the last reload, with its diagnostics; NULL: it was good */
+    json_t *last;         /* the last good one, as its event told it */
     uint64_t reload_count, failure_count;
+    void (*stopped)(void *data); /* who turned it off and waits for the reload under way; NULL: nobody */
+    void *stopped_data;
 };
 
 /* ---- watching.c ---- */
 
 /* Begin, by the standing permission under the sandbox's id. Nothing when it is on already. */
 void watching_begin(struct sandbox *sandbox);
+/* Once more, by the permission just given and with other patterns perhaps. What is being brought in goes on. */
+void watching_renew(struct sandbox *sandbox);
 void watching_end(struct sandbox *sandbox); /* the permission stays */
+/* End it, and be told when nothing that is saved from now on can be loaded any more. */
+void watching_stop(struct sandbox *sandbox, void (*stopped)(void *data), void *data);
 /* The service ends: whoever waits for the first look is told. */
 void watching_call_off(struct sandbox *sandbox, const struct error *why);
 /* After something that may have been waited for: the sandbox runs, or an attempt is to be made again. */
@@ -64,6 +72,7 @@ void watching_use(struct watching *watching);
 void watching_release(struct watching *watching);
 void watching_tell_state(struct watching *watching);
 enum watch_state watching_state(const struct watching *watching);
+const char *watching_detail(const struct watching *watching); /* why it is not as it should be; NULL: it is */
 json_t *watching_json(struct sandbox *sandbox);
 
 /* ---- watch_reload.c ---- */

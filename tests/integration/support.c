@@ -349,11 +349,31 @@ json_t *world_find_event(struct world *world, uint64_t since, const struct event
     return search.found;
 }
 
+static int print_item(const char *item, void *data) {
+    (void)data;
+    fprintf(stderr, "%s\n", item);
+    return 0;
+}
+
+/* What happened instead, as the service told it: a failure that comes once in a hundred runs must explain itself. */
+static void print_story(struct world *world, uint64_t since) {
+    struct sbx_error error = {0};
+    char options[64], log_path[64];
+    snprintf(options, sizeof options, "{\"since\": %llu}", (unsigned long long)since);
+    snprintf(log_path, sizeof log_path, "%s/daemon.log", world->home);
+    if (sbx_events(world->client, options, print_item, NULL, &error) < 0) fprintf(stderr, "events: %s\n", error.detail);
+    sbx_error_clear(&error);
+    CLEANUP_FREE char *log = read_whole(log_path);
+    fprintf(stderr, "%s\n", log ? log : "no log");
+}
+
 json_t *world_wait_event(struct world *world, uint64_t since, const struct event_pattern *pattern) {
     json_t *event = world_find_event(world, since, pattern, WORLD_DEADLINE_MS);
-    if (!event)
+    if (!event) {
+        print_story(world, since);
         fail_msg("no event kind=%s sandbox=%s %s=%s…", pattern->kind, pattern->sandbox_id, pattern->field,
                  pattern->value);
+    }
     return event;
 }
 

@@ -161,6 +161,29 @@ static void off_is_off(struct world *world) {
     json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded")); /* what was saved meanwhile */
 }
 
+static bool is_compiling(void *data) {
+    return !has_come_to_rest(data);
+}
+
+/* A reload under way reads the files when it gets to them: once it is off, nothing that is saved then is among them. */
+static void off_is_off_at_once(struct world *world) {
+    char version[16];
+    for (int i = 0; i < 5; i++) {
+        snprintf(version, sizeof version, "during%d", i);
+        tally_write_version(world, version, NULL);
+        wait_until(is_compiling, world, 100); /* mostly */
+        world_do(world, "watch", "{s:s, s:s}", "id", "a", "action", "off");
+        snprintf(version, sizeof version, "after%d", i);
+        tally_write_version(world, version, NULL);
+        CLEANUP_FREE char *answer = world_eval_text(world, "a", NULL, "element(1, gen_server:call(tally, add))");
+        assert_string_not_equal(answer, version);
+        uint64_t before = world_now(world);
+        json_decref(watch(world, "on"));
+        json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded"));
+        tally_assert_eval(world, "element(1, gen_server:call(tally, add))", version);
+    }
+}
+
 /* A crash within probation: what runs is not what lies on disk, and it says so. */
 static void taken_back_is_a_failure(struct world *world) {
     json_decref(save_and_wait(world, "error(bad)"));
@@ -186,6 +209,7 @@ static void what_is_saved_runs(void **state) {
     a_removed_source_pauses_it(world);
     it_outlives_the_daemon(world);
     off_is_off(world);
+    off_is_off_at_once(world);
     taken_back_is_a_failure(world);
     json_decref(world_fails(world, "watch", "not_found", "{s:s, s:s}", "id", "none", "action", "on"));
     world_destroy(world, "a");
