@@ -170,6 +170,15 @@ struct remains {
     struct buf text;
 };
 
+/* With its name and state, as the kernel has them: who finds it here has only this to go by. */
+static void describe_process(pid_t pid, struct buf *text) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    CLEANUP_FREE char *stat = read_whole(path);
+    const char *name = stat ? strchr(stat, '(') : NULL, *end = stat ? strrchr(stat, ')') : NULL;
+    buf_printf(text, "process %d %.*s\n", (int)pid, name && end ? (int)(end - name) + 3 : 0, name ? name : "");
+}
+
 static void left_process(pid_t pid, void *data) {
     struct remains *remains = data;
     const struct footprint *footprint = remains->footprint;
@@ -183,7 +192,7 @@ static void left_process(pid_t pid, void *data) {
         is_ours = (before->pid == pid && before->start_time == start_time) ||
                   (before->network && before->network != footprint->own_network && before->network == network);
     }
-    if (is_ours) buf_printf(&remains->text, "process %d\n", (int)pid);
+    if (is_ours) describe_process(pid, &remains->text);
 }
 
 static void left_cgroup(const char *path, const char *name, void *data) {
