@@ -16,6 +16,7 @@
 -spec project(map()) -> sbx_call:result().
 project(Args) ->
     guarded(fun() ->
+        ok = sbx_compile_parts:load(ours),
         Project = sbx_project:discover(Args),
         #{apps := Apps, config := Config, problems := Problems} = Project,
         {Warnings, Errors} = lists:partition(fun(#{kind := Kind}) -> Kind =:= warning end, Problems),

@@ -21,6 +21,7 @@
 compile(_App, [], _Root) ->
     {[], []};
 compile(#{name := Name} = App, Sources, Root) ->
+    ok = sbx_compile_parts:load(erlang),
     {Grammars, Modules} = lists:partition(fun is_grammar/1, Sources),
     {Generated, GrammarWarnings} = grammars(Grammars, filename:dirname(sbx_scratch:ebin(Name)), Root),
     Options = options(App),

@@ -4,6 +4,15 @@
 -export([know/1, start/0, need/1, is_started/0, reconfigure_logger/0]).
 -export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
 
+%% What starting it loads.
+-define(PARTS, [
+    'Elixir.Access', 'Elixir.Application', 'Elixir.Enum', 'Elixir.GenServer', 'Elixir.Kernel',
+    'Elixir.Keyword', 'Elixir.Logger.App', 'Elixir.Logger.BackendSupervisor', 'Elixir.Logger.Config',
+    'Elixir.Logger.Filter', 'Elixir.Logger.Handler', 'Elixir.Logger.Watcher', 'Elixir.Macro.Env',
+    'Elixir.Map', 'Elixir.Process', 'Elixir.String.Tokenizer', 'Elixir.Supervisor',
+    'Elixir.Supervisor.Default', 'Elixir.System', elixir, elixir_code_server, elixir_config, elixir_sup
+]).
+
 %% What the boot script says of Elixir's applications: to read their .app files would take a parser.
 -spec know([{application, atom(), list()}]) -> ok.
 know(Specs) ->
@@ -21,7 +30,7 @@ start() ->
 need(What) ->
     case start() of
         ok ->
-            ok;
+            sbx_compile_parts:load(elixir);
         {error, Reason} ->
             Text = io_lib:format("~ts needs Elixir, which could not be started: ~tp", [What, Reason]),
             throw({toolchain, unicode:characters_to_binary(Text)})
@@ -29,6 +38,7 @@ need(What) ->
 
 start_cold() ->
     lists:foreach(fun application:load/1, persistent_term:get(?MODULE, [])),
+    ok = sbx_together:load(?PARTS),
     quiet_console(),
     case application:ensure_all_started(elixir) of
         {ok, _} ->

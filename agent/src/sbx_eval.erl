@@ -8,6 +8,18 @@
 -define(CHARS_MAX, 65536).
 -define(TERM_MAX_BYTES, 4194304).
 
+%% What evaluating loads.
+-define(ERLANG_PARTS, [
+    erl_anno, erl_eval, erl_internal, erl_parse, erl_scan, io_lib, io_lib_format, io_lib_pretty, ordsets
+]).
+-define(ELIXIR_PARTS, [
+    'Elixir.Code', 'Elixir.Code.Identifier', 'Elixir.Inspect', 'Elixir.Inspect.Algebra',
+    'Elixir.Inspect.Opts', 'Elixir.List', 'Elixir.Macro', 'Elixir.Module.ParallelChecker',
+    'Elixir.String', elixir_aliases, elixir_dispatch, elixir_env, elixir_erl, elixir_erl_pass,
+    elixir_erl_var, elixir_expand, elixir_locals, elixir_module, elixir_parser, elixir_quote,
+    elixir_rewrite, elixir_tokenizer, elixir_utils, erl_anno, erl_eval, erl_internal, ordsets
+]).
+
 -spec eval(map()) -> sbx_call:result().
 eval(Args) ->
     _ = maps:get(timeout_ms, Args),
@@ -45,10 +57,10 @@ with_term(Value, Result) ->
     end.
 
 ready(erlang) ->
-    ok;
+    sbx_together:load(?ERLANG_PARTS);
 ready(elixir) ->
     case sbx_elixir:start() of
-        ok -> ok;
+        ok -> sbx_together:load(?ELIXIR_PARTS);
         {error, _Reason} -> throw({?MODULE, toolchain, <<"this node has no Elixir">>})
     end.
 
@@ -56,7 +68,9 @@ value(elixir, Code) ->
     {Value, _Bindings} = 'Elixir.Code':eval_string(Code, [], [{file, <<"eval">>}]),
     Value;
 value(erlang, Code) ->
-    {value, Value, _Bindings} = erl_eval:exprs(parse(unicode:characters_to_list(Code)), erl_eval:new_bindings()),
+    %% With a handler of local functions, though it knows none, erl_eval does without erl_lint, which is large.
+    Expressions = parse(unicode:characters_to_list(Code)),
+    {value, Value, _Bindings} = erl_eval:exprs(Expressions, erl_eval:new_bindings(), none),
     Value.
 
 parse(Text) ->

@@ -11,7 +11,14 @@ bare_node_test() ->
     bounds(Vm),
     elixir(Vm),
     log(Vm),
+    compilers_parts_exist(Vm),
     ending:by_death_of("sbx_agent", Vm).
+
+%% A name that is wrong would be left out in silence. Mix is on compilers' paths only.
+compilers_parts_exist(Vm) ->
+    Missing = "[Part || Part <- sbx_compile_parts:erlang() ++ sbx_compile_parts:elixir(),
+        code:which(Part) =:= non_existing, string:prefix(atom_to_list(Part), \"Elixir.Mix\") =:= nomatch]",
+    ?assertMatch({ok, #{term := []}}, vm:eval(Vm, Missing)).
 
 erlang(Vm) ->
     ?assertMatch({ok, #{term := 3, text := <<"3">>, duration_us := _}}, vm:eval(Vm, "X = 1, X + 2")),

@@ -191,9 +191,8 @@ supervisors(Vm) ->
     ?assertEqual({Stays, undefined}, reloads:eval(Vm, "{whereis(stays), whereis(leaves)}")),
     ?assertEqual(3, reloads:eval(Vm, "gen_server:call(comes, get)")),
     %% What is pending applies at the next start.
-    Again = "exit(whereis(stays), kill), Up = fun(F) -> case whereis(stays) of undefined -> F(F); Pid -> Pid end "
-        "end, Up(Up), "
-        "gen_server:call(stays, get)",
+    Again = "Old = whereis(stays), exit(Old, kill), Up = fun(F) -> case whereis(stays) of Pid when is_pid(Pid), Pid =/= Old -> Pid; "
+        "_ -> F(F) end end, Up(Up), gen_server:call(stays, get)",
     ?assertEqual(9, reloads:eval(Vm, Again)).
 
 restarts_what_changed(Vm) ->

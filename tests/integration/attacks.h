@@ -67,7 +67,6 @@ struct scene {
     int tcp_port;
     char abstract_name[32];
     pid_t daemon, launcher, neighbour;
-    const char *victim; /* the attacking project */
     enum sandbox_state sandboxes[PROFILES];
 };
 

@@ -133,7 +133,7 @@ static char *destroy_in_time(struct scene *scene, const char *what) {
 }
 
 static char *hold_out(struct scene *scene, bool (*hold)(pid_t pid), const char *what) {
-    json_t *sandbox = world_create(scene->world, "holdout", scene->victim, "low");
+    json_t *sandbox = world_create(scene->world, "holdout", VICTIM, "low");
     pid_t pid = (pid_t)json_integer_value(json_object_get(sandbox, "os_pid"));
     json_decref(sandbox);
     CLEANUP_FREE char *answer = eval(scene, "holdout", "attack:spin()");
@@ -190,12 +190,20 @@ static const char *private_project(struct scene *scene, const char *name) {
     return project;
 }
 
+/* A project of compiled modules that belongs to the stranger alone. */
+static const char *strangers_project(struct scene *scene) {
+    const char *beam = world_copy(scene->world, "own/compiled.beam", COMPILED "/compiled.beam", SIZE_MAX);
+    const char *project = world_path(scene->world, "own");
+    assert_int_equal(give_entry(beam, STRANGER, 0600), 0);
+    assert_int_equal(give_entry(project, STRANGER, 0700), 0);
+    return project;
+}
+
 static char *read_a_project_of_root(struct scene *scene) {
     int refused = create_as_stranger(scene, "stolen", private_project(scene, "roots"));
     if (refused != 1 && refused != 3 && refused != 5) return string_print("somebody else's project: exit %d", refused);
     json_decref(world_fails(scene->world, "info", "not_found", "{s:s}", "id", "stolen"));
-    assert_int_equal(give_entry(scene->victim, STRANGER, 0700), 0); /* it is compiled already */
-    int allowed = create_as_stranger(scene, "own", scene->victim);
+    int allowed = create_as_stranger(scene, "own", strangers_project(scene));
     if (allowed != 0) return string_print("the caller's own project: exit %d", allowed);
     world_destroy(scene->world, "own");
     return NULL;

@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-enum { LOOK_AGAIN_MS = 3 };
+enum { PAUSE_MAX_MS = 16 };
 
 int process_open(pid_t pid) {
     int fd = pidfd_open(pid, 0);
@@ -51,9 +51,9 @@ char *process_status(pid_t pid, const char *name) {
 
 bool wait_until(bool (*holds)(void *data), void *data, uint64_t timeout_ms) {
     uint64_t deadline_ms = clock_monotonic_ms() + timeout_ms;
-    while (!holds(data)) {
+    for (int pause_ms = 1; !holds(data); pause_ms = pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : PAUSE_MAX_MS) {
         if (clock_monotonic_ms() > deadline_ms) return false;
-        poll(NULL, 0, LOOK_AGAIN_MS);
+        poll(NULL, 0, pause_ms);
     }
     return true;
 }

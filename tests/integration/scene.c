@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -39,7 +38,6 @@ static void open_unix_door(struct scene *scene) {
 
 /* nftw has no argument for its callback. */
 static _Thread_local struct {
-    size_t prefix;
     struct world *world;
     const char *name;
 } copying;
@@ -48,32 +46,15 @@ static int copy_entry(const char *path, const struct stat *status, int type, str
     char name[256];
     (void)status, (void)walk;
     if (type != FTW_F) return 0;
-    CLEANUP_FREE char *text = read_whole(path);
-    if (!text) return -1;
-    snprintf(name, sizeof name, "%s%s", copying.name, path + copying.prefix);
-    world_file(copying.world, name, text);
+    snprintf(name, sizeof name, "%s%s", copying.name, path + strlen(VICTIM));
+    world_copy(copying.world, name, path, SIZE_MAX);
     return 0;
 }
 
-static void add_native_code(struct scene *scene, const char *name) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/priv/empty", name);
-    world_file(scene->world, path, "");
-    snprintf(path, sizeof path, "%s/priv/attack_nif.so", name);
-    const char *target = world_path(scene->world, path);
-    CLEANUP_FD int from = open(ATTACK_NIF, O_RDONLY | O_CLOEXEC);
-    CLEANUP_FD int to = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-    struct stat status;
-    assert_int_equal(fstat(from, &status), 0);
-    assert_int_equal(sendfile(to, from, NULL, (size_t)status.st_size), status.st_size);
-}
-
 const char *scene_project(struct scene *scene, const char *name) {
-    copying.prefix = strlen(VICTIM);
     copying.world = scene->world;
     copying.name = name;
     assert_int_equal(nftw(VICTIM, copy_entry, 8, FTW_PHYS), 0);
-    add_native_code(scene, name);
     return world_path(scene->world, name);
 }
 
@@ -83,9 +64,7 @@ const char *scene_weapon(struct scene *scene, const char *name) {
         char from[PATH_MAX], to[128];
         snprintf(from, sizeof from, VICTIM "/%s", files[i]);
         snprintf(to, sizeof to, "%s/%s", name, files[i]);
-        CLEANUP_FREE char *text = read_whole(from);
-        assert_non_null(text);
-        world_file(scene->world, to, text);
+        world_copy(scene->world, to, from, SIZE_MAX);
     }
     return world_path(scene->world, name);
 }
@@ -105,12 +84,11 @@ static void *create(void *data) {
     char options[96];
     snprintf(options, sizeof options, "{\"profile\": \"%s\", \"disk_bytes\": 4194304%s}", creation->profile,
              creation->is_small ? ", \"memory_bytes\": 41943040" : "");
-    creation->result = sbx_create(world_client(creation->scene->world), creation->profile, creation->scene->victim,
-                                  options, NULL, &creation->error);
+    creation->result =
+        sbx_create(world_client(creation->scene->world), creation->profile, VICTIM, options, NULL, &creation->error);
     return NULL;
 }
 
-/* The neighbour's create has compiled the project; these find its build. */
 static void create_victims(struct scene *scene, unsigned where, unsigned small) {
     struct creation creations[PROFILES] = {0};
     pthread_t threads[PROFILES];
@@ -125,7 +103,7 @@ static void create_victims(struct scene *scene, unsigned where, unsigned small) 
 }
 
 static void create_neighbour(struct scene *scene) {
-    json_t *neighbour = world_create(scene->world, "neighbour", scene->victim, "medium");
+    json_t *neighbour = world_create(scene->world, "neighbour", VICTIM, "medium");
     scene->neighbour = (pid_t)json_integer_value(json_object_get(neighbour, "os_pid"));
     json_decref(neighbour);
     CLEANUP_FREE char *text = world_eval_text(
@@ -141,7 +119,6 @@ struct scene *scene_open(const char *settings, unsigned where, unsigned small) {
     scene->world = world_open(settings);
     scene->daemon = world_pid(scene->world, "daemon.lock");
     scene->launcher = world_pid(scene->world, "launcher.lock");
-    scene->victim = strdup(scene_project(scene, "victim"));
     create_neighbour(scene);
     create_victims(scene, where, small);
     return scene;
@@ -152,7 +129,6 @@ void scene_close(struct scene *scene) {
     fd_close(scene->tcp_listener);
     fd_close(scene->unix_listener);
     world_close(scene->world);
-    free((char *)(uintptr_t)scene->victim);
     free(scene);
 }
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What a service finds out of the toolchain and compiles of the examples, made once per build, spares each test's a second of CPU.
+# What a service finds out of the toolchain and compiles of the examples and the attacks' project, made once per build, spares each
+# test's a second of CPU.
 #   seed.sh make SEED BUILD   before the first tests of a build, and when it was built anew
 #   seed.sh give SEED HOME    before the service of a new home starts
 # A home is taken over by its launcher when it belongs to a slot's uid; what is stale is never asked for, since all names are digests.
@@ -17,7 +18,7 @@ give() {
 }
 
 is_fresh() {
-    [ -d "$seed" ] && [ -z "$(find "$build/bin" "$build/lib" -newer "$seed" -print -quit)" ]
+    [ -d "$seed" ] && [ -z "$(find "$build/bin" "$build/lib" "$build/tests/integration/victim_project" -newer "$seed" -print -quit)" ]
 }
 
 make() {
@@ -27,8 +28,8 @@ make() {
     scratch=$(mktemp -d)
     chmod 711 "$scratch"
     home=$scratch/home
-    for example in "$examples_folder"/*; do
-        "$build/bin/sandbox" --home "$home" create "${example##*/}" "$example" >/dev/null 2>&1 &
+    for project in "$examples_folder"/* "$build"/tests/integration/victim_project "$build"/tests/integration/compiled; do
+        "$build/bin/sandbox" --home "$home" compile "$project" >/dev/null 2>&1 &
     done
     wait
     "$build/bin/sandbox" --home "$home" shutdown

@@ -68,6 +68,17 @@ const char *world_file(struct world *world, const char *name, const char *text) 
     return path;
 }
 
+const char *world_copy(struct world *world, const char *name, const char *from, size_t bytes_max) {
+    enum { COPIED_MAX_BYTES = 1 << 22 };
+    CLEANUP_FREE uint8_t *data = NULL;
+    size_t size;
+    assert_int_equal(file_load(from, COPIED_MAX_BYTES, &data, &size, NULL), 0);
+    const char *path = world_file(world, name, "");
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(file_write_all(fd, data, size < bytes_max ? size : bytes_max), 0);
+    return path;
+}
+
 char *read_whole(const char *path) {
     enum { WHOLE_MAX_BYTES = 1 << 20 };
     struct buf text = {.max = WHOLE_MAX_BYTES};

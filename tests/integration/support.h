@@ -44,6 +44,8 @@ pid_t world_pid(const struct world *world, const char *lock); /* the owner of "d
 const char *world_path(struct world *world, const char *name);
 /* Write a file there, making the folders above it; the same path is returned. */
 const char *world_file(struct world *world, const char *name, const char *text);
+/* Copy a file there, or the first bytes of it; the copy's path is returned. */
+const char *world_copy(struct world *world, const char *name, const char *from, size_t bytes_max);
 
 /* The answer, a new reference. */
 json_t *world_op(struct world *world, const char *op, const char *format, ...);

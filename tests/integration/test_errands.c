@@ -116,21 +116,10 @@ static json_t *validate(struct world *world, const char *path) {
     return answer;
 }
 
-static void copy_beam(const char *from, const char *to, ssize_t limit) {
-    static char data[1 << 20];
-    CLEANUP_FD int source = open(from, O_RDONLY | O_CLOEXEC);
-    ssize_t size = read(source, data, sizeof data);
-    assert_true(size > 0);
-    if (limit && limit < size) size = limit;
-    CLEANUP_FD int target = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    assert_int_equal(write(target, data, (size_t)size), size);
-}
-
 static void test_validate(void **state) {
     struct world *world = *state;
-    const char *good = world_file(world, "ebin/compiled.beam", ""), *cut = world_file(world, "ebin/cut.beam", "");
-    copy_beam(COMPILED "/compiled.beam", good, 0);
-    copy_beam(COMPILED "/compiled.beam", cut, 200);
+    const char *good = world_copy(world, "ebin/compiled.beam", COMPILED "/compiled.beam", SIZE_MAX);
+    const char *cut = world_copy(world, "ebin/cut.beam", COMPILED "/compiled.beam", 200);
 
     json_t *answer = validate(world, good);
     json_t *file = json_array_get(json_object_get(answer, "files"), 0);

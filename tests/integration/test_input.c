@@ -174,31 +174,20 @@ static void wrong_paths_are_named(void **state) {
 }
 
 struct bad_project {
-    const char *file, *text; /* NULL: the folder of supervisors */
+    const char *file, *text; /* NULL: the folder of compiled supervisors */
     const char *key, *name;  /* "app" or "supervisor" to start; NULL: the project's own */
     struct expected expected;
     int line; /* of the first of errors[]; 0: there is none */
 };
 
-#define SUPERVISOR(name, body) "-module(" name ").\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n" body
-#define STARTED(name, init)                                                                                            \
-    SUPERVISOR(name, "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> " init ".\n")
 #define START_FAILED(culprit)                                                                                          \
     { "start_failed", "runtime", "fix_input", 422, culprit }
 #define COMPILE_FAILED                                                                                                 \
     { "compile_failed", "compilation", "fix_input", 422, "" }
 
-/* One project for all of them: it is compiled once. */
-static void write_supervisors(struct world *world) {
-    world_file(world, "tops/raises.erl", STARTED("raises", "error(on_purpose)"));
-    world_file(world, "tops/badly_begun.erl", STARTED("badly_begun", "rubbish"));
-    world_file(world, "tops/no_pid.erl", SUPERVISOR("no_pid", "start_link() -> rubbish.\ninit([]) -> ignore.\n"));
-    world_file(world, "tops/whole.erl", STARTED("whole", "{ok, {#{}, []}}"));
-}
-
 static const char *write_source(struct world *world, size_t number, const struct bad_project *bad) {
     char path[64];
-    if (!bad->file) return world_path(world, "tops");
+    if (!bad->file) return COMPILED;
     snprintf(path, sizeof path, "bad%zu/%s", number, bad->file);
     return world_file(world, path, bad->text);
 }
@@ -228,13 +217,12 @@ static void projects_that_fail_are_told_why(void **state) {
         {NULL, NULL, "app", "absent", START_FAILED("absent"), 0},
     };
     struct world *world = *state;
-    write_supervisors(world);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) refuse_project(world, i, &cases[i]);
 }
 
 static void a_supervisor_that_hangs_is_given_up(void **state) {
-    static const struct bad_project bad = {"top.erl", STARTED("top", "timer:sleep(infinity)"),  "supervisor",
-                                           "top",     {"timeout", "runtime", "retry", 504, ""}, 0};
+    static const struct bad_project bad = {
+        NULL, NULL, "supervisor", "never_begun", {"timeout", "runtime", "retry", 504, ""}, 0};
     (void)state;
     struct world *world = world_open("boot-deadline = 3s\n");
     refuse_project(world, 0, &bad);
@@ -248,6 +236,14 @@ static void an_empty_project_is_told(void **state) {
 }
 
 /* ---- a full disk ---- */
+
+static void assert_runs(struct world *world, const char *source, const char *supervisor, const char *code,
+                        const char *expected) {
+    world_do(world, "create", "{s:s, s:s, s:s*}", "id", "a", "source", source, "supervisor", supervisor);
+    CLEANUP_FREE char *text = world_eval_text(world, "a", NULL, code);
+    assert_string_equal(text, expected);
+    world_destroy(world, "a");
+}
 
 /* Put a file system below the store, between two services; it is the test's mount namespace that they run in. */
 static void mount_store(struct world *world, const char *store) {
@@ -267,10 +263,9 @@ static void use_a_full_disk(void **state) {
     struct world *world = world_open(NULL);
     snprintf(store, sizeof store, "%s/store", world_home(world));
     mount_store(world, store);
-    refuse_source(world, EXAMPLES "/counter_erl", &(struct expected){"disk_full", "resource", "retry", 507, "space"});
+    refuse_source(world, COMPILED, &(struct expected){"disk_full", "resource", "retry", 507, "space"});
     assert_int_equal(mount("store", store, "tmpfs", MS_REMOUNT, "size=16m"), 0);
-    json_decref(world_create(world, "a", EXAMPLES "/counter_erl", "medium")); /* it goes on */
-    world_destroy(world, "a");
+    assert_runs(world, COMPILED, "compiled", "compiled:init([])", "{ok,{#{},[]}}"); /* it goes on */
     assert_int_equal(umount2(store, MNT_DETACH), 0);
     world_close(world);
 }
@@ -308,23 +303,17 @@ static void a_missing_toolchain_is_told(void **state) {
 
 /* ---- every kind of source ---- */
 
-static void assert_runs(struct world *world, const char *source, const char *supervisor, const char *code,
-                        const char *expected) {
-    world_do(world, "create", "{s:s, s:s, s:s*}", "id", "a", "source", source, "supervisor", supervisor);
-    CLEANUP_FREE char *text = world_eval_text(world, "a", NULL, code);
-    assert_string_equal(text, expected);
-    world_destroy(world, "a");
-}
-
 /* But Mix and rebar3 projects, which most other tests run. */
 static void every_kind_of_source_runs(void **state) {
     static const char elixir[] = "defmodule One do\n  use Supervisor\n"
                                  "  def start_link(_ \\\\ []), do: Supervisor.start_link(__MODULE__, [])\n"
                                  "  def init(_), do: Supervisor.init([], strategy: :one_for_one)\n"
                                  "  def answer, do: 42\nend\n";
+    static const char erlang[] = "-module(top).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
+                                 "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> {ok, {#{}, []}}.\n";
     struct world *world = *state;
     assert_runs(world, world_file(world, "one/one.ex", elixir), "One", "One.answer()", "42");
-    world_file(world, "folder/top.erl", STARTED("top", "{ok, {#{}, []}}"));
+    world_file(world, "folder/top.erl", erlang);
     assert_runs(world, world_path(world, "folder"), "top", "top:init([])", "{ok,{#{},[]}}");
     assert_runs(world, COMPILED, "compiled", "compiled:init([])", "{ok,{#{},[]}}");
 }
