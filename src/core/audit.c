@@ -217,6 +217,7 @@ static void on_read(struct errand *errand, const struct error *error) {
     struct look *look = (struct look *)errand;
     size_t index;
     json_t *record;
+    errand->engine->audit_readers--;
     if (error || errand->why.code != E_NONE) {
         json_decref(look->result);
         errand_fail(errand, errand->why.code != E_NONE ? &errand->why : error, NULL);
@@ -248,10 +249,14 @@ void engine_audit(struct engine *engine, struct request *request) {
     look->filter = filter_of(request->params);
     look->verifies = json_is_true(json_object_get(request->params, "verify"));
     look->follows = !look->verifies && json_is_true(json_object_get(request->params, "follow"));
+    engine->audit_readers++;
     audit_flush(engine->audit, on_flushed, look);
 }
 
-void audit_feed_record(void *data, json_t *record) {
+/* Kept only for those who follow, or are about to: the others read the files. */
+void audit_feed_record(void *data, const char *line) {
     struct engine *engine = data;
-    feed_put(&engine->audit_feed, json_incref(record));
+    bool is_wanted = engine->audit_readers > 0 || engine->audit_feed.followers;
+    json_t *record = is_wanted ? json_loads(line, 0, NULL) : NULL;
+    if (record) feed_put(&engine->audit_feed, record);
 }

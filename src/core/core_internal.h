@@ -52,7 +52,7 @@ void engine_try_close(struct engine *engine); /* of engine.c */
 /* ---- audit.c ---- */
 
 void audited_end(struct request *request, const struct error *error); /* it is being answered */
-void audit_feed_record(void *engine, json_t *record);
+void audit_feed_record(void *engine, const char *line);
 
 /* ---- feed.c: bounded histories that can be followed ---- */
 
@@ -260,6 +260,7 @@ struct engine {
     struct guard_profiles profiles;
     struct audit *audit;
     struct feed audit_feed;
+    unsigned audit_readers; /* who read the trail's files now, and may go on to follow it */
     unsigned admitting; /* operations that wait to be in the audit trail */
     bool ready;         /* recovered, and connected to a launcher once */
     bool link_up;

@@ -7,7 +7,7 @@
 
 enum {
     TICK_MIN_MS = 100,  /* looks that are due together are done together */
-    RATE_MIN_MS = 50,   /* too short to tell a rate */
+    RATE_MIN_MS = 50,   /* too short to tell a rate, and nobody looks more often than this */
     ASK_FRESH_MS = 250, /* an agent is not asked more often than this */
     ASK_DEADLINE_MS = 1000,
     STEADY_MS = 10000,  /* over which CPU time is smoothed */
@@ -36,7 +36,6 @@ static double percent_of_limit(const struct sandbox *sandbox, enum meter_metric 
 
 static void take_cpu(struct metering *metering, uint64_t cpu_ns, uint64_t now_ms) {
     uint64_t passed_ms = now_ms - metering->looked_ms;
-    if (metering->looked_ms && passed_ms < RATE_MIN_MS) return;
     if (metering->looked_ms && cpu_ns >= metering->cpu_ns) {
         double percent = (double)(cpu_ns - metering->cpu_ns) / 10000.0 / (double)passed_ms;
         double share = passed_ms < STEADY_MS ? (double)passed_ms / STEADY_MS : 1;
@@ -50,9 +49,11 @@ static void take_cpu(struct metering *metering, uint64_t cpu_ns, uint64_t now_ms
 void metering_look(struct sandbox *sandbox) {
     struct node_usage usage;
     struct metering *metering = &sandbox->metering;
+    uint64_t now_ms = clock_monotonic_ms();
+    if (metering->looked_ms && now_ms - metering->looked_ms < RATE_MIN_MS) return;
     if (!sandbox->node || !node_usage(sandbox->node, &usage)) return;
     metering->now.values[METER_MEMORY] = (double)usage.memory_bytes;
-    take_cpu(metering, usage.cpu_ns, clock_monotonic_ms());
+    take_cpu(metering, usage.cpu_ns, now_ms);
 }
 
 /* ---- what the agent tells ---- */

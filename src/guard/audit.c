@@ -1,11 +1,21 @@
-/* The thread that writes the trail, so that a slow disk holds up nobody but those who must be in it. */
+/* Who writes the trail. The loop does it itself, while that takes microseconds: a record waits for nobody then. As soon
+   as the disk is slow, or there is much to write, a thread does, so that the loop never waits for the disk. That what
+   the loop wrote survives the power's end is seen to afterwards, for all at once, on the pool. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "guard/audit.h"
 
-enum { PENDING_MAX = 16384, BATCH_MAX = 256 };
+enum {
+    PENDING_MAX = 16384,
+    BATCH_MAX = 256,      /* of the thread's */
+    LOOP_BATCH_MAX = 16,  /* more at once are the thread's */
+    SLOW_US = 2000,       /* a write by the loop that took longer … */
+    SLOW_PAUSE_MS = 1000, /* … is its last for so long */
+    SYNC_AFTER_MS = 50,
+};
 
 struct entry {
     STAILQ_ENTRY(entry) link;
@@ -20,15 +30,22 @@ struct entry {
 STAILQ_HEAD(entry_list, entry);
 
 struct audit {
-    struct audit_log log; /* the thread's, while it runs */
+    struct audit_log log; /* the thread's while anything is in its hands, else the loop's */
     uv_thread_t thread;
     uv_mutex_t mutex;
     uv_cond_t wake;
     struct entry_list queued, finished;
-    size_t pending;
     bool closing, ended;
 
+    /* The loop's alone. */
+    struct entry_list fresh; /* added in this turn */
+    size_t pending, fresh_count, with_thread;
+    uint64_t slow_until_ms;
     uv_async_t async;
+    uv_timer_t sync_timer;
+    uv_work_t sync_work;
+    int sync_fd; /* -1: no sync is under way */
+    int open_handles;
     audit_record_fn *record;
     void *record_data;
     void (*closed)(void *data);
@@ -55,6 +72,7 @@ static void write_batch(struct audit *audit, struct entry_list *batch) {
         if (entry->members[0]) /* nothing: someone waits for those before */
             audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
     }
+    audit_log_seal(&audit->log);
 }
 
 static void hand_back(struct audit *audit, struct entry_list *batch) {
@@ -64,7 +82,6 @@ static void hand_back(struct audit *audit, struct entry_list *batch) {
     uv_async_send(&audit->async);
 }
 
-/* What is written survives the daemon; that it survives the power too is seen to afterwards, for all at once. */
 static void thread_main(void *argument) {
     struct audit *audit = argument;
     for (;;) {
@@ -73,8 +90,8 @@ static void thread_main(void *argument) {
         if (STAILQ_EMPTY(&batch)) break;
         write_batch(audit, &batch);
         hand_back(audit, &batch);
-        audit_log_sync(&audit->log);
     }
+    audit_log_sync(&audit->log);
     audit_log_close(&audit->log);
     uv_mutex_lock(&audit->mutex);
     audit->ended = true;
@@ -85,65 +102,154 @@ static void thread_main(void *argument) {
 /* ---- the loop's side ---- */
 
 static void tell(struct audit *audit, struct entry *entry) {
-    json_t *record = entry->line ? json_loads(entry->line, 0, NULL) : NULL;
-    if (record) audit->record(audit->record_data, record);
-    json_decref(record);
+    audit->pending--;
+    if (entry->line) audit->record(audit->record_data, entry->line);
     if (entry->done) entry->done(entry->data, entry->error.code == E_NONE ? NULL : &entry->error);
     free(entry->line);
     free(entry);
 }
 
-static void on_async_closed(uv_handle_t *handle) {
+static void tell_all(struct audit *audit, struct entry_list *entries) {
+    while (!STAILQ_EMPTY(entries)) {
+        struct entry *entry = STAILQ_FIRST(entries);
+        STAILQ_REMOVE_HEAD(entries, link);
+        tell(audit, entry);
+    }
+}
+
+static void hand_to_thread(struct audit *audit, struct entry_list *entries, size_t count) {
+    audit->with_thread += count;
+    uv_mutex_lock(&audit->mutex);
+    STAILQ_CONCAT(&audit->queued, entries);
+    uv_cond_signal(&audit->wake);
+    uv_mutex_unlock(&audit->mutex);
+}
+
+/* Everything that the thread was given has come back, so the log is ours; and nothing is to be expected that takes
+   long: a disk that was slow just now, or a file that is full. */
+static bool loop_may_write(const struct audit *audit, size_t count) {
+    const struct audit_log *log = &audit->log;
+    return audit->with_thread == 0 && !audit->closing && count <= LOOP_BATCH_MAX &&
+           uv_now(audit->async.loop) >= audit->slow_until_ms && log->fd >= 0 &&
+           log->size + LOOP_BATCH_MAX * AUDIT_LINE_MAX_BYTES <= log->limits.file_max_bytes;
+}
+
+static void sync_soon(struct audit *audit);
+
+static void write_here(struct audit *audit, struct entry_list *entries) {
+    uint64_t begun_us = clock_monotonic_us();
+    write_batch(audit, entries);
+    if (clock_monotonic_us() - begun_us > SLOW_US) audit->slow_until_ms = uv_now(audit->async.loop) + SLOW_PAUSE_MS;
+    sync_soon(audit);
+}
+
+static void write_fresh(struct audit *audit) {
+    struct entry_list fresh = STAILQ_HEAD_INITIALIZER(fresh);
+    size_t count = audit->fresh_count;
+    if (count == 0) return;
+    STAILQ_CONCAT(&fresh, &audit->fresh);
+    audit->fresh_count = 0;
+    if (!loop_may_write(audit, count)) {
+        hand_to_thread(audit, &fresh, count);
+        return;
+    }
+    write_here(audit, &fresh);
+    tell_all(audit, &fresh);
+}
+
+/* ---- syncing ---- */
+
+static void maybe_close(struct audit *audit);
+
+static void sync_on_pool(uv_work_t *work) {
+    struct audit *audit = work->data;
+    fdatasync(audit->sync_fd);
+}
+
+static void on_synced(uv_work_t *work, int status) {
+    struct audit *audit = work->data;
+    (void)status;
+    audit->sync_fd = fd_close(audit->sync_fd);
+    maybe_close(audit);
+}
+
+/* Which file it is only the log's owner knows; one that is full was synced before the next was begun. */
+static void on_sync_timer(uv_timer_t *timer) {
+    struct audit *audit = timer->data;
+    if (audit->with_thread > 0 || audit->sync_fd >= 0) {
+        sync_soon(audit);
+        return;
+    }
+    audit->sync_fd = fcntl(audit->log.fd, F_DUPFD_CLOEXEC, 0);
+    if (audit->sync_fd >= 0 && uv_queue_work(timer->loop, &audit->sync_work, sync_on_pool, on_synced) < 0)
+        audit->sync_fd = fd_close(audit->sync_fd);
+}
+
+static void sync_soon(struct audit *audit) {
+    if (!audit->closing && !uv_is_active((uv_handle_t *)&audit->sync_timer))
+        uv_timer_start(&audit->sync_timer, on_sync_timer, SYNC_AFTER_MS, 0);
+}
+
+/* ---- closing ---- */
+
+static void on_handle_closed(uv_handle_t *handle) {
     struct audit *audit = handle->data;
+    if (--audit->open_handles > 0) return;
     void (*closed)(void *data) = audit->closed;
     void *data = audit->closed_data;
     free(audit);
     if (closed) closed(data);
 }
 
-static void on_async(uv_async_t *async) {
-    struct audit *audit = async->data;
-    struct entry_list finished = STAILQ_HEAD_INITIALIZER(finished);
+/* Once the thread has ended, with its last sync, and none is under way on the pool. */
+static void maybe_close(struct audit *audit) {
     uv_mutex_lock(&audit->mutex);
-    STAILQ_CONCAT(&finished, &audit->finished);
     bool ended = audit->ended;
     uv_mutex_unlock(&audit->mutex);
-    while (!STAILQ_EMPTY(&finished)) {
-        struct entry *entry = STAILQ_FIRST(&finished);
-        STAILQ_REMOVE_HEAD(&finished, link);
-        audit->pending--;
-        tell(audit, entry);
-    }
-    if (!ended || uv_is_closing((uv_handle_t *)async)) return;
+    if (!ended || audit->sync_fd >= 0 || uv_is_closing((uv_handle_t *)&audit->async)) return;
     uv_thread_join(&audit->thread);
     uv_cond_destroy(&audit->wake);
     uv_mutex_destroy(&audit->mutex);
-    uv_close((uv_handle_t *)async, on_async_closed);
+    uv_close((uv_handle_t *)&audit->async, on_handle_closed);
+    uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
 }
+
+static void on_async(uv_async_t *async) {
+    struct audit *audit = async->data;
+    struct entry_list finished = STAILQ_HEAD_INITIALIZER(finished);
+    struct entry *entry;
+    uv_mutex_lock(&audit->mutex);
+    STAILQ_CONCAT(&finished, &audit->finished);
+    uv_mutex_unlock(&audit->mutex);
+    STAILQ_FOREACH(entry, &finished, link) audit->with_thread--;
+    if (!STAILQ_EMPTY(&finished)) sync_soon(audit);
+    tell_all(audit, &finished);
+    write_fresh(audit);
+    maybe_close(audit);
+}
+
+/* ---- adding ---- */
 
 /* {"op":"create",…} without its braces; texts of JSON values are not safe between threads. */
 static struct entry *new_entry(json_t *members) {
-    size_t size = json_dumpb(members, NULL, 0, JSON_COMPACT);
+    CLEANUP_FREE char *text = json_dumps(members, JSON_COMPACT);
+    size_t size = text ? strlen(text) : 0;
     struct entry *entry = size > 2 ? malloc(sizeof *entry + size) : NULL;
     if (!entry) abort(); /* crash-only: nothing is done unseen */
     *entry = (struct entry){.done = NULL};
-    json_dumpb(members, entry->members, size, JSON_COMPACT);
-    memmove(entry->members, entry->members + 1, size - 2);
+    memcpy(entry->members, text + 1, size - 2);
     entry->members[size - 2] = '\0';
     return entry;
 }
 
 static void queue(struct audit *audit, struct entry *entry) {
-    bool is_refused = audit->pending++ >= PENDING_MAX;
-    if (is_refused) error_set(&entry->error, E_LIMIT, "the audit trail has %d records waiting", PENDING_MAX);
-    uv_mutex_lock(&audit->mutex);
-    if (is_refused)
-        STAILQ_INSERT_TAIL(&audit->finished, entry, link);
-    else
-        STAILQ_INSERT_TAIL(&audit->queued, entry, link);
-    uv_cond_signal(&audit->wake);
-    uv_mutex_unlock(&audit->mutex);
-    if (is_refused) uv_async_send(&audit->async);
+    if (audit->pending++ >= PENDING_MAX) {
+        error_set(&entry->error, E_LIMIT, "the audit trail has %d records waiting", PENDING_MAX);
+        entry->members[0] = '\0';
+    }
+    STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
+    audit->fresh_count++;
+    uv_async_send(&audit->async);
 }
 
 void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data) {
@@ -162,51 +268,64 @@ void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {
     queue(audit, entry);
 }
 
-static void on_failed_open_closed(uv_handle_t *handle) {
-    free(handle->data);
-}
+/* ---- opening ---- */
 
-static int start(struct audit *audit, struct error *reterr) {
+static int start_thread(struct audit *audit, struct error *reterr) {
     int result = uv_mutex_init(&audit->mutex);
     if (result == 0 && (result = uv_cond_init(&audit->wake)) < 0) uv_mutex_destroy(&audit->mutex);
     if (result == 0 && (result = uv_thread_create(&audit->thread, thread_main, audit)) < 0) {
         uv_cond_destroy(&audit->wake);
         uv_mutex_destroy(&audit->mutex);
     }
+    return result == 0 ? 0 : error_errno(reterr, -result, "starting the audit trail's thread");
+}
+
+static int start(struct audit *audit, uv_loop_t *loop, struct error *reterr) {
+    int result = uv_async_init(loop, &audit->async, on_async);
+    if (result < 0) {
+        free(audit);
+        return error_errno(reterr, -result, "preparing the audit trail's thread");
+    }
+    uv_timer_init(loop, &audit->sync_timer);
+    audit->async.data = audit->sync_timer.data = audit->sync_work.data = audit;
+    audit->open_handles = 2;
+    result = start_thread(audit, reterr);
     if (result == 0) return 0;
-    audit_log_close(&audit->log);
-    uv_close((uv_handle_t *)&audit->async, on_failed_open_closed);
-    return error_errno(reterr, -result, "starting the audit trail's thread");
+    uv_close((uv_handle_t *)&audit->async, on_handle_closed);
+    uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
+    return result;
 }
 
 int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *limits, audit_record_fn *record,
                void *data, struct audit **ret, struct error *reterr) {
+    struct audit_log log;
     struct audit *audit = calloc(1, sizeof *audit);
     if (!audit) return error_set(reterr, E_NO_MEMORY, "opening the audit trail");
-    audit->record = record;
-    audit->record_data = data;
-    STAILQ_INIT(&audit->queued);
-    STAILQ_INIT(&audit->finished);
-    int result = audit_log_open(home, limits, &audit->log, reterr);
-    if (result == 0 && (result = uv_async_init(loop, &audit->async, on_async)) < 0) {
-        audit_log_close(&audit->log);
-        result = error_errno(reterr, -result, "preparing the audit trail's thread");
-    }
+    int result = audit_log_open(home, limits, &log, reterr);
     if (result < 0) {
         free(audit);
         return result;
     }
-    audit->async.data = audit;
-    result = start(audit, reterr);
-    if (result == 0) *ret = audit;
+    *audit = (struct audit){.log = log, .record = record, .record_data = data, .sync_fd = -1};
+    STAILQ_INIT(&audit->queued);
+    STAILQ_INIT(&audit->finished);
+    STAILQ_INIT(&audit->fresh);
+    result = start(audit, loop, reterr);
+    if (result < 0)
+        audit_log_close(&log);
+    else
+        *ret = audit;
     return result;
 }
 
 void audit_close(struct audit *audit, void (*closed)(void *data), void *data) {
     audit->closed = closed;
     audit->closed_data = data;
+    hand_to_thread(audit, &audit->fresh, audit->fresh_count);
+    audit->fresh_count = 0;
     uv_mutex_lock(&audit->mutex);
     audit->closing = true;
+    uv_timer_stop(&audit->sync_timer);
     uv_cond_signal(&audit->wake);
     uv_mutex_unlock(&audit->mutex);
 }

@@ -59,6 +59,8 @@ void audit_log_close(struct audit_log *log);
 /* urgent: what it tells has happened or must be let happen, so the reserve may be used. Without room nothing is written
    and the error is E_DISK_FULL. *ret_line is the record, to be freed; without its end. */
 int audit_log_add(struct audit_log *log, const char *members, bool urgent, char **ret_line, struct error *reterr);
+/* Notes which record is the last; after one or several were added. */
+void audit_log_seal(struct audit_log *log);
 void audit_log_sync(struct audit_log *log);
 
 /* ---- read.c: reading and verifying them ---- */
@@ -83,8 +85,8 @@ struct audit;
 
 /* On the loop's thread; error NULL: the record is written, and a killed daemon does not lose it. */
 typedef void audit_done_fn(void *data, const struct error *error);
-/* Every record once it is written, on the loop's thread; borrowed. */
-typedef void audit_record_fn(void *data, json_t *record);
+/* Every record once it is written, as a line without its end, on the loop's thread; borrowed. */
+typedef void audit_record_fn(void *data, const char *line);
 
 int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *limits, audit_record_fn *record,
                void *data, struct audit **ret, struct error *reterr);

@@ -103,8 +103,8 @@ static int open_all(const char *home, struct audit_log *log, struct error *reter
     if (result < 0) return result;
     log->head = openat(log->folder, AUDIT_HEAD, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log->head < 0) return error_errno(reterr, errno, "opening %s/" AUDIT_HEAD, log->folder_path);
-    if (log->chain.seq > 0) audit_head_write(log->head, &log->chain);
     note_torn(log, torn_bytes, NULL); /* a disk that is full is no reason not to start */
+    audit_log_seal(log);
     return 0;
 }
 
@@ -161,7 +161,6 @@ static int add_line(struct audit_log *log, const char *members, bool urgent, str
     int result = audit_chain_add(&chain, members, line, reterr);
     if (result == 0) result = reserve(log, line->size, urgent, reterr);
     if (result == 0) result = write_line(log, line, &chain, reterr);
-    if (result == 0) audit_head_write(log->head, &log->chain);
     return result;
 }
 
@@ -206,6 +205,7 @@ static int rotate(struct audit_log *log, struct error *reterr) {
     CLEANUP(audit_names_free) struct audit_names names = {0};
     char name[AUDIT_NAME_BYTES];
     audit_name_of(log->chain.seq + 1, name);
+    audit_log_sync(log);
     if (log->fd >= 0 && ftruncate(log->fd, (off_t)log->size) < 0)
         return error_errno(reterr, errno, "closing a file of the audit trail");
     int result = open_file(log, name, reterr);
@@ -226,6 +226,10 @@ int audit_log_add(struct audit_log *log, const char *members, bool urgent, char 
     line.size--; /* its end */
     if (ret_line) *ret_line = buf_take_string(&line);
     return 0;
+}
+
+void audit_log_seal(struct audit_log *log) {
+    if (log->chain.seq > 0) audit_head_write(log->head, &log->chain);
 }
 
 void audit_log_sync(struct audit_log *log) {

@@ -273,27 +273,45 @@ static void on_sent(uv_write_t *write, int status) {
     free(send);
 }
 
-bool channel_send(struct channel *channel, struct buf *frame) {
-    struct connection *agent = channel->agent;
-    struct send *send = NULL;
-    bool sendable =
-        agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES &&
-        uv_stream_get_write_queue_size((uv_stream_t *)&agent->pipe) + frame->size <= (size_t)2 * SEND_MAX_BYTES;
-    if (sendable) send = calloc(1, sizeof *send);
-    if (!send) {
-        buf_free(frame);
+/* What the socket takes at once, which is nearly always all of it: waiting to hear that it was taken would cost a turn
+   of the loop. Returns how much. */
+static size_t send_now(struct connection *agent, const struct buf *frame) {
+    uv_buf_t bytes = uv_buf_init((char *)frame->data, (unsigned)frame->size);
+    int taken = uv_try_write((uv_stream_t *)&agent->pipe, &bytes, 1);
+    return taken > 0 ? (size_t)taken : 0;
+}
+
+static bool send_later(struct connection *agent, struct buf *frame, size_t taken) {
+    struct send *send = calloc(1, sizeof *send);
+    if (!send) return false;
+    send->frame = *frame;
+    send->write.data = send;
+    uv_buf_t bytes = uv_buf_init((char *)frame->data + taken, (unsigned)(frame->size - taken));
+    if (uv_write(&send->write, (uv_stream_t *)&agent->pipe, &bytes, 1, on_sent) < 0) {
+        free(send);
         return false;
     }
-    size_t size = frame->size - FRAME_HEADER_BYTES;
-    for (int i = 0; i < FRAME_HEADER_BYTES; i++) frame->data[i] = (uint8_t)(size >> (24 - 8 * i));
-    send->frame = *frame;
     *frame = (struct buf)BUF_INIT;
-    send->write.data = send;
-    uv_buf_t bytes = uv_buf_init((char *)send->frame.data, (unsigned)send->frame.size);
-    if (uv_write(&send->write, (uv_stream_t *)&agent->pipe, &bytes, 1, on_sent) == 0) return true;
-    buf_free(&send->frame);
-    free(send);
-    return false;
+    return true;
+}
+
+static bool is_sendable(const struct connection *agent, const struct buf *frame) {
+    return agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES &&
+           uv_stream_get_write_queue_size((uv_stream_t *)&agent->pipe) + frame->size <= (size_t)2 * SEND_MAX_BYTES;
+}
+
+bool channel_send(struct channel *channel, struct buf *frame) {
+    struct connection *agent = channel->agent;
+    bool sent = is_sendable(agent, frame);
+    if (sent) {
+        size_t size = frame->size - FRAME_HEADER_BYTES;
+        for (int i = 0; i < FRAME_HEADER_BYTES; i++) frame->data[i] = (uint8_t)(size >> (24 - 8 * i));
+        size_t taken = send_now(agent, frame);
+        sent = taken == frame->size || send_later(agent, frame, taken);
+        if (!sent && taken > 0) abort(); /* half a frame is on its way; as in node_call */
+    }
+    buf_free(frame);
+    return sent;
 }
 
 static void on_listener_closed(uv_handle_t *handle) {

@@ -1,4 +1,4 @@
-/* The thread that writes: records in their order, callbacks on the loop, everything written before it closes. */
+/* The loop or the thread writes: records in their order, callbacks on the loop, everything written before it closes. */
 #include "scratch.h"
 
 #include "guard/audit.h"
@@ -12,9 +12,11 @@ struct stage {
     bool closed;
 };
 
-static void on_record(void *data, json_t *record) {
+static void on_record(void *data, const char *line) {
     struct stage *stage = data;
+    json_t *record = json_loads(line, 0, NULL);
     int64_t seq = json_integer_value(json_object_get(record, "seq"));
+    json_decref(record);
     assert_int_equal(seq, stage->last_seq + 1);
     stage->last_seq = seq;
     stage->records++;
@@ -57,6 +59,45 @@ static void test_records_are_written_and_told(void **state) {
     json_decref(verdict);
 }
 
+enum { IN_TURN = 60, CROWD = 40 };
+
+static void add_one(struct stage *stage, audit_done_fn *done) {
+    json_t *members = json_pack("{s:s}", "op", "eval");
+    audit_add(stage->audit, members, false, done, stage);
+    json_decref(members);
+}
+
+/* One at a time is the loop's to write, a crowd the thread's, and what comes while that has some is behind it. */
+static void on_turn(void *data, const struct error *error) {
+    struct stage *stage = data;
+    atomic_bool call_off = false;
+    json_t *verdict;
+    assert_null(error);
+    stage->done++;
+    assert_int_equal(audit_verify(stage->scratch->path, &call_off, &verdict, NULL), 0);
+    assert_true(json_integer_value(json_object_get(verdict, "records")) >= stage->records); /* told of what is there */
+    assert_true(json_is_true(json_object_get(verdict, "valid")));
+    json_decref(verdict);
+    if (stage->done == IN_TURN) {
+        audit_close(stage->audit, on_closed, stage);
+        return;
+    }
+    for (int i = 0; i < CROWD && stage->done % 10 == 0; i++) add_one(stage, NULL);
+    add_one(stage, on_turn);
+}
+
+static void test_loop_and_thread_take_turns(void **state) {
+    struct stage stage = {.scratch = *state};
+    uv_loop_init(&stage.loop);
+    assert_int_equal(
+        audit_open(&stage.loop, stage.scratch->path, &audit_default_limits, on_record, &stage, &stage.audit, NULL), 0);
+    add_one(&stage, on_turn);
+    uv_run(&stage.loop, UV_RUN_DEFAULT);
+    assert_true(stage.closed);
+    assert_int_equal(stage.records, IN_TURN + CROWD * (IN_TURN / 10 - 1));
+    assert_int_equal(uv_loop_close(&stage.loop), 0);
+}
+
 static void on_flushed(void *data, const struct error *error) {
     struct stage *stage = data;
     assert_null(error);
@@ -95,6 +136,7 @@ static void test_what_cannot_be_opened_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_records_are_written_and_told, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_loop_and_thread_take_turns, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_a_flush_comes_after_what_was_before, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_opened_is_told, scratch_setup, scratch_teardown),
     };

@@ -23,6 +23,7 @@ static void add(struct audit_log *log, const char *op) {
     struct error error;
     snprintf(members, sizeof members, "\"op\":\"%s\",\"sandbox_id\":\"a\",\"uid\":7,\"outcome\":\"ok\"", op);
     if (audit_log_add(log, members, false, NULL, &error) < 0) fail_msg("%s", error.detail);
+    audit_log_seal(log);
 }
 
 static void write_some(const struct scratch *scratch, unsigned count) {
