@@ -68,6 +68,7 @@ static json_t *params_json(json_t *params) {
 }
 
 static const char *origin_of(const struct caller *caller) {
+    if (caller->is_service) return "service";
     if (caller->peer_fd >= 0) return "unix";
     return caller->grant ? "watch" : "tcp"; /* what is saved in a watched project is its owner's doing */
 }

@@ -1,9 +1,7 @@
-/* What a profile says of the code that a sandbox is about to run, and of a sandbox that tried what is refused. */
+/* What a profile says of the code that a sandbox is about to run. */
 #include "core/containment.h"
 
-enum { TOLD_MAX = 20, DESTROY_RETRY_MS = 1000 };
-
-/* ---- scans ---- */
+enum { TOLD_MAX = 20 };
 
 static json_t *summary_of(const struct guard_profile *profile, const struct scan_report *report) {
     json_t *told = json_array();
@@ -62,39 +60,4 @@ int containment_scan_changes(const struct guard_profile *profile, const struct c
     for (size_t i = 0; result == 0 && i < changes->count; i++)
         result = scan_change(&report, &changes->items[i], reterr);
     return result < 0 ? result : conclude(profile, &report, ret_summary, reterr);
-}
-
-void containment_tell_refusal(struct sandbox *sandbox, const struct error *error) {
-    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_VIOLATION, sandbox->id,
-                json_pack("{s:s, s:s}", "what", "scan", "detail", error->detail));
-}
-
-/* ---- violations ---- */
-
-static void on_destroy_due(uv_timer_t *timer);
-
-/* A registry that can't be written now may be later. */
-static void on_destroyed(void *data, const struct error *error) {
-    struct sandbox *sandbox = data;
-    if (error) uv_timer_start(&sandbox->ttl, on_destroy_due, DESTROY_RETRY_MS, 0);
-}
-
-static void on_destroy_due(uv_timer_t *timer) {
-    struct sandbox *sandbox = timer->data;
-    sandbox_destroy(sandbox, "it tried what its profile refuses", on_destroyed, sandbox);
-}
-
-/* Destroyed in the loop's next turn: whoever tells of a violation is the node itself. */
-void containment_act(struct sandbox *sandbox, const char *what) {
-    char reason[128];
-    switch (guard_profile_of(sandbox->config.profile)->on_violation) {
-    case GUARD_LOG: return;
-    case GUARD_FREEZE:
-        snprintf(reason, sizeof reason, "violation: %.100s", what);
-        sandbox_freeze(sandbox, reason);
-        return;
-    case GUARD_DESTROY:
-        if (!sandbox->destroying) uv_timer_start(&sandbox->ttl, on_destroy_due, 0, 0);
-        return;
-    }
 }

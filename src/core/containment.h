@@ -15,10 +15,14 @@ int containment_scan_build(const struct guard_profile *profile, const char *buil
                            json_t **ret_summary, struct error *reterr);
 int containment_scan_changes(const struct guard_profile *profile, const struct change_set *changes,
                              json_t **ret_summary, struct error *reterr);
-/* The world hears of a refusal. */
-void containment_tell_refusal(struct sandbox *sandbox, const struct error *error);
 
-/* After a violation was told. */
-void containment_act(struct sandbox *sandbox, const char *what);
+/* ---- containment_act.c ---- */
+
+/* Code was refused: the world hears of it, and the profile says what follows. */
+void containment_refused(struct sandbox *sandbox, const struct error *error);
+/* After a violation was told: what its profile says, and more when it is one of many. */
+void containment_note(struct sandbox *sandbox, const char *what);
+/* Its status has changed: what was due may be possible now. */
+void containment_wake(struct sandbox *sandbox);
 
 #endif

@@ -22,6 +22,7 @@ struct caller {
     enum role role;
     pid_t pid;         /* 0 when it is not known */
     int peer_fd;       /* the caller's unix socket, borrowed for the request's life; -1 when it has none */
+    bool is_service;   /* the engine itself, for reasons of its own */
     const char *grant; /* the standing permission that it acts by; NULL for anyone but the engine itself */
 };
 

@@ -184,6 +184,14 @@ void timing_begin(struct timing *timing);
 void timing_mark(struct timing *timing, enum timing_step step); /* it is done */
 json_t *timing_to_json(const struct timing *timing);
 
+/* What violations led to; see containment.h. */
+struct containment {
+    struct escalation escalation;
+    enum guard_containment due; /* LOG: nothing */
+    bool is_rolling_back;
+    char what[128]; /* the violation that led to it */
+};
+
 struct job;
 
 /* A change of code that may still be taken back, by the agent itself. */
@@ -212,6 +220,7 @@ struct sandbox {
     bool code_asked;                           /* it has been, and has not answered yet */
     char booted_build[STORE_DIGEST_BYTES];     /* what its VM was started with, and sees; "" for none */
     char last_reload[STORE_DIGEST_BYTES + 48]; /* the transaction that the build came from; "" for none */
+    char previous_build[STORE_DIGEST_BYTES];   /* what ran before that; "" for none */
     struct node *node;
     uint32_t lost_guarantees;
     char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
@@ -223,6 +232,8 @@ struct sandbox {
     struct feed log;
     struct alarms alarms;       /* of violations */
     struct alarms limit_alarms; /* apart, so that the others do not drive these out */
+    struct containment containment;
+    bool freezing; /* the launcher has been asked to, for the engine's own reasons */
 
     struct job *jobs; /* oldest first */
     bool held;        /* none of them starts now */
@@ -374,8 +385,8 @@ void sweep_if_due(struct engine *engine); /* whenever something has ended */
 
 /* ---- freeze.c ---- */
 
-/* Stop it whole, for the engine's own reasons; an event tells, unless it is frozen already or not running. */
-void sandbox_freeze(struct sandbox *sandbox, const char *reason);
+/* Stop it whole, for the engine's own reasons; an event tells. False: it is frozen already, or not running. */
+bool sandbox_freeze(struct sandbox *sandbox, const char *reason);
 
 /* ---- engine.c ---- */
 

@@ -161,7 +161,7 @@ static void on_scanned(uv_work_t *work, int status) {
         start_tree(create);
         return;
     }
-    if (create->scan_error.code == E_POLICY) containment_tell_refusal(create->job.sandbox, &create->scan_error);
+    if (create->scan_error.code == E_POLICY) containment_refused(create->job.sandbox, &create->scan_error);
     fail(create, &create->scan_error);
 }
 

@@ -9,7 +9,8 @@
     X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy",                                  \
       "restart_count, kept, lost_count")                                                                               \
     X(RELOADED, "reloaded", "a sandbox's code was changed while it ran", "modules, pause_us, duration_us")             \
-    X(ROLLED_BACK, "rolled_back", "changed code failed on probation, and the code from before runs again",             \
+    X(ROLLED_BACK, "rolled_back",                                                                                      \
+      "changed code failed on probation, or tried what is refused, and the code from before runs again",               \
       "the problem")                                                                                                   \
     X(WATCH, "watch", "whether changes of a sandbox's source are seen", "state, detail")                               \
     X(WATCH_RELOADED, "watch_reloaded", "what was saved runs, or makes no difference",                                 \
@@ -22,6 +23,7 @@
     X(VIOLATION, "violation",                                                                                          \
       "a node tried what is refused: a system call, a forged hello, a broken frame, a missed heartbeat",               \
       "what, detail, node, suppressed")                                                                                \
+    X(CONTAINED, "contained", "what a sandbox tried had a consequence, as its profile says", "action, what, step")     \
     X(FROZEN, "frozen", "a sandbox was stopped whole; nothing in it runs", "reason")                                   \
     X(THAWED, "thawed", "a frozen sandbox goes on", "reason")                                                          \
     X(LIMIT, "limit", "a limit was reached", "limit, usage, policy, killed, suppressed")                               \

@@ -31,6 +31,7 @@ static void on_done(void *data, const struct error *error) {
     struct freezing *freezing = data;
     struct sandbox *sandbox = map_get(&freezing->engine->sandboxes, freezing->id);
     struct error gone;
+    if (sandbox && !freezing->request) sandbox->freezing = false;
     if (error) {
         fail(freezing, error);
     } else if (sandbox) {
@@ -63,9 +64,12 @@ static void ask(struct sandbox *sandbox, bool frozen, const char *reason, struct
     node_freeze(sandbox->node, frozen, on_done, freezing);
 }
 
-void sandbox_freeze(struct sandbox *sandbox, const char *reason) {
+bool sandbox_freeze(struct sandbox *sandbox, const char *reason) {
     struct error error;
-    if (check(sandbox, true, &error) == 0 && !node_is_frozen(sandbox->node)) ask(sandbox, true, reason, NULL);
+    if (sandbox->freezing || check(sandbox, true, &error) < 0 || node_is_frozen(sandbox->node)) return false;
+    sandbox->freezing = true;
+    ask(sandbox, true, reason, NULL);
+    return true;
 }
 
 /* One that is frozen already is told so with success: the caller has what he wants. */

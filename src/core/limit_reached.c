@@ -45,11 +45,13 @@ static void restart(struct sandbox *sandbox, const char *reason) {
     node_kill(sandbox->node, reason);
 }
 
+static void freeze(struct sandbox *sandbox, const char *reason) {
+    sandbox_freeze(sandbox, reason);
+}
+
 static void act(struct sandbox *sandbox, enum limit_policy policy, const char *reason) {
-    static void (*const actions[LIMIT_POLICY_COUNT])(struct sandbox *, const char *) = {[LIMIT_THROTTLE] = throttle,
-                                                                                        [LIMIT_RESTART] = restart,
-                                                                                        [LIMIT_FREEZE] = sandbox_freeze,
-                                                                                        [LIMIT_DESTROY] = destroy};
+    static void (*const actions[LIMIT_POLICY_COUNT])(struct sandbox *, const char *) = {
+        [LIMIT_THROTTLE] = throttle, [LIMIT_RESTART] = restart, [LIMIT_FREEZE] = freeze, [LIMIT_DESTROY] = destroy};
     bool is_running = sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->destroying;
     if (is_running && actions[policy] && !sandbox->engine->closing) actions[policy](sandbox, reason);
 }

@@ -80,6 +80,13 @@ void engine_logs(struct engine *engine, struct request *request) {
 
 /* ---- the service itself ---- */
 
+static json_t *steps_json(const struct escalation_policy *policy) {
+    json_t *steps = json_array();
+    for (size_t i = 0; i < policy->step_count; i++)
+        json_array_append_new(steps, json_string(guard_containment_name((enum guard_containment)policy->steps[i])));
+    return steps;
+}
+
 static json_t *profile_json(const struct guard_profile *guard) {
     const struct jail_profile *profile = &guard->jail;
     const struct jail_limits *limits = &profile->limits;
@@ -91,7 +98,9 @@ static json_t *profile_json(const struct guard_profile *guard) {
                   "max_run_ms", (json_int_t)limits->max_run_ms, "disk_bytes", (json_int_t)limits->disk_bytes);
     json_object_set_new(object, "scan", json_string(guard_scan_name(guard->scan)));
     json_object_set_new(object, "audit", json_string(guard_audit_name(guard->audit)));
-    json_object_set_new(object, "on_violation", json_string(guard_containment_name(guard->on_violation)));
+    json_object_set_new(object, "on_violation", steps_json(&guard->on_violation));
+    json_object_set_new(object, "escalate_after", json_integer(guard->on_violation.after));
+    json_object_set_new(object, "escalate_within_ms", json_integer((json_int_t)guard->on_violation.within_ms));
     json_object_set_new(object, "inherits", guard->inherits[0] ? json_string(guard->inherits) : json_null());
     json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
     return object;

@@ -52,6 +52,7 @@ static void finish(struct reload_job *reload) {
     leave_sandbox(reload);
     forget_comparison(reload);
     reload_free_parts(reload);
+    build_free(&reload->target);
     free(reload->followers);
     buf_free(&reload->module);
     json_decref(reload->migrations);
@@ -306,6 +307,9 @@ static void begin_transaction(struct reload_job *reload) {
 
 static int find_changes(struct reload_job *reload, struct error *reterr) {
     const char *home = engine_of(reload)->config.home;
+    if (reload->target.digest[0])
+        return changes_between_builds(home, &reload->history, reload->from_path, reload->from_facts,
+                                      reload->target_path, reload->target.facts, &reload->changes, reterr);
     if (reload->is_rollback)
         return changes_to_version(home, &reload->history, reload->from_path, reload->from_facts,
                                   buf_string(&reload->module), reload->wanted_version, &reload->changes, reterr);
@@ -323,11 +327,17 @@ static int scan(struct reload_job *reload, struct error *reterr) {
     return containment_scan_changes(profile, &reload->changes, &reload->scan, reterr);
 }
 
+/* The build that runs afterwards, where there is one already; NULL: it is composed. */
+static const struct build *whole_build(const struct reload_job *reload) {
+    if (reload->target.digest[0]) return &reload->target;
+    return reload_is_project(reload) ? &reload->parts[0].build : NULL;
+}
+
 static void compare(uv_work_t *work) {
     struct reload_job *reload = work->data;
     int result = find_changes(reload, &reload->work_error);
     if (result == 0) result = scan(reload, &reload->work_error);
-    if (result == 0 && !reload_is_project(reload) && reload->changes.count > 0)
+    if (result == 0 && !whole_build(reload) && reload->changes.count > 0)
         compose(reload->from_path, reload->from_facts, &reload->changes, &reload->composed, &reload->work_error);
 }
 
@@ -357,13 +367,13 @@ static void on_compared(uv_work_t *work, int status) {
     (void)status;
     if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
     if (reload->work_error.code == E_POLICY && !reload->is_called_off)
-        containment_tell_refusal(reload->job.sandbox, &reload->work_error);
+        containment_refused(reload->job.sandbox, &reload->work_error);
     if (reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL)) return;
-    const struct build *project = reload_is_project(reload) ? &reload->parts[0].build : NULL;
-    if (project) take_build(reload, project->digest, project->facts);
+    const struct build *whole = whole_build(reload);
+    if (whole) take_build(reload, whole->digest, whole->facts);
     if (reload->changes.count == 0)
         end_unchanged(reload);
-    else if (project)
+    else if (whole)
         begin_transaction(reload);
     else
         store_put_build(engine_of(reload)->store, reload->from_build, reload->composed.files, reload->composed.count,
@@ -475,4 +485,22 @@ void engine_rollback(struct engine *engine, struct request *request) {
     term_module_atom(json_string_value(reload_param(reload, "module")), &reload->module);
     reload->wanted_version = (uint32_t)json_integer_value(reload_param(reload, "to"));
     job_submit(&reload->job);
+}
+
+void reload_to_build(struct engine *engine, struct request *request, const char *digest) {
+    struct reload_job *reload = submit(engine, request, true);
+    struct error error;
+    int result = 0;
+    if (!reload) return;
+    if (!digest[0]) result = error_set(&error, E_NOT_FOUND, "there is no code from before");
+    if (result == 0) result = build_read(engine->store, digest, &reload->target, &error);
+    if (result == 0) result = store_build_path(engine->store, digest, reload->target_path, PATH_MAX, &error);
+    if (result == 0) {
+        job_submit(&reload->job);
+        return;
+    }
+    answer_error(engine, request, &error, NULL);
+    build_free(&reload->target);
+    json_decref(reload->migrations);
+    free(reload);
 }

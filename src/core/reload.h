@@ -42,6 +42,9 @@ void reload_sync(struct engine *engine, const struct change_set *changes);
 
 /* ---- reload.c ---- */
 
+/* Back to a build that ran before, all of it, as a rollback; "": there is none, which is its answer. */
+void reload_to_build(struct engine *engine, struct request *request, const char *digest);
+
 /* Whoever waited for the end of a probation. */
 void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
 /* Whoever asked for it has changed his mind: it ends early, unless the agent has it already. */

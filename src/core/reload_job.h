@@ -50,7 +50,9 @@ struct reload_job {
     struct module_set wanted; /* of all parts */
     bool has_wanted;
 
-    /* Or where it goes back to. */
+    /* Or where it goes back to: a whole build, or a version of one module. */
+    struct build target; /* without a digest: none */
+    char target_path[PATH_MAX];
     struct buf module; /* as the VM has it */
     uint32_t wanted_version;
 

@@ -65,6 +65,7 @@ void running_adopt(struct sandbox *sandbox, const char *id, const struct change_
                    uint32_t by) {
     begin_probation(sandbox, id, changes);
     snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", id);
+    memcpy(sandbox->previous_build, sandbox->build.digest, sizeof sandbox->previous_build);
     for (size_t i = 0; i < changes->count; i++) note_change(sandbox, &changes->items[i], by);
     running_set_build(sandbox, build);
 }
@@ -73,6 +74,7 @@ void running_adopt(struct sandbox *sandbox, const char *id, const struct change_
 
 static void undo(struct sandbox *sandbox) {
     struct build build = {0};
+    sandbox->previous_build[0] = '\0';
     struct error error;
     const char *module;
     json_t *number;

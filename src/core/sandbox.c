@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/containment.h"
 #include "core/watching.h"
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -95,6 +96,7 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, con
     engine_event(sandbox->engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
     watching_wake(sandbox);
+    containment_wake(sandbox);
 }
 
 /* ---- the registry ---- */
@@ -124,6 +126,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
     json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
     json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
+    json_object_set_new(config, "previous_build", json_string(sandbox->previous_build));
     json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
     if (sandbox->probation.id[0])
         json_object_set_new(config, "probation",
@@ -177,6 +180,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     sandbox->starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
     const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
     snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", last_reload ? last_reload : "");
+    const char *previous_build = json_string_value(json_object_get(config, "previous_build"));
+    snprintf(sandbox->previous_build, sizeof sandbox->previous_build, "%s", previous_build ? previous_build : "");
     const char *booted_build = json_string_value(json_object_get(config, "booted_build"));
     snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
     restore_probation(sandbox, json_object_get(config, "probation"));

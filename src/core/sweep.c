@@ -23,13 +23,14 @@ static void sweep_builds(struct engine *engine) {
     size_t count = 0, at = 0;
     void *value;
     CLEANUP_FREE char(*cached)[STORE_DIGEST_BYTES] = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
-    CLEANUP_FREE const char **keep = calloc(3 * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
+    CLEANUP_FREE const char **keep = calloc(4 * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
     if (!cached || !keep) return;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
         if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
         if (sandbox->booted_build[0]) keep[count++] = sandbox->booted_build;
-        if (sandbox->probation.id[0]) keep[count++] = sandbox->probation.build; /* it may be taken back to that */
+        if (sandbox->previous_build[0]) keep[count++] = sandbox->previous_build; /* as containment */
+        if (sandbox->probation.id[0]) keep[count++] = sandbox->probation.build;  /* it may be taken back to that */
     }
     size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
     for (size_t i = 0; i < cached_count; i++) keep[count++] = cached[i];

@@ -293,13 +293,15 @@ static uint64_t number_at(const struct term *map, const char *key) {
 static void on_process_limit_event(struct sandbox *sandbox, const struct term *term) {
     uint64_t count = number_at(term, "count"), limit = number_at(term, "limit");
     limit_reached(sandbox, LIMIT_OF_PROCESSES, count, limit, count > limit ? count - limit : 0);
+    containment_note(sandbox, limit_name(LIMIT_OF_PROCESSES));
 }
 
 static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
     const struct term *name = term_map_get(term, "limit");
     enum limit limit;
-    if (name && name->type == TERM_ATOM && limit_find(name->atom.text, &limit))
-        limit_reached(sandbox, limit, number_at(term, "count"), number_at(term, "max"), number_at(term, "killed"));
+    if (!name || name->type != TERM_ATOM || !limit_find(name->atom.text, &limit)) return;
+    limit_reached(sandbox, limit, number_at(term, "count"), number_at(term, "max"), number_at(term, "killed"));
+    containment_note(sandbox, limit_name(limit));
 }
 
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
@@ -321,7 +323,7 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
     alarm_violation(sandbox->engine, &sandbox->alarms, sandbox->id, node, what, detail);
-    containment_act(sandbox, what);
+    containment_note(sandbox, what);
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
@@ -334,6 +336,7 @@ static void on_violation(void *data, struct node *node, const char *what, const 
 static void out_of_memory(struct sandbox *sandbox) {
     uint64_t limit = sandbox->config.limits.memory_bytes;
     limit_reached(sandbox, LIMIT_OF_MEMORY, limit, limit, 0);
+    containment_note(sandbox, limit_name(LIMIT_OF_MEMORY));
 }
 
 static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
@@ -374,6 +377,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
         start_failed(sandbox, &end->error);
     } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {
         ended_by_itself(sandbox, end);
+        sandbox->containment.due = GUARD_LOG; /* the VM that is to come has done nothing yet */
         reload_lost(sandbox, &end->error);
     }
 }

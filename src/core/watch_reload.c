@@ -192,7 +192,7 @@ void watching_bring(struct watching *watching) {
         .transport = watching,
     };
     watching_use(watching);
-    /* At once, in this turn: what was checked above still holds. */
-    engine_carry_out(watching->engine, &(struct audit_subject){.op = "reload", .kind = AUDIT_READS}, &watching->reload,
+    /* What was checked above may have changed once the audit trail has it: the reload looks for itself. */
+    engine_carry_out(watching->engine, &(struct audit_subject){.op = "reload", .kind = AUDIT_WRITES}, &watching->reload,
                      engine_reload);
 }

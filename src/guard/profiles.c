@@ -7,7 +7,16 @@
 
 static const char *const scan_names[] = {"off", "report", "refuse"};
 static const char *const audit_names[] = {"changes", "all"};
-static const char *const containment_names[] = {"log", "freeze", "destroy"};
+static const char *const containment_names[] = {
+#define X(name, text) [GUARD_##name] = text,
+    GUARD_CONTAINMENT_LIST(X)
+#undef X
+};
+static const struct escalation_policy lenient = {
+    .steps = {GUARD_LOG}, .step_count = 1, .after = 100, .within_ms = 60000};
+/* Whoever tries on and on under the strictest profile is worth a look. */
+static const struct escalation_policy strict = {
+    .steps = {GUARD_LOG, GUARD_FREEZE}, .step_count = 2, .after = 100, .within_ms = 60000};
 
 const char *guard_scan_name(enum guard_scan scan) {
     return scan_names[scan];
@@ -37,6 +46,13 @@ const struct guard_profile *guard_profile_find(const struct guard_profiles *prof
 }
 
 /* ---- what a line changes ---- */
+
+static char *trim(char *text) {
+    text += strspn(text, " \t");
+    for (size_t length = strlen(text); length > 0 && isspace((unsigned char)text[length - 1]); length--)
+        text[length - 1] = '\0';
+    return text;
+}
 
 struct key;
 typedef int set_fn(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr);
@@ -110,8 +126,39 @@ static int set_operations(struct guard_profile *profile, const struct key *key, 
     return 0;
 }
 
+static int find_containment(const char *name, enum guard_containment *ret) {
+    for (size_t i = 0; i < GUARD_CONTAINMENTS; i++) {
+        if (strcmp(containment_names[i], name) != 0) continue;
+        *ret = (enum guard_containment)i;
+        return 0;
+    }
+    return -1;
+}
+
+/* "log, freeze, destroy": what follows at first, and what when it goes on. */
+static int set_containment(struct guard_profile *profile, const struct key *key, const char *value,
+                           struct error *reterr) {
+    CLEANUP_FREE char *copy = strdup(value);
+    struct escalation_policy policy = profile->on_violation;
+    enum guard_containment step;
+    char *rest = copy;
+    if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a profile");
+    policy.step_count = 0;
+    for (char *name = strsep(&rest, ","); name; name = strsep(&rest, ",")) {
+        name = trim(name);
+        if (find_containment(name, &step) < 0)
+            return error_set(reterr, E_INVALID, "%s is '%.60s'; see the reference for what it may be", key->name, name);
+        if (policy.step_count > 0 && step <= policy.steps[policy.step_count - 1])
+            return error_set(reterr, E_INVALID, "%s: '%s' is no severer than what comes before it", key->name, name);
+        policy.steps[policy.step_count++] = (uint8_t)step;
+    }
+    profile->on_violation = policy;
+    return 0;
+}
+
 #define FIELD(field) offsetof(struct guard_profile, field), sizeof(((struct guard_profile *)NULL)->field)
 #define NUMBER(field, parser) set_number, FIELD(jail.limits.field), parser, NULL, 0
+#define PLAIN_NUMBER(field, parser) set_number, FIELD(field), parser, NULL, 0
 #define CHOICE(field, names) set_choice, FIELD(field), NULL, names, ARRAY_SIZE(names)
 
 static const struct key keys[] = {
@@ -119,7 +166,9 @@ static const struct key keys[] = {
     {"operations", set_operations, 0, 0, NULL, NULL, 0},
     {"scan", CHOICE(scan, scan_names)},
     {"audit", CHOICE(audit, audit_names)},
-    {"on-violation", CHOICE(on_violation, containment_names)},
+    {"on-violation", set_containment, 0, 0, NULL, NULL, 0},
+    {"escalate-after", PLAIN_NUMBER(on_violation.after, parse_u64)},
+    {"escalate-within", PLAIN_NUMBER(on_violation.within_ms, parse_duration)},
     {"memory", NUMBER(memory_bytes, parse_size)},
     {"cpu", NUMBER(cpu_percent, parse_u64)},
     {"processes", NUMBER(processes, parse_u64)},
@@ -144,7 +193,9 @@ static void own_texts(struct guard_profile *profile) {
 
 static int add_built_in(struct guard_profiles *profiles, const struct jail_profile *jail, struct error *reterr) {
     struct guard_profile *profile = &profiles->items[profiles->count++];
-    *profile = (struct guard_profile){.jail = *jail, .scan = GUARD_SCAN_REPORT};
+    bool is_strictest = strcmp(jail->name, "high") == 0;
+    *profile = (struct guard_profile){
+        .jail = *jail, .scan = GUARD_SCAN_REPORT, .on_violation = is_strictest ? strict : lenient};
     snprintf(profile->summary, sizeof profile->summary, "%s", jail->summary);
     int result = guard_operations_parse(jail->operations, &profile->operations, reterr);
     name_operations(profile);
@@ -153,13 +204,6 @@ static int add_built_in(struct guard_profiles *profiles, const struct jail_profi
 }
 
 /* ---- the user's own ---- */
-
-static char *trim(char *text) {
-    text += strspn(text, " \t");
-    for (size_t length = strlen(text); length > 0 && isspace((unsigned char)text[length - 1]); length--)
-        text[length - 1] = '\0';
-    return text;
-}
 
 static bool is_name(const char *name) {
     size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");

@@ -3,6 +3,7 @@
 #ifndef GUARD_PROFILES_H
 #define GUARD_PROFILES_H
 
+#include "guard/escalation.h"
 #include "guard/guard.h"
 #include "jail/jail.h"
 
@@ -12,8 +13,6 @@ enum { GUARD_PROFILES_MAX = 64 };
 enum guard_scan { GUARD_SCAN_OFF, GUARD_SCAN_REPORT, GUARD_SCAN_REFUSE };
 /* What of a sandbox is in the audit trail. */
 enum guard_audit { GUARD_AUDIT_CHANGES, GUARD_AUDIT_ALL };
-/* What becomes of a sandbox that tried what is refused. */
-enum guard_containment { GUARD_LOG, GUARD_FREEZE, GUARD_DESTROY };
 
 struct guard_profile {
     struct jail_profile jail;       /* first: whoever has it has all */
@@ -23,7 +22,7 @@ struct guard_profile {
     operation_set operations;
     enum guard_scan scan;
     enum guard_audit audit;
-    enum guard_containment on_violation;
+    struct escalation_policy on_violation;
 };
 
 struct guard_profiles {

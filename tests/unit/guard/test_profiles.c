@@ -41,7 +41,9 @@ static void test_inheriting(void **state) {
                                                    "inherits = web\n"
                                                    "operations = +os_command\n"
                                                    "audit = all\n"
-                                                   "on-violation = freeze\n"
+                                                   "on-violation = rollback, freeze,destroy\n"
+                                                   "escalate-after = 3\n"
+                                                   "escalate-within = 10m\n"
                                                    "[profile plain]\n");
     const struct guard_profile *web = guard_profile_find(&profiles, "web");
     const struct guard_profile *tools = guard_profile_find(&profiles, "tools");
@@ -57,7 +59,14 @@ static void test_inheriting(void **state) {
     assert_true(tools->jail.may_exec);
     assert_int_equal(tools->scan, GUARD_SCAN_REFUSE);
     assert_int_equal(tools->audit, GUARD_AUDIT_ALL);
-    assert_int_equal(tools->on_violation, GUARD_FREEZE);
+    assert_int_equal(tools->on_violation.step_count, 3);
+    assert_int_equal(tools->on_violation.steps[0], GUARD_ROLLBACK);
+    assert_int_equal(tools->on_violation.steps[2], GUARD_DESTROY);
+    assert_int_equal(tools->on_violation.after, 3);
+    assert_int_equal(tools->on_violation.within_ms, 600000);
+    assert_int_equal(web->on_violation.steps[1], GUARD_FREEZE); /* as high */
+    assert_int_equal(plain->on_violation.step_count, 1);
+    assert_int_equal(plain->on_violation.steps[0], GUARD_LOG);
     assert_int_equal(tools->jail.limits.memory_bytes, 256 << 20);
     assert_string_equal(plain->inherits, "medium");
     assert_string_equal(plain->jail.name, "plain");
@@ -78,6 +87,10 @@ static void test_refused(void **state) {
         {"[profile a]\nmemory = lots\n", "memory is 'lots'"},
         {"[profile a]\nmemory = 1K\n", "profile 'a': memory_bytes is 1024"},
         {"[profile a]\nscan = maybe\n[profile b]\n", "scan is 'maybe'"},
+        {"[profile a]\non-violation = log, thaw\n", "on-violation is 'thaw'"},
+        {"[profile a]\non-violation = freeze, log\n", "'log' is no severer"},
+        {"[profile a]\non-violation = log, log\n", "'log' is no severer"},
+        {"[profile a]\nescalate-after = often\n", "escalate-after is 'often'"},
         {"[profile a]\noperations = flying\n", "there is no operation 'flying'"},
         {"[profile a]\ncolour = red\n", "there is no setting 'colour'"},
         {"[profile a]\nmemory = 64M\ninherits = high\n", "there is no setting 'inherits'"},
