@@ -161,6 +161,11 @@ serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = Sta
     ),
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State#state{worker = {Pid, Monitor}, id = Id, phase = <<"prepare">>};
+%% It changes nothing, so what is on probation stays so.
+serve({reload, #{dry_run := true} = Args}, From, Reference, #state{phase = <<"probation">>} = State) ->
+    {Pid, _Monitor} = spawn_opt(fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {max_heap_size, 0}]),
+    true = ets:insert(?MODULE, {{helper, Pid}}),
+    State;
 serve({reload, _Args} = Request, From, Reference, #state{id = nil, next = Next} = State) ->
     State#state{next = Next ++ [{Request, From, Reference}]};
 serve({reload, _Args}, From, Reference, #state{id = Id} = State) ->

@@ -2,7 +2,7 @@
 %% go before its module can be loaded again.
 -module(sbx_reload_old).
 
--export([clear/4, tidy/2, closures/1, identity/2, held/1]).
+-export([clear/4, check/2, tidy/2, closures/1, identity/2, held/1]).
 
 -export_type([identity/0, holder/0]).
 
@@ -51,6 +51,14 @@ in_the_way([Module | _], Identities, _OnBusy, _End, _Rest) ->
 
 try_purge(Module, Identities) ->
     not in_closures(Module, Identities) andalso code:soft_purge(Module).
+
+%% Who would be in the way now; nothing is purged.
+-spec check([module()], #{module() => identity()}) -> ok | {busy, module(), [holder()]}.
+check(Modules, Identities) ->
+    case [M || M <- Modules, erlang:check_old_code(M), in_closures(M, Identities) orelse on_stacks(M) =/= []] of
+        [] -> ok;
+        [Module | _] -> {busy, Module, lists:sublist(holders(Module, Identities), ?HOLDERS_MAX)}
+    end.
 
 %% After a reload: whatever nobody uses any more goes. Returns the modules that could not.
 -spec tidy([module()], #{module() => identity()}) -> [module()].

@@ -172,8 +172,7 @@ plan(#reload{changes = Changes} = Reload) ->
 
 clear(#reload{modules = Modules} = Reload) ->
     sbx_reload:phase(<<"busy">>),
-    OnBusy = case option(dry_run, Reload) of true -> refuse; false -> option(on_busy, Reload) end,
-    case sbx_reload_old:clear(Modules, sbx_reload:identities(), OnBusy, option(busy_timeout_ms, Reload)) of
+    case clear(Modules, sbx_reload:identities(), Reload) of
         ok ->
             Reload;
         {busy, Module, Holders} ->
@@ -183,6 +182,12 @@ clear(#reload{modules = Modules} = Reload) ->
             Step = case [Holder || #{how := stack} = Holder <- Holders] of [] -> busy; _ -> old_code end,
             More = #{module => atom_to_binary(Module), holders => [written(Holder) || Holder <- Holders]},
             fail(Step, Message, More, Reload)
+    end.
+
+clear(Modules, Identities, Reload) ->
+    case option(dry_run, Reload) of
+        true -> sbx_reload_old:check(Modules, Identities);
+        false -> sbx_reload_old:clear(Modules, Identities, option(on_busy, Reload), option(busy_timeout_ms, Reload))
     end.
 
 written(#{pid := nil} = Holder) -> Holder;

@@ -11,8 +11,8 @@ bare_node_test() ->
         Step(Vm)
      || Step <- [
             fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
-            fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1, fun many/1,
-            fun latecomers/1
+            fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1,
+            fun dry_on_probation/1, fun many/1, fun latecomers/1
         ]
     ],
     ending:in_order(daemon_leaves(Vm)).
@@ -258,6 +258,25 @@ dry(Vm) ->
     {ok, Result} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{dry_run => true}),
     ?assertMatch(#{status := dry_run, processes := [#{module := <<"rehearsed">>}], pause_us := 0}, Result),
     ?assertEqual(1, reloads:eval(Vm, "rehearsed:f()")).
+
+%% What is on probation stays on it, and can still be taken back. Who holds code that would have to go keeps it.
+dry_on_probation(Vm) ->
+    Text = fun(N) -> reloads:server("rehearsing", N, ["f() -> fun() -> ", integer_to_list(N), " end.\n", ?SAME]) end,
+    [V1, V2, V3] = [reloads:compile(Text(N)) || N <- [1, 2, 3]],
+    {ok, _} = reloads:reload(Vm, reloads:new(V1)),
+    reloads:spawn_server(Vm, rehearsing, 1),
+    Hold = "register(holder, spawn(fun() -> F = rehearsing:f(), receive From -> From ! {made, F()} end end)), ok",
+    ok = reloads:eval(Vm, Hold),
+    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{id => <<"on trial">>, settle => none}),
+    Rehearse = fun() -> reloads:reload(Vm, reloads:change(V2, V3, 3), #{dry_run => true}) end,
+    ?assertMatch({error, #{step := busy, holders := [_ | _]}}, Rehearse()),
+    ?assertEqual(1, reloads:eval(Vm, "holder ! self(), receive {made, N} -> N end")),
+    ?assertMatch({ok, #{status := dry_run, processes := [#{module := <<"rehearsing">>}]}}, Rehearse()),
+    {ok, #{transaction := Transaction}} = vm:call(Vm, code_state, #{}),
+    ?assertMatch(#{id := <<"on trial">>, phase := <<"probation">>}, Transaction),
+    ?assertEqual(2, reloads:eval(Vm, "(rehearsing:f())()")),
+    {ok, #{outcome := rolled_back}} = reloads:settle(Vm, <<"on trial">>, revert),
+    ?assertEqual(1, reloads:eval(Vm, "(rehearsing:f())()")).
 
 %% One calls another in the middle of it all: nobody waits for ever, no call is lost.
 many(Vm) ->

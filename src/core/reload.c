@@ -291,7 +291,7 @@ static void begin_transaction(struct reload_job *reload) {
     sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
     sandbox->reload = &reload->job;
     reload->stage = RELOAD_CALLING;
-    if (!sandbox->probation.id[0]) {
+    if (!sandbox->probation.id[0] || json_is_true(reload_param(reload, "dry_run"))) {
         call_reload(reload);
         return;
     }

@@ -133,7 +133,8 @@ static void on_report(void *data, const struct watch_report *report) {
     }
     snprintf(watching->polling, sizeof watching->polling, "%s", report->polling ? report->polling : "");
     note_changes(watching, report);
-    if (report->is_first || report->change_count > 0 || watching->paused.code != E_NONE)
+    /* A reload may have read what is not there any more. */
+    if (report->is_first || report->was_disturbed || report->change_count > 0 || watching->paused.code != E_NONE)
         on_seen(watching);
     else
         watching_tell_state(watching);

@@ -83,3 +83,73 @@ bool watch_listing_compare(const struct watch_listing *before, const struct watc
     *ret_count = count;
     return true;
 }
+
+/* ---- some of them ---- */
+
+static void add_change(struct watch_change *changes, size_t *count, const char *path, enum watch_change_kind kind) {
+    changes[(*count)++] = (struct watch_change){path, kind};
+}
+
+bool watch_listing_compare_named(const struct watch_listing *before, const struct watch_listing *found,
+                                 const struct watch_named *named, struct watch_change **ret, size_t *ret_count) {
+    struct watch_change *changes = calloc(named->count + 1, sizeof *changes);
+    size_t count = 0;
+    if (!changes) return false;
+    for (size_t i = 0; i < named->count; i++) {
+        const char *path = named->paths[i];
+        const struct watch_file *known = watch_listing_find(before, path), *now = watch_listing_find(found, path);
+        if (known && !now)
+            add_change(changes, &count, path, WATCH_REMOVED);
+        else if (!known && now)
+            add_change(changes, &count, path, WATCH_ADDED);
+        else if (known && has_other_content(known, now))
+            add_change(changes, &count, path, WATCH_MODIFIED);
+    }
+    *ret = changes;
+    *ret_count = count;
+    return true;
+}
+
+static void remove_file(struct watch_listing *listing, const char *path) {
+    struct watch_file *file = (struct watch_file *)watch_listing_find(listing, path);
+    if (!file) return;
+    free(file->path);
+    memmove(file, file + 1, (size_t)(listing->files + --listing->count - file) * sizeof *file);
+}
+
+/* Where the first path after this one stands. */
+static size_t place_of(const struct watch_listing *listing, const char *path) {
+    size_t low = 0, high = listing->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(listing->files[middle].path, path) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool insert_file(struct watch_listing *listing, const struct watch_file *file) {
+    size_t at = place_of(listing, file->path);
+    struct watch_file *last = watch_listing_add(listing, file->path);
+    if (!last) return false;
+    char *path = last->path;
+    struct watch_file *place = listing->files + at;
+    memmove(place + 1, place, (size_t)(last - place) * sizeof *place);
+    *place = *file;
+    place->path = path;
+    return true;
+}
+
+/* The time of reading stays that of the whole: a file read later counts as read then, which is at worst read again. */
+bool watch_listing_patch(struct watch_listing *listing, const struct watch_listing *found,
+                         const struct watch_named *named, size_t files_max) {
+    size_t known = 0;
+    for (size_t i = 0; i < named->count; i++) known += watch_listing_find(listing, named->paths[i]) != NULL;
+    if (listing->count - known + found->count > files_max) return false;
+    for (size_t i = 0; i < named->count; i++) remove_file(listing, named->paths[i]);
+    for (size_t i = 0; i < found->count; i++)
+        if (!insert_file(listing, &found->files[i])) return false;
+    return true;
+}

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 #include "watch/watch_internal.h"
@@ -35,7 +37,6 @@ static const struct {
 
 struct walk {
     struct watch_look *look;
-    size_t wd_capacity;
     size_t entries; /* files and folders */
     char path[PATH_MAX];
 };
@@ -102,26 +103,14 @@ static bool take_file(struct walk *walk, int folder, const char *name, const str
 
 /* ---- folders ---- */
 
-static bool add_wd(struct walk *walk, int wd) {
-    struct watch_look *look = walk->look;
-    if (look->wd_count == walk->wd_capacity) {
-        size_t capacity = walk->wd_capacity ? walk->wd_capacity * 2 : 32;
-        int *grown = realloc(look->wds, capacity * sizeof *grown);
-        if (!grown) return false;
-        look->wds = grown;
-        walk->wd_capacity = capacity;
-    }
-    look->wds[look->wd_count++] = wd;
-    return true;
-}
-
 /* By its descriptor: whatever the path leads to by now, this is the folder that is read. */
-static void watch_folder(struct walk *walk, int fd) {
+static void watch_folder(struct walk *walk, int fd, size_t path_length) {
     struct watch_look *look = walk->look;
     char place[64];
+    walk->path[path_length] = '\0';
     snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
     int wd = inotify_add_watch(look->inotify_fd, place, WATCHED_EVENTS);
-    if (wd >= 0 && add_wd(walk, wd)) return;
+    if (wd >= 0 && watch_folders_add(&look->folders, wd, walk->path)) return;
     if (look->polling[0]) return;
     if (look->inotify_fd < 0)
         snprintf(look->polling, sizeof look->polling,
@@ -160,7 +149,7 @@ static bool visit(struct walk *walk, int folder, const char *name, size_t path_l
 
 /* Takes the descriptor over. */
 static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned depth) {
-    watch_folder(walk, fd);
+    watch_folder(walk, fd, path_length);
     DIR *directory = fdopendir(fd);
     bool whole = true;
     struct dirent *entry;
@@ -175,7 +164,7 @@ static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned 
     return whole;
 }
 
-/* ---- the whole ---- */
+/* ---- everything ---- */
 
 static void find_silence(struct watch_look *look) {
     struct statfs status;
@@ -186,25 +175,67 @@ static void find_silence(struct watch_look *look) {
                      silent[i].name);
 }
 
-void watch_look_run(struct watch_look *look) {
-    struct stat status;
-    struct timespec now;
+static void look_at_everything(struct watch_look *look) {
     struct walk walk = {.look = look};
-    clock_gettime(CLOCK_REALTIME, &now);
-    look->listing.read_at_ns = time_ns(&now);
-    look->is_gone = fstat(look->folder_fd, &status) < 0 || status.st_nlink == 0;
-    if (look->is_gone) return;
+    look->is_whole = true;
     find_silence(look);
     int fd = openat(look->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         error_errno(&look->error, errno, "open the folder");
     else
         walk_folder(&walk, fd, 0, 0);
+    watch_folders_sort(&look->folders);
+}
+
+/* ---- what was named ---- */
+
+/* As the walk would get there: through no link. */
+static int open_parent(int folder, const char *path, size_t length) {
+    char parent[PATH_MAX] = ".";
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    if (length >= sizeof parent) return -1;
+    if (length > 0) memcpy(parent, path, length), parent[length] = '\0';
+    return (int)syscall(SYS_openat2, folder, parent, &how, sizeof how);
+}
+
+/* False: it takes a look at everything. What is not there is not listed. */
+static bool look_at_one(struct walk *walk, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    struct stat status;
+    if (strlen(path) >= sizeof walk->path) return true;
+    strcpy(walk->path, path);
+    if (watch_ignores(walk->look->patterns, path)) return true;
+    CLEANUP_FD int parent = open_parent(walk->look->folder_fd, path, slash ? (size_t)(slash - path) : 0);
+    if (parent < 0) return false;
+    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return errno == ENOENT;
+    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return take_file(walk, parent, name, &status);
+    return !S_ISDIR(status.st_mode);
+}
+
+static bool look_at_named(struct watch_look *look) {
+    struct walk walk = {.look = look};
+    bool is_enough = !look->named.is_everything;
+    for (size_t i = 0; i < look->named.count && is_enough; i++) is_enough = look_at_one(&walk, look->named.paths[i]);
+    if (!is_enough) watch_listing_free(&look->listing);
+    return is_enough;
+}
+
+/* ---- the whole ---- */
+
+void watch_look_run(struct watch_look *look) {
+    struct stat status;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    look->is_gone = look->is_whole = fstat(look->folder_fd, &status) < 0 || status.st_nlink == 0;
+    if (look->is_gone) return;
+    if (!look_at_named(look)) look_at_everything(look);
+    look->listing.read_at_ns = time_ns(&now);
     watch_listing_sort(&look->listing);
 }
 
 void watch_look_free(struct watch_look *look) {
     watch_listing_free(&look->listing);
-    free(look->wds);
+    watch_folders_free(&look->folders);
+    watch_named_free(&look->named);
     *look = (struct watch_look){0};
 }

@@ -95,6 +95,7 @@ struct watch_change {
 struct watch_report {
     bool is_first;                      /* nothing to compare with: from now on changes are seen */
     bool is_gone;                       /* the folder was removed or renamed: this watch will see no more */
+    bool was_disturbed;                 /* something happened while it was held, even if it all is as before by now */
     const struct error *error;          /* it can't be watched as it is; the next change is looked at again */
     const char *polling;                /* why it is polled; NULL: it is not */
     const struct watch_change *changes; /* files only, by path */

@@ -4,7 +4,10 @@
 
 #include "watch/watch.h"
 
-enum { WATCH_DIGEST_BYTES = 32 };
+enum {
+    WATCH_DIGEST_BYTES = 32,
+    WATCH_NAMED_MAX = 64, /* of files that are looked at by themselves; with more of them, everything is */
+};
 
 /* ---- patterns.c ---- */
 
@@ -38,6 +41,58 @@ bool watch_file_is_same(const struct watch_listing *before, const struct watch_f
 bool watch_listing_compare(const struct watch_listing *before, const struct watch_listing *after,
                            struct watch_change **ret, size_t *ret_count);
 
+/* ---- named.c: what events have named since the last look, and the folders by which they name it ---- */
+
+struct watch_folder {
+    int wd;
+    char *path; /* "" for the folder itself */
+};
+
+struct watch_folders {
+    struct watch_folder *items; /* by descriptor, once sorted */
+    size_t count, capacity;
+};
+
+bool watch_folders_add(struct watch_folders *folders, int wd, const char *path); /* false without memory */
+void watch_folders_sort(struct watch_folders *folders);
+const char *watch_folders_find(const struct watch_folders *folders, int wd); /* NULL: it can't be told */
+void watch_folders_free(struct watch_folders *folders);
+
+struct watch_named {
+    bool is_everything; /* something has no name, or there are too many */
+    char *paths[WATCH_NAMED_MAX];
+    size_t count;
+};
+
+void watch_named_add(struct watch_named *named, const char *folder, const char *name);
+void watch_named_join(struct watch_named *named, struct watch_named *more); /* leaves more empty */
+void watch_named_sort(struct watch_named *named);
+void watch_named_free(struct watch_named *named);
+
+/* As watch_listing_compare, of what was read of these paths alone; paths are the names'. */
+bool watch_listing_compare_named(const struct watch_listing *before, const struct watch_listing *found,
+                                 const struct watch_named *named, struct watch_change **ret, size_t *ret_count);
+/* Put what was found in the place of what was known of these paths. False when there is no room for it: only a look at
+   everything tells what there is then. */
+bool watch_listing_patch(struct watch_listing *listing, const struct watch_listing *found,
+                         const struct watch_named *named, size_t files_max);
+
+/* ---- subjects.c: who watches what ---- */
+
+struct watch_subject {
+    int wd;
+    struct watch **users;
+    size_t user_count;
+};
+
+struct watch_subject *watch_subject_find(const struct map *subjects, int wd);
+void watch_subject_forget(struct map *subjects, int wd);
+void watch_subjects_exchange(struct map *subjects, struct watch *watch, const struct watch_folders *from,
+                             const struct watch_folders *to);
+/* Stop watching what nobody uses. Not while a look is under way, which may just have been given the same descriptor. */
+void watch_subjects_sweep(struct map *subjects, int inotify_fd);
+void watch_subjects_free(struct map *subjects);
+
 /* ---- watcher.c ---- */
 
 /* For tests, which have no seconds and no thousands of files. */
@@ -52,10 +107,11 @@ struct watch_look {
     const struct watch_patterns *patterns;
     const struct watch_listing *before;
     size_t files_max;
+    struct watch_named named; /* look at these alone, unless one is a folder or can't be reached */
     /* out */
-    struct watch_listing listing;
-    int *wds; /* of every folder that is watched now, the folder itself first */
-    size_t wd_count;
+    bool is_whole;                /* it was looked at everything */
+    struct watch_listing listing; /* else of what was named */
+    struct watch_folders folders; /* that are watched now, after a whole look */
     bool is_gone;
     char polling[160]; /* why watching is not enough; "" */
     struct error error;

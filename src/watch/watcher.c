@@ -24,11 +24,12 @@ struct watch {
     void *data;
     struct watch_debounce debounce;
     struct watch_debounce looked_at; /* what the look under way is about */
+    struct watch_named named;        /* what happened since it began */
     struct watch_listing listing;
-    int *wds; /* the folder's own first */
-    size_t wd_count;
+    struct watch_folders folders;
     bool is_held, is_looking, is_ended;
-    bool has_looked; /* once, completely */
+    bool was_disturbed; /* something happened while it was held */
+    bool has_looked;    /* once, completely */
     bool was_moved;
     char polling[sizeof((struct watch_look *)0)->polling];
     uint64_t poll_due_ms; /* UINT64_MAX: it is not polled */
@@ -37,13 +38,6 @@ struct watch {
     struct watch_look look;
     uint64_t first_us; /* of what has not been looked at yet */
     uint64_t noticed_us, look_us;
-};
-
-/* One inode has one watch descriptor, whoever watches it. */
-struct subject {
-    int wd;
-    struct watch **users;
-    size_t user_count;
 };
 
 struct watcher {
@@ -62,69 +56,6 @@ struct watcher {
     char events[READ_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
 };
 
-/* ---- who watches what ---- */
-
-static const char *key_of(int wd, char ret[16]) {
-    snprintf(ret, 16, "%d", wd);
-    return ret;
-}
-
-static void use_subject(struct watch *watch, int wd) {
-    char key[16];
-    struct map *subjects = &watch->watcher->subjects;
-    struct subject *subject = map_get(subjects, key_of(wd, key));
-    if (!subject) {
-        subject = calloc(1, sizeof *subject);
-        if (!subject || !map_set(subjects, key, subject)) abort(); /* small, and on the loop's thread */
-        subject->wd = wd;
-    }
-    struct watch **grown = realloc(subject->users, (subject->user_count + 1) * sizeof *grown);
-    if (!grown) abort();
-    subject->users = grown;
-    subject->users[subject->user_count++] = watch;
-}
-
-/* The kernel may have dropped it already, with its folder. */
-static void leave_subject(struct watch *watch, int wd) {
-    char key[16];
-    struct subject *subject = map_get(&watch->watcher->subjects, key_of(wd, key));
-    for (size_t i = 0; subject && i < subject->user_count; i++) {
-        if (subject->users[i] != watch) continue;
-        subject->users[i] = subject->users[--subject->user_count];
-        return;
-    }
-}
-
-static void free_subject(struct subject *subject) {
-    if (subject) free(subject->users);
-    free(subject);
-}
-
-/* What nobody uses. Not while a look is under way, which may just have been given the same descriptor. */
-static void sweep_subjects(struct watcher *watcher) {
-    size_t at = 0;
-    const char *key;
-    void *value;
-    if (watcher->looks > 0) return;
-    while (map_next(&watcher->subjects, &at, &key, &value)) {
-        struct subject *subject = value;
-        if (subject->user_count > 0) continue;
-        inotify_rm_watch(watcher->inotify_fd, subject->wd);
-        map_remove(&watcher->subjects, key);
-        free_subject(subject);
-    }
-}
-
-/* The new ones first, so that what stays is never without a user. */
-static void exchange_subjects(struct watch *watch, int *wds, size_t count) {
-    for (size_t i = 0; i < count; i++) use_subject(watch, wds[i]);
-    for (size_t i = 0; i < watch->wd_count; i++) leave_subject(watch, watch->wds[i]);
-    free(watch->wds);
-    watch->wds = wds;
-    watch->wd_count = count;
-    sweep_subjects(watch->watcher);
-}
-
 /* ---- events ---- */
 
 static enum watch_sign sign_of(uint32_t mask) {
@@ -136,28 +67,37 @@ static enum watch_sign sign_of(uint32_t mask) {
 
 static void note_sign(struct watch *watch, enum watch_sign sign) {
     if (watch->debounce.count == 0) watch->first_us = clock_monotonic_us();
+    watch->was_disturbed |= watch->is_held;
     watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign);
 }
 
+/* What is no file's business is everybody's. */
 static void note(struct watch *watch, const struct inotify_event *event) {
     if (event->len > 0 && watch_ignores_name(&watch->patterns, event->name)) return;
-    if (event->mask & IN_MOVE_SELF && watch->wd_count > 0 && watch->wds[0] == event->wd) watch->was_moved = true;
+    const char *folder = watch_folders_find(&watch->folders, event->wd);
+    if (event->mask & IN_MOVE_SELF && folder && !folder[0]) watch->was_moved = true;
+    if (folder && event->len > 0 && !(event->mask & IN_ISDIR))
+        watch_named_add(&watch->named, folder, event->name);
+    else
+        watch->named.is_everything = true;
     note_sign(watch, sign_of(event->mask));
 }
 
 /* Lost events, or those of a folder that a look has only just begun to watch: everyone concerned looks again. */
 static void note_unknown(struct watcher *watcher, bool is_overflow) {
-    for (struct watch *watch = watcher->watches; watch; watch = watch->next)
-        if (is_overflow || watch->is_looking) note_sign(watch, WATCH_SIGN_DONE);
+    for (struct watch *watch = watcher->watches; watch; watch = watch->next) {
+        if (!is_overflow && !watch->is_looking) continue;
+        watch->named.is_everything = true;
+        note_sign(watch, WATCH_SIGN_DONE);
+    }
 }
 
 static void take_event(struct watcher *watcher, const struct inotify_event *event) {
-    char key[16];
-    struct subject *subject = map_get(&watcher->subjects, key_of(event->wd, key));
+    struct watch_subject *subject = watch_subject_find(&watcher->subjects, event->wd);
     bool is_end = event->mask & IN_IGNORED; /* the kernel watches it no more, at our wish or with its folder */
     if (event->mask & IN_Q_OVERFLOW || (!subject && !is_end)) note_unknown(watcher, event->mask & IN_Q_OVERFLOW);
     for (size_t i = 0; subject && i < subject->user_count; i++) note(subject->users[i], event);
-    if (subject && is_end) free_subject(map_remove(&watcher->subjects, key));
+    if (subject && is_end) watch_subject_forget(&watcher->subjects, event->wd);
 }
 
 static void read_events(struct watcher *watcher) {
@@ -199,18 +139,25 @@ static void schedule(struct watcher *watcher) {
 
 static void part_closed(struct watcher *watcher) {
     if (--watcher->open_parts > 0) return;
-    size_t at = 0;
-    void *subject;
-    while (map_next(&watcher->subjects, &at, NULL, &subject)) free_subject(subject);
-    map_free(&watcher->subjects);
+    watch_subjects_free(&watcher->subjects);
     fd_close(watcher->inotify_fd);
     watcher->closed(watcher->closed_data);
     free(watcher);
 }
 
+static void exchange_folders(struct watch *watch, struct watch_folders *folders) {
+    struct watcher *watcher = watch->watcher;
+    watch_subjects_exchange(&watcher->subjects, watch, &watch->folders, folders);
+    watch_folders_free(&watch->folders);
+    watch->folders = *folders;
+    *folders = (struct watch_folders){0};
+    if (watcher->looks == 0) watch_subjects_sweep(&watcher->subjects, watcher->inotify_fd);
+}
+
 static void free_watch(struct watch *watch) {
-    exchange_subjects(watch, NULL, 0);
+    exchange_folders(watch, &(struct watch_folders){0});
     watch_listing_free(&watch->listing);
+    watch_named_free(&watch->named);
     watch_patterns_free(&watch->patterns);
     fd_close(watch->folder_fd);
     free(watch);
@@ -220,17 +167,45 @@ static void look(uv_work_t *work) {
     struct watch *watch = work->data;
     uint64_t began_us = clock_monotonic_us();
     watch_look_run(&watch->look);
-    watch->look_us = clock_monotonic_us() - began_us;
+    if (watch->look.is_whole) watch->look_us = clock_monotonic_us() - began_us;
+}
+
+/* What only a look at everything tells. What was named meanwhile was named by the folders as they were before. */
+static void take_surroundings(struct watch *watch) {
+    if (!watch->look.is_whole) return;
+    exchange_folders(watch, &watch->look.folders);
+    memcpy(watch->polling, watch->look.polling, sizeof watch->polling);
+    if (watch->named.count > 0) watch->named.is_everything = true;
 }
 
 /* Also a folder that is empty or too full: nothing tells of its end, or of what is removed where nobody looked. */
-static void set_polling(struct watch *watch) {
-    const struct watch_look *found = &watch->look;
+static void plan_poll(struct watch *watch) {
     uint64_t pause_ms = watch->look_us / 1000 * POLL_SHARE, every_ms = watch->watcher->poll_every_ms;
-    memcpy(watch->polling, found->polling, sizeof watch->polling);
-    watch->poll_due_ms = UINT64_MAX;
-    if (watch->polling[0] || found->error.code != E_NONE || found->listing.count == 0)
+    if (!watch->polling[0] && watch->look.error.code == E_NONE && watch->listing.count > 0)
+        watch->poll_due_ms = UINT64_MAX;
+    else if (watch->look.is_whole || watch->poll_due_ms == UINT64_MAX)
         watch->poll_due_ms = uv_now(watch->watcher->loop) + (pause_ms > every_ms ? pause_ms : every_ms);
+}
+
+static bool compare(const struct watch *watch, struct watch_change **ret, size_t *ret_count) {
+    const struct watch_look *found = &watch->look;
+    if (found->is_whole) return watch_listing_compare(&watch->listing, &found->listing, ret, ret_count);
+    return watch_listing_compare_named(&watch->listing, &found->listing, &found->named, ret, ret_count);
+}
+
+/* What was found is what the next look compares with. */
+static void keep_listing(struct watch *watch) {
+    struct watch_look *found = &watch->look;
+    if (found->is_whole) {
+        struct watch_listing old = watch->listing;
+        watch->listing = found->listing;
+        found->listing = old;
+        watch->has_looked = true;
+    } else if (!watch_listing_patch(&watch->listing, &found->listing, &found->named,
+                                    watch->watcher->files_max - watch->folders.count)) {
+        watch->named.is_everything = true;
+        note_sign(watch, WATCH_SIGN_DONE);
+    }
 }
 
 /* Tell what was found, and keep it for the next time. The receiver may end the watch, which is freed after this. */
@@ -238,27 +213,26 @@ static void tell(struct watch *watch, bool polling_changed) {
     struct watch_look *found = &watch->look;
     struct watch_change *changes = NULL;
     size_t count = 0;
-    bool failed = found->error.code != E_NONE;
-    if (watch->has_looked && !failed && !found->is_gone &&
-        !watch_listing_compare(&watch->listing, &found->listing, &changes, &count))
+    bool failed = found->error.code != E_NONE, was_disturbed = watch->was_disturbed && !watch->is_held;
+    if (watch->has_looked && !failed && !found->is_gone && !compare(watch, &changes, &count))
         failed = error_set(&found->error, E_NO_MEMORY, "no memory to compare files") < 0;
     struct watch_report report = {
         .is_first = !watch->has_looked && !failed && !found->is_gone,
         .is_gone = found->is_gone || watch->was_moved,
         .error = failed ? &found->error : NULL,
+        .was_disturbed = was_disturbed,
         .polling = watch->polling[0] ? watch->polling : NULL,
         .changes = changes,
         .change_count = count,
         .noticed_us = watch->noticed_us,
     };
-    bool is_news = report.is_first || report.is_gone || failed || count > 0 || polling_changed;
+    bool is_news = report.is_first || report.is_gone || failed || was_disturbed || count > 0 || polling_changed;
+    if (was_disturbed) watch->was_disturbed = false;
     if (is_news) watch->report(watch->data, &report);
-    if (!failed && !found->is_gone) {
-        struct watch_listing old = watch->listing;
-        watch->listing = found->listing;
-        found->listing = old;
-        watch->has_looked = true;
-    }
+    if (failed)
+        watch->named.is_everything = true; /* the next time */
+    else if (!found->is_gone)
+        keep_listing(watch);
     free(changes);
 }
 
@@ -269,6 +243,7 @@ static bool is_too_early(struct watch *watch) {
     if (is_final || !watch_debounce_rejoin(&watch->debounce, &watch->looked_at, uv_now(watch->watcher->loop)))
         return false;
     watch->first_us = watch->noticed_us;
+    watch_named_join(&watch->named, &watch->look.named);
     return true;
 }
 
@@ -277,10 +252,11 @@ static void on_looked(uv_work_t *work, int status) {
     struct watcher *watcher = watch->watcher;
     (void)status;
     watcher->looks--;
-    bool polling_changed = watch->has_looked && (watch->polling[0] != '\0') != (watch->look.polling[0] != '\0');
-    exchange_subjects(watch, take_ptr(watch->look.wds), watch->look.wd_count);
-    set_polling(watch);
+    bool was_polling = watch->polling[0];
+    take_surroundings(watch);
+    bool polling_changed = watch->has_looked && was_polling != (watch->polling[0] != '\0');
     if (!watch->is_ended && !is_too_early(watch)) tell(watch, polling_changed);
+    plan_poll(watch);
     watch_look_free(&watch->look);
     watch->is_looking = false;
     if (watch->is_ended) free_watch(watch);
@@ -292,12 +268,15 @@ static void start_look(struct watch *watch) {
     watch->noticed_us = watch->debounce.count ? watch->first_us : clock_monotonic_us();
     watch->looked_at = watch->debounce;
     watch->debounce = (struct watch_debounce){0};
-    watch->poll_due_ms = UINT64_MAX;
+    if (!watch->has_looked || watch->poll_due_ms <= uv_now(watch->watcher->loop)) watch->named.is_everything = true;
     watch->look = (struct watch_look){.folder_fd = watch->folder_fd,
                                       .inotify_fd = watch->watcher->inotify_fd,
                                       .patterns = &watch->patterns,
                                       .before = &watch->listing,
-                                      .files_max = watch->watcher->files_max};
+                                      .files_max = watch->watcher->files_max,
+                                      .named = watch->named};
+    watch->named = (struct watch_named){0};
+    watch_named_sort(&watch->look.named);
     watch->is_looking = true;
     watch->watcher->looks++;
     watch->watcher->open_parts++;

@@ -175,12 +175,27 @@ static void a_late_crash_is_taken_back(struct world *world, int version) {
     assert_version(world, version);
 }
 
+/* What is on probation stays on it, and a crash still takes it back. */
+static void a_rehearsal_settles_nothing(struct world *world, int version) {
+    uint64_t before = world_now(world);
+    tally_write_version(world, "trial", NULL);
+    world_do(world, "reload", "{s:s, s:i}", "id", "a", "probation_ms", 60000);
+    tally_write_version(world, "never", NULL);
+    json_t *rehearsed = world_op(world, "reload", "{s:s, s:b}", "id", "a", "dry_run", 1);
+    assert_int_equal(json_array_size(json_object_get(rehearsed, "processes")), 3);
+    json_decref(rehearsed);
+    free(world_eval_text(world, "a", NULL, "exit(whereis(spare), kill)."));
+    json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "rolled_back", .sandbox_id = "a"}));
+    assert_version(world, version);
+}
+
 void failures_change_nothing(struct world *world, int version, int state) {
     struct course course = {world, version, state};
     for (size_t i = 0; i < ARRAY_SIZE(failures); i++) fails(&course, &failures[i]);
     a_torn_beam_is_refused(&course);
     old_code_is_held(world, NEXT);
     a_closure_is_held(world, NEXT + 2);
+    a_rehearsal_settles_nothing(world, NEXT + 3);
     a_late_crash_is_taken_back(world, NEXT + 3);
     char expected[32];
     snprintf(expected, sizeof expected, "{l%d,%d}", NEXT + 3, course.state + 1);

@@ -366,8 +366,7 @@ static int print_item(const char *item, void *data) {
     return 0;
 }
 
-/* What happened instead, as the service told it: a failure that comes once in a hundred runs must explain itself. */
-static void print_story(struct world *world, uint64_t since) {
+void world_print_story(struct world *world, uint64_t since) {
     struct sbx_error error = {0};
     char options[64], log_path[64];
     snprintf(options, sizeof options, "{\"since\": %llu}", (unsigned long long)since);
@@ -381,7 +380,7 @@ static void print_story(struct world *world, uint64_t since) {
 json_t *world_wait_event(struct world *world, uint64_t since, const struct event_pattern *pattern) {
     json_t *event = world_find_event(world, since, pattern, WORLD_DEADLINE_MS);
     if (!event) {
-        print_story(world, since);
+        world_print_story(world, since);
         fail_msg("no event kind=%s sandbox=%s %s=%s…", pattern->kind, pattern->sandbox_id, pattern->field,
                  pattern->value);
     }

@@ -75,6 +75,9 @@ uint64_t world_now(struct world *world);
 json_t *world_find_event(struct world *world, uint64_t since, const struct event_pattern *pattern, uint64_t timeout_ms);
 /* The same, but it must come within WORLD_DEADLINE_MS. */
 json_t *world_wait_event(struct world *world, uint64_t since, const struct event_pattern *pattern);
+/* What happened after `since` as the service told it, and its log, for people: a failure that comes once in a hundred
+   runs must explain itself. */
+void world_print_story(struct world *world, uint64_t since);
 /* Wait until the sandbox has this status. */
 void world_wait_status(struct world *world, uint64_t since, const char *id, const char *status);
 

@@ -7,9 +7,22 @@
 #include "tally.h"
 #include "watch_stress.h"
 
+static json_t *watch(struct world *world, const char *action) {
+    return world_op(world, "watch", "{s:s, s:s}", "id", "a", "action", action);
+}
+
+static void fail_with_status(struct world *world, uint64_t since, const char *kind, const char *value) {
+    json_t *status = watch(world, "status");
+    world_print_story(world, since);
+    json_dumpf(status, stderr, 0);
+    json_decref(status);
+    fail_msg("no event %s %s", kind, value ? value : "");
+}
+
 static json_t *wait_watch(struct world *world, uint64_t since, const char *kind, const char *field, const char *value) {
-    json_t *event = world_wait_event(
-        world, since, &(struct event_pattern){.kind = kind, .sandbox_id = "a", .field = field, .value = value});
+    struct event_pattern pattern = {.kind = kind, .sandbox_id = "a", .field = field, .value = value};
+    json_t *event = world_find_event(world, since, &pattern, WORLD_DEADLINE_MS);
+    if (!event) fail_with_status(world, since, kind, value);
     json_t *data = json_incref(json_object_get(event, "data"));
     json_decref(event);
     return data;
@@ -17,10 +30,6 @@ static json_t *wait_watch(struct world *world, uint64_t since, const char *kind,
 
 static void wait_state(struct world *world, uint64_t since, const char *state) {
     json_decref(wait_watch(world, since, "watch", "state", state));
-}
-
-static json_t *watch(struct world *world, const char *action) {
-    return world_op(world, "watch", "{s:s, s:s}", "id", "a", "action", action);
 }
 
 /* A save may be seen in two parts, of which the second makes no difference. */

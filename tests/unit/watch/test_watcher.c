@@ -15,7 +15,7 @@ struct scene {
     struct watch *watch;
     /* what was reported since it was last asked for */
     unsigned reports;
-    bool is_first, is_gone, is_late, is_closed;
+    bool is_first, is_gone, was_disturbed, is_late, is_closed;
     struct error error;
     char polling[160];
     char changes[4096]; /* "+added ~modified -removed " */
@@ -29,6 +29,7 @@ static void on_report(void *data, const struct watch_report *report) {
     scene->reports++;
     scene->is_first |= report->is_first;
     scene->is_gone |= report->is_gone;
+    scene->was_disturbed |= report->was_disturbed;
     if (report->error) scene->error = *report->error;
     snprintf(scene->polling, sizeof scene->polling, "%s", report->polling ? report->polling : "");
     scene->change_count += report->change_count;
@@ -49,7 +50,7 @@ static void on_deadline(uv_timer_t *timer) {
 
 static void wait_report(struct scene *scene) {
     scene->reports = 0;
-    scene->is_first = scene->is_gone = false;
+    scene->is_first = scene->is_gone = scene->was_disturbed = false;
     scene->change_count = 0;
     scene->error = (struct error){0};
     scene->changes[0] = '\0';
@@ -208,6 +209,53 @@ static void editors_own_files_are_nobodys_business(void **state) {
     expect_changes(scene, "~lib/a.ex ");
 }
 
+/* A file that changes through another name of it says nothing here, so that it shows what was looked at. */
+static void only_what_is_named_is_looked_at(void **state) {
+    struct scene *scene = *state;
+    void *elsewhere;
+    assert_int_equal(scratch_setup(&elsewhere), 0);
+    struct scratch *outside = elsewhere;
+    assert_int_equal(linkat(scene->scratch.fd, "lib/a.ex", outside->fd, "a", 0), 0);
+    scratch_file(outside, "a", "unheard");
+    save(scene, "lib/b.ex", "b2");
+    expect_changes(scene, "~lib/b.ex ");
+    save(scene, "lib/c.ex", "c");
+    expect_changes(scene, "+lib/c.ex ");
+    delete (scene, "lib/c.ex");
+    expect_changes(scene, "-lib/c.ex ");
+    assert_int_equal(watch_file_count(scene->watch), 2);
+    scratch_folder(&scene->scratch, "lib/new"); /* which is looked for everywhere */
+    expect_changes(scene, "~lib/a.ex ");
+    scratch_teardown(&elsewhere);
+}
+
+static void a_file_may_become_a_link_or_a_folder(void **state) {
+    struct scene *scene = *state;
+    delete (scene, "lib/a.ex");
+    scratch_link(&scene->scratch, "b.ex", "lib/a.ex");
+    expect_changes(scene, "~lib/a.ex ");
+    delete (scene, "lib/a.ex");
+    scratch_folder(&scene->scratch, "lib/a.ex");
+    save(scene, "lib/a.ex/inside", "1");
+    expect_changes(scene, "-lib/a.ex +lib/a.ex/inside ");
+    save(scene, "lib/a.ex/inside", "2");
+    expect_changes(scene, "~lib/a.ex/inside ");
+}
+
+static void what_a_pattern_ignores_is_not_told(void **state) {
+    struct scene *scene = *state;
+    watch_end(scene->watch);
+    scratch_folder(&scene->scratch, "deps");
+    scratch_folder(&scene->scratch, "deps/mine");
+    scene->watch = begin(scene, &(struct watch_patterns){.ignore = (const char *const[]){"*.md", "lib/b.ex", NULL},
+                                                         .include = (const char *const[]){"deps", NULL}});
+    wait_report(scene);
+    save(scene, "README.md", "text");
+    save(scene, "lib/b.ex", "b2");
+    save(scene, "deps/mine/d.ex", "d");
+    expect_changes(scene, "+deps/mine/d.ex ");
+}
+
 /* ---- folders ---- */
 
 static void new_folders_are_watched(void **state) {
@@ -317,6 +365,21 @@ static void what_changes_while_held_is_told_later(void **state) {
     expect_changes(scene, "~lib/a.ex ~lib/b.ex ");
 }
 
+/* Who read it meanwhile may have read something else. */
+static void what_is_as_before_after_being_held_is_told_too(void **state) {
+    struct scene *scene = *state;
+    watch_hold(scene->watch, true);
+    save(scene, "lib/a.ex", "for a moment");
+    save(scene, "lib/a.ex", "a");
+    for (int i = 0; i < 20; i++) uv_run(&scene->loop, UV_RUN_NOWAIT);
+    watch_hold(scene->watch, false);
+    expect_changes(scene, "");
+    assert_true(scene->was_disturbed);
+    save(scene, "lib/a.ex", "a2");
+    expect_changes(scene, "~lib/a.ex ");
+    assert_false(scene->was_disturbed);
+}
+
 static void one_folder_may_have_two_watches(void **state) {
     struct scene *scene = *state;
     struct watch *other = begin(scene, &(struct watch_patterns){.ignore = (const char *const[]){"b.ex", NULL}});
@@ -397,6 +460,41 @@ static void too_many_files_are_refused_until_there_are_fewer(void **state) {
     expect_changes(scene, "~lib/a.ex ");
 }
 
+static void a_file_too_many_is_refused_too(void **state) {
+    struct scene *scene = *state;
+    watcher_poll_every(scene->watcher, 10);
+    watcher_bound_files(scene->watcher, 4); /* of which there are three, with the folder they lie in */
+    save(scene, "lib/c.ex", "c");
+    expect_changes(scene, "+lib/c.ex ");
+    save(scene, "lib/d.ex", "d");
+    do wait_report(scene);
+    while (scene->error.code == E_NONE);
+    assert_int_equal(scene->error.code, E_LIMIT);
+    delete (scene, "lib/d.ex");
+    save(scene, "lib/a.ex", "a2");
+    do wait_report(scene);
+    while (scene->error.code != E_NONE);
+    assert_non_null(strstr(scene->changes, "~lib/a.ex "));
+}
+
+/* Nothing tells of the end of a folder that somebody holds open. */
+static void a_folder_that_was_emptied_is_gone(void **state) {
+    struct scene *scene = *state;
+    watcher_poll_every(scene->watcher, 10);
+    save(scene, "only", "1");
+    scene->watch = begin(scene, &(struct watch_patterns){.ignore = (const char *const[]){"lib", NULL}});
+    wait_report(scene);
+    assert_int_equal(watch_file_count(scene->watch), 1);
+    delete (scene, "only");
+    expect_changes(scene, "-only ");
+    delete (scene, "lib/a.ex");
+    delete (scene, "lib/b.ex");
+    assert_int_equal(unlinkat(scene->scratch.fd, "lib", AT_REMOVEDIR), 0);
+    assert_int_equal(rmdir(scene->scratch.path), 0);
+    wait_report(scene);
+    assert_true(scene->is_gone);
+}
+
 #define WATCHING(test) cmocka_unit_test_setup_teardown(test, setup_watching, teardown)
 
 int main(void) {
@@ -409,6 +507,9 @@ int main(void) {
         WATCHING(a_writer_that_never_closes_is_seen),
         WATCHING(touching_changes_nothing),
         WATCHING(editors_own_files_are_nobodys_business),
+        WATCHING(only_what_is_named_is_looked_at),
+        WATCHING(a_file_may_become_a_link_or_a_folder),
+        WATCHING(what_a_pattern_ignores_is_not_told),
         WATCHING(new_folders_are_watched),
         WATCHING(renamed_folders_are_followed),
         WATCHING(folders_may_leave_and_come),
@@ -418,12 +519,15 @@ int main(void) {
         WATCHING(a_deleted_folder_is_gone),
         WATCHING(many_files_are_one_report),
         WATCHING(what_changes_while_held_is_told_later),
+        WATCHING(what_is_as_before_after_being_held_is_told_too),
         WATCHING(one_folder_may_have_two_watches),
         WATCHING(a_watch_may_end_in_its_report),
         cmocka_unit_test_setup_teardown(a_watch_may_end_while_it_looks, setup, teardown),
         WATCHING(lost_events_are_made_up_for),
         cmocka_unit_test_setup_teardown(without_inotify_it_polls_and_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_files_are_refused_until_there_are_fewer, setup, teardown),
+        WATCHING(a_file_too_many_is_refused_too),
+        cmocka_unit_test_setup_teardown(a_folder_that_was_emptied_is_gone, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
