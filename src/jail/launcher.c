@@ -94,8 +94,8 @@ static const source_fn source_functions[SOURCE_COUNT] = {
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
-    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check, project_check, violation_flush,
-                                                                      supervise_check};
+    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check, project_check, opener_check,
+                                                                      violation_flush, supervise_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->due_ms) {
         launcher->due_ms = UINT64_MAX;
@@ -169,6 +169,7 @@ static void close_all(struct launcher *launcher) {
             fd_close(launcher->nodes[i].pidfd);
             fd_close(launcher->nodes[i].listener_fd);
         }
+    opener_end(launcher);
     filters_free(&launcher->filters);
     userns_cache_free(&launcher->user_namespaces);
     free(launcher->nodes);
@@ -283,6 +284,7 @@ int main(int count, char **arguments) {
                                   .due_ms = UINT64_MAX,
                                   .server_fd = -1,
                                   .link_fd = -1,
+                                  .opener = {.socket_fd = -1, .file_fd = -1},
                                   .daemon_options = options.daemon_options,
                                   .command_line = arguments[0],
                                   .command_line_size = command_line_size(count, arguments),

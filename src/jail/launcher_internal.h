@@ -20,6 +20,7 @@ enum {
     NODE_ID_INSIDE = 1000, /* a node's uid and gid, as it sees them */
     NODE_LISTENER_FD = 4,  /* where a node's init keeps its duplicate for a later launcher */
     HELPER_FD = 3,
+    OPEN_TIMEOUT_S = 10, /* for a project */
     FILTER_SETS = 3,
     MESSAGE_FDS_MAX = 2,
     PROJECT_TOKEN_BYTES = 32,
@@ -87,6 +88,20 @@ struct launcher_project {
     int source_fd;        /* opened with the caller's rights */
     bool wants_signature; /* and nothing else: it is not kept open */
     bool bindable;        /* else its files went out as a stream */
+};
+
+/* What the process that opens a project says, with the descriptor when it is a success. */
+struct opened {
+    struct error error;
+    bool is_file;
+    uint64_t signature; /* when that is all that is wanted: then no descriptor comes with it */
+};
+
+/* The process that waits for the next project to open. */
+struct opener {
+    int socket_fd; /* -1: none waits */
+    int file_fd;   /* where the content comes from, should it be a single file */
+    uint64_t refill_due_ms;
 };
 
 struct supervisor {
@@ -159,6 +174,7 @@ struct launcher {
     uid_t next_uid;
     struct launcher_project *projects; /* JAIL_PROJECTS_MAX of them */
     uint64_t project_serial;
+    struct opener opener;
     char message[JAIL_MESSAGE_BYTES + 1];
 };
 
@@ -268,7 +284,7 @@ void bury_everything(struct launcher *launcher);
 /* After any node has gone: the shutdown that waited for it may be answered. */
 void shutdown_advance(struct launcher *launcher);
 
-/* ---- project.c, project_stream.c, project_sign.c, grant.c, caller.c ---- */
+/* ---- project.c, opener.c, project_stream.c, project_sign.c, grant.c, caller.c ---- */
 
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
 /* By a standing permission; or just find out whether it is as it was. */
@@ -298,6 +314,13 @@ int caller_become(const struct caller *caller, bool root, struct error *reterr);
    HELPER_FD and the next there. */
 int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count,
                  struct error *reterr);
+/* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */
+int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr);
+uint64_t opener_check(struct launcher *launcher,
+                      uint64_t now_ms); /* whether another is to wait; returns when to look */
+void opener_end(struct launcher *launcher);
+/* In such a process; name is the file's, NULL for a tree. */
+void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name);
 /* Write the tree or file at source_fd to out_fd as docs/architecture.md says; name is the file's, NULL for a tree. */
 int project_stream_write(int source_fd, const char *name, int out_fd, struct error *reterr);
 

@@ -9,18 +9,11 @@
 
 #include "jail/launcher_internal.h"
 
-enum { OPEN_TIMEOUT_S = 10, STREAM_TIMEOUT_S = 120, PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000 };
+enum { PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000 };
 
 struct opening {
     const struct launcher *launcher;
     const struct launcher_project *project;
-};
-
-/* What the helper says, with the descriptor when it is a success. */
-struct opened {
-    struct error error;
-    bool is_file;
-    uint64_t signature; /* when that is all that is wanted: then no descriptor comes with it */
 };
 
 struct launcher_project *project_find(struct launcher *launcher, const char *token) {
@@ -43,79 +36,12 @@ void project_release_all(struct launcher *launcher) {
         if (launcher->projects[i].state != PROJECT_FREE) project_release(launcher, &launcher->projects[i]);
 }
 
-/* O_PATH first, since opening a device or a pipe to look what it is has effects. */
-static int open_as_caller(const char *path, bool *ret_is_file, struct error *reterr) {
-    struct stat status;
-    char again[64];
-    CLEANUP_FD int fd = sources_find(path);
-    if (fd < 0 || fstat(fd, &status) < 0)
-        return error_set(reterr, errno == EACCES ? E_FORBIDDEN : E_NOT_FOUND, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
-        return error_set(reterr, E_INVALID, "%s is neither a directory nor a file", path);
-    snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
-    int readable_fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (readable_fd < 0)
-        return error_set(reterr, errno == EACCES ? E_FORBIDDEN : E_SYSTEM, "%s: %s", path, strerror(errno));
-    *ret_is_file = S_ISREG(status.st_mode);
-    return readable_fd;
-}
-
-static void send_opened(int socket_fd, const struct opened *opened, int fd) {
-    union {
-        char bytes[CMSG_SPACE(sizeof fd)];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){(void *)opened, sizeof *opened}, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    sendmsg(socket_fd, &message, MSG_NOSIGNAL);
-}
-
 static const char *file_name(const struct launcher_project *project) {
     return strrchr(project->path, '/') + 1;
 }
 
-/* name is the file's, NULL for a tree. */
-static void write_stream(const struct opening *opening, int source_fd, const char *name) {
-    struct error error;
-    alarm(STREAM_TIMEOUT_S);
-    if (project_stream_write(source_fd, name, HELPER_FD + 1, &error) < 0)
-        log_line(&opening->launcher->log, LOG_WARN_LEVEL, "project_not_copied", "path", opening->project->path,
-                 "detail", error.detail, NULL);
-}
-
-/* A single file goes out at once, by the same process. */
-static void help_open(const void *data) {
-    const struct opening *opening = data;
-    struct opened opened = {0};
-    int fd = -1;
-    alarm(OPEN_TIMEOUT_S);
-    if (caller_become(&opening->project->caller, opening->launcher->root, &opened.error) == 0)
-        fd = open_as_caller(opening->project->path, &opened.is_file, &opened.error);
-    if (fd >= 0 && opening->project->wants_signature) {
-        opened.signature = project_sign(fd, opened.is_file);
-        fd = fd_close(fd);
-    }
-    send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
-    if (fd >= 0 && opened.is_file) write_stream(opening, fd, file_name(opening->project));
-}
-
 static int start_opening(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
-    int fds[2], pipe_fds[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-        return error_errno(reterr, errno, "make a socket pair");
-    CLEANUP_FD int helper_fd = fds[1];
-    project->helper_fd = fds[0];
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
-    CLEANUP_FD int content_fd = pipe_fds[1];
-    project->file_fd = pipe_fds[0];
-    struct opening opening = {launcher, project};
-    if (helper_start(help_open, &opening, (int[]){helper_fd, content_fd}, 2, reterr) < 0) return -1;
+    if (opener_begin(launcher, project, reterr) < 0) return -1;
     return launcher_watch(launcher, project->helper_fd, SOURCE_PROJECT, (size_t)(project - launcher->projects), reterr);
 }
 
@@ -238,7 +164,7 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
 static void help_stream(const void *data) {
     const struct opening *opening = data;
     if (caller_become(&opening->project->caller, opening->launcher->root, NULL) == 0)
-        write_stream(opening, HELPER_FD, NULL);
+        opener_write_stream(opening->launcher, opening->project->path, HELPER_FD, NULL);
 }
 
 static int start_stream(struct launcher *launcher, struct launcher_project *project, int *ret_fd,

@@ -69,7 +69,7 @@ static void what_is_left_is_noticed(void **state) {
     assert_non_null(left);
     snprintf(expected, sizeof expected, "file %s\n", nodes);
     assert_non_null(strstr(left, expected));
-    snprintf(expected, sizeof expected, "process %d\n", (int)stray);
+    snprintf(expected, sizeof expected, "process %d", (int)stray);
     assert_non_null(strstr(left, expected));
 }
 
