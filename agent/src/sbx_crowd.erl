@@ -1,8 +1,9 @@
-%% Walks over the application's processes for sbx_quota: whose message queue is too long, and who is busiest. Each is
-%% asked, and may be slow to answer or never get its turn; so this is a process of its own, and one walk at a time.
+%% Walks over the application's processes for sbx_quota: whose message queue is too long, who is busiest, and who has
+%% most sockets. Each is asked, and may be slow to answer or never get its turn; so this is a process of its own, and
+%% one walk at a time.
 -module(sbx_crowd).
 
--export([start_link/0, look/2, find_busiest/1]).
+-export([start_link/0, look/2, find_busiest/1, find_holder/1]).
 
 %% How long reductions are counted to find the busiest.
 -define(COUNT_MS, 2).
@@ -33,6 +34,12 @@ find_busiest(Own) ->
     ?MODULE ! {?MODULE, busiest, Own},
     ok.
 
+%% Who has most sockets of the `socket` module.
+-spec find_holder([pid()]) -> ok.
+find_holder(Own) ->
+    ?MODULE ! {?MODULE, holder, Own},
+    ok.
+
 loop(NotBefore) ->
     receive
         {?MODULE, look, Max, Own} ->
@@ -42,6 +49,9 @@ loop(NotBefore) ->
             end;
         {?MODULE, busiest, Own} ->
             busiest(Own),
+            loop(NotBefore);
+        {?MODULE, holder, Own} ->
+            holder(Own),
             loop(NotBefore);
         _Stray ->
             loop(NotBefore)
@@ -63,9 +73,17 @@ busiest(Own) ->
     Before = maps:from_list(values(reductions, Own)),
     receive after ?COUNT_MS -> ok end,
     Done = [{Count - maps:get(Pid, Before, 0), Pid} || {Pid, Count} <- values(reductions, Own)],
-    case lists:reverse(lists:sort(Done)) of
-        [{Count, Pid} | _] when Count > 0 -> sbx_quota ! {?MODULE, busiest, Pid};
-        _Nobody -> sbx_quota ! {?MODULE, busiest, nobody}
+    sbx_quota ! {?MODULE, busiest, most(Done)}.
+
+%% A socket watches its owner; to the VM it is a reference.
+holder(Own) ->
+    Held = [{length(lists:filter(fun is_reference/1, Watchers)), Pid} || {Pid, Watchers} <- values(monitored_by, Own)],
+    sbx_quota ! {?MODULE, holder, most(Held)}.
+
+most(Counts) ->
+    case lists:reverse(lists:sort(Counts)) of
+        [{Count, Pid} | _] when Count > 0 -> Pid;
+        _Nobody -> nobody
     end.
 
 %% Of the application's processes; calls under way are its own too, since an evaluation is one.

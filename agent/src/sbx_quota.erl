@@ -1,5 +1,5 @@
-%% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their memory, ports, message
-%% queues and heaps. A process at maximum priority compares what there is with what is allowed, often while the node is
+%% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their memory, ports, sockets,
+%% message queues and heaps. A process at maximum priority compares what there is with what is allowed, often while the node is
 %% busy and hardly while it idles. Where the limit's policy is to kill, the process that has most is killed here, at
 %% once; everything is told to the daemon, which does the rest.
 %%
@@ -7,7 +7,7 @@
 %% that. Heaps are bounded by the VM itself.
 -module(sbx_quota).
 
--export([start_link/0, start/1, change/1, baseline/1, reported/1]).
+-export([start_link/0, start/1, change/1, baseline/1, reported/1, sockets/0]).
 
 -export_type([limits/0]).
 
@@ -34,6 +34,8 @@
     atoms_bar = 0 :: non_neg_integer(),
     %% How many there were when who makes them was asked for; `none`: nobody was.
     hunt = none :: none | non_neg_integer(),
+    %% Whether sbx_crowd is looking for who has most sockets.
+    is_seeking = false :: boolean(),
     told = #{} :: #{atom() => integer()}
 }).
 
@@ -88,6 +90,7 @@ await(State, Timer) ->
         {?MODULE, heap, Pid, Max, Size} -> await(heap(Pid, Max, Size, State), Timer);
         {sbx_crowd, crowded, Longest, Max, Pids} -> await(crowded(Longest, Max, Pids, State), Timer);
         {sbx_crowd, busiest, Pid} -> await(kill_maker_of_atoms(Pid, State), Timer);
+        {sbx_crowd, holder, Pid} -> await(kill_holder_of_sockets(Pid, State), Timer);
         _Stray -> await(State, Timer)
     end.
 
@@ -97,7 +100,7 @@ again(Timer) -> Timer.
 %% Limits
 
 serve({start, Limits}, From, Reference, State) ->
-    Baseline = [{Limit, count(Limit)} || Limit <- [ets_tables, ets_bytes, ports]],
+    Baseline = [{Limit, count(Limit)} || Limit <- [ets_tables, ets_bytes, ports, sockets]],
     true = ets:insert(?MODULE, Baseline),
     serve({change, Limits}, From, Reference, State#state{baseline = maps:from_list(Baseline), own = processes()});
 serve({change, Limits}, From, Reference, State) ->
@@ -114,7 +117,29 @@ bound_heaps(Bytes) ->
 count(atoms) -> erlang:system_info(atom_count);
 count(ets_tables) -> length(ets:all());
 count(ets_bytes) -> erlang:memory(ets);
-count(ports) -> length(erlang:ports()).
+count(ports) -> length(erlang:ports());
+count(sockets) -> sockets().
+
+%% Those that are ports, and those of the `socket` module.
+-spec sockets() -> non_neg_integer().
+sockets() ->
+    length(socket_ports()) + plain_sockets().
+
+socket_ports() ->
+    [Port || Port <- erlang:ports(), is_socket(Port)].
+
+is_socket(Port) ->
+    case erlang:port_info(Port, name) of
+        {name, [_, _, _ | "_inet"]} -> true;
+        {name, "sctp_inet"} -> true;
+        _Other -> false
+    end.
+
+plain_sockets() ->
+    case catch prim_socket:info() of
+        #{counters := #{num_sockets := Count}} -> Count;
+        _None -> 0
+    end.
 
 %% Looking
 
@@ -128,7 +153,7 @@ look(#state{reductions = Before} = State) ->
 
 look_closely(State) ->
     ok = sbx_crowd:look(maps:get(message_queue, State#state.limits, 0), State#state.own),
-    {Found, Checked} = lists:foldl(fun check/2, {false, State}, [atoms, ets_tables, ets_bytes, ports]),
+    {Found, Checked} = lists:foldl(fun check/2, {false, State}, [atoms, ets_tables, ets_bytes, ports, sockets]),
     PauseMs = (count(ets_tables) + count(ports)) div ?LISTED_PER_MS,
     case Found of
         true -> wait(Checked, max(?PASS_MS, PauseMs));
@@ -152,6 +177,11 @@ bar(_Limit, _State) -> 0.
 exceeded(atoms, Count, Max, State) ->
     Hunting = hunt(State#state{atoms_bar = Count + max(1, Max div 20)}),
     tell(atoms, Count, Max, 0, Hunting);
+exceeded(sockets, Count, Max, State) ->
+    case plain_sockets() * 2 > Count of
+        true -> tell(sockets, Count, Max, 0, seek(State));
+        false -> tell(sockets, Count, Max, kill_holder(sockets, State), State)
+    end;
 exceeded(Limit, Count, Max, State) ->
     tell(Limit, Count, Max, kill_holder(Limit, State), State).
 
@@ -171,7 +201,10 @@ kill_holder(Limit, State) ->
 
 held(ets_tables) -> [{ets:info(Table, owner), 1} || Table <- ets:all()];
 held(ets_bytes) -> [{ets:info(Table, owner), ets:info(Table, memory)} || Table <- ets:all()];
-held(ports) -> [{element(2, Owner), 1} || Port <- erlang:ports(), is_tuple(Owner = erlang:port_info(Port, connected))].
+held(ports) -> owners(erlang:ports());
+held(sockets) -> owners(socket_ports()).
+
+owners(Ports) -> [{element(2, Owner), 1} || Port <- Ports, is_tuple(Owner = erlang:port_info(Port, connected))].
 
 %% Who of the application has most; the node's own processes are not killed, whatever they were given.
 holder(Held, #state{own = Own}) ->
@@ -199,6 +232,20 @@ hunt(State) ->
 kill_maker_of_atoms(Pid, #state{hunt = Before} = State) ->
     _ = is_pid(Pid) andalso is_integer(Before) andalso count(atoms) > Before andalso exit(Pid, kill),
     State#state{hunt = none}.
+
+%% Whose those of the `socket` module are only the processes themselves tell.
+seek(#state{is_seeking = false, own = Own} = State) ->
+    Kills = kills(sockets, State),
+    _ = Kills andalso sbx_crowd:find_holder(Own),
+    State#state{is_seeking = Kills};
+seek(State) ->
+    State.
+
+%% Unless they have been closed meanwhile.
+kill_holder_of_sockets(Pid, #state{limits = Limits, baseline = Baseline} = State) ->
+    Max = maps:get(sockets, Limits, 0) + maps:get(sockets, Baseline, 0),
+    _ = is_pid(Pid) andalso count(sockets) > Max andalso exit(Pid, kill),
+    State#state{is_seeking = false}.
 
 crowded(Longest, Max, Pids, State) ->
     Kills = kills(message_queue, State),

@@ -36,6 +36,7 @@ get() ->
         ets_tables => own(ets_tables, length(ets:all())),
         ets_bytes => own(ets_bytes, proplists:get_value(ets, Memory)),
         ports => own(ports, length(erlang:ports())),
+        sockets => own(sockets, sbx_quota:sockets()),
         message_queue => longest_queue(),
         schedulers => erlang:system_info(schedulers_online)
     }.

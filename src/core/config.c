@@ -69,7 +69,8 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     if (config->app && config->supervisor)
         return error_set(reterr, E_INVALID, "give either 'app' or 'supervisor', not both");
     int result = check_env(config->env, reterr);
-    return result < 0 ? result : jail_limits_check(&config->limits, reterr);
+    if (result < 0) return result;
+    return limits_read(json_object_get(object, "limit"), &config->limits, &config->policies, reterr);
 }
 
 int sandbox_config_from_json(const struct guard_profiles *profiles, json_t *json, struct sandbox_config *ret,

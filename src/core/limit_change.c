@@ -70,8 +70,9 @@ static void on_agent_changed(void *data, const struct term *result, const struct
     }
     change->error = *error;
     if (sandbox->node && limits_differ(&change->limits, &sandbox->config.limits, HELD_BY_KERNEL)) {
+        struct jail_limits before = limits_in_force(sandbox, &sandbox->config.limits);
         change->is_with_launcher = true;
-        node_limit(sandbox->node, &sandbox->config.limits, on_undone, change);
+        node_limit(sandbox->node, &before, on_undone, change);
         return;
     }
     finish(change);
@@ -132,8 +133,9 @@ static void start(struct job *job) {
         ask_agent(change);
         return;
     }
+    struct jail_limits limits = limits_in_force(sandbox, &change->limits);
     change->is_with_launcher = true;
-    node_limit(sandbox->node, &change->limits, on_kernel_changed, change);
+    node_limit(sandbox->node, &limits, on_kernel_changed, change);
 }
 
 void engine_limits(struct engine *engine, struct request *request) {

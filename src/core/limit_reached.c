@@ -10,24 +10,34 @@ static void on_set(void *data, const struct error *error) {
     (void)data, (void)error; /* the next measuring tries again */
 }
 
-static void set_cpu(struct sandbox *sandbox, uint32_t cpu_percent) {
-    struct jail_limits limits = sandbox->config.limits;
-    limits.cpu_percent = cpu_percent;
+struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits) {
+    struct jail_limits in_force = *limits;
+    bool is_throttled = sandbox->throttled_until_ms != 0;
+    if (is_throttled && (!limits->cpu_percent || limits->cpu_percent > THROTTLED_PERCENT))
+        in_force.cpu_percent = THROTTLED_PERCENT;
+    return in_force;
+}
+
+static void put_in_force(struct sandbox *sandbox) {
+    struct jail_limits limits = limits_in_force(sandbox, &sandbox->config.limits);
     node_limit(sandbox->node, &limits, on_set, NULL);
 }
 
 static void throttle(struct sandbox *sandbox, const char *reason) {
-    uint32_t allowed = sandbox->config.limits.cpu_percent;
+    bool was_throttled = sandbox->throttled_until_ms != 0;
     (void)reason;
-    if (!sandbox->throttled_until_ms)
-        set_cpu(sandbox, allowed && allowed < THROTTLED_PERCENT ? allowed : THROTTLED_PERCENT);
     sandbox->throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
+    if (!was_throttled) put_in_force(sandbox);
 }
 
 void limit_throttle_over(struct sandbox *sandbox) {
     if (!sandbox->throttled_until_ms || clock_monotonic_ms() < sandbox->throttled_until_ms || !sandbox->node) return;
     sandbox->throttled_until_ms = 0;
-    set_cpu(sandbox, sandbox->config.limits.cpu_percent);
+    put_in_force(sandbox);
+}
+
+void limit_take_up(struct sandbox *sandbox) {
+    if (!sandbox->throttled_until_ms) put_in_force(sandbox);
 }
 
 static void on_destroyed(void *data, const struct error *error) {

@@ -31,6 +31,7 @@ static double judged_value(const struct metering *metering, enum meter_metric me
 }
 
 static double percent_of_limit(const struct sandbox *sandbox, enum meter_metric metric) {
+    if (metric == METER_DISK) return sandbox->metering.disk_percent;
     return judged_value(&sandbox->metering, metric) * 100 / metering_limit(sandbox, metric);
 }
 
@@ -46,14 +47,23 @@ static void take_cpu(struct metering *metering, uint64_t cpu_ns, uint64_t now_ms
     metering->looked_ms = now_ms;
 }
 
+static double known(uint64_t value) {
+    return value == NODE_UNKNOWN ? (double)NAN : (double)value;
+}
+
 void metering_look(struct sandbox *sandbox) {
     struct node_usage usage;
     struct metering *metering = &sandbox->metering;
     uint64_t now_ms = clock_monotonic_ms();
     if (metering->looked_ms && now_ms - metering->looked_ms < RATE_MIN_MS) return;
-    if (!sandbox->node || !node_usage(sandbox->node, &usage)) return;
-    metering->now.values[METER_MEMORY] = (double)usage.memory_bytes;
-    take_cpu(metering, usage.cpu_ns, now_ms);
+    if (!sandbox->node) return;
+    node_watch_disk(sandbox->node);
+    node_usage(sandbox->node, &usage);
+    metering->now.values[METER_MEMORY] = known(usage.memory_bytes);
+    metering->now.values[METER_DISK] = known(usage.disk_bytes);
+    metering->disk_percent = known(usage.disk_percent);
+    metering->now.values[METER_DESCRIPTORS] = known(usage.descriptors);
+    if (usage.cpu_ns != NODE_UNKNOWN) take_cpu(metering, usage.cpu_ns, now_ms);
 }
 
 /* ---- what the agent tells ---- */
@@ -287,6 +297,7 @@ void metering_stop(struct engine *engine) {
 /* ---- beginnings and ends ---- */
 
 void metering_init(struct sandbox *sandbox) {
+    sandbox->metering.disk_percent = (double)NAN;
     meter_history_init(&sandbox->metering.history);
     meter_sample_clear(&sandbox->metering.now);
 }
@@ -298,10 +309,11 @@ void metering_free(struct sandbox *sandbox) {
 
 void metering_end(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
+    sandbox->throttled_until_ms = 0;
     struct meter_history history = metering->history;
     bool is_asking = metering->is_asking;
     json_decref(metering->vm);
-    *metering = (struct metering){.history = history, .is_asking = is_asking};
+    *metering = (struct metering){.history = history, .is_asking = is_asking, .disk_percent = (double)NAN};
     meter_sample_clear(&metering->now);
 }
 

@@ -16,6 +16,7 @@ struct metering {
     uint64_t looked_ms, cpu_ns;                  /* at the last look from outside */
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
+    double disk_percent;                         /* of the fullest place: one is full before all are */
     unsigned idle_looks;
     bool is_asking;
     json_t *vm; /* what else the agent told, or NULL */
@@ -29,7 +30,7 @@ void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
 void metering_end(struct sandbox *sandbox);   /* it is gone */
 
-/* Memory and CPU from the cgroups. Cheap. */
+/* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);
 /* The rest from the agent; done is called in any case, with NULL when the sandbox is gone. Not from inside, unless
    there is nobody to ask or its last word is recent. */

@@ -219,6 +219,7 @@ static void on_ready(void *data, struct node *node) {
         term_put_map(&args, 0);
         node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
         running_ask(sandbox);
+        limit_take_up(sandbox);
         metering_begin(sandbox);
     }
 }

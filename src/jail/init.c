@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -75,6 +76,8 @@ static char **collect_words(const struct jail_plan *plan, enum jail_plan_verb ve
 /* The program's own process: everything but 0, 1 and 2 closes as it starts. */
 static _Noreturn void start_program(const char *program, char *const *arguments, char *const *environment) {
     struct error error = {0};
+    /* A file that would grow too large is an error to whoever writes, not his end. */
+    signal(SIGXFSZ, SIG_IGN);
     execve(program, arguments, environment);
     error_errno(&error, errno, "start %s", program);
     send(SYNC_FD, &error, sizeof error, MSG_NOSIGNAL);

@@ -16,6 +16,7 @@ enum {
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
     JAIL_PROJECTS_MAX = 256,         /* open at once */
+    JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 
 /* ---- policy: profiles and limits ---- */
@@ -34,11 +35,13 @@ struct jail_limits {
     uint64_t ttl_ms;             /* the sandbox's life; 0: no bound */
     uint64_t disk_bytes;         /* /data and /tmp together are charged to it */
     uint32_t os_tasks;           /* processes and threads in the pids cgroup */
+    uint32_t descriptors;        /* of the VM, and of each program that it starts */
+    uint64_t file_bytes;         /* of one file; 0: no bound but the disk's */
 
     /* What the node's own agent holds it to; 0: no bound, but a share of the memory for those in bytes. */
     uint32_t atoms;
-    uint32_t ets_tables, ports; /* over the VM's own */
-    uint32_t message_queue;     /* messages waiting for one process */
+    uint32_t ets_tables, ports, sockets; /* over the VM's own */
+    uint32_t message_queue;              /* messages waiting for one process */
     uint64_t ets_bytes;
     uint64_t heap_bytes; /* of one process */
 };
@@ -250,6 +253,8 @@ typedef void (*jail_done_fn)(void *data, const struct error *error); /* error NU
 typedef void (*jail_spawned_fn)(void *data, const struct jail_node *node, const struct error *error);
 typedef void (*jail_buried_fn)(void *data, const struct jail_death *death, const struct error *error);
 typedef void (*jail_project_fn)(void *data, const struct jail_project *project, const struct error *error);
+/* fds are the receiver's; error set: there are none. */
+typedef void (*jail_disks_fn)(void *data, const int fds[JAIL_DISKS], const struct error *error);
 typedef void (*jail_signature_fn)(void *data, uint64_t signature, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
@@ -268,6 +273,8 @@ void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn don
 void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data);
 void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
                      void *data);
+/* Places of the node's writable files, for fstatfs alone. */
+void jail_link_disks(struct jail_link *link, const char *node, jail_disks_fn done, void *data);
 /* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */
 void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data);
 /* Let path be opened again under this name, with the rights of the process at the other end of peer_fd, after that has

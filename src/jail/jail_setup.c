@@ -64,13 +64,10 @@ static int set_rlimit(const struct jail_plan_op *op, struct error *reterr) {
         const char *name;
         int resource;
     } names[] = {
-        {"core", RLIMIT_CORE},
-        {"data", RLIMIT_DATA},
-        {"memlock", RLIMIT_MEMLOCK},
-        {"msgqueue", RLIMIT_MSGQUEUE},
-        {"nofile", RLIMIT_NOFILE},
-        {"nproc", RLIMIT_NPROC},
-        {"sigpending", RLIMIT_SIGPENDING},
+        {"core", RLIMIT_CORE},         {"data", RLIMIT_DATA},
+        {"fsize", RLIMIT_FSIZE},       {"memlock", RLIMIT_MEMLOCK},
+        {"msgqueue", RLIMIT_MSGQUEUE}, {"nofile", RLIMIT_NOFILE},
+        {"nproc", RLIMIT_NPROC},       {"sigpending", RLIMIT_SIGPENDING},
         {"stack", RLIMIT_STACK},
     };
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

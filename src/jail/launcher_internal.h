@@ -400,6 +400,11 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
                    struct error *reterr);
 /* A process of the node through which the launcher can see its mounts; 0 when it is ending. */
 pid_t node_door(const struct launcher *launcher, const struct launcher_node *node);
+pid_t node_program(const struct launcher_node *node); /* the init's first child; 0 when there is none */
+/* Where its writable files are; the descriptors can be asked for space and open nothing. */
+int node_open_disks(const struct launcher *launcher, const struct launcher_node *node, int ret_fds[JAIL_DISKS],
+                    struct error *reterr);
+
 /* Share disk_bytes out among the node's writable mounts as they were shared before; E_CONFLICT when more is used. */
 int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
                 struct error *reterr);
@@ -413,6 +418,13 @@ struct node_bind {
 
 int node_mount(const struct launcher *launcher, const struct launcher_node *node, const struct node_bind *binds,
                size_t count, struct error *reterr);
+
+/* ---- node_rlimit.c ---- */
+
+/* E_CONFLICT for more than it was started with. */
+int node_check_rlimits(const struct launcher_node *node, const struct jail_limits *limits, struct error *reterr);
+void node_set_rlimits(const struct launcher *launcher, const struct launcher_node *node,
+                      const struct jail_limits *limits);
 
 /* ---- userns.c ---- */
 

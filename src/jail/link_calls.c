@@ -149,6 +149,15 @@ static bool deliver_project(const struct link_call *call, struct link_answer *an
     return true;
 }
 
+static bool deliver_disks(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    jail_disks_fn done = (jail_disks_fn)call->done;
+    int fds[JAIL_DISKS] = {-1, -1};
+    bool is_good = error || (answer->fds[0] >= 0 && answer->fds[1] >= 0);
+    for (size_t i = 0; !error && is_good && i < JAIL_DISKS; i++) fds[i] = take_descriptor(answer, i);
+    done(call->data, fds, is_good ? error : &malformed);
+    return is_good;
+}
+
 static bool deliver_signature(const struct link_call *call, struct link_answer *answer, const struct error *error) {
     jail_signature_fn done = (jail_signature_fn)call->done;
     uint64_t signature = 0;
@@ -231,6 +240,8 @@ static void put_limits(struct buf *text, const struct jail_limits *limits) {
     wire_put_number(text, "cpu", limits->cpu_percent);
     wire_put_number(text, "tasks", limits->os_tasks);
     wire_put_number(text, "disk", limits->disk_bytes);
+    wire_put_number(text, "descriptors", limits->descriptors);
+    wire_put_number(text, "file", limits->file_bytes);
 }
 
 void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
@@ -239,6 +250,13 @@ void jail_link_limit(struct jail_link *link, const char *node, const struct jail
     put_operand(&text, node);
     put_limits(&text, limits);
     ask_done(link, "limit", &text, done, data);
+}
+
+void jail_link_disks(struct jail_link *link, const char *node, jail_disks_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    link_ask(link, &(struct link_call){.deliver = deliver_disks, .done = (link_done_fn)done, .data = data}, "disk",
+             &text, -1);
 }
 
 static void put_binds(struct buf *text, const char *node, const struct jail_bind *binds, size_t count) {

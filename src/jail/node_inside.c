@@ -18,7 +18,7 @@ static int take_identity(struct error *reterr) {
     return 0;
 }
 
-static pid_t program_of(const struct launcher_node *node) {
+pid_t node_program(const struct launcher_node *node) {
     char path[64], text[32] = "";
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)node->pid, (int)node->pid);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -27,7 +27,7 @@ static pid_t program_of(const struct launcher_node *node) {
 
 /* The init lets nobody in but root, since it is not dumpable; its first child, the program, lets its own user in. */
 pid_t node_door(const struct launcher *launcher, const struct launcher_node *node) {
-    return launcher->root ? node->pid : program_of(node);
+    return launcher->root ? node->pid : node_program(node);
 }
 
 /* Without root, mounts of the host can be cloned only in a copy of them that the node's user namespace owns. */

@@ -99,6 +99,24 @@ int node_mount(const struct launcher *launcher, const struct launcher_node *node
     return node_do_inside(launcher, node, &job, reterr);
 }
 
+static int open_below(int root_fd, const char *name) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH};
+    return (int)syscall(SYS_openat2, root_fd, name, &how, sizeof how);
+}
+
+int node_open_disks(const struct launcher *launcher, const struct launcher_node *node, int ret_fds[JAIL_DISKS],
+                    struct error *reterr) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/root", (int)node_door(launcher, node));
+    CLEANUP_FD int root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP_FD int data_fd = root_fd < 0 ? -1 : open_below(root_fd, "data");
+    CLEANUP_FD int tmp_fd = data_fd < 0 ? -1 : open_below(root_fd, "tmp");
+    if (tmp_fd < 0) return error_errno(reterr, errno, "open the disk of node %s", node->name);
+    ret_fds[0] = take_fd(&data_fd);
+    ret_fds[1] = take_fd(&tmp_fd);
+    return 0;
+}
+
 struct resizing {
     char *mounts; /* the text of the node's /proc/PID/mounts; it can make none itself */
     uint64_t disk_bytes;

@@ -78,7 +78,6 @@ static void add_limits(struct draft *draft) {
         const char *name;
         uint64_t value;
     } rlimits[] = {
-        {"nofile", 1024},
         {"core", 1}, /* not 0, at which the host's handler of crashes is still started, with root's rights */
         {"memlock", 65536},
         {"msgqueue", 0},
@@ -92,6 +91,8 @@ static void add_limits(struct draft *draft) {
     if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_weight_percent)
         add(draft, JAIL_PLAN_WEIGHT, NULL, NULL, limits->cpu_weight_percent);
     if (can(draft, JAIL_GUARANTEE_TASKS)) add(draft, JAIL_PLAN_TASKS, NULL, NULL, limits->os_tasks);
+    add(draft, JAIL_PLAN_RLIMIT, "nofile", NULL, limits->descriptors);
+    if (limits->file_bytes) add(draft, JAIL_PLAN_RLIMIT, "fsize", NULL, limits->file_bytes);
     for (size_t i = 0; i < ARRAY_SIZE(rlimits); i++)
         add(draft, JAIL_PLAN_RLIMIT, rlimits[i].name, NULL, rlimits[i].value);
 }

@@ -8,6 +8,7 @@
 #define TIB (1ULL << 40)
 #define MINUTE_MS 60000ULL
 #define DAY_MS (MINUTE_MS * 60 * 24)
+#define DESCRIPTORS 1024
 
 static const struct jail_profile profiles[] = {
     {
@@ -20,9 +21,11 @@ static const struct jail_profile profiles[] = {
                    .max_run_ms = MINUTE_MS,
                    .disk_bytes = 16 * MIB,
                    .os_tasks = 64,
+                   .descriptors = DESCRIPTORS,
                    .atoms = 100000,
                    .ets_tables = 500,
                    .ports = 100,
+                   .sockets = 50,
                    .message_queue = 100000},
         .operations = "basic_otp,math,string",
         .network = JAIL_NETWORK_NONE,
@@ -38,9 +41,11 @@ static const struct jail_profile profiles[] = {
                    .max_run_ms = 5 * MINUTE_MS,
                    .disk_bytes = 16 * MIB,
                    .os_tasks = 128,
+                   .descriptors = DESCRIPTORS,
                    .atoms = 500000,
                    .ets_tables = 1000,
                    .ports = 500,
+                   .sockets = 250,
                    .message_queue = 200000},
         .operations = "basic_otp,math,string,file_read,network_client",
         .network = JAIL_NETWORK_LOOPBACK,
@@ -56,9 +61,11 @@ static const struct jail_profile profiles[] = {
                    .max_run_ms = 10 * MINUTE_MS,
                    .disk_bytes = 16 * MIB,
                    .os_tasks = 256,
+                   .descriptors = DESCRIPTORS,
                    .atoms = 600000, /* well below the VM's own end: it is noticed a moment later */
                    .ets_tables = 5000,
                    .ports = 900,
+                   .sockets = 500,
                    .message_queue = 500000},
         .operations = "all",
         .network = JAIL_NETWORK_LOOPBACK,
@@ -70,8 +77,12 @@ static const struct jail_profile profiles[] = {
         .name = "compiler",
         .summary = "Compiling one sandbox's sources, whose macros are as untrusted as the rest",
         .isolation = "high",
-        .limits =
-            {.memory_bytes = 768 * MIB, .cpu_percent = 200, .processes = 0, .disk_bytes = 256 * MIB, .os_tasks = 256},
+        .limits = {.memory_bytes = 768 * MIB,
+                   .cpu_percent = 200,
+                   .processes = 0,
+                   .disk_bytes = 256 * MIB,
+                   .os_tasks = 256,
+                   .descriptors = DESCRIPTORS},
         .operations = "compile",
         .network = JAIL_NETWORK_NONE,
     },
@@ -98,7 +109,9 @@ static const struct jail_limit_kind kinds[] = {
     {LIMIT(atoms), true, 20000, 1 << 20}, /* an idle Elixir node has 15,000; the VM's own bound */
     {LIMIT(ets_tables), true, 1, 1000000},        {LIMIT(ports), true, 1, 1 << 20},
     {LIMIT(message_queue), true, 10, 1000000000}, {LIMIT(ets_bytes), true, MIB, TIB},
-    {LIMIT(heap_bytes), true, MIB, TIB},
+    {LIMIT(heap_bytes), true, MIB, TIB},          {LIMIT(descriptors), false, 64, 1 << 20}, /* an idle VM has 18 */
+    {LIMIT(file_bytes), true, 64 * MIB, TIB}, /* the VM keeps machine code in files of that size at most */
+    {LIMIT(sockets), true, 1, 1 << 20},
 };
 
 const struct jail_limit_kind *jail_limit_kinds(size_t *ret_count) {

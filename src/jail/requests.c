@@ -115,20 +115,25 @@ static void handle_thaw(const struct call *call) {
 static int set_limits(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
                       struct error *reterr) {
     bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
+    if (node_check_rlimits(node, limits, reterr) < 0) return -1;
     if (resizes && node_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
     int failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
     if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
-    if (failed || !resizes) return failed;
+    if (failed) return failed;
+    node_set_rlimits(launcher, node, limits);
+    if (!resizes) return 0;
     node->disk_bytes = limits->disk_bytes;
     return record_write(launcher, node, reterr);
 }
 
 static bool read_limits(const struct call *call, struct jail_limits *ret) {
-    uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0;
+    uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0;
     wire_message_number(call->message, "memory", &memory);
     wire_message_number(call->message, "disk", &disk);
     wire_message_number(call->message, "cpu", &cpu);
     wire_message_number(call->message, "tasks", &tasks);
+    wire_message_number(call->message, "descriptors", &descriptors);
+    wire_message_number(call->message, "file", &file);
     if (memory > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX) {
         refuse(call, E_INVALID, "the limit is out of bounds");
         return false;
@@ -136,7 +141,9 @@ static bool read_limits(const struct call *call, struct jail_limits *ret) {
     *ret = (struct jail_limits){.memory_bytes = memory,
                                 .disk_bytes = disk,
                                 .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
-                                .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks};
+                                .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks,
+                                .descriptors = descriptors > UINT32_MAX ? UINT32_MAX : (uint32_t)descriptors,
+                                .file_bytes = file};
     return true;
 }
 
@@ -225,6 +232,19 @@ static void handle_mount(const struct call *call) {
         finish(call, node_mount(call->launcher, node, &(struct node_bind){source, target, false}, 1, &error), &error);
 }
 
+/* Descriptors that say how full its disk is and open nothing. */
+static void handle_disk(const struct call *call) {
+    struct error error;
+    int fds[JAIL_DISKS] = {-1, -1};
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    if (node_open_disks(call->launcher, node, fds, &error) < 0)
+        server_fail(call->launcher, call->request, &error);
+    else
+        server_ok(call->launcher, call->request, "", fds, JAIL_DISKS);
+    for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(fds[i]);
+}
+
 static void handle_shutdown(const struct call *call) {
     call->launcher->shutting_down = true;
     call->launcher->daemon.wanted = false;
@@ -240,7 +260,7 @@ static const struct {
     {"hello", handle_hello}, {"spawn", handle_spawn},       {"bury", handle_bury},       {"freeze", handle_freeze},
     {"thaw", handle_thaw},   {"limit", handle_limit},       {"project", handle_project}, {"release", handle_release},
     {"mount", handle_mount}, {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
-    {"equip", handle_equip},
+    {"equip", handle_equip}, {"disk", handle_disk},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {

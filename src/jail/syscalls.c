@@ -51,8 +51,8 @@ static const struct syscall_group groups[] = {
      "sched_get_priority_max sched_get_priority_min getcpu getpriority"},
     /* looking at itself */
     {EVERY, ALLOW,
-     "getuid geteuid getgid getegid getresuid getresgid getgroups capget getrlimit setrlimit prlimit64 getrusage "
-     "sysinfo uname getrandom"},
+     "getuid geteuid getgid getegid getresuid getresgid getgroups capget getrlimit getrusage sysinfo uname "
+     "getrandom"},
     /* sockets; which families is decided where they are made */
     {EVERY, ALLOW,
      "bind listen accept accept4 connect shutdown getsockname getpeername getsockopt setsockopt sendto "
@@ -133,6 +133,9 @@ static const struct syscall_rule rules[] = {
     {CLONE_FLAG(CLONE_NEWUSER)},
     {CLONE_FLAG(CLONE_NEWPID)},
     {CLONE_FLAG(CLONE_NEWNET)},
+
+    /* Its limits are the launcher's to change: the node may look at them only. */
+    {"prlimit64", EVERY, ALLOW, 1, {{IS(2, 0)}}},
 
     {FAMILY(EVERY, ALLOW, AF_UNIX)},
     /* TIPC makes pairs too. */

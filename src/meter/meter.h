@@ -15,11 +15,14 @@
 #define METER_METRIC_LIST(X)                                                                                           \
     X(MEMORY, "memory_bytes", true)                                                                                    \
     X(CPU, "cpu_percent", true)                                                                                        \
+    X(DISK, "disk_bytes", true)                                                                                        \
+    X(DESCRIPTORS, "descriptors", true)                                                                                \
     X(PROCESSES, "processes", false)                                                                                   \
     X(ATOMS, "atoms", false)                                                                                           \
     X(ETS_TABLES, "ets_tables", false)                                                                                 \
     X(ETS_MEMORY, "ets_bytes", false)                                                                                  \
     X(PORTS, "ports", false)                                                                                           \
+    X(SOCKETS, "sockets", false)                                                                                       \
     X(MESSAGE_QUEUE, "message_queue", false)                                                                           \
     X(RUN_QUEUE, "run_queue", false)                                                                                   \
     X(REDUCTIONS, "reductions_per_s", false)

@@ -59,6 +59,7 @@ static void close_handle(bool *open, void *handle) {
 /* For those who count as one of its handles: the last of these must not find itself the last too early. */
 static void start_closing(struct node *node) {
     node->state = NODE_CLOSING;
+    node_close_disk(node);
     channel_close(&node->channel);
     close_handle(&node->death_open, &node->death);
     close_handle(&node->output_open, &node->output);
@@ -126,6 +127,7 @@ static void start_ending(struct node *node) {
         return;
     }
     node->state = NODE_ENDING;
+    node_close_disk(node);
     uv_timer_stop(&node->beat);
     if (node->death_open) uv_poll_stop(&node->death);
     bury(node);
@@ -361,7 +363,7 @@ static int open_node(struct node_host *host, enum node_kind kind, const char *na
     if (!node) return error_set(reterr, E_NO_MEMORY, "no memory for a node");
     node->host = host;
     node->kind = kind;
-    node->pidfd = -1;
+    node->pidfd = node->disk_fds[0] = node->disk_fds[1] = -1;
     node->channel.frame_max_bytes = kind == NODE_COMPILER ? COMPILER_FRAME_MAX_BYTES : FRAME_MAX_BYTES;
     snprintf(node->name, sizeof node->name, "%s", name);
     snprintf(node->secret, sizeof node->secret, "%s", secret);

@@ -128,11 +128,19 @@ pid_t node_os_pid(const struct node *node); /* 0 before it has one */
 bool node_is_ready(const struct node *node);
 bool node_is_frozen(const struct node *node);
 
-struct node_usage {
+#define NODE_UNKNOWN UINT64_MAX
+
+struct node_usage { /* NODE_UNKNOWN: not told here, or not yet */
     uint64_t memory_bytes;
     uint64_t cpu_ns; /* since it started */
+    uint64_t disk_bytes;
+    uint64_t disk_percent; /* of whichever place is fullest */
+    uint64_t descriptors;  /* of the VM; kernels before 6.2 don't tell */
 };
-bool node_usage(const struct node *node, struct node_usage *ret); /* from the cgroup; false where there is none */
+void node_usage(struct node *node, struct node_usage *ret); /* from outside, with a few system calls */
+/* Have the launcher hand out what tells the use of its disk. Once is enough; a node that ends meanwhile is no matter.
+ */
+void node_watch_disk(struct node *node);
 
 struct node_task { /* one OS process, as the kernel has it */
     pid_t pid;     /* as the host sees it */
@@ -157,6 +165,8 @@ void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
 void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
 uint32_t node_process_table(uint32_t processes);
+/* Whether a VM that was booted with some limits can be held to others. */
+bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted);
 void node_violation(struct node *node, const struct jail_violation *violation); /* the launcher's word, handed on */
 /* Leave the VM running for the next daemon and let go of it: no further callback. */
 void node_detach(struct node *node, void (*detached)(void *data), void *data);

@@ -123,6 +123,7 @@ struct node {
     uint32_t lost_guarantees;
 
     pid_t pid;
+    pid_t vm_pid; /* the init's child; 0 until it was looked for */
     uid_t uid;
     bool frozen;
     char memory_cgroup[PATH_MAX];
@@ -134,6 +135,8 @@ struct node {
     uint64_t last_alive_ms;
     uint64_t beat_id; /* the call under way, or 0 */
 
+    int disk_fds[JAIL_DISKS]; /* for fstatfs; -1 until the launcher has given them */
+    bool is_disk_asked;
     int pidfd;
     uv_poll_t death;
     bool death_open;
@@ -154,6 +157,7 @@ struct node {
 };
 
 void node_tell_ready(struct node *node); /* if it is */
+void node_close_disk(struct node *node);
 
 /* ---- small helpers ---- */
 

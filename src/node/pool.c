@@ -185,8 +185,7 @@ static size_t need_shelf(struct pool *pool, const struct jail_profile *profile, 
 /* What a booted VM can't be given any more: variables that native code would read from its environment. */
 static bool can_be_warm(const struct pool *pool, const struct node_spec *spec) {
     bool has_env = json_object_size(spec->env) > 0;
-    /* A VM's table of processes is as large as it was booted with. */
-    if (node_process_table(spec->limits.processes) > node_process_table(spec->profile->limits.processes)) return false;
+    if (!node_limits_fit(&spec->limits, &spec->profile->limits)) return false;
     return pool->settings.nodes_max > 0 && !pool->quiescing && spec->kind == NODE_APPLICATION &&
            !(has_env && spec->profile->native_code);
 }

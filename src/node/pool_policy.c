@@ -37,8 +37,8 @@ void shelf_failed(struct shelf *shelf, uint64_t now_ms) {
 
 bool profiles_boot_alike(const struct jail_profile *one, const struct jail_profile *other) {
     return strcmp(one->name, other->name) == 0 && one->network == other->network && one->may_exec == other->may_exec &&
-           one->native_code == other->native_code &&
-           node_process_table(one->limits.processes) == node_process_table(other->limits.processes);
+           one->native_code == other->native_code && node_limits_fit(&one->limits, &other->limits) &&
+           node_limits_fit(&other->limits, &one->limits);
 }
 
 size_t pool_room(const struct pool_means *means, size_t kept) {

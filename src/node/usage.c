@@ -1,8 +1,10 @@
-/* What a node uses, read from its cgroups: v1 and v2 name the files differently. */
+/* What a node uses, read from outside. Its cgroups tell memory and CPU time, v1 and v2 by different names. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "node/node_internal.h"
 
@@ -34,13 +36,82 @@ static bool read_cpu_stat(const char *directory, uint64_t *ret_ns) {
     return true;
 }
 
-bool node_usage(const struct node *node, struct node_usage *ret) {
-    struct node_usage usage;
-    bool memory = read_number(node->memory_cgroup, "memory.usage_in_bytes", &usage.memory_bytes) ||
-                  read_number(node->memory_cgroup, "memory.current", &usage.memory_bytes);
-    bool cpu =
-        read_number(node->cpu_cgroup, "cpuacct.usage", &usage.cpu_ns) || read_cpu_stat(node->cpu_cgroup, &usage.cpu_ns);
-    if (!memory || !cpu) return false;
-    *ret = usage;
-    return true;
+static uint64_t memory_bytes(const struct node *node) {
+    uint64_t bytes;
+    bool is_known = read_number(node->memory_cgroup, "memory.usage_in_bytes", &bytes) ||
+                    read_number(node->memory_cgroup, "memory.current", &bytes);
+    return is_known ? bytes : NODE_UNKNOWN;
+}
+
+static uint64_t cpu_ns(const struct node *node) {
+    uint64_t time_ns;
+    bool is_known =
+        read_number(node->cpu_cgroup, "cpuacct.usage", &time_ns) || read_cpu_stat(node->cpu_cgroup, &time_ns);
+    return is_known ? time_ns : NODE_UNKNOWN;
+}
+
+/* ---- the disk ---- */
+
+static void look_at_disk(const struct node *node, struct node_usage *usage) {
+    uint64_t sum_bytes = 0, fullest_percent = 0;
+    for (size_t i = 0; i < JAIL_DISKS; i++) {
+        struct statfs disk;
+        if (node->disk_fds[i] < 0 || fstatfs(node->disk_fds[i], &disk) < 0 || disk.f_blocks == 0) return;
+        uint64_t used = (uint64_t)(disk.f_blocks - disk.f_bfree), percent = used * 100 / (uint64_t)disk.f_blocks;
+        sum_bytes += used * (uint64_t)disk.f_bsize;
+        if (percent > fullest_percent) fullest_percent = percent;
+    }
+    usage->disk_bytes = sum_bytes;
+    usage->disk_percent = fullest_percent;
+}
+
+/* What is open keeps the files of a node that has ended. */
+void node_close_disk(struct node *node) {
+    for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(take_fd(&node->disk_fds[i]));
+}
+
+static void on_disks(void *data, const int fds[JAIL_DISKS], const struct error *error) {
+    struct node *node = data;
+    bool is_living = node->state < NODE_ENDING;
+    node->is_disk_asked = !error;
+    for (size_t i = 0; !error && i < JAIL_DISKS; i++) {
+        if (is_living)
+            node->disk_fds[i] = fds[i];
+        else
+            fd_close(fds[i]);
+    }
+    node_handle_closed(node);
+}
+
+void node_watch_disk(struct node *node) {
+    if (node->is_disk_asked || node->state >= NODE_ENDING) return;
+    node->is_disk_asked = true;
+    node->open_handles++;
+    jail_link_disks(node->host->link, node->name, on_disks, node);
+}
+
+/* ---- descriptors ---- */
+
+static pid_t find_vm(pid_t init) {
+    char directory[64], text[32];
+    snprintf(directory, sizeof directory, "/proc/%d/task/%d", (int)init, (int)init);
+    return read_file(directory, "children", text, sizeof text) ? atoi(text) : 0;
+}
+
+/* The size of the folder is the number of its entries. */
+static uint64_t descriptors(struct node *node) {
+    char path[64];
+    struct stat folder;
+    if (!node->vm_pid) node->vm_pid = find_vm(node->pid);
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)node->vm_pid);
+    return node->vm_pid > 0 && stat(path, &folder) == 0 && folder.st_size > 0 ? (uint64_t)folder.st_size : NODE_UNKNOWN;
+}
+
+void node_usage(struct node *node, struct node_usage *ret) {
+    *ret = (struct node_usage){.memory_bytes = memory_bytes(node),
+                               .cpu_ns = cpu_ns(node),
+                               .disk_bytes = NODE_UNKNOWN,
+                               .disk_percent = NODE_UNKNOWN,
+                               .descriptors = descriptors(node)};
+    look_at_disk(node, ret);
 }

@@ -108,6 +108,12 @@ uint32_t node_process_table(uint32_t processes) {
     return processes <= TABLE_MIN - VM_OWN ? TABLE_MIN : processes + VM_OWN;
 }
 
+bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted) {
+    bool files_fit = !booted->file_bytes || (limits->file_bytes && limits->file_bytes <= booted->file_bytes);
+    return files_fit && limits->descriptors <= booted->descriptors &&
+           node_process_table(limits->processes) <= node_process_table(booted->processes);
+}
+
 static void add_process_table(struct draft *draft, uint32_t processes) {
     add_argument(draft, "-P");
     add_argument(draft, keep_text(draft, "%u", node_process_table(processes)));

@@ -87,6 +87,10 @@ enum {
          .min = DISK_MIN_BYTES,                                                                                        \
          .max = DISK_MAX_BYTES,                                                                                        \
          .summary = "what it may write to /data and /tmp"},                                                            \
+        {.name = "limit",                                                                                              \
+         .type = OP_PAIRS,                                                                                             \
+         .max = LIMITS_MAX_ENTRIES,                                                                                    \
+         .summary = "any limit: VALUE, :POLICY or VALUE:POLICY; `sandbox limits` lists them"},                         \
         {.name = "env", .type = OP_PAIRS, .max = ENVIRONMENT_MAX_ENTRIES, .summary = "an environment variable"}, {     \
         .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
         .summary = "refuse when this guarantee can't be given"                                                         \

@@ -1,4 +1,5 @@
 /* Limits, what is measured, and freezing: all on one sandbox, whose service has a short heartbeat. */
+#include <limits.h>
 #include <signal.h>
 
 #include "processes.h"
@@ -82,11 +83,19 @@ static void top_tells_who_uses_most(void **state) {
 }
 
 /* Asking makes it look; left alone it would take its time with a sandbox that idles. */
-static bool is_calm(void *data) {
-    json_t *stats = world_op(data, "stats", "{s:s}", "id", "a");
-    bool calm = string_equal(json_string_value(json_object_get(limit_of(stats, "processes"), "level")), "normal");
+static bool has_level(struct world *world, const char *level) {
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
+    bool has = string_equal(json_string_value(json_object_get(limit_of(stats, "processes"), "level")), level);
     json_decref(stats);
-    return calm;
+    return has;
+}
+
+static bool is_near(void *data) {
+    return has_level(data, "warning");
+}
+
+static bool is_calm(void *data) {
+    return has_level(data, "normal");
 }
 
 /* 80 % of the processes, and back. */
@@ -96,7 +105,7 @@ static void nearness_to_a_limit_is_an_event(void **state) {
     free(world_eval_text(world, "a", NULL,
                          "register(crowd, spawn(fun() -> [spawn_link(fun() -> receive never -> ok end end) "
                          "|| _ <- lists:seq(1, 80)], receive never -> ok end end))"));
-    world_do(world, "stats", "{s:s}", "id", "a");
+    assert_true(wait_until(is_near, world, WORLD_DEADLINE_MS));
     json_t *alert = world_wait_event(world, since, &(struct event_pattern){"alert", "a", "level", "warning"});
     assert_string_equal(json_string_value(json_object_get(json_object_get(alert, "data"), "metric")), "processes");
     assert_in_range(number_in(alert, "data", "percent"), 80, 94);
@@ -110,10 +119,11 @@ static void nearness_to_a_limit_is_an_event(void **state) {
 
 static void limits_are_changed_while_it_runs(void **state) {
     struct world *world = *state;
-    json_t *list = world_op(world, "limits", "{s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}}", "id", "a", "set",
-                            "memory", "96M", "processes", "60", "atoms", "30000", "ets_tables", "20", "ets_memory",
-                            "8M", "ports", "10", "message_queue", "1000", "heap", "4M");
-    assert_true(json_array_size(list) >= 13);
+    json_t *list =
+        world_op(world, "limits", "{s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}}", "id", "a", "set",
+                 "memory", "96M", "processes", "60", "atoms", "30000", "ets_tables", "20", "ets_memory", "8M", "ports",
+                 "10", "sockets", "5", "message_queue", "1000", "heap", "4M", "descriptors", "100");
+    assert_true(json_array_size(list) >= 16);
     json_decref(list);
     json_t *info = world_info(world, "a");
     assert_int_equal(number_in(info, "limits", "memory_bytes"), 96 << 20);
@@ -121,11 +131,12 @@ static void limits_are_changed_while_it_runs(void **state) {
     assert_int_equal(number_in(info, "limits", "heap_bytes"), 4 << 20);
     json_decref(info);
     json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "processes", "100000"));
+    json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "descriptors", "5000"));
     json_decref(world_fails(world, "limits", "invalid_input", "{s:s, s:{s:s}}", "id", "a", "set", "colour", "5"));
 }
 
 static const struct {
-    const char *limit;
+    const char *limit; /* NULL: told of a moment ago */
     const char *code;
 } assaults[] = {
     {"ets_tables", "[ets:new(t, []) || _ <- lists:seq(1, 100)], (fun Spin() -> Spin() end)()"},
@@ -135,6 +146,8 @@ static const struct {
     {"atoms", "(fun Make(N) -> binary_to_atom(integer_to_binary(N)), Make(N + 1) end)(1)"},
     {"message_queue", "process_flag(message_queue_data, off_heap), (fun Flood() -> self() ! x, Flood() end)()"},
     {"ports", "[open_port({fd, 0, 1}, []) || _ <- lists:seq(1, 50)], (fun Spin() -> Spin() end)()"},
+    {"sockets", "[gen_udp:open(0) || _ <- lists:seq(1, 8)], (fun Spin() -> Spin() end)()"},
+    {NULL, "[socket:open(inet, stream) || _ <- lists:seq(1, 50)], (fun Spin() -> Spin() end)()"},
 };
 
 /* Whoever goes too far dies; nobody else does. */
@@ -144,7 +157,8 @@ static void each_limit_holds_under_attack(void **state) {
     for (size_t i = 0; i < ARRAY_SIZE(assaults); i++) {
         uint64_t since = world_now(world);
         CLEANUP_FREE char *text = world_try_eval(world, "a", "erlang", assaults[i].code, WORLD_DEADLINE_MS);
-        if (!strstr(text, "killed")) fail_msg("%s: %s", assaults[i].limit, text);
+        if (!strstr(text, "killed")) fail_msg("%s: %s", assaults[i].code, text);
+        if (!assaults[i].limit) continue;
         json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "limit", assaults[i].limit}));
     }
     CLEANUP_FREE char *value = world_eval_text(world, "a", NULL, "counter:value()");
@@ -152,14 +166,89 @@ static void each_limit_holds_under_attack(void **state) {
     assert_int_equal(os_pid_of(world), os_pid);
 }
 
-static void set_limit(struct world *world, const char *name, const char *value) {
-    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "a", "set", name, value);
-}
-
 #define LONG_QUEUE                                                                                                     \
     "spawn(fun() -> [self() ! x || _ <- lists:seq(1, 1500)], (fun Spin() -> erlang:md5(<<0:8000>>), Spin() end)() "    \
     "end), "                                                                                                           \
     "ok"
+
+static const struct {
+    const char *what;
+    const char *code;
+    const char *text;
+} refusals[] = {
+    {"descriptors",
+     "Files = [file:open(\"/data/x\", [write, raw]) || _ <- lists:seq(1, 150)], [file:close(F) || {ok, F} <- Files], "
+     "{hd(Files) =/= lists:last(Files), lists:last(Files)}",
+     "{true,{error,emfile}}"},
+    {"a file",
+     "{ok, F} = file:open(\"/data/x\", [write, raw]), "
+     "{file:pwrite(F, 64 bsl 20, <<1>>), file:pwrite(F, 1 bsl 20, <<1>>)}",
+     "{{error,efbig},ok}"},
+    {"the disk", "file:write_file(\"/tmp/x\", binary:copy(<<1>>, 24 bsl 20))", "{error,enospc}"},
+};
+
+/* The kernel says no, which is an error like any other; all limits were given with the sandbox. */
+static void what_the_kernel_holds_is_an_error_inside(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    world_do(world, "create", "{s:s, s:s, s:{s:s, s:s, s:s, s:s}}", "id", "b", "source", EXAMPLES "/counter_erl",
+             "limit", "descriptors", "100", "file_size", "64M", "disk", "80M:freeze", "message_queue", "1000:destroy");
+    for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+        CLEANUP_FREE char *text = world_eval_text(world, "b", "erlang", refusals[i].code);
+        if (!string_equal(text, refusals[i].text)) fail_msg("%s: %s", refusals[i].what, text);
+    }
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "b", "limit", "disk"}));
+    json_decref(world_wait_event(world, since,
+                                 &(struct event_pattern){"frozen", "b", "reason", "it reached its limit on disk"}));
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", "b");
+    assert_in_range(number_in(stats, "now", "disk_bytes"), 20 << 20, 80 << 20);
+    assert_in_range(number_in(stats, "now", "descriptors"), 10, 60);
+    json_decref(stats);
+    world_do(world, "thaw", "{s:s}", "id", "b");
+}
+
+static void a_sandbox_is_destroyed_where_the_policy_says_so(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    free(world_try_eval(world, "b", "erlang", LONG_QUEUE, WORLD_DEADLINE_MS));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"destroyed", "b", NULL, NULL}));
+    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "b"));
+}
+
+static void set_limit(struct world *world, const char *name, const char *value) {
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "a", "set", name, value);
+}
+
+static long number_in_file(const char *format, const char *group) {
+    char path[PATH_MAX];
+    long number = 0;
+    snprintf(path, sizeof path, format, group);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%ld", &number) != 1) number = 0;
+    if (file) fclose(file);
+    return number;
+}
+
+/* The quota of its cgroup, in percent; 0 where there is none. */
+static long cpu_quota_percent(pid_t pid) {
+    static const char *const files[] = {"/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", "/sys/fs/cgroup%s/cpu.max"};
+    char path[PATH_MAX], line[PATH_MAX], *colon;
+    long quota_us = 0;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (quota_us == 0 && fgets(line, sizeof line, file) && (colon = strrchr(line, ':'))) {
+        if (!strstr(line, ":cpu:") && !strstr(line, ":cpu,") && !string_starts(line, "0::")) continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(files); i++) quota_us += number_in_file(files[i], colon + 1);
+    }
+    fclose(file);
+    return quota_us / 1000;
+}
+
+static bool is_slowed_down(void *data) {
+    return cpu_quota_percent(os_pid_of(data)) == 5;
+}
 
 /* The process lives, and the sandbox is held instead. */
 static void a_policy_decides_what_happens(void **state) {
@@ -171,6 +260,9 @@ static void a_policy_decides_what_happens(void **state) {
     json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
     assert_true(json_is_true(json_object_get(stats, "throttled")));
     json_decref(stats);
+    assert_true(wait_until(is_slowed_down, world, WORLD_DEADLINE_MS));
+    set_limit(world, "cpu", "90%"); /* from then on; for now it stays slow */
+    assert_true(is_slowed_down(world));
     set_limit(world, "message_queue", ":freeze");
     json_decref(
         world_wait_event(world, since, &(struct event_pattern){"frozen", "a", "reason", "it reached its limit"}));
@@ -275,6 +367,8 @@ int main(void) {
         cmocka_unit_test(nearness_to_a_limit_is_an_event),
         cmocka_unit_test(limits_are_changed_while_it_runs),
         cmocka_unit_test(each_limit_holds_under_attack),
+        cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
+        cmocka_unit_test(a_sandbox_is_destroyed_where_the_policy_says_so),
         cmocka_unit_test(a_policy_decides_what_happens),
         cmocka_unit_test(a_new_vm_follows_where_the_policy_says_so),
         cmocka_unit_test(a_frozen_sandbox_stands_still_and_goes_on),

@@ -53,6 +53,31 @@ static void test_a_profile_gives_the_limits(void **state) {
     assert_false(config.ephemeral);
 }
 
+static void test_any_limit_and_its_policy_can_be_given(void **state) {
+    (void)state;
+    CLEANUP(sandbox_config_free) struct sandbox_config config = {0};
+    struct error error;
+    assert_int_equal(
+        read_config("{\"source\": \"/p\", \"profile\": \"medium\", \"limit\": {\"atoms\": \"30000:destroy\","
+                    " \"descriptors\": \"80\", \"disk\": \":freeze\"}}",
+                    &config, &error),
+        0);
+    assert_int_equal(config.limits.atoms, 30000);
+    assert_int_equal(config.limits.descriptors, 80);
+    assert_int_equal(config.policies.of[LIMIT_OF_ATOMS], LIMIT_DESTROY);
+    assert_int_equal(config.policies.of[LIMIT_OF_DISK], LIMIT_FREEZE);
+    json_t *json = sandbox_config_to_json(&config);
+    CLEANUP(sandbox_config_free) struct sandbox_config again = {0};
+    assert_int_equal(sandbox_config_from_json(&profiles, json, &again, &error), 0);
+    json_decref(json);
+    assert_memory_equal(&again.limits, &config.limits, sizeof again.limits);
+    assert_memory_equal(&again.policies, &config.policies, sizeof again.policies);
+    assert_refused("{\"source\": \"/p\", \"profile\": \"medium\", \"limit\": {\"colour\": \"5\"}}",
+                   "no limit 'colour'");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"medium\", \"limit\": {\"file_size\": \"1M\"}}",
+                   "out of bounds");
+}
+
 static void test_round_trip(void **state) {
     (void)state;
     CLEANUP(sandbox_config_free) struct sandbox_config config = {0}, again = {0};
@@ -97,6 +122,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_profile_gives_the_limits),
+        cmocka_unit_test(test_any_limit_and_its_policy_can_be_given),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_refusals),
     };

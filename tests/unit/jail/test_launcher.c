@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -357,6 +358,52 @@ static bool mount_has(pid_t pid, const char *place, const char *option) {
     return has;
 }
 
+/* As the kernel shows it: "Max open files  48  64  files". */
+static void assert_soft_limit(pid_t pid, const char *name, const char *expected) {
+    char path[64], line[256], value[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (!value[0] && fgets(line, sizeof line, file))
+        if (string_starts(line, name)) assert_int_equal(sscanf(line + strlen(name), "%31s", value), 1);
+    fclose(file);
+    assert_string_equal(value, expected);
+}
+
+/* Up to what it was started with, and back. */
+static void changes_limits_of_a_running_process(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "grows", "", "wait"));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    assert_true(client_ask(client, "limit", "grows descriptors=32 file=4096", -1));
+    assert_soft_limit(program, "Max open files", "32");
+    assert_soft_limit(program, "Max file size", "4096");
+    assert_false(client_ask(client, "limit", "grows descriptors=65", -1));
+    assert_non_null(strstr(client_detail(client), "more descriptors than the 64 it was started with"));
+    assert_soft_limit(program, "Max open files", "32");
+    assert_true(client_ask(client, "limit", "grows descriptors=64 file=0", -1));
+    assert_soft_limit(program, "Max open files", "64");
+    assert_soft_limit(program, "Max file size", "unlimited");
+    assert_true(client_ask(client, "bury", "grows", -1));
+}
+
+static void hands_out_what_tells_a_disks_use(void **state) {
+    struct client *client = *state;
+    struct statfs disk;
+    char byte;
+    assert_true(client_spawn(client, "stores", "tmpfs /tmp 8192\n", "wait"));
+    assert_true(client_ask(client, "disk", "stores", -1));
+    assert_int_equal(fstatfs(client->fds[1], &disk), 0);
+    assert_int_equal(disk.f_blocks * (uint64_t)disk.f_bsize, 8192);
+    assert_int_equal(fstatfs(client->fds[0], &disk), 0);
+    assert_int_equal(disk.f_blocks, disk.f_bfree);
+    assert_int_equal(read(client->fds[0], &byte, 1), -1);
+    assert_int_equal(errno, EBADF);
+    assert_true(client_ask(client, "bury", "stores", -1));
+    assert_false(client_ask(client, "disk", "stores", -1));
+    assert_true(string_starts(client->message, "not_found"));
+}
+
 /* Limits and files at once, as for a node that waited for somebody. */
 static void equips_a_running_node(void **state) {
     struct client *client = *state;
@@ -377,13 +424,16 @@ static void equips_a_running_node(void **state) {
     assert_non_null(strstr(client_detail(client), "symlink"));
     assert_false(client_ask(client, "equip", "waits memory=30000000", -1));
     assert_false(client_ask(client, "equip", "nobody memory=30000000\nnode nobody\n", -1));
-    snprintf(
-        request, sizeof request,
-        "waits memory=20000000 cpu=50 tasks=20 disk=4194304\nnode waits\nbind %s /app/one\nbind-exec %s /app/two\n",
-        one, two);
+    snprintf(request, sizeof request,
+             "waits memory=20000000 cpu=50 tasks=20 disk=4194304 descriptors=48 file=67108864\nnode waits\nbind %s "
+             "/app/one\n"
+             "bind-exec %s /app/two\n",
+             one, two);
     if (!client_ask(client, "equip", request, -1)) fail_msg("%s", client_detail(client));
     kill(program, SIGUSR1);
     client_read_until(output_fd, "app=ok\napp_write=EROFS\ndata_size=4194304\n");
+    assert_soft_limit(program, "Max open files", "48");
+    assert_soft_limit(program, "Max file size", "67108864");
     assert_true(mount_has(program, "/app/one", "noexec"));
     assert_false(mount_has(program, "/app/two", "noexec"));
     assert_true(mount_has(program, "/app/two", "ro,nosuid,nodev"));
@@ -704,6 +754,8 @@ int main(void) {
         BOTH(binds_with_the_daemons_rights_only),
         BOTH(mounts_into_a_running_node),
         BOTH(equips_a_running_node),
+        BOTH(changes_limits_of_a_running_process),
+        BOTH(hands_out_what_tells_a_disks_use),
         BOTH(opens_a_project_as_its_owner),
         BOTH(opens_nothing_for_others),
         BOTH(single_files_come_as_a_stream),

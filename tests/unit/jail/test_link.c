@@ -101,6 +101,15 @@ static void on_buried(void *data, const struct jail_death *death, const struct e
                    (unsigned long long)death->oom_kills);
 }
 
+static void on_disks(void *data, const int fds[JAIL_DISKS], const struct error *error) {
+    struct stage *stage = data;
+    if (error)
+        record_error(stage, error);
+    else
+        buf_printf(&stage->story, "disks %d %d\n", fds[0] >= 0, fds[1] >= 0);
+    for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(fds[i]);
+}
+
 static void on_project(void *data, const struct jail_project *project, const struct error *error) {
     struct stage *stage = data;
     if (error) {
@@ -284,7 +293,8 @@ static void spawns(void **state) {
 
 static void asks_in_the_launchers_words(void **state) {
     struct stage *stage = *state;
-    struct jail_limits limits = {.memory_bytes = 1, .cpu_percent = 2, .os_tasks = 3, .disk_bytes = 4};
+    struct jail_limits limits = {
+        .memory_bytes = 1, .cpu_percent = 2, .os_tasks = 3, .disk_bytes = 4, .descriptors = 5, .file_bytes = 6};
     struct jail_bind binds[] = {{.source = "/a b", .target = "/app/x"},
                                 {.source = "/c", .target = "/app/y", .executable = true}};
     come_up(stage);
@@ -299,11 +309,11 @@ static void asks_in_the_launchers_words(void **state) {
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
-    assert_heard(stage, "limit 4 n1 memory=1 cpu=2 tasks=3 disk=4");
+    assert_heard(stage, "limit 4 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6");
     assert_heard(stage, "mount 5 n1 /a%20b /app/x");
     assert_heard(stage, "release 6 p-1");
     assert_heard(stage, "shutdown 7");
-    assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4\n"
+    assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6\n"
                         "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n");
     say(stage, "error 8 conflict it%20is%20full");
     say(stage, "ok 7");
@@ -321,6 +331,25 @@ static void asks_in_the_launchers_words(void **state) {
                         "launcher_unavailable: the launcher gave no reason\n"
                         "done\n"
                         "buried cause 2 status -1 oom 3\n");
+}
+
+static void hands_out_what_tells_a_disks_use(void **state) {
+    struct stage *stage = *state;
+    come_up(stage);
+    jail_link_disks(stage->link, "n1", on_disks, stage);
+    jail_link_disks(stage->link, "n2", on_disks, stage);
+    jail_link_disks(stage->link, "n3", on_disks, stage);
+    assert_heard(stage, "disk 1 n1");
+    assert_heard(stage, "disk 2 n2");
+    assert_heard(stage, "disk 3 n3");
+    say_with(stage, "ok 1", 4, 2);
+    say(stage, "error 2 not_found gone");
+    say_with(stage, "ok 3", 4, 1);
+    while (!strstr(buf_string(&stage->story), "malformed")) run_until_told(stage);
+    assert_true(
+        string_starts(buf_string(&stage->story),
+                      "disks 1 1\nnot_found: gone\nlauncher_unavailable: the launcher's answer is malformed\n"));
+    buf_free(&stage->story);
 }
 
 static void opens_projects_with_the_callers_socket(void **state) {
@@ -630,6 +659,7 @@ int main(void) {
         STAGED(tells_nodes_before_it_is_up),
         STAGED(spawns),
         STAGED(asks_in_the_launchers_words),
+        STAGED(hands_out_what_tells_a_disks_use),
         STAGED(opens_projects_with_the_callers_socket),
         STAGED(passes_violations_on),
         STAGED(answers_later_when_there_is_no_launcher),

@@ -205,6 +205,13 @@ static void only_what_boots_alike_fits(void **state) {
     other.limits.processes = 100000; /* a table that can't grow */
     assert_false(profiles_boot_alike(&one, &other));
     other = one;
+    other.limits.descriptors *= 2; /* nor can its descriptors */
+    assert_false(profiles_boot_alike(&one, &other));
+    assert_false(profiles_boot_alike(&other, &one));
+    other = one;
+    other.limits.file_bytes = 1 << 30;
+    assert_false(profiles_boot_alike(&one, &other));
+    other = one;
     other.native_code = true;
     assert_false(profiles_boot_alike(&one, &other));
     assert_false(profiles_boot_alike(&one, jail_profile_find("high")));
