@@ -38,7 +38,6 @@ stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under
 	@$(BUILD)/tests/integration/test_reload_torn
 	@$(BUILD)/tests/integration/test_sources
 	@$(BUILD)/tests/integration/test_compile_changes
-	@$(BUILD)/tests/integration/test_watch
 	@WATCH_AT_LENGTH=1 $(BUILD)/tests/integration/test_watch
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks outside
