@@ -154,6 +154,11 @@ exited(Pid, Reason, State) ->
         _ -> loop(State)
     end.
 
+serve({reload, #{follows := Id}}, From, Reference, #state{last = #{id := Id, outcome := Outcome}} = State) when
+    Outcome =/= committed
+->
+    From ! {Reference, sbx_call:failure(conflict, "the reload ~ts has been taken back", [Id])},
+    State;
 serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = State) ->
     true = ets:insert(?MODULE, {advance, self()}),
     {Pid, Monitor} = spawn_opt(
@@ -166,6 +171,12 @@ serve({reload, #{dry_run := true} = Args}, From, Reference, #state{phase = <<"pr
     {Pid, _Monitor} = spawn_opt(fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {max_heap_size, 0}]),
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State;
+%% The one that it follows is good enough by now: it is not taken back any more, unless it just was.
+serve({reload, #{follows := Id}} = Request, From, Reference, #state{id = Id, worker = {Worker, _}} = State) when
+    is_binary(Id)
+->
+    Worker ! {?MODULE, settle, commit},
+    State#state{next = State#state.next ++ [{Request, From, Reference}]};
 serve({reload, _Args} = Request, From, Reference, #state{id = nil, next = Next} = State) ->
     State#state{next = Next ++ [{Request, From, Reference}]};
 serve({reload, _Args}, From, Reference, #state{id = Id} = State) ->

@@ -12,7 +12,7 @@ bare_node_test() ->
      || Step <- [
             fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
             fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1,
-            fun dry_on_probation/1, fun many/1, fun latecomers/1
+            fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1
         ]
     ],
     ending:in_order(daemon_leaves(Vm)).
@@ -277,6 +277,21 @@ dry_on_probation(Vm) ->
     ?assertEqual(2, reloads:eval(Vm, "(rehearsing:f())()")),
     {ok, #{outcome := rolled_back}} = reloads:settle(Vm, <<"on trial">>, revert),
     ?assertEqual(1, reloads:eval(Vm, "(rehearsing:f())()")).
+
+%% What is on probation is final once another follows it; what was taken back has no followers.
+following(Vm) ->
+    [V1, V2, V3, V4] = [reloads:compile(reloads:server("queued", N, ["f() -> 1.\n", ?SAME])) || N <- [1, 2, 3, 4]],
+    {ok, _} = reloads:reload(Vm, reloads:new(V1)),
+    reloads:spawn_server(Vm, queued, 1),
+    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{id => <<"first">>, settle => none}),
+    ?assertMatch({error, _}, reloads:reload(Vm, reloads:change(V2, V3, 3), #{follows => <<"another">>})),
+    Next = #{id => <<"second">>, follows => <<"first">>, settle => none},
+    {ok, #{processes := [_]}} = reloads:reload(Vm, reloads:change(V2, V3, 3), Next),
+    {ok, #{outcome := committed}} = reloads:settle(Vm, <<"first">>, revert),
+    {ok, #{outcome := rolled_back}} = reloads:settle(Vm, <<"second">>, revert),
+    ?assertMatch({error, _}, reloads:reload(Vm, reloads:change(V2, V4, 4, 2), #{follows => <<"second">>})),
+    {ok, #{modules := Modules}} = vm:call(Vm, code_state, #{}),
+    ?assertMatch([2], [Version || #{module := <<"queued">>, version := Version} <- Modules]).
 
 %% One calls another in the middle of it all: nobody waits for ever, no call is lost.
 many(Vm) ->

@@ -154,7 +154,8 @@ void migrations_warn(const json_t *migrations, const struct change_set *set, jso
 /* ---- transaction.c: what the agent is asked, and what it answered ---- */
 
 struct reload_options {
-    const char *id; /* names the transaction; the agent remembers the last one's */
+    const char *id;      /* names the transaction; the agent remembers the last one's */
+    const char *follows; /* the one before, if it is on probation: it is final from now on; NULL: none is */
     bool is_rollback, restart_changed, run_start, dry_run;
     const char *on_busy; /* wait, refuse or kill */
     uint64_t busy_timeout_ms, suspend_timeout_ms, migrate_timeout_ms, probation_ms;

@@ -97,8 +97,9 @@ static void put_migrations(struct buf *args, const struct reload_options *option
 }
 
 void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options) {
-    term_put_map(args, 13);
+    term_put_map(args, 14);
     put_text(args, "id", options->id);
+    put_text(args, "follows", options->follows);
     put_changes(args, set);
     put_order(args, set->order);
     put_migrations(args, options);

@@ -27,6 +27,10 @@ static uint64_t duration(const struct reload_job *reload, const char *name, uint
     return json_is_integer(value) ? (uint64_t)json_integer_value(value) : fallback;
 }
 
+static bool is_dry(const struct reload_job *reload) {
+    return json_is_true(reload_param(reload, "dry_run"));
+}
+
 /* ---- ending ---- */
 
 static void on_timer_closed(uv_handle_t *handle) {
@@ -194,8 +198,11 @@ static void try_once_settled(struct reload_job *reload, const struct error *erro
 }
 
 static void on_call_failed(struct reload_job *reload, const struct term *reason, const struct error *error) {
-    /* Whether another transaction is under way or this one goes on: only the node knows what comes of it. */
-    if (error->code != E_RELOAD) reload->job.sandbox->code_known = false;
+    struct sandbox *sandbox = reload->job.sandbox;
+    if (error->code != E_RELOAD)
+        sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
+    else if (!is_dry(reload))
+        running_forget(sandbox); /* the one before is final all the same */
     if (error->code == E_CONFLICT)
         try_once_settled(reload, error);
     else if (!tries_again(reload, reason))
@@ -212,7 +219,7 @@ static void on_reloaded(void *data, const struct term *result, const struct term
     }
     reload->result = transaction_result(result, &reload->changes);
     migrations_warn(reload->migrations, &reload->changes, json_object_get(reload->result, "warnings"));
-    if (json_is_true(reload_param(reload, "dry_run"))) {
+    if (is_dry(reload)) {
         reload_answer(reload);
         return;
     }
@@ -236,10 +243,11 @@ static void call_reload(struct reload_job *reload) {
     const char *on_busy = json_string_value(reload_param(reload, "on_busy"));
     struct reload_options options = {
         .id = reload->id,
+        .follows = sandbox->probation.id[0] && !is_dry(reload) ? sandbox->probation.id : NULL,
         .is_rollback = reload->is_rollback,
         .restart_changed = json_is_true(reload_param(reload, "restart_changed")),
         .run_start = json_is_true(reload_param(reload, "run_start")),
-        .dry_run = json_is_true(reload_param(reload, "dry_run")),
+        .dry_run = is_dry(reload),
         .on_busy = on_busy ? on_busy : "wait",
         .busy_timeout_ms = duration(reload, "busy_timeout_ms", 5000),
         .suspend_timeout_ms = duration(reload, "suspend_timeout_ms", 5000),
@@ -264,43 +272,13 @@ static bool is_as_compared(struct reload_job *reload) {
     return false;
 }
 
-/* The one before is good enough by now: it is not taken back any more, unless it just was. */
-static void on_previous_settled(void *data, const struct term *result, const struct term *reason,
-                                const struct error *error) {
-    struct reload_job *reload = data;
-    struct error taken_back;
-    (void)reason;
-    reload->call_id = 0;
-    const struct term *outcome = error ? NULL : term_map_get(result, "outcome");
-    if (error && error->code != E_RUNTIME && error->code != E_CONFLICT) {
-        reload_fail(reload, error, NULL);
-    } else if (outcome && term_is_atom(outcome, "rolled_back")) { /* the event that tells of it is under way */
-        error_set(&taken_back, E_CONFLICT, "the code of '%s' is being taken back; try again", reload->job.sandbox->id);
-        try_once_settled(reload, &taken_back);
-    } else if (is_as_compared(reload)) {
-        running_forget(reload->job.sandbox);
-        call_reload(reload);
-    }
-}
-
 static void begin_transaction(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
-    struct buf args = BUF_INIT;
     if (!is_running(reload) || !is_as_compared(reload)) return;
     reload_id_make(sandbox, reload->build.digest, reload->id);
     sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
     sandbox->reload = &reload->job;
-    reload->stage = RELOAD_CALLING;
-    if (!sandbox->probation.id[0] || json_is_true(reload_param(reload, "dry_run"))) {
-        call_reload(reload);
-        return;
-    }
-    term_put_map(&args, 2);
-    term_put_atom(&args, "id");
-    term_put_string(&args, sandbox->probation.id);
-    term_put_atom(&args, "how");
-    term_put_atom(&args, "commit");
-    reload->call_id = node_call(sandbox->node, "reload_settle", &args, CALL_SLACK_MS, on_previous_settled, reload);
+    call_reload(reload);
 }
 
 /* ---- comparing, off the loop's thread ---- */
@@ -356,7 +334,7 @@ static void on_composed_kept(void *data, const char *digest, const struct error 
 
 static void end_unchanged(struct reload_job *reload) {
     bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
-    if (is_other && !json_is_true(reload_param(reload, "dry_run"))) /* configuration or files, for the next start */
+    if (is_other && !is_dry(reload)) /* configuration or files, for the next start */
         running_set_build(reload->job.sandbox, &reload->build);
     reload->result = transaction_no_change();
     reload_answer(reload);

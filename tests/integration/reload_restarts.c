@@ -27,7 +27,7 @@ static const struct tally careful = {
     .init = "{ok, 0, {continue, look}}",
     .more = "handle_continue(look, N) ->\n"
             "    receive {system, _, {replace_state, _}} = Put -> self() ! Put, self() ! look\n"
-            "    after 200 -> ok end, {noreply, N}.\n"
+            "    after 1000 -> ok end, {noreply, N}.\n"
             "handle_info(look, N) when is_number(N) -> {noreply, N}.\n"
             "code_change(_, State, _) -> {ok, State}.",
 };

@@ -38,7 +38,8 @@ static void test_what_is_asked(void **state) {
     transaction_put(&bytes, &set, &options);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
     const struct term *root = term_root(doc), *modules = term_map_get(root, "modules");
-    assert_int_equal(root->items.count, 13);
+    assert_int_equal(root->items.count, 14);
+    assert_true(term_is_atom(term_map_get(root, "follows"), "nil"));
     const struct term *first = term_at(modules, 0), *second = term_at(modules, 1);
     assert_true(term_is_atom(term_map_get(first, "action"), "load"));
     assert_true(term_is_atom(term_map_get(second, "action"), "delete"));
