@@ -32,6 +32,7 @@ struct history {
 };
 
 void history_free(struct history *history);
+bool history_copy(const struct history *history, struct history *ret); /* for another thread; false without memory */
 bool history_restore(struct history *history, const char *module, const char *text); /* false when it is damaged */
 char *history_text(const struct history *history, const char *module);               /* to be freed */
 

@@ -127,6 +127,30 @@ bool history_add(struct history *history, const char *module, const struct versi
     return true;
 }
 
+static bool copy_one(const struct module_history *one, struct module_history *ret) {
+    for (size_t i = 0; i < one->count; i++) {
+        struct version version = one->versions[i];
+        version.dependencies = json_deep_copy(version.dependencies); /* counted without a lock */
+        if (!append(ret, &version)) {
+            json_decref(version.dependencies);
+            return false;
+        }
+    }
+    ret->next = one->next;
+    return true;
+}
+
+bool history_copy(const struct history *history, struct history *ret) {
+    size_t at = 0;
+    const char *module;
+    void *one;
+    while (map_next(&history->modules, &at, &module, &one)) {
+        struct module_history *copy = need_module(ret, module);
+        if (!copy || !copy_one(one, copy)) return false;
+    }
+    return true;
+}
+
 /* ---- as JSON ---- */
 
 static json_t *version_to_json(const struct version *version) {

@@ -370,7 +370,7 @@ static void begin_comparing(struct reload_job *reload) {
     if (reload_ended_early(reload, result < 0 ? &error : NULL)) return;
     memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
     reload->from_facts = json_incref(sandbox->build.facts);
-    running_copy_history(sandbox, &reload->history);
+    if (!history_copy(&sandbox->history, &reload->history)) abort(); /* as in node_call */
     reload->stage = RELOAD_WORKING;
     reload->work.data = reload;
     uv_queue_work(sandbox->engine->loop, &reload->work, compare, on_compared);

@@ -33,7 +33,6 @@ void running_doubt(struct sandbox *sandbox);
 /* Its sandbox ends, or starts anew: nothing is on probation any more. */
 void running_forget(struct sandbox *sandbox);
 void running_restore(struct engine *engine, const struct store_history *row);
-void running_copy_history(const struct sandbox *sandbox, struct history *ret);
 
 /* ---- reload_sync.c ---- */
 

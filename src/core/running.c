@@ -164,15 +164,6 @@ static void on_compared(uv_work_t *work, int status) {
     engine_wake(engine);
 }
 
-void running_copy_history(const struct sandbox *sandbox, struct history *ret) {
-    size_t at = 0;
-    const char *module;
-    while (map_next(&sandbox->history.modules, &at, &module, NULL)) {
-        CLEANUP_FREE char *text = history_text(&sandbox->history, module);
-        if (text) history_restore(ret, module, text);
-    }
-}
-
 /* The node runs another build than the registry says: a transaction ended that nobody was there to hear of. False when
    nothing is known of that build. */
 static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest, bool on_probation) {
@@ -197,7 +188,7 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
     memcpy(asking->from_build, sandbox->build.digest, sizeof asking->from_build);
     asking->from_facts = json_incref(sandbox->build.facts);
-    running_copy_history(sandbox, &asking->history);
+    if (!history_copy(&sandbox->history, &asking->history)) abort(); /* as in node_call */
     engine->asking++;
     uv_queue_work(engine->loop, &asking->work, compare, on_compared);
     return true;
