@@ -279,9 +279,11 @@ static bool is_torn(const struct compile_job *job) {
     return false;
 }
 
-static void collect(uv_work_t *work) {
+void assemble_collect(uv_work_t *work) {
     struct compile_job *job = work->data;
     struct error error;
+    if (!job->facts) job->facts = json_object();
+    if (!job->report) job->report = json_object();
     job->is_torn = is_torn(job);
     if (job->is_torn) job->content_key[0] = '\0'; /* it is not kept for others, nor begun from again */
     int result = check_consolidated(job, &error);
@@ -326,7 +328,7 @@ static void on_finished(void *data, const struct term *result, const struct term
         job_end(job);
         return;
     }
-    job_work(job, collect, keep);
+    job_work(job, assemble_collect, keep);
 }
 
 static void put_app_modules(const struct compile_job *job, const char *app, struct buf *args) {
@@ -361,12 +363,13 @@ static void ask_finish(struct compile_job *job) {
 }
 
 void assemble_begin(struct compile_job *job) {
+    if (job->facts) {
+        keep(job); /* it needed nothing of the worker, and is collected */
+        return;
+    }
     job->facts = json_object();
     job->report = json_object();
-    if (assemble_needs_worker(job))
-        ask_finish(job);
-    else
-        job_work(job, collect, keep);
+    ask_finish(job);
 }
 
 json_t *failed_report(const struct term *reason) {

@@ -92,6 +92,8 @@ void rounds_begin(struct compile_job *job);
 
 /* Whether the worker has to say something: it must have all modules then. */
 bool assemble_needs_worker(const struct compile_job *job);
+/* Off the loop's thread; when it needs something of the worker, after that. */
+void assemble_collect(uv_work_t *work);
 void assemble_begin(struct compile_job *job);
 json_t *failed_report(const struct term *reason);
 

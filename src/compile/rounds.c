@@ -220,6 +220,7 @@ static void prepare_round(uv_work_t *work) {
         choose_round(job);
         if (job->round_count == 0) {
             refuse_doubled(job);
+            if (job->error.code == E_NONE && !assemble_needs_worker(job)) assemble_collect(work);
             return;
         }
         look_up(job);
@@ -230,6 +231,7 @@ static void prepare_round(uv_work_t *work) {
 /* ---- telling the worker ---- */
 
 static void next_round(struct compile_job *job);
+static void on_prepared(struct compile_job *job);
 static void put_modules(struct compile_job *job);
 
 static void on_put(void *data, const struct term *result, const struct term *reason, const struct error *error) {
@@ -385,7 +387,29 @@ static int take_files(struct compile_job *job, const struct term *files, struct 
     return result;
 }
 
-/* Reading beams takes longer than the loop may be kept. */
+/* A file may be compiled again in a later round of the same job. */
+static void tell_compiled(struct compile_job *job, const struct record *record, const char *module) {
+    const char *name = term_module_name(module);
+    json_t *told;
+    size_t i;
+    if (record->compilations > 1)
+        json_array_foreach(job->compiled, i, told) if (strcmp(json_string_value(told), name) == 0) return;
+    json_array_append_new(job->compiled, json_string(name));
+}
+
+static void note_round(struct compile_job *job) {
+    for (size_t i = 0; i < job->round_count; i++) {
+        const struct record *record = job->round[i];
+        for (size_t k = 0; k < record->module_count; k++) {
+            const struct compiled_module *module = &record->modules[k];
+            worker_set_module(job->worker, record->app, module->name, module->checksum);
+            tell_compiled(job, record, module->name);
+        }
+        job->changed_parts |= parts_of(record);
+    }
+}
+
+/* Reading beams takes longer than the loop may be kept. What comes next is found on the way. */
 static void check_round(uv_work_t *work) {
     struct compile_job *job = work->data;
     unsigned otp = (unsigned)atoi(job->compiler->host->toolchain.otp_release);
@@ -397,29 +421,8 @@ static void check_round(uv_work_t *work) {
     }
     link_all(job);
     for (size_t i = 0; i < job->round_count; i++) plan_inputs(&job->plan, job->round[i], job->round[i]->inputs);
-}
-
-/* A file may be compiled again in a later round of the same job. */
-static void tell_compiled(struct compile_job *job, const struct record *record, const char *module) {
-    const char *name = term_module_name(module);
-    json_t *told;
-    size_t i;
-    if (record->compilations > 1)
-        json_array_foreach(job->compiled, i, told) if (strcmp(json_string_value(told), name) == 0) return;
-    json_array_append_new(job->compiled, json_string(name));
-}
-
-static void on_checked(struct compile_job *job) {
-    for (size_t i = 0; i < job->round_count; i++) {
-        const struct record *record = job->round[i];
-        for (size_t k = 0; k < record->module_count; k++) {
-            const struct compiled_module *module = &record->modules[k];
-            worker_set_module(job->worker, record->app, module->name, module->checksum);
-            tell_compiled(job, record, module->name);
-        }
-        job->changed_parts |= parts_of(record);
-    }
-    next_round(job);
+    note_round(job);
+    if (job->error.code == E_NONE) prepare_round(work);
 }
 
 /* A file may have come to need one whose turn comes later: the compilers find the order themselves, given all. */
@@ -438,7 +441,7 @@ static void on_compiled(void *data, const struct term *result, const struct term
     }
     if (!job_took_reply(job, reason, error)) return;
     if (take_files(job, term_map_get(result, "files"), &bad) == 0) {
-        job_work(job, check_round, on_checked);
+        job_work(job, check_round, on_prepared);
         return;
     }
     job_fail(job, &bad);
@@ -474,6 +477,12 @@ static void next_round(struct compile_job *job) {
     job_work(job, prepare_round, on_prepared);
 }
 
+static void prepare_first(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    list_sources(work);
+    if (job->error.code == E_NONE) prepare_round(work);
+}
+
 void rounds_begin(struct compile_job *job) {
-    job_work(job, list_sources, next_round);
+    job_work(job, prepare_first, on_prepared);
 }
