@@ -62,6 +62,8 @@ struct engine_config {
     uint64_t grace_ms;   /* how long a node waits for a daemon before it halts itself */
     uint64_t audit_file_max_bytes;
     uint32_t audit_files_kept;
+    const char *webhook; /* address that events are posted to; NULL: none */
+    const char *webhook_secret, *webhook_events;
     const char *profiles; /* the user's own, as guard_profiles_read reads them; NULL: none */
     const struct log *log;
 };

@@ -272,13 +272,16 @@ struct engine {
     struct audit *audit;
     struct feed audit_feed;
     unsigned audit_readers; /* who read the trail's files now, and may go on to follow it */
-    unsigned admitting; /* operations that wait to be in the audit trail */
-    bool ready;         /* recovered, and connected to a launcher once */
+    unsigned admitting;     /* operations that wait to be in the audit trail */
+    bool ready;             /* recovered, and connected to a launcher once */
     bool link_up;
     bool closing;
     struct error toolchain_error; /* code E_NONE: it is usable */
     bool toolchain_probing;
     struct toolchain_waiter *toolchain_waiters;
+    struct webhook *webhook; /* NULL: none */
+    uint64_t webhook_kinds;  /* a bit for each kind of event that it is to have */
+    struct alarms webhook_alarms;
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;
     unsigned asking;         /* nodes, what code they run */
@@ -388,7 +391,17 @@ void sweep_if_due(struct engine *engine); /* whenever something has ended */
 /* Stop it whole, for the engine's own reasons; an event tells. False: it is frozen already, or not running. */
 bool sandbox_freeze(struct sandbox *sandbox, const char *reason);
 
+/* ---- notify.c: the webhook ---- */
+
+/* "alert, violation", or "all": a bit for each kind. */
+int notify_choose(const char *list, uint64_t *ret, struct error *reterr);
+int notify_open(struct engine *engine, struct error *reterr);
+void notify_event(struct engine *engine, enum event_kind kind, const json_t *event);
+json_t *notify_to_json(struct engine *engine);
+
 /* ---- engine.c ---- */
+
+const char *event_slug(enum event_kind kind);
 
 struct toolchain_waiter {
     struct toolchain_waiter *next;

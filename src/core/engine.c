@@ -3,6 +3,7 @@
 #include "core/reload.h"
 #include "core/watching.h"
 #include "guard/audit.h"
+#include "webhook/webhook.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,10 +35,16 @@ static const char *const event_slugs[] = {
 #undef X
 };
 
+const char *event_slug(enum event_kind kind) {
+    return event_slugs[kind];
+}
+
 void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data) {
     json_t *event = json_pack("{s:s, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "data",
                               data ? data : json_object());
-    if (event) store_add_event(engine->store, feed_add(&engine->events, event));
+    if (!event) return;
+    store_add_event(engine->store, feed_add(&engine->events, event));
+    notify_event(engine, kind, event);
 }
 
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error) {
@@ -267,6 +274,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
+    if (result == 0) result = notify_open(engine, reterr);
     if (result == 0) result = open_audit(engine, reterr);
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
     if (result == 0) result = restore_events(engine, reterr);
@@ -418,6 +426,10 @@ void engine_try_close(struct engine *engine) {
     pool_close(engine->pool, part_closed, engine);
     uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
+    if (engine->webhook) {
+        engine->open_parts++;
+        webhook_close(take_ptr(engine->webhook), part_closed, engine);
+    }
     store_close(engine->store, part_closed, engine);
     audit_close(engine->audit, part_closed, engine);
 }

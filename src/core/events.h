@@ -30,6 +30,7 @@
     X(LIMITS_CHANGED, "limits_changed", "a sandbox's limits were changed while it ran", "set")                         \
     X(ALERT, "alert", "a sandbox came near to a limit, at 80 % and 95 % of it, or left it again",                      \
       "metric, level, usage, limit, percent, reached_in_ms, suppressed")                                               \
+    X(WEBHOOK, "webhook", "deliveries to the webhook fail, are lost, or arrive again", "state, reason, tries, lost")   \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \
     X(SERVICE_ENDED, "service_ended", "the daemon ended in good order", "")                                            \
@@ -40,6 +41,7 @@ enum event_kind {
 #define X(name, slug, meaning, data) EVENT_##name,
     EVENT_KIND_LIST(X)
 #undef X
+        EVENT_KINDS
 };
 
 #endif

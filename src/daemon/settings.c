@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kind { KIND_PATH, KIND_DURATION, KIND_NUMBER, KIND_SIZE };
+/* What an operator wants to be woken up for. */
+#define WEBHOOK_EVENTS "alert,limit,violation,contained,rolled_back,create_failed,launcher_lost"
+
+enum kind { KIND_PATH, KIND_TEXT, KIND_DURATION, KIND_NUMBER, KIND_SIZE };
 
 /* Flag --heartbeat, environment SANDBOX_HEARTBEAT, line "heartbeat = 5s" of sandbox.conf. */
 static const struct setting {
@@ -45,6 +48,11 @@ static const struct setting {
      "how large a file of the audit trail becomes before the next begins"},
     {"audit-files", KIND_NUMBER, offsetof(struct settings, engine.audit_files_kept), 2, 4000,
      "how many files of the audit trail are kept"},
+    {"webhook", KIND_TEXT, offsetof(struct settings, webhook), 0, 0, "http or https address that events are posted to"},
+    {"webhook-secret", KIND_TEXT, offsetof(struct settings, webhook_secret), 0, 0,
+     "signs what is posted; better in sandbox.conf than among the flags, which everyone sees"},
+    {"webhook-events", KIND_TEXT, offsetof(struct settings, webhook_events), 0, 0,
+     "the kinds of events that are posted, with commas between them, or all"},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
      "how long a node waits for a daemon"},
 };
@@ -75,6 +83,10 @@ static int set(struct settings *settings, const struct setting *setting, const c
     char *field = (char *)settings + setting->offset;
     uint64_t number;
     if (setting->kind == KIND_PATH) return set_path(field, setting->name, value, reterr);
+    if (setting->kind == KIND_TEXT) {
+        int result = string_format(field, SETTINGS_TEXT_BYTES, reterr, "%s", value);
+        return result < 0 ? error_prefix(reterr, "%s", setting->name) : 0;
+    }
     if (!kinds[setting->kind].parse(value, &number) || number < setting->min || number > setting->max)
         return error_set(reterr, E_INVALID, "%s is '%s', but must be a %s from %llu to %llu%s", setting->name, value,
                          kinds[setting->kind].name, (unsigned long long)setting->min, (unsigned long long)setting->max,
@@ -95,8 +107,17 @@ static char *trim(char *text) {
     return text;
 }
 
+/* A # begins one, unless it is part of a word: addresses and secrets have them too. */
+static void cut_comment(char *line) {
+    for (char *at = strchr(line, '#'); at; at = strchr(at + 1, '#')) {
+        if (at != line && at[-1] != ' ' && at[-1] != '\t') continue;
+        *at = '\0';
+        return;
+    }
+}
+
 static int read_line(struct settings *settings, char *line, const char *path, unsigned number, struct error *reterr) {
-    line[strcspn(line, "#")] = '\0';
+    cut_comment(line);
     char *name = trim(line);
     if (!name[0]) return 0;
     char *equals = strchr(name, '=');
@@ -200,7 +221,7 @@ static int find_agent(struct settings *settings, struct error *reterr) {
 }
 
 int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr) {
-    struct settings settings = {.admin_uid = getuid()};
+    struct settings settings = {.admin_uid = getuid(), .webhook_events = WEBHOOK_EVENTS};
     engine_config_defaults(&settings.engine);
     int result = read_environment(&settings, reterr);
     if (result == 0) result = read_flags(&settings, argc, argv, reterr);
@@ -217,6 +238,9 @@ int settings_read(int argc, char **argv, struct settings *ret, struct error *ret
     ret->engine.home = ret->home;
     ret->engine.agent_dir = ret->agent_dir;
     ret->engine.profiles = ret->profiles;
+    ret->engine.webhook = ret->webhook[0] ? ret->webhook : NULL;
+    ret->engine.webhook_secret = ret->webhook_secret;
+    ret->engine.webhook_events = ret->webhook_events;
     ret->engine.otp = ret->otp[0] ? ret->otp : NULL;
     ret->engine.elixir = ret->elixir[0] ? ret->elixir : NULL;
     return 0;

@@ -6,7 +6,7 @@
 
 #include "core/core.h"
 
-enum { SETTINGS_PROFILES_MAX_BYTES = 32 << 10 };
+enum { SETTINGS_PROFILES_MAX_BYTES = 32 << 10, SETTINGS_TEXT_BYTES = 1024 };
 
 struct settings {
     struct engine_config engine;
@@ -14,6 +14,7 @@ struct settings {
     char home[PATH_MAX];
     char agent_dir[PATH_MAX];
     char otp[PATH_MAX], elixir[PATH_MAX];
+    char webhook[SETTINGS_TEXT_BYTES], webhook_secret[SETTINGS_TEXT_BYTES], webhook_events[SETTINGS_TEXT_BYTES];
     char profiles[SETTINGS_PROFILES_MAX_BYTES]; /* the sections of sandbox.conf, as they are */
     bool show_only;                             /* --help or --version was asked for, and answered */
 };

@@ -1,18 +1,31 @@
 /* What follows when one sandbox does what its profile refuses, again and again; all of it on one VM, which is given
-   code that was compiled before. */
+   code that was compiled before; and a webhook hears of it. */
 #include "processes.h"
+#include "receiver.h"
 #include "support.h"
+#include "webhook/webhook_internal.h"
 
 #define COUNTER EXAMPLES "/counter_erl"
 #define SETTINGS                                                                                                       \
+    "webhook = %s\n"                                                                                                   \
+    "webhook-secret = a#secret  # that has a sign of comments in it\n"                                                 \
+    "webhook-events = contained,rolled_back\n"                                                                         \
     "[profile held]\n"                                                                                                 \
     "inherits = high\n"                                                                                                \
     "on-violation = rollback, freeze, destroy\n"                                                                       \
     "escalate-after = 2\n"                                                                                             \
     "escalate-within = 10m\n"
 
+static struct receiver *receiver;
+
 static int open_world(void **state) {
-    struct world *world = world_open(SETTINGS);
+    static const int script[] = {500, 0}; /* the first try fails */
+    char url[64];
+    receiver = receiver_open(script);
+    receiver_listen(receiver);
+    receiver_url(receiver, url, sizeof url);
+    CLEANUP_FREE char *settings = string_print(SETTINGS, url);
+    struct world *world = world_open(settings);
     world_do(world, "create", "{s:s, s:s, s:s, s:b}", "id", "a", "source", COUNTER, "profile", "held", "watch", true);
     *state = world;
     return 0;
@@ -20,6 +33,7 @@ static int open_world(void **state) {
 
 static int close_world(void **state) {
     world_close(*state);
+    receiver_close(receiver);
     return 0;
 }
 
@@ -110,12 +124,43 @@ static void who_never_stops_is_destroyed(void **state) {
     json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "destroyed", .sandbox_id = "a"}));
 }
 
+/* ---- the webhook ---- */
+
+static void assert_delivered(size_t number, const char *kind, const char *value) {
+    const char *request = receiver_wait(receiver, number, WORLD_DEADLINE_MS);
+    assert_non_null(request);
+    CLEANUP_FREE char *told = receiver_header(request, "X-Sandbox-Event");
+    CLEANUP_FREE char *timestamp = receiver_header(request, "X-Sandbox-Timestamp");
+    CLEANUP_FREE char *signature = receiver_header(request, "X-Sandbox-Signature");
+    const char *body = receiver_body(request);
+    char expected[WEBHOOK_SIGNATURE_BYTES];
+    assert_string_equal(told, kind);
+    webhook_sign("a#secret", strtoll(timestamp, NULL, 10), body, strlen(body), expected);
+    assert_string_equal(signature, expected);
+    assert_non_null(strstr(body, value));
+}
+
+static void the_webhook_is_told(void **state) {
+    struct world *world = *state;
+    assert_delivered(0, "contained", "\"action\":\"rollback\"");
+    assert_delivered(1, "contained", "\"action\":\"rollback\""); /* once more, a second later */
+    assert_delivered(2, "rolled_back", "refused_by_policy");
+    assert_delivered(3, "contained", "\"action\":\"freeze\"");
+    assert_delivered(4, "contained", "\"action\":\"destroy\"");
+    json_decref(world_wait_event(world, 0, &(struct event_pattern){"webhook", NULL, "state", "arriving"}));
+    json_t *health = world_op(world, "health", NULL), *webhook = json_object_get(health, "webhook");
+    assert_int_equal(json_integer_value(json_object_get(webhook, "delivered")), 4);
+    assert_int_equal(json_integer_value(json_object_get(webhook, "lost")), 0);
+    json_decref(health);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_service_reloads_is_recorded_like_any),
         cmocka_unit_test(code_that_breaks_out_is_taken_back),
         cmocka_unit_test(who_goes_on_is_frozen_for_a_look),
         cmocka_unit_test(who_never_stops_is_destroyed),
+        cmocka_unit_test(the_webhook_is_told),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

@@ -110,6 +110,23 @@ static void test_the_file_moves_no_home(void **state) {
     assert_string_equal(settings.engine.home, home);
 }
 
+static void test_texts(void **state) {
+    (void)state;
+    static struct settings settings;
+    struct error error = {0};
+    write_conf("webhook = https://example.org/hook#top # where to\nwebhook-secret = #none\n#webhook-events = all\n");
+    assert_int_equal(read_words(&settings, &error, "--home", home, "--agent", "/a", NULL), 0);
+    assert_string_equal(settings.engine.webhook, "https://example.org/hook#top");
+    assert_string_equal(settings.engine.webhook_secret, "");
+    assert_non_null(strstr(settings.engine.webhook_events, "violation")); /* as if nothing was said */
+    char longer[SETTINGS_TEXT_BYTES + 1];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(read_words(&settings, &error, "--home", home, "--agent", "/a", "--webhook", longer, NULL),
+                     -E_INVALID);
+    assert_non_null(strstr(error.detail, "webhook"));
+}
+
 static void test_bad_values(void **state) {
     (void)state;
     assert_refused("--heartbeat", "soon", "heartbeat is 'soon'");
@@ -210,6 +227,7 @@ int main(void) {
         IN_HOME(test_flags_over_environment_over_file),
         IN_HOME(test_both_forms_of_a_flag),
         IN_HOME(test_the_file_moves_no_home),
+        IN_HOME(test_texts),
         IN_HOME(test_bad_values),
         IN_HOME(test_unknown_options),
         IN_HOME(test_bad_files),

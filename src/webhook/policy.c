@@ -1,0 +1,31 @@
+#include "webhook/webhook_internal.h"
+
+const struct webhook_settings webhook_defaults = {
+    .queue_max = 1024,
+    .timeout_ms = 10000,
+    .retry = {.tries_max = 8, .first_ms = 1000, .max_ms = 60000},
+};
+
+static const char *const state_names[] = {
+#define X(name, text) [WEBHOOK_##name] = text,
+    WEBHOOK_STATE_LIST(X)
+#undef X
+};
+
+const char *webhook_state_name(enum webhook_state state) {
+    return state_names[state];
+}
+
+/* A receiver that answers anything else has understood, and says no: asking again would not change that. */
+enum webhook_verdict webhook_judge(long status) {
+    if (status >= 200 && status < 300) return WEBHOOK_ARRIVED;
+    bool may_pass = status == 0 || status == 408 || status == 425 || status == 429 || status >= 500;
+    return may_pass ? WEBHOOK_TRY_AGAIN : WEBHOOK_UNWANTED;
+}
+
+uint64_t webhook_pause_ms(const struct webhook_retry *retry, uint32_t failures, uint64_t asked_ms) {
+    uint64_t pause_ms = retry->first_ms;
+    for (uint32_t i = 1; i < failures && pause_ms < retry->max_ms; i++) pause_ms *= 2;
+    if (asked_ms > pause_ms) pause_ms = asked_ms;
+    return pause_ms < retry->max_ms ? pause_ms : retry->max_ms;
+}
