@@ -1,9 +1,11 @@
 /* restart: asked for or decided by policy, with the states of the tree's processes where a caller wants them kept. */
-#include "core/core_internal.h"
+#include "core/reload.h"
 
 enum {
     SNAPSHOT_TIMEOUT_MS = 2000,  /* for the processes, each of which may be busy */
     SNAPSHOT_DEADLINE_MS = 5000, /* for all of it: a VM that hangs is restarted all the same */
+    LEARNING_LOOK_MS = 10,       /* whether it is known by now what the old tree ran */
+    LEARNING_LOOKS_MAX = 200,
 };
 
 struct restart_job {
@@ -11,6 +13,8 @@ struct restart_job {
     bool aborted;
     bool waiting;     /* for the registry or for the old tree */
     uint64_t call_id; /* while the old tree's states are asked for; else 0 */
+    bool is_learning; /* what the old tree ran */
+    unsigned looks;
     struct kept_states states;
     struct error error;
 };
@@ -114,7 +118,24 @@ static void on_old_tree_ended(struct sandbox *sandbox) {
     engine_need_toolchain(sandbox->engine, on_restart_toolchain, restart);
 }
 
-/* ---- the states of the old tree ---- */
+/* ---- the old tree: what it runs, and its states ---- */
+
+static void end_old_tree(struct restart_job *restart);
+
+static void on_learning_look(uv_timer_t *timer) {
+    end_old_tree(restart_of(timer->data));
+}
+
+/* A daemon that has just come learns from the node which code it was changed to last: that is what starts again. */
+static void end_old_tree(struct restart_job *restart) {
+    struct sandbox *sandbox = restart->job.sandbox;
+    bool can_say = sandbox->node && !node_is_frozen(sandbox->node);
+    restart->is_learning = can_say && restart->looks++ < LEARNING_LOOKS_MAX && !running_is_known(sandbox);
+    if (restart->is_learning)
+        uv_timer_start(&sandbox->backoff, on_learning_look, LEARNING_LOOK_MS, 0);
+    else
+        tree_end(sandbox, on_old_tree_ended);
+}
 
 static void on_states_taken(void *data, const struct term *result, const struct term *reason,
                             const struct error *error) {
@@ -128,7 +149,7 @@ static void on_states_taken(void *data, const struct term *result, const struct 
         error_set(&why, error->code, "the states could not be had: %s", error->detail);
         states_none(&restart->states, &why);
     }
-    tree_end(restart->job.sandbox, on_old_tree_ended);
+    end_old_tree(restart);
 }
 
 /* Why there is nothing to keep; NULL when there is. */
@@ -147,7 +168,7 @@ static void take_states(struct restart_job *restart) {
     if (why) {
         error_set(&error, E_CONFLICT, "%s", why);
         states_none(&restart->states, &error);
-        tree_end(sandbox, on_old_tree_ended);
+        end_old_tree(restart);
         return;
     }
     term_put_map(&args, 1);
@@ -201,9 +222,10 @@ static void abort_restart(struct job *job, const struct error *why) {
     restart->error = *why;
     /* Not a state is lost while they are only asked for: the next daemon goes on with the same tree. */
     if (restart->call_id) node_cancel(job->sandbox->node, restart->call_id);
+    if (restart->is_learning) uv_timer_stop(&job->sandbox->backoff);
     if (!job->running || restart->call_id)
         finish_restart(restart);
-    else if (!restart->waiting)
+    else if (!restart->waiting || restart->is_learning)
         fail_restart(restart, why);
 }
 
