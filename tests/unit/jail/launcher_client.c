@@ -11,8 +11,10 @@
 #include <ftw.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -327,4 +329,35 @@ void client_close(struct client *client) {
     fd_close(client->log_fd);
     buf_free(&client->unasked);
     assert_int_equal(nftw(client->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* ---- as root and as a user ---- */
+
+static struct client root_client, user_client;
+
+int clients_open(void **state) {
+    (void)state;
+    /* What the tests mount goes with them. */
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    client_open(&root_client, true);
+    client_open(&user_client, false);
+    return 0;
+}
+
+int clients_close(void **state) {
+    (void)state;
+    client_close(&root_client);
+    client_close(&user_client);
+    return 0;
+}
+
+int client_as_root(void **state) {
+    *state = &root_client;
+    return 0;
+}
+
+int client_as_user(void **state) {
+    *state = &user_client;
+    return 0;
 }

@@ -59,4 +59,18 @@ int client_connect_as(struct client *client, uid_t uid, int *ret_peer);
 void write_file(const char *path, const char *text, uid_t owner, mode_t mode);
 void make_directory(const char *path, uid_t owner, mode_t mode);
 
+/* A group's set-up: a launcher of root's and one of an ordinary user's; and a test's, which chooses one as its state.
+ */
+int clients_open(void **state);
+int clients_close(void **state);
+int client_as_root(void **state);
+int client_as_user(void **state);
+
+#define BOTH(function)                                                                                                 \
+    {#function " (root)", function, client_as_root, NULL, NULL}, {                                                     \
+#function " (user)", function, client_as_user, NULL, NULL                                                      \
+    }
+#define ROOT(function)                                                                                                 \
+    { #function, function, client_as_root, NULL, NULL }
+
 #endif

@@ -26,35 +26,6 @@
 #include "jail/launcher_internal.h"
 #include "launcher_client.h"
 
-static struct client root_client, user_client;
-
-static int open_clients(void **state) {
-    (void)state;
-    /* What the tests mount goes with them. */
-    assert_int_equal(unshare(CLONE_NEWNS), 0);
-    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-    client_open(&root_client, true);
-    client_open(&user_client, false);
-    return 0;
-}
-
-static int close_clients(void **state) {
-    (void)state;
-    client_close(&root_client);
-    client_close(&user_client);
-    return 0;
-}
-
-static int as_root(void **state) {
-    *state = &root_client;
-    return 0;
-}
-
-static int as_user(void **state) {
-    *state = &user_client;
-    return 0;
-}
-
 static void assert_line(const char *output, const char *line) {
     char marked[256];
     snprintf(marked, sizeof marked, "%s\n", line);
@@ -440,114 +411,6 @@ static void equips_a_running_node(void **state) {
     assert_true(client_ask(client, "bury", "waits", -1));
 }
 
-static void make_project(const struct client *client, uid_t owner, char ret[128]) {
-    char path[160];
-    snprintf(ret, 128, "%s/project-%u", client->directory, owner);
-    if (mkdir(ret, 0700) < 0 && errno == EEXIST) return;
-    assert_int_equal(chown(ret, owner, owner), 0);
-    snprintf(path, sizeof path, "%s/private", ret);
-    write_file(path, "mine", owner, 0600);
-}
-
-/* The word after key= in the last answer. */
-static void word_of(const struct client *client, const char *key, char ret[64]) {
-    const char *at = strstr(client->message, key);
-    assert_non_null(at);
-    at += strlen(key);
-    snprintf(ret, 64, "%.*s", (int)strcspn(at, " "), at);
-}
-
-static void opens_a_project_as_its_owner(void **state) {
-    struct client *client = *state;
-    uid_t owner = client->root ? 54321 : USER_UID;
-    char project[128], token[64], more[128], output[OUTPUT_BYTES], text[8] = "";
-    make_project(client, owner, project);
-    CLEANUP_FD int peer_fd = -1;
-    CLEANUP_FD int caller_fd = client_connect_as(client, owner, &peer_fd);
-    if (!client_ask(client, "project", project, peer_fd)) fail_msg("%s", client_detail(client));
-    word_of(client, "token=", token);
-    assert_non_null(strstr(client->message, " kind=mount file="));
-    assert_int_equal(seteuid(client->daemon_uid), 0);
-    CLEANUP_FD int fd = openat(client->fds[0], "private", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(seteuid(0), 0);
-    assert_int_equal(read(fd, text, sizeof text - 1), 4);
-    assert_string_equal(text, "mine");
-    snprintf(more, sizeof more, "project %s /src\n", token);
-    client_probe(client, "owner", more, "project", output);
-    assert_string_equal(output, "project=mine\nproject_write=EROFS\n");
-    assert_true(client_ask(client, "release", token, -1));
-    assert_false(client_spawn(client, "released", more, "wait"));
-}
-
-static void opens_nothing_for_others(void **state) {
-    struct client *client = *state;
-    char project[128];
-    make_project(client, client->root ? 54321 : USER_UID, project);
-    CLEANUP_FD int peer_fd = -1;
-    CLEANUP_FD int caller_fd = client_connect_as(client, 4444, &peer_fd);
-    assert_false(client_ask(client, "project", project, peer_fd));
-    assert_true(string_starts(client->message, "forbidden"));
-    /* The calling end's peer is whoever listens, here root. */
-    assert_false(client_ask(client, "project", project, caller_fd));
-    assert_true(string_starts(client->message, "forbidden"));
-    assert_false(client_ask(client, "project", project, client->link_fd));
-    assert_true(string_starts(client->message, "forbidden"));
-    int pair[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_false(client_ask(client, "project", project, pair[0]));
-    assert_true(string_starts(client->message, "forbidden"));
-    close(pair[0]);
-    close(pair[1]);
-    assert_false(client_ask(client, "project", "/dev/null", peer_fd));
-    assert_false(client_ask(client, "project", "relative", peer_fd));
-    assert_false(client_ask(client, "project", project, -1));
-}
-
-static void single_files_come_as_a_stream(void **state) {
-    struct client *client = *state;
-    uid_t owner = client->root ? 54321 : USER_UID;
-    char project[128], path[160], text[64] = "";
-    size_t used = 0;
-    make_project(client, owner, project);
-    snprintf(path, sizeof path, "%s/private", project);
-    CLEANUP_FD int peer_fd = -1;
-    CLEANUP_FD int caller_fd = client_connect_as(client, owner, &peer_fd);
-    assert_true(client_ask(client, "project", path, peer_fd));
-    assert_non_null(strstr(client->message, " kind=stream file=private"));
-    for (ssize_t size = 1; size > 0; used += (size_t)size) {
-        size = read(client->fds[0], text + used, sizeof text - 1 - used);
-        assert_true(size >= 0);
-    }
-    assert_string_equal(text, "F 600 4 private\nmineE\n");
-}
-
-/* A file system that can't map owners: overlayfs, in mounts of the test's own. */
-static void a_project_that_cant_be_bound_is_streamed(void **state) {
-    struct client *client = *state;
-    char lower[128], merged[128], options[512], text[128] = "", token[64], more[128];
-    size_t used = 0;
-    snprintf(merged, sizeof merged, "%s/merged", client->directory);
-    make_directory(merged, 54321, 0755);
-    make_project(client, 54321, lower);
-    snprintf(options, sizeof options, "lowerdir=%s:%s", lower, merged);
-    assert_int_equal(mount("overlay", merged, "overlay", 0, options), 0);
-    CLEANUP_FD int peer_fd = -1;
-    CLEANUP_FD int caller_fd = client_connect_as(client, 54321, &peer_fd);
-    assert_true(client_ask(client, "project", merged, peer_fd));
-    assert_non_null(strstr(client->message, " kind=stream file="));
-    word_of(client, "token=", token);
-    for (ssize_t size = 1; size > 0; used += (size_t)size) {
-        size = read(client->fds[0], text + used, sizeof text - 1 - used);
-        assert_true(size >= 0);
-    }
-    assert_string_equal(text, "F 600 4 private\nmineE\n");
-    snprintf(more, sizeof more, "project %s /src\n", token);
-    assert_false(client_spawn(client, "unbound", more, "wait"));
-    assert_true(string_starts(client->message, "guarantee_missing"));
-    assert_true(client_ask(client, "release", token, -1));
-    assert_int_equal(umount(merged), 0);
-}
-
 /* All told of, by however many messages. */
 static uint64_t violations_of(struct client *client, const char *node) {
     char marked[96];
@@ -730,13 +593,6 @@ static void an_old_kernel_refuses_without_asking(void **state) {
     client_close(&old);
 }
 
-#define BOTH(function)                                                                                                 \
-    {#function " (root)", function, as_root, NULL, NULL}, {                                                            \
-#function " (user)", function, as_user, NULL, NULL                                                             \
-    }
-#define ROOT(function)                                                                                                 \
-    { #function, function, as_root, NULL, NULL }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         BOTH(has_nothing_of_the_host),
@@ -756,10 +612,6 @@ int main(void) {
         BOTH(equips_a_running_node),
         BOTH(changes_limits_of_a_running_process),
         BOTH(hands_out_what_tells_a_disks_use),
-        BOTH(opens_a_project_as_its_owner),
-        BOTH(opens_nothing_for_others),
-        BOTH(single_files_come_as_a_stream),
-        ROOT(a_project_that_cant_be_bound_is_streamed),
         ROOT(a_flood_is_counted_not_told),
         ROOT(a_record_that_lies_is_not_believed),
         BOTH(a_new_launcher_adopts),
@@ -770,5 +622,5 @@ int main(void) {
         BOTH(sigterm_leaves_nodes_running),
         cmocka_unit_test(an_old_kernel_refuses_without_asking),
     };
-    return cmocka_run_group_tests(tests, open_clients, close_clients);
+    return cmocka_run_group_tests(tests, clients_open, clients_close);
 }
