@@ -15,6 +15,14 @@ run() ->
 %% Names are looked up by the VM itself: its usual way, a program that asks the C library, would be an execve too many.
 look_up_names() ->
     ok = inet_db:add_host({127, 0, 0, 1}, ["localhost", "sandbox.local", "sandbox"]),
+    look_up_names(inet:parse_address(os:getenv("SANDBOX_RESOLVER", "none"))).
+
+look_up_names({ok, Resolver}) ->
+    %% No file names the resolver: one that isn't there would count as one that names none.
+    ok = inet_db:set_resolv_conf(""),
+    ok = inet_db:add_ns(Resolver),
+    inet_db:set_lookup([file, dns]);
+look_up_names(_None) ->
     inet_db:set_lookup([file]).
 
 start_elixir("1") ->

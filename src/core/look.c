@@ -93,7 +93,7 @@ static json_t *profile_json(const struct guard_profile *guard) {
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I}", "name", profile->name, "summary",
                   profile->summary, "isolation", profile->isolation, "operations", profile->operations, "network",
-                  profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", "may_exec", profile->may_exec,
+                  jail_network_name(profile->network), "may_exec", profile->may_exec,
                   "memory_bytes", (json_int_t)limits->memory_bytes, "processes", (json_int_t)limits->processes,
                   "max_run_ms", (json_int_t)limits->max_run_ms, "disk_bytes", (json_int_t)limits->disk_bytes);
     json_object_set_new(object, "scan", json_string(guard_scan_name(guard->scan)));

@@ -17,9 +17,10 @@ typedef uint32_t operation_set; /* a bit each, by the place in the table */
 
 /* What the jail must give to an operation; whoever lacks it is refused by the kernel, whatever a scan says. */
 enum guard_need {
-    GUARD_NEEDS_NETWORK = 1 << 0, /* a network, if only its own loopback */
-    GUARD_NEEDS_EXEC = 1 << 1,    /* programs other than the VM */
-    GUARD_NEEDS_NATIVE = 1 << 2,  /* the application's own files mapped executable */
+    GUARD_NEEDS_NETWORK = 1 << 0,  /* a network, if only its own loopback */
+    GUARD_NEEDS_EXEC = 1 << 1,     /* programs other than the VM */
+    GUARD_NEEDS_NATIVE = 1 << 2,   /* the application's own files mapped executable */
+    GUARD_NEEDS_OUTGOING = 1 << 3, /* connections to the outside */
 };
 
 /* Calls of a module's functions that take the operation. */

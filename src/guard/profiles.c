@@ -95,7 +95,9 @@ static int set_summary(struct guard_profile *profile, const struct key *key, con
 /* What the operations need is what the jail gives, no more and no less. */
 static void follow_operations(struct guard_profile *profile) {
     unsigned needs = guard_operations_need(profile->operations);
-    profile->jail.network = needs & GUARD_NEEDS_NETWORK ? JAIL_NETWORK_LOOPBACK : JAIL_NETWORK_NONE;
+    profile->jail.network = needs & GUARD_NEEDS_OUTGOING  ? JAIL_NETWORK_OUTGOING
+                            : needs & GUARD_NEEDS_NETWORK ? JAIL_NETWORK_LOOPBACK
+                                                          : JAIL_NETWORK_NONE;
     profile->jail.may_exec = needs & GUARD_NEEDS_EXEC;
     profile->jail.native_code = needs & GUARD_NEEDS_NATIVE;
 }
@@ -156,6 +158,46 @@ static int set_containment(struct guard_profile *profile, const struct key *key,
     return 0;
 }
 
+/* "10.1.0.0/16:5432, 93.184.216.34": these, and nothing else unless `reach` says so. */
+static int set_hosts(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    struct jail_egress *egress = &profile->jail.egress;
+    CLEANUP_FREE char *copy = strdup(value);
+    char *rest = copy;
+    (void)key;
+    if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a profile");
+    egress->reach = JAIL_REACH_LISTED;
+    egress->host_count = 0;
+    for (char *word; (word = strsep(&rest, ", \t"));) {
+        if (!word[0]) continue;
+        if (egress->host_count == JAIL_HOSTS_MAX)
+            return error_set(reterr, E_INVALID, "hosts are more than %d", JAIL_HOSTS_MAX);
+        int result = jail_host_parse(word, &egress->hosts[egress->host_count++], reterr);
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
+static int set_ports(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    struct jail_egress *egress = &profile->jail.egress;
+    CLEANUP_FREE char *copy = strdup(value);
+    char *rest = copy;
+    (void)key;
+    if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a profile");
+    egress->port_count = 0;
+    for (char *word; (word = strsep(&rest, ", \t"));) {
+        uint64_t port;
+        if (!word[0]) continue;
+        if (egress->port_count == JAIL_PORTS_MAX)
+            return error_set(reterr, E_INVALID, "ports are more than %d", JAIL_PORTS_MAX);
+        if (!parse_u64(word, &port) || port == 0 || port > UINT16_MAX)
+            return error_set(reterr, E_INVALID, "'%.60s' is no port", word);
+        egress->ports[egress->port_count++] = (uint16_t)port;
+    }
+    return 0;
+}
+
+static const char *const reach_names[] = {"listed", "public", "anywhere"};
+
 #define FIELD(field) offsetof(struct guard_profile, field), sizeof(((struct guard_profile *)NULL)->field)
 #define NUMBER(field, parser) set_number, FIELD(jail.limits.field), parser, NULL, 0
 #define PLAIN_NUMBER(field, parser) set_number, FIELD(field), parser, NULL, 0
@@ -175,6 +217,12 @@ static const struct key keys[] = {
     {"max-run", NUMBER(max_run_ms, parse_duration)},
     {"ttl", NUMBER(ttl_ms, parse_duration)},
     {"disk", NUMBER(disk_bytes, parse_size)},
+    {"hosts", set_hosts, 0, 0, NULL, NULL, 0},
+    {"ports", set_ports, 0, 0, NULL, NULL, 0},
+    {"reach", CHOICE(jail.egress.reach, reach_names)},
+    {"network-rate", PLAIN_NUMBER(jail.egress.rate_bytes, parse_size)},
+    {"network-total", PLAIN_NUMBER(jail.egress.total_bytes, parse_size)},
+    {"connections", PLAIN_NUMBER(jail.egress.connections, parse_u64)},
 };
 
 static int set_key(struct guard_profile *profile, const char *name, const char *value, struct error *reterr) {

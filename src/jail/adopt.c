@@ -62,6 +62,7 @@ static void ask_again(const struct launcher *launcher, const struct launcher_nod
 static void discard(struct launcher *launcher, const char *name) {
     struct error error;
     record_remove(launcher, name);
+    egress_policy_remove(launcher, name);
     if (cgroup_remove(&launcher->cgroups, name, &error) < 0)
         log_line(&launcher->log, LOG_ERROR_LEVEL, "discard_failed", "node", name, "detail", error.detail, NULL);
 }
@@ -80,6 +81,7 @@ static void adopt(struct launcher *launcher, const char *name) {
     recorded.inet_refused = true; /* its boot is over */
     recorded.frozen = cgroup_is_frozen(&launcher->cgroups, name);
     *node = recorded;
+    egress_policy_read(launcher, node);
     take_listener(launcher, node);
     ask_again(launcher, node);
 }

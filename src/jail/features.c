@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "jail/jail_internal.h"
+#include "jail/egress_rules.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 
@@ -151,6 +151,7 @@ void jail_features_probe(struct jail_features *ret) {
     features.guarantees = try_processes(features.root);
     cgroup_host_find("/sys/fs/cgroup", features.root, &cgroups);
     features_note_cgroups(&features, &cgroups);
+    if (features.root && egress_is_possible()) features.guarantees |= BIT(EGRESS);
     if (features.landlock_abi) features.guarantees |= BIT(LANDLOCK);
     *ret = features;
 }

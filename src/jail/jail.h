@@ -24,6 +24,48 @@ enum {
 enum jail_network {
     JAIL_NETWORK_NONE,     /* a namespace with loopback down */
     JAIL_NETWORK_LOOPBACK, /* its own loopback */
+    JAIL_NETWORK_OUTGOING, /* and connections to the outside, as jail_egress says */
+};
+
+const char *jail_network_name(enum jail_network network);
+
+/* ---- policy: the way out ---- */
+
+enum { JAIL_HOSTS_MAX = 32, JAIL_PORTS_MAX = 32, JAIL_HOST_TEXT_BYTES = 72 };
+
+#define JAIL_RESOLVER "198.18.0.3" /* where a node with a way out has names looked up */
+
+/* What may be reached besides the hosts that are listed. */
+enum jail_reach {
+    JAIL_REACH_LISTED,   /* nothing */
+    JAIL_REACH_PUBLIC,   /* public addresses: none of the host's own, private, link-local, metadata or multicast */
+    JAIL_REACH_ANYWHERE, /* whatever the host reaches, but its loopback */
+};
+
+const char *jail_reach_name(enum jail_reach reach);
+int jail_reach_find(const char *name, enum jail_reach *ret); /* negative when unknown */
+
+/* Addresses that begin alike, and ports of them. */
+struct jail_host {
+    bool is_v6;
+    uint8_t bits;                   /* how many of the address count */
+    uint16_t first_port, last_port; /* 0: any */
+    uint8_t address[16];            /* the first four of a v4 one */
+};
+
+/* "93.184.216.34", "10.1.0.0/16:5432", "2001:db8::/32", "[2001:db8::1]:8000-8010". E_INVALID. */
+int jail_host_parse(const char *text, struct jail_host *ret, struct error *reterr);
+void jail_host_print(const struct jail_host *host, char ret[JAIL_HOST_TEXT_BYTES]);
+
+struct jail_egress {
+    enum jail_reach reach;
+    struct jail_host hosts[JAIL_HOSTS_MAX];
+    size_t host_count;
+    uint16_t ports[JAIL_PORTS_MAX]; /* of what is not listed; none: any */
+    size_t port_count;
+    uint64_t rate_bytes;  /* per second, each way; 0: no bound */
+    uint64_t total_bytes; /* both ways together, of one VM; 0: no bound */
+    uint32_t connections; /* at once */
 };
 
 struct jail_limits {
@@ -66,9 +108,10 @@ struct jail_profile {
     struct jail_limits limits; /* defaults, which a caller may change */
     const char *operations;    /* comma-separated names of what it allows */
     enum jail_network network;
-    bool may_exec;    /* programs other than the VM and its helper */
-    bool native_code; /* mapping the application's own files executable */
-    bool is_public;   /* shown to users; the compiler's is not */
+    struct jail_egress egress; /* where network is outgoing */
+    bool may_exec;             /* programs other than the VM and its helper */
+    bool native_code;          /* mapping the application's own files executable */
+    bool is_public;            /* shown to users; the compiler's is not */
 };
 
 /* The built-in profiles: high, medium, low, and "compiler" (no network, 768 MiB, no cap on processes, exec of the VM's
@@ -96,7 +139,8 @@ int jail_limits_check(const struct jail_limits *limits, struct error *reterr);
     X(CPU, "cpu_limit", "CPU time bounded")                                                                            \
     X(TASKS, "task_limit", "processes and threads bounded")                                                            \
     X(FREEZER, "freezer", "freezing a node whole")                                                                     \
-    X(IDMAP, "idmapped_project", "a project bound without a copy")
+    X(IDMAP, "idmapped_project", "a project bound without a copy")                                                     \
+    X(EGRESS, "egress", "connections to the outside, filtered and counted, for profiles that allow them")
 
 enum jail_guarantee {
 #define X(name, slug, meaning) JAIL_GUARANTEE_##name,
@@ -133,18 +177,24 @@ void jail_features_probe(struct jail_features *ret);
     X(TASKS, "tasks", "N")                                                                                             \
     X(RLIMIT, "rlimit", "WN") /* nofile | core | memlock | msgqueue | … soft = hard */                               \
     X(BIND, "bind", "WW")     /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */  \
-    X(BIND_EXEC, "bind-exec", "WW") /* the same, executable */                                                         \
-    X(PROJECT, "project", "WW")     /* token of an opened project, target: idmapped, read-only, noexec */              \
-    X(DEVICE, "device", "W")        /* null | zero | urandom … under /dev */                                         \
-    X(TMPFS, "tmpfs", "WN")         /* target, bytes: writable by the node */                                          \
-    X(DIRECTORY, "directory", "W")  /* an empty read-only directory, a place to mount at later */                      \
-    X(SYMLINK, "symlink", "WW")     /* target text, place */                                                           \
-    X(PROC, "proc", "")             /* mount /proc where the kernel allows it */                                       \
-    X(READ, "read", "W")            /* Landlock: read below */                                                         \
-    X(WRITE, "write", "W")          /* Landlock: read and write below */                                               \
-    X(EXECUTE, "execute", "W")      /* Landlock: read and execute */                                                   \
-    X(SECCOMP, "seccomp", "W")      /* strict | network | open: sets of the system-call table */                       \
-    X(EXECS, "execs", "N")          /* how many execve go through; absent: any number */                               \
+    X(BIND_EXEC, "bind-exec", "WW")    /* the same, executable */                                                      \
+    X(PROJECT, "project", "WW")        /* token of an opened project, target: idmapped, read-only, noexec */           \
+    X(DEVICE, "device", "W")           /* null | zero | urandom … under /dev */                                      \
+    X(TMPFS, "tmpfs", "WN")            /* target, bytes: writable by the node */                                       \
+    X(DIRECTORY, "directory", "W")     /* an empty read-only directory, a place to mount at later */                   \
+    X(SYMLINK, "symlink", "WW")        /* target text, place */                                                        \
+    X(PROC, "proc", "")                /* mount /proc where the kernel allows it */                                    \
+    X(READ, "read", "W")               /* Landlock: read below */                                                      \
+    X(WRITE, "write", "W")             /* Landlock: read and write below */                                            \
+    X(EXECUTE, "execute", "W")         /* Landlock: read and execute */                                                \
+    X(SECCOMP, "seccomp", "W")         /* strict | network | open: sets of the system-call table */                    \
+    X(EXECS, "execs", "N")             /* how many execve go through; absent: any number */                            \
+    X(REACH, "reach", "W")             /* a way out: listed | public | anywhere; absent: there is none */              \
+    X(HOST, "host", "W")               /* listed: an address or a prefix, and ports */                                 \
+    X(PORT, "port", "N")               /* of hosts that are not listed; absent: any */                                 \
+    X(RATE, "rate", "N")               /* bytes per second each way; absent: no bound */                               \
+    X(TRAFFIC, "traffic", "N")         /* bytes in all; absent: no bound */                                            \
+    X(CONNECTIONS, "connections", "N") /* at once */                                                                   \
     X(CHDIR, "chdir", "W")                                                                                             \
     X(ENV, "env", "W")           /* NAME=value */                                                                      \
     X(PROGRAM, "program", "W")   /* path inside the jail */                                                            \
@@ -187,7 +237,8 @@ struct jail_request {
     const char *const *argv;
     const char *const *env;
     const char *program;
-    unsigned execs; /* how many execve the program needs; ignored when the profile may exec */
+    unsigned execs;  /* how many execve the program needs; ignored when the profile may exec */
+    bool is_nobodys; /* it waits to be taken, and has no way out until then */
 };
 
 /* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */
@@ -240,6 +291,14 @@ struct jail_project {
     const char *name;
 };
 
+/* What a node that waited is given. */
+struct jail_equipment {
+    const struct jail_limits *limits;
+    const struct jail_bind *binds; /* of paths that the daemon can read */
+    size_t bind_count;
+    const struct jail_egress *egress; /* NULL: no way out */
+};
+
 struct jail_link_handler {
     void (*up)(void *data, const struct jail_features *features); /* connected; known nodes have been told before */
     void (*down)(void *data);
@@ -290,9 +349,9 @@ void jail_link_release_project(struct jail_link *link, const char *token);
    read-only, noexec. */
 void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
                      jail_done_fn done, void *data);
-/* Make a running node somebody's: his limits, and his files as binds of paths that the daemon can read. */
-void jail_link_equip(struct jail_link *link, const char *node, const struct jail_limits *limits,
-                     const struct jail_bind *binds, size_t count, jail_done_fn done, void *data);
+/* Make a running node somebody's. */
+void jail_link_equip(struct jail_link *link, const char *node, const struct jail_equipment *equipment,
+                     jail_done_fn done, void *data);
 /* Kill every node and end the launcher after the daemon has gone. */
 void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data);
 

@@ -84,18 +84,37 @@ static void on_project(struct launcher *launcher, size_t index, uint32_t events)
     if (launcher->projects[index].state == PROJECT_OPENING) project_advance(launcher, &launcher->projects[index]);
 }
 
+static void on_refusals(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)index;
+    (void)events;
+    if (launcher->egress.log.fd >= 0) egress_tell_refusals(launcher);
+}
+
+static void on_addresses(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)index;
+    (void)events;
+    if (launcher->egress.addresses.fd >= 0) egress_addresses_changed(launcher);
+}
+
+static void on_keeper(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)index;
+    (void)events;
+    if (launcher->egress.keeper_fd >= 0) egress_keeper_ended(launcher);
+}
+
 typedef void (*source_fn)(struct launcher *launcher, size_t index, uint32_t events);
 
 static const source_fn source_functions[SOURCE_COUNT] = {
-    [SOURCE_SIGNAL] = on_signal,   [SOURCE_SERVER] = on_server, [SOURCE_LINK] = on_link,
-    [SOURCE_DAEMON] = on_daemon,   [SOURCE_NOTIFY] = on_notify, [SOURCE_DEATH] = on_death,
-    [SOURCE_PROJECT] = on_project,
+    [SOURCE_SIGNAL] = on_signal,   [SOURCE_SERVER] = on_server,     [SOURCE_LINK] = on_link,
+    [SOURCE_DAEMON] = on_daemon,   [SOURCE_NOTIFY] = on_notify,     [SOURCE_DEATH] = on_death,
+    [SOURCE_PROJECT] = on_project, [SOURCE_REFUSALS] = on_refusals, [SOURCE_ADDRESSES] = on_addresses,
+    [SOURCE_KEEPER] = on_keeper,
 };
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
-    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check, project_check, opener_check,
-                                                                      violation_flush, supervise_check};
+    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check,      project_check,   opener_check,
+                                                                      violation_flush, supervise_check, egress_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->due_ms) {
         launcher->due_ms = UINT64_MAX;
@@ -154,8 +173,9 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
     if (cgroup_host_open("/sys/fs/cgroup", group, launcher->root, &launcher->cgroups, reterr) < 0) return -1;
     /* A controller that is there may still not be ours to have. */
     features_note_cgroups(&launcher->features, &launcher->cgroups);
-    if (watch_signals(launcher, reterr) < 0 || adopt_all(launcher, reterr) < 0 || server_open(launcher, reterr) < 0)
-        return -1;
+    if (watch_signals(launcher, reterr) < 0 || adopt_all(launcher, reterr) < 0) return -1;
+    egress_adopt(launcher);
+    if (server_open(launcher, reterr) < 0) return -1;
     installation_find_agent(launcher);
     return supervise_start(launcher, reterr);
 }
@@ -163,11 +183,16 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
 /* Nodes live on, unless the service was shut down. */
 static void close_all(struct launcher *launcher) {
     if (launcher->server_fd >= 0) unlinkat(launcher->home_fd, "launcher.sock", 0);
-    if (launcher->shutting_down && launcher->node_count == 0) home_close(launcher);
+    if (launcher->shutting_down && launcher->node_count == 0) {
+        egress_end(launcher);
+        home_close(launcher);
+    }
+    egress_close(launcher);
     for (size_t i = 0; i < launcher->nodes_end; i++)
         if (launcher->nodes[i].used) {
             fd_close(launcher->nodes[i].pidfd);
             fd_close(launcher->nodes[i].listener_fd);
+            free(launcher->nodes[i].egress);
         }
     opener_end(launcher);
     filters_free(&launcher->filters);
@@ -289,6 +314,7 @@ int main(int count, char **arguments) {
                                   .command_line = arguments[0],
                                   .command_line_size = command_line_size(count, arguments),
                                   .daemon = {.pidfd = -1, .wanted = !options.no_daemon}};
+    egress_init(&launcher->egress);
     if (open_all(launcher, options.home, &error) == 0) {
         log_line(&launcher->log, LOG_INFO_LEVEL, "launcher_ready", "home", launcher->home, NULL);
         run_loop(launcher);

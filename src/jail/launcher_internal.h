@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "jail/egress.h"
 #include "jail/jail_internal.h"
 
 #define PLAN_BYTES_MAX (1ULL << 44) /* of memory or disk that a daemon may ask for */
@@ -38,7 +39,7 @@ struct violation_budget {
     uint64_t window_start_ms;
     unsigned told;
     uint64_t held_back;
-    int held_back_syscall; /* -1: of several kinds */
+    int held_back_syscall; /* or VIOLATION_SEVERAL, VIOLATION_NETWORK */
 };
 
 struct burial {
@@ -61,8 +62,10 @@ struct launcher_node {
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;
-    uint64_t disk_bytes; /* of its writable mounts together */
-    bool inet_refused;   /* every VM tries once at boot: not worth a word */
+    uint64_t disk_bytes;        /* of its writable mounts together */
+    struct jail_egress *egress; /* what it may reach; NULL: it has no way out */
+    bool has_way_out;           /* and has it now */
+    bool inet_refused;          /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
     struct burial burial;
 };
@@ -135,6 +138,20 @@ struct userns_cache {
     size_t next; /* to be replaced */
 };
 
+enum { EGRESS_OWN_MAX = 512 };
+
+/* The way out of nodes, once one has been made. */
+struct egress {
+    int keeper_fd;                    /* the pidfd of the process it lives by; -1: there is none */
+    int home_fd;                      /* our own network namespace */
+    int namespace_fd;                 /* the one that nodes go through */
+    struct netlink route, rules, log; /* in there */
+    struct netlink addresses;         /* at home: which are the host's own */
+    struct jail_host own[EGRESS_OWN_MAX];
+    size_t own_count;
+    uint64_t remake_due_ms; /* UINT64_MAX: nobody misses it */
+};
+
 struct launcher {
     struct log log;
     bool root;
@@ -157,6 +174,7 @@ struct launcher {
     struct cgroup_host cgroups;
     struct filter_cache filters;
     struct userns_cache user_namespaces;
+    struct egress egress;
 
     uint64_t due_ms; /* when something next waits for time; UINT64_MAX for never */
     int epoll_fd;
@@ -190,12 +208,15 @@ uint32_t installation_agent_stamp(const struct launcher *launcher);
 
 enum source {
     SOURCE_SIGNAL,
-    SOURCE_SERVER,  /* somebody dials */
-    SOURCE_LINK,    /* the daemon says something */
-    SOURCE_DAEMON,  /* the daemon's pidfd */
-    SOURCE_NOTIFY,  /* a node's listener; the index is the node's */
-    SOURCE_DEATH,   /* a node's pidfd, while it is buried */
-    SOURCE_PROJECT, /* a helper's answer; the index is the project's */
+    SOURCE_SERVER,    /* somebody dials */
+    SOURCE_LINK,      /* the daemon says something */
+    SOURCE_DAEMON,    /* the daemon's pidfd */
+    SOURCE_NOTIFY,    /* a node's listener; the index is the node's */
+    SOURCE_DEATH,     /* a node's pidfd, while it is buried */
+    SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
+    SOURCE_REFUSALS,  /* packets that the way out refused */
+    SOURCE_ADDRESSES, /* the host's own have changed */
+    SOURCE_KEEPER,    /* the pidfd of whom the way out lives by */
     SOURCE_COUNT,
 };
 
@@ -270,10 +291,36 @@ int adopt_all(struct launcher *launcher, struct error *reterr);
 
 /* Answer at most one pending system call, so that no node makes another wait. */
 void notify_serve(struct launcher *launcher, struct launcher_node *node);
-void notify_adopt_listener(struct launcher_node *node); /* set-up of a listener just received */
+void notify_adopt_listener(struct launcher_node *node);  /* set-up of a listener just received */
+enum { VIOLATION_SEVERAL = -1, VIOLATION_NETWORK = -2 }; /* in place of a system call's number */
 void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail);
 /* Tell of what was held back; returns when to come again, UINT64_MAX for never. */
 uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms);
+
+/* ---- egress.c, egress_record.c: the way out ---- */
+
+void egress_init(struct egress *egress);
+/* Let go of it: it lives on. */
+void egress_close(struct launcher *launcher);
+/* End it, with all that goes through it. */
+void egress_end(struct launcher *launcher);
+/* Take over what an earlier launcher made, after its nodes. */
+void egress_adopt(struct launcher *launcher);
+/* As the plan's lines say. */
+int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                  struct error *reterr);
+void egress_release(struct launcher *launcher, struct launcher_node *node); /* also where it has none */
+void egress_tell_refusals(struct launcher *launcher);
+void egress_addresses_changed(struct launcher *launcher);
+void egress_keeper_ended(struct launcher *launcher);
+uint64_t egress_check(struct launcher *launcher, uint64_t now_ms); /* what was lost; returns when to come again */
+
+int egress_record_write(const struct launcher *launcher, pid_t keeper, struct error *reterr);
+pid_t egress_record_read(const struct launcher *launcher); /* 0: none, or it has ended */
+void egress_record_remove(const struct launcher *launcher);
+int egress_policy_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr);
+void egress_policy_read(const struct launcher *launcher, struct launcher_node *node); /* into node->egress */
+void egress_policy_remove(const struct launcher *launcher, const char *node);
 
 /* ---- bury.c ---- */
 
@@ -351,8 +398,8 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct l
                int *ret_output_fd, struct error *reterr);
 /* The plan's every word and number, once more: it comes from a process that reads strangers' input. */
 int plan_check(const struct jail_plan *plan, struct error *reterr);
-/* The same of a plan that only names a node and binds for it. */
-int plan_check_binds(const struct jail_plan *plan, struct error *reterr);
+/* The same of a plan that only says what a running node is given. */
+int plan_check_equipment(const struct jail_plan *plan, struct error *reterr);
 bool path_is_clean(const char *path); /* absolute, no "", "." or ".." in it, not "/" itself */
 /* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without
    root by the child, who may only in its own namespaces. */

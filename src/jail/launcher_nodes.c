@@ -62,6 +62,7 @@ int nodes_add(struct launcher *launcher, const char *name, struct launcher_node 
 }
 
 void nodes_remove(struct launcher *launcher, struct launcher_node *node) {
+    egress_release(launcher, node);
     launcher_unwatch(launcher, node->listener_fd);
     launcher_unwatch(launcher, node->pidfd);
     fd_close(node->listener_fd);

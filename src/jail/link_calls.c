@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "jail/egress_rules.h"
 #include "jail/link_internal.h"
 
 /* ---- reading ---- */
@@ -270,12 +271,21 @@ static void put_binds(struct buf *text, const char *node, const struct jail_bind
     buf_append_byte(text, '\n');
 }
 
-void jail_link_equip(struct jail_link *link, const char *node, const struct jail_limits *limits,
-                     const struct jail_bind *binds, size_t count, jail_done_fn done, void *data) {
+static void put_egress(struct buf *text, const struct jail_egress *egress) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    if (egress_write(egress, &plan, NULL) == 0)
+        jail_plan_print(&plan, text);
+    else
+        text->failed = true;
+}
+
+void jail_link_equip(struct jail_link *link, const char *node, const struct jail_equipment *equipment,
+                     jail_done_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
-    put_limits(&text, limits);
-    put_binds(&text, node, binds, count);
+    put_limits(&text, equipment->limits);
+    put_binds(&text, node, equipment->binds, equipment->bind_count);
+    if (equipment->egress) put_egress(&text, equipment->egress);
     ask_done(link, "equip", &text, done, data);
 }
 

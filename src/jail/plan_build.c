@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "jail/jail_internal.h"
+#include "jail/egress_rules.h"
 
 enum { PAGE_BYTES = 4096 };
 
@@ -186,6 +186,13 @@ static const char *system_call_set(const struct draft *draft) {
     return profile->may_exec ? "open" : "network";
 }
 
+static void add_egress(struct draft *draft) {
+    const struct jail_request *request = draft->request;
+    bool wants = request->profile->network == JAIL_NETWORK_OUTGOING && !request->is_nobodys;
+    if (wants && can(draft, JAIL_GUARANTEE_EGRESS) && can(draft, JAIL_GUARANTEE_NETWORK) && !draft->failed)
+        draft->failed = egress_write(&request->profile->egress, &draft->plan, draft->reterr);
+}
+
 static void add_filters(struct draft *draft) {
     add_landlock(draft);
     add(draft, JAIL_PLAN_SECCOMP, system_call_set(draft), NULL, 0);
@@ -211,12 +218,15 @@ int jail_plan_build(const struct jail_request *request, const struct jail_featur
     add(&draft, JAIL_PLAN_HOSTNAME, "sandbox.local", NULL, 0);
     if (can(&draft, JAIL_GUARANTEE_NETWORK))
         add(&draft, JAIL_PLAN_NETWORK, request->profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", NULL, 0);
+    add_egress(&draft);
     add_limits(&draft);
     add_root(&draft);
     add_filters(&draft);
     add_program(&draft);
     if (draft.failed) return draft.failed;
     *ret_lost = ~features->guarantees & ((1u << JAIL_GUARANTEE_COUNT) - 1);
+    /* Who is allowed no way out loses nothing where there is none. */
+    if (request->profile->network != JAIL_NETWORK_OUTGOING) *ret_lost &= ~(1u << JAIL_GUARANTEE_EGRESS);
     *ret = draft.plan;
     draft.plan = (struct jail_plan){0};
     return 0;

@@ -38,6 +38,16 @@ static bool is_network(const char *word) {
     return is_one_of(word, words, ARRAY_SIZE(words));
 }
 
+static bool is_reach(const char *word) {
+    enum jail_reach reach;
+    return jail_reach_find(word, &reach) == 0;
+}
+
+static bool is_host(const char *word) {
+    struct jail_host host;
+    return jail_host_parse(word, &host, NULL) == 0;
+}
+
 static bool is_filter_set(const char *word) {
     static const char *const words[] = {"strict", "network", "open"};
     return is_one_of(word, words, ARRAY_SIZE(words));
@@ -90,6 +100,12 @@ static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_EXECUTE] = {.words = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_SECCOMP] = {.words = {is_filter_set}, .times = 1},
     [JAIL_PLAN_EXECS] = {.most = 1 << 20, .times = 1},
+    [JAIL_PLAN_REACH] = {.words = {is_reach}, .times = 1},
+    [JAIL_PLAN_HOST] = {.words = {is_host}, .times = JAIL_HOSTS_MAX},
+    [JAIL_PLAN_PORT] = {.least = 1, .most = UINT16_MAX, .times = JAIL_PORTS_MAX},
+    [JAIL_PLAN_RATE] = {.least = 1, .most = PLAN_BYTES_MAX, .times = 1},
+    [JAIL_PLAN_TRAFFIC] = {.least = 1, .most = PLAN_BYTES_MAX, .times = 1},
+    [JAIL_PLAN_CONNECTIONS] = {.least = 1, .most = 1 << 16, .times = 1},
     [JAIL_PLAN_CHDIR] = {.words = {path_is_clean}, .times = 1},
     [JAIL_PLAN_ENV] = {.words = {is_environment}, .times = ENV_MAX},
     [JAIL_PLAN_PROGRAM] = {.words = {path_is_clean}, .times = 1},
@@ -117,29 +133,37 @@ static int check_op(const struct jail_plan_op *op, struct error *reterr) {
     return 0;
 }
 
-int plan_check(const struct jail_plan *plan, struct error *reterr) {
-    static const enum jail_plan_verb needed[] = {JAIL_PLAN_NODE, JAIL_PLAN_SECCOMP, JAIL_PLAN_PROGRAM,
-                                                 JAIL_PLAN_ARGUMENT};
-    size_t times[JAIL_PLAN_VERB_COUNT] = {0};
+/* times gets how often each verb is there. */
+static int check_ops(const struct jail_plan *plan, size_t times[JAIL_PLAN_VERB_COUNT], struct error *reterr) {
     for (size_t i = 0; i < plan->count; i++) {
         const struct jail_plan_op *op = &plan->ops[i];
         if (op->verb >= JAIL_PLAN_VERB_COUNT) return error_set(reterr, E_INVALID, "the plan has an unknown verb");
         if (check_op(op, reterr) < 0) return -1;
-        if (rules[op->verb].times && ++times[op->verb] > rules[op->verb].times)
+        if (++times[op->verb] > rules[op->verb].times && rules[op->verb].times)
             return error_set(reterr, E_INVALID, "the plan has more than %zu %s", rules[op->verb].times,
                              verb_word(op->verb));
     }
+    return 0;
+}
+
+int plan_check(const struct jail_plan *plan, struct error *reterr) {
+    static const enum jail_plan_verb needed[] = {JAIL_PLAN_NODE, JAIL_PLAN_SECCOMP, JAIL_PLAN_PROGRAM,
+                                                 JAIL_PLAN_ARGUMENT};
+    size_t times[JAIL_PLAN_VERB_COUNT] = {0};
+    if (check_ops(plan, times, reterr) < 0) return -1;
     for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
         if (times[needed[i]] == 0) return error_set(reterr, E_INVALID, "the plan has no %s", verb_word(needed[i]));
     return 0;
 }
 
-int plan_check_binds(const struct jail_plan *plan, struct error *reterr) {
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct jail_plan_op *op = &plan->ops[i];
-        if (op->verb != JAIL_PLAN_NODE && op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC)
-            return error_set(reterr, E_INVALID, "a running node can't be given %s", verb_word(op->verb));
-        if (check_op(op, reterr) < 0) return -1;
-    }
-    return plan->count <= MOUNTS_MAX ? 0 : error_set(reterr, E_INVALID, "more than %d mounts", MOUNTS_MAX);
+int plan_check_equipment(const struct jail_plan *plan, struct error *reterr) {
+    static const bool can_be_given[JAIL_PLAN_VERB_COUNT] = {
+        [JAIL_PLAN_NODE] = true,  [JAIL_PLAN_BIND] = true,    [JAIL_PLAN_BIND_EXEC] = true,
+        [JAIL_PLAN_REACH] = true, [JAIL_PLAN_HOST] = true,    [JAIL_PLAN_PORT] = true,
+        [JAIL_PLAN_RATE] = true,  [JAIL_PLAN_TRAFFIC] = true, [JAIL_PLAN_CONNECTIONS] = true,
+    };
+    for (size_t i = 0; i < plan->count; i++)
+        if (!can_be_given[plan->ops[i].verb])
+            return error_set(reterr, E_INVALID, "a running node can't be given %s", verb_word(plan->ops[i].verb));
+    return check_ops(plan, (size_t[JAIL_PLAN_VERB_COUNT]){0}, reterr);
 }

@@ -10,6 +10,10 @@
 #define DAY_MS (MINUTE_MS * 60 * 24)
 #define DESCRIPTORS 1024
 
+/* Also of high: its own takes effect where a profile that takes after it allows connections. */
+#define USUAL_EGRESS                                                                                                   \
+    { .reach = JAIL_REACH_PUBLIC, .rate_bytes = 10 * MIB, .connections = 256 }
+
 static const struct jail_profile profiles[] = {
     {
         .name = "high",
@@ -29,11 +33,12 @@ static const struct jail_profile profiles[] = {
                    .message_queue = 100000},
         .operations = "basic_otp,math,string",
         .network = JAIL_NETWORK_NONE,
+        .egress = USUAL_EGRESS,
         .is_public = true,
     },
     {
         .name = "medium",
-        .summary = "Ordinary applications: a network of its own, no programs, one core",
+        .summary = "Ordinary applications: connections to public addresses, no programs, one core",
         .isolation = "medium",
         .limits = {.memory_bytes = 128 * MIB,
                    .cpu_percent = 100,
@@ -48,12 +53,13 @@ static const struct jail_profile profiles[] = {
                    .sockets = 250,
                    .message_queue = 200000},
         .operations = "basic_otp,math,string,file_read,network_client",
-        .network = JAIL_NETWORK_LOOPBACK,
+        .network = JAIL_NETWORK_OUTGOING,
+        .egress = USUAL_EGRESS,
         .is_public = true,
     },
     {
         .name = "low",
-        .summary = "Trusted code: programs and native code too, any number of cores",
+        .summary = "Trusted code: programs and native code too, connections anywhere, any number of cores",
         .isolation = "low",
         .limits = {.memory_bytes = 256 * MIB,
                    .cpu_percent = 0,
@@ -68,7 +74,8 @@ static const struct jail_profile profiles[] = {
                    .sockets = 500,
                    .message_queue = 500000},
         .operations = "all",
-        .network = JAIL_NETWORK_LOOPBACK,
+        .network = JAIL_NETWORK_OUTGOING,
+        .egress = {.reach = JAIL_REACH_ANYWHERE, .connections = 1024},
         .may_exec = true,
         .native_code = true,
         .is_public = true,

@@ -159,9 +159,8 @@ static int mount_plan(const struct launcher *launcher, const struct launcher_nod
                       struct error *reterr) {
     struct node_bind binds[NODE_BINDS_MAX];
     size_t count = 0;
-    if (plan_check_binds(plan, reterr) < 0) return -1;
     for (size_t i = 0; i < plan->count; i++)
-        if (plan->ops[i].verb != JAIL_PLAN_NODE)
+        if (plan->ops[i].verb == JAIL_PLAN_BIND || plan->ops[i].verb == JAIL_PLAN_BIND_EXEC)
             binds[count++] = (struct node_bind){plan->ops[i].words[0], plan->ops[i].words[1],
                                                 plan->ops[i].verb == JAIL_PLAN_BIND_EXEC};
     return count > 0 ? node_mount(launcher, node, binds, count, reterr) : 0;
@@ -177,7 +176,10 @@ static void handle_equip(const struct call *call) {
     int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
     if (!failed && !string_equal(jail_plan_word(&plan, JAIL_PLAN_NODE, 0), node->name))
         failed = error_set(&error, E_INVALID, "the plan is another node's");
+    if (!failed) failed = plan_check_equipment(&plan, &error);
     if (!failed) failed = set_limits(call->launcher, node, &limits, &error);
+    if (!failed && jail_plan_word(&plan, JAIL_PLAN_REACH, 0))
+        failed = egress_attach(call->launcher, node, &plan, &error);
     if (!failed) failed = mount_plan(call->launcher, node, &plan, &error);
     finish(call, failed, &error);
 }

@@ -167,7 +167,9 @@ static int build(struct launcher *launcher, struct spawn *spawn, struct error *r
     if (start_child(spawn, &sync_fd, reterr) < 0 || let_go(spawn, sync_fd, reterr) < 0) return -1;
     /* The child has its own; ours would keep the pipe open after the node has gone. */
     spawn->output_fd = fd_close(spawn->output_fd);
-    return await_program(launcher, spawn->node, sync_fd, reterr);
+    if (await_program(launcher, spawn->node, sync_fd, reterr) < 0) return -1;
+    return jail_plan_word(spawn->plan, JAIL_PLAN_REACH, 0) ? egress_attach(launcher, spawn->node, spawn->plan, reterr)
+                                                           : 0;
 }
 
 static void undo(struct launcher *launcher, struct launcher_node *node) {

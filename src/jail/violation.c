@@ -1,4 +1,5 @@
 /* A node that tries forbidden calls in a loop must not fill the log, nor drown another's report. */
+#include <stdio.h>
 #include <string.h>
 
 #include "jail/launcher_internal.h"
@@ -9,6 +10,7 @@ static bool send_violation(struct launcher *launcher, const struct launcher_node
                            uint64_t count, const char *detail) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     char name[SECCOMP_NAME_BYTES] = "several";
+    if (syscall_number == VIOLATION_NETWORK) snprintf(name, sizeof name, "network");
     if (syscall_number >= 0) seccomp_syscall_name(syscall_number, name);
     buf_append_string(&text, "violation ");
     wire_put_word(&text, node->name);
@@ -23,7 +25,7 @@ static void hold_back(struct launcher *launcher, struct violation_budget *budget
     if (is_first)
         budget->held_back_syscall = syscall_number;
     else if (budget->held_back_syscall != syscall_number)
-        budget->held_back_syscall = -1;
+        budget->held_back_syscall = VIOLATION_SEVERAL;
     launcher_due_at(launcher, budget->window_start_ms + WINDOW_MS);
 }
 

@@ -42,6 +42,8 @@ struct vm_identity {
     const char *control_dir;
 };
 
+/* Whether a node of that profile gets one, once it is somebody's. */
+bool node_has_way_out(const struct node_host *host, const struct jail_profile *profile);
 int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr);
 /* A VM that prints the boot file for its toolchain and ends. */

@@ -160,6 +160,11 @@ static void add_application_env(struct draft *draft, json_t *env) {
     json_object_foreach(env, name, value) add_env(draft, keep_text(draft, "%s=%s", name, json_string_value(value)));
 }
 
+bool node_has_way_out(const struct node_host *host, const struct jail_profile *profile) {
+    uint32_t needed = 1u << JAIL_GUARANTEE_EGRESS | 1u << JAIL_GUARANTEE_NETWORK;
+    return profile->network == JAIL_NETWORK_OUTGOING && (host->features.guarantees & needed) == needed;
+}
+
 int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr) {
     CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
@@ -173,6 +178,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
     if (spec->elixir) add_env(draft, "SANDBOX_ELIXIR=1");
+    if (node_has_way_out(host, spec->profile)) add_env(draft, "SANDBOX_RESOLVER=" JAIL_RESOLVER);
     add_application_env(draft, spec->env);
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_argument(draft, "beam.smp");
@@ -181,8 +187,11 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     /* Places for what is mounted later. */
     static const char *const app_places[] = {"/app", NULL}, *const project_places[] = {"/src", NULL};
     const char *const *directories = spec->kind == NODE_COMPILER ? project_places : app_places;
-    struct jail_request request = {
-        .node = identity->name, .profile = spec->profile, .limits = spec->limits, .directories = directories};
+    struct jail_request request = {.node = identity->name,
+                                   .profile = spec->profile,
+                                   .limits = spec->limits,
+                                   .directories = directories,
+                                   .is_nobodys = spec->is_nobodys};
     return build(draft, &request, host, ret, ret_lost, reterr);
 }
 

@@ -56,7 +56,8 @@ static void test_sets(void **state) {
     operation_set set = 7;
     assert_int_equal(guard_operations_parse("all", &set, &error), 0);
     assert_int_equal(set, UINT32_MAX);
-    assert_int_equal(guard_operations_need(set), GUARD_NEEDS_NETWORK | GUARD_NEEDS_EXEC | GUARD_NEEDS_NATIVE);
+    assert_int_equal(guard_operations_need(set),
+                     GUARD_NEEDS_NETWORK | GUARD_NEEDS_EXEC | GUARD_NEEDS_NATIVE | GUARD_NEEDS_OUTGOING);
     assert_int_equal(guard_operations_parse("math,string", &set, &error), 0);
     assert_int_equal(guard_operations_need(set), 0);
     assert_int_equal(guard_operations_parse(" os_command , network_client", &set, &error), 0);

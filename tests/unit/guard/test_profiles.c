@@ -53,7 +53,7 @@ static void test_inheriting(void **state) {
     assert_string_equal(web->inherits, "high");
     assert_int_equal(web->jail.limits.memory_bytes, 256 << 20);
     assert_int_equal(web->jail.limits.cpu_percent, 50);
-    assert_int_equal(web->jail.network, JAIL_NETWORK_LOOPBACK);
+    assert_int_equal(web->jail.network, JAIL_NETWORK_OUTGOING);
     assert_false(web->jail.may_exec);
     assert_int_equal(web->scan, GUARD_SCAN_REFUSE);
     assert_true(tools->jail.may_exec);

@@ -297,6 +297,8 @@ static void asks_in_the_launchers_words(void **state) {
         .memory_bytes = 1, .cpu_percent = 2, .os_tasks = 3, .disk_bytes = 4, .descriptors = 5, .file_bytes = 6};
     struct jail_bind binds[] = {{.source = "/a b", .target = "/app/x"},
                                 {.source = "/c", .target = "/app/y", .executable = true}};
+    struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC, .ports = {443}, .port_count = 1, .connections = 9};
+    struct jail_equipment equipment = {&limits, binds, ARRAY_SIZE(binds), &egress};
     come_up(stage);
     jail_link_bury(stage->link, "n1", on_buried, stage);
     jail_link_freeze(stage->link, "n1", true, on_done, stage);
@@ -305,7 +307,7 @@ static void asks_in_the_launchers_words(void **state) {
     jail_link_mount(stage->link, "n1", "/a b", "/app/x", on_done, stage);
     jail_link_release_project(stage->link, "p-1");
     jail_link_shutdown(stage->link, on_done, stage);
-    jail_link_equip(stage->link, "n1", &limits, binds, ARRAY_SIZE(binds), on_done, stage);
+    jail_link_equip(stage->link, "n1", &equipment, on_done, stage);
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
@@ -314,7 +316,8 @@ static void asks_in_the_launchers_words(void **state) {
     assert_heard(stage, "release 6 p-1");
     assert_heard(stage, "shutdown 7");
     assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6\n"
-                        "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n");
+                        "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n"
+                        "reach public\nport 443\nconnections 9\n");
     say(stage, "error 8 conflict it%20is%20full");
     say(stage, "ok 7");
     say(stage, "ok 6");

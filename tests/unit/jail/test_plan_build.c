@@ -124,6 +124,9 @@ static void medium(void **state) {
                 "node n1\n"
                 "hostname sandbox.local\n"
                 "network loopback\n"
+                "reach public\n"
+                "rate 10485760\n"
+                "connections 256\n"
                 "memory 150994944\n"
                 "cpu 100\n"
                 "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp network\n"
@@ -136,6 +139,8 @@ static void low(void **state) {
                 "node n1\n"
                 "hostname sandbox.local\n"
                 "network loopback\n"
+                "reach anywhere\n"
+                "connections 1024\n"
                 "memory 285212672\n"
                 "tasks 256\n" RLIMITS "bind-exec /usr/bin /usr/bin\n"
                 "bind-exec /usr/lib /usr/lib\n"
@@ -185,6 +190,32 @@ static void without_a_network_namespace(void **state) {
                 "cpu 100\n"
                 "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
                 "execs 2\n" PROGRAM);
+}
+
+static void there_is_no_way_out_yet_or_at_all(void **state) {
+    (void)state;
+    struct jail_request request = request_for("medium");
+    for (int can = 1; can >= 0; can--) {
+        struct jail_features features = {.guarantees = can ? EVERYTHING : EVERYTHING & ~BIT(EGRESS)};
+        CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+        uint32_t lost;
+        request.is_nobodys = can;
+        assert_int_equal(jail_plan_build(&request, &features, &plan, &lost, NULL), 0);
+        assert_null(jail_plan_word(&plan, JAIL_PLAN_REACH, 0));
+        assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_NETWORK, 0), "loopback");
+        assert_int_equal(lost, can ? 0 : BIT(EGRESS));
+    }
+}
+
+/* A profile without one loses nothing. */
+static void nobody_misses_what_he_may_not_have(void **state) {
+    (void)state;
+    struct jail_request request = request_for("high");
+    struct jail_features features = {.guarantees = EVERYTHING & ~(BIT(EGRESS) | BIT(CPU))};
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    uint32_t lost;
+    assert_int_equal(jail_plan_build(&request, &features, &plan, &lost, NULL), 0);
+    assert_int_equal(lost, BIT(CPU));
 }
 
 static void without_landlock_and_notifications(void **state) {
@@ -293,6 +324,8 @@ static void a_plan_has_an_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(high),
+        cmocka_unit_test(there_is_no_way_out_yet_or_at_all),
+        cmocka_unit_test(nobody_misses_what_he_may_not_have),
         cmocka_unit_test(medium),
         cmocka_unit_test(low),
         cmocka_unit_test(compiler),

@@ -71,17 +71,22 @@ static void refuses_bad_operands(void **state) {
                    "the plan's memory of 18446744073709551615 is out of bounds");
 }
 
-static void binds_alone_are_no_more_than_that(void **state) {
+static void equipment_is_no_more_than_that(void **state) {
     (void)state;
     struct error error = {0};
     struct jail_plan_op ops[] = {whole[0], {.verb = JAIL_PLAN_BIND, .words = {(char *)"/a", (char *)"/app/a"}}};
     struct jail_plan plan = {ops, ARRAY_SIZE(ops)};
-    assert_int_equal(plan_check_binds(&plan, &error), 0);
+    assert_int_equal(plan_check_equipment(&plan, &error), 0);
     ops[1].words[1] = (char *)"/app/../a";
-    assert_true(plan_check_binds(&plan, &error) < 0);
+    assert_true(plan_check_equipment(&plan, &error) < 0);
     assert_string_equal(error.detail, "the plan's bind has a bad operand '/app/../a'");
+    ops[1] = (struct jail_plan_op){.verb = JAIL_PLAN_REACH, .words = {(char *)"public"}};
+    assert_int_equal(plan_check_equipment(&plan, &error), 0);
+    ops[1] = (struct jail_plan_op){.verb = JAIL_PLAN_HOST, .words = {(char *)"example.com"}};
+    assert_true(plan_check_equipment(&plan, &error) < 0);
+    assert_string_equal(error.detail, "the plan's host has a bad operand 'example.com'");
     ops[1] = (struct jail_plan_op){.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/data"}, .number = 4096};
-    assert_true(plan_check_binds(&plan, &error) < 0);
+    assert_true(plan_check_equipment(&plan, &error) < 0);
     assert_string_equal(error.detail, "a running node can't be given tmpfs");
 }
 
@@ -90,7 +95,7 @@ int main(void) {
         cmocka_unit_test(knows_clean_paths),
         cmocka_unit_test(needs_a_whole_plan),
         cmocka_unit_test(refuses_bad_operands),
-        cmocka_unit_test(binds_alone_are_no_more_than_that),
+        cmocka_unit_test(equipment_is_no_more_than_that),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

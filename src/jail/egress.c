@@ -1,0 +1,303 @@
+/* The way out of nodes that have been taken. It is made when the first one wants it, kept by a process of its own
+   (egress_keeper.c), taken over by the next launcher, and made again with everybody's place in it when it ends. */
+#include "jail/egress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+
+#include "jail/launcher_internal.h"
+
+enum {
+    GREETING_TIMEOUT_MS = 5000,
+    END_TIMEOUT_MS = 2000,
+    REMAKE_DELAY_MS = 200, /* the kernel takes its time to clear a namespace away, and the interfaces with it */
+    FAILED_DELAY_MS = 5000,
+    REFUSALS_PER_TURN = 32,
+};
+
+static bool is_open(const struct egress *egress) {
+    return egress->keeper_fd >= 0;
+}
+
+static struct egress_place place_of(const struct launcher *launcher, const struct launcher_node *node) {
+    struct egress_place place;
+    egress_place_make((uint16_t)(node->uid - launcher->daemon_uid), &place);
+    return place;
+}
+
+static struct launcher_node *node_at(struct launcher *launcher, uint16_t number) {
+    for (size_t i = 0; i < launcher->nodes_end; i++)
+        if (launcher->nodes[i].used && launcher->nodes[i].uid - launcher->daemon_uid == number)
+            return &launcher->nodes[i];
+    return NULL;
+}
+
+void egress_init(struct egress *egress) {
+    *egress = (struct egress){.keeper_fd = -1,
+                              .home_fd = -1,
+                              .namespace_fd = -1,
+                              .route = {.fd = -1},
+                              .rules = {.fd = -1},
+                              .log = {.fd = -1},
+                              .addresses = {.fd = -1},
+                              .remake_due_ms = UINT64_MAX};
+}
+
+/* Nothing of it goes through any more; what nodes may reach stays known. */
+void egress_close(struct launcher *launcher) {
+    struct egress *egress = &launcher->egress;
+    int *const fds[] = {&egress->keeper_fd, &egress->home_fd, &egress->namespace_fd, &egress->route.fd,
+                        &egress->rules.fd,  &egress->log.fd,  &egress->addresses.fd};
+    uint64_t remake_due_ms = egress->remake_due_ms;
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+        launcher_unwatch(launcher, *fds[i]);
+        fd_close(*fds[i]);
+    }
+    for (size_t i = 0; i < launcher->nodes_end; i++) launcher->nodes[i].has_way_out = false;
+    egress_init(egress);
+    egress->remake_due_ms = remake_due_ms;
+}
+
+static void remake_after(struct launcher *launcher, uint64_t delay_ms) {
+    launcher->egress.remake_due_ms = clock_monotonic_ms() + delay_ms;
+    launcher_due_at(launcher, launcher->egress.remake_due_ms);
+}
+
+/* ---- the host's own addresses ---- */
+
+static bool host_of(const struct sockaddr *address, struct jail_host *ret) {
+    *ret = (struct jail_host){0};
+    if (address && address->sa_family == AF_INET) {
+        ret->bits = 32;
+        memcpy(ret->address, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+        return true;
+    }
+    if (!address || address->sa_family != AF_INET6) return false;
+    ret->is_v6 = true;
+    ret->bits = 128;
+    memcpy(ret->address, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
+    return true;
+}
+
+static bool is_own(const struct egress *egress, const struct jail_host *host) {
+    for (size_t i = 0; i < egress->own_count; i++)
+        if (egress->own[i].is_v6 == host->is_v6 && memcmp(egress->own[i].address, host->address, 16) == 0) return true;
+    return false;
+}
+
+static int refuse_own(struct egress *egress, struct error *reterr) {
+    struct ifaddrs *list;
+    if (getifaddrs(&list) < 0) return error_errno(reterr, errno, "list the host's addresses");
+    egress->own_count = 0;
+    int result = 0;
+    for (struct ifaddrs *at = list; at && result == 0; at = at->ifa_next) {
+        struct jail_host host;
+        if (!host_of(at->ifa_addr, &host) || is_own(egress, &host)) continue;
+        if (egress->own_count == EGRESS_OWN_MAX)
+            result = error_set(reterr, E_LIMIT, "the host has more than %d addresses", EGRESS_OWN_MAX);
+        else
+            egress->own[egress->own_count++] = host;
+    }
+    freeifaddrs(list);
+    return result < 0 ? result : nft_set_own(&egress->rules, egress->own, egress->own_count, reterr);
+}
+
+/* What can't be refused any more must not be reached: then there is no way out until there is one again. */
+void egress_addresses_changed(struct launcher *launcher) {
+    char bytes[4096];
+    struct error error;
+    while (recv(launcher->egress.addresses.fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0 || errno == ENOBUFS) {
+    }
+    if (refuse_own(&launcher->egress, &error) == 0) return;
+    log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
+    egress_end(launcher);
+    remake_after(launcher, FAILED_DELAY_MS);
+}
+
+static int watch_addresses(struct launcher *launcher, struct error *reterr) {
+    struct egress *egress = &launcher->egress;
+    int groups[] = {RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR};
+    if (netlink_open(NETLINK_ROUTE, &egress->addresses, reterr) < 0) return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+        if (setsockopt(egress->addresses.fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof groups[i]) < 0)
+            return error_errno(reterr, errno, "hear of the host's addresses");
+    return launcher_watch(launcher, egress->addresses.fd, SOURCE_ADDRESSES, 0, reterr);
+}
+
+/* ---- making it, and taking it over ---- */
+
+static void keep(const void *data) {
+    (void)data;
+    egress_keep(HELPER_FD);
+}
+
+static int start_keeper(struct egress_greeting *ret, struct error *reterr) {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
+    CLEANUP_FD int read_fd = fds[0], write_fd = fds[1];
+    if (helper_start(keep, NULL, &write_fd, 1, reterr) < 0) return -1;
+    fd_close(take_fd(&write_fd));
+    struct pollfd ready = {.fd = read_fd, .events = POLLIN};
+    if (poll(&ready, 1, GREETING_TIMEOUT_MS) != 1 || read(read_fd, ret, sizeof *ret) != sizeof *ret)
+        return error_set(reterr, E_SYSTEM, "the way out was not made in time");
+    return ret->error.code == E_NONE ? 0 : error_set(reterr, ret->error.code, "%s", ret->error.detail);
+}
+
+/* Everything that takes a keeper which lives. */
+static int open_namespace(struct launcher *launcher, pid_t keeper, struct error *reterr) {
+    struct egress *egress = &launcher->egress;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)keeper);
+    egress->keeper_fd = pidfd_open(keeper, 0);
+    egress->home_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    egress->namespace_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (egress->keeper_fd < 0 || egress->home_fd < 0 || egress->namespace_fd < 0)
+        return error_errno(reterr, errno, "open the egress namespace");
+    if (netlink_open_in(egress->namespace_fd, egress->home_fd, NETLINK_ROUTE, &egress->route, reterr) < 0 ||
+        netlink_open_in(egress->namespace_fd, egress->home_fd, NETLINK_NETFILTER, &egress->rules, reterr) < 0 ||
+        netlink_open_in(egress->namespace_fd, egress->home_fd, NETLINK_NETFILTER, &egress->log, reterr) < 0 ||
+        egress_log_open(&egress->log, reterr) < 0 ||
+        launcher_watch(launcher, egress->log.fd, SOURCE_REFUSALS, 0, reterr) < 0 ||
+        launcher_watch(launcher, egress->keeper_fd, SOURCE_KEEPER, 0, reterr) < 0)
+        return -1;
+    return watch_addresses(launcher, reterr);
+}
+
+static int make(struct launcher *launcher, struct error *reterr) {
+    struct egress *egress = &launcher->egress;
+    struct egress_greeting greeting;
+    if (start_keeper(&greeting, reterr) < 0) return -1;
+    if (open_namespace(launcher, greeting.pid, reterr) == 0 && nft_make_table(&egress->rules, reterr) == 0 &&
+        refuse_own(egress, reterr) == 0 && veth_prepare_gateway(&egress->route, reterr) == 0 &&
+        egress_record_write(launcher, greeting.pid, reterr) == 0)
+        return 0;
+    kill(greeting.pid, SIGTERM);
+    egress_close(launcher);
+    return -1;
+}
+
+void egress_adopt(struct launcher *launcher) {
+    struct error error = {0};
+    pid_t keeper = egress_record_read(launcher);
+    bool is_open_again =
+        keeper > 0 && open_namespace(launcher, keeper, &error) == 0 && refuse_own(&launcher->egress, &error) == 0;
+    for (size_t i = 0; is_open_again && i < launcher->nodes_end; i++)
+        launcher->nodes[i].has_way_out = launcher->nodes[i].egress != NULL;
+    if (is_open_again) return;
+    if (error.code) log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
+    if (keeper > 0) kill(keeper, SIGTERM);
+    egress_close(launcher);
+    remake_after(launcher, 0);
+}
+
+/* ---- nodes ---- */
+
+static int attach(struct launcher *launcher, struct launcher_node *node, struct error *reterr) {
+    struct egress *egress = &launcher->egress;
+    struct egress_place place = place_of(launcher, node);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)node->pid);
+    CLEANUP_FD int node_fd = open(path, O_RDONLY | O_CLOEXEC);
+    CLEANUP(netlink_close) struct netlink inside = {.fd = -1};
+    if (node_fd < 0 || node_is_dead(node)) return error_set(reterr, E_NODE, "node %s has ended", node->name);
+    if (!is_open(egress) && make(launcher, reterr) < 0) return -1;
+    /* The rules first: nothing is ever let through without them. */
+    if (nft_add_place(&egress->rules, &place, node->egress, reterr) < 0) return -1;
+    if (veth_make(&egress->route, &place, node_fd, reterr) == 0 &&
+        netlink_open_in(node_fd, egress->home_fd, NETLINK_ROUTE, &inside, reterr) == 0 &&
+        veth_settle(&inside, &place, reterr) == 0) {
+        node->has_way_out = true;
+        return 0;
+    }
+    nft_remove_place(&egress->rules, &place, NULL);
+    return -1;
+}
+
+int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                  struct error *reterr) {
+    struct jail_egress policy;
+    if (!(launcher->features.guarantees & 1u << JAIL_GUARANTEE_EGRESS))
+        return error_set(reterr, E_GUARANTEE, "there is no way out of a node's network here");
+    if (node->egress) return error_set(reterr, E_CONFLICT, "node %s has a way out already", node->name);
+    if (egress_read(plan, &policy, reterr) < 0) return -1;
+    node->egress = malloc(sizeof *node->egress);
+    if (!node->egress) return error_set(reterr, E_NO_MEMORY, "no memory for a way out");
+    *node->egress = policy;
+    if (egress_policy_write(launcher, node, reterr) == 0 && attach(launcher, node, reterr) == 0) return 0;
+    egress_policy_remove(launcher, node->name);
+    free(node->egress);
+    node->egress = NULL;
+    return -1;
+}
+
+/* The interface goes with the node's namespace. */
+void egress_release(struct launcher *launcher, struct launcher_node *node) {
+    struct egress_place place = place_of(launcher, node);
+    if (!node->egress) return;
+    if (node->has_way_out) nft_remove_place(&launcher->egress.rules, &place, NULL);
+    egress_policy_remove(launcher, node->name);
+    free(node->egress);
+    node->egress = NULL;
+    node->has_way_out = false;
+}
+
+/* ---- what happens meanwhile ---- */
+
+void egress_tell_refusals(struct launcher *launcher) {
+    struct egress_refusal refusals[REFUSALS_PER_TURN];
+    size_t count = egress_log_read(&launcher->egress.log, refusals, ARRAY_SIZE(refusals));
+    for (size_t i = 0; i < count; i++) {
+        char host[JAIL_HOST_TEXT_BYTES], detail[160];
+        struct launcher_node *node = node_at(launcher, refusals[i].number);
+        if (!node) continue;
+        jail_host_print(&refusals[i].host, host);
+        snprintf(detail, sizeof detail, "to=%s protocol=%s reason=%s", host, refusals[i].protocol,
+                 is_own(&launcher->egress, &refusals[i].host) ? "host" : refusals[i].kind);
+        violation_tell(launcher, node, VIOLATION_NETWORK, detail);
+    }
+}
+
+void egress_keeper_ended(struct launcher *launcher) {
+    log_line(&launcher->log, LOG_WARN_LEVEL, "egress_ended", NULL);
+    egress_close(launcher);
+    remake_after(launcher, REMAKE_DELAY_MS);
+}
+
+/* Everybody who had a way out gets it back; who can't have it yet, a little later. */
+uint64_t egress_check(struct launcher *launcher, uint64_t now_ms) {
+    struct egress *egress = &launcher->egress;
+    bool all = true;
+    if (now_ms < egress->remake_due_ms) return egress->remake_due_ms;
+    egress->remake_due_ms = UINT64_MAX;
+    for (size_t i = 0; i < launcher->nodes_end; i++) {
+        struct launcher_node *node = &launcher->nodes[i];
+        struct error error;
+        if (!node->used || !node->egress || node->has_way_out || node->burial.under_way) continue;
+        if (attach(launcher, node, &error) == 0) continue;
+        log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);
+        all = all && node_is_dead(node);
+    }
+    if (!all) egress->remake_due_ms = now_ms + REMAKE_DELAY_MS;
+    return egress->remake_due_ms;
+}
+
+void egress_end(struct launcher *launcher) {
+    struct egress *egress = &launcher->egress;
+    if (!is_open(egress)) return;
+    struct pollfd ended = {.fd = egress->keeper_fd, .events = POLLIN};
+    launcher_unwatch(launcher, egress->keeper_fd);
+    pidfd_send_signal(egress->keeper_fd, SIGTERM, NULL, 0);
+    if (poll(&ended, 1, END_TIMEOUT_MS) == 0) pidfd_send_signal(egress->keeper_fd, SIGKILL, NULL, 0);
+    egress_close(launcher);
+    egress_record_remove(launcher);
+}

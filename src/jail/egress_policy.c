@@ -1,0 +1,149 @@
+/* What a node may reach, as text and as values. Pure. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jail/egress_rules.h"
+
+enum { V4_BITS = 32, V6_BITS = 128, PORT_MAX = 65535 };
+
+static const char *const network_names[] = {"none", "loopback", "outgoing"};
+static const char *const reach_names[] = {"listed", "public", "anywhere"};
+
+const char *jail_network_name(enum jail_network network) {
+    return network_names[network];
+}
+
+const char *jail_reach_name(enum jail_reach reach) {
+    return reach_names[reach];
+}
+
+int jail_reach_find(const char *name, enum jail_reach *ret) {
+    for (size_t i = 0; i < ARRAY_SIZE(reach_names); i++) {
+        if (strcmp(reach_names[i], name) != 0) continue;
+        *ret = (enum jail_reach)i;
+        return 0;
+    }
+    return -1;
+}
+
+static bool parse_port(const char *text, uint16_t *ret) {
+    uint64_t number;
+    if (!parse_u64(text, &number) || number == 0 || number > PORT_MAX) return false;
+    *ret = (uint16_t)number;
+    return true;
+}
+
+/* "443", "8000-8010" */
+static bool parse_ports(char *text, struct jail_host *host) {
+    char *dash = strchr(text, '-');
+    if (dash) *dash++ = '\0';
+    return parse_port(text, &host->first_port) && parse_port(dash ? dash : text, &host->last_port) &&
+           host->first_port <= host->last_port;
+}
+
+/* "10.1.0.0/16", "2001:db8::1" */
+static bool parse_prefix(char *text, struct jail_host *host) {
+    uint64_t bits, most;
+    char *slash = strchr(text, '/');
+    if (slash) *slash++ = '\0';
+    host->is_v6 = strchr(text, ':') != NULL;
+    most = bits = host->is_v6 ? V6_BITS : V4_BITS;
+    if (inet_pton(host->is_v6 ? AF_INET6 : AF_INET, text, host->address) != 1) return false;
+    if (slash && (!parse_u64(slash, &bits) || bits > most)) return false;
+    host->bits = (uint8_t)bits;
+    return true;
+}
+
+/* Where the address ends and the ports begin; NULL: there are none. In a v6 address a colon means something else. */
+static char *cut_ports(char **text) {
+    char *end, *colon;
+    if (**text == '[') {
+        end = strchr(++*text, ']');
+        if (!end) return *text; /* no ports can be read there, which fails it */
+        *end = '\0';
+        return end[1] ? end + 1 + (end[1] == ':') : NULL;
+    }
+    colon = strchr(*text, ':');
+    if (!colon || strchr(colon + 1, ':')) return NULL;
+    *colon = '\0';
+    return colon + 1;
+}
+
+static void clear_rest(struct jail_host *host) {
+    for (unsigned bit = host->bits; bit < V6_BITS; bit++)
+        host->address[bit / 8] = (uint8_t)(host->address[bit / 8] & ~(0x80u >> bit % 8));
+}
+
+int jail_host_parse(const char *text, struct jail_host *ret, struct error *reterr) {
+    char copy[JAIL_HOST_TEXT_BYTES], *address = copy;
+    struct jail_host host = {0};
+    bool fits = string_format(copy, sizeof copy, NULL, "%s", text) == 0;
+    char *ports = fits ? cut_ports(&address) : NULL;
+    if (!fits || !parse_prefix(address, &host) || (ports && !parse_ports(ports, &host)))
+        return error_set(reterr, E_INVALID,
+                         "'%.60s' is no host; it is an address or ADDRESS/BITS, and may end with :PORT or :FIRST-LAST "
+                         "(a v6 address with ports is in brackets)",
+                         text);
+    clear_rest(&host);
+    *ret = host;
+    return 0;
+}
+
+void jail_host_print(const struct jail_host *host, char ret[JAIL_HOST_TEXT_BYTES]) {
+    char address[INET6_ADDRSTRLEN], bits[8] = "", ports[16] = "";
+    bool is_whole = host->bits == (host->is_v6 ? V6_BITS : V4_BITS), brackets = host->is_v6 && host->first_port;
+    inet_ntop(host->is_v6 ? AF_INET6 : AF_INET, host->address, address, sizeof address);
+    if (!is_whole) snprintf(bits, sizeof bits, "/%u", host->bits);
+    if (host->first_port && host->first_port == host->last_port)
+        snprintf(ports, sizeof ports, ":%u", host->first_port);
+    else if (host->first_port)
+        snprintf(ports, sizeof ports, ":%u-%u", host->first_port, host->last_port);
+    snprintf(ret, JAIL_HOST_TEXT_BYTES, "%s%s%s%s%s", brackets ? "[" : "", address, bits, brackets ? "]" : "", ports);
+}
+
+/* ---- as lines of a plan ---- */
+
+int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struct error *reterr) {
+    char host[JAIL_HOST_TEXT_BYTES];
+    int result = plan_add(plan, JAIL_PLAN_REACH, jail_reach_name(egress->reach), NULL, 0, reterr);
+    for (size_t i = 0; result == 0 && i < egress->host_count; i++) {
+        jail_host_print(&egress->hosts[i], host);
+        result = plan_add(plan, JAIL_PLAN_HOST, host, NULL, 0, reterr);
+    }
+    for (size_t i = 0; result == 0 && i < egress->port_count; i++)
+        result = plan_add(plan, JAIL_PLAN_PORT, NULL, NULL, egress->ports[i], reterr);
+    if (result == 0 && egress->rate_bytes)
+        result = plan_add(plan, JAIL_PLAN_RATE, NULL, NULL, egress->rate_bytes, reterr);
+    if (result == 0 && egress->total_bytes)
+        result = plan_add(plan, JAIL_PLAN_TRAFFIC, NULL, NULL, egress->total_bytes, reterr);
+    return result < 0 ? result : plan_add(plan, JAIL_PLAN_CONNECTIONS, NULL, NULL, egress->connections, reterr);
+}
+
+static int read_line(const struct jail_plan_op *op, struct jail_egress *egress, struct error *reterr) {
+    switch (op->verb) {
+    case JAIL_PLAN_HOST:
+        if (egress->host_count == JAIL_HOSTS_MAX) return error_set(reterr, E_INVALID, "the plan has too many hosts");
+        return jail_host_parse(op->words[0], &egress->hosts[egress->host_count++], reterr);
+    case JAIL_PLAN_PORT:
+        if (egress->port_count == JAIL_PORTS_MAX || op->number == 0 || op->number > PORT_MAX)
+            return error_set(reterr, E_INVALID, "the plan has too many ports, or one that is none");
+        egress->ports[egress->port_count++] = (uint16_t)op->number;
+        return 0;
+    case JAIL_PLAN_RATE: egress->rate_bytes = op->number; return 0;
+    case JAIL_PLAN_TRAFFIC: egress->total_bytes = op->number; return 0;
+    case JAIL_PLAN_CONNECTIONS: egress->connections = (uint32_t)op->number; return 0;
+    default: return 0;
+    }
+}
+
+int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct error *reterr) {
+    struct jail_egress egress = {0};
+    const char *reach = jail_plan_word(plan, JAIL_PLAN_REACH, 0);
+    if (!reach || jail_reach_find(reach, &egress.reach) < 0)
+        return error_set(reterr, E_INVALID, "the plan does not say how far the way out reaches");
+    for (size_t i = 0; i < plan->count; i++)
+        if (read_line(&plan->ops[i], &egress, reterr) < 0) return -1;
+    *ret = egress;
+    return 0;
+}

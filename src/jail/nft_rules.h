@@ -1,0 +1,34 @@
+/* Between nft.c, which makes tables and chains, and nft_rules.c, which makes the rules in them. */
+#ifndef JAIL_NFT_RULES_H
+#define JAIL_NFT_RULES_H
+
+#include "jail/egress.h"
+
+/* After the C library's headers for networks: the kernel's own give way to those. */
+#include <libnftnl/rule.h>
+
+#define NFT_TABLE "egress"
+#define NFT_UP "up"         /* a map: which chain is for what comes from an interface */
+#define NFT_DOWN "down"     /* a map: for what goes to it */
+#define NFT_REFUSE "refuse" /* a map, and the chain that looks into it: for what is refused to it */
+#define NFT_PUBLIC "public"
+#define NFT_OWN "own"
+
+enum { NFT_NAME_BYTES = 32 };
+
+/* Changes that take effect together. The first that fails spoils all. */
+struct nft_batch {
+    struct netlink *netlink;
+    bool failed;
+    size_t count, size;
+    _Alignas(8) char bytes[NETLINK_BYTES];
+};
+
+void nft_put_rule(struct nft_batch *batch, struct nftnl_rule *rule); /* frees it; NULL fails the batch */
+void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rule *rule);
+/* What every packet meets first, and last. */
+void nft_put_fixed_rules(struct nft_batch *batch);
+/* Tell us of some, and the sender of all. */
+void nft_put_refusal(struct nft_batch *batch, const char *chain);
+
+#endif

@@ -1,0 +1,131 @@
+/* What a node may reach, as text and as values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jail/egress_rules.h"
+
+static void assert_host(const char *text, const char *printed) {
+    struct jail_host host;
+    struct error error = {0};
+    char back[JAIL_HOST_TEXT_BYTES];
+    if (jail_host_parse(text, &host, &error) < 0) fail_msg("%s: %s", text, error.detail);
+    jail_host_print(&host, back);
+    assert_string_equal(back, printed);
+}
+
+static void reads_hosts_as_people_write_them(void **state) {
+    (void)state;
+    assert_host("93.184.216.34", "93.184.216.34");
+    assert_host("93.184.216.34/32", "93.184.216.34");
+    assert_host("10.1.2.3/16:5432", "10.1.0.0/16:5432");
+    assert_host("0.0.0.0/0:8000-8010", "0.0.0.0/0:8000-8010");
+    assert_host("1.2.3.4:53-53", "1.2.3.4:53");
+    assert_host("2001:DB8::1", "2001:db8::1");
+    assert_host("[2001:db8::1]", "2001:db8::1");
+    assert_host("2001:db8:ffff::/33", "2001:db8:8000::/33");
+    assert_host("[2001:db8::/32]:443", "[2001:db8::/32]:443");
+}
+
+static void refuses_what_is_no_host(void **state) {
+    static const char *const texts[] = {
+        "",          "example.com", "1.2.3",     "1.2.3.4.5",   "1.2.3.4/33", "1.2.3.4/",      "1.2.3.4/-1",
+        "1.2.3.4:0", "1.2.3.4:",    "1.2.3.4:x", "1.2.3.4:9-8", "1.2.3.4:9-", "1.2.3.4:65536", "::1/129",
+        "[::1",      "[::1]x",      "[::1]:",    "::1]:80",     "1.2.3.4 ",   " 1.2.3.4",      "1.2.3.4:1-2-3",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        struct jail_host host = {.bits = 77};
+        struct error error = {0};
+        if (jail_host_parse(texts[i], &host, &error) == 0) fail_msg("'%s' was taken for a host", texts[i]);
+        assert_int_equal(error.code, E_INVALID);
+        assert_int_equal(host.bits, 77);
+    }
+}
+
+static void a_long_text_is_no_host(void **state) {
+    char text[200];
+    struct jail_host host;
+    (void)state;
+    memset(text, '1', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_true(jail_host_parse(text, &host, NULL) < 0);
+}
+
+static void knows_reaches_by_name(void **state) {
+    enum jail_reach reach;
+    (void)state;
+    for (unsigned i = JAIL_REACH_LISTED; i <= JAIL_REACH_ANYWHERE; i++) {
+        assert_int_equal(jail_reach_find(jail_reach_name((enum jail_reach)i), &reach), 0);
+        assert_int_equal(reach, i);
+    }
+    assert_true(jail_reach_find("everywhere", &reach) < 0);
+}
+
+static struct jail_egress some_policy(void) {
+    struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC,
+                                 .host_count = 2,
+                                 .ports = {80, 443},
+                                 .port_count = 2,
+                                 .rate_bytes = 1000,
+                                 .total_bytes = 5000,
+                                 .connections = 7};
+    jail_host_parse("10.0.0.0/8:5432", &egress.hosts[0], NULL);
+    jail_host_parse("fd00:1::/32", &egress.hosts[1], NULL);
+    return egress;
+}
+
+static void a_plan_carries_it(void **state) {
+    struct jail_egress egress = some_policy(), back;
+    struct jail_plan plan = {0}, parsed = {0};
+    struct buf text = BUF_INIT;
+    struct error error = {0};
+    (void)state;
+    assert_int_equal(plan_add(&plan, JAIL_PLAN_NODE, "n1", NULL, 0, &error), 0);
+    assert_int_equal(egress_write(&egress, &plan, &error), 0);
+    jail_plan_print(&plan, &text);
+    assert_string_equal(buf_string(&text), "node n1\nreach public\nhost 10.0.0.0/8:5432\nhost fd00:1::/32\nport 80\n"
+                                           "port 443\nrate 1000\ntraffic 5000\nconnections 7\n");
+    assert_int_equal(jail_plan_parse(buf_string(&text), text.size, &parsed, &error), 0);
+    assert_int_equal(egress_read(&parsed, &back, &error), 0);
+    assert_memory_equal(&back, &egress, sizeof egress);
+    jail_plan_free(&plan);
+    jail_plan_free(&parsed);
+    buf_free(&text);
+}
+
+static void assert_unreadable(const char *text, const char *why) {
+    struct jail_plan plan = {0};
+    struct jail_egress egress;
+    struct error error = {0};
+    assert_int_equal(jail_plan_parse(text, strlen(text), &plan, &error), 0);
+    assert_true(egress_read(&plan, &egress, &error) < 0);
+    assert_non_null(strstr(error.detail, why));
+    jail_plan_free(&plan);
+}
+
+static void believes_no_line_of_a_plan(void **state) {
+    char many[4096] = "node n1\nreach listed\n";
+    (void)state;
+    assert_unreadable("node n1\nhost 1.2.3.4\n", "how far");
+    assert_unreadable("node n1\nreach nowhere\n", "how far");
+    assert_unreadable("node n1\nreach listed\nhost here\n", "no host");
+    assert_unreadable("node n1\nreach public\nport 70000\n", "ports");
+    for (int i = 0; i <= JAIL_HOSTS_MAX; i++) strcat(many, "host 1.2.3.4\n");
+    assert_unreadable(many, "too many hosts");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_hosts_as_people_write_them),
+        cmocka_unit_test(refuses_what_is_no_host),
+        cmocka_unit_test(a_long_text_is_no_host),
+        cmocka_unit_test(knows_reaches_by_name),
+        cmocka_unit_test(a_plan_carries_it),
+        cmocka_unit_test(believes_no_line_of_a_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
