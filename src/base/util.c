@@ -107,6 +107,16 @@ bool parse_duration(const char *text, uint64_t *ret_ms) {
     return parse_with_unit(text, units, ARRAY_SIZE(units), ret_ms);
 }
 
+bool parse_percent(const char *text, uint64_t *ret_percent) {
+    char digits[24];
+    size_t size = strlen(text);
+    if (size > 0 && text[size - 1] == '%') size--;
+    if (size >= sizeof digits) return false;
+    memcpy(digits, text, size);
+    digits[size] = '\0';
+    return parse_u64(digits, ret_percent);
+}
+
 void hex_encode(const uint8_t *data, size_t size, char *ret) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < size; i++) {

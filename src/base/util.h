@@ -64,6 +64,7 @@ bool parse_u64(const char *text, uint64_t *ret);
 /* "64M", "1G", "512K", "1000": bytes, powers of 1024. "5s", "250ms", "1h", "2m", "1d": milliseconds. */
 bool parse_size(const char *text, uint64_t *ret_bytes);
 bool parse_duration(const char *text, uint64_t *ret_ms);
+bool parse_percent(const char *text, uint64_t *ret_percent); /* 50% or 50 */
 
 /* 2 × size hexadecimal digits and a terminator into ret. */
 void hex_encode(const uint8_t *data, size_t size, char *ret);

@@ -96,16 +96,6 @@ static int read_policy(enum limit limit, const char *text, struct limit_policies
 
 /* ---- values ---- */
 
-static bool parse_percent(const char *text, uint64_t *ret) {
-    char digits[24];
-    size_t size = strlen(text);
-    if (size > 0 && text[size - 1] == '%') size--;
-    if (size >= sizeof digits) return false;
-    memcpy(digits, text, size);
-    digits[size] = '\0';
-    return parse_u64(digits, ret);
-}
-
 static bool parse_value(enum limit_unit unit, const char *text, uint64_t *ret) {
     static bool (*const parsers[])(const char *, uint64_t *) = {[UNIT_COUNT] = parse_u64,
                                                                 [UNIT_SIZE] = parse_size,

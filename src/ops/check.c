@@ -73,16 +73,6 @@ static bool parse_duration_or_ms(const char *text, uint64_t *ret) {
     return parse_u64(text, ret) || parse_duration(text, ret);
 }
 
-static bool parse_percent(const char *text, uint64_t *ret) {
-    char digits[24];
-    size_t size = strlen(text);
-    if (size > 0 && text[size - 1] == '%') size--;
-    if (size >= sizeof digits) return false;
-    memcpy(digits, text, size);
-    digits[size] = '\0';
-    return parse_u64(digits, ret);
-}
-
 static const struct number {
     bool (*parse)(const char *text, uint64_t *ret);
     const struct unit *units; /* largest first; the last divides everything */

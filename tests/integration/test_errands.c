@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "builds.h"
 #include "processes.h"
 #include "support.h"
 
@@ -25,18 +26,6 @@ static size_t size_of(const json_t *object, const char *name) {
     return json_array_size(json_object_get(object, name));
 }
 
-/* The service's folder for what it is working on. */
-static bool nothing_is_left(void *data) {
-    char path[256];
-    unsigned entries = 0;
-    snprintf(path, sizeof path, "%s/store/tmp", world_home(data));
-    DIR *directory = opendir(path);
-    assert_non_null(directory);
-    while (readdir(directory)) entries++;
-    closedir(directory);
-    return entries == 2;
-}
-
 /* ---- compile ---- */
 
 static void a_project_is_compiled(struct world *world) {
@@ -57,7 +46,7 @@ static void sources_that_do_not_compile_are_a_problem(struct world *world) {
     assert_string_equal(text_of(result, "status"), "error");
     assert_string_equal(text_of(error, "file"), "broken.erl");
     assert_int_equal(json_integer_value(json_object_get(error, "line")), 3);
-    assert_true(nothing_is_left(world));
+    build_assert_no_leftovers(world);
     json_decref(problem);
 }
 
@@ -95,7 +84,7 @@ static void a_caller_who_leaves_ends_it(struct world *world) {
     assert_string_equal(error.code, "timeout");
     sbx_error_clear(&error);
     sbx_close(impatient);
-    assert_true(wait_until(nothing_is_left, world, WORLD_DEADLINE_MS));
+    build_assert_no_leftovers(world);
 }
 
 static void test_compile(void **state) {
@@ -139,7 +128,7 @@ static void test_validate(void **state) {
     json_decref(world_fails(world, "validate", "not_found", "{s:s}", "path", world_path(world, "nothing.beam")));
     world_file(world, "empty/notes.txt", "");
     json_decref(world_fails(world, "validate", "invalid_input", "{s:s}", "path", world_path(world, "empty")));
-    assert_true(nothing_is_left(world));
+    build_assert_no_leftovers(world);
 }
 
 /* ---- deps ---- */

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "own_mounts.h"
 #include "processes.h"
 #include "support.h"
 
@@ -190,20 +191,9 @@ static void refuse_what_cannot_be_recorded(void **state) {
     world_close(world);
 }
 
-static int run_in_own_mounts(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(refuse_what_cannot_be_recorded)};
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return 1;
-    return cmocka_run_group_tests_name("with mounts of its own", tests, NULL, NULL);
-}
-
 static void test_a_full_disk_stops_what_must_be_recorded(void **state) {
     (void)state;
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) exit(run_in_own_mounts());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    test_in_own_mounts((struct CMUnitTest)cmocka_unit_test(refuse_what_cannot_be_recorded));
 }
 
 static int open_world(void **state) {

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "own_mounts.h"
 #include "processes.h"
 #include "support.h"
 
@@ -270,21 +271,9 @@ static void use_a_full_disk(void **state) {
     world_close(world);
 }
 
-static int run_in_own_mounts(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(use_a_full_disk)};
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return 1;
-    return cmocka_run_group_tests_name("with mounts of its own", tests, NULL, NULL);
-}
-
 static void a_full_disk_is_told(void **state) {
     (void)state;
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) exit(run_in_own_mounts());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_in_own_mounts((struct CMUnitTest)cmocka_unit_test(use_a_full_disk));
 }
 
 /* ---- no toolchain ---- */

@@ -1,4 +1,5 @@
 /* The trail's files: written, read again, changed by others, cut off, full. */
+#include "own_mounts.h"
 #include "scratch.h"
 
 #include <dirent.h>
@@ -309,23 +310,10 @@ static void use_a_full_disk(void **state) {
     assert_int_equal(umount2(disk.path, MNT_DETACH), 0);
 }
 
-static int run_in_own_mounts(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(use_a_full_disk, scratch_setup, scratch_teardown)};
-    if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) < 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return 1;
-    return cmocka_run_group_tests_name("with mounts of its own", tests, NULL, NULL);
-}
-
 static void test_a_full_disk(void **state) {
     (void)state;
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) exit(run_in_own_mounts());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    test_in_own_mounts(
+        (struct CMUnitTest)cmocka_unit_test_setup_teardown(use_a_full_disk, scratch_setup, scratch_teardown));
 }
 
 int main(void) {
