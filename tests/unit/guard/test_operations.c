@@ -61,7 +61,7 @@ static void test_sets(void **state) {
     assert_int_equal(guard_operations_parse("math,string", &set, &error), 0);
     assert_int_equal(guard_operations_need(set), 0);
     assert_int_equal(guard_operations_parse(" os_command , network_client", &set, &error), 0);
-    assert_int_equal(guard_operations_need(set), GUARD_NEEDS_NETWORK | GUARD_NEEDS_EXEC);
+    assert_int_equal(guard_operations_need(set), GUARD_NEEDS_NETWORK | GUARD_NEEDS_EXEC | GUARD_NEEDS_OUTGOING);
     assert_int_equal(guard_operations_parse("", &set, &error), 0);
     assert_int_equal(set, 0);
     set = 7;
