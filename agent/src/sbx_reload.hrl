@@ -46,7 +46,7 @@
     %% What was done with each state.
     reports = [] :: [{pid(), module(), sbx_reload_visit:report()}],
     resumed = false :: boolean(),
-    %% On every process that goes on, from before it does.
+    %% On every process that is stopped, from before it is.
     monitors = #{} :: #{reference() => {pid(), module()}},
     %% The supervisors of the users.
     parents = [] :: [pid()],

@@ -83,7 +83,7 @@ children(Supervisor, TimeoutMs) ->
 ask(Requests, TimeoutMs) ->
     sbx_reload_talk:ask(
         [
-            {Supervisor, fun(Reference) -> {'$gen_call', {self(), [alias | Reference]}, Request} end}
+            {Supervisor, fun(Tag) -> {'$gen_call', {self(), Tag}, Request} end}
          || {Supervisor, Request} <- Requests
         ],
         {idle, TimeoutMs}

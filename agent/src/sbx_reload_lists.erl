@@ -88,7 +88,7 @@ take(Top, Argument, #reload{reports = Reports, args = #{migrate_timeout_ms := Ti
 
 visit(Top, Argument, TimeoutMs) ->
     Plan = {supervisor, Argument},
-    Make = fun(_Pid, Reference) -> sbx_reload_visit:migrate(?LIST_FORM, Plan, ?COPY_MAX_WORDS, Reference) end,
+    Make = fun(_Pid, Tag) -> sbx_reload_visit:migrate(?LIST_FORM, Plan, ?COPY_MAX_WORDS, Tag) end,
     map_get(Top, sbx_reload_talk:visit([Top], Make, TimeoutMs)).
 
 %% The list that it had. Returns how the specs differ by that.

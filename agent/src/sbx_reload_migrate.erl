@@ -62,13 +62,10 @@ visit([], Reload) ->
     Reload;
 visit(Jobs, #reload{users = Users, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
     MaxWords = ?COPIES_MAX_WORDS div length(Users),
-    ByPid = maps:from_list([{Pid, {Module, Plan}} || {#user{pid = Pid}, Module, Plan} <- Jobs]),
-    Make = fun(Pid, Reference) ->
-        {Module, Plan} = map_get(Pid, ByPid),
-        sbx_reload_visit:migrate(Module, Plan, MaxWords, Reference)
-    end,
-    Answers = sbx_reload_talk:visit(maps:keys(ByPid), Make, TimeoutMs),
-    taken([{Pid, element(1, map_get(Pid, ByPid)), Answer} || {Pid, Answer} <- maps:to_list(Answers)], Reload).
+    Make = fun(Module, Plan) -> fun(Tag) -> sbx_reload_visit:migrate(Module, Plan, MaxWords, Tag) end end,
+    Answers = sbx_reload_talk:visits([{Pid, Make(Module, Plan)} || {#user{pid = Pid}, Module, Plan} <- Jobs], TimeoutMs),
+    Modules = maps:from_list([{Pid, Module} || {#user{pid = Pid}, Module, _Plan} <- Jobs]),
+    taken([{Pid, map_get(Pid, Modules), Answer} || {Pid, Answer} <- Answers], Reload).
 
 %% Every report counts, also of those that went well beside one that failed.
 taken(Answers, #reload{reports = Reports} = Reload) ->
@@ -172,6 +169,6 @@ supervisors(#reload{users = Users} = Reload) ->
 -spec specs_again([#user{}]) -> [{pid(), module(), sbx_reload_visit:report()}].
 specs_again(Users) ->
     Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
-    Make = fun(Pid, Reference) -> sbx_reload_visit:migrate(map_get(Pid, Modules), supervisor, 1, Reference) end,
+    Make = fun(Pid, Tag) -> sbx_reload_visit:migrate(map_get(Pid, Modules), supervisor, 1, Tag) end,
     Answers = sbx_reload_talk:visit(maps:keys(Modules), Make, ?AGAIN_TIMEOUT_MS),
     [{Pid, map_get(Pid, Modules), Report} || {Pid, {answer, {ok, Report}}} <- maps:to_list(Answers)].

@@ -185,9 +185,9 @@ seen_from_outside(Pid, Module, Md5) ->
 %% Only of processes that wait in a loop which understands the question.
 in_states(Pids, Module, Md5) ->
     Idle = [Pid || Pid <- Pids, sbx_reload_users:is_idle_server(Pid)],
-    Look = fun(_Pid, Reference) ->
+    Look = fun(_Pid, Tag) ->
         fun(State) ->
-            Reference ! {[alias | Reference], contains(State, Module, Md5)},
+            sbx_reload_talk:answer(Tag, contains(State, Module, Md5)),
             throw(unchanged)
         end
     end,

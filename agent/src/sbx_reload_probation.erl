@@ -63,7 +63,7 @@ commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Ident
     sbx_reload_patience:take_back(Reload#reload.parents),
     remember(Reload),
     Inside = [Pid || {Pid, _, #{kept := inside}} <- Reports],
-    _ = sbx_reload_talk:visit(Inside, fun(_Pid, Reference) -> sbx_reload_visit:forget(Reference) end, 1000),
+    _ = sbx_reload_talk:visit(Inside, fun(_Pid, Tag) -> sbx_reload_visit:forget(Tag) end, 1000),
     _ = sbx_reload_old:tidy(Modules, Identities),
     ok.
 

@@ -32,7 +32,7 @@ revert_suspended(#reload{loaded = Loaded, users = Users} = Reload) ->
     Lingering = unload(Loaded, Reload),
     Lost = ask_again(Asked) ++ restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
-    _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
+    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     sbx_reload_talk:let_go(Reload#reload.halted),
     Heirless = give_to_heirs(Kept ++ copies(Lost, Reload), Reload),
     notes(Lingering, Heirless).
@@ -88,7 +88,7 @@ restore(Users, Reports, TimeoutMs) ->
     {Managers, Others} = lists:partition(fun(#user{kind = Kind}) -> Kind =:= event end, Users),
     restore_handlers(Managers, Reports),
     Pids = [Pid || #user{pid = Pid} <- Others, is_map_key(Pid, Kept)],
-    Make = fun(Pid, Reference) -> sbx_reload_visit:restore(map_get(Pid, Kept), Reference) end,
+    Make = fun(Pid, Tag) -> sbx_reload_visit:restore(map_get(Pid, Kept), Tag) end,
     Answers = sbx_reload_talk:visit(Pids, Make, TimeoutMs),
     [User || #user{pid = Pid} = User <- Others, maps:get(Pid, Answers, none) =:= late].
 
@@ -120,7 +120,7 @@ give_to_heirs(Kept, #reload{places = Places}) ->
     ]).
 
 give({ok, Heir}, Kept) ->
-    Make = fun(_Pid, Reference) -> sbx_reload_visit:restore(Kept, Reference) end,
+    Make = fun(_Pid, Tag) -> sbx_reload_visit:restore(Kept, Tag) end,
     case sbx_reload_talk:visit([Heir], Make, ?RESTORE_TIMEOUT_MS) of
         #{Heir := {answer, ok}} -> ok;
         _ -> lost
@@ -152,7 +152,7 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     Specs = sbx_reload_migrate:specs_again([User || #user{kind = supervisor} = User <- Living]),
     sbx_reload_patience:lend(Reload#reload.parents),
     sbx_reload_talk:let_go(Reload#reload.halted),
-    _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
+    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], ?RESTORE_TIMEOUT_MS),
     sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
     Heirless = give_to_heirs(copies(Dead, Reload), Reload) + length(kept_inside(Dead, Reload)),

@@ -21,6 +21,8 @@
 -define(LATECOMER_ROUNDS, 10).
 %% What an answer lists, of each kind.
 -define(LISTED_MAX, 10000).
+%% What is made of one process's answers in the pause.
+-define(WORDS_PER_USER, 300).
 %% A supervisor that is not idle goes on.
 -define(HALT_TIMEOUT_MS, 100).
 
@@ -219,11 +221,22 @@ modes(Modules) ->
 suspend(#reload{users = Users} = Reload) ->
     sbx_reload:phase(<<"suspend">>),
     Pids = [Pid || #user{pid = Pid} <- Users],
-    Noted = note(halt_supervisors(Reload)),
+    Noted = note(monitored(Users, halt_supervisors(Reload))),
+    make_room(length(Users)),
     case sbx_reload_talk:suspend(Pids, option(suspend_timeout_ms, Reload), fun() -> put(pause, now_us()) end) of
         {ok, Ended} -> suspend_latecomers(?LATECOMER_ROUNDS, without(Ended, Noted#reload{paused_us = get(pause)}));
         {late, Late} -> fail_suspend(Late, Noted, Noted#reload{users = []})
     end.
+
+%% From before they are stopped, for the probation: what ends one meanwhile is told then.
+monitored(Users, #reload{monitors = Monitors} = Reload) ->
+    New = [{monitor(process, Pid), {Pid, Module}} || #user{pid = Pid, modules = [Module | _]} <- Users],
+    Reload#reload{monitors = maps:merge(Monitors, maps:from_list(New))}.
+
+%% What all of them answer fits into the heap, so that nobody waits for a collection of garbage.
+make_room(Count) ->
+    _ = process_flag(min_heap_size, ?WORDS_PER_USER * Count),
+    true = erlang:garbage_collect().
 
 %% So that they start none of these meanwhile, which would begin with the old code and go on with the new.
 halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
@@ -243,7 +256,7 @@ suspend_latecomers(Rounds, #reload{seen = Before, modules = Modules, users = Use
         [] ->
             Reload#reload{seen = Seen};
         New ->
-            More = note(Reload#reload{users = Users ++ New, seen = Seen}),
+            More = note(monitored(New, Reload#reload{users = Users ++ New, seen = Seen})),
             case sbx_reload_talk:suspend_again([P || #user{pid = P} <- New], option(suspend_timeout_ms, Reload)) of
                 {ok, Ended} -> suspend_latecomers(Rounds - 1, without(Ended, More));
                 {late, Late} -> fail_suspend(Late, More, Reload)
@@ -261,9 +274,13 @@ fail_suspend([Pid | _] = Late, #reload{users = Users}, Reload) ->
 %% One that ends by itself is no failure: started again, it runs the new code.
 without([], Reload) ->
     Reload;
-without(Ended, #reload{users = Users} = Reload) ->
+without(Ended, #reload{users = Users, monitors = Monitors} = Reload) ->
     Gone = maps:from_keys(Ended, []),
-    note(Reload#reload{users = [User || #user{pid = Pid} = User <- Users, not is_map_key(Pid, Gone)]}).
+    Left = maps:filter(fun(Monitor, {Pid, _}) -> not is_map_key(Pid, Gone) orelse not forget(Monitor) end, Monitors),
+    note(Reload#reload{users = [User || #user{pid = Pid} = User <- Users, not is_map_key(Pid, Gone)], monitors = Left}).
+
+forget(Monitor) ->
+    demonitor(Monitor, [flush]).
 
 %% Until the code is loaded, a daemon that went away has changed its mind.
 still_wanted(#reload{monitor = Monitor} = Reload) ->
@@ -309,13 +326,11 @@ migrate_up(Reload) ->
 
 resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     sbx_reload:phase(<<"resume">>),
-    Watched = [{Pid, Module} || #user{pid = Pid, modules = [Module | _]} <- Users],
-    Monitors = maps:from_list([{monitor(process, Pid), Process} || {Pid, _} = Process <- Watched]),
     sbx_reload_patience:lend(Reload#reload.parents),
-    _ = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
+    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
     sbx_reload_talk:let_go(Reload#reload.halted),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
-    note(Reload#reload{pause_us = Pause, resumed = true, monitors = Monitors, halted = []}).
+    note(Reload#reload{pause_us = Pause, resumed = true, halted = []}).
 
 children(Reload) ->
     sbx_reload_children:change(sbx_reload_lists:update(Reload), fun note/1).

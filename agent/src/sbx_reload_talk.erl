@@ -2,9 +2,9 @@
 %% anybody's mailbox, and an answer that comes too late goes nowhere.
 -module(sbx_reload_talk).
 
--export([ask/2, suspend/3, suspend_again/2, resume/2, stop/1, let_go/1, visit/3, call/3, nobody/0]).
+-export([ask/2, answer/2, suspend/3, suspend_again/2, resume/2, stop/1, let_go/1, visit/3, visits/2, call/3, nobody/0]).
 
--export_type([answers/0]).
+-export_type([answers/0, tag/0]).
 
 %% How long a suspension may take before it is looked at what the late ones wait for.
 -define(LOOK_EVERY_MS, 10).
@@ -15,41 +15,78 @@
 -type answers() :: #{pid() => outcome()}.
 %% By a moment; or within so long after the last answer of any of them.
 -type deadline() :: {by, integer()} | {idle, timeout()}.
--type request() :: {pid(), fun((reference()) -> term())}.
+%% What an answer is marked with: who answers, and the address that all of one round have in common. A round for each
+%% process to answer to would take more than twice the time.
+-type tag() :: nonempty_improper_list(nonempty_improper_list(alias, reference()), pid()).
+-type request() :: {pid(), fun((tag()) -> term())}.
 
-%% The fun makes the message; an answer is `{[alias | Reference], Term}`.
+-record(round, {alias :: reference(), monitors :: [reference()]}).
+
+%% The fun makes the message, whose receiver answers as `gen:reply/2` does with a tag, or by `answer/2`. Each process is
+%% asked once.
 -spec ask([request()], deadline()) -> answers().
 ask(Requests, Deadline) ->
-    Waiting = maps:from_list([{send(Pid, Message), Pid} || {Pid, Message} <- Requests]),
-    collect(Waiting, Deadline, #{}).
+    maps:from_list(outcomes(Requests, Deadline)).
 
-send(Pid, Message) ->
-    Reference = monitor(process, Pid, [{alias, reply_demonitor}]),
-    Pid ! Message(Reference),
-    Reference.
+%% The same, in no order.
+-spec outcomes([request()], deadline()) -> [{pid(), outcome()}].
+outcomes(Requests, Deadline) ->
+    Round = send(Requests),
+    {Left, Answers} = collect(length(Requests), Round, Deadline, []),
+    end_round(Round),
+    Late = case Left of 0 -> []; _ -> [Pid || {Pid, _} <- Requests] -- [Pid || {Pid, _} <- Answers] end,
+    [{Pid, late} || Pid <- Late] ++ Answers.
 
-collect(Waiting, _Deadline, Answers) when map_size(Waiting) =:= 0 ->
-    Answers;
-collect(Waiting, Deadline, Answers) ->
+-spec answer(tag(), term()) -> ok.
+answer([[alias | Alias] | _Pid] = Tag, Answer) ->
+    Alias ! {Tag, Answer},
+    ok.
+
+send(Requests) ->
+    Alias = alias(),
+    Monitors = [
+        begin
+            Monitor = monitor(process, Pid, [{tag, Alias}]),
+            Pid ! Message([[alias | Alias] | Pid]),
+            Monitor
+        end
+     || {Pid, Message} <- Requests
+    ],
+    #round{alias = Alias, monitors = Monitors}.
+
+%% How many have neither answered nor ended by the deadline, and what came of the others.
+collect(0, _Round, _Deadline, Answers) ->
+    {0, Answers};
+collect(Left, #round{alias = Alias} = Round, Deadline, Answers) ->
     receive
-        {[alias | Reference], Answer} when is_map_key(Reference, Waiting) ->
-            {Pid, Rest} = maps:take(Reference, Waiting),
-            collect(Rest, Deadline, Answers#{Pid => {answer, Answer}});
-        {'DOWN', Reference, process, Pid, Reason} when is_map_key(Reference, Waiting) ->
-            collect(maps:remove(Reference, Waiting), Deadline, Answers#{Pid => {down, Reason}})
+        {[[alias | Alias] | Pid], Answer} ->
+            collect(Left - 1, Round, Deadline, [{Pid, {answer, Answer}} | Answers]);
+        {Alias, _Monitor, process, Pid, Reason} ->
+            case lists:keymember(Pid, 1, Answers) of
+                true -> collect(Left, Round, Deadline, Answers);
+                false -> collect(Left - 1, Round, Deadline, [{Pid, {down, Reason}} | Answers])
+            end
     after left(Deadline) ->
-        maps:fold(fun give_up/3, Answers, Waiting)
+        {Left, Answers}
     end.
 
-give_up(Reference, Pid, Answers) ->
-    demonitor(Reference, [flush]),
-    Answers#{Pid => late}.
+end_round(#round{alias = Alias, monitors = Monitors}) ->
+    unalias(Alias),
+    lists:foreach(fun demonitor/1, Monitors),
+    flush(Alias).
+
+flush(Alias) ->
+    receive
+        {[[alias | Alias] | _Pid], _Answer} -> flush(Alias);
+        {Alias, _Monitor, process, _Pid, _Reason} -> flush(Alias)
+    after 0 -> ok
+    end.
 
 left({by, End}) -> max(0, End - now_ms());
 left({idle, TimeoutMs}) -> TimeoutMs.
 
 system(Request) ->
-    fun(Reference) -> {system, {self(), [alias | Reference]}, Request} end.
+    fun(Tag) -> {system, {self(), Tag}, Request} end.
 
 %% All or none: when one does not stop in time, all go on. Each attempt is announced. Returns those that have ended.
 -spec suspend([pid()], non_neg_integer(), fun(() -> term())) -> {ok, Ended :: [pid()]} | {late, [pid(), ...]}.
@@ -82,40 +119,22 @@ next(Until, Untils, End) ->
 %% A suspend that is not answered takes effect when the process gets to it: only a resume right behind it, from the same
 %% sender, undoes that.
 attempt(Pids, End) ->
-    Waiting = maps:from_list([{send(Pid, system(suspend)), Pid} || Pid <- Pids]),
-    case await_suspended(Waiting, End, []) of
-        {ok, Ended} ->
-            {ok, Ended};
-        {late, Late} ->
-            let_go(Pids),
-            {late, Late}
-    end.
+    Round = send([{Pid, system(suspend)} || Pid <- Pids]),
+    Outcome = await_suspended(Pids, length(Pids), Round, End, []),
+    end_round(Round),
+    _ = element(1, Outcome) =:= late andalso let_go(Pids),
+    Outcome.
 
-await_suspended(Waiting, End, Ended) ->
-    Answers = collect_some(Waiting, min(End, now_ms() + ?LOOK_EVERY_MS), Ended),
-    case Answers of
-        {Rest, Gone} when map_size(Rest) =:= 0 ->
-            {ok, Gone};
-        {Rest, Gone} ->
-            case now_ms() >= End orelse lists:any(fun waits_for_another/1, maps:values(Rest)) of
-                true ->
-                    maps:foreach(fun(Reference, _Pid) -> demonitor(Reference, [flush]) end, Rest),
-                    {late, maps:values(Rest)};
-                false ->
-                    await_suspended(Rest, End, Gone)
+await_suspended(Pids, Left, Round, End, Before) ->
+    case collect(Left, Round, {by, min(End, now_ms() + ?LOOK_EVERY_MS)}, Before) of
+        {0, Answers} ->
+            {ok, [Pid || {Pid, {down, _}} <- Answers]};
+        {Rest, Answers} ->
+            Late = Pids -- [Pid || {Pid, _} <- Answers],
+            case now_ms() >= End orelse lists:any(fun waits_for_another/1, Late) of
+                true -> {late, Late};
+                false -> await_suspended(Pids, Rest, Round, End, Answers)
             end
-    end.
-
-collect_some(Waiting, _Until, Ended) when map_size(Waiting) =:= 0 ->
-    {Waiting, Ended};
-collect_some(Waiting, Until, Ended) ->
-    receive
-        {[alias | Reference], _Ok} when is_map_key(Reference, Waiting) ->
-            collect_some(maps:remove(Reference, Waiting), Until, Ended);
-        {'DOWN', Reference, process, Pid, _Reason} when is_map_key(Reference, Waiting) ->
-            collect_some(maps:remove(Reference, Waiting), Until, [Pid | Ended])
-    after max(0, Until - now_ms()) ->
-        {Waiting, Ended}
     end.
 
 %% A server in the middle of a call to another, or of starting one: that may need one that is suspended.
@@ -132,9 +151,10 @@ waits_for_another(Pid) ->
 suspend_again([], _TimeoutMs) -> {ok, []};
 suspend_again(Pids, TimeoutMs) -> attempt(Pids, now_ms() + TimeoutMs).
 
--spec resume([pid()], timeout()) -> answers().
+-spec resume([pid()], timeout()) -> ok.
 resume(Pids, TimeoutMs) ->
-    ask([{Pid, system(resume)} || Pid <- Pids], {idle, TimeoutMs}).
+    _ = outcomes([{Pid, system(resume)} || Pid <- Pids], {idle, TimeoutMs}),
+    ok.
 
 %% Suspends without waiting for an answer: what is asked next is asked of a process that stands still.
 -spec stop([pid()]) -> ok.
@@ -150,15 +170,18 @@ tell(Pids, Request) ->
     Nobody = nobody(),
     lists:foreach(fun(Pid) -> Pid ! {system, {Nobody, nil}, Request} end, Pids).
 
-%% Has each process run a fun on its state, which answers through the reference by itself. What `sys` would answer is
-%% the whole state: it is sent to nobody, which copies nothing.
--spec visit([pid()], fun((pid(), reference()) -> fun((term()) -> term())), timeout()) -> answers().
+%% Has each process run a fun on its state, which answers by itself. What `sys` would answer is the whole state: it is
+%% sent to nobody, which copies nothing.
+-spec visit([pid()], fun((pid(), tag()) -> fun((term()) -> term())), timeout()) -> answers().
 visit(Pids, MakeFun, TimeoutMs) ->
+    maps:from_list(visits([{Pid, fun(Tag) -> MakeFun(Pid, Tag) end} || Pid <- Pids], TimeoutMs)).
+
+%% The same, each with a fun of its own.
+-spec visits([{pid(), fun((tag()) -> fun((term()) -> term()))}], timeout()) -> [{pid(), outcome()}].
+visits(Visits, TimeoutMs) ->
     Nobody = nobody(),
-    Message = fun(Pid) ->
-        fun(Reference) -> {system, {Nobody, nil}, {replace_state, MakeFun(Pid, Reference)}} end
-    end,
-    ask([{Pid, Message(Pid)} || Pid <- Pids], {idle, TimeoutMs}).
+    Message = fun(MakeFun) -> fun(Tag) -> {system, {Nobody, nil}, {replace_state, MakeFun(Tag)}} end end,
+    outcomes([{Pid, Message(MakeFun)} || {Pid, MakeFun} <- Visits], {idle, TimeoutMs}).
 
 %% One system message whose own answer is wanted.
 -spec call([pid()], fun((pid()) -> term()), timeout()) -> answers().

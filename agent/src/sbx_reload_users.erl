@@ -288,8 +288,8 @@ event_users(Managers, Changed) ->
             []
     end.
 
-ask_handlers(Reference) ->
-    {self(), {self(), [alias | Reference]}, which_handlers}.
+ask_handlers(Tag) ->
+    {self(), {self(), Tag}, which_handlers}.
 
 handler({Module, _Id}) -> Module;
 handler(Module) -> Module.

@@ -1,5 +1,5 @@
 %% What runs inside an application's process while it is suspended: keeping its state, migrating it, putting it back.
-%% Made into funs that `sys` applies to the state; each answers through a reference of the asker's.
+%% Made into funs that `sys` applies to the state; each answers by itself.
 -module(sbx_reload_visit).
 
 -export([migrate/4, migrate_handlers/3, keep/2, restore/2, restore_handlers/1, forget/1, kept/1]).
@@ -30,19 +30,19 @@
 }.
 
 %% Answers `{ok, report()}` or `{failed, Text}`; after a failure the state is as it was.
--spec migrate(module(), plan(), pos_integer(), reference()) -> fun((term()) -> term()).
-migrate(Module, Plan, CopyMaxWords, Reference) ->
+-spec migrate(module(), plan(), pos_integer(), sbx_reload_talk:tag()) -> fun((term()) -> term()).
+migrate(Module, Plan, CopyMaxWords, Tag) ->
     fun(State) ->
         put(?KEPT, {kept, State}),
         try change(Plan, Module, State) of
             {New, More} ->
                 Report = report(Plan, Module, State, New),
-                answer(Reference, {ok, maps:merge(Report#{kept => kept(State, CopyMaxWords)}, More)}),
+                sbx_reload_talk:answer(Tag, {ok, maps:merge(Report#{kept => kept(State, CopyMaxWords)}, More)}),
                 New
         catch
             Class:Reason:Stack ->
                 erase(?KEPT),
-                answer(Reference, {failed, sbx_reload_text:exception(Class, Reason, Stack)}),
+                sbx_reload_talk:answer(Tag, {failed, sbx_reload_text:exception(Class, Reason, Stack)}),
                 throw(unchanged)
         end
     end.
@@ -152,20 +152,20 @@ migrate_handlers(Plans, Tag, Asker) ->
     end.
 
 %% Only keeps, for what is migrated in another way.
--spec keep(pos_integer(), reference()) -> fun((term()) -> no_return()).
-keep(CopyMaxWords, Reference) ->
+-spec keep(pos_integer(), sbx_reload_talk:tag()) -> fun((term()) -> no_return()).
+keep(CopyMaxWords, Tag) ->
     fun(State) ->
         put(?KEPT, {kept, State}),
-        answer(Reference, {ok, #{migrated => false, shape => none, kept => kept(State, CopyMaxWords)}}),
+        sbx_reload_talk:answer(Tag, {ok, #{migrated => false, shape => none, kept => kept(State, CopyMaxWords)}}),
         throw(unchanged)
     end.
 
 %% The state that was kept.
--spec restore({copy, term()} | inside, reference()) -> fun((term()) -> term()).
-restore(Kept, Reference) ->
+-spec restore({copy, term()} | inside, sbx_reload_talk:tag()) -> fun((term()) -> term()).
+restore(Kept, Tag) ->
     fun(State) ->
         Own = erase(?KEPT),
-        answer(Reference, ok),
+        sbx_reload_talk:answer(Tag, ok),
         case {Kept, Own} of
             {{copy, Old}, _} -> Old;
             {inside, {kept, Old}} -> Old;
@@ -183,11 +183,11 @@ restore_handlers(Handlers) ->
     end.
 
 %% Nothing of ours stays behind.
--spec forget(reference()) -> fun((term()) -> no_return()).
-forget(Reference) ->
+-spec forget(sbx_reload_talk:tag()) -> fun((term()) -> no_return()).
+forget(Tag) ->
     fun(_State) ->
         erase(?KEPT),
-        answer(Reference, ok),
+        sbx_reload_talk:answer(Tag, ok),
         throw(unchanged)
     end.
 
@@ -203,7 +203,3 @@ kept(Pid) ->
         undefined ->
             none
     end.
-
-answer(Reference, Answer) ->
-    Reference ! {[alias | Reference], Answer},
-    ok.

@@ -60,7 +60,7 @@ counted(Paths) ->
 %% An event manager would apply a fun to each handler: it is asked for all of them.
 answers(Pids, TimeoutMs) ->
     {Managers, Others} = lists:partition(fun is_manager/1, Pids),
-    Visited = sbx_reload_talk:visit(Others, fun(_Pid, Reference) -> take(Reference) end, TimeoutMs),
+    Visited = sbx_reload_talk:visit(Others, fun(_Pid, Tag) -> take(Tag) end, TimeoutMs),
     Asked = sbx_reload_talk:call(Managers, fun(_Pid) -> get_state end, TimeoutMs),
     maps:merge(Visited, maps:map(fun(_Pid, Answer) -> encoded_answer(Answer) end, Asked)).
 
@@ -84,9 +84,9 @@ lost(Path, Reason) ->
     #{path => Path, reason => Reason}.
 
 %% Inside the process, so that only bytes travel.
-take(Reference) ->
+take(Tag) ->
     fun(State) ->
-        Reference ! {[alias | Reference], encoded(State)},
+        sbx_reload_talk:answer(Tag, encoded(State)),
         throw(unchanged)
     end.
 
@@ -150,7 +150,7 @@ ended(Pids) ->
 set(States) ->
     {Managers, Others} = lists:partition(fun({Pid, _}) -> is_manager(Pid) end, States),
     ByPid = maps:from_list(Others),
-    Make = fun(Pid, Reference) -> sbx_reload_visit:restore({copy, map_get(Pid, ByPid)}, Reference) end,
+    Make = fun(Pid, Tag) -> sbx_reload_visit:restore({copy, map_get(Pid, ByPid)}, Tag) end,
     Answers = sbx_reload_talk:visit(maps:keys(ByPid), Make, ?ANSWER_TIMEOUT_MS),
     [Pid || {Pid, Answer} <- maps:to_list(Answers), Answer =/= {answer, ok}] ++ set_handlers(Managers).
 
@@ -165,9 +165,9 @@ set_handlers(Managers) ->
 keep(Pid) ->
     {Places, _Unplaced} = walk(Pid, ?ANSWER_TIMEOUT_MS),
     Asked = [Place || {_, P} = Place <- Places, speaks(P), not is_manager(P)],
-    Make = fun(_Pid, Reference) ->
+    Make = fun(_Pid, Tag) ->
         fun(State) ->
-            Reference ! {[alias | Reference], {state, State}},
+            sbx_reload_talk:answer(Tag, {state, State}),
             throw(unchanged)
         end
     end,
