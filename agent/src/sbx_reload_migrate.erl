@@ -63,7 +63,8 @@ visit([], Reload) ->
 visit(Jobs, #reload{users = Users, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
     MaxWords = ?COPIES_MAX_WORDS div length(Users),
     Make = fun(Module, Plan) -> fun(Tag) -> sbx_reload_visit:migrate(Module, Plan, MaxWords, Tag) end end,
-    Answers = sbx_reload_talk:visits([{Pid, Make(Module, Plan)} || {#user{pid = Pid}, Module, Plan} <- Jobs], TimeoutMs),
+    Visits = [{Pid, Make(Module, Plan)} || {#user{pid = Pid}, Module, Plan} <- Jobs],
+    Answers = sbx_reload_talk:visits(Visits, Reload#reload.monitors, TimeoutMs),
     Modules = maps:from_list([{Pid, Module} || {#user{pid = Pid}, Module, _Plan} <- Jobs]),
     taken([{Pid, map_get(Pid, Modules), Answer} || {Pid, Answer} <- Answers], Reload).
 

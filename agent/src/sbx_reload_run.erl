@@ -223,7 +223,8 @@ suspend(#reload{users = Users} = Reload) ->
     Pids = [Pid || #user{pid = Pid} <- Users],
     Noted = note(monitored(Users, halt_supervisors(Reload))),
     make_room(length(Users)),
-    case sbx_reload_talk:suspend(Pids, option(suspend_timeout_ms, Reload), fun() -> put(pause, now_us()) end) of
+    TimeoutMs = option(suspend_timeout_ms, Reload),
+    case sbx_reload_talk:suspend(Pids, Noted#reload.monitors, TimeoutMs, fun() -> put(pause, now_us()) end) of
         {ok, Ended} -> suspend_latecomers(?LATECOMER_ROUNDS, without(Ended, Noted#reload{paused_us = get(pause)}));
         {late, Late} -> fail_suspend(Late, Noted, Noted#reload{users = []})
     end.
@@ -257,7 +258,8 @@ suspend_latecomers(Rounds, #reload{seen = Before, modules = Modules, users = Use
             Reload#reload{seen = Seen};
         New ->
             More = note(monitored(New, Reload#reload{users = Users ++ New, seen = Seen})),
-            case sbx_reload_talk:suspend_again([P || #user{pid = P} <- New], option(suspend_timeout_ms, Reload)) of
+            TimeoutMs = option(suspend_timeout_ms, Reload),
+            case sbx_reload_talk:suspend_again([P || #user{pid = P} <- New], More#reload.monitors, TimeoutMs) of
                 {ok, Ended} -> suspend_latecomers(Rounds - 1, without(Ended, More));
                 {late, Late} -> fail_suspend(Late, More, Reload)
             end
@@ -327,7 +329,7 @@ migrate_up(Reload) ->
 resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     sbx_reload:phase(<<"resume">>),
     sbx_reload_patience:lend(Reload#reload.parents),
-    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], ?RESUME_TIMEOUT_MS),
+    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], Reload#reload.monitors, ?RESUME_TIMEOUT_MS),
     sbx_reload_talk:let_go(Reload#reload.halted),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
     note(Reload#reload{pause_us = Pause, resumed = true, halted = []}).

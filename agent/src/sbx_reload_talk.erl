@@ -2,7 +2,7 @@
 %% anybody's mailbox, and an answer that comes too late goes nowhere.
 -module(sbx_reload_talk).
 
--export([ask/2, answer/2, suspend/3, suspend_again/2, resume/2, stop/1, let_go/1, visit/3, visits/2, call/3, nobody/0]).
+-export([ask/2, answer/2, suspend/4, suspend_again/3, resume/3, stop/1, let_go/1, visit/3, visits/3, call/3, nobody/0]).
 
 -export_type([answers/0, tag/0]).
 
@@ -20,21 +20,24 @@
 -type tag() :: nonempty_improper_list(nonempty_improper_list(alias, reference()), pid()).
 -type request() :: {pid(), fun((tag()) -> term())}.
 
--record(round, {alias :: reference(), monitors :: [reference()]}).
+%% Who monitors the processes already: what its monitors tell during a round they tell again after it.
+-type watched() :: none | #{reference() => term()}.
+
+-record(round, {alias :: reference(), pids :: [pid()], watched :: #{reference() => term()}, monitors :: [reference()]}).
 
 %% The fun makes the message, whose receiver answers as `gen:reply/2` does with a tag, or by `answer/2`. Each process is
 %% asked once.
 -spec ask([request()], deadline()) -> answers().
 ask(Requests, Deadline) ->
-    maps:from_list(outcomes(Requests, Deadline)).
+    maps:from_list(outcomes(Requests, none, Deadline)).
 
 %% The same, in no order.
--spec outcomes([request()], deadline()) -> [{pid(), outcome()}].
-outcomes(Requests, Deadline) ->
-    Round = send(Requests),
-    {Left, Answers} = collect(length(Requests), Round, Deadline, []),
-    end_round(Round),
-    Late = case Left of 0 -> []; _ -> [Pid || {Pid, _} <- Requests] -- [Pid || {Pid, _} <- Answers] end,
+-spec outcomes([request()], watched(), deadline()) -> [{pid(), outcome()}].
+outcomes(Requests, Watched, Deadline) ->
+    Round = send(Requests, Watched),
+    {Left, Answers, Ended} = collect(length(Requests), Round, Deadline, [], []),
+    end_round(Round, Ended),
+    Late = case Left of 0 -> []; _ -> Round#round.pids -- [Pid || {Pid, _} <- Answers] end,
     [{Pid, late} || Pid <- Late] ++ Answers.
 
 -spec answer(tag(), term()) -> ok.
@@ -42,38 +45,48 @@ answer([[alias | Alias] | _Pid] = Tag, Answer) ->
     Alias ! {Tag, Answer},
     ok.
 
-send(Requests) ->
+send(Requests, Watched) ->
     Alias = alias(),
-    Monitors = [
-        begin
-            Monitor = monitor(process, Pid, [{tag, Alias}]),
-            Pid ! Message([[alias | Alias] | Pid]),
-            Monitor
-        end
-     || {Pid, Message} <- Requests
-    ],
-    #round{alias = Alias, monitors = Monitors}.
+    Pids = [Pid || {Pid, _} <- Requests],
+    Round =
+        case Watched of
+            none -> #round{alias = Alias, pids = Pids, watched = #{}, monitors = monitors(Pids, Alias)};
+            _ -> #round{alias = Alias, pids = Pids, watched = Watched, monitors = []}
+        end,
+    lists:foreach(fun({Pid, Message}) -> Pid ! Message([[alias | Alias] | Pid]) end, Requests),
+    Round.
 
-%% How many have neither answered nor ended by the deadline, and what came of the others.
-collect(0, _Round, _Deadline, Answers) ->
-    {0, Answers};
-collect(Left, #round{alias = Alias} = Round, Deadline, Answers) ->
+monitors(Pids, Alias) ->
+    [monitor(process, Pid, [{tag, Alias}]) || Pid <- Pids].
+
+%% How many have neither answered nor ended by the deadline, what came of the others, and what else was told of the end
+%% of any.
+collect(0, _Round, _Deadline, Answers, Ended) ->
+    {0, Answers, Ended};
+collect(Left, #round{alias = Alias, watched = Watched} = Round, Deadline, Answers, Ended) ->
     receive
         {[[alias | Alias] | Pid], Answer} ->
-            collect(Left - 1, Round, Deadline, [{Pid, {answer, Answer}} | Answers]);
+            collect(Left - 1, Round, Deadline, [{Pid, {answer, Answer}} | Answers], Ended);
         {Alias, _Monitor, process, Pid, Reason} ->
-            case lists:keymember(Pid, 1, Answers) of
-                true -> collect(Left, Round, Deadline, Answers);
-                false -> collect(Left - 1, Round, Deadline, [{Pid, {down, Reason}} | Answers])
-            end
+            collect_ended(Pid, Reason, Left, Round, Deadline, Answers, Ended);
+        {'DOWN', Monitor, process, Pid, Reason} = Down when is_map_key(Monitor, Watched) ->
+            collect_ended(Pid, Reason, Left, Round, Deadline, Answers, [Down | Ended])
     after left(Deadline) ->
-        {Left, Answers}
+        {Left, Answers, Ended}
     end.
 
-end_round(#round{alias = Alias, monitors = Monitors}) ->
+%% It may have answered before.
+collect_ended(Pid, Reason, Left, #round{pids = Pids} = Round, Deadline, Answers, Ended) ->
+    case lists:member(Pid, Pids) andalso not lists:keymember(Pid, 1, Answers) of
+        true -> collect(Left - 1, Round, Deadline, [{Pid, {down, Reason}} | Answers], Ended);
+        false -> collect(Left, Round, Deadline, Answers, Ended)
+    end.
+
+end_round(#round{alias = Alias, monitors = Monitors}, Ended) ->
     unalias(Alias),
     lists:foreach(fun demonitor/1, Monitors),
-    flush(Alias).
+    flush(Alias),
+    lists:foreach(fun(Down) -> self() ! Down end, Ended).
 
 flush(Alias) ->
     receive
@@ -89,20 +102,21 @@ system(Request) ->
     fun(Tag) -> {system, {self(), Tag}, Request} end.
 
 %% All or none: when one does not stop in time, all go on. Each attempt is announced. Returns those that have ended.
--spec suspend([pid()], non_neg_integer(), fun(() -> term())) -> {ok, Ended :: [pid()]} | {late, [pid(), ...]}.
-suspend(Pids, TimeoutMs, Announce) ->
+-spec suspend([pid()], watched(), non_neg_integer(), fun(() -> term())) ->
+    {ok, Ended :: [pid()]} | {late, [pid(), ...]}.
+suspend(Pids, Watched, TimeoutMs, Announce) ->
     End = now_ms() + TimeoutMs,
     %% Who waits for one that is stopped already, in a way that nobody can see, gets a second chance.
-    suspend(Pids, [now_ms() + TimeoutMs div 2, End], End, Announce).
+    suspend(Pids, Watched, [now_ms() + TimeoutMs div 2, End], End, Announce).
 
-suspend(Pids, [Until | Untils], End, Announce) ->
+suspend(Pids, Watched, [Until | Untils], End, Announce) ->
     _ = Announce(),
-    case attempt(Pids, Until) of
+    case attempt(Pids, Watched, Until) of
         {late, Late} ->
             case now_ms() < End of
                 true ->
                     receive after ?BREATH_MS -> ok end,
-                    suspend(Pids, next(Until, Untils, End), End, Announce);
+                    suspend(Pids, Watched, next(Until, Untils, End), End, Announce);
                 false ->
                     {late, Late}
             end;
@@ -118,22 +132,28 @@ next(Until, Untils, End) ->
 
 %% A suspend that is not answered takes effect when the process gets to it: only a resume right behind it, from the same
 %% sender, undoes that.
-attempt(Pids, End) ->
-    Round = send([{Pid, system(suspend)} || Pid <- Pids]),
-    Outcome = await_suspended(Pids, length(Pids), Round, End, []),
-    end_round(Round),
-    _ = element(1, Outcome) =:= late andalso let_go(Pids),
-    Outcome.
-
-await_suspended(Pids, Left, Round, End, Before) ->
-    case collect(Left, Round, {by, min(End, now_ms() + ?LOOK_EVERY_MS)}, Before) of
-        {0, Answers} ->
+attempt(Pids, Watched, End) ->
+    Round = send([{Pid, system(suspend)} || Pid <- Pids], Watched),
+    {Late, Answers, Ended} = await_suspended(length(Pids), Round, End, [], []),
+    end_round(Round, Ended),
+    case Late of
+        [] ->
             {ok, [Pid || {Pid, {down, _}} <- Answers]};
-        {Rest, Answers} ->
+        _ ->
+            let_go(Pids),
+            {late, Late}
+    end.
+
+await_suspended(Left, #round{pids = Pids} = Round, End, AnswersBefore, EndedBefore) ->
+    Until = min(End, now_ms() + ?LOOK_EVERY_MS),
+    case collect(Left, Round, {by, Until}, AnswersBefore, EndedBefore) of
+        {0, Answers, Ended} ->
+            {[], Answers, Ended};
+        {Rest, Answers, Ended} ->
             Late = Pids -- [Pid || {Pid, _} <- Answers],
             case now_ms() >= End orelse lists:any(fun waits_for_another/1, Late) of
-                true -> {late, Late};
-                false -> await_suspended(Pids, Rest, Round, End, Answers)
+                true -> {Late, Answers, Ended};
+                false -> await_suspended(Rest, Round, End, Answers, Ended)
             end
     end.
 
@@ -147,13 +167,13 @@ waits_for_another(Pid) ->
     end.
 
 %% More of them, while the others are suspended.
--spec suspend_again([pid()], integer()) -> {ok, [pid()]} | {late, [pid(), ...]}.
-suspend_again([], _TimeoutMs) -> {ok, []};
-suspend_again(Pids, TimeoutMs) -> attempt(Pids, now_ms() + TimeoutMs).
+-spec suspend_again([pid()], watched(), integer()) -> {ok, [pid()]} | {late, [pid(), ...]}.
+suspend_again([], _Watched, _TimeoutMs) -> {ok, []};
+suspend_again(Pids, Watched, TimeoutMs) -> attempt(Pids, Watched, now_ms() + TimeoutMs).
 
--spec resume([pid()], timeout()) -> ok.
-resume(Pids, TimeoutMs) ->
-    _ = outcomes([{Pid, system(resume)} || Pid <- Pids], {idle, TimeoutMs}),
+-spec resume([pid()], watched(), timeout()) -> ok.
+resume(Pids, Watched, TimeoutMs) ->
+    _ = outcomes([{Pid, system(resume)} || Pid <- Pids], Watched, {idle, TimeoutMs}),
     ok.
 
 %% Suspends without waiting for an answer: what is asked next is asked of a process that stands still.
@@ -174,14 +194,14 @@ tell(Pids, Request) ->
 %% sent to nobody, which copies nothing.
 -spec visit([pid()], fun((pid(), tag()) -> fun((term()) -> term())), timeout()) -> answers().
 visit(Pids, MakeFun, TimeoutMs) ->
-    maps:from_list(visits([{Pid, fun(Tag) -> MakeFun(Pid, Tag) end} || Pid <- Pids], TimeoutMs)).
+    maps:from_list(visits([{Pid, fun(Tag) -> MakeFun(Pid, Tag) end} || Pid <- Pids], none, TimeoutMs)).
 
 %% The same, each with a fun of its own.
--spec visits([{pid(), fun((tag()) -> fun((term()) -> term()))}], timeout()) -> [{pid(), outcome()}].
-visits(Visits, TimeoutMs) ->
+-spec visits([{pid(), fun((tag()) -> fun((term()) -> term()))}], watched(), timeout()) -> [{pid(), outcome()}].
+visits(Visits, Watched, TimeoutMs) ->
     Nobody = nobody(),
     Message = fun(MakeFun) -> fun(Tag) -> {system, {Nobody, nil}, {replace_state, MakeFun(Tag)}} end end,
-    outcomes([{Pid, Message(MakeFun)} || {Pid, MakeFun} <- Visits], {idle, TimeoutMs}).
+    outcomes([{Pid, Message(MakeFun)} || {Pid, MakeFun} <- Visits], Watched, {idle, TimeoutMs}).
 
 %% One system message whose own answer is wanted.
 -spec call([pid()], fun((pid()) -> term()), timeout()) -> answers().

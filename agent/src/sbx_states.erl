@@ -44,7 +44,7 @@ taken({Places, Unplaced}, TimeoutMs) ->
 
 %% Who is too busy to stop in time keeps nobody else from it.
 stand_still(Pids, TimeoutMs) ->
-    case sbx_reload_talk:suspend(Pids, TimeoutMs, fun() -> ok end) of
+    case sbx_reload_talk:suspend(Pids, none, TimeoutMs, fun() -> ok end) of
         {ok, _Ended} -> ok;
         {late, Late} -> sbx_reload_talk:stop(Pids -- Late)
     end.
