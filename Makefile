@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-create bench-compile bench-watch bench-reload test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-create bench-compile bench-watch bench-reload bench-limits test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -32,8 +32,9 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@ninja -C $(BUILD)-tsan --quiet
 	@tools/test.sh $(BUILD)-tsan --suite unit store client api
 
-stress: all ## a hundred sandboxes at once; saves by the thousand; reloads under load, in crowds and cut short by deaths; every attack at every profile, and while compiling
+stress: all ## a hundred sandboxes at once, and ten of them attacking; saves by the thousand; reloads under load, in crowds and cut short by deaths; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
+	@$(BUILD)/tests/integration/test_besieged
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
 	@$(BUILD)/tests/integration/test_reload_torn
 	@$(BUILD)/tests/integration/test_sources
@@ -79,6 +80,9 @@ bench-compile: all ## how long compiling takes, beside the alternatives (takes m
 
 bench-reload: all ## how long changing running code takes, beside the same by hand (takes minutes)
 	@tools/bench_reload.sh $(BUILD) $(or $(ROUNDS),100)
+
+bench-limits: all ## each limit under attack: how long until it holds, what a neighbour notices (takes two minutes)
+	@tools/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500)
 
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
