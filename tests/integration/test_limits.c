@@ -250,16 +250,24 @@ static bool is_slowed_down(void *data) {
     return cpu_quota_percent(os_pid_of(data)) == 5;
 }
 
+static bool is_throttled(struct world *world) {
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
+    bool throttled = json_is_true(json_object_get(stats, "throttled"));
+    json_decref(stats);
+    return throttled;
+}
+
 /* The process lives, and the sandbox is held instead. */
 static void a_policy_decides_what_happens(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
-    set_limit(world, "message_queue", ":throttle");
+    set_limit(world, "message_queue", ":warn");
     free(world_eval_text(world, "a", NULL, LONG_QUEUE));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "warn"}));
+    assert_false(is_throttled(world));
+    set_limit(world, "message_queue", ":throttle");
     json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "throttle"}));
-    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
-    assert_true(json_is_true(json_object_get(stats, "throttled")));
-    json_decref(stats);
+    assert_true(is_throttled(world));
     assert_true(wait_until(is_slowed_down, world, WORLD_DEADLINE_MS));
     set_limit(world, "cpu", "90%"); /* from then on; for now it stays slow */
     assert_true(is_slowed_down(world));

@@ -72,6 +72,25 @@ static void test_inheriting(void **state) {
     assert_string_equal(plain->jail.name, "plain");
 }
 
+/* Whatever limit there is, a profile can have its own. */
+static void test_limits(void **state) {
+    (void)state;
+    CLEANUP(guard_profiles_free)
+    struct guard_profiles profiles =
+        read_profiles("[profile odd]\nmemory = 100M\ncpu = 33\nprocesses = 33\nmax-run = 33s\nttl = 33s\ndisk = 100M\n"
+                      "file-size = 100M\ndescriptors = 333\nos-tasks = 33\natoms = 33333\nets-tables = 33\n"
+                      "ets-memory = 33M\nvm-ports = 33\nsockets = 33\nmessage-queue = 33\nheap = 33M\n");
+    const struct jail_limits *given = &guard_profile_find(&profiles, "odd")->jail.limits;
+    const struct jail_limits *usual = &guard_profile_find(&profiles, "medium")->jail.limits;
+    size_t count;
+    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
+    for (size_t i = 0; i < count; i++)
+        if (jail_limit_get(given, &kinds[i]) == jail_limit_get(usual, &kinds[i]))
+            fail_msg("%s can't be set", kinds[i].name);
+    assert_int_equal(given->file_bytes, 100 << 20);
+    assert_int_equal(given->message_queue, 33);
+}
+
 static void test_refused(void **state) {
     static const struct {
         const char *text, *expected;
@@ -118,6 +137,7 @@ static void test_too_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in), cmocka_unit_test(test_inheriting),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_too_many)};
+                                       cmocka_unit_test(test_limits), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_too_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
