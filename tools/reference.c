@@ -52,14 +52,20 @@ static void print_op(const struct op *op) {
 }
 
 static void print_errors(void) {
-    printf("\n## Errors\n\nA failure is a problem object (RFC 9457): `type, title, status, detail, code, category, "
-           "recovery, sandbox_id, errors[]`; a failed compilation has\n"
-           "its compilation object in `result`.\n\n| code | HTTP | exit | category | recovery | title "
-           "|\n|---|---|---|---|---|---|\n");
+    printf(
+        "\n## Errors\n\nA failure is a problem object (RFC 9457): `type, title, status, detail, code, category, "
+        "recovery, retry, advice, sandbox_id, errors[]`; a failed compilation has\n"
+        "its compilation object in `result`. `retry` tells whether the same request may succeed later. So many of a "
+        "kind "
+        "within five minutes are a pattern.\n\n| code | HTTP | exit | category | recovery | retry | pattern | title | "
+        "advice |\n|---|---|---|---|---|---|---|---|---|\n");
     for (int code = E_NONE + 1; code < E_COUNT; code++) {
         const struct error_kind *kind = error_kind((enum error_code)code);
-        printf("| `%s` | %d | %d | %s | %s | %s |\n", kind->slug, kind->http_status, kind->exit_code,
-               error_category_name(kind->category), error_recovery_name(kind->recovery), kind->title);
+        char trips[16] = "-";
+        if (kind->trips) snprintf(trips, sizeof trips, "%u", kind->trips);
+        printf("| `%s` | %d | %d | %s | %s | %s | %s | %s | %s |\n", kind->slug, kind->http_status, kind->exit_code,
+               error_category_name(kind->category), error_recovery_name(kind->recovery), kind->may_pass ? "yes" : "no",
+               trips, kind->title, kind->advice);
     }
 }
 

@@ -58,10 +58,10 @@ json_t *api_problem(const struct error *error, const char *sandbox_id, json_t *r
     char type[128];
     snprintf(type, sizeof type, "urn:sandbox:problem:%s", kind->slug);
     json_t *problem =
-        json_pack("{s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:s?, s:o}", "type", type, "title", kind->title, "status",
-                  kind->http_status, "detail", text_or_escaped(error->detail), "code", kind->slug, "category",
-                  error_category_name(kind->category), "recovery", error_recovery_name(kind->recovery), "sandbox_id",
-                  sandbox_id, "errors", errors_of(result));
+        json_pack("{s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:b, s:s, s:s?, s:o}", "type", type, "title", kind->title,
+                  "status", kind->http_status, "detail", text_or_escaped(error->detail), "code", kind->slug, "category",
+                  error_category_name(kind->category), "recovery", error_recovery_name(kind->recovery), "retry",
+                  kind->may_pass, "advice", kind->advice, "sandbox_id", sandbox_id, "errors", errors_of(result));
     if (problem && result && json_object_set(problem, "result", result) < 0) {
         json_decref(problem);
         return NULL;

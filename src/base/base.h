@@ -3,6 +3,7 @@
 #define BASE_BASE_H
 
 #include "base/base64.h"
+#include "base/breaker.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -13,9 +13,9 @@
 #undef error_prefix
 
 static const struct error_kind kinds[E_COUNT] = {
-    [E_NONE] = {"none", 200, 0, CATEGORY_SYSTEM, RECOVERY_RETRY, "No error"},
-#define X(name, slug, status, exit_code, category, recovery, title)                                                    \
-    [E_##name] = {slug, status, exit_code, CATEGORY_##category, RECOVERY_##recovery, title},
+    [E_NONE] = {"none", 200, 0, CATEGORY_SYSTEM, RECOVERY_RETRY, false, 0, "No error", ""},
+#define X(name, slug, status, exit_code, category, recovery, retry, trips, title, advice)                              \
+    [E_##name] = {slug, status, exit_code, CATEGORY_##category, RECOVERY_##recovery, retry, trips, title, advice},
     ERROR_LIST(X)
 #undef X
 };

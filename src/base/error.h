@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum error_category {
     CATEGORY_COMPILATION,
@@ -22,44 +23,67 @@ enum error_recovery {
     RECOVERY_FIX_INPUT,
 };
 
-/* Every error there is: name, slug in JSON, HTTP status, CLI exit code, category, recovery, title. */
+/* Every error there is: name, slug in JSON, HTTP status, CLI exit code, category, recovery, whether the same request
+   may succeed later, how many of them within PATTERN_WITHIN_MS are a pattern (0: never), title, what to tell the user.
+ */
 #define ERROR_LIST(X)                                                                                                  \
-    X(INVALID, "invalid_input", 400, 2, SYSTEM, FIX_INPUT, "The request is not valid")                                 \
-    X(FORMAT, "malformed_data", 400, 1, SYSTEM, FIX_INPUT, "The data is malformed")                                    \
-    X(UNAUTHENTICATED, "unauthenticated", 401, 5, SECURITY, FIX_INPUT, "Who you are could not be established")         \
-    X(FORBIDDEN, "forbidden", 403, 5, SECURITY, FIX_INPUT, "You may not do this")                                      \
-    X(POLICY, "refused_by_policy", 403, 5, SECURITY, FIX_INPUT, "The policy refuses this")                             \
-    X(GUARANTEE, "guarantee_missing", 403, 5, SECURITY, FIX_INPUT, "A required guarantee cannot be given here")        \
-    X(NOT_FOUND, "not_found", 404, 3, SYSTEM, FIX_INPUT, "There is no such thing")                                     \
-    X(METHOD, "method_not_allowed", 405, 2, SYSTEM, FIX_INPUT, "The method is not allowed here")                       \
-    X(EXISTS, "already_exists", 409, 4, SYSTEM, FIX_INPUT, "It exists already")                                        \
-    X(CONFLICT, "conflict", 409, 4, SYSTEM, RETRY, "The present state does not allow this")                            \
-    X(TOO_LARGE, "too_large", 413, 5, RESOURCE, FIX_INPUT, "The request is too large")                                 \
-    X(COMPILE, "compile_failed", 422, 1, COMPILATION, FIX_INPUT, "The sources do not compile")                         \
-    X(START, "start_failed", 422, 1, RUNTIME, FIX_INPUT, "The application did not start")                              \
-    X(RELOAD, "reload_failed", 422, 1, RUNTIME, FIX_INPUT, "The new code was not taken; the old runs on")              \
-    X(RUNTIME, "runtime_error", 422, 1, RUNTIME, FIX_INPUT, "The code raised an exception")                            \
-    X(TOOLCHAIN, "toolchain_missing", 422, 1, SYSTEM, FIX_INPUT, "The Erlang or Elixir toolchain is not usable")       \
-    X(LIMIT, "limit_reached", 429, 5, RESOURCE, RETRY, "A limit was reached")                                          \
-    X(SYSTEM, "system_error", 500, 1, SYSTEM, RETRY, "The system failed")                                              \
-    X(PROTOCOL, "protocol_violation", 502, 1, SECURITY, TERMINATE, "The node broke the protocol")                      \
-    X(NODE, "node_failed", 502, 1, RUNTIME, RESTART, "The virtual machine ended")                                      \
-    X(NO_MEMORY, "out_of_memory", 503, 1, RESOURCE, RETRY, "Memory is exhausted")                                      \
-    X(LAUNCHER, "launcher_unavailable", 503, 1, SYSTEM, RETRY, "The launcher does not answer")                         \
-    X(NO_DAEMON, "no_daemon", 503, 6, SYSTEM, RETRY, "The service does not answer")                                    \
-    X(SHUTDOWN, "shutting_down", 503, 6, SYSTEM, RETRY, "The service is shutting down")                                \
-    X(TIMEOUT, "timeout", 504, 1, RUNTIME, RETRY, "The time allowed is over")                                          \
-    X(DISK_FULL, "disk_full", 507, 5, RESOURCE, RETRY, "The disk is full")
+    X(INVALID, "invalid_input", 400, 2, SYSTEM, FIX_INPUT, false, 0, "The request is not valid",                       \
+      "correct the request; the reference tells what it takes")                                                        \
+    X(FORMAT, "malformed_data", 400, 1, SYSTEM, FIX_INPUT, false, 0, "The data is malformed",                          \
+      "make the data anew where it came from")                                                                         \
+    X(UNAUTHENTICATED, "unauthenticated", 401, 5, SECURITY, FIX_INPUT, false, 20,                                      \
+      "Who you are could not be established", "say who you are, with a token that is valid")                           \
+    X(FORBIDDEN, "forbidden", 403, 5, SECURITY, FIX_INPUT, false, 20, "You may not do this",                           \
+      "ask whoever runs the service, or the sandbox's owner")                                                          \
+    X(POLICY, "refused_by_policy", 403, 5, SECURITY, FIX_INPUT, false, 20, "The policy refuses this",                  \
+      "change the code, or choose a profile that allows it: sandbox profiles")                                         \
+    X(GUARANTEE, "guarantee_missing", 403, 5, SECURITY, FIX_INPUT, false, 0,                                           \
+      "A required guarantee cannot be given here", "sandbox doctor tells what this machine lacks")                     \
+    X(NOT_FOUND, "not_found", 404, 3, SYSTEM, FIX_INPUT, false, 0, "There is no such thing", "")                       \
+    X(METHOD, "method_not_allowed", 405, 2, SYSTEM, FIX_INPUT, false, 0, "The method is not allowed here",             \
+      "the reference has the methods of each address")                                                                 \
+    X(EXISTS, "already_exists", 409, 4, SYSTEM, FIX_INPUT, false, 0, "It exists already", "")                          \
+    X(CONFLICT, "conflict", 409, 4, SYSTEM, RETRY, true, 0, "The present state does not allow this",                   \
+      "try again once that is over")                                                                                   \
+    X(TOO_LARGE, "too_large", 413, 5, RESOURCE, FIX_INPUT, false, 0, "The request is too large", "send less at once")  \
+    X(COMPILE, "compile_failed", 422, 1, COMPILATION, FIX_INPUT, false, 0, "The sources do not compile",               \
+      "correct the sources; what ran before runs on")                                                                  \
+    X(START, "start_failed", 422, 1, RUNTIME, FIX_INPUT, false, 5, "The application did not start",                    \
+      "correct the application, then try again")                                                                       \
+    X(RELOAD, "reload_failed", 422, 1, RUNTIME, ROLLBACK, false, 5, "The new code was not taken; the old runs on",     \
+      "nothing is lost: correct the new code and reload again")                                                        \
+    X(RUNTIME, "runtime_error", 422, 1, RUNTIME, FIX_INPUT, false, 0, "The code raised an exception", "")              \
+    X(TOOLCHAIN, "toolchain_missing", 422, 1, SYSTEM, FIX_INPUT, false, 0,                                             \
+      "The Erlang or Elixir toolchain is not usable", "install it, or name it with --otp and --elixir")                \
+    X(LIMIT, "limit_reached", 429, 5, RESOURCE, RETRY, true, 20, "A limit was reached",                                \
+      "wait until less is used, or raise it: sandbox limits ID")                                                       \
+    X(SYSTEM, "system_error", 500, 1, SYSTEM, RETRY, true, 5, "The system failed",                                     \
+      "try again; daemon.log in the home has more if it stays")                                                        \
+    X(PROTOCOL, "protocol_violation", 502, 1, SECURITY, TERMINATE, false, 3, "The node broke the protocol",            \
+      "its VM was ended; do not trust this code")                                                                      \
+    X(NODE, "node_failed", 502, 1, RUNTIME, RESTART, true, 10, "The virtual machine ended",                            \
+      "restart the sandbox; sandbox logs ID has its last words")                                                       \
+    X(NO_MEMORY, "out_of_memory", 503, 1, RESOURCE, RETRY, true, 3, "Memory is exhausted",                             \
+      "free memory on this machine, then try again")                                                                   \
+    X(LAUNCHER, "launcher_unavailable", 503, 1, SYSTEM, RETRY, true, 5, "The launcher does not answer",                \
+      "it comes back by itself; try again in a moment")                                                                \
+    X(NO_DAEMON, "no_daemon", 503, 6, SYSTEM, RETRY, true, 0, "The service does not answer",                           \
+      "try again; daemon.log in the home tells why it ended")                                                          \
+    X(SHUTDOWN, "shutting_down", 503, 6, SYSTEM, RETRY, true, 0, "The service is shutting down",                       \
+      "try again once it runs")                                                                                        \
+    X(TIMEOUT, "timeout", 504, 1, RUNTIME, RETRY, true, 10, "The time allowed is over",                                \
+      "try again, or allow more time")                                                                                 \
+    X(DISK_FULL, "disk_full", 507, 5, RESOURCE, RETRY, true, 3, "The disk is full", "make room, then try again")
 
 enum error_code {
     E_NONE = 0,
-#define X(name, slug, status, exit_code, category, recovery, title) E_##name,
+#define X(name, slug, status, exit_code, category, recovery, retry, trips, title, advice) E_##name,
     ERROR_LIST(X)
 #undef X
         E_COUNT
 };
 
-enum { ERROR_DETAIL_BYTES = 1024 };
+enum { ERROR_DETAIL_BYTES = 1024, PATTERN_WITHIN_MS = 300000 };
 
 struct error {
     enum error_code code;
@@ -72,7 +96,10 @@ struct error_kind {
     int exit_code;
     enum error_category category;
     enum error_recovery recovery;
+    bool may_pass;  /* the same request may succeed later */
+    uint32_t trips; /* so many of them are a pattern; 0: never */
     const char *title;
+    const char *advice; /* "": the detail says it */
 };
 
 /* Fill the error and return a negative value, so that callers write `return error_set(reterr, …)`. NULL is accepted,

@@ -3,22 +3,6 @@
 #include "cli/cli_internal.h"
 #include "client/client.h"
 
-/* What a person can do about it, by the problem's recovery. */
-static const char *hint_for(const char *recovery) {
-    static const struct {
-        const char *recovery, *hint;
-    } hints[] = {
-        {"retry", "trying again may help"},
-        {"rollback", "go back to the version before"},
-        {"restart", "restart the sandbox: sandbox restart ID"},
-        {"isolate", "keep the sandbox apart until it is understood"},
-        {"terminate", "destroy the sandbox: sandbox destroy ID"},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
-        if (string_equal(recovery, hints[i].recovery)) return hints[i].hint;
-    return NULL;
-}
-
 static const char *field(const json_t *problem, const char *name) {
     const char *text = json_string_value(json_object_get(problem, name));
     return text ? text : "";
@@ -51,10 +35,11 @@ static void print_problem(const struct cli *cli, json_t *problem) {
     print_head(cli, problem);
     text_print(stderr, field(problem, "detail"));
     fputc('\n', stderr);
-    const char *hint = hint_for(field(problem, "recovery"));
-    if (hint)
-        fprintf(stderr, "%s%s%s\n", style_code(cli->err_colour, STYLE_DIM), hint,
-                style_code(cli->err_colour, STYLE_PLAIN));
+    const char *advice = field(problem, "advice");
+    if (!advice[0]) return;
+    fputs(style_code(cli->err_colour, STYLE_DIM), stderr);
+    text_print(stderr, advice);
+    fprintf(stderr, "%s\n", style_code(cli->err_colour, STYLE_PLAIN));
 }
 
 static void tell(const struct cli *cli, json_t *problem) {

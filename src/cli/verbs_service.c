@@ -75,10 +75,29 @@ static void view_checks(const struct cli *cli, json_t *guarantees) {
     }
 }
 
+/* "✗ node_failed            run of counter failed 10 times; restart the sandbox" */
+static void view_patterns(const struct cli *cli, json_t *patterns) {
+    size_t index;
+    json_t *entry;
+    json_array_foreach(patterns, index, entry) {
+        CLEANUP(buf_free) struct buf line = BUF_INIT;
+        const char *code = json_string_value(json_object_get(entry, "code"));
+        const char *op = json_string_value(json_object_get(entry, "op"));
+        const char *id = json_string_value(json_object_get(entry, "sandbox_id"));
+        const char *advice = json_string_value(json_object_get(entry, "advice"));
+        buf_printf(&line, "%s%s%s failed %lld times of late", op ? op : "", id ? " of " : "", id ? id : "",
+                   (long long)json_integer_value(json_object_get(entry, "count")));
+        if (advice && advice[0]) buf_printf(&line, "; %s", advice);
+        check_line(cli, false, code ? code : "", buf_string(&line));
+    }
+}
+
 static void view_doctor(const struct cli *cli, json_t *answer) {
     json_t *guarantees = json_object_get(answer, "guarantees");
     if (json_is_array(guarantees)) view_checks(cli, guarantees);
+    view_patterns(cli, json_object_get(answer, "patterns"));
     CLEANUP_JSON json_t *others = json_copy(answer);
+    json_object_del(others, "patterns");
     if (json_is_array(guarantees)) json_object_del(others, "guarantees");
     view_object(stdout, cli->out_colour, others);
 }

@@ -9,9 +9,10 @@ json_t *client_problem(const struct error *error) {
     snprintf(type, sizeof type, "urn:sandbox:problem:%s", kind->slug);
     /* A detail may quote what a stranger wrote, cut anywhere: JSON takes only UTF-8. */
     bool clean = utf8_valid((const uint8_t *)error->detail, strlen(error->detail));
-    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s}", "type", type, "title", kind->title, "status",
+    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:b, s:s}", "type", type, "title", kind->title, "status",
                      kind->http_status, "detail", clean ? error->detail : "", "code", kind->slug, "category",
-                     error_category_name(kind->category), "recovery", error_recovery_name(kind->recovery));
+                     error_category_name(kind->category), "recovery", error_recovery_name(kind->recovery), "retry",
+                     kind->may_pass, "advice", kind->advice);
 }
 
 static enum error_code code_of_status(int status) {

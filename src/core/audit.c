@@ -104,10 +104,26 @@ static bool is_watched(struct engine *engine, const struct request *request) {
     return sandbox && guard_profile_of(sandbox->config.profile)->audit == GUARD_AUDIT_ALL;
 }
 
+/* What is a caller's to mend is no trouble of the service's, unless it is about who may do what. */
+static bool is_of_service(const struct error *error) {
+    const struct error_kind *kind = error_kind(error->code);
+    return kind->may_pass || kind->category == CATEGORY_SECURITY;
+}
+
+/* What fails because somebody asks for what is not his is nothing that happens to the sandbox. */
+static void note_outcome(const struct audited *audited, const struct request *request, const struct error *error) {
+    const char *id = json_string_value(json_object_get(request->params, "id"));
+    struct sandbox *sandbox = id ? map_get(&audited->engine->sandboxes, id) : NULL;
+    bool is_seen = sandbox && sandbox_visible(sandbox, &request->caller);
+    if (is_seen || !error || is_of_service(error))
+        patterns_note(audited->engine, is_seen ? sandbox : NULL, audited->subject.op, error);
+}
+
 void audited_end(struct request *request, const struct error *error) {
     struct audited *audited = request->audited;
     if (!audited) return;
     request->audited = NULL;
+    note_outcome(audited, request, error);
     add_end(audited->engine, &audited->subject, request, error, clock_monotonic_ms() - audited->began_ms,
             audited->subject.kind == AUDIT_READS);
     free(audited);

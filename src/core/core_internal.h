@@ -7,6 +7,7 @@
 #include "core/events.h"
 #include "core/limit_table.h"
 #include "core/metering.h"
+#include "core/patterns.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
 #include "node/node.h"
@@ -233,6 +234,7 @@ struct sandbox {
     struct alarms alarms;       /* of violations */
     struct alarms limit_alarms; /* apart, so that the others do not drive these out */
     struct containment containment;
+    struct patterns patterns;
     bool freezing; /* the launcher has been asked to, for the engine's own reasons */
 
     struct job *jobs; /* oldest first */
@@ -279,8 +281,9 @@ struct engine {
     struct error toolchain_error; /* code E_NONE: it is usable */
     bool toolchain_probing;
     struct toolchain_waiter *toolchain_waiters;
-    struct webhook *webhook; /* NULL: none */
-    uint64_t webhook_kinds;  /* a bit for each kind of event that it is to have */
+    struct patterns patterns; /* of what was no sandbox's, or of one that is gone */
+    struct webhook *webhook;  /* NULL: none */
+    uint64_t webhook_kinds;   /* a bit for each kind of event that it is to have */
     struct alarms webhook_alarms;
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;

@@ -30,6 +30,8 @@
     X(LIMITS_CHANGED, "limits_changed", "a sandbox's limits were changed while it ran", "set")                         \
     X(ALERT, "alert", "a sandbox came near to a limit, at 80 % and 95 % of it, or left it again",                      \
       "metric, level, usage, limit, percent, reached_in_ms, suppressed")                                               \
+    X(PATTERN, "pattern", "failures of one kind repeat, or have stopped to: state is open or over",                    \
+      "state, code, op, count, since_ms, rest_ms, category, recovery, advice, detail")                                 \
     X(WEBHOOK, "webhook", "deliveries to the webhook fail, are lost, or arrive again", "state, reason, tries, lost")   \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \

@@ -127,9 +127,10 @@ void engine_doctor(struct engine *engine, struct request *request) {
     json_object_set_new(tools, "problem",
                         engine->toolchain_error.code ? json_string(engine->toolchain_error.detail) : json_null());
     answer_ok(engine, request,
-              json_pack("{s:o, s:i, s:i, s:b, s:b, s:o}", "guarantees", guarantees, "cgroup_version",
+              json_pack("{s:o, s:i, s:i, s:b, s:b, s:o, s:o}", "guarantees", guarantees, "cgroup_version",
                         features->cgroup_version, "landlock_abi", features->landlock_abi, "root", features->root,
-                        "launcher", engine->link_up, "toolchain", tools));
+                        "launcher", engine->link_up, "toolchain", tools, "patterns",
+                        patterns_visible(engine, &request->caller)));
 }
 
 void engine_health(struct engine *engine, struct request *request) {

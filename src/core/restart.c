@@ -51,6 +51,7 @@ static void on_failed_tree_ended(struct sandbox *sandbox) {
         sandbox_set_error(sandbox, &restart->error);
         sandbox_set_status(sandbox, STATUS_ERROR, restart->error.detail);
         sandbox_save(sandbox, NULL, NULL);
+        if (!restart->job.request) patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, &restart->error);
         if (!restart->aborted) sandbox_schedule_restart(sandbox, true);
     }
     finish_restart(restart);
@@ -246,6 +247,7 @@ void engine_restart(struct engine *engine, struct request *request) {
         return;
     }
     sandbox->restarts_in_a_row = 0;
+    patterns_note(engine, sandbox, PATTERN_OWN_END, NULL); /* whoever asks begins the count anew */
     submit_restart(sandbox, request);
 }
 
@@ -255,19 +257,22 @@ static void on_backoff_over(uv_timer_t *timer) {
     submit_restart(sandbox, NULL);
 }
 
-void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed) {
+/* One that ends again and again is left alone for longer. */
+static void schedule(struct sandbox *sandbox, const struct restart_policy *policy, bool crashed) {
     uint64_t delay_ms;
+    uint64_t rest_ms = patterns_rest_ms(&sandbox->patterns, PATTERN_OWN_END, clock_monotonic_ms());
     if (sandbox->engine->closing || sandbox->destroying) return;
-    if (restart_policy_decide(&sandbox->policy, crashed, sandbox->restarts_in_a_row, &delay_ms))
-        uv_timer_start(&sandbox->backoff, on_backoff_over, delay_ms, 0);
+    if (restart_policy_decide(policy, crashed, sandbox->restarts_in_a_row, &delay_ms))
+        uv_timer_start(&sandbox->backoff, on_backoff_over, delay_ms > rest_ms ? delay_ms : rest_ms, 0);
+}
+
+void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed) {
+    schedule(sandbox, &sandbox->policy, crashed);
 }
 
 void sandbox_restart_later(struct sandbox *sandbox) {
     static const struct restart_policy always = {RESTART_ALWAYS, 0};
-    uint64_t delay_ms;
-    if (sandbox->engine->closing || sandbox->destroying) return;
-    if (restart_policy_decide(&always, true, sandbox->restarts_in_a_row, &delay_ms))
-        uv_timer_start(&sandbox->backoff, on_backoff_over, delay_ms, 0);
+    schedule(sandbox, &always, true);
 }
 
 void sandbox_resume_restart(struct sandbox *sandbox) {

@@ -73,9 +73,9 @@ struct sandbox *sandbox_find(struct engine *engine, struct request *request, str
 
 json_t *problem_json(const struct error *error) {
     const struct error_kind *kind = error_kind(error->code);
-    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "code", kind->slug, "title", kind->title, "status",
+    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:s}", "code", kind->slug, "title", kind->title, "status",
                      kind->http_status, "detail", error->detail, "category", error_category_name(kind->category),
-                     "recovery", error_recovery_name(kind->recovery));
+                     "recovery", error_recovery_name(kind->recovery), "retry", kind->may_pass, "advice", kind->advice);
 }
 
 void sandbox_set_error(struct sandbox *sandbox, const struct error *error) {
@@ -313,6 +313,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
     json_object_set_new(object, "modules", modules ? json_deep_copy(modules) : json_array());
     json_object_set_new(object, "lost_guarantees", lost_json(sandbox->lost_guarantees));
+    json_object_set_new(object, "patterns", patterns_to_json(&sandbox->patterns, clock_monotonic_ms()));
     json_object_set_new(object, "last_error", sandbox->last_error ? json_incref(sandbox->last_error) : json_null());
     return object;
 }

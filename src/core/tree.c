@@ -340,6 +340,15 @@ static void out_of_memory(struct sandbox *sandbox) {
     containment_note(sandbox, limit_name(LIMIT_OF_MEMORY));
 }
 
+/* Whatever a VM ends of, that it does so again and again is one pattern. */
+static void note_end(struct sandbox *sandbox, bool was_steady, const struct error *crash) {
+    struct error end;
+    if (was_steady) patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, NULL);
+    if (!crash) return;
+    error_set(&end, E_NODE, "%s", crash->detail);
+    patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, &end);
+}
+
 static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
     struct error error = end->error;
     bool crashed = sandbox->stop_seen ? sandbox->stop_crashed : end->cause != NODE_EXITED;
@@ -351,7 +360,9 @@ static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end)
     }
     if (sandbox->stop_seen && !is_for_a_limit)
         error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
-    if (clock_wall_ms() - sandbox->started_at_ms > STEADY_MS) sandbox->restarts_in_a_row = 0;
+    bool was_steady = clock_wall_ms() - sandbox->started_at_ms > STEADY_MS;
+    if (was_steady) sandbox->restarts_in_a_row = 0;
+    note_end(sandbox, was_steady, crashed ? &error : NULL);
     sandbox_set_error(sandbox, crashed ? &error : NULL);
     sandbox_set_status(sandbox, crashed ? STATUS_ERROR : STATUS_STOPPED, error.detail);
     if (end->cause == NODE_OUT_OF_MEMORY) out_of_memory(sandbox);

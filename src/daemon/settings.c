@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* What an operator wants to be woken up for. */
-#define WEBHOOK_EVENTS "alert,limit,violation,contained,rolled_back,create_failed,launcher_lost"
+#define WEBHOOK_EVENTS "alert,limit,violation,contained,rolled_back,create_failed,pattern,launcher_lost"
 
 enum kind { KIND_PATH, KIND_TEXT, KIND_DURATION, KIND_NUMBER, KIND_SIZE };
 

@@ -24,6 +24,7 @@ static void a_problem_has_every_member(void **state) {
     assert_json(api_problem(&error, "counter", NULL),
                 "{\"type\":\"urn:sandbox:problem:timeout\",\"title\":\"The time allowed is over\",\"status\":504,"
                 "\"detail\":\"5 s are over\",\"code\":\"timeout\",\"category\":\"runtime\",\"recovery\":\"retry\","
+                "\"retry\":true,\"advice\":\"try again, or allow more time\","
                 "\"sandbox_id\":\"counter\",\"errors\":[]}");
 }
 

@@ -77,6 +77,9 @@ static void test_every_error_is_described(void **state) {
         const struct error_kind *kind = error_kind((enum error_code)code);
         assert_non_null(kind->slug);
         assert_non_null(kind->title);
+        assert_non_null(kind->advice);
+        assert_true(kind->recovery != RECOVERY_FIX_INPUT ||
+                    !kind->may_pass); /* who is to change it need not try again */
         assert_true(kind->http_status >= 400 && kind->http_status < 600);
         assert_true(kind->exit_code >= 1 && kind->exit_code <= 6);
         assert_int_equal(error_code_from_slug(kind->slug), code); /* so slugs are unique */
