@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-beam bench-create bench-compile bench-watch bench-reload bench-limits test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -63,17 +63,24 @@ install: all ## install below PREFIX (/usr/local), DESTDIR honoured
 deb: bootstrap ## a Debian package in $(BUILD)
 	@tools/deb.sh $(BUILD)
 
-bench: all ## what an idle sandbox costs (takes a minute)
+bench: all ## everything beside what one would use instead, into docs/benchmarks.md (takes six minutes); ROWS="eval list" for some of it
+	@tools/bench/bench.sh $(BUILD) $(or $(ROUNDS),20) $(ROWS)
+
+bench-memory: all ## what an idle sandbox's memory is made of (takes a minute)
 	@tools/bench_memory.sh $(BUILD)
+
+cost: all ## write down anew how many instructions the hot paths take, which `make test` compares with
+	@tests/cost/check.sh $(BUILD)/tests/cost/cost tests/fuzz/corpus --update
+	@cat tests/cost/bounds
+
+soak: all ## create, reload, crash and destroy at random for SECONDS (600); nothing may grow or be left behind
+	@SOAK_SECONDS=$(or $(SECONDS),600) $(BUILD)/tests/integration/soak
 
 bench-beam: all ## validating every BEAM file of OTP and Elixir, beside beam_lib (takes a minute)
 	@tools/bench_beam.sh $(BUILD)
 
 bench-watch: all ## from a save to the new code's answer, beside the alternatives (takes minutes)
 	@tools/bench_watch.sh $(BUILD) $(or $(ROUNDS),200)
-
-bench-create: all ## how long creating, destroying and calling takes, beside the alternatives (takes minutes)
-	@tools/bench_create.sh $(BUILD) $(or $(ROUNDS),20)
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
 	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)

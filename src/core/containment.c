@@ -1,7 +1,7 @@
 /* What a profile says of the code that a sandbox is about to run. */
 #include "core/containment.h"
 
-enum { TOLD_MAX = 20 };
+enum { TOLD_MAX = 20, SCANS_KEPT = 256, SCAN_NAME_BYTES = 256 };
 
 static json_t *summary_of(const struct guard_profile *profile, const struct scan_report *report) {
     json_t *told = json_array();
@@ -43,6 +43,24 @@ int containment_scan_build(const struct guard_profile *profile, const char *buil
     int result = scan_begin(profile->operations, &report, reterr);
     if (result == 0) result = scan_build(&report, build, call_off, &modules, reterr);
     return result < 0 ? result : conclude(profile, &report, ret_summary, reterr);
+}
+
+static const char *scan_name(const struct guard_profile *profile, const char *digest, char ret[SCAN_NAME_BYTES]) {
+    snprintf(ret, SCAN_NAME_BYTES, "%s %s", digest, profile->jail.name);
+    return ret;
+}
+
+json_t *containment_known_scan(const struct engine *engine, const struct guard_profile *profile, const char *digest) {
+    char name[SCAN_NAME_BYTES];
+    return json_incref(json_object_get(engine->scans, scan_name(profile, digest, name)));
+}
+
+void containment_remember_scan(struct engine *engine, const struct guard_profile *profile, const char *digest,
+                               json_t *summary) {
+    char name[SCAN_NAME_BYTES];
+    if (!engine->scans) engine->scans = json_object();
+    if (json_object_size(engine->scans) >= SCANS_KEPT) json_object_clear(engine->scans);
+    json_object_set(engine->scans, scan_name(profile, digest, name), summary);
 }
 
 static int scan_change(struct scan_report *report, const struct change *change, struct error *reterr) {

@@ -271,6 +271,7 @@ struct engine {
     uint64_t builds_at_sweep; /* that had been written when builds were swept last */
     struct feed events;
     struct guard_profiles profiles;
+    json_t *scans; /* what was found in builds; see containment.h */
     struct audit *audit;
     struct feed audit_feed;
     unsigned audit_readers; /* who read the trail's files now, and may go on to follow it */

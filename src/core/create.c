@@ -154,20 +154,30 @@ static void scan(uv_work_t *work) {
 
 static void on_scanned(uv_work_t *work, int status) {
     struct create_job *create = work->data;
+    struct sandbox *sandbox = create->job.sandbox;
     (void)status;
     if (create->scan) json_object_set_new(create->report, "scan", create->scan);
     if (called_off(create)) return;
     if (create->scan_error.code == E_NONE) {
+        containment_remember_scan(sandbox->engine, guard_profile_of(sandbox->config.profile), sandbox->build.digest,
+                                  create->scan);
         start_tree(create);
         return;
     }
-    if (create->scan_error.code == E_POLICY) containment_refused(create->job.sandbox, &create->scan_error);
+    if (create->scan_error.code == E_POLICY) containment_refused(sandbox, &create->scan_error);
     fail(create, &create->scan_error);
 }
 
 /* What was compiled is scanned before any of it runs. */
 static int begin_scan(struct create_job *create, struct error *reterr) {
     struct sandbox *sandbox = create->job.sandbox;
+    const struct guard_profile *profile = guard_profile_of(sandbox->config.profile);
+    json_t *known = containment_known_scan(sandbox->engine, profile, sandbox->build.digest);
+    if (known) {
+        json_object_set_new(create->report, "scan", known);
+        start_tree(create);
+        return 0;
+    }
     int result = store_build_path(sandbox->engine->store, sandbox->build.digest, create->build, PATH_MAX, reterr);
     if (result < 0) return result;
     create->stage = STAGE_SCAN;

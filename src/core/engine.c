@@ -364,6 +364,7 @@ static void finish_close(void *data) {
     feed_free(&engine->events);
     feed_free(&engine->audit_feed);
     guard_profiles_free(&engine->profiles);
+    json_decref(engine->scans);
     compiler_free(engine->compiler);
     map_free(&engine->sandboxes);
     map_free(&engine->host.nodes);

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Everything beside what one would use instead, in one run: a table, and when all rows were run also docs/benchmarks.json,
+# docs/benchmarks.svg and the table between its marks in docs/benchmarks.md. All values are in BUILD_DIR/bench.json.
+# usage: tools/bench/bench.sh BUILD_DIR ROUNDS [ROW…]
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+rounds=$2
+shift 2
+all="create destroy list eval work hundred thousand"
+rows=${*:-$all}
+document=$root/docs/benchmarks.md
+
+work=$(mktemp -d)
+# The service runs as a user of its own and has to reach its home and the projects.
+chmod 755 "$work"
+# shellcheck disable=SC2317
+clean_up() {
+    for home in "$work"/home*; do
+        [ ! -d "$home" ] || "$build/bin/sandbox" --home "$home" shutdown --no-autostart >/dev/null 2>&1 || true
+    done
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+load_of() { cut -d ' ' -f 1 /proc/loadavg; }
+
+ELIXIR_LIB=$(dirname "$(elixir -e 'IO.puts(:code.lib_dir(:elixir))')")
+export ELIXIR_LIB
+load_before=$(load_of)
+# shellcheck disable=SC2086
+"$build/tools/bench" "$build/bin" "$root/examples" "$root/tools/bench/rivals.escript" "$work" "$rounds" $rows \
+    >"$work/values.json"
+memory_gib=$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)
+otp=$(erl -noshell -eval 'io:put_chars(erlang:system_info(otp_release)), halt().')
+machine="Linux $(uname -r), $(nproc) cores, $memory_gib GiB, OTP $otp, Elixir $(elixir --short-version), load $load_before before and $(load_of) after; $rounds rounds, more of what takes milliseconds. Times in ms."
+
+jq --arg machine "$machine" '{machine: $machine, values: .}' "$work/values.json" >"$build/bench.json"
+jq --arg machine "$machine" -f "$root/tools/bench/report.jq" "$work/values.json" >"$work/report.json"
+jq -r -f "$root/tools/bench/table.jq" "$work/report.json" >"$work/table.md"
+cat "$work/table.md"
+[ "$rows" = "$all" ] || exit 0
+
+cp "$work/report.json" "$root/docs/benchmarks.json"
+jq -r -f "$root/tools/bench/plot.jq" "$work/report.json" >"$root/docs/benchmarks.svg"
+awk -v table="$work/table.md" '
+/^<!-- end of the run -->/ { skip = 0 }
+!skip { print }
+/^<!-- the run -->/ { skip = 1; print ""; while ((getline line < table) > 0) print line; print "" }
+' "$document" >"$work/document.md"
+cat "$work/document.md" >"$document"

@@ -1,0 +1,107 @@
+/* Asking: the command line, an evaluation, a function of the application's own. */
+#include "rows.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+void row_list(struct bench *bench) {
+    char command[2 * PATH_MAX];
+    if (string_format(command, sizeof command, NULL, "'%s/sandbox' --home '%s' list", bench->programs,
+                      sbx_home(bench_warm(bench))) < 0)
+        bench_end("list", "its path is too long");
+    for (unsigned i = 0; i < bench->rounds * QUICK_TIMES; i++) {
+        bench_time_command(bench, "list", (const char *const[]){"sh", "-c", command, NULL});
+        bench_time_command(bench, "true", (const char *const[]){"sh", "-c", "/bin/true", NULL});
+    }
+}
+
+static double eval_ms(struct sbx *service, const char *id, const char *code, json_t **ret_answer) {
+    json_t *params = json_pack("{s:s, s:s, s:s}", "id", id, "code", code, "language", "erlang");
+    uint64_t begun_us = clock_monotonic_us();
+    *ret_answer = bench_ask(service, "eval", params);
+    return bench_since_ms(begun_us);
+}
+
+void row_eval(struct bench *bench) {
+    const struct wish wish = {bench_warm(bench), bench_example(bench, "counter_erl"), NULL, NULL, 0};
+    char id[ID_BYTES];
+    bench_create(bench, &wish, id);
+    for (unsigned i = 0; i < bench->rounds * QUICK_TIMES * 2 + 1; i++) {
+        json_t *answer;
+        double took_ms = eval_ms(wish.service, id, "1 + 2", &answer);
+        json_decref(answer);
+        double rival_ms = bench_rival(bench, "erpc");
+        if (i == 0) continue; /* the first loads the parser */
+        bench_note(bench->times, "eval", took_ms);
+        bench_note(bench->times, "erpc", rival_ms);
+    }
+    bench_destroy(wish.service, id);
+}
+
+/* ---- work inside ---- */
+
+enum { PAIRS = 30 };
+
+/* Each tells the milliseconds that it took: a CPU's work, messages around a ring. serve/0 does it for the rival. */
+static const char worker[] =
+    "-module(bench_worker).\n-behaviour(supervisor).\n-export([start_link/0, init/1, cpu/0, messages/0, serve/0]).\n"
+    "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> {ok, {#{}, []}}.\n"
+    "cpu() -> timed(fun() -> fib(33) end).\n"
+    "messages() -> timed(fun() -> ring(40, 2000) end).\n"
+    "timed(Work) -> Begun = erlang:monotonic_time(), Work(),\n"
+    "    erlang:convert_time_unit(erlang:monotonic_time() - Begun, native, microsecond) / 1000.\n"
+    "fib(N) when N < 2 -> N;\nfib(N) -> fib(N - 1) + fib(N - 2).\n"
+    "ring(Count, Rounds) -> Self = self(),\n"
+    "    First = lists:foldl(fun(_, Next) -> spawn_link(fun() -> pass(Next) end) end, Self, lists:seq(1, Count)),\n"
+    "    around(First, Rounds), First ! stop, receive stop -> ok end.\n"
+    "pass(Next) -> receive stop -> Next ! stop; Word -> Next ! Word, pass(Next) end.\n"
+    "around(_First, 0) -> ok;\naround(First, N) -> First ! {word, N}, receive {word, N} -> around(First, N - 1) end.\n"
+    "serve() -> case io:get_line(\"\") of eof -> halt();\n"
+    "    \"cpu\\n\" -> io:format(\"~.3f~n\", [cpu()]), serve(); _ -> io:format(\"~.3f~n\", [messages()]), serve() "
+    "end.\n";
+
+static const char *write_worker(const struct bench *bench) {
+    char *path;
+    if (asprintf(&path, "%s/bench_worker.erl", bench->folder) < 0) exit(1);
+    FILE *file = fopen(path, "we");
+    if (!file) bench_end("writing", path);
+    fputs(worker, file);
+    fclose(file);
+    return path;
+}
+
+static struct bench_vm open_worker(struct bench *bench, const char *source) {
+    bench_time_command(bench, "erlc", (const char *const[]){"erlc", "-o", bench->folder, source, NULL});
+    json_object_del(bench->times, "erlc");
+    return bench_vm_open((const char *const[]){"erl", "+S", "1:1", "+SDcpu", "1:1", "-noshell", "-pa", bench->folder,
+                                               "-eval", "bench_worker:serve().", NULL});
+}
+
+static void measure_pair(struct bench *bench, const struct bench_vm *rival, const char *id, const char *kind) {
+    char code[64], subject[64], line[64];
+    json_t *answer;
+    snprintf(code, sizeof code, "bench_worker:%s()", kind);
+    eval_ms(bench_warm(bench), id, code, &answer);
+    double ours_ms = json_number_value(json_object_get(answer, "result"));
+    json_decref(answer);
+    bench_vm_ask(rival, kind, line, sizeof line);
+    double theirs_ms = strtod(line, NULL);
+    snprintf(subject, sizeof subject, "work.%s", kind);
+    bench_note(bench->times, subject, ours_ms);
+    snprintf(subject, sizeof subject, "erl.%s", kind);
+    bench_note(bench->times, subject, theirs_ms);
+}
+
+void row_work(struct bench *bench) {
+    const struct wish wish = {bench_warm(bench), write_worker(bench), NULL, "low", 0};
+    struct bench_vm rival = open_worker(bench, wish.source);
+    char id[ID_BYTES];
+    bench_create(bench, &wish, id);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        measure_pair(bench, &rival, id, "cpu");
+        measure_pair(bench, &rival, id, "messages");
+    }
+    bench_destroy(wish.service, id);
+    bench_vm_close(&rival);
+}
