@@ -8,7 +8,10 @@
 
 #include "jail/cgroup_backend.h"
 
-enum { GROUP_ATTEMPTS = 8 };
+enum {
+    GROUP_ATTEMPTS = 8,
+    DYING_WEIGHT_PERCENT = 10000, /* the most there is: dying takes milliseconds, and others would have it wait */
+};
 
 const struct cgroup_backend *cgroup_backend_of(const struct cgroup_host *host) {
     return host->version == 2 ? &cgroup_v2 : &cgroup_v1;
@@ -233,7 +236,7 @@ int cgroup_lift_cpu(const struct cgroup_host *host, const char *node, struct err
     if (!host->has_cpu) return 0;
     struct cgroup_setting quota, weight;
     cgroup_backend_of(host)->cpu_setting(0, &quota);
-    cgroup_backend_of(host)->weight_setting(0, &weight);
+    cgroup_backend_of(host)->weight_setting(DYING_WEIGHT_PERCENT, &weight);
     write_setting(host, node, &weight, NULL); /* it is a help, no more */
     return write_setting(host, node, &quota, reterr);
 }

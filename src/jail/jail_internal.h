@@ -104,7 +104,7 @@ void cgroup_close(struct cgroup *cgroup);
 int cgroup_set_limits(const struct cgroup_host *host, const char *node, const struct jail_limits *limits,
                       struct error *reterr);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
-                    struct error *reterr); /* so that dying is quick */
+                    struct error *reterr); /* so that dying is quick, however busy the others are */
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen,
                   struct error *reterr); /* returns when it took effect */
 /* By whichever freezer it was frozen, and by whom: a frozen process does not die on v1. Fire and forget: there may be

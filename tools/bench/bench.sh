@@ -1,6 +1,7 @@
 #!/bin/sh
 # Everything beside what one would use instead, in one run: a table, and when all rows were run also docs/benchmarks.json,
-# docs/benchmarks.svg and the table between its marks in docs/benchmarks.md. All values are in BUILD_DIR/bench.json.
+# docs/benchmarks.svg and the table between its marks in docs/benchmarks.md. All values are in BUILD_DIR/bench.json. A row
+# that fails is told, and the others go on.
 # usage: tools/bench/bench.sh BUILD_DIR ROUNDS [ROW…]
 set -eu
 
@@ -11,15 +12,20 @@ shift 2
 all="create destroy list eval work hundred thousand"
 rows=${*:-$all}
 document=$root/docs/benchmarks.md
+row_max=180 # seconds
 
 work=$(mktemp -d)
 # The service runs as a user of its own and has to reach its home and the projects.
 chmod 755 "$work"
 # shellcheck disable=SC2317
-clean_up() {
-    for home in "$work"/home*; do
+end_services() {
+    for home in "$work"/*/home*; do
         [ ! -d "$home" ] || "$build/bin/sandbox" --home "$home" shutdown --no-autostart >/dev/null 2>&1 || true
     done
+}
+# shellcheck disable=SC2317
+clean_up() {
+    end_services
     rm -rf "$work"
 }
 trap clean_up EXIT
@@ -30,9 +36,15 @@ load_of() { cut -d ' ' -f 1 /proc/loadavg; }
 ELIXIR_LIB=$(dirname "$(elixir -e 'IO.puts(:code.lib_dir(:elixir))')")
 export ELIXIR_LIB
 load_before=$(load_of)
-# shellcheck disable=SC2086
-"$build/tools/bench" "$build/bin" "$root/examples" "$root/tools/bench/rivals.escript" "$work" "$rounds" $rows \
-    >"$work/values.json"
+failed=""
+for row in $rows; do
+    mkdir "$work/$row"
+    timeout "$row_max" "$build/tools/bench" "$build/bin" "$root/examples" "$root/tools/bench/rivals.escript" \
+        "$work/$row" "$rounds" "$row" >"$work/$row.json" || failed="$failed $row"
+    end_services
+done
+find "$work" -maxdepth 1 -name '*.json' -size +0 -exec jq -s add {} + >"$work/values"
+mv "$work/values" "$work/values.json"
 memory_gib=$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)
 otp=$(erl -noshell -eval 'io:put_chars(erlang:system_info(otp_release)), halt().')
 machine="Linux $(uname -r), $(nproc) cores, $memory_gib GiB, OTP $otp, Elixir $(elixir --short-version), load $load_before before and $(load_of) after; $rounds rounds, more of what takes milliseconds. Times in ms."
@@ -41,6 +53,7 @@ jq --arg machine "$machine" '{machine: $machine, values: .}' "$work/values.json"
 jq --arg machine "$machine" -f "$root/tools/bench/report.jq" "$work/values.json" >"$work/report.json"
 jq -r -f "$root/tools/bench/table.jq" "$work/report.json" >"$work/table.md"
 cat "$work/table.md"
+[ -z "$failed" ] || echo "These rows failed:$failed." | tee -a "$work/table.md"
 [ "$rows" = "$all" ] || exit 0
 
 cp "$work/report.json" "$root/docs/benchmarks.json"

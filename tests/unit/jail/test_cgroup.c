@@ -126,8 +126,8 @@ static int tree_teardown(void **state) {
 
 /* The files that the kernel would put into a new directory. */
 static void make_node(const struct tree *tree, const char *node) {
-    static const char *const files[] = {"cgroup.procs", "memory.max", "memory.swap.max",
-                                        "cpu.max",      "pids.max",   "cgroup.freeze"};
+    static const char *const files[] = {"cgroup.procs", "memory.max", "memory.swap.max", "cpu.max",
+                                        "cpu.weight",   "pids.max",   "cgroup.freeze"};
     char name[256];
     snprintf(name, sizeof name, "sandbox/3/%s", node);
     make(tree, name);
@@ -200,6 +200,7 @@ static void v2_refuses_to_go_below_use(void **state) {
     assert_file(tree, "sandbox/3/n1/memory.max", "25165824");
     assert_int_equal(cgroup_lift_cpu(&tree->host, "n1", &error), 0);
     assert_file(tree, "sandbox/3/n1/cpu.max", "max 100000");
+    assert_file(tree, "sandbox/3/n1/cpu.weight", "10000"); /* who dies goes first */
 }
 
 static void v2_freezes_until_it_took_effect(void **state) {
