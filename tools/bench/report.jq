@@ -19,6 +19,8 @@ def spread: {median: at(0.5), low: at(0.1), high: at(0.9), p99: at(0.99), count:
   {what: "`eval` of a sum, over the socket", ours: "eval", name: "`erpc:call` between two local nodes", theirs: "erpc", kind: "ratio", wanted: 1.5},
   {what: "work inside: CPU", ours: "work.cpu", name: "`erl` with the same schedulers", theirs: "erl.cpu", kind: "pairs", wanted: 1.03},
   {what: "work inside: messages", ours: "work.messages", name: "`erl` with the same schedulers", theirs: "erl.messages", kind: "pairs", wanted: 1.03},
+  {what: "work inside: CPU, of CPU time", ours: "work.cpu.cpu_time", name: "the same", theirs: "erl.cpu.cpu_time", kind: "pairs", wanted: 1.03},
+  {what: "work inside: messages, of CPU time", ours: "work.messages.cpu_time", name: "the same", theirs: "erl.messages.cpu_time", kind: "pairs", wanted: 1.03},
   {what: "100 created at once, none waits", ours: "burst.ours", name: "100 `peer:start`", theirs: "burst.peers", kind: "ratio", wanted: 1.1},
   {what: "memory of an idle one, 100 alive, MB: Erlang", ours: "memory_mb.ours", name: "a `peer` node", theirs: "memory_mb.peer", kind: "ratio", wanted: 0.5},
   {what: "memory of an idle one, 100 alive, MB: Elixir", ours: "memory_mb.ours_elixir", name: "a `peer` node with Elixir", theirs: "memory_mb.peer_elixir", kind: "ratio", wanted: 0.5},

@@ -43,14 +43,16 @@ void row_eval(struct bench *bench) {
 
 enum { PAIRS = 30 };
 
-/* Each tells the milliseconds that it took: a CPU's work, messages around a ring. serve/0 does it for the rival. */
+/* Each tells the milliseconds that it took, by the clock and of CPU time: a CPU's work, messages around a ring. serve/0
+   does it for the rival. */
 static const char worker[] =
     "-module(bench_worker).\n-behaviour(supervisor).\n-export([start_link/0, init/1, cpu/0, messages/0, serve/0]).\n"
     "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> {ok, {#{}, []}}.\n"
-    "cpu() -> timed(fun() -> fib(33) end).\n"
-    "messages() -> timed(fun() -> ring(40, 2000) end).\n"
-    "timed(Work) -> Begun = erlang:monotonic_time(), Work(),\n"
-    "    erlang:convert_time_unit(erlang:monotonic_time() - Begun, native, microsecond) / 1000.\n"
+    "cpu() -> timed(fun() -> fib(35) end).\n"
+    "messages() -> timed(fun() -> ring(40, 6000) end).\n"
+    "timed(Work) -> Begun = erlang:monotonic_time(), {Before, _} = erlang:statistics(runtime), Work(),\n"
+    "    {After, _} = erlang:statistics(runtime),\n"
+    "    [erlang:convert_time_unit(erlang:monotonic_time() - Begun, native, microsecond) / 1000, After - Before].\n"
     "fib(N) when N < 2 -> N;\nfib(N) -> fib(N - 1) + fib(N - 2).\n"
     "ring(Count, Rounds) -> Self = self(),\n"
     "    First = lists:foldl(fun(_, Next) -> spawn_link(fun() -> pass(Next) end) end, Self, lists:seq(1, Count)),\n"
@@ -58,8 +60,8 @@ static const char worker[] =
     "pass(Next) -> receive stop -> Next ! stop; Word -> Next ! Word, pass(Next) end.\n"
     "around(_First, 0) -> ok;\naround(First, N) -> First ! {word, N}, receive {word, N} -> around(First, N - 1) end.\n"
     "serve() -> case io:get_line(\"\") of eof -> halt();\n"
-    "    \"cpu\\n\" -> io:format(\"~.3f~n\", [cpu()]), serve(); _ -> io:format(\"~.3f~n\", [messages()]), serve() "
-    "end.\n";
+    "    \"cpu\\n\" -> io:format(\"~.3f ~b~n\", cpu()), serve();\n"
+    "    _ -> io:format(\"~.3f ~b~n\", messages()), serve() end.\n";
 
 static const char *write_worker(const struct bench *bench) {
     char *path;
@@ -78,19 +80,26 @@ static struct bench_vm open_worker(struct bench *bench, const char *source) {
                                                "-eval", "bench_worker:serve().", NULL});
 }
 
+static void note_work(struct bench *bench, const char *who, const char *kind, double clock_ms, double cpu_ms) {
+    char subject[64];
+    snprintf(subject, sizeof subject, "%s.%s", who, kind);
+    bench_note(bench->times, subject, clock_ms);
+    snprintf(subject, sizeof subject, "%s.%s.cpu_time", who, kind);
+    bench_note(bench->times, subject, cpu_ms);
+}
+
 static void measure_pair(struct bench *bench, const struct bench_vm *rival, const char *id, const char *kind) {
-    char code[64], subject[64], line[64];
+    char code[64], line[64], *rest;
     json_t *answer;
     snprintf(code, sizeof code, "bench_worker:%s()", kind);
     eval_ms(bench_warm(bench), id, code, &answer);
-    double ours_ms = json_number_value(json_object_get(answer, "result"));
+    const json_t *result = json_object_get(answer, "result");
+    note_work(bench, "work", kind, json_number_value(json_array_get(result, 0)),
+              json_number_value(json_array_get(result, 1)));
     json_decref(answer);
     bench_vm_ask(rival, kind, line, sizeof line);
-    double theirs_ms = strtod(line, NULL);
-    snprintf(subject, sizeof subject, "work.%s", kind);
-    bench_note(bench->times, subject, ours_ms);
-    snprintf(subject, sizeof subject, "erl.%s", kind);
-    bench_note(bench->times, subject, theirs_ms);
+    double clock_ms = strtod(line, &rest);
+    note_work(bench, "erl", kind, clock_ms, strtod(rest, NULL));
 }
 
 void row_work(struct bench *bench) {

@@ -9,17 +9,20 @@ enum {
     THOUSAND = 1000,
     STARTERS = 4, /* of the thousand: as many as the machine can boot at once, more only wait */
     SETTLED_LOOK_MS = 1000,
+    SETTLED_LOOKS = 3,
     SETTLED_LOOKS_MAX = 20,
     IDLE_MS = 10000,
 };
 
-/* Until the garbage of starting has gone: what they use is, within a hundredth, what it was a second ago. */
+/* Until the garbage of starting has gone: for three looks what they use was, within a hundredth, what it was before. */
 static double settled(double (*bytes)(const void *data), const void *data) {
-    double before = -1, now = bytes(data);
-    for (int i = 0; i < SETTLED_LOOKS_MAX && fabs(now - before) > now / 100; i++) {
+    double now = bytes(data);
+    int steady = 0;
+    for (int i = 0; i < SETTLED_LOOKS_MAX && steady < SETTLED_LOOKS; i++) {
         poll(NULL, 0, SETTLED_LOOK_MS);
-        before = now;
+        double before = now;
         now = bytes(data);
+        steady = fabs(now - before) <= now / 100 ? steady + 1 : 0;
     }
     return now;
 }
