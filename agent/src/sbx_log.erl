@@ -9,6 +9,7 @@
 
 %% Room for the sign that it was cut.
 -define(TEXT_MAX_BYTES, (?OUTPUT_MAX_BYTES - 3)).
+-define(PLACE_MAX_BYTES, 200).
 
 -spec install() -> ok.
 install() ->
@@ -19,9 +20,29 @@ install() ->
 
 %% Runs in the process that logs.
 -spec log(logger:log_event(), logger:handler_config()) -> ok.
-log(#{level := Level} = Event, #{formatter := {Module, Config}}) ->
+log(#{level := Level, meta := Meta} = Event, #{formatter := {Module, Config}}) ->
     Chars = Module:format(Event, Config),
-    sbx_outbox:put(log, #{level => Level, text => bounded(unicode:characters_to_binary(Chars))}).
+    Text = bounded(unicode:characters_to_binary(Chars)),
+    sbx_outbox:put(log, maps:merge(place(Meta), #{level => Level, text => Text})).
+
+%% Where it was logged, as far as the metadata say; they are the application's, and may be anything.
+place(Meta) ->
+    maps:from_list([
+        {Key, Value}
+     || {Key, {ok, Value}} <- [{pid, pid(Meta)}, {function, function(Meta)}, {line, line(Meta)}]
+    ]).
+
+pid(#{pid := Pid}) when is_pid(Pid) -> {ok, list_to_binary(pid_to_list(Pid))};
+pid(_Meta) -> none.
+
+function(#{mfa := {Module, Name, Arity}}) when is_atom(Module), is_atom(Name), is_integer(Arity) ->
+    Chars = io_lib:format("~ts:~ts/~b", [Module, Name, Arity]),
+    {ok, sbx_reason:bounded(unicode:characters_to_binary(Chars), ?PLACE_MAX_BYTES)};
+function(_Meta) ->
+    none.
+
+line(#{line := Line}) when is_integer(Line), Line > 0 -> {ok, Line};
+line(_Meta) -> none.
 
 bounded(Text) when is_binary(Text) -> sbx_reason:bounded(Text, ?TEXT_MAX_BYTES);
 bounded(_Invalid) -> <<"(a record that is not text)">>.

@@ -10,7 +10,8 @@
 -define(BUFFER_MAX_BYTES, 65536).
 %% From here on, who puts more waits.
 -define(FULL_BYTES, 32768).
--define(LOG_BYTES, 64).
+%% Of a record, besides its text.
+-define(LOG_BYTES, 300).
 %% What the channel carries: well below what the daemon reads of one node.
 -define(BYTES_PER_MS, 4096).
 %% An item not taken for so long means that nobody listens.

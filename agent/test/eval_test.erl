@@ -83,7 +83,11 @@ output(Vm) ->
 
 log(Vm) ->
     {ok, _} = vm:eval(Vm, "logger:error(\"bad ~p\", [thing])"),
-    ?assertMatch(#{level := error, text := <<"bad thing">>}, vm:event(Vm, log)),
+    ?assertMatch(#{level := error, text := <<"bad thing">>, pid := <<"<", _/binary>>}, vm:event(Vm, log)),
+    {ok, _} = vm:eval(Vm, "logger:error(\"here\", #{mfa => {m, f, 1}, line => 7, pid => not_a_pid})"),
+    Here = vm:event(Vm, log),
+    ?assertMatch(#{text := <<"here">>, function := <<"m:f/1">>, line := 7}, Here),
+    ?assertNot(is_map_key(pid, Here)),
     {ok, _} = vm:eval(Vm, elixir, "require Logger; Logger.info(\"hello\")"),
     ?assertMatch(#{level := info, text := <<"hello">>}, vm:event(Vm, log)),
     ?assert(vm:no_event(Vm, output)).

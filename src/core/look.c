@@ -1,4 +1,4 @@
-/* Looking: list, info, events, logs, profiles, doctor, health. None of them waits for a sandbox that is busy. */
+/* Looking: list, info, events, profiles, doctor, health. None of them waits for a sandbox that is busy. */
 #include <string.h>
 
 #include "core/core_internal.h"
@@ -44,7 +44,7 @@ void engine_info(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
 }
 
-/* ---- events and logs ---- */
+/* ---- events ---- */
 
 /* Events of a sandbox that is gone are for admins: whose it was is no longer known. */
 static bool may_see_event(void *data, const struct caller *caller, const json_t *record) {
@@ -66,18 +66,6 @@ void engine_events(struct engine *engine, struct request *request) {
     feed_stream(engine, &engine->events, request, &filter, json_is_true(json_object_get(params, "follow")));
 }
 
-void engine_logs(struct engine *engine, struct request *request) {
-    struct error error;
-    struct sandbox *sandbox = sandbox_find(engine, request, &error);
-    json_t *tail = json_object_get(request->params, "tail");
-    if (!sandbox) {
-        answer_error(engine, request, &error, NULL);
-        return;
-    }
-    struct feed_filter filter = {.tail = json_is_integer(tail) ? (size_t)json_integer_value(tail) : SIZE_MAX};
-    feed_stream(engine, &sandbox->log, request, &filter, json_is_true(json_object_get(request->params, "follow")));
-}
-
 /* ---- the service itself ---- */
 
 static json_t *steps_json(const struct escalation_policy *policy) {
@@ -93,9 +81,9 @@ static json_t *profile_json(const struct guard_profile *guard) {
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I}", "name", profile->name, "summary",
                   profile->summary, "isolation", profile->isolation, "operations", profile->operations, "network",
-                  jail_network_name(profile->network), "may_exec", profile->may_exec,
-                  "memory_bytes", (json_int_t)limits->memory_bytes, "processes", (json_int_t)limits->processes,
-                  "max_run_ms", (json_int_t)limits->max_run_ms, "disk_bytes", (json_int_t)limits->disk_bytes);
+                  jail_network_name(profile->network), "may_exec", profile->may_exec, "memory_bytes",
+                  (json_int_t)limits->memory_bytes, "processes", (json_int_t)limits->processes, "max_run_ms",
+                  (json_int_t)limits->max_run_ms, "disk_bytes", (json_int_t)limits->disk_bytes);
     json_object_set_new(object, "scan", json_string(guard_scan_name(guard->scan)));
     json_object_set_new(object, "audit", json_string(guard_audit_name(guard->audit)));
     json_object_set_new(object, "on_violation", steps_json(&guard->on_violation));

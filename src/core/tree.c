@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/containment.h"
+#include "core/logs.h"
 #include "core/reload.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
@@ -226,40 +227,6 @@ static void on_ready(void *data, struct node *node) {
 
 /* ---- hearing from it ---- */
 
-/* A stranger's bytes as JSON text; what is not UTF-8 is escaped. */
-static json_t *text_json(const char *bytes, size_t size) {
-    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
-    json_t *value = json_stringn(bytes, size);
-    if (value) return value;
-    escape_text(&escaped, bytes, size);
-    return json_string(buf_string(&escaped));
-}
-
-/* As one record, or as several when it is long. */
-static void add_record(struct sandbox *sandbox, const char *stream, const char *level, const char *bytes, size_t size) {
-    do {
-        size_t length = utf8_cut(bytes, size, LOG_RECORD_MAX_BYTES);
-        json_t *record = json_pack("{s:s, s:s?, s:s, s:o}", "stream", stream, "level", level, "sandbox_id", sandbox->id,
-                                   "text", text_json(bytes, length));
-        if (record) feed_add(&sandbox->log, record);
-        bytes += length;
-        size -= length;
-    } while (size > 0);
-}
-
-static void on_output_event(struct sandbox *sandbox, const struct term *term) {
-    if (term->type == TERM_BINARY)
-        add_record(sandbox, "output", NULL, (const char *)term->binary.data, term->binary.size);
-}
-
-static void on_log_event(struct sandbox *sandbox, const struct term *term) {
-    const struct term *text = term_map_get(term, "text");
-    const struct term *level = term_map_get(term, "level");
-    if (!text || text->type != TERM_BINARY) return;
-    const char *name = level && level->type == TERM_ATOM && level->atom.length < 16 ? level->atom.text : "info";
-    add_record(sandbox, "log", name, (const char *)text->binary.data, text->binary.size);
-}
-
 static void take_stop_text(struct sandbox *sandbox, const char *words) {
     CLEANUP(buf_free) struct buf escaped = BUF_INIT;
     size_t length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
@@ -309,7 +276,7 @@ static void on_event(void *data, struct node *node, const char *kind, const stru
     static const struct {
         const char *kind;
         void (*take)(struct sandbox *sandbox, const struct term *term);
-    } kinds[] = {{"output", on_output_event},   {"log", on_log_event},
+    } kinds[] = {{"output", log_take_output},   {"log", log_take_record},
                  {"stopped", on_stopped_event}, {"process_limit", on_process_limit_event},
                  {"limit", on_limit_event},     {"reload_settled", running_settled}};
     (void)node;
@@ -319,7 +286,7 @@ static void on_event(void *data, struct node *node, const char *kind, const stru
 
 static void on_vm_output(void *data, struct node *node, const char *bytes, size_t size) {
     (void)node;
-    add_record(data, "vm", NULL, bytes, size);
+    log_add(data, "vm", NULL, NULL, bytes, size);
 }
 
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {

@@ -21,6 +21,7 @@ enum {
     RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
     TAIL_MAX_LINES = 1000000,
+    GREP_MAX_BYTES = 256,
     AUDIT_MAX_RECORDS = 10000,
     WATCH_PATTERNS_MAX_ENTRIES = 32, /* of each kind */
     TARGET_MAX_BYTES = 4095,         /* a path's */
@@ -358,6 +359,25 @@ static const struct op_param logs_params[] = {
     ID_PARAM(0),
     FOLLOW_PARAM,
     {.name = "tail", .type = OP_INTEGER, .min = 0, .max = TAIL_MAX_LINES, .summary = "begin with the last N records"},
+    {.name = "level",
+     .type = OP_CHOICE,
+     .choices = "debug|info|notice|warning|error|critical|alert|emergency",
+     .summary = "only what was logged at this level or a graver one"},
+    {.name = "grep",
+     .type = OP_TEXT,
+     .min = 1,
+     .max = GREP_MAX_BYTES,
+     .summary = "only what has this text in it, in capitals or not"},
+    {.name = "since_ms",
+     .type = OP_DURATION,
+     .flag = "since",
+     .min = 1,
+     .max = 366 * DAY_MS,
+     .summary = "only what is no older than this, such as 10m"},
+    {.name = "stream",
+     .type = OP_CHOICE,
+     .choices = "output|log|vm",
+     .summary = "only what was printed, logged, or said by the VM itself"},
 };
 
 /* Over HTTP a look is one answer; the command line asks again and again. */
@@ -590,7 +610,7 @@ static const struct op table[] = {
      .path = "/api/v1/sandboxes/:id/logs",
      .shape = OP_STREAM,
      .summary = "what a sandbox printed and logged",
-     .example = "sandbox logs counter --follow",
+     .example = "sandbox logs counter --follow --level warning",
      PARAMS(logs_params)},
     {.name = "profiles",
      .method = "GET",

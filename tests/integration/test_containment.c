@@ -78,6 +78,40 @@ static void what_the_service_reloads_is_recorded_like_any(void **state) {
     world_do(world, "watch", "{s:s, s:s}", "id", "a", "action", "off");
 }
 
+/* ---- logs ---- */
+
+static void assert_found(struct world *world, const char *name, const char *value, const char *expected) {
+    json_t *records = world_op(world, "logs", "{s:s, s:s}", "id", "a", name, value);
+    json_t *last = json_array_get(records, json_array_size(records) - 1);
+    const char *text = json_string_value(json_object_get(last, "text"));
+    if (!text || !string_starts(text, expected)) fail_msg("%s %s: '%s'", name, value, text ? text : "nothing");
+    json_decref(records);
+}
+
+/* What is said may arrive after the evaluation's answer. */
+static bool has_said_all(void *world) {
+    json_t *records = world_op(world, "logs", "{s:s, s:s}", "id", "a", "grep", "all is well");
+    bool is_there = json_array_size(records) > 0;
+    json_decref(records);
+    return is_there;
+}
+
+static void what_it_says_can_be_searched(void **state) {
+    struct world *world = *state;
+    free(world_eval_text(world, "a", NULL,
+                         "logger:error(\"on fire\"), logger:warning(\"smoke\"), io:put_chars(\"all is well\\n\")"));
+    assert_true(wait_until(has_said_all, world, WORLD_DEADLINE_MS));
+    assert_found(world, "level", "error", "on fire");
+    assert_found(world, "level", "info", "smoke");
+    assert_found(world, "grep", "IS WELL", "all is well");
+    assert_found(world, "grep", "FIRE", "on fire");
+    assert_found(world, "since_ms", "1h", "all is well");
+    assert_found(world, "stream", "log", "smoke");
+    json_t *none = world_op(world, "logs", "{s:s, s:s}", "id", "a", "level", "emergency");
+    assert_int_equal(json_array_size(none), 0);
+    json_decref(none);
+}
+
 /* ---- violations ---- */
 
 /* Code that was given to it while it ran goes; what ran before runs on, with its state. */
@@ -157,6 +191,7 @@ static void the_webhook_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_service_reloads_is_recorded_like_any),
+        cmocka_unit_test(what_it_says_can_be_searched),
         cmocka_unit_test(code_that_breaks_out_is_taken_back),
         cmocka_unit_test(who_goes_on_is_frozen_for_a_look),
         cmocka_unit_test(who_never_stops_is_destroyed),
