@@ -38,7 +38,7 @@ need(What) ->
 
 start_cold() ->
     lists:foreach(fun application:load/1, persistent_term:get(?MODULE, [])),
-    ok = sbx_together:load(?PARTS),
+    ok = sbx_together:load_few(?PARTS),
     quiet_console(),
     case application:ensure_all_started(elixir) of
         {ok, _} ->

@@ -57,10 +57,10 @@ with_term(Value, Result) ->
     end.
 
 ready(erlang) ->
-    sbx_together:load(?ERLANG_PARTS);
+    sbx_together:load_few(?ERLANG_PARTS);
 ready(elixir) ->
     case sbx_elixir:start() of
-        ok -> sbx_together:load(?ELIXIR_PARTS);
+        ok -> sbx_together:load_few(?ELIXIR_PARTS);
         {error, _Reason} -> throw({?MODULE, toolchain, <<"this node has no Elixir">>})
     end.
 

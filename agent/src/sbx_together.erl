@@ -2,15 +2,26 @@
 %% of the VM's table of exports, and is read and translated while the others wait.
 -module(sbx_together).
 
--export([load/1]).
+-export([load/1, load_few/1]).
+
+-define(FEW, 4).
 
 %% What this toolchain doesn't have is left out.
 -spec load([module()]) -> ok.
 load(Modules) ->
-    case [Module || Module <- Modules, not erlang:module_loaded(Module)] of
-        [] ->
-            ok;
-        Missing ->
-            _ = sbx_limit:lend(length(Missing) + 1, fun() -> code:ensure_modules_loaded(Missing) end),
-            ok
-    end.
+    load(missing(Modules), length(Modules)).
+
+%% A few at a time, in a node that is to stay small: it keeps the memory that loading takes at its height.
+-spec load_few([module()]) -> ok.
+load_few(Modules) ->
+    load(missing(Modules), ?FEW).
+
+missing(Modules) ->
+    [Module || Module <- Modules, not erlang:module_loaded(Module)].
+
+load([], _AtOnce) ->
+    ok;
+load(Missing, AtOnce) ->
+    {Some, Rest} = lists:split(min(AtOnce, length(Missing)), Missing),
+    _ = sbx_limit:lend(length(Some) + 1, fun() -> code:ensure_modules_loaded(Some) end),
+    load(Rest, AtOnce).
