@@ -47,6 +47,7 @@ enum watch_state watching_state(const struct watching *watching) {
 
 const char *watching_detail(const struct watching *watching) {
     if (watching->paused.code != E_NONE) return watching->paused.detail;
+    if (!watching->has_looked) return "it has not been looked at yet";
     if (watching->attempts > 0) return watching->passing.detail;
     return watching->polling[0] ? watching->polling : NULL;
 }
