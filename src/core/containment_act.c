@@ -49,12 +49,14 @@ static void rollback_done(struct sandbox *sandbox) {
     sandbox_set_error(sandbox, &error);
     sandbox_save(sandbox, NULL, NULL);
     engine_event(sandbox->engine, EVENT_ROLLED_BACK, sandbox->id, problem_json(&error));
+    if (sandbox->containment.due == GUARD_ROLLBACK) sandbox->containment.due = GUARD_LOG; /* of the code that is gone */
+    containment_wake(sandbox);
 }
 
 static void on_rolled_back(struct request *request, json_t *result, const struct error *error) {
     struct rollback *rollback = request->transport;
     struct sandbox *sandbox = map_get(&rollback->engine->sandboxes, rollback->id);
-    if (sandbox) {
+    if (sandbox && sandbox->containment.is_rolling_back) {
         sandbox->containment.is_rolling_back = false;
         if (error && error->code != E_SHUTDOWN && !sandbox->destroying)
             rollback_failed(sandbox, error);
