@@ -1,5 +1,6 @@
 /* bench_limits: each limit under attack. How long until it held, and what a small evaluation in a neighbouring sandbox
-   takes meanwhile, beside what it took just before. Prints JSON; tools/bench_limits.sh makes a table of it. */
+   takes meanwhile, beside what it takes with the attacker frozen. Prints JSON; tools/bench_limits.sh makes a table of
+   it. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +13,7 @@
 #include "limits/attacks.h"
 #include "sandbox.h"
 
-enum { RETRY_PAUSE_MS = 20, FAILED_EARLY_MS = 5, HELD_MAX_MS = 20000 };
+enum { RETRY_PAUSE_MS = 20, FAILED_EARLY_MS = 5, HELD_MAX_MS = 20000, TURNS = 5 };
 
 #define NEIGHBOUR "neighbour"
 #define ATTACKER "attacker"
@@ -129,9 +130,8 @@ static double used_so_far(const struct bench *bench, const struct limit_attack *
 
 /* ---- the neighbour ---- */
 
-static json_t *neighbour_ms(const struct bench *bench) {
-    json_t *times = json_array();
-    uint64_t until_ms = clock_monotonic_ms() + bench->window_ms;
+static void ask_neighbour(const struct bench *bench, uint64_t length_ms, json_t *times) {
+    uint64_t until_ms = clock_monotonic_ms() + length_ms;
     while (clock_monotonic_ms() < until_ms) {
         struct sbx_error error;
         uint64_t begun_us = clock_monotonic_us();
@@ -139,7 +139,17 @@ static json_t *neighbour_ms(const struct bench *bench) {
             bench_end("the neighbour", error.detail);
         json_array_append_new(times, json_real(bench_since_ms(begun_us)));
     }
-    return times;
+}
+
+/* By turns with the attacker frozen, so that whatever else the machine does is in both. One that is not running just
+   now can't be frozen, and needn't be. */
+static void compare(const struct bench *bench, json_t *quiet, json_t *attacked) {
+    for (int i = 0; i < TURNS; i++) {
+        sbx_op(bench->service, "freeze", "{\"id\": \"" ATTACKER "\"}", NULL, NULL);
+        ask_neighbour(bench, bench->window_ms / TURNS, quiet);
+        sbx_op(bench->service, "thaw", "{\"id\": \"" ATTACKER "\"}", NULL, NULL);
+        ask_neighbour(bench, bench->window_ms / TURNS / 2, attacked);
+    }
 }
 
 static void create(const struct bench *bench, const char *id, const char *options) {
@@ -151,15 +161,16 @@ static json_t *bench_attack(const struct bench *bench, const struct limit_attack
     struct attack_run run = {.bench = bench, .attack = attack, .held_ms = -1};
     pthread_t thread;
     bool is_rate = attack->sign == SIGN_RATE;
-    json_t *quiet = neighbour_ms(bench);
+    json_t *quiet = json_array(), *attacked = json_array();
     create(bench, ATTACKER, attack->options);
     double before = is_rate ? used_so_far(bench, attack) : 0;
     uint64_t begun_us = clock_monotonic_us();
     int64_t begun_ms = clock_wall_ms();
     if (pthread_create(&thread, NULL, run_attack, &run) != 0) bench_end("a thread", attack->limit);
-    json_t *attacked = neighbour_ms(bench);
+    ask_neighbour(bench, bench->window_ms / 2, attacked);
     double used = is_rate ? (used_so_far(bench, attack) - before) / bench_since_ms(begun_us) : 0;
     double held_ms = attack->sign == SIGN_EVENT ? held_by_event(bench, attack, begun_ms) : 0;
+    compare(bench, quiet, attacked);
     run.is_over = true;
     sbx_destroy(bench->service, ATTACKER, NULL);
     pthread_join(thread, NULL);
@@ -180,7 +191,9 @@ int main(int argc, char **argv) {
     if (string_format(home, sizeof home, NULL, "%s/home", argv[2]) < 0 || sbx_open(home, &bench.service, &error) < 0)
         bench_end("the service", home);
     create(&bench, NEIGHBOUR, NULL);
-    json_decref(neighbour_ms(&bench)); /* whatever is loaded with the first ones */
+    json_t *first = json_array(); /* with whatever is loaded for them */
+    ask_neighbour(&bench, bench.window_ms, first);
+    json_decref(first);
     for (size_t i = 0; i < count; i++) json_array_append_new(rows, bench_attack(&bench, &attacks[i]));
     json_dumpf(rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(rows);

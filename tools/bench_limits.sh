@@ -1,6 +1,6 @@
 #!/bin/sh
 # Each limit under attack: how long until it held, and what a small evaluation in a neighbouring sandbox takes meanwhile,
-# beside what it took just before. The table goes between its marks in docs/limits.md, all times as JSON in
+# beside what it takes with the attacker frozen. The table goes between its marks in docs/limits.md, all times as JSON in
 # BUILD_DIR/bench_limits.json.
 # usage: tools/bench_limits.sh [BUILD_DIR [WINDOW_MS]]
 set -eu

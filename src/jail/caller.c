@@ -80,6 +80,7 @@ int helper_start(void (*body)(const void *data), const void *data, const int *fd
         /* Its own parent ends at once, so that the system reaps it and not we. */
         if (fork() != 0) _exit(EXIT_SUCCESS);
         signals_reset();
+        priority_reset();
         if (keep_only(fds, fd_count) == 0) body(data);
         _exit(EXIT_SUCCESS);
     }

@@ -41,6 +41,7 @@ static _Noreturn void run_slirp(const struct keeper *keeper, int ready_fd, int l
     snprintf(ready, sizeof ready, "%d", fcntl(ready_fd, F_DUPFD, HELPER_FD));
     snprintf(leash, sizeof leash, "%d", fcntl(leash_fd, F_DUPFD, HELPER_FD));
     signals_reset();
+    priority_reset();
     /* It unmounts everything it doesn't need; where mounts are shared, the host would lose them too. */
     if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
         setns(keeper->host_fd, CLONE_NEWNET) == 0)

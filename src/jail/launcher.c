@@ -302,6 +302,7 @@ int main(int count, char **arguments) {
     if (status >= 0) return status;
     shed_inheritance();
     raise_descriptor_limit();
+    priority_raise();
     struct launcher *launcher = calloc(1, sizeof *launcher);
     if (!launcher) return EXIT_FAILURE;
     *launcher = (struct launcher){.log = {STDERR_FILENO, LOG_INFO_LEVEL},

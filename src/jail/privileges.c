@@ -1,9 +1,13 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "jail/launcher_internal.h"
 
@@ -27,6 +31,25 @@ int privileges_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_co
     if (setgroups(group_count, groups) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return error_errno(reterr, errno, "become uid %u", uid);
     return 0;
+}
+
+enum { SERVICE_NICE = -10 };
+
+/* Where the kernel weighs sessions against each other, ours counts; a session that we only share is left alone. */
+static void raise_session(void) {
+    char nice[8];
+    int size = snprintf(nice, sizeof nice, "%d", SERVICE_NICE);
+    CLEANUP_FD int fd = getsid(0) == getpid() ? open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC) : -1;
+    ssize_t written = fd < 0 ? 0 : write(fd, nice, (size_t)size);
+    (void)written; /* slower without it, not less safe */
+}
+
+void priority_raise(void) {
+    if (setpriority(PRIO_PROCESS, 0, SERVICE_NICE) == 0) raise_session();
+}
+
+void priority_reset(void) {
+    setpriority(PRIO_PROCESS, 0, 0);
 }
 
 void signals_reset(void) {

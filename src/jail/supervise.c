@@ -48,6 +48,7 @@ static _Noreturn void run_daemon(const struct launcher *launcher, int program_fd
     signals_reset();
     /* A terminal of whoever started us: it could type into it. */
     setsid();
+    priority_raise();
     if (detach_input(&error) == 0 && leave_privileges(launcher, &error) == 0) {
         execveat(program_fd, "", (char *const *)arguments, environ, AT_EMPTY_PATH);
         error_errno(&error, errno, "start sandboxd");

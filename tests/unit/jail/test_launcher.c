@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -358,6 +359,18 @@ static void changes_limits_of_a_running_process(void **state) {
     assert_true(client_ask(client, "bury", "grows", -1));
 }
 
+/* The service goes before its nodes, and they don't inherit that. */
+static void nodes_have_an_ordinary_priority(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "meek", "", "wait"));
+    pid_t init = (pid_t)client_number(client, "pid");
+    int ordinary = client->root ? 0 : getpriority(PRIO_PROCESS, 0); /* a user's launcher can't go back from less */
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)init), ordinary);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)client_program_of(init)), ordinary);
+    if (client->root) assert_int_equal(getpriority(PRIO_PROCESS, (id_t)client->launcher), -10);
+    assert_true(client_ask(client, "bury", "meek", -1));
+}
+
 static void hands_out_what_tells_a_disks_use(void **state) {
     struct client *client = *state;
     struct statfs disk;
@@ -611,6 +624,7 @@ int main(void) {
         BOTH(mounts_into_a_running_node),
         BOTH(equips_a_running_node),
         BOTH(changes_limits_of_a_running_process),
+        BOTH(nodes_have_an_ordinary_priority),
         BOTH(hands_out_what_tells_a_disks_use),
         ROOT(a_flood_is_counted_not_told),
         ROOT(a_record_that_lies_is_not_believed),
