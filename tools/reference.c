@@ -84,6 +84,20 @@ static void print_guarantees(void) {
                jail_guarantee_meaning((enum jail_guarantee)i));
 }
 
+/* "outgoing: public addresses, 10 MiB/s, 256 connections" */
+static void describe_network(const struct jail_profile *profile, char *ret, size_t size) {
+    const struct jail_egress *egress = &profile->egress;
+    char rate[32] = "";
+    if (profile->network != JAIL_NETWORK_OUTGOING) {
+        snprintf(ret, size, "%s", profile->network == JAIL_NETWORK_NONE ? "none" : "its own loopback");
+        return;
+    }
+    if (egress->rate_bytes) snprintf(rate, sizeof rate, "%llu MiB/s, ", (unsigned long long)egress->rate_bytes >> 20);
+    snprintf(ret, size, "outgoing: %s, %s%u connections",
+             egress->reach == JAIL_REACH_PUBLIC ? "public addresses" : "anywhere but the host's loopback", rate,
+             egress->connections);
+}
+
 static void print_profiles(void) {
     size_t count;
     const struct jail_profile *profiles = jail_profiles(&count);
@@ -91,14 +105,14 @@ static void print_profiles(void) {
            "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < count; i++) {
         const struct jail_profile *profile = &profiles[i];
-        char cpu[16] = "no cap";
+        char cpu[16] = "no cap", network[96];
         if (!profile->is_public) continue;
+        describe_network(profile, network, sizeof network);
         if (profile->limits.cpu_percent) snprintf(cpu, sizeof cpu, "%u %%", profile->limits.cpu_percent);
         printf("| `%s` | %llu MiB | %s | %u | %llu s | %llu MiB | %s | %s | %s |\n", profile->name,
                (unsigned long long)profile->limits.memory_bytes >> 20, cpu, profile->limits.processes,
                (unsigned long long)profile->limits.max_run_ms / 1000,
-               (unsigned long long)profile->limits.disk_bytes >> 20,
-               profile->network == JAIL_NETWORK_NONE ? "none" : "its own loopback",
+               (unsigned long long)profile->limits.disk_bytes >> 20, network,
                profile->may_exec ? "any it sees" : "the VM and its helper", profile->summary);
     }
 }

@@ -231,8 +231,9 @@ struct sandbox {
     uint64_t throttled_until_ms; /* 0: it is not */
     struct error limit_error;    /* why its VM is being ended; E_NONE: it is not for a limit */
     struct feed log;
-    struct alarms alarms;       /* of violations */
-    struct alarms limit_alarms; /* apart, so that the others do not drive these out */
+    struct alarms alarms;         /* of violations */
+    struct alarms limit_alarms;   /* apart, so that the others do not drive these out */
+    struct alarms network_alarms; /* likewise: of refused connections */
     struct containment containment;
     struct patterns patterns;
     bool freezing; /* the launcher has been asked to, for the engine's own reasons */

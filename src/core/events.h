@@ -21,7 +21,7 @@
     X(DESTROYED, "destroyed", "a sandbox is gone with all it had", "")                                                 \
     X(EXPIRED, "expired", "a sandbox's time to live, or its run's time, is over", "")                                  \
     X(VIOLATION, "violation",                                                                                          \
-      "a node tried what is refused: a system call, a forged hello, a broken frame, a missed heartbeat",               \
+      "a node tried what is refused: a system call, a connection, a forged hello, a broken frame, a missed heartbeat", \
       "what, detail, node, suppressed")                                                                                \
     X(CONTAINED, "contained", "what a sandbox tried had a consequence, as its profile says", "action, what, step")     \
     X(FROZEN, "frozen", "a sandbox was stopped whole; nothing in it runs", "reason")                                   \

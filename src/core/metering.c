@@ -129,6 +129,14 @@ json_t *metering_value_json(enum meter_metric metric, double value) {
     return metric == METER_CPU ? json_real(round(value * 10) / 10) : json_integer((json_int_t)value);
 }
 
+/* Null where there is no way out. */
+void metering_put_traffic(const struct sandbox *sandbox, json_t *object) {
+    struct node_traffic traffic;
+    bool has = sandbox->node && node_traffic(sandbox->node, &traffic);
+    json_object_set_new(object, "network_in_bytes", has ? json_integer((json_int_t)traffic.in_bytes) : json_null());
+    json_object_set_new(object, "network_out_bytes", has ? json_integer((json_int_t)traffic.out_bytes) : json_null());
+}
+
 static json_t *duration_json(double duration_ms) {
     return isfinite(duration_ms) ? json_integer((json_int_t)duration_ms) : json_null();
 }

@@ -40,6 +40,7 @@ void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data);
 /* What a metric may be; NAN: anything. */
 double metering_limit(const struct sandbox *sandbox, enum meter_metric metric);
 
+void metering_put_traffic(const struct sandbox *sandbox, json_t *object); /* how much went in and out */
 json_t *metering_value_json(enum meter_metric metric, double value);
 /* Averages or peaks of a point by the metrics' names; unknown ones are left out. */
 json_t *metering_values_json(const float *values);

@@ -44,7 +44,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     uv_timer_init(engine->loop, &sandbox->backoff);
     sandbox->ttl.data = sandbox->backoff.data = sandbox;
     sandbox->open_handles = 2;
-    sandbox->alarms.left = sandbox->limit_alarms.left = ALARMS_BURST;
+    sandbox->alarms.left = sandbox->limit_alarms.left = sandbox->network_alarms.left = ALARMS_BURST;
     metering_init(sandbox);
     engine->open_parts++;
     return sandbox;
@@ -271,6 +271,7 @@ static json_t *usage_json(struct sandbox *sandbox) {
         json_object_set_new(object, meter_metric_name(shown[i]),
                             lives ? metering_value_json(shown[i], sandbox->metering.now.values[shown[i]])
                                   : json_null());
+    metering_put_traffic(sandbox, object);
     json_object_set_new(
         object, "uptime_ms",
         number_or_null(lives && sandbox->started_at_ms, (uint64_t)(clock_wall_ms() - sandbox->started_at_ms)));

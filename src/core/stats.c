@@ -17,6 +17,7 @@ static json_t *now_json(const struct sandbox *sandbox) {
     json_t *object = json_object();
     for (unsigned i = 0; i < METER_METRIC_COUNT; i++)
         json_object_set_new(object, meter_metric_name(i), metering_value_json(i, sandbox->metering.now.values[i]));
+    metering_put_traffic(sandbox, object);
     return object;
 }
 

@@ -290,7 +290,8 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 }
 
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
-    alarm_violation(sandbox->engine, &sandbox->alarms, sandbox->id, node, what, detail);
+    struct alarms *alarms = strcmp(what, "network") == 0 ? &sandbox->network_alarms : &sandbox->alarms;
+    alarm_violation(sandbox->engine, alarms, sandbox->id, node, what, detail);
     containment_note(sandbox, what);
 }
 

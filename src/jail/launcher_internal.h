@@ -67,6 +67,7 @@ struct launcher_node {
     bool has_way_out;           /* and has it now */
     bool inet_refused;          /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
+    struct violation_budget refusals; /* of the network: neither drives the other out */
     struct burial burial;
 };
 

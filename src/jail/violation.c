@@ -30,7 +30,7 @@ static void hold_back(struct launcher *launcher, struct violation_budget *budget
 }
 
 void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail) {
-    struct violation_budget *budget = &node->violations;
+    struct violation_budget *budget = syscall_number == VIOLATION_NETWORK ? &node->refusals : &node->violations;
     uint64_t now_ms = clock_monotonic_ms();
     if (budget->held_back == 0 && now_ms - budget->window_start_ms >= WINDOW_MS) {
         budget->window_start_ms = now_ms;
@@ -42,8 +42,8 @@ void violation_tell(struct launcher *launcher, struct launcher_node *node, int s
         hold_back(launcher, budget, syscall_number);
 }
 
-static uint64_t flush_node(struct launcher *launcher, struct launcher_node *node, uint64_t now_ms) {
-    struct violation_budget *budget = &node->violations;
+static uint64_t flush(struct launcher *launcher, const struct launcher_node *node, struct violation_budget *budget,
+                      uint64_t now_ms) {
     if (budget->held_back == 0) return UINT64_MAX;
     uint64_t due_ms = budget->window_start_ms + WINDOW_MS;
     if (now_ms < due_ms) return due_ms;
@@ -58,8 +58,11 @@ uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
     for (size_t i = 0; i < launcher->nodes_end; i++) {
         if (!launcher->nodes[i].used) continue;
-        uint64_t due_ms = flush_node(launcher, &launcher->nodes[i], now_ms);
-        if (due_ms < next_ms) next_ms = due_ms;
+        struct launcher_node *node = &launcher->nodes[i];
+        uint64_t violations_ms = flush(launcher, node, &node->violations, now_ms);
+        uint64_t refusals_ms = flush(launcher, node, &node->refusals, now_ms);
+        if (violations_ms < next_ms) next_ms = violations_ms;
+        if (refusals_ms < next_ms) next_ms = refusals_ms;
     }
     return next_ms;
 }

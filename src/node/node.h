@@ -143,6 +143,11 @@ void node_usage(struct node *node, struct node_usage *ret); /* from outside, wit
  */
 void node_watch_disk(struct node *node);
 
+struct node_traffic { /* through its way out, since it has one */
+    uint64_t in_bytes, out_bytes;
+};
+bool node_traffic(const struct node *node, struct node_traffic *ret); /* false where there is none */
+
 struct node_task { /* one OS process, as the kernel has it */
     pid_t pid;     /* as the host sees it */
     char name[64];

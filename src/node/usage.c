@@ -115,3 +115,15 @@ void node_usage(struct node *node, struct node_usage *ret) {
                                .descriptors = descriptors(node)};
     look_at_disk(node, ret);
 }
+
+/* "  eth0: 3225 31 0 0 0 0 0 0 2964 …" among the lines of /proc/PID/net/dev: the kernel's own count, bytes in first. */
+bool node_traffic(const struct node *node, struct node_traffic *ret) {
+    char directory[64], text[2048];
+    unsigned long long in, out;
+    snprintf(directory, sizeof directory, "/proc/%d/net", (int)node_os_pid(node));
+    if (node_os_pid(node) <= 0 || !read_file(directory, "dev", text, sizeof text)) return false;
+    const char *line = strstr(text, "eth0:");
+    if (!line || sscanf(line, "eth0: %llu %*u %*u %*u %*u %*u %*u %*u %llu", &in, &out) != 2) return false;
+    *ret = (struct node_traffic){.in_bytes = in, .out_bytes = out};
+    return true;
+}

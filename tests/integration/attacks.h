@@ -66,6 +66,7 @@ struct scene {
     int tcp_listener, unix_listener; /* the host's own, which nobody may reach */
     int tcp_port;
     char abstract_name[32];
+    char address[32]; /* of the host, as a tuple */
     pid_t daemon, launcher, neighbour;
     enum sandbox_state sandboxes[PROFILES];
 };

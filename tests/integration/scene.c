@@ -1,6 +1,8 @@
 #include <fcntl.h>
 #include <ftw.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,6 +24,19 @@ static void open_tcp_door(struct scene *scene) {
     assert_int_equal(listen(scene->tcp_listener, 8), 0);
     assert_int_equal(getsockname(scene->tcp_listener, (struct sockaddr *)&address, &size), 0);
     scene->tcp_port = ntohs(address.sin_port);
+}
+
+/* One that is not the loopback's, as Erlang writes it; where there is none, the one that would lead to the host. */
+static void find_address(struct scene *scene) {
+    struct ifaddrs *list;
+    strcpy(scene->address, "{198,18,0,2}");
+    assert_int_equal(getifaddrs(&list), 0);
+    for (struct ifaddrs *at = list; at; at = at->ifa_next) {
+        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || at->ifa_flags & IFF_LOOPBACK) continue;
+        const uint8_t *bytes = (const uint8_t *)&((struct sockaddr_in *)(void *)at->ifa_addr)->sin_addr;
+        snprintf(scene->address, sizeof scene->address, "{%u,%u,%u,%u}", bytes[0], bytes[1], bytes[2], bytes[3]);
+    }
+    freeifaddrs(list);
 }
 
 static void open_unix_door(struct scene *scene) {
@@ -116,6 +131,7 @@ struct scene *scene_open(const char *settings, unsigned where, unsigned small) {
     assert_non_null(scene);
     open_tcp_door(scene);
     open_unix_door(scene);
+    find_address(scene);
     scene->world = world_open(settings);
     scene->daemon = world_pid(scene->world, "daemon.lock");
     scene->launcher = world_pid(scene->world, "launcher.lock");
@@ -162,6 +178,7 @@ static const char *value_of(const struct scene *scene, const char *name, size_t 
         {"HOME", world_home(scene->world), 0}, {"DAEMON", NULL, scene->daemon},
         {"LAUNCHER", NULL, scene->launcher},   {"NEIGHBOUR", NULL, scene->neighbour},
         {"HOST_PORT", NULL, scene->tcp_port},  {"HOST_SOCKET", scene->abstract_name, 0},
+        {"HOST_ADDRESS", scene->address, 0},
     };
     for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
         if (strlen(values[i].name) != length || strncmp(values[i].name, name, length) != 0) continue;
