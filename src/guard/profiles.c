@@ -311,6 +311,7 @@ struct reading {
 static int end_section(const struct reading *reading, struct error *reterr) {
     if (!reading->profile) return 0;
     int result = jail_limits_check(&reading->profile->jail.limits, reterr);
+    if (result == 0) result = jail_egress_check(&reading->profile->jail.egress, reterr);
     return result < 0 ? error_prefix(reterr, "profile '%s'", reading->profile->jail.name) : 0;
 }
 

@@ -5,7 +5,9 @@
 
 #include "jail/egress_rules.h"
 
-enum { V4_BITS = 32, V6_BITS = 128, PORT_MAX = 65535 };
+#define BYTES_MAX (1ULL << 44)
+
+enum { V4_BITS = 32, V6_BITS = 128, PORT_MAX = 65535, CONNECTIONS_MAX = 65536 };
 
 static const char *const network_names[] = {"none", "loopback", "outgoing"};
 static const char *const reach_names[] = {"listed", "public", "anywhere"};
@@ -100,6 +102,16 @@ void jail_host_print(const struct jail_host *host, char ret[JAIL_HOST_TEXT_BYTES
     else if (host->first_port)
         snprintf(ports, sizeof ports, ":%u-%u", host->first_port, host->last_port);
     snprintf(ret, JAIL_HOST_TEXT_BYTES, "%s%s%s%s%s", brackets ? "[" : "", address, bits, brackets ? "]" : "", ports);
+}
+
+int jail_egress_check(const struct jail_egress *egress, struct error *reterr) {
+    if (egress->connections == 0 || egress->connections > CONNECTIONS_MAX)
+        return error_set(reterr, E_INVALID, "connections is %u; it must be from 1 to %d", egress->connections,
+                         CONNECTIONS_MAX);
+    if (egress->rate_bytes > BYTES_MAX || egress->total_bytes > BYTES_MAX)
+        return error_set(reterr, E_INVALID, "network-rate and network-total must be at most %llu",
+                         (unsigned long long)BYTES_MAX);
+    return 0;
 }
 
 /* ---- as lines of a plan ---- */

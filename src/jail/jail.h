@@ -68,6 +68,9 @@ struct jail_egress {
     uint32_t connections; /* at once */
 };
 
+/* Bounds of what a profile may say; E_INVALID. */
+int jail_egress_check(const struct jail_egress *egress, struct error *reterr);
+
 struct jail_limits {
     uint64_t memory_bytes;
     uint32_t cpu_percent;        /* 100 is one core; 0: no cap */

@@ -72,6 +72,37 @@ static void test_inheriting(void **state) {
     assert_string_equal(plain->jail.name, "plain");
 }
 
+static void test_the_way_out(void **state) {
+    (void)state;
+    CLEANUP(guard_profiles_free)
+    struct guard_profiles profiles = read_profiles("[profile base]\n"
+                                                   "hosts = 10.1.0.0/16:5432, 2001:db8::1\n"
+                                                   "network-rate = 1M\n"
+                                                   "network-total = 2M\n"
+                                                   "connections = 3\n"
+                                                   "[profile wider]\n"
+                                                   "inherits = base\n"
+                                                   "reach = public\n"
+                                                   "ports = 80, 443\n"
+                                                   "[profile shut]\n"
+                                                   "operations = math\n");
+    const struct jail_egress *base = &guard_profile_find(&profiles, "base")->jail.egress;
+    const struct jail_egress *wider = &guard_profile_find(&profiles, "wider")->jail.egress;
+    char host[JAIL_HOST_TEXT_BYTES];
+    assert_int_equal(base->reach, JAIL_REACH_LISTED);
+    assert_int_equal(base->host_count, 2);
+    jail_host_print(&base->hosts[0], host);
+    assert_string_equal(host, "10.1.0.0/16:5432");
+    assert_int_equal(base->rate_bytes, 1 << 20);
+    assert_int_equal(base->total_bytes, 2 << 20);
+    assert_int_equal(base->connections, 3);
+    assert_int_equal(wider->reach, JAIL_REACH_PUBLIC);
+    assert_int_equal(wider->host_count, 2);
+    assert_int_equal(wider->port_count, 2);
+    assert_int_equal(wider->ports[1], 443);
+    assert_int_equal(guard_profile_find(&profiles, "shut")->jail.network, JAIL_NETWORK_NONE);
+}
+
 /* Whatever limit there is, a profile can have its own. */
 static void test_limits(void **state) {
     (void)state;
@@ -104,6 +135,11 @@ static void test_refused(void **state) {
         {"[profile a]\ninherits = a\n", "no profile 'a' before it"},
         {"[profile a]\ninherits = compiler\n", "no profile 'compiler'"},
         {"[profile a]\nmemory = lots\n", "memory is 'lots'"},
+        {"[profile a]\nhosts = example.com\n", "'example.com' is no host"},
+        {"[profile a]\nports = 80, 70000\n", "'70000' is no port"},
+        {"[profile a]\nreach = far\n", "reach is 'far'"},
+        {"[profile a]\nconnections = 0\n", "profile 'a': connections is 0"},
+        {"[profile a]\nnetwork-total = 100000G\n", "profile 'a': network-rate and network-total"},
         {"[profile a]\nmemory = 1K\n", "profile 'a': memory_bytes is 1024"},
         {"[profile a]\nscan = maybe\n[profile b]\n", "scan is 'maybe'"},
         {"[profile a]\non-violation = log, thaw\n", "on-violation is 'thaw'"},
@@ -137,7 +173,7 @@ static void test_too_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in), cmocka_unit_test(test_inheriting),
-                                       cmocka_unit_test(test_limits), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_too_many)};
+                                       cmocka_unit_test(test_limits),   cmocka_unit_test(test_the_way_out),
+                                       cmocka_unit_test(test_refused),  cmocka_unit_test(test_too_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,288 @@
+/* The way out, in a world of the test's own: the service's host is a network namespace, beyond it lies another in which
+   servers have public and other addresses. Nothing leaves the machine. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "processes.h"
+#include "support.h"
+
+#define COUNTER EXAMPLES "/counter_erl"
+#define SETTINGS                                                                                                       \
+    "[profile base]\n"                                                                                                 \
+    "hosts = 10.9.9.9:8080\n"                                                                                          \
+    "network-total = 1K\n"
+
+enum { PORT = 8080, NAME_PORT = 53 };
+
+/* ---- the world outside ---- */
+
+struct outside {
+    pid_t holder; /* whose namespace it is */
+    int listener, names;
+    pthread_t server;
+    struct world *world;
+};
+
+/* The host: 5.6.7.8 and 2a00:77::2. Beyond: 1.2.3.4, 2a00:1::1 and some that nobody may reach. */
+static const char wiring[] = "ip link add up0 type veth peer name w0 netns $1\n"
+                             "ip addr add 192.168.77.2/24 dev up0; ip addr add 5.6.7.8/32 dev up0\n"
+                             "ip -6 addr add 2a00:77::2/64 dev up0 nodad\n"
+                             "ip link set up0 up; ip link set lo up\n"
+                             "for a in 1.2.3.4 1.2.3.53 10.9.9.9 169.254.169.254; do\n"
+                             "  nsenter -t $1 -n ip addr add $a/32 dev lo; done\n"
+                             "nsenter -t $1 -n ip -6 addr add 2a00:1::1/128 dev lo nodad\n"
+                             "nsenter -t $1 -n ip addr add 192.168.77.1/24 dev w0\n"
+                             "nsenter -t $1 -n ip -6 addr add 2a00:77::1/64 dev w0 nodad\n"
+                             "nsenter -t $1 -n ip link set lo up; nsenter -t $1 -n ip link set w0 up\n"
+                             "ip route add default via 192.168.77.1; ip -6 route add default via 2a00:77::1\n";
+
+static int listen_at(int port, int type) {
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET6, type | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    if (type == SOCK_STREAM) assert_int_equal(listen(fd, 16), 0);
+    return fd;
+}
+
+/* Every name is 1.2.3.4. */
+static void answer_name(int fd) {
+    static const uint8_t address[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 1, 2, 3, 4};
+    uint8_t message[512 + sizeof address];
+    struct sockaddr_in6 from;
+    socklen_t size = sizeof from;
+    ssize_t got = recvfrom(fd, message, 512, 0, (struct sockaddr *)&from, &size);
+    if (got < 12) return;
+    message[2] |= 0x80;
+    message[7] = 1;
+    memcpy(message + got, address, sizeof address);
+    sendto(fd, message, (size_t)got + sizeof address, 0, (struct sockaddr *)&from, size);
+}
+
+static void greet(int fd) {
+    CLEANUP_FD int client = accept(fd, NULL, NULL);
+    (void)!write(client, "hello", 5);
+}
+
+static void *serve(void *data) {
+    const struct outside *outside = data;
+    struct pollfd fds[] = {{outside->listener, POLLIN, 0}, {outside->names, POLLIN, 0}};
+    static void (*const answers[])(int fd) = {greet, answer_name};
+    for (;;) {
+        poll(fds, ARRAY_SIZE(fds), -1);
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+            if (fds[i].revents) answers[i](fds[i].fd);
+    }
+    return NULL;
+}
+
+static pid_t hold_namespace(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) pause();
+    }
+    return pid;
+}
+
+/* First beyond, where the servers are, then the host: this process and the service are there from then on. */
+static int open_outside(void **state) {
+    static struct outside outside;
+    char pid[16];
+    signal(SIGPIPE, SIG_IGN);
+    assert_int_equal(unshare(CLONE_NEWNET | CLONE_NEWNS), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    outside.holder = hold_namespace();
+    outside.listener = listen_at(PORT, SOCK_STREAM);
+    outside.names = listen_at(NAME_PORT, SOCK_DGRAM);
+    assert_int_equal(unshare(CLONE_NEWNET), 0);
+    snprintf(pid, sizeof pid, "%d", (int)outside.holder);
+    pid_t shell = fork();
+    if (shell == 0) execl("/bin/sh", "sh", "-ec", wiring, "sh", pid, NULL);
+    int status = -1;
+    assert_int_equal(waitpid(shell, &status, 0), shell);
+    assert_int_equal(status, 0);
+    assert_int_equal(pthread_create(&outside.server, NULL, serve, &outside), 0);
+    outside.world = world_open(SETTINGS);
+    const char *resolver = world_file(outside.world, "resolv.conf", "nameserver 1.2.3.53\n");
+    assert_int_equal(mount(resolver, "/etc/resolv.conf", NULL, MS_BIND, NULL), 0);
+    world_do(outside.world, "create", "{s:s, s:s, s:s}", "id", "a", "source", COUNTER, "profile", "medium");
+    *state = &outside;
+    return 0;
+}
+
+static int close_outside(void **state) {
+    struct outside *outside = *state;
+    umount2("/etc/resolv.conf", MNT_DETACH);
+    world_close(outside->world);
+    kill(outside->holder, SIGKILL);
+    waitpid(outside->holder, NULL, 0);
+    return 0;
+}
+
+/* ---- what is asked ---- */
+
+static void assert_dial(struct outside *outside, const char *id, const char *to, const char *expected) {
+    char code[256];
+    snprintf(code, sizeof code,
+             "case gen_tcp:connect(%s, 8080, [{active, false}], 5000) of {ok, S} -> gen_tcp:recv(S, 5, 5000); "
+             "Error -> Error end",
+             to);
+    CLEANUP_FREE char *text = world_eval_text(outside->world, id, "erlang", code);
+    if (strcmp(text, expected) != 0) fail_msg("%s from %s: %s", to, id, text);
+}
+
+static void assert_reached(struct outside *outside, const char *id, const char *to) {
+    assert_dial(outside, id, to, "{ok,\"hello\"}");
+}
+
+/* And told of: to whom, and why not. */
+static void assert_refused(struct outside *outside, const char *id, const char *to, const char *detail) {
+    uint64_t since = world_now(outside->world);
+    assert_dial(outside, id, to, "{error,econnrefused}");
+    json_decref(world_wait_event(
+        outside->world, since,
+        &(struct event_pattern){.kind = "violation", .sandbox_id = id, .field = "detail", .value = detail}));
+}
+
+static void public_addresses_are_reached(void **state) {
+    assert_reached(*state, "a", "{1,2,3,4}");
+    assert_reached(*state, "a", "{16#2a00,1,0,0,0,0,0,1}");
+    assert_reached(*state, "a", "\"somebody.example\"");
+}
+
+static void others_are_refused_and_told_of(void **state) {
+    assert_refused(*state, "a", "{10,9,9,9}", "to=10.9.9.9:8080 protocol=tcp reason=private");
+    assert_refused(*state, "a", "{169,254,169,254}", "to=169.254.169.254:8080 protocol=tcp reason=link-local");
+    assert_refused(*state, "a", "{5,6,7,8}", "to=5.6.7.8:8080 protocol=tcp reason=host");
+    assert_refused(*state, "a", "{16#2a00,16#77,0,0,0,0,0,2}", "to=[2a00:77::2]:8080 protocol=tcp reason=host");
+    assert_refused(*state, "a", "{198,18,0,3}", "to=198.18.0.3:8080 protocol=tcp reason=reserved");
+}
+
+/* An address that the host gets while the service runs is its own, too. */
+static void new_addresses_of_the_host_are_refused(void **state) {
+    assert_int_equal(system("ip addr add 5.6.7.9/32 dev up0"), 0);
+    assert_refused(*state, "a", "{5,6,7,9}", "to=5.6.7.9:8080 protocol=tcp reason=host");
+}
+
+static json_int_t usage_of(struct outside *outside, const char *name) {
+    json_t *info = world_info(outside->world, "a");
+    json_int_t value = json_integer_value(json_object_get(json_object_get(info, "usage"), name));
+    json_decref(info);
+    return value;
+}
+
+static void what_goes_through_is_counted(void **state) {
+    json_int_t in = usage_of(*state, "network_in_bytes"), out = usage_of(*state, "network_out_bytes");
+    assert_true(in > 0 && out > 0);
+    assert_reached(*state, "a", "{1,2,3,4}");
+    assert_true(usage_of(*state, "network_in_bytes") > in);
+    assert_true(usage_of(*state, "network_out_bytes") > out);
+}
+
+/* Root in the node's namespace can do what the node can't: its rules are elsewhere. */
+static void nobody_sends_from_anothers_address(void **state) {
+    struct outside *outside = *state;
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET, .sin_port = htons(NAME_PORT)};
+    uint64_t since = world_now(outside->world);
+    char path[64];
+    int on = 1;
+    json_t *info = world_info(outside->world, "a");
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)json_integer_value(json_object_get(info, "os_pid")));
+    json_decref(info);
+    CLEANUP_FD int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    CLEANUP_FD int node = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(setns(node, CLONE_NEWNET), 0);
+    CLEANUP_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setns(home, CLONE_NEWNET), 0);
+    inet_pton(AF_INET, "198.19.0.200", &from.sin_addr);
+    inet_pton(AF_INET, "1.2.3.4", &to.sin_addr);
+    assert_int_equal(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof to), 1);
+    json_decref(world_wait_event(
+        outside->world, since,
+        &(struct event_pattern){.kind = "violation", .field = "detail", .value = "to=1.2.3.4:53 protocol=udp"}));
+}
+
+static void it_outlives_the_launcher(void **state) {
+    struct outside *outside = *state;
+    uint64_t since = world_now(outside->world);
+    process_end(world_pid(outside->world, "launcher.lock"), SIGKILL);
+    assert_reached(outside, "a", "{1,2,3,4}");
+    json_decref(world_wait_event(outside->world, since, &(struct event_pattern){.kind = "launcher_back"}));
+    assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
+}
+
+/* The process that the namespace lives by, as the launcher's records have it; 0 for another home's. */
+static pid_t keeper_in(const char *record, const char *home) {
+    char path[64], line[4096] = "";
+    int pid = 0;
+    CLEANUP_FREE char *text = read_whole(record);
+    if (!text || sscanf(text, "egress pid=%d", &pid) != 1) return 0;
+    snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : read(fd, line, sizeof line);
+    return size > 0 && memmem(line, (size_t)size, home, strlen(home)) ? pid : 0;
+}
+
+static pid_t find_keeper(struct outside *outside) {
+    glob_t records;
+    pid_t pid = 0;
+    assert_int_equal(glob("/run/sandbox/nodes/*/.egress", 0, NULL, &records), 0);
+    for (size_t i = 0; i < records.gl_pathc && !pid; i++)
+        pid = keeper_in(records.gl_pathv[i], world_home(outside->world));
+    globfree(&records);
+    return pid;
+}
+
+static void it_is_made_again(void **state) {
+    struct outside *outside = *state;
+    pid_t keeper = find_keeper(outside);
+    assert_true(keeper > 0);
+    process_end(keeper, SIGKILL);
+    CLEANUP_FREE char *text = world_eval_text(
+        outside->world, "a", "erlang",
+        "(fun Try(0) -> never; Try(N) -> case gen_tcp:connect({1,2,3,4}, 8080, [], 500) of {ok, _} -> reached; "
+        "_ -> receive after 50 -> Try(N - 1) end end end)(100)");
+    assert_string_equal(text, "reached");
+    assert_int_not_equal(find_keeper(outside), keeper);
+    assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
+}
+
+/* What a profile lists and bounds. */
+static void a_profile_lists_and_bounds(void **state) {
+    struct outside *outside = *state;
+    world_do(outside->world, "create", "{s:s, s:s, s:s}", "id", "b", "source", COUNTER, "profile", "base");
+    assert_reached(outside, "b", "{10,9,9,9}");
+    assert_refused(outside, "b", "{1,2,3,4}", "to=1.2.3.4:8080");
+    CLEANUP_FREE char *spent = world_eval_text(
+        outside->world, "b", "erlang",
+        "lists:usort([gen_tcp:connect({10,9,9,9}, 8080, [], 500) || _ <- lists:seq(1, 20)]) -- [{error,timeout}]");
+    assert_non_null(strstr(spent, "econnrefused"));
+    world_destroy(outside->world, "b");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(public_addresses_are_reached),
+        cmocka_unit_test(others_are_refused_and_told_of),
+        cmocka_unit_test(new_addresses_of_the_host_are_refused),
+        cmocka_unit_test(what_goes_through_is_counted),
+        cmocka_unit_test(nobody_sends_from_anothers_address),
+        cmocka_unit_test(it_outlives_the_launcher),
+        cmocka_unit_test(it_is_made_again),
+        cmocka_unit_test(a_profile_lists_and_bounds),
+    };
+    return cmocka_run_group_tests(tests, open_outside, close_outside);
+}
