@@ -58,7 +58,7 @@ void egress_close(struct launcher *launcher) {
     struct egress *egress = &launcher->egress;
     int *const fds[] = {&egress->keeper_fd, &egress->home_fd, &egress->namespace_fd, &egress->route.fd,
                         &egress->rules.fd,  &egress->log.fd,  &egress->addresses.fd};
-    uint64_t remake_due_ms = egress->remake_due_ms;
+    uint64_t remake_due_ms = egress->remake_due_ms, remake_delay_ms = egress->remake_delay_ms;
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
         launcher_unwatch(launcher, *fds[i]);
         fd_close(*fds[i]);
@@ -66,6 +66,7 @@ void egress_close(struct launcher *launcher) {
     for (size_t i = 0; i < launcher->nodes_end; i++) launcher->nodes[i].has_way_out = false;
     egress_init(egress);
     egress->remake_due_ms = remake_due_ms;
+    egress->remake_delay_ms = remake_delay_ms;
 }
 
 static void remake_after(struct launcher *launcher, uint64_t delay_ms) {
@@ -273,21 +274,30 @@ void egress_keeper_ended(struct launcher *launcher) {
     remake_after(launcher, REMAKE_DELAY_MS);
 }
 
-/* Everybody who had a way out gets it back; who can't have it yet, a little later. */
-uint64_t egress_check(struct launcher *launcher, uint64_t now_ms) {
-    struct egress *egress = &launcher->egress;
-    bool all = true;
-    if (now_ms < egress->remake_due_ms) return egress->remake_due_ms;
-    egress->remake_due_ms = UINT64_MAX;
+static bool misses_it(const struct launcher_node *node) {
+    return node->used && node->egress && !node->has_way_out && !node->burial.under_way && !node_is_dead(node);
+}
+
+/* Stops at the first that can't have it: whatever the reason, it is likely the others' too. */
+static bool give_back(struct launcher *launcher) {
     for (size_t i = 0; i < launcher->nodes_end; i++) {
         struct launcher_node *node = &launcher->nodes[i];
         struct error error;
-        if (!node->used || !node->egress || node->has_way_out || node->burial.under_way) continue;
-        if (attach(launcher, node, &error) == 0) continue;
+        if (!misses_it(node) || attach(launcher, node, &error) == 0) continue;
         log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);
-        all = all && node_is_dead(node);
+        return false;
     }
-    if (!all) egress->remake_due_ms = now_ms + REMAKE_DELAY_MS;
+    return true;
+}
+
+/* Everybody who had a way out gets it back; who can't have it yet, a little later, and later each time. */
+uint64_t egress_check(struct launcher *launcher, uint64_t now_ms) {
+    struct egress *egress = &launcher->egress;
+    if (now_ms < egress->remake_due_ms) return egress->remake_due_ms;
+    bool all = give_back(launcher);
+    egress->remake_delay_ms = all || !egress->remake_delay_ms ? REMAKE_DELAY_MS : 2 * egress->remake_delay_ms;
+    if (egress->remake_delay_ms > FAILED_DELAY_MS) egress->remake_delay_ms = FAILED_DELAY_MS;
+    egress->remake_due_ms = all ? UINT64_MAX : now_ms + egress->remake_delay_ms;
     return egress->remake_due_ms;
 }
 

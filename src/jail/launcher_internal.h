@@ -150,7 +150,8 @@ struct egress {
     struct netlink addresses;         /* at home: which are the host's own */
     struct jail_host own[EGRESS_OWN_MAX];
     size_t own_count;
-    uint64_t remake_due_ms; /* UINT64_MAX: nobody misses it */
+    uint64_t remake_due_ms;   /* UINT64_MAX: nobody misses it */
+    uint64_t remake_delay_ms; /* until the next attempt, when one failed */
 };
 
 struct launcher {
@@ -433,7 +434,7 @@ int init_run(struct spawn *spawn, struct error *reterr);
 int privileges_drop_bounding(struct error *reterr);
 int privileges_drop_all(struct error *reterr); /* capabilities, and no_new_privs */
 int privileges_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count, struct error *reterr);
-void signals_reset(void);  /* defaults, none blocked */
+void signals_reset(void); /* defaults, none blocked */
 /* The service does not wait for its turn behind those that it holds. Root's alone to have. */
 void priority_raise(void);
 void priority_reset(void); /* whatever runs for others runs like others */
