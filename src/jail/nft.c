@@ -9,6 +9,7 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RULE_ROOM = 4096, VERDICT_TYPE = 0xffffff00, INDEX_TYPE = 20 /* as nft names it */ };
@@ -21,10 +22,16 @@ static size_t aligned(size_t size) {
     return (size + NLMSG_ALIGNTO - 1) & ~(size_t)(NLMSG_ALIGNTO - 1);
 }
 
+/* As nft_rules.c: what can't even be put into words ends the launcher. */
+static void *must(void *object) {
+    if (!object) abort();
+    return object;
+}
+
 static struct nlmsghdr *begin(struct nft_batch *batch, uint16_t type, uint16_t flags) {
-    if (batch->failed || batch->size + RULE_ROOM > sizeof batch->bytes) {
+    if (batch->size + RULE_ROOM > sizeof batch->bytes) {
         batch->failed = true;
-        return NULL;
+        batch->size = 0; /* it is never sent */
     }
     /* The first is acknowledged when all took effect; the others only if they fail. */
     if (batch->count++ == 0) flags |= NLM_F_ACK;
@@ -36,8 +43,7 @@ static void end(struct nft_batch *batch, const struct nlmsghdr *header) {
 }
 
 static struct nft_batch *batch_new(struct netlink *netlink) {
-    struct nft_batch *batch = malloc(sizeof *batch);
-    if (!batch) return NULL;
+    struct nft_batch *batch = must(malloc(sizeof *batch));
     batch->netlink = netlink;
     batch->failed = false;
     batch->count = 0;
@@ -46,7 +52,7 @@ static struct nft_batch *batch_new(struct netlink *netlink) {
 }
 
 static int batch_send(struct nft_batch *batch, const char *what, struct error *reterr) {
-    if (!batch || batch->failed) return error_set(reterr, E_NO_MEMORY, "%s: no memory, or too many rules", what);
+    if (batch->failed) return error_set(reterr, E_TOO_LARGE, "%s: there are too many rules", what);
     batch->size += nftnl_batch_end(batch->bytes + batch->size, batch->netlink->sequence++)->nlmsg_len;
     return netlink_ask(batch->netlink, batch->bytes, batch->size, what, reterr);
 }
@@ -54,44 +60,35 @@ static int batch_send(struct nft_batch *batch, const char *what, struct error *r
 /* ---- tables, chains and maps ---- */
 
 static void put_table(struct nft_batch *batch, uint16_t type, uint16_t flags) {
-    struct nftnl_table *table = nftnl_table_alloc();
-    struct nlmsghdr *header = table ? begin(batch, type, flags) : NULL;
-    if (header) {
-        nftnl_table_set_u32(table, NFTNL_TABLE_FAMILY, NFPROTO_INET);
-        nftnl_table_set_str(table, NFTNL_TABLE_NAME, NFT_TABLE);
-        nftnl_table_nlmsg_build_payload(header, table);
-        end(batch, header);
-    } else {
-        batch->failed = true;
-    }
-    if (table) nftnl_table_free(table);
+    struct nftnl_table *table = must(nftnl_table_alloc());
+    struct nlmsghdr *header = begin(batch, type, flags);
+    nftnl_table_set_u32(table, NFTNL_TABLE_FAMILY, NFPROTO_INET);
+    nftnl_table_set_str(table, NFTNL_TABLE_NAME, NFT_TABLE);
+    nftnl_table_nlmsg_build_payload(header, table);
+    end(batch, header);
+    nftnl_table_free(table);
 }
 
 /* hook -1: one that others lead to. What such a chain at a hook does not decide is dropped. */
 static void put_chain(struct nft_batch *batch, uint16_t type, const char *name, int hook, const char *kind) {
-    struct nftnl_chain *chain = nftnl_chain_alloc();
-    struct nlmsghdr *header = chain ? begin(batch, type, type == NFT_MSG_NEWCHAIN ? NLM_F_CREATE : 0) : NULL;
-    if (header) {
-        nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, NFT_TABLE);
-        nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, name);
-        if (hook >= 0) {
-            bool is_nat = strcmp(kind, "nat") == 0;
-            nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, kind);
-            nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, (uint32_t)hook);
-            nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, is_nat ? 100 : 0);
-            nftnl_chain_set_u32(chain, NFTNL_CHAIN_POLICY, is_nat ? NF_ACCEPT : NF_DROP);
-        }
-        nftnl_chain_nlmsg_build_payload(header, chain);
-        end(batch, header);
-    } else {
-        batch->failed = true;
+    struct nftnl_chain *chain = must(nftnl_chain_alloc());
+    struct nlmsghdr *header = begin(batch, type, type == NFT_MSG_NEWCHAIN ? NLM_F_CREATE : 0);
+    nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, NFT_TABLE);
+    nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, name);
+    if (hook >= 0) {
+        bool is_nat = strcmp(kind, "nat") == 0;
+        nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, kind);
+        nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, (uint32_t)hook);
+        nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, is_nat ? 100 : 0);
+        nftnl_chain_set_u32(chain, NFTNL_CHAIN_POLICY, is_nat ? NF_ACCEPT : NF_DROP);
     }
-    if (chain) nftnl_chain_free(chain);
+    nftnl_chain_nlmsg_build_payload(header, chain);
+    end(batch, header);
+    nftnl_chain_free(chain);
 }
 
 static struct nftnl_set *new_map(const char *name, uint32_t id) {
-    struct nftnl_set *map = nftnl_set_alloc();
-    if (!map) return NULL;
+    struct nftnl_set *map = must(nftnl_set_alloc());
     nftnl_set_set_str(map, NFTNL_SET_TABLE, NFT_TABLE);
     nftnl_set_set_str(map, NFTNL_SET_NAME, name);
     nftnl_set_set_u32(map, NFTNL_SET_FAMILY, NFPROTO_INET);
@@ -104,78 +101,56 @@ static struct nftnl_set *new_map(const char *name, uint32_t id) {
 /* From an interface's index to the chain to go to. */
 static void put_map(struct nft_batch *batch, const char *name, uint32_t id) {
     struct nftnl_set *map = new_map(name, id);
-    struct nlmsghdr *header = map ? begin(batch, NFT_MSG_NEWSET, NLM_F_CREATE) : NULL;
-    if (header) {
-        nftnl_set_set_u32(map, NFTNL_SET_FLAGS, NFT_SET_MAP);
-        nftnl_set_set_u32(map, NFTNL_SET_DATA_TYPE, VERDICT_TYPE);
-        nftnl_set_nlmsg_build_payload(header, map);
-        end(batch, header);
-    } else {
-        batch->failed = true;
-    }
-    if (map) nftnl_set_free(map);
+    struct nlmsghdr *header = begin(batch, NFT_MSG_NEWSET, NLM_F_CREATE);
+    nftnl_set_set_u32(map, NFTNL_SET_FLAGS, NFT_SET_MAP);
+    nftnl_set_set_u32(map, NFTNL_SET_DATA_TYPE, VERDICT_TYPE);
+    nftnl_set_nlmsg_build_payload(header, map);
+    end(batch, header);
+    nftnl_set_free(map);
 }
 
 static void put_map_entry(struct nft_batch *batch, uint16_t type, const char *name, uint32_t index, const char *chain) {
     struct nftnl_set *map = new_map(name, 0);
-    struct nftnl_set_elem *entry = map ? nftnl_set_elem_alloc() : NULL;
-    struct nlmsghdr *header = entry ? begin(batch, type, type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0) : NULL;
-    if (entry) {
-        nftnl_set_elem_set_u32(entry, NFTNL_SET_ELEM_KEY, index);
-        nftnl_set_elem_set_u32(entry, NFTNL_SET_ELEM_VERDICT, (uint32_t)NFT_GOTO);
-        nftnl_set_elem_set_str(entry, NFTNL_SET_ELEM_CHAIN, chain);
-        nftnl_set_elem_add(map, entry);
-    }
-    if (header) {
-        nftnl_set_elems_nlmsg_build_payload(header, map);
-        end(batch, header);
-    } else {
-        batch->failed = true;
-    }
-    if (map) nftnl_set_free(map);
+    struct nftnl_set_elem *entry = must(nftnl_set_elem_alloc());
+    struct nlmsghdr *header = begin(batch, type, type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0);
+    nftnl_set_elem_set_u32(entry, NFTNL_SET_ELEM_KEY, index);
+    nftnl_set_elem_set_u32(entry, NFTNL_SET_ELEM_VERDICT, (uint32_t)NFT_GOTO);
+    nftnl_set_elem_set_str(entry, NFTNL_SET_ELEM_CHAIN, chain);
+    nftnl_set_elem_add(map, entry);
+    nftnl_set_elems_nlmsg_build_payload(header, map);
+    end(batch, header);
+    nftnl_set_free(map);
 }
 
 /* What is left of a place's traffic, for both directions. */
 static void put_quota(struct nft_batch *batch, uint16_t type, const char *name, uint64_t bytes) {
-    struct nftnl_obj *quota = nftnl_obj_alloc();
-    struct nlmsghdr *header = quota ? begin(batch, type, type == NFT_MSG_NEWOBJ ? NLM_F_CREATE : 0) : NULL;
-    if (header) {
-        nftnl_obj_set_str(quota, NFTNL_OBJ_TABLE, NFT_TABLE);
-        nftnl_obj_set_str(quota, NFTNL_OBJ_NAME, name);
-        nftnl_obj_set_u32(quota, NFTNL_OBJ_TYPE, NFT_OBJECT_QUOTA);
-        nftnl_obj_set_u64(quota, NFTNL_OBJ_QUOTA_BYTES, bytes);
-        nftnl_obj_set_u32(quota, NFTNL_OBJ_QUOTA_FLAGS, NFT_QUOTA_F_INV);
-        nftnl_obj_nlmsg_build_payload(header, quota);
-        end(batch, header);
-    } else {
-        batch->failed = true;
-    }
-    if (quota) nftnl_obj_free(quota);
+    struct nftnl_obj *quota = must(nftnl_obj_alloc());
+    struct nlmsghdr *header = begin(batch, type, type == NFT_MSG_NEWOBJ ? NLM_F_CREATE : 0);
+    nftnl_obj_set_str(quota, NFTNL_OBJ_TABLE, NFT_TABLE);
+    nftnl_obj_set_str(quota, NFTNL_OBJ_NAME, name);
+    nftnl_obj_set_u32(quota, NFTNL_OBJ_TYPE, NFT_OBJECT_QUOTA);
+    nftnl_obj_set_u64(quota, NFTNL_OBJ_QUOTA_BYTES, bytes);
+    nftnl_obj_set_u32(quota, NFTNL_OBJ_QUOTA_FLAGS, NFT_QUOTA_F_INV);
+    nftnl_obj_nlmsg_build_payload(header, quota);
+    end(batch, header);
+    nftnl_obj_free(quota);
 }
 
 void nft_put_rule(struct nft_batch *batch, struct nftnl_rule *rule) {
-    struct nlmsghdr *header = rule ? begin(batch, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND) : NULL;
-    if (header) {
-        nftnl_rule_nlmsg_build_payload(header, rule);
-        end(batch, header);
-    } else {
-        batch->failed = true;
-    }
-    if (rule) nftnl_rule_free(rule);
+    struct nlmsghdr *header = begin(batch, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
+    nftnl_rule_nlmsg_build_payload(header, rule);
+    end(batch, header);
+    nftnl_rule_free(rule);
 }
 
 static void put_flush(struct nft_batch *batch, const char *chain) {
-    struct nftnl_rule *rule = nftnl_rule_alloc();
-    struct nlmsghdr *header = rule ? begin(batch, NFT_MSG_DELRULE, 0) : NULL;
-    if (header) {
-        nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, NFT_TABLE);
-        nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
-        nftnl_rule_nlmsg_build_payload(header, rule);
-        end(batch, header);
-    } else {
-        batch->failed = true;
-    }
-    if (rule) nftnl_rule_free(rule);
+    struct nftnl_rule *rule = must(nftnl_rule_alloc());
+    struct nlmsghdr *header = begin(batch, NFT_MSG_DELRULE, 0);
+    nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, NFT_TABLE);
+    nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
+    nftnl_rule_nlmsg_build_payload(header, rule);
+    end(batch, header);
+    nftnl_rule_free(rule);
 }
 
 static void put_rules(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rules *rules) {
@@ -187,7 +162,6 @@ static void put_rules(struct nft_batch *batch, const char *chain, const char *qu
 int nft_make_table(struct netlink *netlink, struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct egress_rules public;
-    if (!batch) return error_set(reterr, E_NO_MEMORY, "no memory for rules");
     /* Made first, so that there is one to delete: then what an earlier launcher left half-made is gone. */
     put_table(batch, NFT_MSG_NEWTABLE, NLM_F_CREATE);
     put_table(batch, NFT_MSG_DELTABLE, 0);
@@ -207,7 +181,6 @@ int nft_make_table(struct netlink *netlink, struct error *reterr) {
 
 int nft_set_own(struct netlink *netlink, const struct jail_host *addresses, size_t count, struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
-    if (!batch) return error_set(reterr, E_NO_MEMORY, "no memory for rules");
     put_flush(batch, NFT_OWN);
     for (size_t i = 0; i < count; i++) {
         struct egress_rule rule = {.match = EGRESS_TO, .verdict = EGRESS_REFUSE, .host = addresses[i]};
@@ -234,7 +207,6 @@ int nft_add_place(struct netlink *netlink, const struct egress_place *place, con
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct names names = names_of(place);
     struct egress_rules rules;
-    if (!batch) return error_set(reterr, E_NO_MEMORY, "no memory for rules");
     put_quota(batch, NFT_MSG_NEWOBJ, names.quota, egress->total_bytes);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_NEWCHAIN, names.chains[i], -1, NULL);
     egress_rules_up(place, egress, &rules);
@@ -250,7 +222,6 @@ int nft_add_place(struct netlink *netlink, const struct egress_place *place, con
 int nft_remove_place(struct netlink *netlink, const struct egress_place *place, struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct names names = names_of(place);
-    if (!batch) return error_set(reterr, E_NO_MEMORY, "no memory for rules");
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         put_map_entry(batch, NFT_MSG_DELSETELEM, maps[i], place->index, names.chains[i]);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_DELCHAIN, names.chains[i], -1, NULL);

@@ -24,14 +24,15 @@ enum {
 
 static struct nftnl_rule *new_rule(const char *chain) {
     struct nftnl_rule *rule = nftnl_rule_alloc();
-    if (!rule) return NULL;
+    if (!rule) abort();
     nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, NFT_TABLE);
     nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
     nftnl_rule_set_u32(rule, NFTNL_RULE_FAMILY, NFPROTO_INET);
     return rule;
 }
 
-/* Crash-only where a few bytes can't be had: a rule with a condition missing would say something else. */
+/* Crash-only, as for rules themselves, where a few bytes can't be had: a rule with a condition missing would say
+ * something else. */
 static struct nftnl_expr *add(struct nftnl_rule *rule, const char *name) {
     struct nftnl_expr *expression = nftnl_expr_alloc(name);
     if (!expression) abort();
@@ -199,11 +200,9 @@ static void add_match(struct nftnl_rule *rule, const char *quota, const struct e
 static void put(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rule *wanted,
                 uint8_t protocol) {
     struct nftnl_rule *rule = new_rule(chain);
-    if (rule) {
-        add_match(rule, quota, wanted);
-        if (protocol) match_ports(rule, &wanted->host, protocol);
-        say(rule, verdicts[wanted->verdict].verdict, verdicts[wanted->verdict].chain);
-    }
+    add_match(rule, quota, wanted);
+    if (protocol) match_ports(rule, &wanted->host, protocol);
+    say(rule, verdicts[wanted->verdict].verdict, verdicts[wanted->verdict].chain);
     nft_put_rule(batch, rule);
 }
 
@@ -219,8 +218,8 @@ void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const char 
 static void put_dispatch(struct nft_batch *batch, const char *chain, uint32_t key, const char *map,
                          const char *only_from) {
     struct nftnl_rule *rule = new_rule(chain);
-    if (rule && only_from) match_interface(rule, NFT_META_IIFNAME, only_from);
-    if (rule) ask_map(rule, key, map);
+    if (only_from) match_interface(rule, NFT_META_IIFNAME, only_from);
+    ask_map(rule, key, map);
     nft_put_rule(batch, rule);
 }
 
@@ -228,14 +227,12 @@ static void put_dispatch(struct nft_batch *batch, const char *chain, uint32_t ke
 static void put_neighbours(struct nft_batch *batch) {
     static const uint8_t protocol = IPPROTO_ICMPV6, first = ND_NEIGHBOR_SOLICIT, last = ND_NEIGHBOR_ADVERT;
     struct nftnl_rule *rule = new_rule("input");
-    if (rule) {
-        load_meta(rule, NFT_META_L4PROTO);
-        compare(rule, NFT_CMP_EQ, &protocol, sizeof protocol);
-        load_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, 0, sizeof first);
-        compare(rule, NFT_CMP_GTE, &first, sizeof first);
-        compare(rule, NFT_CMP_LTE, &last, sizeof last);
-        say(rule, NF_ACCEPT, NULL);
-    }
+    load_meta(rule, NFT_META_L4PROTO);
+    compare(rule, NFT_CMP_EQ, &protocol, sizeof protocol);
+    load_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, 0, sizeof first);
+    compare(rule, NFT_CMP_GTE, &first, sizeof first);
+    compare(rule, NFT_CMP_LTE, &last, sizeof last);
+    say(rule, NF_ACCEPT, NULL);
     nft_put_rule(batch, rule);
 }
 
@@ -243,20 +240,16 @@ static void put_neighbours(struct nft_batch *batch) {
 static void put_silence(struct nft_batch *batch) {
     static const uint8_t protocol = IPPROTO_ICMPV6;
     struct nftnl_rule *rule = new_rule("input");
-    if (rule) {
-        load_meta(rule, NFT_META_L4PROTO);
-        compare(rule, NFT_CMP_EQ, &protocol, sizeof protocol);
-        say(rule, NF_DROP, NULL);
-    }
+    load_meta(rule, NFT_META_L4PROTO);
+    compare(rule, NFT_CMP_EQ, &protocol, sizeof protocol);
+    say(rule, NF_DROP, NULL);
     nft_put_rule(batch, rule);
 }
 
 static void put_masquerade(struct nft_batch *batch) {
     struct nftnl_rule *rule = new_rule("leave");
-    if (rule) {
-        match_interface(rule, NFT_META_OIFNAME, EGRESS_TAP);
-        add(rule, "masq");
-    }
+    match_interface(rule, NFT_META_OIFNAME, EGRESS_TAP);
+    add(rule, "masq");
     nft_put_rule(batch, rule);
 }
 
@@ -272,31 +265,27 @@ void nft_put_fixed_rules(struct nft_batch *batch) {
 
 static void put_telling(struct nft_batch *batch, const char *chain) {
     struct nftnl_rule *rule = new_rule(chain);
-    if (rule) {
-        struct nftnl_expr *limit = add(rule, "limit");
-        nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_RATE, TOLD_PER_SECOND);
-        nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_UNIT, 1);
-        nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_BURST, TOLD_AT_ONCE);
-        nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
-        struct nftnl_expr *log = add(rule, "log");
-        nftnl_expr_set_u16(log, NFTNL_EXPR_LOG_GROUP, EGRESS_LOG_GROUP);
-        nftnl_expr_set_u32(log, NFTNL_EXPR_LOG_SNAPLEN, TOLD_BYTES);
-    }
+    struct nftnl_expr *limit = add(rule, "limit");
+    nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_RATE, TOLD_PER_SECOND);
+    nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_UNIT, 1);
+    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_BURST, TOLD_AT_ONCE);
+    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
+    struct nftnl_expr *log = add(rule, "log");
+    nftnl_expr_set_u16(log, NFTNL_EXPR_LOG_GROUP, EGRESS_LOG_GROUP);
+    nftnl_expr_set_u32(log, NFTNL_EXPR_LOG_SNAPLEN, TOLD_BYTES);
     nft_put_rule(batch, rule);
 }
 
 /* protocol 0: any. */
 static void put_rejection(struct nft_batch *batch, const char *chain, uint8_t protocol, uint32_t type, uint8_t code) {
     struct nftnl_rule *rule = new_rule(chain);
-    if (rule) {
-        if (protocol) {
-            load_meta(rule, NFT_META_L4PROTO);
-            compare(rule, NFT_CMP_EQ, &protocol, sizeof protocol);
-        }
-        struct nftnl_expr *reject = add(rule, "reject");
-        nftnl_expr_set_u32(reject, NFTNL_EXPR_REJECT_TYPE, type);
-        nftnl_expr_set_u8(reject, NFTNL_EXPR_REJECT_CODE, code);
+    if (protocol) {
+        load_meta(rule, NFT_META_L4PROTO);
+        compare(rule, NFT_CMP_EQ, &protocol, sizeof protocol);
     }
+    struct nftnl_expr *reject = add(rule, "reject");
+    nftnl_expr_set_u32(reject, NFTNL_EXPR_REJECT_TYPE, type);
+    nftnl_expr_set_u8(reject, NFTNL_EXPR_REJECT_CODE, code);
     nft_put_rule(batch, rule);
 }
 

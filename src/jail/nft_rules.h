@@ -16,7 +16,7 @@
 
 enum { NFT_NAME_BYTES = 32 };
 
-/* Changes that take effect together. The first that fails spoils all. */
+/* Changes that take effect together. Too many fail it. */
 struct nft_batch {
     struct netlink *netlink;
     bool failed;
@@ -24,7 +24,7 @@ struct nft_batch {
     _Alignas(8) char bytes[NETLINK_BYTES];
 };
 
-void nft_put_rule(struct nft_batch *batch, struct nftnl_rule *rule); /* frees it; NULL fails the batch */
+void nft_put_rule(struct nft_batch *batch, struct nftnl_rule *rule); /* frees it */
 void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rule *rule);
 /* What every packet meets first, and last. */
 void nft_put_fixed_rules(struct nft_batch *batch);
