@@ -217,6 +217,8 @@ static int attach(struct launcher *launcher, struct launcher_node *node, struct 
     if (veth_make(&egress->route, &place, node_fd, reterr) == 0 &&
         netlink_open_in(node_fd, egress->home_fd, NETLINK_ROUTE, &inside, reterr) == 0 &&
         veth_settle(&inside, &place, reterr) == 0) {
+        /* A kernel without such queues drops what is far too much instead, by a rule. */
+        if (node->egress->rate_bytes) veth_shape(&egress->route, &place, node->egress->rate_bytes, NULL);
         node->has_way_out = true;
         return 0;
     }

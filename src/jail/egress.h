@@ -26,6 +26,8 @@ int netlink_open_in(int namespace_fd, int home_fd, int protocol, struct netlink 
 
 /* The pair, its outer end configured; the inner end lies in node_fd's namespace, still down. */
 int veth_make(struct netlink *outside, const struct egress_place *place, int node_fd, struct error *reterr);
+/* Have what goes to the node wait for its turn. */
+int veth_shape(struct netlink *outside, const struct egress_place *place, uint64_t rate_bytes, struct error *reterr);
 /* The inner end's addresses and routes; up. */
 int veth_settle(struct netlink *inside, const struct egress_place *place, struct error *reterr);
 /* The gateway's address, for all nodes, and the loopback that has it. */

@@ -65,8 +65,9 @@ static void add_identity(struct egress_rules *rules, const struct egress_place *
     add_host(rules, EGRESS_NOT_FROM, EGRESS_REFUSE, &place->v6);
 }
 
-static void add_bounds(struct egress_rules *rules, const struct jail_egress *egress, enum egress_verdict at_the_end) {
-    if (egress->rate_bytes) add(rules, EGRESS_OVER_RATE, EGRESS_DROP)->number = egress->rate_bytes;
+static void add_bounds(struct egress_rules *rules, const struct jail_egress *egress, uint64_t rate_bytes,
+                       enum egress_verdict at_the_end) {
+    if (rate_bytes) add(rules, EGRESS_OVER_RATE, EGRESS_DROP)->number = rate_bytes;
     if (egress->total_bytes) add(rules, EGRESS_OVER_TOTAL, at_the_end);
 }
 
@@ -85,7 +86,7 @@ static void add_rest(struct egress_rules *rules, const struct jail_egress *egres
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {
     ret->count = 0;
     add_identity(ret, place);
-    add_bounds(ret, egress, EGRESS_REFUSE);
+    add_bounds(ret, egress, egress->rate_bytes, EGRESS_REFUSE);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     if (egress->connections) add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_REFUSE)->number = egress->connections;
     add_prefix(ret, JAIL_RESOLVER ":53", EGRESS_ACCEPT);
@@ -100,7 +101,8 @@ void egress_rules_up(const struct egress_place *place, const struct jail_egress 
 void egress_rules_down(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {
     (void)place;
     ret->count = 0;
-    add_bounds(ret, egress, EGRESS_DROP);
+    /* What goes there waits in a queue, since slirp4netns takes long to send again what was dropped. */
+    add_bounds(ret, egress, 4 * egress->rate_bytes, EGRESS_DROP);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     add(ret, EGRESS_ANY, EGRESS_DROP);
 }

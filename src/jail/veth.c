@@ -4,6 +4,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -11,7 +12,14 @@
 
 #include "jail/egress.h"
 
-enum { MESSAGE_BYTES = 1024, MTU = 65520, INSIDE_INDEX = 2, LOOPBACK_INDEX = 1 };
+enum {
+    MESSAGE_BYTES = 1024,
+    MTU = 65520,
+    INSIDE_INDEX = 2,
+    LOOPBACK_INDEX = 1,
+    BURST_MIN_BYTES = 256 * 1024,
+    QUEUE_BYTES = 4 * 1024 * 1024,
+};
 
 #define INSIDE_NAME "eth0"
 
@@ -112,6 +120,23 @@ int veth_make(struct netlink *outside, const struct egress_place *place, int nod
     if (result == 0) result = add_address(outside, place->index, &gateway, 64, reterr);
     if (result == 0) result = add_route(outside, place->index, false, &place->v4, NULL, reterr);
     return result < 0 ? result : add_route(outside, place->index, true, &place->v6, NULL, reterr);
+}
+
+int veth_shape(struct netlink *outside, const struct egress_place *place, uint64_t rate_bytes, struct error *reterr) {
+    struct draft draft;
+    struct tcmsg *queue = begin(&draft, outside, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, sizeof *queue);
+    uint64_t burst = rate_bytes / 8 > BURST_MIN_BYTES ? rate_bytes / 8 : BURST_MIN_BYTES;
+    struct tc_tbf_qopt options = {.rate = {.linklayer = TC_LINKLAYER_ETHERNET,
+                                           .rate = rate_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)rate_bytes},
+                                  .limit = QUEUE_BYTES};
+    *queue = (struct tcmsg){.tcm_family = AF_UNSPEC, .tcm_ifindex = (int)place->index, .tcm_parent = TC_H_ROOT};
+    mnl_attr_put_strz(draft.header, TCA_KIND, "tbf");
+    struct nlattr *nest = mnl_attr_nest_start(draft.header, TCA_OPTIONS);
+    mnl_attr_put(draft.header, TCA_TBF_PARMS, sizeof options, &options);
+    mnl_attr_put_u32(draft.header, TCA_TBF_BURST, burst > UINT32_MAX ? UINT32_MAX : (uint32_t)burst);
+    if (rate_bytes > UINT32_MAX) mnl_attr_put_u64(draft.header, TCA_TBF_RATE64, rate_bytes);
+    mnl_attr_nest_end(draft.header, nest);
+    return ask(&draft, outside, "bound the rate of a node's interface", reterr);
 }
 
 int veth_settle(struct netlink *inside, const struct egress_place *place, struct error *reterr) {

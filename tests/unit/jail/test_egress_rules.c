@@ -59,7 +59,7 @@ static void public_addresses_and_no_others(void **state) {
                  IDENTITY "drop over 1000 bytes/s\naccept established\nrefuse over 9 connections\n" RESOLVER_ONLY
                           "ask public\nask own\naccept\n");
     egress_rules_down(&place, &egress, &rules);
-    assert_rules(&rules, "drop over 1000 bytes/s\naccept established\ndrop\n");
+    assert_rules(&rules, "drop over 4000 bytes/s\naccept established\ndrop\n");
 }
 
 static void only_some_ports_of_them(void **state) {
