@@ -201,12 +201,12 @@ static void on_handle_closed(uv_handle_t *handle) {
     if (closed) closed(data);
 }
 
-/* Once the thread has ended, with its last sync, and none is under way on the pool. */
+/* Once the thread has ended, with its last sync, all that it had is told, and no sync is under way on the pool. */
 static void maybe_close(struct audit *audit) {
     uv_mutex_lock(&audit->mutex);
     bool ended = audit->ended;
     uv_mutex_unlock(&audit->mutex);
-    if (!ended || audit->sync_fd >= 0 || uv_is_closing((uv_handle_t *)&audit->async)) return;
+    if (!ended || audit->with_thread > 0 || audit->sync_fd >= 0 || uv_is_closing((uv_handle_t *)&audit->async)) return;
     uv_thread_join(&audit->thread);
     uv_cond_destroy(&audit->wake);
     uv_mutex_destroy(&audit->mutex);
