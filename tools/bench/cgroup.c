@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { REMOVE_LOOK_MS = 20, REMOVE_LOOKS_MAX = 500 };
 
 static bool read_text(const char *path, char *ret, size_t size) {
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -84,8 +87,12 @@ void bench_cgroup_leave(void) {
     own_folder(folder);
     *strrchr(folder, '/') = '\0';
     join(folder);
+}
+
+void bench_cgroup_remove(void) {
+    char folder[PATH_MAX];
     own_folder(folder);
-    rmdir(folder); /* what was started in it may be there still; then the last one removes it */
+    for (int i = 0; i < REMOVE_LOOKS_MAX && rmdir(folder) < 0; i++) poll(NULL, 0, REMOVE_LOOK_MS);
 }
 
 /* ---- CPU time ---- */

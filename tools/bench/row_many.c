@@ -60,6 +60,7 @@ static void measure_peers(struct bench *bench, const char *kind, const char *bur
     ask_vm(&vm, "stop");
     bench_cgroup_leave();
     bench_vm_close(&vm);
+    bench_cgroup_remove();
 }
 
 static void measure_sandboxes(struct bench *bench, const char *example, const char *burst, const char *memory,

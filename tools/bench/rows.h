@@ -72,6 +72,7 @@ double bench_memory_of(pid_t pid); /* bytes of its memory cgroup */
 void bench_cgroup_enter(void);
 double bench_cgroup_bytes(void);
 void bench_cgroup_leave(void);
+void bench_cgroup_remove(void); /* once what was started in it has ended */
 /* That the service and everything it runs have used; node is any of its nodes. */
 double bench_cpu_ms(const struct sbx *service, pid_t node);
 
