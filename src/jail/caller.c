@@ -77,11 +77,12 @@ int helper_start(void (*body)(const void *data), const void *data, const int *fd
     pid_t pid = fork();
     if (pid < 0) return error_errno(reterr, errno, "start a helper");
     if (pid == 0) {
-        /* Its own parent ends at once, so that the system reaps it and not we. */
-        if (fork() != 0) _exit(EXIT_SUCCESS);
+        /* Its own parent ends at once, so that the system reaps it and not we. By then nothing of ours is open in it:
+           somebody's file system could not be unmounted as long as it were. */
+        if (keep_only(fds, fd_count) < 0 || fork() != 0) _exit(EXIT_SUCCESS);
         signals_reset();
         priority_reset();
-        if (keep_only(fds, fd_count) == 0) body(data);
+        body(data);
         _exit(EXIT_SUCCESS);
     }
     waitpid(pid, NULL, 0);
