@@ -11,7 +11,7 @@
 
 #include "code/code_internal.h"
 
-static int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr) {
+int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr) {
     return string_format(ret, PATH_MAX, reterr, "%s/store/beams%s%s", home, name[0] ? "/" : "", name);
 }
 
@@ -43,7 +43,9 @@ static int write_beam(const char *path, const uint8_t *data, size_t size, struct
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     CLEANUP_FD int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "making %s", temporary);
-    if (file_write_all(fd, data, size) < 0) result = error_errno(reterr, errno, "keeping a module");
+    /* Readable as a build's files are: the folder is closed, and builds share it. */
+    if (file_write_all(fd, data, size) < 0 || fchmod(fd, 0644) < 0)
+        result = error_errno(reterr, errno, "keeping a module");
     if (result == 0 && rename(temporary, path) < 0) result = error_errno(reterr, errno, "naming %s", path);
     if (result < 0) unlink(temporary);
     return result;

@@ -138,7 +138,7 @@ struct composed {
 };
 
 /* The build at path with the set's changes in it. Blocking. */
-int compose(const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
+int compose(const char *home, const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
             struct error *reterr);
 void composed_free(struct composed *composed);
 

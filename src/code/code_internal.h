@@ -2,9 +2,15 @@
 #ifndef CODE_CODE_INTERNAL_H
 #define CODE_CODE_INTERNAL_H
 
+#include <limits.h>
+
 #include "code/code.h"
 
 enum { CODE_FILE_MAX_BYTES = 64 << 20 }; /* of one file of a build */
+
+/* ---- beams.c ---- */
+
+int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr);
 
 /* ---- told.c: what a node tells, as JSON; a term may be NULL ---- */
 

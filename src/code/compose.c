@@ -16,6 +16,7 @@ void composed_free(struct composed *composed) {
     for (size_t i = 0; i < composed->count; i++) {
         free((void *)(uintptr_t)composed->files[i].path);
         free((void *)(uintptr_t)composed->files[i].data);
+        free((void *)(uintptr_t)composed->files[i].twin);
     }
     free(composed->files);
     json_decref(composed->facts);
@@ -36,7 +37,7 @@ static int add(struct composed *composed, const char *path, uint8_t *data, size_
         free(data);
         return error_set(reterr, E_NO_MEMORY, "no memory for %s of a build", path);
     }
-    composed->files[composed->count++] = (struct store_file){name, data, size};
+    composed->files[composed->count++] = (struct store_file){.path = name, .data = data, .size = size};
     return 0;
 }
 
@@ -145,8 +146,18 @@ static void describe(json_t *facts, const char *app, const struct change *change
     }
 }
 
-static int put_changes(struct composed *composed, const struct module_set *modules, const struct change_set *set,
-                       struct map *replaced, struct error *reterr) {
+/* Its bytes are among those of the versions already. */
+static int add_beam(struct composed *composed, const char *home, const char *path, const struct change *change,
+                    struct error *reterr) {
+    char kept[PATH_MAX];
+    int result = add(composed, path, copy(change->beam, change->beam_size), change->beam_size, reterr);
+    if (result == 0 && change->version.beam[0] && beam_path(home, change->version.beam, kept, NULL) == 0)
+        composed->files[composed->count - 1].twin = strdup(kept);
+    return result;
+}
+
+static int put_changes(struct composed *composed, const char *home, const struct module_set *modules,
+                       const struct change_set *set, struct map *replaced, struct error *reterr) {
     static char mark; /* its address is a value that is not NULL */
     const char *app = first_app(composed->facts);
     char path[PATH_MAX];
@@ -155,15 +166,14 @@ static int put_changes(struct composed *composed, const struct module_set *modul
         const struct change *change = &set->items[i];
         path_of(modules, app, change->module, path);
         if (!map_set(replaced, path, &mark)) return error_set(reterr, E_NO_MEMORY, "no memory for a build");
-        if (!change->is_deletion)
-            result = add(composed, path, copy(change->beam, change->beam_size), change->beam_size, reterr);
+        if (!change->is_deletion) result = add_beam(composed, home, path, change, reterr);
         describe(composed->facts, app, change);
     }
     return map_set(replaced, BUILD_FACTS_FILE, &mark) ? result
                                                       : error_set(reterr, E_NO_MEMORY, "no memory for a build");
 }
 
-int compose(const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
+int compose(const char *home, const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
             struct error *reterr) {
     CLEANUP(map_free) struct map replaced = MAP_INIT;
     CLEANUP(module_set_free) struct module_set modules = {0};
@@ -171,7 +181,7 @@ int compose(const char *path, const json_t *facts, const struct change_set *set,
     struct walk walk = {&composed, &replaced, path};
     int result = composed.facts ? module_set_read(path, facts, &modules, reterr)
                                 : error_set(reterr, E_NO_MEMORY, "no memory for a build's description");
-    if (result == 0) result = put_changes(&composed, &modules, set, &replaced, reterr);
+    if (result == 0) result = put_changes(&composed, home, &modules, set, &replaced, reterr);
     if (result == 0) result = walk_folder(&walk, "", 0, reterr);
     if (result == 0) {
         char *text = json_dumps(composed.facts, JSON_SORT_KEYS | JSON_COMPACT);

@@ -316,7 +316,7 @@ static void compare(uv_work_t *work) {
     int result = find_changes(reload, &reload->work_error);
     if (result == 0) result = scan(reload, &reload->work_error);
     if (result == 0 && !whole_build(reload) && reload->changes.count > 0)
-        compose(reload->from_path, reload->from_facts, &reload->changes, &reload->composed, &reload->work_error);
+        compose(engine_of(reload)->config.home, reload->from_path, reload->from_facts, &reload->changes, &reload->composed, &reload->work_error);
 }
 
 static void take_build(struct reload_job *reload, const char *digest, json_t *facts) {
@@ -327,7 +327,6 @@ static void take_build(struct reload_job *reload, const char *digest, json_t *fa
 static void on_composed_kept(void *data, const char *digest, const struct error *error) {
     struct reload_job *reload = data;
     if (reload_ended_early(reload, error)) return;
-    cache_keep(engine_of(reload)->config.home, digest, digest); /* or a daemon that starts meanwhile would sweep it */
     take_build(reload, digest, reload->composed.facts);
     begin_transaction(reload);
 }

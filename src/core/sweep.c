@@ -5,7 +5,10 @@
 #include "core/core_internal.h"
 #include "core/reload.h"
 
-enum { BYTES_KEPT_S = 3600 }; /* bytes may be kept a while before a history names them */
+enum {
+    BYTES_KEPT_S = 3600,     /* bytes may be kept a while before a history names them */
+    UNHEARD_OF_MAX_S = 3600, /* a node may run a build that the daemon before wrote, and that only the node tells of */
+};
 
 static bool history_names(struct engine *engine, struct map *ret) {
     size_t at = 0;
@@ -19,7 +22,7 @@ static bool history_names(struct engine *engine, struct map *ret) {
 
 /* What sandboxes run, and what was compiled lately, which need not be compiled again. A node sees the build that it was
    booted with, whatever was loaded since: it loads from there what it never ran before. */
-static void sweep_builds(struct engine *engine) {
+static void sweep_builds(struct engine *engine, int64_t min_age_s) {
     size_t count = 0, at = 0;
     void *value;
     CLEANUP_FREE char(*cached)[STORE_DIGEST_BYTES] = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
@@ -34,7 +37,7 @@ static void sweep_builds(struct engine *engine) {
     }
     size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
     for (size_t i = 0; i < cached_count; i++) keep[count++] = cached[i];
-    store_sweep_builds(engine->store, keep, NULL, NULL);
+    store_sweep_builds(engine->store, keep, min_age_s, NULL, NULL);
     engine->builds_at_sweep = store_builds_written(engine->store);
 }
 
@@ -77,7 +80,7 @@ static void begin_beam_sweep(struct engine *engine) {
 
 void sweep_at_start(struct engine *engine) {
     CLEANUP(map_free) struct map used = MAP_INIT;
-    sweep_builds(engine);
+    sweep_builds(engine, UNHEARD_OF_MAX_S);
     if (history_names(engine, &used)) code_beams_sweep(engine->config.home, &used, 0);
 }
 
@@ -94,6 +97,6 @@ void sweep_if_due(struct engine *engine) {
     if (!engine->ready || engine->closing) return;
     uint64_t written = store_builds_written(engine->store) - engine->builds_at_sweep;
     if (written < CACHED_BUILDS_KEPT || is_at_work(engine)) return;
-    sweep_builds(engine);
+    sweep_builds(engine, 0);
     begin_beam_sweep(engine);
 }

@@ -26,6 +26,7 @@ struct build_job {
 
     /* A sweep. */
     struct map keep;
+    int64_t min_age_s;
     store_done_fn sweep_done;
 
     void *data;
@@ -47,7 +48,7 @@ static void work(uv_work_t *request) {
     const struct build_queue *queue = &job->store->builds;
     if (job->error.code != E_NONE) return; /* what to keep is not known for certain */
     if (is_sweep(job))
-        build_sweep(queue, &job->keep, &job->error);
+        build_sweep(queue, &job->keep, job->min_age_s, &job->error);
     else
         build_write(queue, job->tmp_name, job->base, job->files, job->count, job->digest, &job->written, &job->error);
 }
@@ -183,7 +184,8 @@ uint64_t store_builds_written(const struct store *store) {
     return store->builds.written;
 }
 
-void store_sweep_builds(struct store *store, const char *const *keep, store_done_fn done, void *data) {
+void store_sweep_builds(struct store *store, const char *const *keep, int64_t min_age_s, store_done_fn done,
+                        void *data) {
     struct build_job *job = calloc(1, sizeof *job);
     if (!job || !copy_keep(&job->keep, keep, job)) {
         struct error error;
@@ -192,6 +194,7 @@ void store_sweep_builds(struct store *store, const char *const *keep, store_done
         if (done) done(data, &error);
         return;
     }
+    job->min_age_s = min_age_s;
     job->sweep_done = done;
     enqueue(store, job, data);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void cleanup_dir(DIR **dir) {
     if (*dir) closedir(*dir);
@@ -65,19 +66,28 @@ static int retire_build(const struct build_queue *queue, const char *name, struc
     return result;
 }
 
-static int retire_unnamed(const struct build_queue *queue, const struct map *keep, struct error *reterr) {
+static bool is_young(int builds_fd, const char *name, int64_t min_age_s) {
+    struct stat status;
+    return fstatat(builds_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           clock_wall_ms() / 1000 - status.st_ctime < min_age_s;
+}
+
+static int retire_unnamed(const struct build_queue *queue, const struct map *keep, int64_t min_age_s,
+                          struct error *reterr) {
     CLEANUP(cleanup_dir) DIR *dir = NULL;
     if (open_directory(queue->builds_fd, ".", &dir) < 0) return error_errno(reterr, errno, "opening the builds");
     struct dirent *entry;
     while ((errno = 0, entry = readdir(dir))) {
-        if (build_is_dots(entry->d_name) || map_get(keep, entry->d_name)) continue;
+        if (build_is_dots(entry->d_name) || map_get(keep, entry->d_name) ||
+            is_young(queue->builds_fd, entry->d_name, min_age_s))
+            continue;
         int result = retire_build(queue, entry->d_name, reterr);
         if (result < 0) return result;
     }
     return errno ? error_errno(reterr, errno, "reading the builds") : 0;
 }
 
-int build_sweep(const struct build_queue *queue, const struct map *keep, struct error *reterr) {
-    int result = retire_unnamed(queue, keep, reterr);
+int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr) {
+    int result = retire_unnamed(queue, keep, min_age_s, reterr);
     return result < 0 ? result : remove_content(queue->tmp_fd, ".", reterr);
 }

@@ -104,11 +104,15 @@ static bool has_content(int fd, const uint8_t *data, size_t size) {
     return count == 0 && size == 0;
 }
 
+static bool link_to(int folder_fd, const char *path, int root_fd, const struct store_file *file) {
+    CLEANUP_FD int fd = openat(folder_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && has_content(fd, file->data, file->size) && linkat(folder_fd, path, root_fd, file->path, 0) == 0;
+}
+
 /* A build's files never change, so two builds may share one: an inode is what costs time, not its bytes. */
 static bool link_same(int base_fd, int root_fd, const struct store_file *file) {
-    CLEANUP_FD int fd = base_fd < 0 ? -1 : openat(base_fd, file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    return fd >= 0 && has_content(fd, file->data, file->size) &&
-           linkat(base_fd, file->path, root_fd, file->path, 0) == 0;
+    return (base_fd >= 0 && link_to(base_fd, file->path, root_fd, file)) ||
+           (file->twin && link_to(AT_FDCWD, file->twin, root_fd, file));
 }
 
 static int write_file(int base_fd, int root_fd, const struct store_file *file, struct error *reterr) {

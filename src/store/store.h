@@ -86,6 +86,7 @@ struct store_file {
     const char *path; /* relative, no "." or "..", no leading slash */
     const void *data;
     size_t size;
+    const char *twin; /* a file that is never written again and holds the same, to be shared; NULL: none is known */
 };
 
 typedef void (*store_build_fn)(void *data, const char *digest, const struct error *error);
@@ -99,9 +100,10 @@ void store_put_build(struct store *store, const char *base, const struct store_f
                      store_build_fn done, void *data);
 /* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
-/* Remove builds that no digest of keep (NULL-terminated, copied) names, and what a killed daemon left half-written.
-   Builds that are being written while the sweep waits its turn are kept. */
+/* Remove builds that no digest of keep (NULL-terminated, copied) names and that are older than that, and what a killed
+   daemon left half-written. Builds that are being written while the sweep waits its turn are kept. */
 uint64_t store_builds_written(const struct store *store); /* since it was opened, without those that were there */
-void store_sweep_builds(struct store *store, const char *const *keep, store_done_fn done, void *data);
+void store_sweep_builds(struct store *store, const char *const *keep, int64_t min_age_s, store_done_fn done,
+                        void *data);
 
 #endif

@@ -104,7 +104,7 @@ bool build_queue_idle(const struct build_queue *queue);
 /* Both run on the pool. tmp_name is the job's own name below tmp_fd. */
 int build_write(const struct build_queue *queue, const char *tmp_name, const char *base, const struct store_file *files,
                 size_t count, char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr);
-int build_sweep(const struct build_queue *queue, const struct map *keep, struct error *reterr);
+int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr);
 int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /* an absent one is fine */
 
 bool build_is_dots(const char *name);

@@ -134,10 +134,12 @@ static void test_what_runs_is_composed(void **state) {
     compare(scratch, &history, "same:1: changed:1: deleted:1:", "same:1: changed:2: added:1:", &set);
     json_t *facts = make_build(scratch, "base", "same:1: changed:1: deleted:1:");
     path_to(scratch, "base", path);
-    assert_int_equal(compose(path, facts, &set, &composed, NULL), 0);
+    assert_int_equal(compose(scratch->path, path, facts, &set, &composed, NULL), 0);
     json_decref(facts);
     assert_memory_equal(file_of(&composed, "app/ebin/changed.beam")->data, "2", 1);
+    assert_int_equal(access(file_of(&composed, "app/ebin/changed.beam")->twin, R_OK), 0); /* kept with the versions */
     assert_memory_equal(file_of(&composed, "app/ebin/same.beam")->data, "1", 1);
+    assert_null(file_of(&composed, "app/ebin/same.beam")->twin);
     assert_non_null(file_of(&composed, "app/ebin/added.beam"));
     assert_non_null(file_of(&composed, "app/ebin/app.app"));
     assert_non_null(file_of(&composed, BUILD_FACTS_FILE));

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 static const struct store_file counter[] = {
-    {"counter/ebin/counter.beam", "FOR1", 4},
-    {"counter/ebin/counter.app", "{application}.", 14},
-    {"counter/priv/empty", "", 0},
+    {.path = "counter/ebin/counter.beam", .data = "FOR1", .size = 4},
+    {.path = "counter/ebin/counter.app", .data = "{application}.", .size = 14},
+    {.path = "counter/priv/empty", .data = "", .size = 0},
 };
 
 static const char *put(struct fixture *fixture, const struct store_file *files, size_t count) {
@@ -64,7 +64,8 @@ static void the_name_comes_from_content_and_not_from_order(void **state) {
     assert_int_equal(strlen(first), 64);
     struct store_file turned[] = {counter[1], counter[0]};
     assert_string_equal(put(fixture, turned, 2), first);
-    struct store_file shifted[] = {{"ab", "c", 1}}, other[] = {{"a", "bc", 2}};
+    struct store_file shifted[] = {{.path = "ab", .data = "c", .size = 1}},
+                      other[] = {{.path = "a", .data = "bc", .size = 2}};
     strcpy(first, put(fixture, shifted, 1));
     assert_string_not_equal(put(fixture, other, 1), first);
     assert_int_equal(fixture->failures, 0);
@@ -83,9 +84,9 @@ static ino_t inode_of(struct fixture *fixture, const char *digest, const char *f
 static void what_a_build_shares_with_another_is_there_once(void **state) {
     struct fixture *fixture = *state;
     static const struct store_file next[] = {
-        {"counter/ebin/counter.beam", "FOR2", 4},
-        {"counter/ebin/counter.app", "{application}.", 14},
-        {"counter/priv/empty", "no more", 7},
+        {.path = "counter/ebin/counter.beam", .data = "FOR2", .size = 4},
+        {.path = "counter/ebin/counter.app", .data = "{application}.", .size = 14},
+        {.path = "counter/priv/empty", .data = "no more", .size = 7},
     };
     char base[STORE_DIGEST_BYTES], digest[STORE_DIGEST_BYTES];
     strcpy(base, put(fixture, counter, 3));
@@ -103,6 +104,23 @@ static void what_a_build_shares_with_another_is_there_once(void **state) {
     assert_int_equal(fixture->failures, 0);
 }
 
+/* One that is not there, or holds something else, is none. */
+static void a_file_may_share_its_twins_bytes(void **state) {
+    struct fixture *fixture = *state;
+    struct stat status;
+    CLEANUP_FREE char *twin = string_print("%s/twin", fixture->home), *none = string_print("%s/none", fixture->home);
+    CLEANUP_FD int fd = open(twin, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(write(fd, "same", 4), 4);
+    assert_int_equal(fstat(fd, &status), 0);
+    struct store_file files[] = {{.path = "a", .data = "same", .size = 4, .twin = twin},
+                                 {.path = "b", .data = "else", .size = 4, .twin = twin},
+                                 {.path = "c", .data = "same", .size = 4, .twin = none}};
+    const char *digest = put(fixture, files, 3);
+    assert_int_equal(fixture->failures, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+        assert_int_equal(inode_of(fixture, digest, files[i].path) == status.st_ino, i == 0);
+}
+
 static void many_puts_of_the_same_content_agree(void **state) {
     struct fixture *fixture = *state;
     for (int i = 0; i < 8; i++) store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
@@ -117,7 +135,7 @@ static void paths_that_leave_the_build_are_refused(void **state) {
     struct fixture *fixture = *state;
     static const char *const bad[] = {"", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "./a", "a/.", ".."};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-        struct store_file files[] = {{"good", "", 0}, {bad[i], "x", 1}};
+        struct store_file files[] = {{.path = "good", .data = "", .size = 0}, {.path = bad[i], .data = "x", .size = 1}};
         put(fixture, files, 2);
         assert_int_equal(fixture->failures, i + 1);
         assert_int_equal(fixture->last_error.code, E_INVALID);
@@ -125,7 +143,7 @@ static void paths_that_leave_the_build_are_refused(void **state) {
     char deep[2 * 40 + 1];
     for (size_t i = 0; i < 40; i++) memcpy(deep + 2 * i, "d/", 3);
     deep[sizeof deep - 2] = '\0';
-    struct store_file file = {deep, "", 0};
+    struct store_file file = {.path = deep, .data = "", .size = 0};
     put(fixture, &file, 1);
     assert_int_equal(fixture->last_error.code, E_INVALID);
     put(fixture, &file, 0);
@@ -134,7 +152,8 @@ static void paths_that_leave_the_build_are_refused(void **state) {
 
 static void a_path_used_twice_is_refused_and_leaves_nothing(void **state) {
     struct fixture *fixture = *state;
-    struct store_file twice[] = {{"a", "1", 1}, {"a", "2", 1}}, both[] = {{"a", "1", 1}, {"a/b", "2", 1}};
+    struct store_file twice[] = {{.path = "a", .data = "1", .size = 1}, {.path = "a", .data = "2", .size = 1}},
+                      both[] = {{.path = "a", .data = "1", .size = 1}, {.path = "a/b", .data = "2", .size = 1}};
     put(fixture, twice, 2);
     assert_int_equal(fixture->last_error.code, E_INVALID);
     put(fixture, both, 2);
@@ -148,13 +167,17 @@ static void a_sweep_keeps_what_is_named(void **state) {
     char kept[STORE_DIGEST_BYTES], gone[STORE_DIGEST_BYTES];
     strcpy(kept, put(fixture, counter, 1));
     strcpy(gone, put(fixture, counter, 2));
+    unsigned answered = fixture->answers;
+    store_sweep_builds(fixture->store, (const char *const[]){kept, NULL}, 3600, fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, answered + 1);
+    assert_true(build_exists(fixture, gone)); /* it is too young */
     CLEANUP_FREE char *left = string_print("%s/store/tmp/put-77", fixture->home);
     CLEANUP_FREE char *left_file = string_print("%s/half", left);
     assert_int_equal(mkdir(left, 0700), 0);
     close(open(left_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     const char *keep[] = {kept, NULL};
-    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
-    fixture_run_until(fixture, &fixture->answers, 3);
+    store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, answered + 2);
     assert_int_equal(fixture->failures, 0);
     assert_true(build_exists(fixture, kept));
     assert_false(build_exists(fixture, gone));
@@ -166,10 +189,10 @@ static void a_sweep_spares_a_build_under_way(void **state) {
     struct fixture *fixture = *state;
     const char *keep[] = {NULL};
     store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
-    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
     fixture_run_until(fixture, &fixture->answers, 2);
     assert_true(build_exists(fixture, fixture->digest));
-    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
     store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, 4);
     assert_int_equal(fixture->failures, 0);
@@ -180,7 +203,7 @@ static void closing_waits_for_builds(void **state) {
     struct fixture *fixture = *state;
     const char *keep[] = {NULL};
     store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
-    store_sweep_builds(fixture->store, keep, fixture_on_done, fixture);
+    store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
     store_put_build(fixture->store, NULL, counter, 2, fixture_on_build, fixture);
     fixture_close(fixture);
     assert_int_equal(fixture->answers, 3);
@@ -249,6 +272,7 @@ int main(void) {
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(the_name_comes_from_content_and_not_from_order, fixture_setup,
                                         fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_file_may_share_its_twins_bytes, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(what_a_build_shares_with_another_is_there_once, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(many_puts_of_the_same_content_agree, fixture_setup, fixture_teardown),

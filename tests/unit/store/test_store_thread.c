@@ -122,7 +122,7 @@ static void a_build_on_a_full_disk_leaves_nothing(void **state) {
     make_home_small(fixture);
     size_t size = (size_t)1 << 20;
     CLEANUP_FREE char *data = calloc(1, size);
-    struct store_file file = {"app/ebin/large.beam", data, size};
+    struct store_file file = {.path = "app/ebin/large.beam", .data = data, .size = size};
     store_put_build(fixture->store, NULL, &file, 1, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, 1);
     assert_int_equal(fixture->last_error.code, E_DISK_FULL);
