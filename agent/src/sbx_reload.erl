@@ -172,10 +172,10 @@ serve({reload, #{dry_run := true} = Args}, From, Reference, #state{phase = <<"pr
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State;
 %% The one that it follows is good enough by now: it is not taken back any more, unless it just was.
-serve({reload, #{follows := Id}} = Request, From, Reference, #state{id = Id, worker = {Worker, _}} = State) when
+serve({reload, #{follows := Id} = Args} = Request, From, Reference, #state{id = Id, worker = {Worker, _}} = State) when
     is_binary(Id)
 ->
-    Worker ! {?MODULE, settle, commit},
+    Worker ! {?MODULE, followed, [Module || #{module := Module} <- maps:get(modules, Args)]},
     State#state{next = State#state.next ++ [{Request, From, Reference}]};
 serve({reload, _Args} = Request, From, Reference, #state{id = nil, next = Next} = State) ->
     State#state{next = Next ++ [{Request, From, Reference}]};

@@ -17,10 +17,12 @@ watch(#reload{monitors = Monitors, args = #{probation_ms := ProbationMs}} = Relo
 await(Timer, Monitors, #reload{id = Id} = Reload) ->
     receive
         {timeout, Timer, commit} ->
-            commit(Reload),
+            commit(Reload, []),
             tell(Id, committed, <<"the probation is over">>, nil, nil);
         {sbx_reload, settle, commit} ->
-            commit(Reload);
+            commit(Reload, []);
+        {sbx_reload, followed, Next} ->
+            commit(Reload, Next);
         {sbx_reload, settle, revert} ->
             _ = revert(Reload),
             sbx_reload_revert:tidy(Reload);
@@ -57,14 +59,15 @@ revert(#reload{id = Id, changes = Changes} = Reload) ->
     sbx_reload:outcome(Id, rolled_back),
     Notes.
 
-%% Final: what was kept for going back goes, and so does code that nobody uses any more.
-commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities} = Reload) ->
+%% Final: what was kept for going back goes, and so does code that nobody uses any more, but for what the next replaces:
+%% it sees to that itself.
+commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities} = Reload, Next) ->
     sbx_reload:outcome(Id, committed),
     sbx_reload_patience:take_back(Reload#reload.parents),
     remember(Reload),
     Inside = [Pid || {Pid, _, #{kept := inside}} <- Reports],
     _ = sbx_reload_talk:visit(Inside, fun(_Pid, Tag) -> sbx_reload_visit:forget(Tag) end, 1000),
-    _ = sbx_reload_old:tidy(Modules, Identities),
+    _ = sbx_reload_old:tidy([Module || Module <- Modules, not lists:member(atom_to_binary(Module), Next)], Identities),
     ok.
 
 %% States from before, for a way back that the newer code does not know.
