@@ -311,12 +311,19 @@ static const struct build *whole_build(const struct reload_job *reload) {
     return reload_is_project(reload) ? &reload->parts[0].build : NULL;
 }
 
+static int make_build(struct reload_job *reload, struct error *reterr) {
+    const char *home = engine_of(reload)->config.home;
+    int result = compose(home, reload->from_path, reload->from_facts, &reload->changes, &reload->composed, reterr);
+    if (result < 0 || !reload->put) return result;
+    return store_put_write(reload->put, reload->from_build, reload->composed.files, reload->composed.count,
+                           reload->composed_digest, reterr);
+}
+
 static void compare(uv_work_t *work) {
     struct reload_job *reload = work->data;
     int result = find_changes(reload, &reload->work_error);
     if (result == 0) result = scan(reload, &reload->work_error);
-    if (result == 0 && !whole_build(reload) && reload->changes.count > 0)
-        compose(engine_of(reload)->config.home, reload->from_path, reload->from_facts, &reload->changes, &reload->composed, &reload->work_error);
+    if (result == 0 && !whole_build(reload) && reload->changes.count > 0) make_build(reload, &reload->work_error);
 }
 
 static void take_build(struct reload_job *reload, const char *digest, json_t *facts) {
@@ -342,6 +349,7 @@ static void end_unchanged(struct reload_job *reload) {
 static void on_compared(uv_work_t *work, int status) {
     struct reload_job *reload = work->data;
     (void)status;
+    if (reload->put) store_put_end(take_ptr(reload->put));
     if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
     if (reload->work_error.code == E_POLICY && !reload->is_called_off)
         containment_refused(reload->job.sandbox, &reload->work_error);
@@ -352,6 +360,8 @@ static void on_compared(uv_work_t *work, int status) {
         end_unchanged(reload);
     else if (whole)
         begin_transaction(reload);
+    else if (reload->composed_digest[0])
+        on_composed_kept(reload, reload->composed_digest, NULL);
     else
         store_put_build(engine_of(reload)->store, reload->from_build, reload->composed.files, reload->composed.count,
                         on_composed_kept, reload);
@@ -367,6 +377,8 @@ static void begin_comparing(struct reload_job *reload) {
     }
     int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, &error);
     if (reload_ended_early(reload, result < 0 ? &error : NULL)) return;
+    reload->put = store_put_begin(sandbox->engine->store);
+    reload->composed_digest[0] = '\0';
     memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
     reload->from_facts = json_incref(sandbox->build.facts);
     if (!history_copy(&sandbox->history, &reload->history)) abort(); /* as in node_call */

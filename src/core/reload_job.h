@@ -63,6 +63,8 @@ struct reload_job {
     struct history history;
     struct change_set changes;
     struct composed composed;
+    struct store_put *put; /* while it is compared; NULL: it is put afterwards, if it is composed */
+    char composed_digest[STORE_DIGEST_BYTES];
     json_t *scan;       /* what a scan of them found; NULL: there was none */
     struct build build; /* to run */
     char id[RELOAD_ID_BYTES];

@@ -174,6 +174,48 @@ void store_put_build(struct store *store, const char *base, const struct store_f
     enqueue(store, job, data);
 }
 
+/* ---- by who is on the pool already ---- */
+
+struct store_put {
+    struct build_job job;
+};
+
+static void tell_nobody(void *data, const char *digest, const struct error *error) {
+    (void)data, (void)digest, (void)error;
+}
+
+struct store_put *store_put_begin(struct store *store) {
+    struct build_queue *queue = &store->builds;
+    bool is_free = !queue->sweep_running && STAILQ_EMPTY(&queue->waiting);
+    struct store_put *put = is_free ? calloc(1, sizeof *put) : NULL;
+    if (!put) return NULL;
+    put->job.store = store;
+    put->job.work.data = &put->job;
+    put->job.put_done = tell_nobody;
+    snprintf(put->job.tmp_name, sizeof put->job.tmp_name, "put-%" PRIu64, queue->tmp_counter++);
+    queue->puts_running++;
+    return put;
+}
+
+int store_put_write(struct store_put *put, const char *base, const struct store_file *files, size_t count,
+                    char ret_digest[STORE_DIGEST_BYTES], struct error *reterr) {
+    struct build_job *job = &put->job;
+    int result =
+        build_write(&job->store->builds, job->tmp_name, base, files, count, job->digest, &job->written, reterr);
+    if (result == 0) memcpy(ret_digest, job->digest, sizeof job->digest);
+    return result;
+}
+
+void store_put_end(struct store_put *put) {
+    struct build_job *job = &put->job;
+    if (job->digest[0]) protect_from_waiting_sweeps(&job->store->builds, job->digest);
+    if (job->written) job->store->builds.written++;
+    if (job->written)
+        sync_in_turn(job);
+    else
+        finish(job);
+}
+
 static bool copy_keep(struct map *keep, const char *const *digests, void *any) {
     for (; *digests; digests++)
         if (!map_set(keep, *digests, any)) return false;

@@ -98,6 +98,12 @@ typedef void (*store_build_fn)(void *data, const char *digest, const struct erro
    Files that another build (base; NULL: none) has at the same path are links to its own. */
 void store_put_build(struct store *store, const char *base, const struct store_file *files, size_t count,
                      store_build_fn done, void *data);
+/* The same for who is on the pool already; begun and ended on the loop's thread. NULL while builds are swept, or without
+   memory: then store_put_build is the way. */
+struct store_put *store_put_begin(struct store *store);
+int store_put_write(struct store_put *put, const char *base, const struct store_file *files, size_t count,
+                    char ret_digest[STORE_DIGEST_BYTES], struct error *reterr);
+void store_put_end(struct store_put *put); /* written or not */
 /* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
 /* Remove builds that no digest of keep (NULL-terminated, copied) names and that are older than that, and what a killed

@@ -121,6 +121,23 @@ static void a_file_may_share_its_twins_bytes(void **state) {
         assert_int_equal(inode_of(fixture, digest, files[i].path) == status.st_ino, i == 0);
 }
 
+/* By who is on the pool already: here nobody is. A sweep that begins meanwhile waits, and keeps what was put. */
+static void a_put_in_steps_is_one_too(void **state) {
+    struct fixture *fixture = *state;
+    char digest[STORE_DIGEST_BYTES], twice[STORE_DIGEST_BYTES];
+    struct store_file bad = {.path = "..", .data = "", .size = 0};
+    struct store_put *first = store_put_begin(fixture->store), *other = store_put_begin(fixture->store);
+    assert_non_null(first);
+    store_sweep_builds(fixture->store, (const char *const[]){NULL}, 0, fixture_on_done, fixture);
+    assert_null(store_put_begin(fixture->store));
+    assert_int_equal(store_put_write(first, "", counter, 3, digest, NULL), 0);
+    assert_int_equal(store_put_write(other, "", &bad, 1, twice, NULL), -E_INVALID);
+    store_put_end(first);
+    store_put_end(other);
+    fixture_run_until(fixture, &fixture->answers, 1);
+    assert_true(build_exists(fixture, digest));
+}
+
 static void many_puts_of_the_same_content_agree(void **state) {
     struct fixture *fixture = *state;
     for (int i = 0; i < 8; i++) store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
@@ -272,6 +289,7 @@ int main(void) {
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(the_name_comes_from_content_and_not_from_order, fixture_setup,
                                         fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_put_in_steps_is_one_too, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_file_may_share_its_twins_bytes, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(what_a_build_shares_with_another_is_there_once, fixture_setup,
                                         fixture_teardown),
