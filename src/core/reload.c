@@ -319,7 +319,7 @@ static int make_build(struct reload_job *reload, struct error *reterr) {
                            reload->composed_digest, reterr);
 }
 
-static void compare(uv_work_t *work) {
+void reload_compare(uv_work_t *work) {
     struct reload_job *reload = work->data;
     int result = find_changes(reload, &reload->work_error);
     if (result == 0) result = scan(reload, &reload->work_error);
@@ -346,7 +346,7 @@ static void end_unchanged(struct reload_job *reload) {
     reload_answer(reload);
 }
 
-static void on_compared(uv_work_t *work, int status) {
+void reload_compared(uv_work_t *work, int status) {
     struct reload_job *reload = work->data;
     (void)status;
     if (reload->put) store_put_end(take_ptr(reload->put));
@@ -367,16 +367,11 @@ static void on_compared(uv_work_t *work, int status) {
                         on_composed_kept, reload);
 }
 
-static void begin_comparing(struct reload_job *reload) {
+bool reload_prepare(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
-    if (!running_is_known(sandbox)) {
-        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
-        try_once_settled(reload, &error);
-        return;
-    }
     int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, &error);
-    if (reload_ended_early(reload, result < 0 ? &error : NULL)) return;
+    if (reload_ended_early(reload, result < 0 ? &error : NULL)) return false;
     reload->put = store_put_begin(sandbox->engine->store);
     reload->composed_digest[0] = '\0';
     memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
@@ -384,7 +379,18 @@ static void begin_comparing(struct reload_job *reload) {
     if (!history_copy(&sandbox->history, &reload->history)) abort(); /* as in node_call */
     reload->stage = RELOAD_WORKING;
     reload->work.data = reload;
-    uv_queue_work(sandbox->engine->loop, &reload->work, compare, on_compared);
+    return true;
+}
+
+static void begin_comparing(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    struct error error;
+    if (!running_is_known(sandbox)) {
+        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
+        try_once_settled(reload, &error);
+    } else if (reload_prepare(reload)) {
+        uv_queue_work(sandbox->engine->loop, &reload->work, reload_compare, reload_compared);
+    }
 }
 
 void reload_gathered(struct reload_job *reload) {

@@ -83,6 +83,14 @@ void reload_fail(struct reload_job *reload, const struct error *error, json_t *r
 /* Between two steps: whether it was called off, or failed. */
 bool reload_ended_early(struct reload_job *reload, const struct error *error);
 
+/* ---- reload.c ---- */
+
+/* What is to be changed, by comparing what runs with what comes. Prepared on the loop's thread, where it may fail,
+   which ends it: false; compared on the pool. */
+bool reload_prepare(struct reload_job *reload);
+void reload_compare(uv_work_t *work);
+void reload_compared(uv_work_t *work, int status);
+
 /* ---- reload_sources.c ---- */
 
 int reload_check_sources(const struct request *request, struct error *reterr);

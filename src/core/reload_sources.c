@@ -123,6 +123,35 @@ static void on_beams_read(uv_work_t *work, int status) {
         on_part_done(reload);
 }
 
+/* What comes last is compared in the same turn on the pool: each turn is two hand-overs between threads. */
+static void read_and_compare(uv_work_t *work) {
+    struct reload_job *reload = work->data;
+    read_beams(work);
+    if (reload->work_error.code == E_NONE) reload_compare(work);
+}
+
+static void on_read_and_compared(uv_work_t *work, int status) {
+    struct reload_job *reload = work->data;
+    fd_close(reload->beams_fd);
+    release_project(reload);
+    reload->part_at++;
+    reload_compared(work, status);
+}
+
+static void queue_reading(struct reload_job *reload) {
+    uv_loop_t *loop = engine_of(reload)->loop;
+    int beams_fd = reload->beams_fd;
+    bool is_last = reload->part_at + 1 == reload->part_count && running_is_known(reload->job.sandbox);
+    reload->stage = RELOAD_WORKING;
+    reload->work.data = reload;
+    if (!is_last)
+        uv_queue_work(loop, &reload->work, read_beams, on_beams_read);
+    else if (reload_prepare(reload))
+        uv_queue_work(loop, &reload->work, read_and_compare, on_read_and_compared);
+    else
+        fd_close(beams_fd); /* and the reload is gone */
+}
+
 static void begin_reading(struct reload_job *reload, const struct jail_project *project) {
     struct error error;
     reload->beams_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
@@ -133,9 +162,7 @@ static void begin_reading(struct reload_job *reload, const struct jail_project *
         reload_fail(reload, &error, NULL);
         return;
     }
-    reload->stage = RELOAD_WORKING;
-    reload->work.data = reload;
-    uv_queue_work(engine_of(reload)->loop, &reload->work, read_beams, on_beams_read);
+    queue_reading(reload);
 }
 
 /* ---- sources ---- */
