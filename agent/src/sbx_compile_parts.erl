@@ -4,10 +4,20 @@
 
 -export([load/1, erlang/0, elixir/0]).
 
+%% Once: what is not to be had is not looked for again with every compilation.
 -spec load(ours | erlang | elixir) -> ok.
-load(ours) -> sbx_together:load(ours());
-load(erlang) -> sbx_together:load(erlang());
-load(elixir) -> sbx_together:load(erlang() ++ elixir()).
+load(Language) ->
+    case persistent_term:get({?MODULE, Language}, false) of
+        true ->
+            ok;
+        false ->
+            ok = sbx_together:load(parts(Language)),
+            persistent_term:put({?MODULE, Language}, true)
+    end.
+
+parts(ours) -> ours();
+parts(erlang) -> erlang();
+parts(elixir) -> erlang() ++ elixir().
 
 ours() ->
     [
