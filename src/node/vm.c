@@ -166,7 +166,6 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
     if (!draft) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
     add_toolchain(draft, host);
-    if (spec->kind != NODE_COMPILER) add_env(draft, APPLICATION_MALLOC);
     add_bind(draft, host->toolchain.boot_dir, "/sandbox/boot", false);
     add_bind(draft, identity->control_dir, "/sandbox/control", false);
     for (size_t i = 0; i < spec->app_count; i++)
