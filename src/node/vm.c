@@ -79,21 +79,25 @@ static void add_toolchain(struct draft *draft, const struct node_host *host) {
     add_bind(draft, keep_text(draft, "%s/ebin", host->agent_dir), "/sandbox/ebin", false);
     draft->executables[0] = keep_text(draft, "%s/beam.smp", toolchain->erts_bin);
     draft->executables[1] = keep_text(draft, "%s/erl_child_setup", toolchain->erts_bin);
-    /* TZ: no look-ups of a time zone. */
+    /* MALLOC_MMAP_THRESHOLD_: what loading code used goes back to the kernel, megabytes per idle node; smaller values
+     * save little more and cost time at every load. TZ: no look-ups of a time zone. */
     add_env(draft, keep_text(draft, "ROOTDIR=%s", toolchain->otp_root));
     add_env(draft, keep_text(draft, "BINDIR=%s", toolchain->erts_bin));
-    static const char *const fixed[] = {
-        "EMU=beam",     "PROGNAME=erl", "HOME=/data",         "PATH=/usr/bin:/bin",
-        "LANG=C.UTF-8", "TZ=UTC",       "MALLOC_ARENA_MAX=1", "ERL_CRASH_DUMP_SECONDS=0"};
+    static const char *const fixed[] = {"EMU=beam",
+                                        "PROGNAME=erl",
+                                        "HOME=/data",
+                                        "PATH=/usr/bin:/bin",
+                                        "LANG=C.UTF-8",
+                                        "TZ=UTC",
+                                        "MALLOC_MMAP_THRESHOLD_=16384",
+                                        "MALLOC_ARENA_MAX=1",
+                                        "ERL_CRASH_DUMP_SECONDS=0"};
     for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) add_env(draft, fixed[i]);
 }
 
 /* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. */
 static const char *const application_flags[] = {"-S", "1:1", "-SDcpu", "1:1",   "-SDio", "1", "-A",
                                                 "1",  "-Q",  "1024",   "-hpds", "1",     NULL};
-/* What loading code used goes back to the kernel, megabytes per idle node; smaller values save little more and cost
-   time at every load, which is what compilers have most of. */
-#define APPLICATION_MALLOC "MALLOC_MMAP_THRESHOLD_=16384"
 static const char *const compiler_flags[] = {"-S", "2:2", "-SDcpu", "1:1", "-SDio", "1", "-A", "1", NULL};
 /* Schedulers that spin while they wait would burn the CPU of everyone else. */
 static const char *const common_flags[] = {"-sbwt", "none", "-sbwtdcpu", "none", "-sbwtdio",
