@@ -299,43 +299,6 @@ void assemble_collect(uv_work_t *work) {
     if (result < 0) job_fail(job, &error);
 }
 
-/* ---- finding it again ---- */
-
-struct naming {
-    uv_work_t work;
-    struct compiler *compiler;
-    char keys[2][STORE_DIGEST_BYTES]; /* of the content, and of the project whatever its content */
-    char digest[STORE_DIGEST_BYTES];
-};
-
-static void name_build(uv_work_t *work) {
-    const struct naming *naming = work->data;
-    for (size_t i = 0; i < ARRAY_SIZE(naming->keys); i++)
-        cache_keep(naming->compiler->host->home, naming->keys[i], naming->digest);
-}
-
-static void on_named(uv_work_t *work, int status) {
-    struct naming *naming = work->data;
-    struct compiler *compiler = naming->compiler;
-    (void)status;
-    free(naming);
-    compiler->naming--;
-    compiler->wake(compiler->wake_data);
-}
-
-/* Nobody waits for it: should it be lost, the project is compiled again. */
-static void name_later(const struct compile_job *job) {
-    struct naming *naming = calloc(1, sizeof *naming);
-    if (!naming) return;
-    naming->compiler = job->compiler;
-    naming->work.data = naming;
-    memcpy(naming->keys[0], job->content_key, sizeof naming->keys[0]);
-    memcpy(naming->keys[1], job->scope, sizeof naming->keys[1]);
-    memcpy(naming->digest, job->digest, sizeof naming->digest);
-    job->compiler->naming++;
-    uv_queue_work(job->compiler->host->loop, &naming->work, name_build, on_named);
-}
-
 static void on_build_kept(void *data, const char *digest, const struct error *error) {
     struct compile_job *job = data;
     job->is_working = false;
@@ -343,7 +306,8 @@ static void on_build_kept(void *data, const char *digest, const struct error *er
         job_fail(job, error);
     } else if (job->error.code == E_NONE) {
         snprintf(job->digest, sizeof job->digest, "%s", digest);
-        if (job->content_key[0]) name_later(job);
+        if (job->content_key[0]) cache_keep(job->compiler->host->home, job->content_key, digest);
+        if (job->content_key[0]) cache_keep(job->compiler->host->home, job->scope, digest);
     }
     job_end(job);
 }

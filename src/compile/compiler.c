@@ -32,7 +32,7 @@ void compiler_quiesce(struct compiler *compiler) {
 }
 
 bool compiler_is_quiet(const struct compiler *compiler) {
-    return !compiler->workers && compiler->workspaces.count == 0 && compiler->naming == 0;
+    return !compiler->workers && compiler->workspaces.count == 0;
 }
 
 struct compiler *compiler_free(struct compiler *compiler) {

@@ -58,7 +58,6 @@ struct compiler {
     struct map workspaces;
     struct worker *workers;
     uint64_t copies; /* that were compiled so far */
-    unsigned naming; /* builds that are being written down in the cache */
     bool quiescing;
 };
 

@@ -2,6 +2,7 @@
    its caller and with no more than the caller's rights, and ends. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,7 +10,11 @@
 
 #include "jail/launcher_internal.h"
 
-enum { STREAM_TIMEOUT_S = 120, REFILL_AFTER_MS = 3 }; /* whoever asked has more to ask */
+enum {
+    STREAM_TIMEOUT_S = 120,
+    REFILL_AFTER_MS = 3, /* whoever asked has more to ask */
+    END_PATIENCE_MS = 1000,
+};
 
 struct job {
     struct caller caller;
@@ -97,7 +102,10 @@ static int start(struct launcher *launcher, struct error *reterr) {
     return 0;
 }
 
+/* It is gone when its end of the socket is. */
 void opener_end(struct launcher *launcher) {
+    struct pollfd ended = {.fd = launcher->opener.socket_fd, .events = POLLIN};
+    if (ended.fd >= 0 && shutdown(ended.fd, SHUT_WR) == 0) poll(&ended, 1, END_PATIENCE_MS);
     launcher->opener.socket_fd = fd_close(launcher->opener.socket_fd);
     launcher->opener.file_fd = fd_close(launcher->opener.file_fd);
 }

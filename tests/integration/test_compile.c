@@ -46,16 +46,24 @@ static void write_endless(struct world *world, const char *folder) {
 
 /* ---- compilers ---- */
 
+/* The launcher has other children too, some for a moment only. */
+static bool is_nodes_init(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    CLEANUP_FREE char *name = read_whole(path);
+    return name && strcmp(name, "sandbox-init\n") == 0;
+}
+
 /* The VM of the newest node; 0 when there is none. */
 static pid_t newest_compiler(struct world *world) {
     char path[64];
-    pid_t launcher = world_pid(world, "launcher.lock"), daemon = world_pid(world, "daemon.lock"), found = 0;
+    pid_t launcher = world_pid(world, "launcher.lock"), found = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)launcher, (int)launcher);
     CLEANUP_FREE char *text = read_whole(path);
     assert_non_null(text);
     for (char *rest = NULL, *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         pid_t pid = (pid_t)strtol(word, NULL, 10);
-        if (pid > 0 && pid != daemon) found = process_child(pid);
+        if (is_nodes_init(pid)) found = process_child(pid);
     }
     return found;
 }
