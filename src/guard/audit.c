@@ -131,7 +131,7 @@ static bool loop_may_write(const struct audit *audit, size_t count) {
     const struct audit_log *log = &audit->log;
     return audit->with_thread == 0 && !audit->closing && count <= LOOP_BATCH_MAX &&
            uv_now(audit->async.loop) >= audit->slow_until_ms && log->fd >= 0 &&
-           log->size + LOOP_BATCH_MAX * AUDIT_LINE_MAX_BYTES <= log->limits.file_max_bytes;
+           log->size + (size_t)LOOP_BATCH_MAX * AUDIT_LINE_MAX_BYTES <= log->limits.file_max_bytes;
 }
 
 static void sync_soon(struct audit *audit);

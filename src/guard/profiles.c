@@ -280,8 +280,10 @@ static int begin_profile(struct guard_profiles *profiles, char *header, struct g
     if (find(profiles, name)) return error_set(reterr, E_INVALID, "there is a profile '%s' already", name);
     if (profiles->count == GUARD_PROFILES_MAX)
         return error_set(reterr, E_INVALID, "there are more than %d profiles", GUARD_PROFILES_MAX);
+    const struct guard_profile *medium = find(profiles, "medium");
+    if (!medium) return error_set(reterr, E_INVALID, "there is no profile 'medium' to begin with");
     struct guard_profile *profile = &profiles->items[profiles->count++];
-    *profile = *find(profiles, "medium");
+    *profile = *medium;
     snprintf(profile->jail.name, sizeof profile->jail.name, "%s", name);
     snprintf(profile->inherits, sizeof profile->inherits, "medium");
     own_texts(profile);

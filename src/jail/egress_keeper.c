@@ -43,7 +43,7 @@ static _Noreturn void run_slirp(const struct keeper *keeper, int ready_fd, int l
     signals_reset();
     priority_reset();
     /* It unmounts everything it doesn't need; where mounts are shared, the host would lose them too. */
-    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+    if (keeper->slirp && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
         setns(keeper->host_fd, CLONE_NEWNET) == 0)
         execl(keeper->slirp, keeper->slirp, "--netns-type=path", "--configure", "--mtu=65520", "--enable-ipv6",
               "--disable-host-loopback", "--enable-sandbox", "--enable-seccomp", "--cidr=" EGRESS_NETWORK, "--ready-fd",

@@ -98,8 +98,8 @@ typedef void (*store_build_fn)(void *data, const char *digest, const struct erro
    Files that another build (base; NULL: none) has at the same path are links to its own. */
 void store_put_build(struct store *store, const char *base, const struct store_file *files, size_t count,
                      store_build_fn done, void *data);
-/* The same for who is on the pool already; begun and ended on the loop's thread. NULL while builds are swept, or without
-   memory: then store_put_build is the way. */
+/* The same for who is on the pool already; begun and ended on the loop's thread. NULL while builds are swept, or
+   without memory: then store_put_build is the way. */
 struct store_put *store_put_begin(struct store *store);
 int store_put_write(struct store_put *put, const char *base, const struct store_file *files, size_t count,
                     char ret_digest[STORE_DIGEST_BYTES], struct error *reterr);

@@ -202,8 +202,7 @@ static int open_parent(int folder, const char *path, size_t length) {
 static bool look_at_one(struct walk *walk, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat status;
-    if (strlen(path) >= sizeof walk->path) return true;
-    strcpy(walk->path, path);
+    if (string_format(walk->path, sizeof walk->path, NULL, "%s", path) < 0) return true;
     if (watch_ignores(walk->look->patterns, path)) return true;
     CLEANUP_FD int parent = open_parent(walk->look->folder_fd, path, slash ? (size_t)(slash - path) : 0);
     if (parent < 0) return false;

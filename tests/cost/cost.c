@@ -101,9 +101,10 @@ static int take_body(struct http_parser *parser, const uint8_t *bytes, size_t si
 }
 
 static void parse_http(const char *corpus) {
-    static const char response[] = "HTTP/1.1 200 OK\r\nDate: Mon, 16 Nov 2026 06:00:00 GMT\r\n"
-                                   "Content-Type: application/json\r\nX-Request-Id: 9c2f1e\r\nContent-Length: 12\r\n\r\n"
-                                   "{\"result\":3}";
+    static const char response[] =
+        "HTTP/1.1 200 OK\r\nDate: Mon, 16 Nov 2026 06:00:00 GMT\r\n"
+        "Content-Type: application/json\r\nX-Request-Id: 9c2f1e\r\nContent-Length: 12\r\n\r\n"
+        "{\"result\":3}";
     (void)corpus;
     CALLGRIND_TOGGLE_COLLECT;
     for (int i = 0; i < TIMES; i++) {
@@ -173,7 +174,8 @@ static void chain_records(const char *corpus) {
     expect(audit_chain_add(&chain, "\"op\":\"eval\"", &line, NULL) == 0, "chaining a record");
     CALLGRIND_TOGGLE_COLLECT;
     for (int i = 0; i < TIMES; i++)
-        expect(audit_chain_add(&chain, "\"op\":\"eval\",\"outcome\":\"ok\",\"sandbox_id\":\"counter\"", &line, NULL) == 0,
+        expect(audit_chain_add(&chain, "\"op\":\"eval\",\"outcome\":\"ok\",\"sandbox_id\":\"counter\"", &line, NULL) ==
+                   0,
                "chaining a record");
     CALLGRIND_TOGGLE_COLLECT;
 }
@@ -182,8 +184,8 @@ static const struct {
     const char *name;
     void (*run)(const char *corpus);
 } paths[] = {
-    {"term_decode", decode_term}, {"json_print", print_json}, {"beam_validate", validate_beam},
-    {"http_parse", parse_http},   {"plan_build", build_plan}, {"ops_check", check_parameters},
+    {"term_decode", decode_term},   {"json_print", print_json}, {"beam_validate", validate_beam},
+    {"http_parse", parse_http},     {"plan_build", build_plan}, {"ops_check", check_parameters},
     {"audit_chain", chain_records},
 };
 
