@@ -34,6 +34,7 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 
 stress: all ## a hundred sandboxes at once, and ten of them attacking; saves by the thousand; reloads under load, in crowds and cut short by deaths; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
+	@$(BUILD)/tests/integration/test_torn
 	@$(BUILD)/tests/integration/test_besieged
 	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
 	@$(BUILD)/tests/integration/test_reload_torn
