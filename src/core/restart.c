@@ -221,12 +221,12 @@ static void abort_restart(struct job *job, const struct error *why) {
     if (restart->aborted) return;
     restart->aborted = true;
     restart->error = *why;
-    /* Not a state is lost while they are only asked for: the next daemon goes on with the same tree. */
+    /* Nothing is lost while the old tree is only asked: the next daemon goes on with it. */
     if (restart->call_id) node_cancel(job->sandbox->node, restart->call_id);
     if (restart->is_learning) uv_timer_stop(&job->sandbox->backoff);
-    if (!job->running || restart->call_id)
+    if (!job->running || restart->call_id || restart->is_learning)
         finish_restart(restart);
-    else if (!restart->waiting || restart->is_learning)
+    else if (!restart->waiting)
         fail_restart(restart, why);
 }
 
