@@ -33,6 +33,7 @@ int receive_project(int pipe, const char *folder,
 int receive_file(int pipe, struct buf *content, struct error *reterr); /* the same of a single file, into memory */
 int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr);
 void remove_tree(const char *path);
+void empty_tree(const char *path); /* the same, but the folder itself stays */
 /* A folder below another, reached through folders only: a link on the way is ELOOP or ENOTDIR, never followed, since
    it would be followed with the daemon's rights. path "" is the folder itself. Returns a descriptor, or -1 and errno.
  */

@@ -56,6 +56,7 @@ static struct workspace *open_workspace(struct compiler *compiler, const char *k
 static void close_workspace(struct workspace *workspace) {
     struct compiler *compiler = workspace->compiler;
     map_remove(&compiler->workspaces, workspace->key);
+    if (workspace->copy[0]) remove_tree(workspace->copy); /* empty: no work for this thread */
     tree_free(&workspace->tree);
     json_decref(workspace->facts);
     free(workspace->key);
@@ -125,14 +126,11 @@ static void name_scope(struct compile_job *job) {
     hex_encode(digest, sizeof digest, job->scope);
 }
 
-/* Compilations of one project for one sandbox wait for one another; a copy is of one compilation only. */
+/* Compilations of one project for one sandbox wait for one another. */
 static struct workspace *find_workspace(struct compile_job *job) {
     char key[512];
     const char *subject = job->request.subject ? job->request.subject : "";
-    if (job->is_stream)
-        snprintf(key, sizeof key, "copy %llu", (unsigned long long)++job->compiler->copies);
-    else
-        snprintf(key, sizeof key, "%.64s %.128s %.255s", subject, job->place, job->file_name);
+    snprintf(key, sizeof key, "%.64s %.128s %.255s", subject, job->place, job->file_name);
     return open_workspace(job->compiler, key);
 }
 

@@ -129,7 +129,9 @@ int collect_priv(int project, const char *app_dir, const char *app, struct file_
     return collect_folder(fd, target, 0, list, reterr);
 }
 
-static void remove_below(int parent, const char *name) {
+static void remove_below(int parent, const char *name);
+
+static void empty_below(int parent, const char *name) {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -141,9 +143,17 @@ static void remove_below(int parent, const char *name) {
         closedir(directory);
     else
         fd_close(fd);
+}
+
+static void remove_below(int parent, const char *name) {
+    empty_below(parent, name);
     unlinkat(parent, name, AT_REMOVEDIR);
 }
 
 void remove_tree(const char *path) {
     remove_below(AT_FDCWD, path);
+}
+
+void empty_tree(const char *path) {
+    empty_below(AT_FDCWD, path);
 }

@@ -62,8 +62,8 @@ static void finish(struct compile_job *job) {
     struct worker *worker = take_ptr(job->worker);
     bool failed = job->error.code != E_NONE;
     if (job->report) complete_report(job);
-    /* A copy goes with its compilation, and an error that is not the sources' own is a doubt. */
-    if (worker && (job->copy[0] || (failed && job->error.code != E_COMPILE))) worker->is_doubtful = true;
+    /* An error that is not the sources' own is a doubt. */
+    if (worker && failed && job->error.code != E_COMPILE) worker->is_doubtful = true;
     if (worker) worker_rest(worker);
     if (job->workspace->worker && (job->tree.count > 0 || job->is_described_anew)) remember(job);
     job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
@@ -72,12 +72,12 @@ static void finish(struct compile_job *job) {
     worker_refill(compiler);
 }
 
-static void remove_copy(uv_work_t *work) {
+static void empty_copy(uv_work_t *work) {
     struct compile_job *job = work->data;
-    remove_tree(job->copy);
+    empty_tree(job->workspace->copy);
 }
 
-static void on_copy_removed(uv_work_t *work, int status) {
+static void on_copy_emptied(uv_work_t *work, int status) {
     (void)status;
     finish(work->data);
 }
@@ -90,8 +90,8 @@ void job_end(struct compile_job *job) {
     if (job->is_ending) return;
     job->is_ending = true;
     if (job->aborted && job->error.code == E_NONE) error_set(&job->error, E_SHUTDOWN, "the compilation was called off");
-    if (job->copy[0]) /* thousands of files, perhaps: not on the loop's thread */
-        uv_queue_work(job->compiler->host->loop, &job->work, remove_copy, on_copy_removed);
+    if (job->has_copy) /* thousands of files, perhaps: not on the loop's thread */
+        uv_queue_work(job->compiler->host->loop, &job->work, empty_copy, on_copy_emptied);
     else
         finish(job);
 }
@@ -221,7 +221,7 @@ static void on_mounted(void *data, const struct error *error) {
 }
 
 static void mount(struct compile_job *job) {
-    const char *source = job->copy[0] ? job->copy : job->token;
+    const char *source = job->is_stream ? job->workspace->copy : job->token;
     job->is_working = true;
     jail_link_mount(job->compiler->host->link, node_name(job->worker->node), source, PROJECT_PLACE, on_mounted, job);
 }
@@ -271,18 +271,27 @@ static void get_worker(struct compile_job *job) {
 
 /* ---- looking at the project, off the loop's thread ---- */
 
-static int open_copy(struct compile_job *job, struct error *reterr) {
-    char name[17];
+/* One folder for all copies of a project: its worker has it mounted. */
+static int make_copy_folder(struct compile_job *job, struct error *reterr) {
+    char name[17], path[PATH_MAX];
     uint64_t unique = clock_monotonic_us() ^ (uint64_t)(uintptr_t)job;
     hex_encode((const uint8_t *)&unique, 8, name);
-    int result =
-        string_format(job->copy, sizeof job->copy, reterr, "%s/store/tmp/project-%s", job->compiler->host->home, name);
-    if (result == 0 && mkdir(job->copy, 0755) < 0) result = error_errno(reterr, errno, "making %s", job->copy);
-    if (result == 0) result = receive_project(job->project_fd, job->copy, reterr);
+    int result = string_format(path, sizeof path, reterr, "%s/store/tmp/project-%s", job->compiler->host->home, name);
+    if (result < 0) return result;
+    if (mkdir(path, 0755) < 0) return error_errno(reterr, errno, "making %s", path);
+    memcpy(job->workspace->copy, path, sizeof path);
+    return 0;
+}
+
+static int open_copy(struct compile_job *job, struct error *reterr) {
+    const char *copy = job->workspace->copy;
+    int result = copy[0] ? 0 : make_copy_folder(job, reterr);
+    job->has_copy = result == 0;
+    if (result == 0) result = receive_project(job->project_fd, copy, reterr);
     if (result < 0) return result;
     fd_close(job->project_fd);
-    job->project_fd = open(job->copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return job->project_fd < 0 ? error_errno(reterr, errno, "opening %s", job->copy) : 0;
+    job->project_fd = open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return job->project_fd < 0 ? error_errno(reterr, errno, "opening %s", copy) : 0;
 }
 
 /* A project that is not ours can change between being read here and being compiled, so its key also names its folder:
@@ -292,7 +301,7 @@ static void name_content(struct compile_job *job) {
     uint8_t digest[DIGEST_BYTES];
     hash_begin(&hash);
     hash_text(&hash, "content");
-    hash_text(&hash, job->copy[0] ? "ours" : job->place);
+    hash_text(&hash, job->is_stream ? "ours" : job->place);
     hash_bytes(&hash, &job->request.owner, sizeof job->request.owner);
     hash_text(&hash, job->compiler->host->toolchain.digest);
     hash_text(&hash, source_kind_name(job->kind));
@@ -339,7 +348,9 @@ static void look(uv_work_t *work) {
         return;
     }
     job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
-    if (tree_scan(job->project_fd, &job->workspace->tree, &job->tree)) name_content(job);
+    static const struct tree nothing; /* of a copy, files are new even where they look as before */
+    const struct tree *before = job->is_stream ? &nothing : &job->workspace->tree;
+    if (tree_scan(job->project_fd, before, &job->tree)) name_content(job);
     job->is_cached = job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts);
     if (!job->is_cached && job->content_key[0]) find_base(job);
 }

@@ -22,7 +22,7 @@ struct compile_job {
     char token[64];
     char file_name[NAME_MAX + 1]; /* of a single file */
     bool is_stream, is_file;
-    char copy[PATH_MAX]; /* a copy of our own, removed at the end; "" when there is none */
+    bool has_copy; /* in its workspace's folder */
     enum source_kind kind;
     char name[NAME_MAX + 1]; /* as its path ends */
     char place[128];         /* whose it is and where */

@@ -46,6 +46,7 @@ struct workspace {
     struct tree tree;         /* as its last compilation saw it */
     json_t *facts;            /* of its last build */
     char build[STORE_DIGEST_BYTES];
+    char copy[PATH_MAX]; /* our own folder for a project that comes as a copy, empty between compilations; "": none */
 };
 
 struct compiler {
@@ -57,7 +58,6 @@ struct compiler {
     struct objects objects;
     struct map workspaces;
     struct worker *workers;
-    uint64_t copies; /* that were compiled so far */
     bool quiescing;
 };
 

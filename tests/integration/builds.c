@@ -90,17 +90,39 @@ void build_assert_compiled(const json_t *report, const char *const *modules) {
     if (json_array_size(compiled) != count) fail_msg("not %zu modules but %s were compiled", count, text);
 }
 
+static bool is_empty(int parent, const char *name) {
+    unsigned entries = 0;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    while (directory && readdir(directory)) entries++;
+    if (directory) closedir(directory);
+    return entries == 2;
+}
+
+/* An empty folder is the place of a warm compiler's next copy. */
 static bool nothing_is_left(void *data) {
     char path[256];
-    unsigned entries = 0;
+    struct dirent *entry;
+    bool is_clean = true;
     snprintf(path, sizeof path, "%s/store/tmp", world_home(data));
     DIR *directory = opendir(path);
     assert_non_null(directory);
-    while (readdir(directory)) entries++;
+    while ((entry = readdir(directory)))
+        is_clean &= entry->d_name[0] == '.' || is_empty(dirfd(directory), entry->d_name);
     closedir(directory);
-    return entries == 2;
+    return is_clean;
 }
 
 void build_assert_no_leftovers(struct world *world) {
     assert_true(wait_until(nothing_is_left, world, WORLD_DEADLINE_MS));
+}
+
+static bool no_folder_is_left(void *data) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/store/tmp", world_home(data));
+    return is_empty(AT_FDCWD, path);
+}
+
+void build_assert_no_folders(struct world *world) {
+    assert_true(wait_until(no_folder_is_left, world, WORLD_DEADLINE_MS));
 }

@@ -21,5 +21,7 @@ void build_assert_same(const char *build, const char *other);
 void build_assert_compiled(const json_t *report, const char *const *modules);
 /* Wait until nothing is in the service's folder for what it is working on. */
 void build_assert_no_leftovers(struct world *world);
+/* The same, and no compiler has a folder there for what it compiles next. */
+void build_assert_no_folders(struct world *world);
 
 #endif

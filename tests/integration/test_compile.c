@@ -150,6 +150,20 @@ static void a_mistake_keeps_the_compiler(void **state) {
     assert_int_equal(newest_compiler(world), compiler);
 }
 
+/* It comes as a copy each time, into the folder that its compiler has. */
+static void a_single_file_keeps_its_compiler(void **state) {
+    struct world *world = *state;
+    write_value(world, "files", "single", "1");
+    compile_gives(world, "files/single.erl", MODULES("single"));
+    pid_t compiler = newest_compiler(world);
+    write_value(world, "files", "single", "2");
+    compile_gives(world, "files/single.erl", MODULES("single"));
+    assert_true(compiler > 0);
+    assert_int_equal(newest_compiler(world), compiler);
+    assert_int_equal(kill(compiler, SIGKILL), 0);
+    build_assert_no_folders(world);
+}
+
 /* ---- how a folder starts that doesn't say it ---- */
 
 static void expect_supervisor(struct world *world, const char *name) {
@@ -433,6 +447,7 @@ static int close_world(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mistake_keeps_the_compiler),
+        cmocka_unit_test(a_single_file_keeps_its_compiler),
         cmocka_unit_test(a_new_service_goes_on_where_the_last_was),
         cmocka_unit_test(a_killed_compiler_fails_its_project_alone),
         cmocka_unit_test(a_stranger_poisons_nothing),
