@@ -49,15 +49,23 @@ static json_t *result_json(const struct term *result) {
                      "duration_us", (json_int_t)duration_us);
 }
 
+/* The limit's time, not a shorter one of the caller's own. The evaluation is killed in any case. */
+static bool ran_too_long(const struct eval_job *eval, const struct error *error) {
+    return error && error->code == E_TIMEOUT && eval->timeout_ms == eval->job.sandbox->config.limits.max_run_ms;
+}
+
 static void on_evaluated(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct eval_job *eval = data;
-    struct engine *engine = eval->job.sandbox->engine;
+    struct sandbox *sandbox = eval->job.sandbox;
     (void)reason;
     if (error)
-        answer_error(engine, eval->job.request, error, NULL);
+        answer_error(sandbox->engine, eval->job.request, error, NULL);
     else
-        answer_ok(engine, eval->job.request, result_json(result));
-    finish(eval);
+        answer_ok(sandbox->engine, eval->job.request, result_json(result));
+    bool is_over_limit = ran_too_long(eval, error) && !sandbox->destroying;
+    uint64_t limit_ms = eval->timeout_ms;
+    finish(eval); /* before its sandbox is ended for it, which would call it off */
+    if (is_over_limit) limit_reached(sandbox, LIMIT_OF_MAX_RUN, limit_ms, limit_ms, 1);
 }
 
 static const char *language_of(const struct sandbox *sandbox, json_t *params) {

@@ -1,4 +1,5 @@
 /* What follows when a sandbox has reached a limit. The limit holds in any case; this is what its policy adds. */
+#include "core/containment.h"
 #include "core/core_internal.h"
 
 enum {
@@ -37,6 +38,8 @@ void limit_throttle_over(struct sandbox *sandbox) {
 }
 
 void limit_take_up(struct sandbox *sandbox) {
+    sandbox->metering.tasks_refused = node_tasks_refused(sandbox->node); /* told of by then */
+    sandbox->metering.files_refused = node_files_refused(sandbox->node);
     if (!sandbox->throttled_until_ms) put_in_force(sandbox);
 }
 
@@ -76,4 +79,21 @@ void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, ui
                           (json_int_t)count, "limit", (json_int_t)max, "policy", limit_policy_name(policy), "killed",
                           (json_int_t)killed));
     act(sandbox, policy, reason);
+}
+
+/* ---- what the kernel refuses ---- */
+
+static void compare(struct sandbox *sandbox, enum limit limit, uint64_t now, uint64_t *told) {
+    uint64_t max = limit_value(&sandbox->config.limits, limit);
+    if (now <= *told) return;
+    *told = now;
+    limit_reached(sandbox, limit, max, max, 0);
+    containment_note(sandbox, limit_name(limit));
+}
+
+void limit_look_at_refusals(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    compare(sandbox, LIMIT_OF_OS_TASKS, node_tasks_refused(sandbox->node), &metering->tasks_refused);
+    if (sandbox->node && sandbox->config.limits.file_bytes)
+        compare(sandbox, LIMIT_OF_FILE_SIZE, node_files_refused(sandbox->node), &metering->files_refused);
 }

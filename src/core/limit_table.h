@@ -38,9 +38,9 @@ enum limit_unit { UNIT_COUNT, UNIT_SIZE, UNIT_PERCENT, UNIT_DURATION };
     X(CPU, "cpu", "cpu_percent", UNIT_PERCENT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                              \
     X(PROCESSES, "processes", "processes", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                   \
     X(DISK, "disk", "disk_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                                \
-    X(FILE_SIZE, "file_size", "file_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_UNSEEN, LIMIT_WARN)                       \
+    X(FILE_SIZE, "file_size", "file_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                      \
     X(DESCRIPTORS, "descriptors", "descriptors", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                \
-    X(OS_TASKS, "os_tasks", "os_tasks", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_UNSEEN, LIMIT_WARN)                          \
+    X(OS_TASKS, "os_tasks", "os_tasks", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                         \
     X(ATOMS, "atoms", "atoms", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                               \
     X(ETS_TABLES, "ets_tables", "ets_tables", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                \
     X(ETS_MEMORY, "ets_memory", "ets_bytes", UNIT_SIZE, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                  \
@@ -48,7 +48,7 @@ enum limit_unit { UNIT_COUNT, UNIT_SIZE, UNIT_PERCENT, UNIT_DURATION };
     X(SOCKETS, "sockets", "sockets", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                         \
     X(MESSAGE_QUEUE, "message_queue", "message_queue", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)       \
     X(HEAP, "heap", "heap_bytes", UNIT_SIZE, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                             \
-    X(MAX_RUN, "max_run", "max_run_ms", UNIT_DURATION, HELD_BY_SERVICE, LIMIT_UNSEEN, LIMIT_WARN)                      \
+    X(MAX_RUN, "max_run", "max_run_ms", UNIT_DURATION, HELD_BY_SERVICE, LIMIT_ANY, LIMIT_KILL_PROCESS)                 \
     X(TTL, "ttl", "ttl_ms", UNIT_DURATION, HELD_BY_SERVICE, 1u << LIMIT_DESTROY, LIMIT_DESTROY)
 
 enum limit {
@@ -88,8 +88,9 @@ void limits_put(struct buf *args, const struct jail_limits *limits, const struct
 
 /* Tell, and do what the policy says. killed: how many processes died of it already. */
 void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed);
-void limit_throttle_over(struct sandbox *sandbox); /* when its time has come: looked at with every measuring */
-void limit_take_up(struct sandbox *sandbox);       /* a node that an earlier daemon may have throttled */
+void limit_look_at_refusals(struct sandbox *sandbox); /* what the kernel said no to since the last look */
+void limit_throttle_over(struct sandbox *sandbox);    /* when its time has come: looked at with every measuring */
+void limit_take_up(struct sandbox *sandbox);          /* a node that an earlier daemon may have throttled */
 /* What the kernel is to hold it to for now. */
 struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits);
 

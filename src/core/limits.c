@@ -8,7 +8,6 @@
 #define LIMIT_ANY                                                                                                      \
     (POLICY(WARN) | POLICY(THROTTLE) | POLICY(KILL_PROCESS) | POLICY(RESTART) | POLICY(FREEZE) | POLICY(DESTROY))
 #define LIMIT_OUTSIDE (LIMIT_ANY & ~POLICY(KILL_PROCESS)) /* seen from outside, where no process can be told apart */
-#define LIMIT_UNSEEN POLICY(WARN)                         /* held, but nobody is told */
 
 static const struct {
     const char *name;

@@ -63,6 +63,7 @@ void metering_look(struct sandbox *sandbox) {
     metering->now.values[METER_DISK] = known(usage.disk_bytes);
     metering->disk_percent = known(usage.disk_percent);
     metering->now.values[METER_DESCRIPTORS] = known(usage.descriptors);
+    metering->now.values[METER_OS_TASKS] = known(usage.os_tasks);
     if (usage.cpu_ns != NODE_UNKNOWN) take_cpu(metering, usage.cpu_ns, now_ms);
 }
 
@@ -271,6 +272,7 @@ static void on_asked(void *data, struct sandbox *sandbox) {
 static void look_at(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     metering_look(sandbox);
+    if (sandbox->node) limit_look_at_refusals(sandbox);
     limit_throttle_over(sandbox);
     bool has_worked = !metering->asked_ms || metering->cpu_ns - metering->asked_cpu_ns > WORK_NS;
     if (!has_worked || !may_ask(sandbox)) {

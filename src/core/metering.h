@@ -18,6 +18,7 @@ struct metering {
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double disk_percent;                         /* of the fullest place: one is full before all are */
     unsigned idle_looks;
+    uint64_t tasks_refused, files_refused; /* as far as was told */
     bool is_asking;
     json_t *vm; /* what else the agent told, or NULL */
 };

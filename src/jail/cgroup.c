@@ -256,6 +256,10 @@ void cgroup_cpu_dir(const struct cgroup_host *host, const char *node, char ret[P
     if (!*ret) directory_of(host, CGROUP_UNIFIED, node, ret);
 }
 
+void cgroup_tasks_dir(const struct cgroup_host *host, const char *node, char ret[PATH_MAX]) {
+    directory_of(host, CGROUP_PIDS, node, ret);
+}
+
 /* Names of the directories in one hierarchy's group that were not seen in another. */
 static int list_group(const struct cgroup_host *host, enum cgroup_controller controller, struct map *seen,
                       struct error *reterr) {

@@ -76,8 +76,12 @@ static char **collect_words(const struct jail_plan *plan, enum jail_plan_verb ve
 /* The program's own process: everything but 0, 1 and 2 closes as it starts. */
 static _Noreturn void start_program(const char *program, char *const *arguments, char *const *environment) {
     struct error error = {0};
-    /* A file that would grow too large is an error to whoever writes, not his end. */
-    signal(SIGXFSZ, SIG_IGN);
+    /* A file that would grow too large is an error to whoever writes, not his end; that it happened stays to be seen
+       from outside. */
+    sigset_t too_large;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    sigprocmask(SIG_BLOCK, &too_large, NULL);
     execve(program, arguments, environment);
     error_errno(&error, errno, "start %s", program);
     send(SYNC_FD, &error, sizeof error, MSG_NOSIGNAL);

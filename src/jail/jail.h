@@ -268,6 +268,7 @@ struct jail_node {
     int output_fd;             /* the receiver's: what it writes to stdout and stderr; -1 for one that was adopted */
     const char *memory_cgroup; /* directories to read usage from; "" where there is none */
     const char *cpu_cgroup;
+    const char *tasks_cgroup;
     bool frozen;
 };
 

@@ -122,6 +122,7 @@ int cgroup_list(const struct cgroup_host *host, void (*each)(void *data, const c
 void cgroup_memory_dir(const struct cgroup_host *host, const char *node,
                        char ret[PATH_MAX]); /* "" where there is none */
 void cgroup_cpu_dir(const struct cgroup_host *host, const char *node, char ret[PATH_MAX]);
+void cgroup_tasks_dir(const struct cgroup_host *host, const char *node, char ret[PATH_MAX]);
 
 /* ---- features ---- */
 

@@ -39,6 +39,7 @@ bool link_read_features(const struct wire_message *message, struct jail_features
 static bool read_node(const struct wire_message *message, struct jail_node *ret) {
     uint64_t pid, start, uid, frozen;
     const char *memory = wire_message_value(message, "memory"), *cpu = wire_message_value(message, "cpu");
+    const char *tasks = wire_message_value(message, "pids"); /* a launcher from before does not tell */
     if (!wire_message_number(message, "pid", &pid) || pid == 0 || pid > INT_MAX ||
         !wire_message_number(message, "start", &start) || !wire_message_number(message, "uid", &uid) ||
         uid > UINT32_MAX || !wire_message_number(message, "frozen", &frozen) || frozen > 1 || !memory || !cpu)
@@ -50,6 +51,7 @@ static bool read_node(const struct wire_message *message, struct jail_node *ret)
                               .output_fd = -1,
                               .memory_cgroup = memory,
                               .cpu_cgroup = cpu,
+                              .tasks_cgroup = tasks ? tasks : "",
                               .frozen = frozen};
     return true;
 }

@@ -40,6 +40,8 @@ void requests_describe_node(const struct launcher *launcher, const struct launch
     wire_put_pair(text, "memory", directory);
     cgroup_cpu_dir(&launcher->cgroups, node->name, directory);
     wire_put_pair(text, "cpu", directory);
+    cgroup_tasks_dir(&launcher->cgroups, node->name, directory);
+    wire_put_pair(text, "pids", directory);
     wire_put_number(text, "frozen", node->frozen);
 }
 

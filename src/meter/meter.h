@@ -17,6 +17,7 @@
     X(CPU, "cpu_percent", true)                                                                                        \
     X(DISK, "disk_bytes", true)                                                                                        \
     X(DESCRIPTORS, "descriptors", true)                                                                                \
+    X(OS_TASKS, "os_tasks", true)                                                                                      \
     X(PROCESSES, "processes", false)                                                                                   \
     X(ATOMS, "atoms", false)                                                                                           \
     X(ETS_TABLES, "ets_tables", false)                                                                                 \

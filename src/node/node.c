@@ -316,6 +316,7 @@ static void take_info(struct node *node, const struct jail_node *info) {
     node->frozen = info->frozen;
     snprintf(node->memory_cgroup, sizeof node->memory_cgroup, "%s", info->memory_cgroup);
     snprintf(node->cpu_cgroup, sizeof node->cpu_cgroup, "%s", info->cpu_cgroup);
+    snprintf(node->tasks_cgroup, sizeof node->tasks_cgroup, "%s", info->tasks_cgroup);
     watch_output(node, info->output_fd);
     watch_death(node, info->pidfd);
 }

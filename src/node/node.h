@@ -137,8 +137,13 @@ struct node_usage { /* NODE_UNKNOWN: not told here, or not yet */
     uint64_t disk_bytes;
     uint64_t disk_percent; /* of whichever place is fullest */
     uint64_t descriptors;  /* of the VM; kernels before 6.2 don't tell */
+    uint64_t os_tasks;     /* processes and threads */
 };
 void node_usage(struct node *node, struct node_usage *ret); /* from outside, with a few system calls */
+/* What the kernel refused it so far, where nothing inside ends by it: OS processes and threads beyond their bound; and
+   how many threads had a write refused, since a file would have grown too large. */
+uint64_t node_tasks_refused(const struct node *node);
+uint64_t node_files_refused(const struct node *node);
 /* Have the launcher hand out what tells the use of its disk. Once is enough; a node that ends meanwhile is no matter.
  */
 void node_watch_disk(struct node *node);

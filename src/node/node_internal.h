@@ -130,6 +130,7 @@ struct node {
     bool frozen;
     char memory_cgroup[PATH_MAX];
     char cpu_cgroup[PATH_MAX];
+    char tasks_cgroup[PATH_MAX];
 
     struct channel channel;
     struct call *calls;
@@ -160,6 +161,11 @@ struct node {
 
 void node_tell_ready(struct node *node); /* if it is */
 void node_close_disk(struct node *node);
+
+/* ---- usage.c ---- */
+
+/* A whole small file of a directory; false where there is none. */
+bool usage_read_file(const char *directory, const char *name, char *ret, size_t size);
 
 /* ---- small helpers ---- */
 

@@ -8,7 +8,7 @@
 
 #include "node/node_internal.h"
 
-static bool read_file(const char *directory, const char *name, char *ret, size_t size) {
+bool usage_read_file(const char *directory, const char *name, char *ret, size_t size) {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     CLEANUP_FD int fd = directory[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -20,7 +20,7 @@ static bool read_file(const char *directory, const char *name, char *ret, size_t
 
 static bool read_number(const char *directory, const char *name, uint64_t *ret) {
     char text[64];
-    if (!read_file(directory, name, text, sizeof text)) return false;
+    if (!usage_read_file(directory, name, text, sizeof text)) return false;
     text[strcspn(text, "\n")] = '\0';
     return parse_u64(text, ret);
 }
@@ -29,7 +29,7 @@ static bool read_number(const char *directory, const char *name, uint64_t *ret) 
 static bool read_cpu_stat(const char *directory, uint64_t *ret_ns) {
     char text[1024];
     unsigned long long usec;
-    if (!read_file(directory, "cpu.stat", text, sizeof text)) return false;
+    if (!usage_read_file(directory, "cpu.stat", text, sizeof text)) return false;
     const char *line = strstr(text, "usage_usec ");
     if (!line || sscanf(line, "usage_usec %llu", &usec) != 1) return false;
     *ret_ns = usec * 1000;
@@ -48,6 +48,11 @@ static uint64_t cpu_ns(const struct node *node) {
     bool is_known =
         read_number(node->cpu_cgroup, "cpuacct.usage", &time_ns) || read_cpu_stat(node->cpu_cgroup, &time_ns);
     return is_known ? time_ns : NODE_UNKNOWN;
+}
+
+static uint64_t os_tasks(const struct node *node) {
+    uint64_t count;
+    return read_number(node->tasks_cgroup, "pids.current", &count) ? count : NODE_UNKNOWN;
 }
 
 /* ---- the disk ---- */
@@ -95,7 +100,7 @@ void node_watch_disk(struct node *node) {
 static pid_t find_vm(pid_t init) {
     char directory[64], text[32];
     snprintf(directory, sizeof directory, "/proc/%d/task/%d", (int)init, (int)init);
-    return read_file(directory, "children", text, sizeof text) ? atoi(text) : 0;
+    return usage_read_file(directory, "children", text, sizeof text) ? atoi(text) : 0;
 }
 
 /* The size of the folder is the number of its entries. */
@@ -112,7 +117,8 @@ void node_usage(struct node *node, struct node_usage *ret) {
                                .cpu_ns = cpu_ns(node),
                                .disk_bytes = NODE_UNKNOWN,
                                .disk_percent = NODE_UNKNOWN,
-                               .descriptors = descriptors(node)};
+                               .descriptors = descriptors(node),
+                               .os_tasks = os_tasks(node)};
     look_at_disk(node, ret);
 }
 
@@ -121,7 +127,7 @@ bool node_traffic(const struct node *node, struct node_traffic *ret) {
     char directory[64], text[2048];
     unsigned long long in, out;
     snprintf(directory, sizeof directory, "/proc/%d/net", (int)node_os_pid(node));
-    if (node_os_pid(node) <= 0 || !read_file(directory, "dev", text, sizeof text)) return false;
+    if (node_os_pid(node) <= 0 || !usage_read_file(directory, "dev", text, sizeof text)) return false;
     const char *line = strstr(text, "eth0:");
     if (!line || sscanf(line, "eth0: %llu %*u %*u %*u %*u %*u %*u %*u %llu", &in, &out) != 2) return false;
     *ret = (struct node_traffic){.in_bytes = in, .out_bytes = out};

@@ -191,12 +191,14 @@ static const struct {
 static void what_the_kernel_holds_is_an_error_inside(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
-    world_do(world, "create", "{s:s, s:s, s:{s:s, s:s, s:s, s:s}}", "id", "b", "source", EXAMPLES "/counter_erl",
-             "limit", "descriptors", "100", "file_size", "64M", "disk", "80M:freeze", "message_queue", "1000:destroy");
+    world_do(world, "create", "{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s}}", "id", "b", "source", EXAMPLES "/counter_erl",
+             "profile", "low", "limit", "descriptors", "100", "file_size", "64M", "disk", "80M:freeze", "message_queue",
+             "1000:destroy");
     for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
         CLEANUP_FREE char *text = world_eval_text(world, "b", "erlang", refusals[i].code);
         if (!string_equal(text, refusals[i].text)) fail_msg("%s: %s", refusals[i].what, text);
     }
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "b", "limit", "file_size"}));
     json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "b", "limit", "disk"}));
     json_decref(world_wait_event(world, since,
                                  &(struct event_pattern){"frozen", "b", "reason", "it reached its limit on disk"}));
@@ -207,16 +209,39 @@ static void what_the_kernel_holds_is_an_error_inside(void **state) {
     world_do(world, "thaw", "{s:s}", "id", "b");
 }
 
+static void set_limit(struct world *world, const char *id, const char *name, const char *value) {
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", id, "set", name, value);
+}
+
+static const struct {
+    const char *id, *limit, *tight, *code, *usual;
+} standstills[] = {
+    {"b", "os_tasks", "20:freeze", "spawn(os, cmd, [\"for i in 1 2 3 4 5 6 7 8 9; do sleep 30 & done\"])", "256:warn"},
+    {"a", "max_run", "100ms:freeze", "receive never -> ok end", "5m:kill_process"},
+};
+
+/* Nothing inside dies of these but what ran too long: the policy is what follows. */
+static void what_is_only_refused_is_acted_on(void **state) {
+    struct world *world = *state;
+    for (size_t i = 0; i < ARRAY_SIZE(standstills); i++) {
+        const char *id = standstills[i].id;
+        uint64_t since = world_now(world);
+        char reason[64];
+        set_limit(world, id, standstills[i].limit, standstills[i].tight);
+        free(world_try_eval(world, id, "erlang", standstills[i].code, WORLD_DEADLINE_MS));
+        snprintf(reason, sizeof reason, "it reached its limit on %s", standstills[i].limit);
+        json_decref(world_wait_event(world, since, &(struct event_pattern){"frozen", id, "reason", reason}));
+        world_do(world, "thaw", "{s:s}", "id", id);
+        set_limit(world, id, standstills[i].limit, standstills[i].usual);
+    }
+}
+
 static void a_sandbox_is_destroyed_where_the_policy_says_so(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
     free(world_try_eval(world, "b", "erlang", LONG_QUEUE, WORLD_DEADLINE_MS));
     json_decref(world_wait_event(world, since, &(struct event_pattern){"destroyed", "b", NULL, NULL}));
     json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "b"));
-}
-
-static void set_limit(struct world *world, const char *name, const char *value) {
-    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "a", "set", name, value);
 }
 
 static long number_in_file(const char *format, const char *group) {
@@ -261,31 +286,31 @@ static bool is_throttled(struct world *world) {
 static void a_policy_decides_what_happens(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
-    set_limit(world, "message_queue", ":warn");
+    set_limit(world, "a", "message_queue", ":warn");
     free(world_eval_text(world, "a", NULL, LONG_QUEUE));
     json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "warn"}));
     assert_false(is_throttled(world));
-    set_limit(world, "message_queue", ":throttle");
+    set_limit(world, "a", "message_queue", ":throttle");
     json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "throttle"}));
     assert_true(is_throttled(world));
     assert_true(wait_until(is_slowed_down, world, WORLD_DEADLINE_MS));
-    set_limit(world, "cpu", "90%"); /* from then on; for now it stays slow */
+    set_limit(world, "a", "cpu", "90%"); /* from then on; for now it stays slow */
     assert_true(is_slowed_down(world));
-    set_limit(world, "message_queue", ":freeze");
+    set_limit(world, "a", "message_queue", ":freeze");
     json_decref(
         world_wait_event(world, since, &(struct event_pattern){"frozen", "a", "reason", "it reached its limit"}));
     json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "atoms", "40000"));
-    set_limit(world, "ttl", "1h");
+    set_limit(world, "a", "ttl", "1h");
     world_do(world, "thaw", "{s:s}", "id", "a");
 }
 
 static void a_new_vm_follows_where_the_policy_says_so(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
-    set_limit(world, "message_queue", ":restart");
+    set_limit(world, "a", "message_queue", ":restart");
     json_decref(world_wait_event(world, since, &(struct event_pattern){"status", "a", "to", "error"}));
     json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "restarted", .sandbox_id = "a"}));
-    set_limit(world, "message_queue", "1000:kill_process");
+    set_limit(world, "a", "message_queue", "1000:kill_process");
 }
 
 /* ---- freeze and thaw ---- */
@@ -376,6 +401,7 @@ int main(void) {
         cmocka_unit_test(limits_are_changed_while_it_runs),
         cmocka_unit_test(each_limit_holds_under_attack),
         cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
+        cmocka_unit_test(what_is_only_refused_is_acted_on),
         cmocka_unit_test(a_sandbox_is_destroyed_where_the_policy_says_so),
         cmocka_unit_test(a_policy_decides_what_happens),
         cmocka_unit_test(a_new_vm_follows_where_the_policy_says_so),

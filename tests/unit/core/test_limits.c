@@ -63,6 +63,8 @@ static void policies_are_read_with_or_without_a_value(void **state) {
     assert_int_equal(read.result, 0);
     assert_int_equal(read.policies.of[LIMIT_OF_ATOMS], LIMIT_RESTART);
     assert_int_equal(read.limits.atoms, 30000);
+    assert_int_equal(read_pair("file_size", "64M:destroy").policies.of[LIMIT_OF_FILE_SIZE], LIMIT_DESTROY);
+    assert_int_equal(read_pair("max_run", ":freeze").policies.of[LIMIT_OF_MAX_RUN], LIMIT_FREEZE);
 }
 
 static void what_makes_no_sense_is_refused_and_changes_nothing(void **state) {
@@ -79,6 +81,7 @@ static void what_makes_no_sense_is_refused_and_changes_nothing(void **state) {
         {"memory", "64M:", "'' is no policy"},
         {"memory", ":kill_process", "no policy for it"},
         {"ttl", "5s:freeze", "there is: destroy"},
+        {"os_tasks", ":kill_process", "there are: warn, throttle, restart, freeze, destroy"},
         {"ports", "1.5", "not a value such as 100"},
         {"cpu", "1000000000000000000000000%", "not a value"},
         {"atoms", "0000000000000000000000000000000000000000000000000000000000000000000", "VALUE"},

@@ -280,7 +280,7 @@ static void spawns(void **state) {
     struct stage *stage = *state;
     struct jail_plan plan = {0};
     struct error error;
-    static const char answer[] = "ok 1 pid=42 start=9 uid=5 memory=/m cpu=/c frozen=0";
+    static const char answer[] = "ok 1 pid=42 start=9 uid=5 memory=/m cpu=/c pids=/p frozen=0";
     assert_int_equal(jail_plan_parse("node n1\nproc\n", 13, &plan, &error), 0);
     come_up(stage);
     jail_link_spawn(stage->link, &plan, on_spawned, stage);
