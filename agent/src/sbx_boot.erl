@@ -15,6 +15,14 @@
 -define(UNNEEDED, [erl_eval, erl_lint, erl_parse, file_io_server, heart]).
 %% What the code server itself calls and, with less loaded before it, would not find.
 -define(NEEDED, [proplists]).
+%% What every node would load by itself before it says hello: one by one, each after a search along the code path.
+-define(SOON_CALLED, [
+    beam_lib, binary, erl_features, erl_signal_handler, gb_sets, gb_trees, gen_tcp, inet, inet_config, inet_db, inet_parse,
+    inet_udp, kernel_config, kernel_refc, local_tcp, local_udp, logger_formatter, logger_handler_watcher, logger_olp,
+    logger_proxy, logger_sup, maps, os, peer, queue, standard_error, supervisor_bridge, unicode, user_sup
+]).
+%% A few at a time: a node keeps the memory that loading takes at its height.
+-define(AT_ONCE, 4).
 %% Said here and not on the command line, whose values are text that the VM would load a parser for. Records are taken
 %% by sbx_log.
 -define(KERNEL_ENV, [{start_distribution, false}, {logger, [{handler, default, undefined}]}]).
@@ -67,9 +75,9 @@ clean_script() ->
 
 %% In interactive mode only what is loaded before kernel_load_completed is loaded at all.
 instruction({kernel_load_completed}) ->
-    [{path, [agent_dir()]}, {primLoad, ?AGENT_MODULES}, {kernel_load_completed}];
+    loads(?AGENT_MODULES ++ ?SOON_CALLED) ++ [{kernel_load_completed}];
 instruction({primLoad, [error_handler | _] = Modules}) ->
-    [{primLoad, (Modules -- ?UNNEEDED) ++ ?NEEDED}];
+    loads((Modules -- ?UNNEEDED) ++ ?NEEDED);
 instruction({path, Dirs}) ->
     [{path, [absolute(Dir) || Dir <- Dirs] ++ library_paths()}];
 instruction({kernelProcess, heart, _}) ->
@@ -81,6 +89,24 @@ instruction({apply, {c, erlangrc, _}}) ->
     [{apply, {sbx_elixir, know, [elixir_specs()]}}];
 instruction(Other) ->
     [Other].
+
+%% Each from its own folder, since a file that isn't there costs as much as one that is.
+loads(Modules) ->
+    Dirs = [{Dir, Module} || Module <- Modules, Dir <- folder(code:which(Module))],
+    lists:flatmap(
+        fun(Dir) -> [{path, [Dir]} | few([Module || {D, Module} <- Dirs, D =:= Dir])] end,
+        lists:usort([Dir || {Dir, _} <- Dirs])
+    ).
+
+%% None for what this toolchain doesn't have.
+folder(File) when is_list(File) -> [filename:dirname(File)];
+folder(_None) -> [].
+
+few(Modules) when length(Modules) =< ?AT_ONCE ->
+    [{primLoad, Modules}];
+few(Modules) ->
+    {Some, Rest} = lists:split(?AT_ONCE, Modules),
+    [{primLoad, Some} | few(Rest)].
 
 configured({application, kernel, Keys}) ->
     Env = proplists:get_value(env, Keys, []),
