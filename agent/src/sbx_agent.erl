@@ -21,12 +21,16 @@
     [
         binary,
         {packet, 4},
-        {active, false},
+        %% The daemon has few calls under way at once. A socket that is told of each frame to expect is waited for by a
+        %% thread of its own, which wakes the scheduler: this one the scheduler waits for itself.
+        {active, true},
         {high_watermark, 1048576},
         {send_timeout, ?SEND_TIMEOUT_MS},
         {send_timeout_close, true}
     ]
 ).
+
+-record(call, {pid :: pid(), monitor :: reference(), timer :: none | reference()}).
 
 -record(state, {
     parent :: pid(),
@@ -42,7 +46,7 @@
     organs :: [pid()],
     %% The one item that the outbox waits to see taken.
     held = none :: none | {atom(), term()},
-    calls = #{} :: #{integer() => {pid(), reference()}}
+    calls = #{} :: #{integer() => #call{}}
 }).
 
 -spec start_link() -> {ok, pid()}.
@@ -145,13 +149,13 @@ dial(#state{path = Path} = State) ->
 greet(#state{socket = Socket, secret = Secret} = State) ->
     _ = erlang:send_after(?WELCOME_TIMEOUT_MS, self(), {?MODULE, welcome_late, Socket}),
     case gen_tcp:send(Socket, term_to_binary({hello, ?PROTOCOL, Secret, sbx_info:hello()})) of
-        ok -> more(State);
+        ok -> State;
         {error, _Reason} -> alone(State)
     end.
 
 alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
     _ = is_port(Socket) andalso gen_tcp:close(Socket),
-    maps:foreach(fun(_Id, {Pid, _Monitor}) -> exit(Pid, kill) end, Calls),
+    maps:foreach(fun(_Id, #call{pid = Pid}) -> exit(Pid, kill) end, Calls),
     true = ets:delete_all_objects(?MODULE),
     Since =
         case Phase of
@@ -169,13 +173,6 @@ dial_later(#state{lonely_since = Since, grace_ms = Grace, backoff_ms = Backoff} 
             State#state{backoff_ms = min(2 * Backoff, ?BACKOFF_MAX_MS)}
     end.
 
-%% One frame at a time: the daemon's frames wait in the socket, not in our mailbox.
-more(#state{socket = Socket} = State) ->
-    case inet:setopts(Socket, [{active, once}]) of
-        ok -> State;
-        {error, _Reason} -> alone(State)
-    end.
-
 %% Frames
 
 frame(Frame, State) ->
@@ -186,14 +183,14 @@ frame(Frame, State) ->
     end.
 
 message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
-    after_send(release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS}));
+    release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS});
 message({call, Id, beat, _Args}, #state{phase = serving, organs = Organs} = State) ->
     ok = awake(Organs),
     answer(Id, {ok, #{}}, State);
 message({call, Id, Op, Args}, #state{phase = serving} = State) ->
     call(Id, Op, Args, State);
 message({cancel, Id}, #state{phase = serving} = State) ->
-    more(cancel(Id, State));
+    cancel(Id, State);
 message(_Other, State) ->
     alone(State).
 
@@ -205,10 +202,7 @@ awake(Organs) ->
     end.
 
 answer(Id, Result, State) ->
-    after_send(send(sbx_call:frame(Id, Result), State)).
-
-after_send(#state{phase = serving} = State) -> more(State);
-after_send(State) -> State.
+    send(sbx_call:frame(Id, Result), State).
 
 send(Frame, #state{socket = Socket} = State) ->
     case gen_tcp:send(Socket, Frame) of
@@ -221,24 +215,24 @@ send(Frame, #state{socket = Socket} = State) ->
 call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CALLS_MAX ->
     answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
 call(Id, Op, Args, #state{calls = Calls} = State) ->
+    _ = Op =:= info orelse sbx_doze:wake_all(),
     try sbx_call:start(self(), Id, Op, Args) of
         {Pid, Monitor} ->
             true = ets:insert(?MODULE, {Pid}),
-            set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),
-            more(State#state{calls = Calls#{Id => {Pid, Monitor}}})
+            Timer = set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),
+            State#state{calls = Calls#{Id => #call{pid = Pid, monitor = Monitor, timer = Timer}}}
     catch
         error:system_limit -> answer(Id, sbx_call:failure(busy, "the node has no process left", []), State)
     end.
 
 set_deadline(_Id, _Pid, infinity) ->
-    ok;
+    none;
 set_deadline(Id, Pid, TimeoutMs) ->
-    _ = erlang:send_after(TimeoutMs, self(), {?MODULE, late, Id, Pid, TimeoutMs}),
-    ok.
+    erlang:send_after(TimeoutMs, self(), {?MODULE, late, Id, Pid, TimeoutMs}).
 
 late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
     case Calls of
-        #{Id := {Pid, _Monitor}} ->
+        #{Id := #call{pid = Pid}} ->
             Error = sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]),
             send(sbx_call:frame(Id, Error), cancel(Id, State));
         _ ->
@@ -252,7 +246,7 @@ reply(_Id, _Frame, State) ->
 
 cancel(Id, #state{calls = Calls} = State) ->
     case Calls of
-        #{Id := {Pid, _Monitor}} ->
+        #{Id := #call{pid = Pid}} ->
             exit(Pid, kill),
             forget(Id, State);
         _ ->
@@ -260,7 +254,7 @@ cancel(Id, #state{calls = Calls} = State) ->
     end.
 
 call_down(Pid, Monitor, Reason, #state{calls = Calls} = State) ->
-    case [Id || {Id, Call} <- maps:to_list(Calls), Call =:= {Pid, Monitor}] of
+    case [Id || {Id, #call{pid = Caller, monitor = Own}} <- maps:to_list(Calls), {Caller, Own} =:= {Pid, Monitor}] of
         [Id] ->
             Error = sbx_call:failure(killed, "the call's process ended: ~tp", [Reason]),
             send(sbx_call:frame(Id, Error), forget(Id, State));
@@ -269,8 +263,10 @@ call_down(Pid, Monitor, Reason, #state{calls = Calls} = State) ->
     end.
 
 forget(Id, #state{calls = Calls} = State) ->
-    {{Pid, Monitor}, Rest} = maps:take(Id, Calls),
+    {#call{pid = Pid, monitor = Monitor, timer = Timer}, Rest} = maps:take(Id, Calls),
     demonitor(Monitor, [flush]),
+    %% Minutes of them would be megabytes.
+    _ = is_reference(Timer) andalso erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
     true = ets:delete(?MODULE, Pid),
     State#state{calls = Rest}.
 

@@ -1,5 +1,5 @@
 %% Bounds the application's processes. A process at maximum priority looks at their number, often while the node is busy
-%% and rarely while it idles, and kills the newest above the limit. Passes in a row keep fewer and fewer of those that
+%% and hardly while it idles (sbx_doze), and kills the newest above the limit. Passes in a row keep fewer and fewer of those that
 %% came since all was well, so that what goes on spawning is among the killed before long.
 %%
 %% It is also where the VM reports processes that crash. A bomb that fills the table between two looks goes on crashing
@@ -28,6 +28,8 @@
     %% What ran when there were last no more than allowed.
     calm = [] :: [pid()],
     reductions = 0 :: non_neg_integer(),
+    %% Until the next look, if the node idles.
+    doze_ms = ?IDLE_MS :: pos_integer(),
     passes = 0 :: non_neg_integer(),
     told_at :: integer(),
     %% What was found too shortly after what was told before.
@@ -114,6 +116,7 @@ await(State, Timer) ->
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
         {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
         {?MODULE, lend, Count} when is_integer(Count) -> await(lent(Count, State), Timer);
+        {sbx_doze, wake} when State#state.doze_ms > ?IDLE_MS -> wake(State, Timer);
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
@@ -154,12 +157,24 @@ look(Before) ->
 
 watch_on(#state{reductions = Before} = State) ->
     {Reductions, _} = erlang:statistics(reductions),
-    Wait =
-        case Reductions - Before > ?BUSY_REDUCTIONS of
-            true -> ?BUSY_MS;
-            false -> ?IDLE_MS
-        end,
-    watch(State#state{reductions = Reductions}, Wait).
+    Looked = State#state{reductions = Reductions},
+    case Reductions - Before > ?BUSY_REDUCTIONS of
+        true -> watch(awake(Looked), ?BUSY_MS);
+        false -> doze(Looked)
+    end.
+
+doze(#state{doze_ms = WaitMs} = State) ->
+    _ = WaitMs > ?IDLE_MS andalso sbx_doze:fall_asleep(?MODULE),
+    await(State#state{doze_ms = sbx_doze:longer(WaitMs)}, sbx_doze:start_timer(WaitMs)).
+
+%% Only who dozes is woken: wakes without end would put off the next look as long.
+wake(State, Timer) ->
+    _ = erlang:cancel_timer(Timer),
+    watch(awake(State), ?BUSY_MS).
+
+awake(State) ->
+    true = sbx_doze:wake_up(?MODULE),
+    State#state{doze_ms = ?IDLE_MS}.
 
 pass(#state{passes = Passes, baseline = Baseline} = State) ->
     Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not is_map_key(Pid, Baseline)],

@@ -1,6 +1,6 @@
 %% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their memory, ports, sockets,
 %% message queues and heaps. A process at maximum priority compares what there is with what is allowed, often while the node is
-%% busy and hardly while it idles. Where the limit's policy is to kill, the process that has most is killed here, at
+%% busy and hardly while it idles (sbx_doze). Where the limit's policy is to kill, the process that has most is killed here, at
 %% once; everything is told to the daemon, which does the rest.
 %%
 %% Nothing that asks another process is done here: one that never gets its turn would hold up the answer. sbx_crowd does
@@ -11,7 +11,7 @@
 
 -export_type([limits/0]).
 
--define(IDLE_MS, 500).
+-define(IDLE_MS, 400).
 -define(BUSY_MS, 20).
 %% So that killed processes get to die before they are counted again.
 -define(PASS_MS, 2).
@@ -29,6 +29,8 @@
     baseline = #{} :: #{atom() => non_neg_integer()},
     own = [] :: [pid()],
     reductions = 0 :: non_neg_integer(),
+    %% Until the next look, if the node idles.
+    doze_ms = ?IDLE_MS :: pos_integer(),
     %% Atoms never go away: only who makes more than there are is to blame, and after a kill, so many more are needed
     %% for the next.
     atoms_bar = 0 :: non_neg_integer(),
@@ -87,6 +89,7 @@ await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
         {?MODULE, Request, From, Reference} -> await(serve(Request, From, Reference, State), again(Timer));
+        {sbx_doze, wake} when State#state.doze_ms > ?IDLE_MS -> wake(State, Timer);
         {?MODULE, heap, Pid, Max, Size} -> await(heap(Pid, Max, Size, State), Timer);
         {sbx_crowd, crowded, Longest, Max, Pids} -> await(crowded(Longest, Max, Pids, State), Timer);
         {sbx_crowd, busiest, Pid} -> await(kill_maker_of_atoms(Pid, State), Timer);
@@ -147,9 +150,22 @@ look(#state{reductions = Before} = State) ->
     {Reductions, _} = erlang:statistics(reductions),
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
-        true -> look_closely(Looked);
-        false -> wait(Looked, ?IDLE_MS)
+        true -> look_closely(awake(Looked));
+        false -> doze(Looked)
     end.
+
+doze(#state{doze_ms = WaitMs} = State) ->
+    _ = WaitMs > ?IDLE_MS andalso sbx_doze:fall_asleep(?MODULE),
+    await(State#state{doze_ms = sbx_doze:longer(WaitMs)}, sbx_doze:start_timer(WaitMs)).
+
+%% As in sbx_limit: only who dozes.
+wake(State, Timer) ->
+    _ = erlang:cancel_timer(Timer),
+    wait(awake(State), ?BUSY_MS).
+
+awake(State) ->
+    true = sbx_doze:wake_up(?MODULE),
+    State#state{doze_ms = ?IDLE_MS}.
 
 look_closely(State) ->
     ok = sbx_crowd:look(maps:get(message_queue, State#state.limits, 0), State#state.own),
