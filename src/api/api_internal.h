@@ -149,6 +149,7 @@ struct exchange {
     struct page page;
     struct request request;
     struct answer *answer;
+    unsigned status; /* of the response; 0 before there is one */
     struct stream *stream;
     struct remembered *remembered; /* set while this exchange is the one that runs the request */
     bool dispatched;

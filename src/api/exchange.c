@@ -64,12 +64,34 @@ void exchange_caller_left(struct exchange *exchange) {
     if (!exchange->remembered) exchange_cancel(exchange);
 }
 
+/* ---- the end ---- */
+
+/* Reads are many and seldom matter; what changes something, and what fails on our side, is worth a line. */
+static void log_exchange(const struct exchange *exchange) {
+    const struct api *api = exchange->api;
+    unsigned status = exchange->status;
+    if (!api->config.log || status == 0) return;
+    bool changes = exchange->op && exchange->op->audit >= OP_AUDIT_WRITE;
+    enum log_level level = status >= 500 ? LOG_WARN_LEVEL : changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
+    if (level < api->config.log->level) return;
+    char status_text[16], uid_text[16], duration_text[32];
+    snprintf(status_text, sizeof status_text, "%u", status);
+    snprintf(uid_text, sizeof uid_text, "%u", exchange->connection->caller.uid);
+    snprintf(duration_text, sizeof duration_text, "%llu",
+             (unsigned long long)(uv_now(api->loop) - exchange->header_ms));
+    log_line(api->config.log, level, "request", "op", exchange->op ? exchange->op->name : "", "sandbox_id",
+             json_string_value(json_object_get(exchange->request.params, "id")), "status", status_text, "uid", uid_text,
+             "duration_ms", duration_text, "request_id", exchange->request_id, NULL);
+}
+
+/* Whoever asked has his answer by now, or has left. */
 void exchange_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code) {
     (void)mhd, (void)code;
     struct exchange *exchange = *context;
     if (!exchange) return;
     *context = NULL;
     exchange->completed = true;
+    log_exchange(exchange);
     connection_await_request(data, exchange->connection);
     if (exchange->running)
         exchange_cancel(exchange);
@@ -93,23 +115,6 @@ static struct MHD_Response *response_of(struct answer *answer) {
     return response;
 }
 
-/* Reads are many and seldom matter; what changes something, and what fails on our side, is worth a line. */
-static void log_exchange(const struct exchange *exchange, unsigned status) {
-    const struct api *api = exchange->api;
-    if (!api->config.log) return;
-    bool changes = exchange->op && exchange->op->audit >= OP_AUDIT_WRITE;
-    enum log_level level = status >= 500 ? LOG_WARN_LEVEL : changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
-    if (level < api->config.log->level) return;
-    char status_text[16], uid_text[16], duration_text[32];
-    snprintf(status_text, sizeof status_text, "%u", status);
-    snprintf(uid_text, sizeof uid_text, "%u", exchange->connection->caller.uid);
-    snprintf(duration_text, sizeof duration_text, "%llu",
-             (unsigned long long)(uv_now(api->loop) - exchange->header_ms));
-    log_line(api->config.log, level, "request", "op", exchange->op ? exchange->op->name : "", "sandbox_id",
-             json_string_value(json_object_get(exchange->request.params, "id")), "status", status_text, "uid", uid_text,
-             "duration_ms", duration_text, "request_id", exchange->request_id, NULL);
-}
-
 /* Without memory for an answer there is nothing to say: the connection closes. */
 static enum MHD_Result respond(struct exchange *exchange) {
     unsigned status = exchange->answer ? exchange->answer->status : MHD_HTTP_OK;
@@ -121,7 +126,7 @@ static enum MHD_Result respond(struct exchange *exchange) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result result = MHD_queue_response(exchange->mhd, status, response);
     MHD_destroy_response(response);
-    log_exchange(exchange, status);
+    exchange->status = status;
     return result;
 }
 

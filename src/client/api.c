@@ -14,6 +14,7 @@ static int make(const struct sbx_options *options, struct sbx **ret, struct erro
     sbx->flags = options->flags;
     sbx->timeout_ms = options->timeout_ms;
     sbx->cancel_fd = options->cancel_fd;
+    sbx->launcher_pidfd = -1;
     pthread_mutex_init(&sbx->lock, NULL);
     *ret = take_ptr(sbx);
     return 0;
@@ -52,6 +53,7 @@ int sbx_open(const char *home, struct sbx **ret, struct sbx_error *reterr) {
 void sbx_close(struct sbx *sandboxes) {
     if (!sandboxes) return;
     for (size_t i = 0; i < sandboxes->idle_count; i++) fd_close(sandboxes->idle[i]);
+    fd_close(sandboxes->launcher_pidfd);
     pthread_mutex_destroy(&sandboxes->lock);
     free(sandboxes);
 }

@@ -18,7 +18,8 @@ struct sbx {
     unsigned flags;
     uint32_t timeout_ms;
     int cancel_fd;
-    pthread_mutex_t lock; /* of the idle connections; a connection in use belongs to one call */
+    pthread_mutex_t lock; /* of what follows; a connection in use belongs to one call */
+    int launcher_pidfd;   /* -1: not looked for yet */
     int idle[CONNECTIONS_IDLE_MAX];
     size_t idle_count;
 };
@@ -58,7 +59,7 @@ int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, st
 
 /* Whether an open connection is as good as a new one: a daemon whose launcher has died starts and ends nothing, and
    connecting anew starts another launcher. */
-bool service_is_whole(const struct sbx *sbx);
+bool service_is_whole(struct sbx *sbx);
 
 /* ---- launch.c: start the launcher, detached ---- */
 

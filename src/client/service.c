@@ -54,20 +54,32 @@ static int connect_ready(const struct sbx *sbx, const struct http_wait *wait, in
     return 0;
 }
 
-/* Judged by the pid in its lock file and that process's name. Trying the lock itself could make a launcher that starts
-   at this moment believe in another. Where we may not look we may not start one either: it lives. */
-static bool launcher_lives(const struct sbx *sbx) {
-    char path[PATH_MAX], name[24] = {0};
-    snprintf(path, sizeof path, "%s/launcher.lock", sbx->home);
-    if (access(path, R_OK) < 0) return errno != ENOENT;
-    pid_t pid = client_lock_owner(sbx->home, "launcher.lock");
-    if (pid == 0) return false;
-    CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+static bool has_ended(int pidfd) {
     struct pollfd polled = {pidfd, POLLIN, 0};
-    if (pidfd < 0 || poll(&polled, 1, 0) > 0) return false; /* ended, even if nobody has waited for it yet */
+    return pidfd < 0 || poll(&polled, 1, 0) > 0; /* even if nobody has waited for it yet */
+}
+
+/* A pidfd of the launcher that lives, or -1: judged by the pid in its lock file and that process's name. Trying the
+   lock itself could make a launcher that starts at this moment believe in another. */
+static int open_launcher(const struct sbx *sbx) {
+    char path[PATH_MAX], name[24] = {0};
+    pid_t pid = client_lock_owner(sbx->home, "launcher.lock");
+    if (pid == 0) return -1;
+    CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (has_ended(pidfd)) return -1;
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, name, sizeof name - 1) > 0 && string_starts(name, "sandbox-launche");
+    bool is_launcher = fd >= 0 && read(fd, name, sizeof name - 1) > 0 && string_starts(name, "sandbox-launche");
+    return is_launcher ? take_fd(&pidfd) : -1;
+}
+
+/* Where we may not look we may not start one either: it lives. */
+static bool launcher_lives(const struct sbx *sbx) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/launcher.lock", sbx->home);
+    if (access(path, R_OK) < 0) return errno != ENOENT;
+    CLEANUP_FD int pidfd = open_launcher(sbx);
+    return pidfd >= 0;
 }
 
 /* ---- starting it ---- */
@@ -137,8 +149,7 @@ static int wait_ready(const struct sbx *sbx, const struct http_wait *wait, int p
     for (;;) {
         int result = connect_ready(sbx, wait, ret_fd, reterr);
         if (result == 0 || result != -E_NO_DAEMON) return result;
-        struct pollfd polled = {pidfd, POLLIN, 0};
-        if (pidfd >= 0 && poll(&polled, 1, 0) > 0 && !launcher_lives(sbx)) { /* nor was another one faster */
+        if (pidfd >= 0 && has_ended(pidfd) && !launcher_lives(sbx)) { /* nor was another one faster */
             char tail[LOG_TAIL_BYTES];
             read_log_tail(sbx, tail);
             return error_set(reterr, E_NO_DAEMON, "the service ended while it started: %s", tail);
@@ -169,9 +180,22 @@ static int start_service(const struct sbx *sbx, int *ret_fd, struct error *reter
     return result == 0 ? wait_ready(sbx, &wait, pidfd, ret_fd, reterr) : result;
 }
 
-bool service_is_whole(const struct sbx *sbx) {
+/* Looked for once: from then on its pidfd tells. */
+static bool known_launcher_lives(struct sbx *sbx) {
+    pthread_mutex_lock(&sbx->lock);
+    if (has_ended(sbx->launcher_pidfd)) {
+        fd_close(sbx->launcher_pidfd);
+        sbx->launcher_pidfd = open_launcher(sbx);
+    }
+    bool lives = sbx->launcher_pidfd >= 0;
+    pthread_mutex_unlock(&sbx->lock);
+    return lives;
+}
+
+bool service_is_whole(struct sbx *sbx) {
     bool may_start = !(sbx->flags & SBX_NO_AUTOSTART);
-    return !may_start || client_lock_owner(sbx->home, "launcher.lock") == 0 || launcher_lives(sbx);
+    return !may_start || known_launcher_lives(sbx) || client_lock_owner(sbx->home, "launcher.lock") == 0 ||
+           launcher_lives(sbx);
 }
 
 int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, struct error *reterr) {

@@ -65,6 +65,7 @@ void metering_look(struct sandbox *sandbox) {
     metering->now.values[METER_DESCRIPTORS] = known(usage.descriptors);
     metering->now.values[METER_OS_TASKS] = known(usage.os_tasks);
     if (usage.cpu_ns != NODE_UNKNOWN) take_cpu(metering, usage.cpu_ns, now_ms);
+    metering->has_traffic = node_traffic(sandbox->node, &metering->traffic);
 }
 
 /* ---- what the agent tells ---- */
@@ -132,10 +133,11 @@ json_t *metering_value_json(enum meter_metric metric, double value) {
 
 /* Null where there is no way out. */
 void metering_put_traffic(const struct sandbox *sandbox, json_t *object) {
-    struct node_traffic traffic;
-    bool has = sandbox->node && node_traffic(sandbox->node, &traffic);
-    json_object_set_new(object, "network_in_bytes", has ? json_integer((json_int_t)traffic.in_bytes) : json_null());
-    json_object_set_new(object, "network_out_bytes", has ? json_integer((json_int_t)traffic.out_bytes) : json_null());
+    const struct node_traffic *traffic = sandbox->metering.has_traffic ? &sandbox->metering.traffic : NULL;
+    json_object_set_new(object, "network_in_bytes",
+                        traffic ? json_integer((json_int_t)traffic->in_bytes) : json_null());
+    json_object_set_new(object, "network_out_bytes",
+                        traffic ? json_integer((json_int_t)traffic->out_bytes) : json_null());
 }
 
 static json_t *duration_json(double duration_ms) {

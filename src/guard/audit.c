@@ -41,7 +41,9 @@ struct audit {
     struct entry_list fresh; /* added in this turn */
     size_t pending, fresh_count, with_thread;
     uint64_t slow_until_ms;
-    uv_async_t async;
+    bool is_telling;
+    uv_async_t async;      /* the thread has finished something */
+    uv_prepare_t turn_end; /* while there is something fresh */
     uv_timer_t sync_timer;
     uv_work_t sync_work;
     int sync_fd; /* -1: no sync is under way */
@@ -110,11 +112,13 @@ static void tell(struct audit *audit, struct entry *entry) {
 }
 
 static void tell_all(struct audit *audit, struct entry_list *entries) {
+    audit->is_telling = true;
     while (!STAILQ_EMPTY(entries)) {
         struct entry *entry = STAILQ_FIRST(entries);
         STAILQ_REMOVE_HEAD(entries, link);
         tell(audit, entry);
     }
+    audit->is_telling = false;
 }
 
 static void hand_to_thread(struct audit *audit, struct entry_list *entries, size_t count) {
@@ -155,6 +159,12 @@ static void write_fresh(struct audit *audit) {
     }
     write_here(audit, &fresh);
     tell_all(audit, &fresh);
+}
+
+/* Before the loop waits again: whom this turn answered has his answer by then. */
+static void on_turn_end(uv_prepare_t *prepare) {
+    uv_prepare_stop(prepare);
+    write_fresh(prepare->data);
 }
 
 /* ---- syncing ---- */
@@ -201,6 +211,12 @@ static void on_handle_closed(uv_handle_t *handle) {
     if (closed) closed(data);
 }
 
+static void close_handles(struct audit *audit) {
+    uv_close((uv_handle_t *)&audit->async, on_handle_closed);
+    uv_close((uv_handle_t *)&audit->turn_end, on_handle_closed);
+    uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
+}
+
 /* Once the thread has ended, with its last sync, all that it had is told, and no sync is under way on the pool. */
 static void maybe_close(struct audit *audit) {
     uv_mutex_lock(&audit->mutex);
@@ -210,8 +226,7 @@ static void maybe_close(struct audit *audit) {
     uv_thread_join(&audit->thread);
     uv_cond_destroy(&audit->wake);
     uv_mutex_destroy(&audit->mutex);
-    uv_close((uv_handle_t *)&audit->async, on_handle_closed);
-    uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
+    close_handles(audit);
 }
 
 static void on_async(uv_async_t *async) {
@@ -224,7 +239,6 @@ static void on_async(uv_async_t *async) {
     STAILQ_FOREACH(entry, &finished, link) audit->with_thread--;
     if (!STAILQ_EMPTY(&finished)) sync_soon(audit);
     tell_all(audit, &finished);
-    write_fresh(audit);
     maybe_close(audit);
 }
 
@@ -249,7 +263,7 @@ static void queue(struct audit *audit, struct entry *entry) {
     }
     STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
     audit->fresh_count++;
-    uv_async_send(&audit->async);
+    uv_prepare_start(&audit->turn_end, on_turn_end);
 }
 
 void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data) {
@@ -258,6 +272,8 @@ void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn 
     entry->done = done;
     entry->data = data;
     queue(audit, entry);
+    /* Somebody waits for it. But records are told in their order, one after the other. */
+    if (done && !audit->is_telling && loop_may_write(audit, audit->fresh_count)) write_fresh(audit);
 }
 
 void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {
@@ -287,12 +303,11 @@ static int start(struct audit *audit, uv_loop_t *loop, struct error *reterr) {
         return error_errno(reterr, -result, "preparing the audit trail's thread");
     }
     uv_timer_init(loop, &audit->sync_timer);
-    audit->async.data = audit->sync_timer.data = audit->sync_work.data = audit;
-    audit->open_handles = 2;
+    uv_prepare_init(loop, &audit->turn_end);
+    audit->async.data = audit->turn_end.data = audit->sync_timer.data = audit->sync_work.data = audit;
+    audit->open_handles = 3;
     result = start_thread(audit, reterr);
-    if (result == 0) return 0;
-    uv_close((uv_handle_t *)&audit->async, on_handle_closed);
-    uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
+    if (result < 0) close_handles(audit);
     return result;
 }
 

@@ -46,7 +46,7 @@ static void test_records_are_written_and_told(void **state) {
         audit_add(stage.audit, members, i % 2, i % 3 ? on_done : NULL, &stage);
         json_decref(members);
     }
-    assert_int_equal(stage.done, 0); /* never from inside */
+    assert_int_equal(stage.done, 0); /* a file that is yet to be made is the thread's */
     audit_close(stage.audit, on_closed, &stage);
     uv_run(&stage.loop, UV_RUN_DEFAULT);
     assert_true(stage.closed);
@@ -98,6 +98,33 @@ static void test_loop_and_thread_take_turns(void **state) {
     assert_int_equal(uv_loop_close(&stage.loop), 0);
 }
 
+static void on_later(uv_timer_t *timer) {
+    struct stage *stage = timer->data;
+    add_one(stage, NULL);
+    assert_int_equal(stage->records, 1); /* nobody waits for it: at the end of the turn */
+    add_one(stage, on_done);
+    assert_int_equal(stage->records, 3); /* in their order */
+    assert_int_equal(stage->done, 1);
+    audit_close(stage->audit, on_closed, stage);
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void test_who_waits_waits_for_no_turn(void **state) {
+    struct stage stage = {.scratch = *state};
+    uv_timer_t timer;
+    uv_loop_init(&stage.loop);
+    assert_int_equal(
+        audit_open(&stage.loop, stage.scratch->path, &audit_default_limits, on_record, &stage, &stage.audit, NULL), 0);
+    add_one(&stage, NULL);
+    while (stage.records == 0) uv_run(&stage.loop, UV_RUN_ONCE);
+    uv_timer_init(&stage.loop, &timer);
+    timer.data = &stage;
+    uv_timer_start(&timer, on_later, 0, 0);
+    uv_run(&stage.loop, UV_RUN_DEFAULT);
+    assert_true(stage.closed);
+    assert_int_equal(uv_loop_close(&stage.loop), 0);
+}
+
 static void on_flushed(void *data, const struct error *error) {
     struct stage *stage = data;
     assert_null(error);
@@ -137,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_records_are_written_and_told, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_loop_and_thread_take_turns, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_who_waits_waits_for_no_turn, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_a_flush_comes_after_what_was_before, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_opened_is_told, scratch_setup, scratch_teardown),
     };
