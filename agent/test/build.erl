@@ -1,7 +1,7 @@
 %% Compiles a project in a compiler node and lays the result out as the service does: <dir>/<app>/ebin.
 -module(build).
 
--export([start/0, stop/0, compile/3, example/2, scratch/0, install/1, examples/0, start_args/2]).
+-export([start/0, stop/0, compile/3, forms/1, example/2, scratch/0, install/1, examples/0, start_args/2]).
 
 %% One compiler node serves all tests, one compilation at a time: booting one costs more than most of them.
 start() ->
@@ -17,6 +17,9 @@ serve(Vm, Examples) ->
     receive
         {compile, From, Tag, Kind, Source, File} ->
             From ! {Tag, compile(Vm, Kind, Source, File)},
+            serve(Vm, Examples);
+        {forms, From, Tag, Forms} ->
+            From ! {Tag, compile_forms(Vm, Forms)},
             serve(Vm, Examples);
         {example, From, Tag, _Kind, Name} when is_map_key(Name, Examples) ->
             From ! {Tag, map_get(Name, Examples)},
@@ -38,6 +41,10 @@ stop() ->
 
 compile(Kind, Source, File) ->
     request({compile, self(), make_ref(), Kind, Source, File}).
+
+%% A single module, where the compiler is loaded already.
+forms(Forms) ->
+    request({forms, self(), make_ref(), Forms}).
 
 example(Kind, Name) ->
     request({example, self(), make_ref(), Kind, Name}).
@@ -64,6 +71,12 @@ compile(Vm, Kind, Source, File) ->
     catch
         throw:{refused, Error} -> {error, Error}
     end.
+
+compile_forms(Vm, Forms) ->
+    Sent = base64:encode(term_to_binary(Forms)),
+    Code = ["compile:forms(binary_to_term(base64:decode(\"", Sent, "\")), [deterministic, return_errors])"],
+    {ok, #{term := {ok, Module, Beam}}} = vm:eval(Vm, Code),
+    {Module, Beam}.
 
 call(Vm, Op, Args) ->
     case vm:call(Vm, Op, Args) of

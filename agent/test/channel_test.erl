@@ -19,10 +19,6 @@ serving_test() ->
     [Step(Vm) || Step <- Steps],
     ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(redials(redials_when_its_port_is_closed(Vm))))).
 
-%% The other parts' deaths end the nodes of other tests.
-outbox_death_test() ->
-    ending:by_death_of("sbx_outbox", vm:start(#{})).
-
 greets(Vm) ->
     ?assertMatch(#{otp := _, erts := _, elixir := nil, state := idle}, vm:hello(Vm)).
 

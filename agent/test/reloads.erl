@@ -10,8 +10,7 @@ compile(Text) ->
 
 compile_one(Text) ->
     {ok, Tokens, _} = erl_scan:string(Text),
-    {ok, Module, Beam} = compile:forms([form(Form) || Form <- forms(Tokens, [])], [deterministic, return_errors]),
-    {Module, Beam}.
+    build:forms([form(Form) || Form <- forms(Tokens, [])]).
 
 forms([], []) -> [];
 forms([{dot, _} = Dot | Tokens], Form) -> [lists:reverse([Dot | Form]) | forms(Tokens, [])];

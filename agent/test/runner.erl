@@ -11,7 +11,6 @@ main(Modules) ->
 
 main(Modules, DeadlineMs) ->
     persistent_term:put(?MODULE, DeadlineMs),
-    _ = vm:boot_file(),
     ok = build:start(),
     Tests = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
     Results = run(Tests, [], []),

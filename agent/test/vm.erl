@@ -2,7 +2,7 @@
 %% channel. The process that starts a node gets what the node sends and is the one to talk to it.
 -module(vm).
 
--export([boot_file/0, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
+-export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
 -export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
 -export([event/2, event/3, no_event/2, drop_events/1, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
@@ -20,14 +20,8 @@
     hello = #{} :: map()
 }).
 
-%% Made once per run: the same file serves all nodes.
-boot_file() ->
-    case persistent_term:get(?MODULE, none) of
-        none -> make_boot_file();
-        Path -> Path
-    end.
-
-make_boot_file() ->
+%% Once per build: the same file serves all nodes.
+write_boot_file([Path]) ->
     Arguments = common_arguments() ++
         ["-boot", filename:join([code:root_dir(), "bin", "start_clean"]), "-noshell", "-pa", ebin()] ++
         [Word || Dir <- elixir_dirs(), Word <- ["-pa", Dir]] ++ ["-s", "sbx_boot", "main"],
@@ -35,10 +29,7 @@ make_boot_file() ->
     {0, Output} = collect(Port, <<>>),
     [<<"SBXBOOT ", Encoded/binary>> | Facts] = binary:split(Output, <<"\n">>, [global, trim]),
     true = lists:any(fun(Line) -> binary:match(Line, <<"OTP_RELEASE ">>) =:= {0, 12} end, Facts),
-    Path = filename:join(test_dir:new(), "node"),
-    ok = file:write_file(Path ++ ".boot", base64:decode(Encoded)),
-    persistent_term:put(?MODULE, Path),
-    Path.
+    ok = file:write_file(Path, base64:decode(Encoded)).
 
 collect(Port, Output) ->
     receive
@@ -69,7 +60,7 @@ start(Options) ->
 %% The word for word command line that README.md gives.
 arguments(Options) ->
     tuning(maps:get(arguments, Options, [])) ++ common_arguments() ++
-        ["-boot", boot_file(), "-noshell", "-noinput", "-user", "sbx_io"].
+        ["-boot", filename:rootname(os:getenv("AGENT_BOOT_FILE")), "-noshell", "-noinput", "-user", "sbx_io"].
 
 tuning([]) ->
     string:lexemes(
