@@ -1,0 +1,14 @@
+#!/bin/sh
+# Runs programs one after the other and says how each ended. A test of its own for each would have meson spend more on
+# starting it than most of them take.
+set -u
+failed=0
+for program in "$@"; do
+    if "$program" 2>&1; then
+        echo "ok      ${program##*/}"
+    else
+        echo "FAILED  ${program##*/}: exit status $?"
+        failed=1
+    fi
+done
+exit $failed
