@@ -17,10 +17,13 @@
 -define(CALLS_MAX, 64).
 %% Past this many bytes waiting in the socket, events are held back: only replies still go.
 -define(EVENT_QUEUE_MAX_BYTES, 262144).
+%% A frame is read at once up to this size; the rest of a longer one takes another turn through the VM's poller.
+-define(READ_BYTES, 32768).
 -define(SOCKET_OPTIONS,
     [
         binary,
         {packet, 4},
+        {buffer, ?READ_BYTES},
         %% The daemon has few calls under way at once. A socket that is told of each frame to expect is waited for by a
         %% thread of its own, which wakes the scheduler: this one the scheduler waits for itself.
         {active, true},

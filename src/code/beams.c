@@ -37,15 +37,19 @@ int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *
     return 0;
 }
 
-static int write_beam(const char *path, const uint8_t *data, size_t size, struct error *reterr) {
+/* A name that no other thread of ours writes to; what a killed daemon left there is overwritten. */
+static int open_temporary(const char *home, const char *path) {
+    unlink(path);
+    return store_open_file(home, path);
+}
+
+static int write_beam(const char *home, const char *path, const uint8_t *data, size_t size, struct error *reterr) {
     char temporary[PATH_MAX + 16];
     int result = 0;
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    CLEANUP_FD int fd = mkostemp(temporary, O_CLOEXEC);
+    snprintf(temporary, sizeof temporary, "%s.%d", path, (int)gettid());
+    CLEANUP_FD int fd = open_temporary(home, temporary);
     if (fd < 0) return error_errno(reterr, errno, "making %s", temporary);
-    /* Readable as a build's files are: the folder is closed, and builds share it. */
-    if (file_write_all(fd, data, size) < 0 || fchmod(fd, 0644) < 0)
-        result = error_errno(reterr, errno, "keeping a module");
+    if (file_write_all(fd, data, size) < 0) result = error_errno(reterr, errno, "keeping a module");
     if (result == 0 && rename(temporary, path) < 0) result = error_errno(reterr, errno, "naming %s", path);
     if (result < 0) unlink(temporary);
     return result;
@@ -66,7 +70,7 @@ int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[
     if (result == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
     if (result == 0) result = name_beam(data, size, digest, reterr);
     if (result == 0) result = beam_path(home, digest, path, reterr);
-    if (result == 0 && !is_kept(home, digest, path)) result = write_beam(path, data, size, reterr);
+    if (result == 0 && !is_kept(home, digest, path)) result = write_beam(home, path, data, size, reterr);
     if (result == 0) memcpy(ret, digest, sizeof digest);
     return result;
 }

@@ -6,7 +6,11 @@
 
 #include "compile/compile_internal.h"
 
-enum { WARM_UP_DEADLINE_MS = 30000, END_PATIENCE_MS = 1000 };
+enum {
+    WARM_UP_DEADLINE_MS = 30000,
+    END_PATIENCE_MS = 1000,
+    SPARE_WEIGHT_PERCENT = 2, /* of the CPU, beside whoever works for somebody */
+};
 
 /* ---- what it has ---- */
 
@@ -110,6 +114,7 @@ static struct worker *start(struct compiler *compiler, bool is_spare, struct err
     struct node_spec spec = {.kind = NODE_COMPILER, .profile = profile, .limits = profile->limits};
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker) abort(); /* as in node_call */
+    if (is_spare) spec.limits.cpu_weight_percent = SPARE_WEIGHT_PERCENT;
     *worker = (struct worker){.compiler = compiler, .is_spare = is_spare};
     if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {
         free(worker);
@@ -158,11 +163,17 @@ void worker_take_again(struct worker *worker, const struct worker_user *user, vo
     if (worker->is_ready) uv_timer_start(&worker->idle, on_take_timer, 0, 0);
 }
 
+/* One that could not be told is slower while others work, and no worse. */
+static void on_weighted(void *data, const struct error *error) {
+    (void)data, (void)error;
+}
+
 struct worker *worker_take(struct compiler *compiler, const struct worker_user *user, void *data,
                            struct error *reterr) {
     struct worker *worker = find_spare(compiler);
     if (!worker) worker = start(compiler, false, reterr);
     if (!worker) return NULL;
+    if (worker->is_spare) node_limit(worker->node, &jail_profile_find("compiler")->limits, on_weighted, NULL);
     worker->is_spare = false;
     worker_take_again(worker, user, data);
     return worker;

@@ -290,7 +290,6 @@ struct engine {
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;
     unsigned asking;         /* nodes, what code they run */
-    struct syncing *syncing; /* versions' bytes that go to the disk; see reload_sync.c */
     uint8_t reload_key[32];
     int64_t started_at_ms;
     uint64_t run_count;

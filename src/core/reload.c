@@ -50,6 +50,7 @@ static void leave_sandbox(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     if (sandbox->status == STATUS_RELOADING) sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     if (sandbox->reload == &reload->job) sandbox->reload = NULL;
+    reload_release_project(reload);
 }
 
 static void finish(struct reload_job *reload) {
@@ -151,6 +152,7 @@ static void start_timer(struct reload_job *reload, uint64_t after_ms, uv_timer_c
 
 static void wait_for_probation(struct reload_job *reload) {
     reload->stage = RELOAD_PROBATION;
+    reload_release_project(reload);
     start_timer(reload, duration(reload, "probation_ms", 2000) + CALL_SLACK_MS, on_probation_overdue);
 }
 
@@ -276,9 +278,9 @@ static void begin_transaction(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     if (!is_running(reload) || !is_as_compared(reload)) return;
     reload_id_make(sandbox, reload->build.digest, reload->id);
-    sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
     sandbox->reload = &reload->job;
-    call_reload(reload);
+    call_reload(reload); /* first: what it wakes has the longer way */
+    sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
 }
 
 /* ---- comparing, off the loop's thread ---- */

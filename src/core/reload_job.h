@@ -102,5 +102,6 @@ int reload_join_parts(struct reload_job *reload, struct error *reterr);
 /* Whether the project is all it brings: then its build is what runs afterwards. */
 bool reload_is_project(const struct reload_job *reload);
 void reload_free_parts(struct reload_job *reload);
+void reload_release_project(struct reload_job *reload); /* if it is still open */
 
 #endif

@@ -18,13 +18,13 @@ static struct reload_part *part_of(struct reload_job *reload) {
     return &reload->parts[reload->part_at];
 }
 
-static void release_project(struct reload_job *reload) {
+void reload_release_project(struct reload_job *reload) {
     if (reload->token[0]) jail_link_release_project(engine_of(reload)->host.link, reload->token);
     reload->token[0] = '\0';
 }
 
 void reload_free_parts(struct reload_job *reload) {
-    release_project(reload);
+    reload_release_project(reload);
     module_set_free(&reload->wanted);
     for (size_t i = 0; i < reload->part_count; i++) {
         build_free(&reload->parts[i].build);
@@ -80,7 +80,7 @@ int reload_join_parts(struct reload_job *reload, struct error *reterr) {
 static void open_next(struct reload_job *reload);
 
 static void on_part_done(struct reload_job *reload) {
-    release_project(reload);
+    reload_release_project(reload);
     reload->part_at++;
     open_next(reload);
 }
@@ -130,10 +130,10 @@ static void read_and_compare(uv_work_t *work) {
     if (reload->work_error.code == E_NONE) reload_compare(work);
 }
 
+/* The project is released with the reload: its launcher would work beside the agent. */
 static void on_read_and_compared(uv_work_t *work, int status) {
     struct reload_job *reload = work->data;
     fd_close(reload->beams_fd);
-    release_project(reload);
     reload->part_at++;
     reload_compared(work, status);
 }

@@ -4,33 +4,15 @@
 #include "core/reload.h"
 
 struct syncing {
-    struct syncing *next; /* one after the other, so that a slow disk holds up one thread of the pool */
-    uv_work_t work;
-    struct engine *engine;
+    const char *home;
     size_t count;
     char beams[][CODE_DIGEST_BYTES];
 };
 
-static void sync_all(uv_work_t *work) {
-    struct syncing *syncing = work->data;
-    for (size_t i = 0; i < syncing->count; i++) code_beam_sync(syncing->engine->config.home, syncing->beams[i]);
-    code_beam_sync(syncing->engine->config.home, "");
-}
-
-static void on_synced(uv_work_t *work, int status);
-
-static void begin(struct syncing *syncing) {
-    uv_queue_work(syncing->engine->loop, &syncing->work, sync_all, on_synced);
-}
-
-static void on_synced(uv_work_t *work, int status) {
-    struct syncing *syncing = work->data;
-    struct engine *engine = syncing->engine;
-    (void)status;
-    engine->syncing = syncing->next;
-    free(syncing);
-    if (engine->syncing) begin(engine->syncing);
-    engine_wake(engine);
+static void sync_all(void *data) {
+    const struct syncing *syncing = data;
+    for (size_t i = 0; i < syncing->count; i++) code_beam_sync(syncing->home, syncing->beams[i]);
+    code_beam_sync(syncing->home, "");
 }
 
 void reload_sync(struct engine *engine, const struct change_set *changes) {
@@ -41,10 +23,6 @@ void reload_sync(struct engine *engine, const struct change_set *changes) {
         for (size_t k = 0; k < ARRAY_SIZE(sides); k++)
             if (sides[k]->beam[0]) memcpy(syncing->beams[syncing->count++], sides[k]->beam, CODE_DIGEST_BYTES);
     }
-    syncing->engine = engine;
-    syncing->work.data = syncing;
-    struct syncing **at = &engine->syncing;
-    while (*at) at = &(*at)->next;
-    *at = syncing;
-    if (engine->syncing == syncing) begin(syncing);
+    syncing->home = engine->config.home;
+    store_add_chore(engine->store, sync_all, free, syncing);
 }

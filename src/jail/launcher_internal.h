@@ -365,6 +365,7 @@ int helper_start(void (*body)(const void *data), const void *data, const int *fd
                  struct error *reterr);
 /* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr);
+void opener_used(struct launcher *launcher); /* a project is not used any more */
 uint64_t opener_check(struct launcher *launcher,
                       uint64_t now_ms); /* whether another is to wait; returns when to look */
 void opener_end(struct launcher *launcher);

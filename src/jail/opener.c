@@ -12,7 +12,9 @@
 
 enum {
     STREAM_TIMEOUT_S = 120,
-    REFILL_AFTER_MS = 3, /* whoever asked has more to ask */
+    /* Whoever asked has more to do, on the same few cores: until it is through with the project, or for so long. */
+    REFILL_AFTER_MS = 10,
+    REFILL_AFTER_USE_MS = 1,
     END_PATIENCE_MS = 1000,
 };
 
@@ -120,15 +122,23 @@ static int send_job(struct launcher *launcher, const struct job *job, struct err
     return error_set(reterr, E_SYSTEM, "no process would open %s", job->path);
 }
 
+static void refill_after(struct launcher *launcher, uint64_t after_ms) {
+    launcher->opener.refill_due_ms = clock_monotonic_ms() + after_ms;
+    launcher_due_at(launcher, launcher->opener.refill_due_ms);
+}
+
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
     struct job job = {.caller = project->caller, .wants_signature = project->wants_signature};
     memcpy(job.path, project->path, sizeof job.path);
     if (send_job(launcher, &job, reterr) < 0) return -1;
     project->helper_fd = take_fd(&launcher->opener.socket_fd);
     project->file_fd = take_fd(&launcher->opener.file_fd);
-    launcher->opener.refill_due_ms = clock_monotonic_ms() + REFILL_AFTER_MS;
-    launcher_due_at(launcher, launcher->opener.refill_due_ms);
+    refill_after(launcher, REFILL_AFTER_MS);
     return 0;
+}
+
+void opener_used(struct launcher *launcher) {
+    if (launcher->opener.refill_due_ms > 0) refill_after(launcher, REFILL_AFTER_USE_MS);
 }
 
 uint64_t opener_check(struct launcher *launcher, uint64_t now_ms) {

@@ -29,6 +29,7 @@ void project_release(struct launcher *launcher, struct launcher_project *project
     fd_close(project->file_fd);
     fd_close(project->source_fd);
     *project = (struct launcher_project){.helper_fd = -1, .file_fd = -1, .source_fd = -1};
+    opener_used(launcher);
 }
 
 void project_release_all(struct launcher *launcher) {

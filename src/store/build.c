@@ -22,7 +22,7 @@ struct build_job {
     store_build_fn put_done;
     char tmp_name[32];
     char digest[STORE_DIGEST_BYTES];
-    bool written; /* by this job, so that it is to be synced too */
+    bool written; /* by this job: else it was there already */
 
     /* A sweep. */
     struct map keep;
@@ -51,12 +51,6 @@ static void work(uv_work_t *request) {
         build_sweep(queue, &job->keep, job->min_age_s, &job->error);
     else
         build_write(queue, job->tmp_name, job->base, job->files, job->count, job->digest, &job->written, &job->error);
-}
-
-static void sync_work(uv_work_t *request) {
-    struct build_job *job = request->data;
-    build_sync(job->store->builds.builds_fd, job->digest);
-    fsync(job->store->builds.builds_fd);
 }
 
 /* ---- on the loop ---- */
@@ -91,28 +85,40 @@ static void finish(struct build_job *job) {
     store_maybe_closed(store);
 }
 
-static void after_sync(uv_work_t *request, int status);
+/* ---- once it is written ---- */
 
-static void begin_sync(struct build_job *job) {
-    if (uv_queue_work(job->store->loop, &job->work, sync_work, after_sync) < 0) after_sync(&job->work, 0);
+struct unsynced {
+    const struct build_queue *queue;
+    char digest[STORE_DIGEST_BYTES];
+};
+
+static void sync_work(void *data) {
+    const struct unsynced *unsynced = data;
+    build_sync(unsynced->queue->builds_fd, unsynced->digest);
+    fsync(unsynced->queue->builds_fd);
 }
 
-/* One after the other, so that a slow disk holds up one thread of the pool. */
-static void sync_in_turn(struct build_job *job) {
-    struct build_queue *queue = &job->store->builds;
-    bool is_first = STAILQ_EMPTY(&queue->syncing);
-    STAILQ_INSERT_TAIL(&queue->syncing, job, link);
-    if (is_first) begin_sync(job);
+static void fill_work(void *data) {
+    const struct store *store = data;
+    stock_fill(store->builds.stock_fd);
 }
 
-static void after_sync(uv_work_t *request, int status) {
-    struct build_job *job = request->data;
-    struct build_queue *queue = &job->store->builds;
-    (void)status;
-    STAILQ_REMOVE_HEAD(&queue->syncing, link);
-    struct build_job *next = STAILQ_FIRST(&queue->syncing);
-    finish(job);
-    if (next) begin_sync(next);
+static void after_fill(void *data) {
+    ((struct store *)data)->builds.stock_awaits_filling = false;
+}
+
+static void note_written(const struct build_job *job) {
+    struct store *store = job->store;
+    struct unsynced *unsynced = malloc(sizeof *unsynced);
+    store->builds.written++;
+    if (!store->builds.stock_awaits_filling) {
+        store->builds.stock_awaits_filling = true;
+        store_add_chore(store, fill_work, after_fill, store);
+    }
+    if (!unsynced) return; /* the kernel writes it in its own time */
+    unsynced->queue = &store->builds;
+    memcpy(unsynced->digest, job->digest, sizeof unsynced->digest);
+    store_add_chore(store, sync_work, free, unsynced);
 }
 
 /* Whoever waits gets the build before the disk has it: forty small files take 1 ms to write and 120 ms to sync. */
@@ -120,12 +126,9 @@ static void after_work(uv_work_t *request, int status) {
     struct build_job *job = request->data;
     if (status < 0) error_errno(&job->error, -status, "working on a build");
     if (!is_sweep(job) && job->error.code == E_NONE) protect_from_waiting_sweeps(&job->store->builds, job->digest);
-    if (job->written) job->store->builds.written++;
     answer(job);
-    if (job->written)
-        sync_in_turn(job);
-    else
-        finish(job);
+    if (job->written) note_written(job);
+    finish(job);
 }
 
 static bool may_start(const struct build_queue *queue, const struct build_job *job) {
@@ -209,11 +212,8 @@ int store_put_write(struct store_put *put, const char *base, const struct store_
 void store_put_end(struct store_put *put) {
     struct build_job *job = &put->job;
     if (job->digest[0]) protect_from_waiting_sweeps(&job->store->builds, job->digest);
-    if (job->written) job->store->builds.written++;
-    if (job->written)
-        sync_in_turn(job);
-    else
-        finish(job);
+    if (job->written) note_written(job);
+    finish(job);
 }
 
 static bool copy_keep(struct map *keep, const char *const *digests, void *any) {
@@ -265,19 +265,20 @@ static int open_folder(int parent_fd, const char *name, mode_t mode, int *ret_fd
 
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr) {
     STAILQ_INIT(&queue->waiting);
-    STAILQ_INIT(&queue->syncing);
     CLEANUP_FD int home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home_fd < 0) return error_errno(reterr, errno, "opening the home '%s'", home);
     CLEANUP_FD int store_fd = -1;
     int result = open_folder(home_fd, "store", 0700, &store_fd, reterr);
     if (result == 0) result = open_folder(store_fd, "builds", 0755, &queue->builds_fd, reterr);
     if (result == 0) result = open_folder(store_fd, "tmp", 0700, &queue->tmp_fd, reterr);
-    return result < 0 ? result : build_check_after_boot(store_fd, queue->builds_fd, reterr);
+    if (result == 0) result = build_check_after_boot(store_fd, queue->builds_fd, reterr);
+    return result < 0 ? result : open_folder(store_fd, STOCK_NAME, 0700, &queue->stock_fd, reterr);
 }
 
 void build_queue_close(struct build_queue *queue) {
     queue->builds_fd = fd_close(queue->builds_fd);
     queue->tmp_fd = fd_close(queue->tmp_fd);
+    queue->stock_fd = fd_close(queue->stock_fd);
 }
 
 bool build_queue_idle(const struct build_queue *queue) {

@@ -71,17 +71,19 @@ static int sort_files(const struct store_file *files, size_t count, const struct
 
 /* ---- writing ---- */
 
-/* Whatever the process's umask is: nodes have uids of their own. */
-static int make_folder(int parent_fd, const char *name) {
-    return mkdirat(parent_fd, name, 0755) < 0 ? -1 : fchmodat(parent_fd, name, 0755, 0);
-}
+/* Where a build is being written. */
+struct place {
+    int root_fd;
+    int base_fd; /* a build that may have some of the same files; -1: none */
+    int stock_fd;
+};
 
-static int make_parents(int root_fd, const char *path, struct error *reterr) {
+static int make_parents(const struct place *place, const char *path, struct error *reterr) {
     char parent[PATH_MAX_BYTES + 1];
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         memcpy(parent, path, (size_t)(slash - path));
         parent[slash - path] = '\0';
-        if (make_folder(root_fd, parent) < 0 && errno != EEXIST)
+        if (stock_make_folder(place->stock_fd, place->root_fd, parent) < 0 && errno != EEXIST)
             return error_errno(reterr, errno, "making the folder '%.200s' of a build", parent);
     }
     return 0;
@@ -110,28 +112,30 @@ static bool link_to(int folder_fd, const char *path, int root_fd, const struct s
 }
 
 /* A build's files never change, so two builds may share one: an inode is what costs time, not its bytes. */
-static bool link_same(int base_fd, int root_fd, const struct store_file *file) {
-    return (base_fd >= 0 && link_to(base_fd, file->path, root_fd, file)) ||
-           (file->twin && link_to(AT_FDCWD, file->twin, root_fd, file));
+static bool link_same(const struct place *place, const struct store_file *file) {
+    return (place->base_fd >= 0 && link_to(place->base_fd, file->path, place->root_fd, file)) ||
+           (file->twin && link_to(AT_FDCWD, file->twin, place->root_fd, file));
 }
 
-static int write_file(int base_fd, int root_fd, const struct store_file *file, struct error *reterr) {
-    int result = make_parents(root_fd, file->path, reterr);
-    if (result < 0 || link_same(base_fd, root_fd, file)) return result;
-    CLEANUP_FD int fd = openat(root_fd, file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+static int write_file(const struct place *place, const struct store_file *file, struct error *reterr) {
+    int result = make_parents(place, file->path, reterr);
+    if (result < 0 || link_same(place, file)) return result;
+    CLEANUP_FD int fd = stock_open_file(place->stock_fd, place->root_fd, file->path);
     if (fd < 0) return open_failed(file->path, reterr);
-    if (file_write_all(fd, file->data, file->size) < 0 || fchmod(fd, 0644) < 0)
+    if (file_write_all(fd, file->data, file->size) < 0)
         return error_errno(reterr, errno, "writing '%.200s' of a build", file->path);
     return 0;
 }
 
-static int write_tree(int tmp_fd, const char *name, int base_fd, const struct store_file *const *sorted, size_t count,
-                      struct error *reterr) {
-    if (make_folder(tmp_fd, name) < 0) return error_errno(reterr, errno, "making a folder for a build");
-    CLEANUP_FD int root_fd = openat(tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+static int write_tree(const struct build_queue *queue, const char *name, int base_fd,
+                      const struct store_file *const *sorted, size_t count, struct error *reterr) {
+    if (stock_make_folder(queue->stock_fd, queue->tmp_fd, name) < 0)
+        return error_errno(reterr, errno, "making a folder for a build");
+    CLEANUP_FD int root_fd = openat(queue->tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root_fd < 0) return error_errno(reterr, errno, "opening a build's folder");
+    const struct place place = {root_fd, base_fd, queue->stock_fd};
     for (size_t i = 0; i < count; i++) {
-        int result = write_file(base_fd, root_fd, sorted[i], reterr);
+        int result = write_file(&place, sorted[i], reterr);
         if (result < 0) return result;
     }
     return 0;
@@ -164,7 +168,7 @@ int build_write(const struct build_queue *queue, const char *tmp_name, const cha
         /* The name may be taken by what a killed daemon left. */
         CLEANUP_FD int base_fd = open_base(queue, base);
         result = build_remove_tree(queue->tmp_fd, tmp_name, reterr);
-        if (result == 0) result = write_tree(queue->tmp_fd, tmp_name, base_fd, sorted, count, reterr);
+        if (result == 0) result = write_tree(queue, tmp_name, base_fd, sorted, count, reterr);
         if (result == 0) result = publish(queue, tmp_name, digest, reterr);
         if (result < 0) build_remove_tree(queue->tmp_fd, tmp_name, NULL);
     }

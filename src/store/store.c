@@ -20,11 +20,17 @@ static void on_async_closed(uv_handle_t *handle) {
     if (closed) closed(data);
 }
 
+static void on_chores_closed(uv_handle_t *handle) {
+    const struct chores *chores = handle->data;
+    uv_close((uv_handle_t *)&chores->store->async, on_async_closed);
+}
+
 void store_maybe_closed(struct store *store) {
-    if (!store->thread_ended || !build_queue_idle(&store->builds) || store->async_closing) return;
-    store->async_closing = true;
+    bool is_idle = store->thread_ended && build_queue_idle(&store->builds) && chores_are_done(&store->chores);
+    if (!is_idle || store->handles_closing) return;
+    store->handles_closing = true;
     store_thread_join(&store->thread);
-    uv_close((uv_handle_t *)&store->async, on_async_closed);
+    chores_close(&store->chores, on_chores_closed);
 }
 
 static void on_async(uv_async_t *async) {
@@ -36,6 +42,8 @@ static void on_async(uv_async_t *async) {
 void store_close(struct store *store, void (*closed)(void *data), void *data) {
     store->closed = closed;
     store->closed_data = data;
+    store->is_closing = true;
+    chores_hurry(&store->chores);
     store_thread_end(&store->thread);
 }
 
@@ -66,7 +74,7 @@ int store_open(uv_loop_t *loop, const char *home, struct store **ret, struct err
     struct store *store = calloc(1, sizeof *store);
     if (!store) return error_set(reterr, E_NO_MEMORY, "opening the store");
     store->loop = loop;
-    store->builds.builds_fd = store->builds.tmp_fd = -1;
+    store->builds.builds_fd = store->builds.tmp_fd = store->builds.stock_fd = -1;
     store->home = strdup(home);
     store->database_path = string_print("%s/registry.db", home);
     struct store_sql *sql = NULL;
@@ -77,8 +85,10 @@ int store_open(uv_loop_t *loop, const char *home, struct store **ret, struct err
         return result;
     }
     result = start_thread(store, loop, sql, reterr);
-    if (result == 0) *ret = store;
-    return result;
+    if (result < 0) return result;
+    chores_open(store);
+    *ret = store;
+    return 0;
 }
 
 int store_load_sandboxes(struct store *store, void (*each)(void *data, const struct store_sandbox *row), void *data,

@@ -78,6 +78,11 @@ void store_add_usage(struct store *store, const struct store_usage *row);
 /* How many writes that nobody waited for have failed since the start; *ret_last (may be NULL) is the latest's error. */
 uint64_t store_lost_writes(struct store *store, struct error *ret_last);
 
+/* Work on the pool that nobody waits for: it begins a moment later, when the caller of whoever leaves it has his
+   answer, and one goes after the other. done, on the loop's thread, is called in any case, without memory at once and
+   instead. Closing waits for it. */
+void store_add_chore(struct store *store, void (*work)(void *data), void (*done)(void *data), void *data);
+
 /* ---- builds: $home/store/builds/<digest>/…, written once, complete or absent ---- */
 
 enum { STORE_DIGEST_BYTES = 65 };
@@ -104,6 +109,9 @@ struct store_put *store_put_begin(struct store *store);
 int store_put_write(struct store_put *put, const char *base, const struct store_file *files, size_t count,
                     char ret_digest[STORE_DIGEST_BYTES], struct error *reterr);
 void store_put_end(struct store_put *put); /* written or not */
+/* A new file to write (0644), which was made ahead where there is such: making one takes longer than writing it. The
+   path lies in the home. The descriptor, or -1 and errno. Any thread. */
+int store_open_file(const char *home, const char *path);
 /* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
 /* Remove builds that no digest of keep (NULL-terminated, copied) names and that are older than that, and what a killed

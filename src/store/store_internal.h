@@ -89,10 +89,9 @@ STAILQ_HEAD(build_job_list, build_job);
 
 struct build_queue {
     struct build_job_list waiting;
-    struct build_job_list syncing; /* the first one is under way */
     size_t puts_running;
-    bool sweep_running;
-    int builds_fd, tmp_fd;
+    bool sweep_running, stock_awaits_filling;
+    int builds_fd, tmp_fd, stock_fd;
     uint64_t tmp_counter;
     uint64_t written;
 };
@@ -110,7 +109,7 @@ int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /*
 bool build_is_dots(const char *name);
 /* Ask the disk to have it all, as well as it can: what fails here is found by the check below. */
 void build_sync(int parent_fd, const char *name);
-/* Once after each boot of the machine: remove the builds that the power's end left torn. */
+/* Once after each boot of the machine: remove the builds that the power's end left torn, and the stock. */
 int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr);
 
 /* build_hash.c: the digest over paths and contents, in the order of the paths. */
@@ -124,6 +123,34 @@ void build_hash_add(struct build_hash *hash, const char *path, const void *data,
 int build_hash_end(struct build_hash *hash, char ret[STORE_DIGEST_BYTES], struct error *reterr);
 void build_hash_free(struct build_hash *hash);
 
+/* ---- stock.c: empty files and folders made ahead ---- */
+
+#define STOCK_NAME "stock"
+
+enum stock_kind { STOCK_FILE, STOCK_FOLDER, STOCK_KINDS };
+
+/* One that was made ahead is at that path now, where nothing was: 0, or -1 and errno, ENOENT when there is none. */
+int stock_take(int stock_fd, enum stock_kind kind, int parent_fd, const char *path);
+/* The same, and one that is made when there is none: 0644 and 0755. */
+int stock_open_file(int stock_fd, int parent_fd, const char *path); /* to write; -1 and errno */
+int stock_make_folder(int stock_fd, int parent_fd, const char *path);
+void stock_fill(int stock_fd); /* on the pool, by one thread at a time */
+
+/* ---- chores.c: see store_add_chore ---- */
+
+struct chores {
+    struct store *store;
+    uv_timer_t timer;
+    uv_work_t request;
+    STAILQ_HEAD(, chore) waiting; /* the first one is under way when one is */
+    bool is_running;
+};
+
+void chores_open(struct store *store);
+void chores_hurry(struct chores *chores);
+bool chores_are_done(const struct chores *chores);
+void chores_close(struct chores *chores, uv_close_cb closed);
+
 /* ---- the store itself ---- */
 
 struct store {
@@ -133,7 +160,8 @@ struct store {
     uv_async_t async;
     struct store_thread thread;
     struct build_queue builds;
-    bool thread_ended, async_closing;
+    struct chores chores;
+    bool is_closing, thread_ended, handles_closing;
     void (*closed)(void *data);
     void *closed_data;
 };

@@ -1,0 +1,93 @@
+/* Empty files and folders made ahead, in the store's own file system: making an inode takes longer than writing and
+   naming a small file, up to twenty times as long after much was deleted. Taking one is a rename. So what is in
+   stock is always empty and nobody's, whoever dies when, and any number of threads may take from it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/store_internal.h"
+
+enum { STOCK_NAME_BYTES = 32 };
+
+/* What a few small changes need, one after the other. */
+static const struct {
+    const char *name;
+    unsigned count;
+} kinds[] = {
+    [STOCK_FILE] = {"file", 12},
+    [STOCK_FOLDER] = {"folder", 8},
+};
+
+static const char *name_place(enum stock_kind kind, unsigned place, char ret[STOCK_NAME_BYTES]) {
+    snprintf(ret, STOCK_NAME_BYTES, "%s-%u", kinds[kind].name, place);
+    return ret;
+}
+
+int stock_take(int stock_fd, enum stock_kind kind, int parent_fd, const char *path) {
+    char name[STOCK_NAME_BYTES];
+    for (unsigned i = 0; i < kinds[kind].count; i++) {
+        if (renameat2(stock_fd, name_place(kind, i, name), parent_fd, path, RENAME_NOREPLACE) == 0) return 0;
+        if (errno != ENOENT) return -1;
+    }
+    return -1;
+}
+
+/* ---- taken, or made ---- */
+
+int stock_open_file(int stock_fd, int parent_fd, const char *path) {
+    if (stock_take(stock_fd, STOCK_FILE, parent_fd, path) == 0)
+        return openat(parent_fd, path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    CLEANUP_FD int fd = openat(parent_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    /* Whatever the process's umask is: nodes have uids of their own. */
+    return fd < 0 || fchmod(fd, 0644) < 0 ? -1 : take_fd(&fd);
+}
+
+static int make_folder(int parent_fd, const char *path) {
+    return mkdirat(parent_fd, path, 0755) < 0 ? -1 : fchmodat(parent_fd, path, 0755, 0);
+}
+
+int stock_make_folder(int stock_fd, int parent_fd, const char *path) {
+    if (stock_take(stock_fd, STOCK_FOLDER, parent_fd, path) == 0) return 0;
+    return errno == EEXIST ? -1 : make_folder(parent_fd, path);
+}
+
+int store_open_file(const char *home, const char *path) {
+    char folder[PATH_MAX];
+    CLEANUP_FD int fd = string_format(folder, sizeof folder, NULL, "%s/store/" STOCK_NAME, home) < 0
+                            ? -1
+                            : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return stock_open_file(fd, AT_FDCWD, path);
+}
+
+/* ---- filling ---- */
+
+static bool make_file(int parent_fd, const char *path) {
+    CLEANUP_FD int fd = openat(parent_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    return fd >= 0 && fchmod(fd, 0644) == 0;
+}
+
+/* One that a killed daemon left behind, with whichever mode, is used up. */
+static bool make(int parent_fd, enum stock_kind kind, const char *path) {
+    if (kind == STOCK_FILE) return make_file(parent_fd, path);
+    return (mkdirat(parent_fd, path, 0755) == 0 || errno == EEXIST) && fchmodat(parent_fd, path, 0755, 0) == 0;
+}
+
+/* Made elsewhere: whoever takes one would wait for the folder while something is made in it. */
+static bool fill_place(int stock_fd, int making_fd, enum stock_kind kind, const char *name) {
+    const char *made = kinds[kind].name;
+    if (faccessat(stock_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return true;
+    return make(making_fd, kind, made) && renameat2(making_fd, made, stock_fd, name, RENAME_NOREPLACE) == 0;
+}
+
+/* Best effort: whoever finds nothing makes what he needs. */
+void stock_fill(int stock_fd) {
+    char name[STOCK_NAME_BYTES];
+    mkdirat(stock_fd, "making", 0700);
+    CLEANUP_FD int making_fd = openat(stock_fd, "making", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (enum stock_kind kind = 0; kind < STOCK_KINDS; kind++)
+        for (unsigned i = 0; i < kinds[kind].count; i++)
+            if (!fill_place(stock_fd, making_fd, kind, name_place(kind, i, name))) return;
+}
