@@ -86,16 +86,17 @@ static void print_guarantees(void) {
 
 /* "outgoing: public addresses, 10 MiB/s, 256 connections" */
 static void describe_network(const struct jail_profile *profile, char *ret, size_t size) {
-    const struct jail_egress *egress = &profile->egress;
+    const struct jail_limits *limits = &profile->limits;
     char rate[32] = "";
     if (profile->network != JAIL_NETWORK_OUTGOING) {
         snprintf(ret, size, "%s", profile->network == JAIL_NETWORK_NONE ? "none" : "its own loopback");
         return;
     }
-    if (egress->rate_bytes) snprintf(rate, sizeof rate, "%llu MiB/s, ", (unsigned long long)egress->rate_bytes >> 20);
+    if (limits->network_rate_bytes)
+        snprintf(rate, sizeof rate, "%llu MiB/s, ", (unsigned long long)limits->network_rate_bytes >> 20);
     snprintf(ret, size, "outgoing: %s, %s%u connections",
-             egress->reach == JAIL_REACH_PUBLIC ? "public addresses" : "anywhere but the host's loopback", rate,
-             egress->connections);
+             profile->egress.reach == JAIL_REACH_PUBLIC ? "public addresses" : "anywhere but the host's loopback", rate,
+             limits->connections);
 }
 
 static void print_profiles(void) {

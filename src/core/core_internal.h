@@ -268,6 +268,7 @@ struct engine {
     struct compiler *compiler;
     struct watcher *watcher;
     struct pool *pool;
+    struct names *names; /* NULL: no profile lists any */
     struct map sandboxes;
     uint64_t builds_at_sweep; /* that had been written when builds were swept last */
     struct feed events;

@@ -1,5 +1,6 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
 #include "core/errand.h"
+#include "core/names.h"
 #include "core/reload.h"
 #include "core/watching.h"
 #include "guard/audit.h"
@@ -274,6 +275,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
+    if (result == 0) result = names_open(engine, &engine->names, reterr);
     if (result == 0) result = notify_open(engine, reterr);
     if (result == 0) result = open_audit(engine, reterr);
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
@@ -427,6 +429,10 @@ void engine_try_close(struct engine *engine) {
     pool_close(engine->pool, part_closed, engine);
     uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
+    if (engine->names) {
+        engine->open_parts++;
+        names_close(take_ptr(engine->names), part_closed, engine);
+    }
     if (engine->webhook) {
         engine->open_parts++;
         webhook_close(take_ptr(engine->webhook), part_closed, engine);

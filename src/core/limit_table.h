@@ -41,6 +41,9 @@ enum limit_unit { UNIT_COUNT, UNIT_SIZE, UNIT_PERCENT, UNIT_DURATION };
     X(FILE_SIZE, "file_size", "file_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                      \
     X(DESCRIPTORS, "descriptors", "descriptors", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                \
     X(OS_TASKS, "os_tasks", "os_tasks", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                         \
+    X(NETWORK_RATE, "network_rate", "network_rate_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_UNSEEN, LIMIT_WARN)         \
+    X(NETWORK_TOTAL, "network_total", "network_total_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)     \
+    X(CONNECTIONS, "connections", "connections", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_UNSEEN, LIMIT_WARN)                 \
     X(ATOMS, "atoms", "atoms", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                               \
     X(ETS_TABLES, "ets_tables", "ets_tables", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                \
     X(ETS_MEMORY, "ets_memory", "ets_bytes", UNIT_SIZE, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                  \

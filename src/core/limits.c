@@ -8,6 +8,7 @@
 #define LIMIT_ANY                                                                                                      \
     (POLICY(WARN) | POLICY(THROTTLE) | POLICY(KILL_PROCESS) | POLICY(RESTART) | POLICY(FREEZE) | POLICY(DESTROY))
 #define LIMIT_OUTSIDE (LIMIT_ANY & ~POLICY(KILL_PROCESS)) /* seen from outside, where no process can be told apart */
+#define LIMIT_UNSEEN POLICY(WARN)                         /* whoever wants more waits, or is refused a packet */
 
 static const struct {
     const char *name;

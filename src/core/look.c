@@ -75,21 +75,31 @@ static json_t *steps_json(const struct escalation_policy *policy) {
     return steps;
 }
 
-static json_t *egress_json(const struct jail_egress *egress) {
-    json_t *hosts = json_array(), *ports = json_array();
+static json_t *bound_json(uint64_t bytes) {
+    return bytes ? json_integer((json_int_t)bytes) : json_null();
+}
+
+static json_t *hosts_json(const struct jail_egress *egress) {
+    json_t *hosts = json_array();
     for (size_t i = 0; i < egress->host_count; i++) {
         char host[JAIL_HOST_TEXT_BYTES];
         jail_host_print(&egress->hosts[i], host);
         json_array_append_new(hosts, json_string(host));
     }
+    for (size_t i = 0; i < egress->name_count; i++) {
+        CLEANUP(buf_free) struct buf name = BUF_INIT;
+        jail_named_print(&egress->names[i], &name);
+        json_array_append_new(hosts, json_string(buf_string(&name)));
+    }
+    return hosts;
+}
+
+static json_t *egress_json(const struct jail_egress *egress, const struct jail_limits *limits) {
+    json_t *ports = json_array();
     for (size_t i = 0; i < egress->port_count; i++) json_array_append_new(ports, json_integer(egress->ports[i]));
-    json_t *object = json_pack("{s:s, s:o, s:o, s:i}", "reach", jail_reach_name(egress->reach), "hosts", hosts, "ports",
-                               ports, "connections", (int)egress->connections);
-    json_object_set_new(object, "rate_bytes",
-                        egress->rate_bytes ? json_integer((json_int_t)egress->rate_bytes) : json_null());
-    json_object_set_new(object, "total_bytes",
-                        egress->total_bytes ? json_integer((json_int_t)egress->total_bytes) : json_null());
-    return object;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "reach", jail_reach_name(egress->reach), "hosts",
+                     hosts_json(egress), "ports", ports, "connections", bound_json(limits->connections), "rate_bytes",
+                     bound_json(limits->network_rate_bytes), "total_bytes", bound_json(limits->network_total_bytes));
 }
 
 static json_t *profile_json(const struct guard_profile *guard) {
@@ -107,7 +117,8 @@ static json_t *profile_json(const struct guard_profile *guard) {
     json_object_set_new(object, "escalate_after", json_integer(guard->on_violation.after));
     json_object_set_new(object, "escalate_within_ms", json_integer((json_int_t)guard->on_violation.within_ms));
     json_object_set_new(object, "egress",
-                        profile->network == JAIL_NETWORK_OUTGOING ? egress_json(&profile->egress) : json_null());
+                        profile->network == JAIL_NETWORK_OUTGOING ? egress_json(&profile->egress, limits)
+                                                                  : json_null());
     json_object_set_new(object, "inherits", guard->inherits[0] ? json_string(guard->inherits) : json_null());
     json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
     return object;

@@ -51,6 +51,12 @@ static double known(uint64_t value) {
     return value == NODE_UNKNOWN ? (double)NAN : (double)value;
 }
 
+static void take_traffic(struct metering *metering, const struct node *node) {
+    metering->has_traffic = node_traffic(node, &metering->traffic);
+    metering->now.values[METER_NETWORK_TOTAL] =
+        metering->has_traffic ? (double)(metering->traffic.in_bytes + metering->traffic.out_bytes) : (double)NAN;
+}
+
 void metering_look(struct sandbox *sandbox) {
     struct node_usage usage;
     struct metering *metering = &sandbox->metering;
@@ -65,7 +71,7 @@ void metering_look(struct sandbox *sandbox) {
     metering->now.values[METER_DESCRIPTORS] = known(usage.descriptors);
     metering->now.values[METER_OS_TASKS] = known(usage.os_tasks);
     if (usage.cpu_ns != NODE_UNKNOWN) take_cpu(metering, usage.cpu_ns, now_ms);
-    metering->has_traffic = node_traffic(sandbox->node, &metering->traffic);
+    take_traffic(metering, sandbox->node);
 }
 
 /* ---- what the agent tells ---- */

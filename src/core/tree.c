@@ -4,6 +4,7 @@
 
 #include "core/containment.h"
 #include "core/logs.h"
+#include "core/names.h"
 #include "core/reload.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
@@ -211,6 +212,7 @@ static void on_known_again(void *data, const struct term *result, const struct t
 
 static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
+    names_tell(sandbox); /* before anything of the application runs */
     if (sandbox->started && !sandbox->start_asked) {
         sandbox->start_asked = true;
         timing_mark(&sandbox->timing, TIMING_NODE);

@@ -158,23 +158,37 @@ static int set_containment(struct guard_profile *profile, const struct key *key,
     return 0;
 }
 
-/* "10.1.0.0/16:5432, 93.184.216.34": these, and nothing else unless `reach` says so. */
+/* An address, or else a name. */
+static int add_host(struct jail_egress *egress, const char *text, struct error *reterr) {
+    struct jail_host host;
+    struct jail_named named;
+    if (jail_host_parse(text, &host, NULL) == 0) {
+        if (egress->host_count == JAIL_HOSTS_MAX)
+            return error_set(reterr, E_INVALID, "hosts are more than %d addresses", JAIL_HOSTS_MAX);
+        egress->hosts[egress->host_count++] = host;
+        return 0;
+    }
+    int result = jail_named_parse(text, &named, reterr);
+    if (result < 0) return result;
+    if (egress->name_count == JAIL_NAMES_MAX)
+        return error_set(reterr, E_INVALID, "hosts are more than %d names", JAIL_NAMES_MAX);
+    egress->names[egress->name_count++] = named;
+    return 0;
+}
+
+/* "10.1.0.0/16:5432, www.example.org": these, and nothing else unless `reach` says so. */
 static int set_hosts(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
     struct jail_egress *egress = &profile->jail.egress;
     CLEANUP_FREE char *copy = strdup(value);
     char *rest = copy;
+    int result = 0;
     (void)key;
     if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a profile");
     egress->reach = JAIL_REACH_LISTED;
-    egress->host_count = 0;
-    for (char *word; (word = strsep(&rest, ", \t"));) {
-        if (!word[0]) continue;
-        if (egress->host_count == JAIL_HOSTS_MAX)
-            return error_set(reterr, E_INVALID, "hosts are more than %d", JAIL_HOSTS_MAX);
-        int result = jail_host_parse(word, &egress->hosts[egress->host_count++], reterr);
-        if (result < 0) return result;
-    }
-    return 0;
+    egress->host_count = egress->name_count = 0;
+    for (char *word; result == 0 && (word = strsep(&rest, ", \t"));)
+        if (word[0]) result = add_host(egress, word, reterr);
+    return result;
 }
 
 static int set_ports(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
@@ -230,9 +244,9 @@ static const struct key keys[] = {
     {"hosts", set_hosts, 0, 0, NULL, NULL, 0},
     {"ports", set_ports, 0, 0, NULL, NULL, 0},
     {"reach", CHOICE(jail.egress.reach, reach_names)},
-    {"network-rate", PLAIN_NUMBER(jail.egress.rate_bytes, parse_size)},
-    {"network-total", PLAIN_NUMBER(jail.egress.total_bytes, parse_size)},
-    {"connections", PLAIN_NUMBER(jail.egress.connections, parse_u64)},
+    {"network-rate", NUMBER(network_rate_bytes, parse_size)},
+    {"network-total", NUMBER(network_total_bytes, parse_size)},
+    {"connections", NUMBER(connections, parse_u64)},
 };
 
 static int set_key(struct guard_profile *profile, const char *name, const char *value, struct error *reterr) {
@@ -313,7 +327,6 @@ struct reading {
 static int end_section(const struct reading *reading, struct error *reterr) {
     if (!reading->profile) return 0;
     int result = jail_limits_check(&reading->profile->jail.limits, reterr);
-    if (result == 0) result = jail_egress_check(&reading->profile->jail.egress, reterr);
     return result < 0 ? error_prefix(reterr, "profile '%s'", reading->profile->jail.name) : 0;
 }
 

@@ -29,7 +29,7 @@ static bool is_open(const struct egress *egress) {
     return egress->keeper_fd >= 0;
 }
 
-static struct egress_place place_of(const struct launcher *launcher, const struct launcher_node *node) {
+struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node) {
     struct egress_place place;
     egress_place_make((uint16_t)(node->uid - launcher->daemon_uid), &place);
     return place;
@@ -205,7 +205,7 @@ void egress_adopt(struct launcher *launcher) {
 
 static int attach(struct launcher *launcher, struct launcher_node *node, struct error *reterr) {
     struct egress *egress = &launcher->egress;
-    struct egress_place place = place_of(launcher, node);
+    struct egress_place place = egress_place_of(launcher, node);
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/ns/net", (int)node->pid);
     CLEANUP_FD int node_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -245,7 +245,7 @@ int egress_attach(struct launcher *launcher, struct launcher_node *node, const s
 
 /* The interface goes with the node's namespace. */
 void egress_release(struct launcher *launcher, struct launcher_node *node) {
-    struct egress_place place = place_of(launcher, node);
+    struct egress_place place = egress_place_of(launcher, node);
     if (!node->egress) return;
     if (node->has_way_out) nft_remove_place(&launcher->egress.rules, &place, NULL);
     egress_policy_remove(launcher, node->name);

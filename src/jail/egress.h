@@ -26,7 +26,7 @@ int netlink_open_in(int namespace_fd, int home_fd, int protocol, struct netlink 
 
 /* The pair, its outer end configured; the inner end lies in node_fd's namespace, still down. */
 int veth_make(struct netlink *outside, const struct egress_place *place, int node_fd, struct error *reterr);
-/* Have what goes to the node wait for its turn. */
+/* Have what goes to the node wait for its turn; 0: it no longer does. */
 int veth_shape(struct netlink *outside, const struct egress_place *place, uint64_t rate_bytes, struct error *reterr);
 /* The inner end's addresses and routes; up. */
 int veth_settle(struct netlink *inside, const struct egress_place *place, struct error *reterr);
@@ -43,6 +43,12 @@ int nft_make_table(struct netlink *netlink, struct error *reterr);
 int nft_set_own(struct netlink *netlink, const struct jail_host *addresses, size_t count, struct error *reterr);
 int nft_add_place(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
                   struct error *reterr);
+/* What its names stand for, and the bounds of its traffic, in place of those from before. What it used of its total
+   stays used; connections that are open are not counted among those it may have from then on. */
+int nft_set_named(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
+                  struct error *reterr);
+int nft_set_bounds(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
+                   struct error *reterr);
 int nft_remove_place(struct netlink *netlink, const struct egress_place *place, struct error *reterr);
 
 enum { EGRESS_LOG_GROUP = 1 };

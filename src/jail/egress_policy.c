@@ -5,9 +5,7 @@
 
 #include "jail/egress_rules.h"
 
-#define BYTES_MAX (1ULL << 44)
-
-enum { V4_BITS = 32, V6_BITS = 128, PORT_MAX = 65535, CONNECTIONS_MAX = 65536 };
+enum { V4_BITS = 32, V6_BITS = 128, PORT_MAX = 65535, LABEL_MAX = 63, PORTS_TEXT_BYTES = 16 };
 
 static const char *const network_names[] = {"none", "loopback", "outgoing"};
 static const char *const reach_names[] = {"listed", "public", "anywhere"};
@@ -92,37 +90,89 @@ int jail_host_parse(const char *text, struct jail_host *ret, struct error *reter
     return 0;
 }
 
+static void print_ports(uint16_t first, uint16_t last, char ret[PORTS_TEXT_BYTES]) {
+    *ret = '\0';
+    if (first && first == last)
+        snprintf(ret, PORTS_TEXT_BYTES, ":%u", first);
+    else if (first)
+        snprintf(ret, PORTS_TEXT_BYTES, ":%u-%u", first, last);
+}
+
 void jail_host_print(const struct jail_host *host, char ret[JAIL_HOST_TEXT_BYTES]) {
-    char address[INET6_ADDRSTRLEN], bits[8] = "", ports[16] = "";
+    char address[INET6_ADDRSTRLEN], bits[8] = "", ports[PORTS_TEXT_BYTES];
     bool is_whole = host->bits == (host->is_v6 ? V6_BITS : V4_BITS), brackets = host->is_v6 && host->first_port;
     inet_ntop(host->is_v6 ? AF_INET6 : AF_INET, host->address, address, sizeof address);
     if (!is_whole) snprintf(bits, sizeof bits, "/%u", host->bits);
-    if (host->first_port && host->first_port == host->last_port)
-        snprintf(ports, sizeof ports, ":%u", host->first_port);
-    else if (host->first_port)
-        snprintf(ports, sizeof ports, ":%u-%u", host->first_port, host->last_port);
+    print_ports(host->first_port, host->last_port, ports);
     snprintf(ret, JAIL_HOST_TEXT_BYTES, "%s%s%s%s%s", brackets ? "[" : "", address, bits, brackets ? "]" : "", ports);
 }
 
-int jail_egress_check(const struct jail_egress *egress, struct error *reterr) {
-    if (egress->connections == 0 || egress->connections > CONNECTIONS_MAX)
-        return error_set(reterr, E_INVALID, "connections is %u; it must be from 1 to %d", egress->connections,
-                         CONNECTIONS_MAX);
-    if (egress->rate_bytes > BYTES_MAX || egress->total_bytes > BYTES_MAX)
-        return error_set(reterr, E_INVALID, "network-rate and network-total must be at most %llu",
-                         (unsigned long long)BYTES_MAX);
+/* Labels of letters, digits and dashes; the last one has a letter, or it would be an address. */
+static bool is_domain(const char *text) {
+    const char *last = strrchr(text, '.');
+    for (const char *label = text;; label++) {
+        size_t length = strspn(label, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-");
+        if (length == 0 || length > LABEL_MAX || label[0] == '-' || label[length - 1] == '-') return false;
+        label += length;
+        if (*label == '\0') break;
+        if (*label != '.') return false;
+    }
+    return strpbrk(last ? last : text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != NULL;
+}
+
+int jail_named_parse(const char *text, struct jail_named *ret, struct error *reterr) {
+    char copy[JAIL_DOMAIN_BYTES + PORTS_TEXT_BYTES], *name = copy;
+    struct jail_host host = {0};
+    bool fits = string_format(copy, sizeof copy, NULL, "%s", text) == 0;
+    char *ports = fits ? cut_ports(&name) : NULL;
+    struct jail_named named = {0};
+    if (!fits || !is_domain(name) || string_format(named.name, sizeof named.name, NULL, "%s", name) < 0 ||
+        (ports && !parse_ports(ports, &host)))
+        return error_set(reterr, E_INVALID,
+                         "'%.60s' is no host; it is a name, an address or ADDRESS/BITS, and may end with :PORT or "
+                         ":FIRST-LAST (a v6 address with ports is in brackets)",
+                         text);
+    named.first_port = host.first_port;
+    named.last_port = host.last_port;
+    *ret = named;
     return 0;
+}
+
+void jail_named_print(const struct jail_named *named, struct buf *ret) {
+    char ports[PORTS_TEXT_BYTES];
+    print_ports(named->first_port, named->last_port, ports);
+    buf_printf(ret, "%s%s", named->name, ports);
+}
+
+struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const struct jail_limits *limits) {
+    struct jail_egress bounded = *egress;
+    bounded.rate_bytes = limits->network_rate_bytes;
+    bounded.total_bytes = limits->network_total_bytes;
+    bounded.connections = limits->connections;
+    return bounded;
 }
 
 /* ---- as lines of a plan ---- */
 
-int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struct error *reterr) {
-    char host[JAIL_HOST_TEXT_BYTES];
-    int result = plan_add(plan, JAIL_PLAN_REACH, jail_reach_name(egress->reach), NULL, 0, reterr);
-    for (size_t i = 0; result == 0 && i < egress->host_count; i++) {
-        jail_host_print(&egress->hosts[i], host);
-        result = plan_add(plan, JAIL_PLAN_HOST, host, NULL, 0, reterr);
+static int write_hosts(struct jail_plan *plan, enum jail_plan_verb verb, const struct jail_host *hosts, size_t count,
+                       struct error *reterr) {
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        char host[JAIL_HOST_TEXT_BYTES];
+        jail_host_print(&hosts[i], host);
+        result = plan_add(plan, verb, host, NULL, 0, reterr);
     }
+    return result;
+}
+
+int egress_write_resolved(const struct jail_host *hosts, size_t count, struct jail_plan *plan, struct error *reterr) {
+    return write_hosts(plan, JAIL_PLAN_RESOLVED, hosts, count, reterr);
+}
+
+int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struct error *reterr) {
+    int result = plan_add(plan, JAIL_PLAN_REACH, jail_reach_name(egress->reach), NULL, 0, reterr);
+    if (result == 0) result = write_hosts(plan, JAIL_PLAN_HOST, egress->hosts, egress->host_count, reterr);
+    if (result == 0) result = egress_write_resolved(egress->resolved, egress->resolved_count, plan, reterr);
     for (size_t i = 0; result == 0 && i < egress->port_count; i++)
         result = plan_add(plan, JAIL_PLAN_PORT, NULL, NULL, egress->ports[i], reterr);
     if (result == 0 && egress->rate_bytes)
@@ -132,11 +182,16 @@ int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struc
     return result < 0 ? result : plan_add(plan, JAIL_PLAN_CONNECTIONS, NULL, NULL, egress->connections, reterr);
 }
 
+static int read_host(const char *text, struct jail_host *hosts, size_t max, size_t *count, struct error *reterr) {
+    if (*count == max) return error_set(reterr, E_INVALID, "the plan has too many hosts");
+    return jail_host_parse(text, &hosts[(*count)++], reterr);
+}
+
 static int read_line(const struct jail_plan_op *op, struct jail_egress *egress, struct error *reterr) {
     switch (op->verb) {
-    case JAIL_PLAN_HOST:
-        if (egress->host_count == JAIL_HOSTS_MAX) return error_set(reterr, E_INVALID, "the plan has too many hosts");
-        return jail_host_parse(op->words[0], &egress->hosts[egress->host_count++], reterr);
+    case JAIL_PLAN_HOST: return read_host(op->words[0], egress->hosts, JAIL_HOSTS_MAX, &egress->host_count, reterr);
+    case JAIL_PLAN_RESOLVED:
+        return read_host(op->words[0], egress->resolved, JAIL_RESOLVED_MAX, &egress->resolved_count, reterr);
     case JAIL_PLAN_PORT:
         if (egress->port_count == JAIL_PORTS_MAX || op->number == 0 || op->number > PORT_MAX)
             return error_set(reterr, E_INVALID, "the plan has too many ports, or one that is none");
@@ -147,6 +202,15 @@ static int read_line(const struct jail_plan_op *op, struct jail_egress *egress, 
     case JAIL_PLAN_CONNECTIONS: egress->connections = (uint32_t)op->number; return 0;
     default: return 0;
     }
+}
+
+int egress_read_resolved(const struct jail_plan *plan, struct jail_egress *egress, struct error *reterr) {
+    struct jail_egress read = {0};
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->ops[i].verb == JAIL_PLAN_RESOLVED && read_line(&plan->ops[i], &read, reterr) < 0) return -1;
+    memcpy(egress->resolved, read.resolved, sizeof read.resolved);
+    egress->resolved_count = read.resolved_count;
+    return 0;
 }
 
 int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct error *reterr) {

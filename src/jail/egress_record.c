@@ -8,7 +8,7 @@
 
 #include "jail/launcher_internal.h"
 
-enum { KEEPER_BYTES = 128, POLICY_BYTES = 8192 };
+enum { KEEPER_BYTES = 128, POLICY_BYTES = 16384 };
 
 static const char keeper_name[] = ".egress";
 static const char policy_prefix[] = ".egress-";

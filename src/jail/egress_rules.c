@@ -65,17 +65,22 @@ static void add_identity(struct egress_rules *rules, const struct egress_place *
     add_host(rules, EGRESS_NOT_FROM, EGRESS_REFUSE, &place->v6);
 }
 
-static void add_bounds(struct egress_rules *rules, const struct jail_egress *egress, uint64_t rate_bytes,
-                       enum egress_verdict at_the_end) {
+/* The total is counted even where it is not bounded: it may be later. */
+static void add_bounds(struct egress_rules *rules, uint64_t rate_bytes, enum egress_verdict at_the_end) {
     if (rate_bytes) add(rules, EGRESS_OVER_RATE, EGRESS_DROP)->number = rate_bytes;
-    if (egress->total_bytes) add(rules, EGRESS_OVER_TOTAL, at_the_end);
+    add(rules, EGRESS_OVER_TOTAL, at_the_end);
 }
 
-static void add_rest(struct egress_rules *rules, const struct jail_egress *egress) {
-    if (egress->reach == JAIL_REACH_PUBLIC) {
+/* Whoever answers for a name may say any address: it opens none that is refused to everybody. */
+static void add_named(struct egress_rules *rules, const struct jail_egress *egress) {
+    if (egress->reach != JAIL_REACH_ANYWHERE) {
         add(rules, EGRESS_ANY, EGRESS_ASK_PUBLIC);
         add(rules, EGRESS_ANY, EGRESS_ASK_OWN);
     }
+    add(rules, EGRESS_ANY, EGRESS_ASK_NAMED);
+}
+
+static void add_rest(struct egress_rules *rules, const struct jail_egress *egress) {
     for (size_t i = 0; i < egress->port_count; i++) {
         struct jail_host port = {.first_port = egress->ports[i], .last_port = egress->ports[i]};
         add_host(rules, EGRESS_TO_PORT, EGRESS_ACCEPT, &port);
@@ -86,12 +91,13 @@ static void add_rest(struct egress_rules *rules, const struct jail_egress *egres
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {
     ret->count = 0;
     add_identity(ret, place);
-    add_bounds(ret, egress, egress->rate_bytes, EGRESS_REFUSE);
+    add_bounds(ret, egress->rate_bytes, EGRESS_REFUSE);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     if (egress->connections) add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_REFUSE)->number = egress->connections;
     add_prefix(ret, JAIL_RESOLVER ":53", EGRESS_ACCEPT);
     for (size_t i = 0; i < ARRAY_SIZE(slirps_own); i++) add_prefix(ret, slirps_own[i], EGRESS_REFUSE);
     for (size_t i = 0; i < egress->host_count; i++) add_host(ret, EGRESS_TO, EGRESS_ACCEPT, &egress->hosts[i]);
+    add_named(ret, egress);
     if (egress->reach == JAIL_REACH_LISTED)
         add(ret, EGRESS_ANY, EGRESS_REFUSE);
     else
@@ -102,9 +108,14 @@ void egress_rules_down(const struct egress_place *place, const struct jail_egres
     (void)place;
     ret->count = 0;
     /* What goes there waits in a queue, since slirp4netns takes long to send again what was dropped. */
-    add_bounds(ret, egress, 4 * egress->rate_bytes, EGRESS_DROP);
+    add_bounds(ret, 4 * egress->rate_bytes, EGRESS_DROP);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     add(ret, EGRESS_ANY, EGRESS_DROP);
+}
+
+void egress_rules_named(const struct jail_egress *egress, struct egress_rules *ret) {
+    ret->count = 0;
+    for (size_t i = 0; i < egress->resolved_count; i++) add_host(ret, EGRESS_TO, EGRESS_ACCEPT, &egress->resolved[i]);
 }
 
 void egress_rules_public(struct egress_rules *ret) {
@@ -115,7 +126,7 @@ void egress_rules_public(struct egress_rules *ret) {
 /* ---- for people ---- */
 
 void egress_rule_print(const struct egress_rule *rule, char ret[EGRESS_RULE_TEXT_BYTES]) {
-    static const char *const verdicts[] = {"accept", "drop", "refuse", "ask public", "ask own"};
+    static const char *const verdicts[] = {"accept", "drop", "refuse", "ask public", "ask own", "ask named"};
     const uint8_t *mac = rule->mac;
     char host[JAIL_HOST_TEXT_BYTES], match[EGRESS_RULE_TEXT_BYTES - 16] = "";
     jail_host_print(&rule->host, host);

@@ -43,6 +43,9 @@ void egress_place_make(uint16_t number, struct egress_place *ret);
 
 int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struct error *reterr);
 int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct error *reterr);
+/* What names stand for, alone. */
+int egress_write_resolved(const struct jail_host *hosts, size_t count, struct jail_plan *plan, struct error *reterr);
+int egress_read_resolved(const struct jail_plan *plan, struct jail_egress *egress, struct error *reterr);
 
 /* ---- rules ---- */
 
@@ -64,6 +67,7 @@ enum egress_verdict {
     EGRESS_REFUSE,     /* tell the sender, and us */
     EGRESS_ASK_PUBLIC, /* refuse what is not public, else go on */
     EGRESS_ASK_OWN,    /* refuse the host's own addresses, else go on */
+    EGRESS_ASK_NAMED,  /* accept what its names stand for, else go on */
 };
 
 struct egress_rule {
@@ -79,9 +83,10 @@ struct egress_rules {
     size_t count;
 };
 
-/* For what the node sends, for what it gets, and for everybody: what is not public. In this order. */
+/* For what the node sends, for what it gets, for what its names stand for, and for everybody: what is not public. */
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_down(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);
+void egress_rules_named(const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_public(struct egress_rules *ret);
 /* "accept to 1.2.3.4:443" */
 void egress_rule_print(const struct egress_rule *rule, char ret[EGRESS_RULE_TEXT_BYTES]);

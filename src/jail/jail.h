@@ -31,7 +31,14 @@ const char *jail_network_name(enum jail_network network);
 
 /* ---- policy: the way out ---- */
 
-enum { JAIL_HOSTS_MAX = 32, JAIL_PORTS_MAX = 32, JAIL_HOST_TEXT_BYTES = 72 };
+enum {
+    JAIL_HOSTS_MAX = 32,
+    JAIL_PORTS_MAX = 32,
+    JAIL_HOST_TEXT_BYTES = 72,
+    JAIL_NAMES_MAX = 16,
+    JAIL_RESOLVED_MAX = 64, /* addresses that all names together stand for */
+    JAIL_DOMAIN_BYTES = 254,
+};
 
 #define JAIL_RESOLVER "198.18.0.3" /* where a node with a way out has names looked up */
 
@@ -57,10 +64,24 @@ struct jail_host {
 int jail_host_parse(const char *text, struct jail_host *ret, struct error *reterr);
 void jail_host_print(const struct jail_host *host, char ret[JAIL_HOST_TEXT_BYTES]);
 
+/* A host by its name: whoever carries plans out is told addresses. */
+struct jail_named {
+    char name[JAIL_DOMAIN_BYTES];
+    uint16_t first_port, last_port; /* 0: any */
+};
+
+/* "db.example.org", "www.example.org:443". E_INVALID. */
+int jail_named_parse(const char *text, struct jail_named *ret, struct error *reterr);
+void jail_named_print(const struct jail_named *named, struct buf *ret);
+
 struct jail_egress {
     enum jail_reach reach;
     struct jail_host hosts[JAIL_HOSTS_MAX];
     size_t host_count;
+    struct jail_named names[JAIL_NAMES_MAX];
+    size_t name_count;
+    struct jail_host resolved[JAIL_RESOLVED_MAX]; /* what names stand for now; let through where they are public */
+    size_t resolved_count;
     uint16_t ports[JAIL_PORTS_MAX]; /* of what is not listed; none: any */
     size_t port_count;
     uint64_t rate_bytes;  /* per second, each way; 0: no bound */
@@ -68,20 +89,24 @@ struct jail_egress {
     uint32_t connections; /* at once */
 };
 
-/* Bounds of what a profile may say; E_INVALID. */
-int jail_egress_check(const struct jail_egress *egress, struct error *reterr);
+struct jail_limits;
+/* What a profile lets through, bounded as the limits say. */
+struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const struct jail_limits *limits);
 
 struct jail_limits {
     uint64_t memory_bytes;
-    uint32_t cpu_percent;        /* 100 is one core; 0: no cap */
-    uint32_t cpu_weight_percent; /* beside other nodes that want the CPU too; 0 is 100: as much as each */
-    uint32_t processes;          /* the application's VM processes, over the VM's own */
-    uint64_t max_run_ms;         /* one eval or run; 0: no bound */
-    uint64_t ttl_ms;             /* the sandbox's life; 0: no bound */
-    uint64_t disk_bytes;         /* /data and /tmp together are charged to it */
-    uint32_t os_tasks;           /* processes and threads in the pids cgroup */
-    uint32_t descriptors;        /* of the VM, and of each program that it starts */
-    uint64_t file_bytes;         /* of one file; 0: no bound but the disk's */
+    uint32_t cpu_percent;         /* 100 is one core; 0: no cap */
+    uint32_t cpu_weight_percent;  /* beside other nodes that want the CPU too; 0 is 100: as much as each */
+    uint32_t processes;           /* the application's VM processes, over the VM's own */
+    uint64_t max_run_ms;          /* one eval or run; 0: no bound */
+    uint64_t ttl_ms;              /* the sandbox's life; 0: no bound */
+    uint64_t disk_bytes;          /* /data and /tmp together are charged to it */
+    uint32_t os_tasks;            /* processes and threads in the pids cgroup */
+    uint32_t descriptors;         /* of the VM, and of each program that it starts */
+    uint64_t file_bytes;          /* of one file; 0: no bound but the disk's */
+    uint64_t network_rate_bytes;  /* through the way out, per second, each way; 0: no bound */
+    uint64_t network_total_bytes; /* both ways together, of one VM; 0: no bound */
+    uint32_t connections;         /* to the outside at once */
 
     /* What the node's own agent holds it to; 0: no bound, but a share of the memory for those in bytes. */
     uint32_t atoms;
@@ -194,6 +219,7 @@ void jail_features_probe(struct jail_features *ret);
     X(EXECS, "execs", "N")             /* how many execve go through; absent: any number */                            \
     X(REACH, "reach", "W")             /* a way out: listed | public | anywhere; absent: there is none */              \
     X(HOST, "host", "W")               /* listed: an address or a prefix, and ports */                                 \
+    X(RESOLVED, "resolved", "W")       /* an address that a listed name stands for: let through if it is public */     \
     X(PORT, "port", "N")               /* of hosts that are not listed; absent: any */                                 \
     X(RATE, "rate", "N")               /* bytes per second each way; absent: no bound */                               \
     X(TRAFFIC, "traffic", "N")         /* bytes in all; absent: no bound */                                            \
@@ -336,6 +362,9 @@ void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn don
 void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data);
 void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
                      void *data);
+/* What the names that its profile lists stand for now, in place of what they stood for. */
+void jail_link_resolved(struct jail_link *link, const char *node, const struct jail_host *hosts, size_t count,
+                        jail_done_fn done, void *data);
 /* Places of the node's writable files, for fstatfs alone. */
 void jail_link_disks(struct jail_link *link, const char *node, jail_disks_fn done, void *data);
 /* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */

@@ -312,10 +312,20 @@ void egress_adopt(struct launcher *launcher);
 int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
                   struct error *reterr);
 void egress_release(struct launcher *launcher, struct launcher_node *node); /* also where it has none */
+struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node);
 void egress_tell_refusals(struct launcher *launcher);
 void egress_addresses_changed(struct launcher *launcher);
 void egress_keeper_ended(struct launcher *launcher);
 uint64_t egress_check(struct launcher *launcher, uint64_t now_ms); /* what was lost; returns when to come again */
+
+/* ---- egress_change.c: what is changed of it while a node runs ---- */
+
+/* What its names stand for, from the plan's lines. */
+int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                        struct error *reterr);
+/* Nothing where it has no way out, or where they are as before. */
+int egress_set_bounds(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+                      struct error *reterr);
 
 int egress_record_write(const struct launcher *launcher, pid_t keeper, struct error *reterr);
 pid_t egress_record_read(const struct launcher *launcher); /* 0: none, or it has ended */

@@ -245,6 +245,9 @@ static void put_limits(struct buf *text, const struct jail_limits *limits) {
     wire_put_number(text, "disk", limits->disk_bytes);
     wire_put_number(text, "descriptors", limits->descriptors);
     wire_put_number(text, "file", limits->file_bytes);
+    wire_put_number(text, "rate", limits->network_rate_bytes);
+    wire_put_number(text, "traffic", limits->network_total_bytes);
+    wire_put_number(text, "connections", limits->connections);
 }
 
 void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
@@ -279,6 +282,17 @@ static void put_egress(struct buf *text, const struct jail_egress *egress) {
         jail_plan_print(&plan, text);
     else
         text->failed = true;
+}
+
+void jail_link_resolved(struct jail_link *link, const char *node, const struct jail_host *hosts, size_t count,
+                        jail_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    put_operand(&text, node);
+    put_binds(&text, node, NULL, 0);
+    text.failed |= egress_write_resolved(hosts, count, &plan, NULL) < 0;
+    jail_plan_print(&plan, &text);
+    ask_done(link, "resolved", &text, done, data);
 }
 
 void jail_link_equip(struct jail_link *link, const char *node, const struct jail_equipment *equipment,

@@ -122,14 +122,14 @@ static void put_map_entry(struct nft_batch *batch, uint16_t type, const char *na
     nftnl_set_free(map);
 }
 
-/* What is left of a place's traffic, for both directions. */
+/* What is left of a place's traffic, for both directions; of 0 more than anybody uses up. */
 static void put_quota(struct nft_batch *batch, uint16_t type, const char *name, uint64_t bytes) {
     struct nftnl_obj *quota = must(nftnl_obj_alloc());
     struct nlmsghdr *header = begin(batch, type, type == NFT_MSG_NEWOBJ ? NLM_F_CREATE : 0);
     nftnl_obj_set_str(quota, NFTNL_OBJ_TABLE, NFT_TABLE);
     nftnl_obj_set_str(quota, NFTNL_OBJ_NAME, name);
     nftnl_obj_set_u32(quota, NFTNL_OBJ_TYPE, NFT_OBJECT_QUOTA);
-    nftnl_obj_set_u64(quota, NFTNL_OBJ_QUOTA_BYTES, bytes);
+    nftnl_obj_set_u64(quota, NFTNL_OBJ_QUOTA_BYTES, bytes ? bytes : INT64_MAX);
     nftnl_obj_set_u32(quota, NFTNL_OBJ_QUOTA_FLAGS, NFT_QUOTA_F_INV);
     nftnl_obj_nlmsg_build_payload(header, quota);
     end(batch, header);
@@ -153,11 +153,14 @@ static void put_flush(struct nft_batch *batch, const char *chain) {
     nftnl_rule_free(rule);
 }
 
-static void put_rules(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rules *rules) {
-    for (size_t i = 0; i < rules->count; i++) nft_put_egress_rule(batch, chain, quota, &rules->items[i]);
+static void put_rules(struct nft_batch *batch, const char *chain, const struct nft_references *references,
+                      const struct egress_rules *rules) {
+    for (size_t i = 0; i < rules->count; i++) nft_put_egress_rule(batch, chain, references, &rules->items[i]);
 }
 
 /* ---- the whole ---- */
+
+static const struct nft_references nothing;
 
 int nft_make_table(struct netlink *netlink, struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
@@ -174,7 +177,7 @@ int nft_make_table(struct netlink *netlink, struct error *reterr) {
     put_chain(batch, NFT_MSG_NEWCHAIN, "input", NF_INET_LOCAL_IN, "filter");
     put_chain(batch, NFT_MSG_NEWCHAIN, "leave", NF_INET_POST_ROUTING, "nat");
     egress_rules_public(&public);
-    put_rules(batch, NFT_PUBLIC, "", &public);
+    put_rules(batch, NFT_PUBLIC, &nothing, &public);
     nft_put_fixed_rules(batch);
     return batch_send(batch, "make the rules of the way out", reterr);
 }
@@ -184,39 +187,73 @@ int nft_set_own(struct netlink *netlink, const struct jail_host *addresses, size
     put_flush(batch, NFT_OWN);
     for (size_t i = 0; i < count; i++) {
         struct egress_rule rule = {.match = EGRESS_TO, .verdict = EGRESS_REFUSE, .host = addresses[i]};
-        nft_put_egress_rule(batch, NFT_OWN, "", &rule);
+        nft_put_egress_rule(batch, NFT_OWN, &nothing, &rule);
     }
     return batch_send(batch, "refuse the host's own addresses", reterr);
 }
 
 struct names {
     char chains[ARRAY_SIZE(maps)][NFT_NAME_BYTES]; /* one for each map */
-    char quota[NFT_NAME_BYTES];
+    struct nft_references references;
 };
 
 static struct names names_of(const struct egress_place *place) {
     struct names names;
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         snprintf(names.chains[i], sizeof names.chains[i], "%s-%u", maps[i], place->number);
-    snprintf(names.quota, sizeof names.quota, "total-%u", place->number);
+    snprintf(names.references.quota, sizeof names.references.quota, "total-%u", place->number);
+    snprintf(names.references.named, sizeof names.references.named, NFT_NAMED "-%u", place->number);
     return names;
+}
+
+static void put_traffic_rules(struct nft_batch *batch, const struct names *names, const struct egress_place *place,
+                              const struct jail_egress *egress) {
+    struct egress_rules rules;
+    egress_rules_up(place, egress, &rules);
+    put_rules(batch, names->chains[0], &names->references, &rules);
+    egress_rules_down(place, egress, &rules);
+    put_rules(batch, names->chains[1], &names->references, &rules);
+}
+
+static void put_named_rules(struct nft_batch *batch, const struct names *names, const struct jail_egress *egress) {
+    struct egress_rules rules;
+    egress_rules_named(egress, &rules);
+    put_rules(batch, names->references.named, &names->references, &rules);
 }
 
 int nft_add_place(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
                   struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct names names = names_of(place);
-    struct egress_rules rules;
-    put_quota(batch, NFT_MSG_NEWOBJ, names.quota, egress->total_bytes);
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes);
+    put_chain(batch, NFT_MSG_NEWCHAIN, names.references.named, -1, NULL);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_NEWCHAIN, names.chains[i], -1, NULL);
-    egress_rules_up(place, egress, &rules);
-    put_rules(batch, names.chains[0], names.quota, &rules);
-    egress_rules_down(place, egress, &rules);
-    put_rules(batch, names.chains[1], names.quota, &rules);
+    put_named_rules(batch, &names, egress);
+    put_traffic_rules(batch, &names, place, egress);
     nft_put_refusal(batch, names.chains[2]);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         put_map_entry(batch, NFT_MSG_NEWSETELEM, maps[i], place->index, names.chains[i]);
     return batch_send(batch, "make a node's rules", reterr);
+}
+
+int nft_set_named(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
+                  struct error *reterr) {
+    CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
+    struct names names = names_of(place);
+    put_flush(batch, names.references.named);
+    put_named_rules(batch, &names, egress);
+    return batch_send(batch, "let through what a node's names stand for", reterr);
+}
+
+int nft_set_bounds(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
+                   struct error *reterr) {
+    CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
+    struct names names = names_of(place);
+    put_flush(batch, names.chains[0]);
+    put_flush(batch, names.chains[1]);
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes);
+    put_traffic_rules(batch, &names, place, egress);
+    return batch_send(batch, "change the bounds of a node's traffic", reterr);
 }
 
 int nft_remove_place(struct netlink *netlink, const struct egress_place *place, struct error *reterr) {
@@ -225,6 +262,7 @@ int nft_remove_place(struct netlink *netlink, const struct egress_place *place, 
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         put_map_entry(batch, NFT_MSG_DELSETELEM, maps[i], place->index, names.chains[i]);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_DELCHAIN, names.chains[i], -1, NULL);
-    put_quota(batch, NFT_MSG_DELOBJ, names.quota, 0);
+    put_chain(batch, NFT_MSG_DELCHAIN, names.references.named, -1, NULL);
+    put_quota(batch, NFT_MSG_DELOBJ, names.references.quota, 0);
     return batch_send(batch, "remove a node's rules", reterr);
 }

@@ -175,6 +175,7 @@ static const struct {
     [EGRESS_REFUSE] = {(uint32_t)NFT_GOTO, NFT_REFUSE},
     [EGRESS_ASK_PUBLIC] = {(uint32_t)NFT_JUMP, NFT_PUBLIC},
     [EGRESS_ASK_OWN] = {(uint32_t)NFT_JUMP, NFT_OWN},
+    [EGRESS_ASK_NAMED] = {(uint32_t)NFT_JUMP, NFT_NAMED}, /* the place's own */
 };
 
 /* ---- rules of policies ---- */
@@ -197,20 +198,21 @@ static void add_match(struct nftnl_rule *rule, const char *quota, const struct e
 }
 
 /* protocol 0: whichever, with whatever port. */
-static void put(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rule *wanted,
-                uint8_t protocol) {
+static void put(struct nft_batch *batch, const char *chain, const struct nft_references *references,
+                const struct egress_rule *wanted, uint8_t protocol) {
     struct nftnl_rule *rule = new_rule(chain);
-    add_match(rule, quota, wanted);
+    add_match(rule, references->quota, wanted);
     if (protocol) match_ports(rule, &wanted->host, protocol);
-    say(rule, verdicts[wanted->verdict].verdict, verdicts[wanted->verdict].chain);
+    say(rule, verdicts[wanted->verdict].verdict,
+        wanted->verdict == EGRESS_ASK_NAMED ? references->named : verdicts[wanted->verdict].chain);
     nft_put_rule(batch, rule);
 }
 
-void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const char *quota,
+void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const struct nft_references *references,
                          const struct egress_rule *rule) {
     bool has_ports = (rule->match == EGRESS_TO || rule->match == EGRESS_TO_PORT) && rule->host.first_port;
-    put(batch, chain, quota, rule, has_ports ? IPPROTO_TCP : 0);
-    if (has_ports) put(batch, chain, quota, rule, IPPROTO_UDP);
+    put(batch, chain, references, rule, has_ports ? IPPROTO_TCP : 0);
+    if (has_ports) put(batch, chain, references, rule, IPPROTO_UDP);
 }
 
 /* ---- rules that are always there ---- */

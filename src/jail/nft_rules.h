@@ -13,6 +13,7 @@
 #define NFT_REFUSE "refuse" /* a map, and the chain that looks into it: for what is refused to it */
 #define NFT_PUBLIC "public"
 #define NFT_OWN "own"
+#define NFT_NAMED "named"
 
 enum { NFT_NAME_BYTES = 32 };
 
@@ -25,7 +26,13 @@ struct nft_batch {
 };
 
 void nft_put_rule(struct nft_batch *batch, struct nftnl_rule *rule); /* frees it */
-void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const char *quota, const struct egress_rule *rule);
+/* What rules of a place refer to; "" where there is no such thing. */
+struct nft_references {
+    char quota[NFT_NAME_BYTES];
+    char named[NFT_NAME_BYTES]; /* the chain of what its names stand for */
+};
+void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const struct nft_references *references,
+                         const struct egress_rule *rule);
 /* What every packet meets first, and last. */
 void nft_put_fixed_rules(struct nft_batch *batch);
 /* Tell us of some, and the sender of all. */

@@ -102,6 +102,7 @@ static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_EXECS] = {.most = 1 << 20, .times = 1},
     [JAIL_PLAN_REACH] = {.words = {is_reach}, .times = 1},
     [JAIL_PLAN_HOST] = {.words = {is_host}, .times = JAIL_HOSTS_MAX},
+    [JAIL_PLAN_RESOLVED] = {.words = {is_host}, .times = JAIL_RESOLVED_MAX},
     [JAIL_PLAN_PORT] = {.least = 1, .most = UINT16_MAX, .times = JAIL_PORTS_MAX},
     [JAIL_PLAN_RATE] = {.least = 1, .most = PLAN_BYTES_MAX, .times = 1},
     [JAIL_PLAN_TRAFFIC] = {.least = 1, .most = PLAN_BYTES_MAX, .times = 1},
@@ -158,9 +159,10 @@ int plan_check(const struct jail_plan *plan, struct error *reterr) {
 
 int plan_check_equipment(const struct jail_plan *plan, struct error *reterr) {
     static const bool can_be_given[JAIL_PLAN_VERB_COUNT] = {
-        [JAIL_PLAN_NODE] = true,  [JAIL_PLAN_BIND] = true,    [JAIL_PLAN_BIND_EXEC] = true,
-        [JAIL_PLAN_REACH] = true, [JAIL_PLAN_HOST] = true,    [JAIL_PLAN_PORT] = true,
-        [JAIL_PLAN_RATE] = true,  [JAIL_PLAN_TRAFFIC] = true, [JAIL_PLAN_CONNECTIONS] = true,
+        [JAIL_PLAN_NODE] = true,     [JAIL_PLAN_BIND] = true,    [JAIL_PLAN_BIND_EXEC] = true,
+        [JAIL_PLAN_REACH] = true,    [JAIL_PLAN_HOST] = true,    [JAIL_PLAN_PORT] = true,
+        [JAIL_PLAN_RATE] = true,     [JAIL_PLAN_TRAFFIC] = true, [JAIL_PLAN_CONNECTIONS] = true,
+        [JAIL_PLAN_RESOLVED] = true,
     };
     for (size_t i = 0; i < plan->count; i++)
         if (!can_be_given[plan->ops[i].verb])

@@ -12,7 +12,7 @@
 
 /* Also of high: its own takes effect where a profile that takes after it allows connections. */
 #define USUAL_EGRESS                                                                                                   \
-    { .reach = JAIL_REACH_PUBLIC, .rate_bytes = 10 * MIB, .connections = 256 }
+    { .reach = JAIL_REACH_PUBLIC }
 
 static const struct jail_profile profiles[] = {
     {
@@ -30,7 +30,9 @@ static const struct jail_profile profiles[] = {
                    .ets_tables = 500,
                    .ports = 100,
                    .sockets = 50,
-                   .message_queue = 100000},
+                   .message_queue = 100000,
+                   .connections = 256,
+                   .network_rate_bytes = 10 * MIB},
         .operations = "basic_otp,math,string",
         .network = JAIL_NETWORK_NONE,
         .egress = USUAL_EGRESS,
@@ -51,7 +53,9 @@ static const struct jail_profile profiles[] = {
                    .ets_tables = 1000,
                    .ports = 500,
                    .sockets = 250,
-                   .message_queue = 200000},
+                   .message_queue = 200000,
+                   .connections = 256,
+                   .network_rate_bytes = 10 * MIB},
         .operations = "basic_otp,math,string,file_read,network_client",
         .network = JAIL_NETWORK_OUTGOING,
         .egress = USUAL_EGRESS,
@@ -72,10 +76,11 @@ static const struct jail_profile profiles[] = {
                    .ets_tables = 5000,
                    .ports = 900,
                    .sockets = 500,
-                   .message_queue = 500000},
+                   .message_queue = 500000,
+                   .connections = 1024},
         .operations = "all",
         .network = JAIL_NETWORK_OUTGOING,
-        .egress = {.reach = JAIL_REACH_ANYWHERE, .connections = 1024},
+        .egress = {.reach = JAIL_REACH_ANYWHERE},
         .may_exec = true,
         .native_code = true,
         .is_public = true,
@@ -118,7 +123,8 @@ static const struct jail_limit_kind kinds[] = {
     {LIMIT(message_queue), true, 10, 1000000000}, {LIMIT(ets_bytes), true, MIB, TIB},
     {LIMIT(heap_bytes), true, MIB, TIB},          {LIMIT(descriptors), false, 64, 1 << 20}, /* an idle VM has 18 */
     {LIMIT(file_bytes), true, 64 * MIB, TIB}, /* the VM keeps machine code in files of that size at most */
-    {LIMIT(sockets), true, 1, 1 << 20},
+    {LIMIT(sockets), true, 1, 1 << 20},           {LIMIT(network_rate_bytes), true, 16 * KIB, TIB},
+    {LIMIT(network_total_bytes), true, KIB, TIB}, {LIMIT(connections), false, 1, 65536},
 };
 
 const struct jail_limit_kind *jail_limit_kinds(size_t *ret_count) {

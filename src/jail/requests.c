@@ -119,7 +119,8 @@ static int set_limits(struct launcher *launcher, struct launcher_node *node, con
     bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
     if (node_check_rlimits(node, limits, reterr) < 0) return -1;
     if (resizes && node_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
-    int failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
+    int failed = egress_set_bounds(launcher, node, limits, reterr);
+    if (!failed) failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
     if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
     if (failed) return failed;
     node_set_rlimits(launcher, node, limits);
@@ -128,24 +129,34 @@ static int set_limits(struct launcher *launcher, struct launcher_node *node, con
     return record_write(launcher, node, reterr);
 }
 
+static uint32_t narrow(uint64_t number) {
+    return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+}
+
 static bool read_limits(const struct call *call, struct jail_limits *ret) {
-    uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0;
-    wire_message_number(call->message, "memory", &memory);
-    wire_message_number(call->message, "disk", &disk);
-    wire_message_number(call->message, "cpu", &cpu);
-    wire_message_number(call->message, "tasks", &tasks);
-    wire_message_number(call->message, "descriptors", &descriptors);
-    wire_message_number(call->message, "file", &file);
-    if (memory > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX) {
+    uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0, rate = 0, traffic = 0,
+             connections = 0;
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } operands[] = {{"memory", &memory},           {"disk", &disk}, {"cpu", &cpu},   {"tasks", &tasks},
+                    {"descriptors", &descriptors}, {"file", &file}, {"rate", &rate}, {"traffic", &traffic},
+                    {"connections", &connections}};
+    for (size_t i = 0; i < ARRAY_SIZE(operands); i++)
+        wire_message_number(call->message, operands[i].name, operands[i].value);
+    if (memory > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX || rate > PLAN_BYTES_MAX || traffic > PLAN_BYTES_MAX) {
         refuse(call, E_INVALID, "the limit is out of bounds");
         return false;
     }
     *ret = (struct jail_limits){.memory_bytes = memory,
                                 .disk_bytes = disk,
-                                .cpu_percent = cpu > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu,
-                                .os_tasks = tasks > UINT32_MAX ? UINT32_MAX : (uint32_t)tasks,
-                                .descriptors = descriptors > UINT32_MAX ? UINT32_MAX : (uint32_t)descriptors,
-                                .file_bytes = file};
+                                .cpu_percent = narrow(cpu),
+                                .os_tasks = narrow(tasks),
+                                .descriptors = narrow(descriptors),
+                                .file_bytes = file,
+                                .network_rate_bytes = rate,
+                                .network_total_bytes = traffic,
+                                .connections = narrow(connections)};
     return true;
 }
 
@@ -155,6 +166,17 @@ static void handle_limit(const struct call *call) {
     struct launcher_node *node = find_node(call);
     if (!node || !read_limits(call, &limits)) return;
     finish(call, set_limits(call->launcher, node, &limits, &error), &error);
+}
+
+static void handle_resolved(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    struct error error;
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
+    if (!failed) failed = plan_check_equipment(&plan, &error);
+    if (!failed) failed = egress_set_resolved(call->launcher, node, &plan, &error);
+    finish(call, failed, &error);
 }
 
 static int mount_plan(const struct launcher *launcher, const struct launcher_node *node, const struct jail_plan *plan,
@@ -261,10 +283,11 @@ static const struct {
     const char *verb;
     void (*handle)(const struct call *call);
 } verbs[] = {
-    {"hello", handle_hello}, {"spawn", handle_spawn},       {"bury", handle_bury},       {"freeze", handle_freeze},
-    {"thaw", handle_thaw},   {"limit", handle_limit},       {"project", handle_project}, {"release", handle_release},
-    {"mount", handle_mount}, {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
-    {"equip", handle_equip}, {"disk", handle_disk},
+    {"hello", handle_hello},       {"spawn", handle_spawn},     {"bury", handle_bury},
+    {"freeze", handle_freeze},     {"thaw", handle_thaw},       {"limit", handle_limit},
+    {"project", handle_project},   {"release", handle_release}, {"mount", handle_mount},
+    {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
+    {"equip", handle_equip},       {"disk", handle_disk},       {"resolved", handle_resolved},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {

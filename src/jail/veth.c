@@ -122,6 +122,13 @@ int veth_make(struct netlink *outside, const struct egress_place *place, int nod
     return result < 0 ? result : add_route(outside, place->index, true, &place->v6, NULL, reterr);
 }
 
+static int unshape(struct netlink *outside, const struct egress_place *place, struct error *reterr) {
+    struct draft draft;
+    struct tcmsg *queue = begin(&draft, outside, RTM_DELQDISC, 0, sizeof *queue);
+    *queue = (struct tcmsg){.tcm_family = AF_UNSPEC, .tcm_ifindex = (int)place->index, .tcm_parent = TC_H_ROOT};
+    return ask(&draft, outside, "let a node's interface go as fast as it can", reterr);
+}
+
 int veth_shape(struct netlink *outside, const struct egress_place *place, uint64_t rate_bytes, struct error *reterr) {
     struct draft draft;
     struct tcmsg *queue = begin(&draft, outside, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, sizeof *queue);
@@ -129,6 +136,7 @@ int veth_shape(struct netlink *outside, const struct egress_place *place, uint64
     struct tc_tbf_qopt options = {.rate = {.linklayer = TC_LINKLAYER_ETHERNET,
                                            .rate = rate_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)rate_bytes},
                                   .limit = QUEUE_BYTES};
+    if (rate_bytes == 0) return unshape(outside, place, reterr);
     *queue = (struct tcmsg){.tcm_family = AF_UNSPEC, .tcm_ifindex = (int)place->index, .tcm_parent = TC_H_ROOT};
     mnl_attr_put_strz(draft.header, TCA_KIND, "tbf");
     struct nlattr *nest = mnl_attr_nest_start(draft.header, TCA_OPTIONS);

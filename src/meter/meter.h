@@ -18,6 +18,7 @@
     X(DISK, "disk_bytes", true)                                                                                        \
     X(DESCRIPTORS, "descriptors", true)                                                                                \
     X(OS_TASKS, "os_tasks", true)                                                                                      \
+    X(NETWORK_TOTAL, "network_total_bytes", true)                                                                      \
     X(PROCESSES, "processes", false)                                                                                   \
     X(ATOMS, "atoms", false)                                                                                           \
     X(ETS_TABLES, "ets_tables", false)                                                                                 \

@@ -32,11 +32,12 @@ void node_hand_over(struct node *node, const struct node_spec *spec, const struc
     node->is_being_equipped = true;
     node->open_handles++;
     if (name_places(spec, places, binds, &error) == 0) {
+        struct jail_egress egress = jail_egress_bounded(&spec->profile->egress, &spec->limits);
         struct jail_equipment equipment = {
             .limits = &spec->limits,
             .binds = binds,
             .bind_count = spec->app_count,
-            .egress = node_has_way_out(node->host, spec->profile) ? &spec->profile->egress : NULL,
+            .egress = node_has_way_out(node->host, spec->profile) ? &egress : NULL,
         };
         jail_link_equip(node->host->link, node->name, &equipment, on_equipped, node);
         return;

@@ -507,6 +507,16 @@ void node_limit(struct node *node, const struct jail_limits *limits, jail_done_f
     jail_link_limit(node->host->link, node->name, limits, on_limited, limiting);
 }
 
+static void on_resolved(void *data, const struct error *error) {
+    (void)error;
+    node_handle_closed(data);
+}
+
+void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count) {
+    node->open_handles++;
+    jail_link_resolved(node->host->link, node->name, hosts, count, on_resolved, node);
+}
+
 void node_violation(struct node *node, const struct jail_violation *violation) {
     char detail[512];
     if (violation->count > 1)

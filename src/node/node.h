@@ -174,6 +174,8 @@ void node_kill(struct node *node, const char *why); /* `gone` follows */
 void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
 /* What the kernel holds it to, changed while it runs. */
 void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
+/* What the names that its profile lists stand for now; whoever fails to be told is told again with the next change. */
+void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
 uint32_t node_process_table(uint32_t processes);
 /* Whether a VM that was booted with some limits can be held to others. */

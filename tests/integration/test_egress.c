@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,16 +21,21 @@
 #define COUNTER EXAMPLES "/counter_erl"
 #define SETTINGS                                                                                                       \
     "[profile base]\n"                                                                                                 \
-    "hosts = 10.9.9.9:8080\n"                                                                                          \
-    "network-total = 1K\n"
+    "hosts = 10.9.9.9:8080, open.example:8080, inside.example\n"
 
-enum { PORT = 8080, NAME_PORT = 53 };
+enum {
+    PORT = 8080,
+    BULK_PORT = 8081, /* where somebody sends much, and holds on */
+    NAME_PORT = 53,
+    BULK_BYTES = 512 * 1024,
+    BULK_RATE = 256 * 1024, /* of which a quarter of a second's worth goes at once, and no less than 256 KiB */
+};
 
 /* ---- the world outside ---- */
 
 struct outside {
     pid_t holder; /* whose namespace it is */
-    int listener, names;
+    int listener, bulk, names;
     pthread_t server;
     struct world *world;
 };
@@ -47,26 +53,58 @@ static const char wiring[] = "ip link add up0 type veth peer name w0 netns $1\n"
                              "nsenter -t $1 -n ip link set lo up; nsenter -t $1 -n ip link set w0 up\n"
                              "ip route add default via 192.168.77.1; ip -6 route add default via 2a00:77::1\n";
 
-static int listen_at(int port, int type) {
+/* The address may not be there yet. */
+static int listen_at(const char *host, int port, int type) {
     struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET6, type | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET6, type | SOCK_CLOEXEC, 0), on = 1;
+    assert_int_equal(inet_pton(AF_INET6, host, &address.sin6_addr), 1);
+    assert_int_equal(setsockopt(fd, SOL_IPV6, IPV6_FREEBIND, &on, sizeof on), 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     if (type == SOCK_STREAM) assert_int_equal(listen(fd, 16), 0);
     return fd;
 }
 
-/* Every name is 1.2.3.4. */
+/* Who has an address of its own; every other name is 1.2.3.4, and none has one of v6. */
+static const struct {
+    const char *label;
+    uint8_t address[4];
+} named[] = {{"open", {1, 2, 3, 53}}, {"inside", {169, 254, 169, 254}}, {"", {1, 2, 3, 4}}};
+
+static const uint8_t *address_of(const uint8_t *question) {
+    size_t i = 0;
+    while (named[i].label[0] && memcmp(question + 1, named[i].label, strlen(named[i].label)) != 0) i++;
+    return named[i].address;
+}
+
 static void answer_name(int fd) {
-    static const uint8_t address[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 1, 2, 3, 4};
-    uint8_t message[512 + sizeof address];
+    uint8_t message[512 + 16], answer[16] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4};
     struct sockaddr_in6 from;
     socklen_t size = sizeof from;
     ssize_t got = recvfrom(fd, message, 512, 0, (struct sockaddr *)&from, &size);
-    if (got < 12) return;
+    if (got < 20) return;
+    const uint8_t *type = (const uint8_t *)memchr(message + 12, 0, (size_t)got - 12) + 1;
+    bool has_one = type[1] == 1;
+    memcpy(answer + 12, address_of(message + 12), 4);
     message[2] |= 0x80;
-    message[7] = 1;
-    memcpy(message + got, address, sizeof address);
-    sendto(fd, message, (size_t)got + sizeof address, 0, (struct sockaddr *)&from, size);
+    message[7] = has_one;
+    message[11] = 0; /* what it says besides the question is left out */
+    got = type + 4 - message;
+    memcpy(message + got, answer, sizeof answer);
+    sendto(fd, message, (size_t)got + (has_one ? sizeof answer : 0), 0, (struct sockaddr *)&from, size);
+}
+
+static void *send_bulk(void *data) {
+    CLEANUP_FD int client = (int)(intptr_t)data;
+    static const char bytes[BULK_BYTES];
+    char byte;
+    if (send(client, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) (void)!read(client, &byte, 1);
+    return NULL;
+}
+
+static void serve_bulk(int fd) {
+    pthread_t thread;
+    int client = accept(fd, NULL, NULL);
+    if (client >= 0 && pthread_create(&thread, NULL, send_bulk, (void *)(intptr_t)client) == 0) pthread_detach(thread);
 }
 
 static void greet(int fd) {
@@ -76,8 +114,8 @@ static void greet(int fd) {
 
 static void *serve(void *data) {
     const struct outside *outside = data;
-    struct pollfd fds[] = {{outside->listener, POLLIN, 0}, {outside->names, POLLIN, 0}};
-    static void (*const answers[])(int fd) = {greet, answer_name};
+    struct pollfd fds[] = {{outside->listener, POLLIN, 0}, {outside->names, POLLIN, 0}, {outside->bulk, POLLIN, 0}};
+    static void (*const answers[])(int fd) = {greet, answer_name, serve_bulk};
     for (;;) {
         poll(fds, ARRAY_SIZE(fds), -1);
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
@@ -95,6 +133,16 @@ static pid_t hold_namespace(void) {
     return pid;
 }
 
+/* Before the service begins: it asks for names itself. */
+static void use_resolver(void) {
+    char path[] = "/tmp/resolv-XXXXXX";
+    CLEANUP_FD int fd = mkstemp(path);
+    assert_int_equal(dprintf(fd, "nameserver 1.2.3.53\n"), 20);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    assert_int_equal(mount(path, "/etc/resolv.conf", NULL, MS_BIND, NULL), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* First beyond, where the servers are, then the host: this process and the service are there from then on. */
 static int open_outside(void **state) {
     static struct outside outside;
@@ -103,8 +151,9 @@ static int open_outside(void **state) {
     assert_int_equal(unshare(CLONE_NEWNET | CLONE_NEWNS), 0);
     assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     outside.holder = hold_namespace();
-    outside.listener = listen_at(PORT, SOCK_STREAM);
-    outside.names = listen_at(NAME_PORT, SOCK_DGRAM);
+    outside.listener = listen_at("::", PORT, SOCK_STREAM);
+    outside.bulk = listen_at("::", BULK_PORT, SOCK_STREAM);
+    outside.names = listen_at("::ffff:1.2.3.53", NAME_PORT, SOCK_DGRAM);
     assert_int_equal(unshare(CLONE_NEWNET), 0);
     snprintf(pid, sizeof pid, "%d", (int)outside.holder);
     pid_t shell = fork();
@@ -113,9 +162,8 @@ static int open_outside(void **state) {
     assert_int_equal(waitpid(shell, &status, 0), shell);
     assert_int_equal(status, 0);
     assert_int_equal(pthread_create(&outside.server, NULL, serve, &outside), 0);
+    use_resolver();
     outside.world = world_open(SETTINGS);
-    const char *resolver = world_file(outside.world, "resolv.conf", "nameserver 1.2.3.53\n");
-    assert_int_equal(mount(resolver, "/etc/resolv.conf", NULL, MS_BIND, NULL), 0);
     world_do(outside.world, "create", "{s:s, s:s, s:s}", "id", "a", "source", COUNTER, "profile", "medium");
     *state = &outside;
     return 0;
@@ -257,30 +305,107 @@ static pid_t find_keeper(struct outside *outside) {
     return pid;
 }
 
-static void it_is_made_again(void **state) {
-    struct outside *outside = *state;
-    pid_t keeper = find_keeper(outside);
-    assert_true(keeper > 0);
-    process_end(keeper, SIGKILL);
+static pid_t slirp_of(pid_t keeper) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)keeper, (int)keeper);
+    CLEANUP_FREE char *children = read_whole(path);
+    return children ? atoi(children) : 0;
+}
+
+static void assert_reached_again(struct outside *outside) {
     CLEANUP_FREE char *text = world_eval_text(
         outside->world, "a", "erlang",
         "(fun Try(0) -> never; Try(N) -> case gen_tcp:connect({1,2,3,4}, 8080, [], 500) of {ok, _} -> reached; "
         "_ -> receive after 50 -> Try(N - 1) end end end)(100)");
     assert_string_equal(text, "reached");
+}
+
+/* It is another process of the same namespace; who waits in there notices nothing but a pause. */
+static void slirp_comes_back(void **state) {
+    struct outside *outside = *state;
+    pid_t keeper = find_keeper(outside), slirp = slirp_of(keeper);
+    assert_true(slirp > 0);
+    process_end(slirp, SIGKILL);
+    assert_reached_again(outside);
+    assert_int_equal(find_keeper(outside), keeper);
+    assert_int_not_equal(slirp_of(keeper), slirp);
+    assert_reached(outside, "a", "{16#2a00,1,0,0,0,0,0,1}");
+    assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
+}
+
+static void it_is_made_again(void **state) {
+    struct outside *outside = *state;
+    pid_t keeper = find_keeper(outside);
+    assert_true(keeper > 0);
+    process_end(keeper, SIGKILL);
+    assert_reached_again(outside);
     assert_int_not_equal(find_keeper(outside), keeper);
     assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
 }
 
-/* What a profile lists and bounds. */
-static void a_profile_lists_and_bounds(void **state) {
+/* ---- bounds, changed while it runs ---- */
+
+static void set_limit(struct outside *outside, const char *id, const char *name, const char *value) {
+    world_do(outside->world, "limits", "{s:s, s:{s:s}}", "id", id, "set", name, value);
+}
+
+static long bulk_ms(struct outside *outside) {
+    char code[256];
+    snprintf(code, sizeof code,
+             "{Us, {ok, _}} = timer:tc(fun() -> {ok, S} = gen_tcp:connect({1,2,3,4}, %d, [{active, false}], 5000), "
+             "R = gen_tcp:recv(S, %d, 10000), gen_tcp:close(S), R end), Us div 1000",
+             BULK_PORT, BULK_BYTES);
+    CLEANUP_FREE char *text = world_eval_text(outside->world, "a", "erlang", code);
+    return strtol(text, NULL, 10);
+}
+
+static void a_rate_is_bounded(void **state) {
+    struct outside *outside = *state;
+    char rate[32];
+    long least_ms = (BULK_BYTES - 256 * 1024) * 1000L / BULK_RATE * 3 / 4;
+    snprintf(rate, sizeof rate, "%d", BULK_RATE);
+    set_limit(outside, "a", "network_rate", rate);
+    assert_true(bulk_ms(outside) >= least_ms);
+    set_limit(outside, "a", "network_rate", "none");
+    assert_true(bulk_ms(outside) < least_ms);
+}
+
+static void connections_are_bounded(void **state) {
+    struct outside *outside = *state;
+    static const char code[] =
+        "Tries = [gen_tcp:connect({1,2,3,4}, 8081, [{active, false}], 2000) || _ <- lists:seq(1, 4)], "
+        "{length([gen_tcp:close(S) || {ok, S} <- Tries]), [E || E = {error, _} <- Tries]}";
+    set_limit(outside, "a", "connections", "2");
+    CLEANUP_FREE char *two = world_eval_text(outside->world, "a", "erlang", code);
+    assert_string_equal(two, "{2,[{error,econnrefused},{error,econnrefused}]}");
+    set_limit(outside, "a", "connections", "256");
+    CLEANUP_FREE char *all = world_eval_text(outside->world, "a", "erlang", code);
+    assert_string_equal(all, "{4,[]}");
+}
+
+/* By address or by name; a name opens nothing that is refused to everybody. */
+static void a_profile_lists_hosts(void **state) {
     struct outside *outside = *state;
     world_do(outside->world, "create", "{s:s, s:s, s:s}", "id", "b", "source", COUNTER, "profile", "base");
     assert_reached(outside, "b", "{10,9,9,9}");
     assert_refused(outside, "b", "{1,2,3,4}", "to=1.2.3.4:8080");
-    CLEANUP_FREE char *spent = world_eval_text(
+    assert_reached(outside, "b", "\"open.example\"");
+    assert_refused(outside, "b", "\"inside.example\"", "to=169.254.169.254:8080 protocol=tcp reason=link-local");
+}
+
+/* What was used before counts. */
+static void a_total_is_bounded(void **state) {
+    struct outside *outside = *state;
+    uint64_t since = world_now(outside->world);
+    assert_reached(outside, "b", "{10,9,9,9}");
+    set_limit(outside, "b", "network_total", "1K:freeze");
+    CLEANUP_FREE char *spent = world_try_eval(
         outside->world, "b", "erlang",
-        "lists:usort([gen_tcp:connect({10,9,9,9}, 8080, [], 500) || _ <- lists:seq(1, 20)]) -- [{error,timeout}]");
-    assert_non_null(strstr(spent, "econnrefused"));
+        "lists:usort([gen_tcp:connect({10,9,9,9}, 8080, [], 500) || _ <- lists:seq(1, 5)])", WORLD_DEADLINE_MS);
+    assert_string_equal(spent, "[{error,econnrefused}]");
+    json_decref(
+        world_wait_event(outside->world, since,
+                         &(struct event_pattern){"frozen", "b", "reason", "it reached its limit on network_total"}));
     world_destroy(outside->world, "b");
 }
 
@@ -292,8 +417,12 @@ int main(void) {
         cmocka_unit_test(what_goes_through_is_counted),
         cmocka_unit_test(nobody_sends_from_anothers_address),
         cmocka_unit_test(it_outlives_the_launcher),
+        cmocka_unit_test(a_rate_is_bounded),
+        cmocka_unit_test(connections_are_bounded),
+        cmocka_unit_test(slirp_comes_back),
         cmocka_unit_test(it_is_made_again),
-        cmocka_unit_test(a_profile_lists_and_bounds),
+        cmocka_unit_test(a_profile_lists_hosts),
+        cmocka_unit_test(a_total_is_bounded),
     };
     return cmocka_run_group_tests(tests, open_outside, close_outside);
 }

@@ -76,7 +76,7 @@ static void test_the_way_out(void **state) {
     (void)state;
     CLEANUP(guard_profiles_free)
     struct guard_profiles profiles = read_profiles("[profile base]\n"
-                                                   "hosts = 10.1.0.0/16:5432, 2001:db8::1\n"
+                                                   "hosts = 10.1.0.0/16:5432, 2001:db8::1 www.example.org:443\n"
                                                    "network-rate = 1M\n"
                                                    "network-total = 2M\n"
                                                    "connections = 3\n"
@@ -88,14 +88,17 @@ static void test_the_way_out(void **state) {
                                                    "operations = math\n");
     const struct jail_egress *base = &guard_profile_find(&profiles, "base")->jail.egress;
     const struct jail_egress *wider = &guard_profile_find(&profiles, "wider")->jail.egress;
+    const struct jail_limits *limits = &guard_profile_find(&profiles, "wider")->jail.limits;
     char host[JAIL_HOST_TEXT_BYTES];
     assert_int_equal(base->reach, JAIL_REACH_LISTED);
     assert_int_equal(base->host_count, 2);
     jail_host_print(&base->hosts[0], host);
     assert_string_equal(host, "10.1.0.0/16:5432");
-    assert_int_equal(base->rate_bytes, 1 << 20);
-    assert_int_equal(base->total_bytes, 2 << 20);
-    assert_int_equal(base->connections, 3);
+    assert_int_equal(base->name_count, 1);
+    assert_string_equal(base->names[0].name, "www.example.org");
+    assert_int_equal(limits->network_rate_bytes, 1 << 20);
+    assert_int_equal(limits->network_total_bytes, 2 << 20);
+    assert_int_equal(limits->connections, 3);
     assert_int_equal(wider->reach, JAIL_REACH_PUBLIC);
     assert_int_equal(wider->host_count, 2);
     assert_int_equal(wider->port_count, 2);
@@ -110,7 +113,8 @@ static void test_limits(void **state) {
     struct guard_profiles profiles =
         read_profiles("[profile odd]\nmemory = 100M\ncpu = 33\nprocesses = 33\nmax-run = 33s\nttl = 33s\ndisk = 100M\n"
                       "file-size = 100M\ndescriptors = 333\nos-tasks = 33\natoms = 33333\nets-tables = 33\n"
-                      "ets-memory = 33M\nvm-ports = 33\nsockets = 33\nmessage-queue = 33\nheap = 33M\n");
+                      "ets-memory = 33M\nvm-ports = 33\nsockets = 33\nmessage-queue = 33\nheap = 33M\n"
+                      "network-rate = 33M\nnetwork-total = 33M\nconnections = 33\n");
     const struct jail_limits *given = &guard_profile_find(&profiles, "odd")->jail.limits;
     const struct jail_limits *usual = &guard_profile_find(&profiles, "medium")->jail.limits;
     size_t count;
@@ -135,11 +139,11 @@ static void test_refused(void **state) {
         {"[profile a]\ninherits = a\n", "no profile 'a' before it"},
         {"[profile a]\ninherits = compiler\n", "no profile 'compiler'"},
         {"[profile a]\nmemory = lots\n", "memory is 'lots'"},
-        {"[profile a]\nhosts = example.com\n", "'example.com' is no host"},
+        {"[profile a]\nhosts = example_com\n", "'example_com' is no host"},
         {"[profile a]\nports = 80, 70000\n", "'70000' is no port"},
         {"[profile a]\nreach = far\n", "reach is 'far'"},
         {"[profile a]\nconnections = 0\n", "profile 'a': connections is 0"},
-        {"[profile a]\nnetwork-total = 100000G\n", "profile 'a': network-rate and network-total"},
+        {"[profile a]\nnetwork-total = 100000G\n", "profile 'a': network_total_bytes is"},
         {"[profile a]\nmemory = 1K\n", "profile 'a': memory_bytes is 1024"},
         {"[profile a]\nscan = maybe\n[profile b]\n", "scan is 'maybe'"},
         {"[profile a]\non-violation = log, thaw\n", "on-violation is 'thaw'"},

@@ -55,11 +55,12 @@ static void public_addresses_and_no_others(void **state) {
     (void)state;
     egress_place_make(7, &place);
     egress_rules_up(&place, &egress, &rules);
-    assert_rules(&rules,
-                 IDENTITY "drop over 1000 bytes/s\naccept established\nrefuse over 9 connections\n" RESOLVER_ONLY
-                          "ask public\nask own\naccept\n");
+    assert_rules(
+        &rules, IDENTITY
+        "drop over 1000 bytes/s\nrefuse over total\naccept established\nrefuse over 9 connections\n" RESOLVER_ONLY
+        "ask public\nask own\nask named\naccept\n");
     egress_rules_down(&place, &egress, &rules);
-    assert_rules(&rules, "drop over 4000 bytes/s\naccept established\ndrop\n");
+    assert_rules(&rules, "drop over 4000 bytes/s\ndrop over total\naccept established\ndrop\n");
 }
 
 static void only_some_ports_of_them(void **state) {
@@ -71,7 +72,7 @@ static void only_some_ports_of_them(void **state) {
     egress_place_make(7, &place);
     egress_rules_up(&place, &egress, &rules);
     assert_rules(&rules, IDENTITY "refuse over total\naccept established\nrefuse over 1 connections\n" RESOLVER_ONLY
-                                  "ask public\nask own\naccept to port 80\naccept to port 443\nrefuse\n");
+                                  "ask public\nask own\nask named\naccept to port 80\naccept to port 443\nrefuse\n");
     egress_rules_down(&place, &egress, &rules);
     assert_rules(&rules, "drop over total\naccept established\ndrop\n");
 }
@@ -86,8 +87,9 @@ static void what_is_listed_and_nothing_else(void **state) {
     jail_host_parse("198.18.0.2", &egress.hosts[1], NULL);
     egress_rules_up(&place, &egress, &rules);
     /* Not even a profile that lists it leads to the host by way of slirp4netns: that was refused before. */
-    assert_rules(&rules, IDENTITY "accept established\nrefuse over 1 connections\n" RESOLVER_ONLY
-                                  "accept to 10.0.0.0/8:5432\naccept to 198.18.0.2\nrefuse\n");
+    assert_rules(&rules, IDENTITY "refuse over total\naccept established\nrefuse over 1 connections\n" RESOLVER_ONLY
+                                  "accept to 10.0.0.0/8:5432\naccept to 198.18.0.2\nask public\nask own\nask named\n"
+                                  "refuse\n");
 }
 
 static void anywhere_is_not_the_hosts_loopback(void **state) {
@@ -97,13 +99,26 @@ static void anywhere_is_not_the_hosts_loopback(void **state) {
     (void)state;
     egress_place_make(7, &place);
     egress_rules_up(&place, &egress, &rules);
-    assert_rules(&rules, IDENTITY "accept established\nrefuse over 1 connections\n" RESOLVER_ONLY "accept\n");
+    assert_rules(&rules, IDENTITY "refuse over total\naccept established\nrefuse over 1 connections\n" RESOLVER_ONLY
+                                  "ask named\naccept\n");
+}
+
+/* After what is refused to everybody: whoever answers for a name can't open that. */
+static void what_names_stand_for_is_let_through(void **state) {
+    struct jail_egress egress = {.reach = JAIL_REACH_LISTED, .resolved_count = 2};
+    struct egress_rules rules;
+    (void)state;
+    jail_host_parse("1.2.3.4:443", &egress.resolved[0], NULL);
+    jail_host_parse("2a00:1::1", &egress.resolved[1], NULL);
+    egress_rules_named(&egress, &rules);
+    assert_rules(&rules, "accept to 1.2.3.4:443\naccept to 2a00:1::1\n");
 }
 
 static void the_longest_policy_has_room(void **state) {
     struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC,
                                  .host_count = JAIL_HOSTS_MAX,
                                  .port_count = JAIL_PORTS_MAX,
+                                 .resolved_count = JAIL_RESOLVED_MAX,
                                  .rate_bytes = 1,
                                  .total_bytes = 1,
                                  .connections = 1};
@@ -113,6 +128,8 @@ static void the_longest_policy_has_room(void **state) {
     egress_place_make(7, &place);
     egress_rules_up(&place, &egress, &rules);
     assert_in_range(rules.count, JAIL_HOSTS_MAX + JAIL_PORTS_MAX, EGRESS_RULES_MAX);
+    egress_rules_named(&egress, &rules);
+    assert_int_equal(rules.count, JAIL_RESOLVED_MAX);
     egress_rules_public(&rules);
     assert_in_range(rules.count, 20, EGRESS_RULES_MAX);
 }
@@ -149,6 +166,7 @@ int main(void) {
         cmocka_unit_test(only_some_ports_of_them),
         cmocka_unit_test(what_is_listed_and_nothing_else),
         cmocka_unit_test(anywhere_is_not_the_hosts_loopback),
+        cmocka_unit_test(what_names_stand_for_is_let_through),
         cmocka_unit_test(the_longest_policy_has_room),
         cmocka_unit_test(knows_what_an_address_is),
     };

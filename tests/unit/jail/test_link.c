@@ -293,8 +293,16 @@ static void spawns(void **state) {
 
 static void asks_in_the_launchers_words(void **state) {
     struct stage *stage = *state;
-    struct jail_limits limits = {
-        .memory_bytes = 1, .cpu_percent = 2, .os_tasks = 3, .disk_bytes = 4, .descriptors = 5, .file_bytes = 6};
+    struct jail_limits limits = {.memory_bytes = 1,
+                                 .cpu_percent = 2,
+                                 .os_tasks = 3,
+                                 .disk_bytes = 4,
+                                 .descriptors = 5,
+                                 .file_bytes = 6,
+                                 .network_rate_bytes = 7,
+                                 .network_total_bytes = 8,
+                                 .connections = 9};
+    struct jail_host resolved = {.bits = 32, .address = {1, 2, 3, 4}, .first_port = 443, .last_port = 443};
     struct jail_bind binds[] = {{.source = "/a b", .target = "/app/x"},
                                 {.source = "/c", .target = "/app/y", .executable = true}};
     struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC, .ports = {443}, .port_count = 1, .connections = 9};
@@ -308,16 +316,19 @@ static void asks_in_the_launchers_words(void **state) {
     jail_link_release_project(stage->link, "p-1");
     jail_link_shutdown(stage->link, on_done, stage);
     jail_link_equip(stage->link, "n1", &equipment, on_done, stage);
+    jail_link_resolved(stage->link, "n1", &resolved, 1, on_done, stage);
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
-    assert_heard(stage, "limit 4 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6");
+    assert_heard(stage, "limit 4 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9");
     assert_heard(stage, "mount 5 n1 /a%20b /app/x");
     assert_heard(stage, "release 6 p-1");
     assert_heard(stage, "shutdown 7");
-    assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6\n"
+    assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9\n"
                         "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n"
                         "reach public\nport 443\nconnections 9\n");
+    assert_heard(stage, "resolved 9 n1\nnode n1\nresolved 1.2.3.4:443\n");
+    say(stage, "ok 9");
     say(stage, "error 8 conflict it%20is%20full");
     say(stage, "ok 7");
     say(stage, "ok 6");
@@ -327,7 +338,8 @@ static void asks_in_the_launchers_words(void **state) {
     say(stage, "ok 2");
     say(stage, "ok 1 cause=oom status=-1 oom=3");
     while (!strstr(buf_string(&stage->story), "buried")) run_until_told(stage);
-    assert_story(stage, "conflict: it is full\n"
+    assert_story(stage, "done\n"
+                        "conflict: it is full\n"
                         "done\n"
                         "not_found: there is none\n"
                         "launcher_unavailable: beware\n"
