@@ -132,6 +132,10 @@ failures(Vm) ->
         {"bad_sup.erl",
             "-module(bad_sup).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
             "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> error(nope).\n"},
+        {"badly_begun.erl",
+            "-module(badly_begun).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
+            "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> no_spec.\n"},
+        {"no_pid.erl", "-module(no_pid).\n-export([start_link/0]).\nstart_link() -> not_a_pid.\n"},
         {"bad_app.erl",
             "-module(bad_app).\n-behaviour(application).\n-export([start/2, stop/1]).\n"
             "start(_, _) -> {error, disliked}.\nstop(_) -> ok.\n"}
@@ -141,6 +145,8 @@ failures(Vm) ->
         Message
     end,
     ?assertMatch({_, _}, binary:match(Fails(#{app => nil, supervisor => <<"bad_sup">>}), <<"nope">>)),
+    ?assertMatch({_, _}, binary:match(Fails(#{app => nil, supervisor => <<"badly_begun">>}), <<"no_spec">>)),
+    ?assertMatch({_, _}, binary:match(Fails(#{app => nil, supervisor => <<"no_pid">>}), <<"not_a_pid">>)),
     ?assertEqual(<<"the module gone does not exist">>, Fails(#{app => nil, supervisor => <<"gone">>})),
     ?assertEqual(
         <<"lists exports neither start_link/1 nor start_link/0">>, Fails(#{app => nil, supervisor => <<"lists">>})

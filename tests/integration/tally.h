@@ -40,6 +40,8 @@ const char *text_of(const json_t *object, const char *name);
 /* Parts of test_reload, one after the other on the same sandbox. */
 void failures_change_nothing(struct world *world, int version, int state);
 void deaths_leave_one_version(struct world *world, int version);
+/* While there is a compiler: what restarts_keep_states brings after it is gone with its daemon. */
+void restarts_compile(struct world *world);
 void restarts_keep_states(struct world *world);
 
 #endif

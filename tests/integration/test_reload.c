@@ -111,6 +111,7 @@ static void code_changes_while_it_runs(void **state) {
     the_next_daemon_knows(world);
     the_library_has_it(world);
     failures_change_nothing(world, 2, 108);
+    restarts_compile(world);
     deaths_leave_one_version(world, 9);
     restarts_keep_states(world);
     world_destroy(world, "a");
