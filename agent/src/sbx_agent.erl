@@ -189,6 +189,7 @@ message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
     release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS});
 message({call, Id, beat, _Args}, #state{phase = serving, organs = Organs} = State) ->
     ok = awake(Organs),
+    ok = sbx_doze:look_all(),
     answer(Id, {ok, #{}}, State);
 message({call, Id, Op, Args}, #state{phase = serving} = State) ->
     call(Id, Op, Args, State);

@@ -17,6 +17,7 @@ start(Agent, Id, Op, Args) ->
             true = group_leader(whereis(user), self()),
             Loaded = length(erlang:loaded()),
             Agent ! {sbx_agent, reply, Id, bounded_frame(Id, Op, serve(Op, Args))},
+            true = erlang:yield(), %% the answer goes first
             length(erlang:loaded()) =:= Loaded orelse sbx_setup:forget_loading()
         end,
         [monitor, {priority, normal} | heap(Op)]

@@ -1,22 +1,16 @@
-%% How long those who watch the node's limits wait before they look again while it idles: each time longer, so that a
-%% thousand idle nodes leave the machine alone, and at moments that they share, so that the VM wakes up once for all of
-%% them. What the daemon asks for may be work: it wakes those who wait for long.
+%% How those who watch the node's limits wait while it idles: each time longer, until nothing but the daemon's beat has
+%% them look, so that a thousand idle nodes leave the machine alone and a VM wakes up once for all that it has to do.
+%% What the daemon asks for may be work: it wakes those who wait for long.
 -module(sbx_doze).
 
--export([longer/1, start_timer/1, fall_asleep/1, wake_up/1, wake_all/0]).
+-export([longer/1, fall_asleep/1, wake_up/1, wake_all/0, look_all/0]).
 
--define(LONGEST_MS, 3200).
+%% More than from one beat to the next; without a daemon, how long it is between two looks.
+-define(LONGEST_MS, 6400).
 
 -spec longer(pos_integer()) -> pos_integer().
 longer(WaitMs) ->
     min(2 * WaitMs, ?LONGEST_MS).
-
-%% Sends {timeout, Timer, look} at the next multiple of the time.
--spec start_timer(pos_integer()) -> reference().
-start_timer(WaitMs) ->
-    Now = erlang:monotonic_time(millisecond),
-    Passed = (Now rem WaitMs + WaitMs) rem WaitMs,
-    erlang:start_timer(Now - Passed + WaitMs, self(), look, [{abs, true}]).
 
 %% Each watcher has a table of its own, named as it is.
 -spec fall_asleep(atom()) -> true.
@@ -27,7 +21,16 @@ fall_asleep(Watcher) ->
 wake_up(Watcher) ->
     ets:delete(Watcher, asleep).
 
+%% Look soon, and often from then on.
 -spec wake_all() -> ok.
 wake_all() ->
-    [Watcher ! {?MODULE, wake} || Watcher <- [sbx_limit, sbx_quota], ets:member(Watcher, asleep)],
+    tell_all(wake).
+
+%% Look now, and sleep on if all is well.
+-spec look_all() -> ok.
+look_all() ->
+    tell_all(look).
+
+tell_all(Word) ->
+    [Watcher ! {?MODULE, Word} || Watcher <- [sbx_limit, sbx_quota], ets:member(Watcher, asleep)],
     ok.

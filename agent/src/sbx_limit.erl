@@ -116,7 +116,7 @@ await(State, Timer) ->
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
         {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
         {?MODULE, lend, Count} when is_integer(Count) -> await(lent(Count, State), Timer);
-        {sbx_doze, wake} when State#state.doze_ms > ?IDLE_MS -> wake(State, Timer);
+        {sbx_doze, Word} when Word =:= wake orelse Word =:= look, State#state.doze_ms > ?IDLE_MS -> stir(Word, State, Timer);
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
@@ -165,12 +165,15 @@ watch_on(#state{reductions = Before} = State) ->
 
 doze(#state{doze_ms = WaitMs} = State) ->
     _ = WaitMs > ?IDLE_MS andalso sbx_doze:fall_asleep(?MODULE),
-    await(State#state{doze_ms = sbx_doze:longer(WaitMs)}, sbx_doze:start_timer(WaitMs)).
+    watch(State#state{doze_ms = sbx_doze:longer(WaitMs)}, WaitMs).
 
 %% Only who dozes is woken: wakes without end would put off the next look as long.
-wake(State, Timer) ->
+stir(wake, State, Timer) ->
     _ = erlang:cancel_timer(Timer),
-    watch(awake(State), ?BUSY_MS).
+    watch(awake(State), ?BUSY_MS);
+stir(look, State, Timer) ->
+    _ = erlang:cancel_timer(Timer),
+    look(State).
 
 awake(State) ->
     true = sbx_doze:wake_up(?MODULE),

@@ -89,7 +89,7 @@ await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
         {?MODULE, Request, From, Reference} -> await(serve(Request, From, Reference, State), again(Timer));
-        {sbx_doze, wake} when State#state.doze_ms > ?IDLE_MS -> wake(State, Timer);
+        {sbx_doze, Word} when Word =:= wake orelse Word =:= look, State#state.doze_ms > ?IDLE_MS -> stir(Word, State, Timer);
         {?MODULE, heap, Pid, Max, Size} -> await(heap(Pid, Max, Size, State), Timer);
         {sbx_crowd, crowded, Longest, Max, Pids} -> await(crowded(Longest, Max, Pids, State), Timer);
         {sbx_crowd, busiest, Pid} -> await(kill_maker_of_atoms(Pid, State), Timer);
@@ -156,12 +156,15 @@ look(#state{reductions = Before} = State) ->
 
 doze(#state{doze_ms = WaitMs} = State) ->
     _ = WaitMs > ?IDLE_MS andalso sbx_doze:fall_asleep(?MODULE),
-    await(State#state{doze_ms = sbx_doze:longer(WaitMs)}, sbx_doze:start_timer(WaitMs)).
+    wait(State#state{doze_ms = sbx_doze:longer(WaitMs)}, WaitMs).
 
 %% As in sbx_limit: only who dozes.
-wake(State, Timer) ->
+stir(wake, State, Timer) ->
     _ = erlang:cancel_timer(Timer),
-    wait(awake(State), ?BUSY_MS).
+    wait(awake(State), ?BUSY_MS);
+stir(look, State, Timer) ->
+    _ = erlang:cancel_timer(Timer),
+    look(State).
 
 awake(State) ->
     true = sbx_doze:wake_up(?MODULE),

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "term/term.h"
+
+enum { BODY_FIRST_BYTES = 512 };
+
 static const char problem_type[] = "application/problem+json";
 
 struct answer *answer_reference(struct answer *answer) {
@@ -19,15 +23,19 @@ struct answer *answer_release(struct answer *answer) {
 
 static struct answer *make(unsigned status, const char *content_type, json_t *value) {
     struct answer *answer = calloc(1, sizeof *answer);
-    char *body = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    struct buf text = BUF_INIT;
+    if (value && buf_reserve(&text, BODY_FIRST_BYTES)) term_json_write(value, &text);
     json_decref(value);
+    size_t size = text.size;
+    char *body = size > 0 ? buf_take_string(&text) : NULL;
+    buf_free(&text);
     if (!answer || !body) {
         free(answer);
         free(body);
         return NULL;
     }
-    *answer = (struct answer){
-        .references = 1, .status = status, .content_type = content_type, .body = body, .size = strlen(body)};
+    *answer =
+        (struct answer){.references = 1, .status = status, .content_type = content_type, .body = body, .size = size};
     return answer;
 }
 

@@ -8,7 +8,7 @@
 
 enum {
     SPARE_CONNECTIONS = 64,          /* above the limit, so that there is one on which to say so */
-    CONNECTION_MEMORY_BYTES = 32768, /* bounds the header */
+    CONNECTION_MEMORY_BYTES = 16384, /* bounds the header; cleared for each request */
     WRITE_TIMEOUT_S = 60,            /* for a reader who takes nothing of an answer */
     GONE_EVENTS = 64,
     CLOSE_GRACE_MS = 2000, /* for readers to take their last answers */

@@ -59,11 +59,12 @@ void buf_append_string(struct buf *buf, const char *string) {
 void buf_vprintf(struct buf *buf, const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    size_t spare = buf->capacity - buf->size;
+    int length = vsnprintf(spare ? (char *)buf->data + buf->size : NULL, spare, format, arguments);
     if (length < 0) {
         buf->failed = true;
     } else if (reserve(buf, (size_t)length, 1)) {
-        vsnprintf((char *)buf->data + buf->size, (size_t)length + 1, format, again);
+        if ((size_t)length >= spare) vsnprintf((char *)buf->data + buf->size, (size_t)length + 1, format, again);
         buf->size += (size_t)length;
     }
     va_end(again);

@@ -1,6 +1,5 @@
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <time.h>
 
 uint64_t clock_monotonic_us(void) {
@@ -19,11 +18,44 @@ int64_t clock_wall_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* ---- as text: every answer, record and line of the log has one, so without the C library's formats ---- */
+
+enum { MS_PER_DAY = 86400000, DAYS_PER_ERA = 146097, DAYS_BEFORE_1970 = 719468, YEARS_PER_ERA = 400 };
+
+struct date {
+    int64_t year;
+    unsigned month, day;
+};
+
+/* Years that begin in March have their leap day at the end; 400 of them, an era, are always as long. */
+static struct date date_of(int64_t days_since_1970) {
+    int64_t days = days_since_1970 + DAYS_BEFORE_1970;
+    int64_t era = (days >= 0 ? days : days - DAYS_PER_ERA + 1) / DAYS_PER_ERA;
+    unsigned of_era = (unsigned)(days - era * DAYS_PER_ERA);
+    unsigned year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / (DAYS_PER_ERA - 1)) / 365;
+    unsigned of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    unsigned from_march = (5 * of_year + 2) / 153;
+    unsigned month = from_march < 10 ? from_march + 3 : from_march - 9;
+    return (struct date){era * YEARS_PER_ERA + year_of_era + (month <= 2), month,
+                         of_year - (153 * from_march + 2) / 5 + 1};
+}
+
+static char *put(char *at, uint64_t value, unsigned digits, char behind) {
+    for (unsigned i = digits; i-- > 0; value /= 10) at[i] = (char)('0' + value % 10);
+    at[digits] = behind;
+    return at + digits + 1;
+}
+
 void clock_rfc3339(int64_t wall_ms, char ret[RFC3339_BYTES]) {
-    int64_t millis = (wall_ms % 1000 + 1000) % 1000; /* also before 1970 */
-    time_t seconds = (time_t)((wall_ms - millis) / 1000);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
-    size_t used = strftime(ret, RFC3339_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(ret + used, RFC3339_BYTES - used, ".%03uZ", (unsigned)millis % 1000);
+    int64_t of_day_ms = (wall_ms % MS_PER_DAY + MS_PER_DAY) % MS_PER_DAY; /* also before 1970 */
+    struct date date = date_of((wall_ms - of_day_ms) / MS_PER_DAY);
+    uint64_t ms = (uint64_t)of_day_ms;
+    char *at = put(ret, (uint64_t)date.year, 4, '-');
+    at = put(at, date.month, 2, '-');
+    at = put(at, date.day, 2, 'T');
+    at = put(at, ms / 3600000, 2, ':');
+    at = put(at, ms / 60000 % 60, 2, ':');
+    at = put(at, ms / 1000 % 60, 2, '.');
+    at = put(at, ms % 1000, 3, 'Z');
+    *at = '\0';
 }

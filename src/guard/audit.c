@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "guard/audit.h"
+#include "term/term.h"
 
 enum {
     PENDING_MAX = 16384,
@@ -14,7 +15,9 @@ enum {
     LOOP_BATCH_MAX = 16,  /* more at once are the thread's */
     SLOW_US = 2000,       /* a write by the loop that took longer … */
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
+    WRITE_AFTER_MS = 1,   /* what nobody waits for: who was answered comes first, and several are written at once */
     SYNC_AFTER_MS = 50,
+    RECORD_FIRST_BYTES = 512,
 };
 
 struct entry {
@@ -42,8 +45,8 @@ struct audit {
     size_t pending, fresh_count, with_thread;
     uint64_t slow_until_ms;
     bool is_telling;
-    uv_async_t async;      /* the thread has finished something */
-    uv_prepare_t turn_end; /* while there is something fresh */
+    uv_async_t async;       /* the thread has finished something */
+    uv_timer_t write_timer; /* while there is something fresh */
     uv_timer_t sync_timer;
     uv_work_t sync_work;
     int sync_fd; /* -1: no sync is under way */
@@ -74,7 +77,6 @@ static void write_batch(struct audit *audit, struct entry_list *batch) {
         if (entry->members[0]) /* nothing: someone waits for those before */
             audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
     }
-    audit_log_seal(&audit->log);
 }
 
 static void hand_back(struct audit *audit, struct entry_list *batch) {
@@ -91,8 +93,10 @@ static void thread_main(void *argument) {
         take_batch(audit, &batch);
         if (STAILQ_EMPTY(&batch)) break;
         write_batch(audit, &batch);
+        audit_log_seal(&audit->log);
         hand_back(audit, &batch);
     }
+    audit_log_seal(&audit->log);
     audit_log_sync(&audit->log);
     audit_log_close(&audit->log);
     uv_mutex_lock(&audit->mutex);
@@ -161,10 +165,8 @@ static void write_fresh(struct audit *audit) {
     tell_all(audit, &fresh);
 }
 
-/* Before the loop waits again: whom this turn answered has his answer by then. */
-static void on_turn_end(uv_prepare_t *prepare) {
-    uv_prepare_stop(prepare);
-    write_fresh(prepare->data);
+static void on_write_timer(uv_timer_t *timer) {
+    write_fresh(timer->data);
 }
 
 /* ---- syncing ---- */
@@ -190,6 +192,7 @@ static void on_sync_timer(uv_timer_t *timer) {
         sync_soon(audit);
         return;
     }
+    audit_log_seal(&audit->log); /* for all at once: a trail may have a few records more than its head tells */
     audit->sync_fd = fcntl(audit->log.fd, F_DUPFD_CLOEXEC, 0);
     if (audit->sync_fd >= 0 && uv_queue_work(timer->loop, &audit->sync_work, sync_on_pool, on_synced) < 0)
         audit->sync_fd = fd_close(audit->sync_fd);
@@ -213,7 +216,7 @@ static void on_handle_closed(uv_handle_t *handle) {
 
 static void close_handles(struct audit *audit) {
     uv_close((uv_handle_t *)&audit->async, on_handle_closed);
-    uv_close((uv_handle_t *)&audit->turn_end, on_handle_closed);
+    uv_close((uv_handle_t *)&audit->write_timer, on_handle_closed);
     uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
 }
 
@@ -246,13 +249,14 @@ static void on_async(uv_async_t *async) {
 
 /* {"op":"create",…} without its braces; texts of JSON values are not safe between threads. */
 static struct entry *new_entry(json_t *members) {
-    CLEANUP_FREE char *text = json_dumps(members, JSON_COMPACT);
-    size_t size = text ? strlen(text) : 0;
-    struct entry *entry = size > 2 ? malloc(sizeof *entry + size) : NULL;
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    buf_reserve(&text, RECORD_FIRST_BYTES);
+    term_json_write(members, &text);
+    struct entry *entry = text.size > 2 && !text.failed ? malloc(sizeof *entry + text.size) : NULL;
     if (!entry) abort(); /* crash-only: nothing is done unseen */
     *entry = (struct entry){.done = NULL};
-    memcpy(entry->members, text + 1, size - 2);
-    entry->members[size - 2] = '\0';
+    memcpy(entry->members, text.data + 1, text.size - 2);
+    entry->members[text.size - 2] = '\0';
     return entry;
 }
 
@@ -263,7 +267,8 @@ static void queue(struct audit *audit, struct entry *entry) {
     }
     STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
     audit->fresh_count++;
-    uv_prepare_start(&audit->turn_end, on_turn_end);
+    if (!uv_is_active((uv_handle_t *)&audit->write_timer))
+        uv_timer_start(&audit->write_timer, on_write_timer, WRITE_AFTER_MS, 0);
 }
 
 void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data) {
@@ -272,8 +277,9 @@ void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn 
     entry->done = done;
     entry->data = data;
     queue(audit, entry);
-    /* Somebody waits for it. But records are told in their order, one after the other. */
-    if (done && !audit->is_telling && loop_may_write(audit, audit->fresh_count)) write_fresh(audit);
+    bool is_due = done || audit->fresh_count >= LOOP_BATCH_MAX;
+    /* Records are told in their order: none while another is told. */
+    if (is_due && !audit->is_telling) write_fresh(audit);
 }
 
 void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {
@@ -303,8 +309,8 @@ static int start(struct audit *audit, uv_loop_t *loop, struct error *reterr) {
         return error_errno(reterr, -result, "preparing the audit trail's thread");
     }
     uv_timer_init(loop, &audit->sync_timer);
-    uv_prepare_init(loop, &audit->turn_end);
-    audit->async.data = audit->turn_end.data = audit->sync_timer.data = audit->sync_work.data = audit;
+    uv_timer_init(loop, &audit->write_timer);
+    audit->async.data = audit->write_timer.data = audit->sync_timer.data = audit->sync_work.data = audit;
     audit->open_handles = 3;
     result = start_thread(audit, reterr);
     if (result < 0) close_handles(audit);

@@ -1,5 +1,7 @@
 #include "base_test.h"
 
+#include <time.h>
+
 static void assert_time(int64_t wall_ms, const char *expected) {
     char text[RFC3339_BYTES];
     clock_rfc3339(wall_ms, text);
@@ -14,6 +16,21 @@ static void test_times_are_rfc3339(void **state) {
     assert_time(951782400000, "2000-02-29T00:00:00.000Z");
     assert_time(-1, "1969-12-31T23:59:59.999Z");
     assert_time(-1000, "1969-12-31T23:59:59.000Z");
+    assert_time(253402300799999, "9999-12-31T23:59:59.999Z");
+    assert_time(-62135596800000, "0001-01-01T00:00:00.000Z");
+}
+
+/* Every day of the 400 years after which all is as before, beside the C library. */
+static void test_days_are_the_librarys(void **state) {
+    (void)state;
+    for (time_t day = 0; day < 146097; day++) {
+        char expected[RFC3339_BYTES];
+        time_t seconds = day * 86400 + day % 86400;
+        struct tm utc;
+        gmtime_r(&seconds, &utc);
+        strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S.000Z", &utc);
+        assert_time((int64_t)seconds * 1000, expected);
+    }
 }
 
 static void test_the_monotonic_clock_never_goes_back(void **state) {
@@ -36,6 +53,7 @@ static void test_the_wall_clock_is_in_this_century(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_rfc3339),
+        cmocka_unit_test(test_days_are_the_librarys),
         cmocka_unit_test(test_the_monotonic_clock_never_goes_back),
         cmocka_unit_test(test_the_wall_clock_is_in_this_century),
     };

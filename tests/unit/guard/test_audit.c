@@ -101,7 +101,7 @@ static void test_loop_and_thread_take_turns(void **state) {
 static void on_later(uv_timer_t *timer) {
     struct stage *stage = timer->data;
     add_one(stage, NULL);
-    assert_int_equal(stage->records, 1); /* nobody waits for it: at the end of the turn */
+    assert_int_equal(stage->records, 1); /* nobody waits for it: later */
     add_one(stage, on_done);
     assert_int_equal(stage->records, 3); /* in their order */
     assert_int_equal(stage->done, 1);

@@ -1,0 +1,85 @@
+/* JSON values as text, on the way of every answer: what needs no escape is copied as it stands, not character by
+   character. */
+#include <string.h>
+
+#include "term/term.h"
+
+enum { REAL_TEXT_BYTES = 64, INTEGER_TEXT_BYTES = 24 };
+
+/* What stands behind the backslash; 0: the character needs none. */
+static const char escapes[256] = {
+    [0x00 ... 0x07] = 'u', ['\b'] = 'b', ['\t'] = 't',          ['\n'] = 'n', [0x0b] = 'u',
+    ['\f'] = 'f',          ['\r'] = 'r', [0x0e ... 0x1f] = 'u', ['"'] = '"',  ['\\'] = '\\',
+};
+
+static void write_string(const char *text, size_t size, struct buf *to) {
+    size_t copied = 0;
+    buf_append_byte(to, '"');
+    for (size_t i = 0; i < size; i++) {
+        char escape = escapes[(uint8_t)text[i]];
+        if (!escape) continue;
+        buf_append(to, text + copied, i - copied);
+        buf_append(to, (char[]){'\\', escape}, 2);
+        if (escape == 'u') buf_printf(to, "%04X", (unsigned)text[i]);
+        copied = i + 1;
+    }
+    buf_append(to, text + copied, size - copied);
+    buf_append_byte(to, '"');
+}
+
+static void write_integer(json_int_t value, struct buf *to) {
+    char text[INTEGER_TEXT_BYTES];
+    size_t at = sizeof text;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do text[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0) text[--at] = '-';
+    buf_append(to, text + at, sizeof text - at);
+}
+
+static void write_real(const json_t *value, struct buf *to) {
+    char text[REAL_TEXT_BYTES];
+    size_t size = json_dumpb(value, text, sizeof text, JSON_ENCODE_ANY);
+    if (size == 0 || size > sizeof text) to->failed = true; /* not a number */
+    buf_append(to, text, to->failed ? 0 : size);
+}
+
+static void write_array(const json_t *array, struct buf *to) {
+    size_t i;
+    json_t *value;
+    buf_append_byte(to, '[');
+    json_array_foreach(array, i, value) {
+        if (i > 0) buf_append_byte(to, ',');
+        term_json_write(value, to);
+    }
+    buf_append_byte(to, ']');
+}
+
+static void write_object(const json_t *object, struct buf *to) {
+    const char *name;
+    size_t size;
+    json_t *value;
+    bool is_first = true;
+    buf_append_byte(to, '{');
+    json_object_keylen_foreach((json_t *)object, name, size, value) {
+        if (!is_first) buf_append_byte(to, ',');
+        is_first = false;
+        write_string(name, size, to);
+        buf_append_byte(to, ':');
+        term_json_write(value, to);
+    }
+    buf_append_byte(to, '}');
+}
+
+void term_json_write(const json_t *value, struct buf *to) {
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: write_object(value, to); break;
+    case JSON_ARRAY: write_array(value, to); break;
+    case JSON_STRING: write_string(json_string_value(value), json_string_length(value), to); break;
+    case JSON_INTEGER: write_integer(json_integer_value(value), to); break;
+    case JSON_REAL: write_real(value, to); break;
+    case JSON_TRUE: buf_append(to, "true", 4); break;
+    case JSON_FALSE: buf_append(to, "false", 5); break;
+    case JSON_NULL: buf_append(to, "null", 4); break;
+    }
+}

@@ -1,0 +1,62 @@
+/* The text of JSON values, compared with the library's. */
+#include "term_test.h"
+
+static void assert_alike(json_t *value) {
+    assert_non_null(value);
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    char *expected = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    term_json_write(value, &text);
+    assert_string_equal(buf_string(&text), expected);
+    free(expected);
+    json_decref(value);
+}
+
+static void test_text_is_the_librarys(void **state) {
+    (void)state;
+    static const char *const samples[] = {
+        "{}",
+        "[]",
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1.5",
+        "1e300",
+        "-0.0",
+        "100.0",
+        "\"\"",
+        "\"a\\\"b\\\\c/d\"",
+        "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\"",
+        "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\x89\"",
+        "{\"b\":[1,[],{}, [null, \"x\"]], \"a\":{\"k\\\"ey\":1.25}, \"\":[]}",
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(samples); i++)
+        assert_alike(json_loads(samples[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL));
+}
+
+static void test_every_character_is_the_librarys(void **state) {
+    (void)state;
+    for (int code = 0; code < 0x80; code++) assert_alike(json_stringn((char[]){'a', (char)code, 'b'}, 3));
+}
+
+static void test_what_does_not_fit_fails(void **state) {
+    (void)state;
+    struct buf text = {.max = 4};
+    json_t *value = json_string("more than four");
+    term_json_write(value, &text);
+    assert_true(text.failed);
+    json_decref(value);
+    buf_free(&text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_is_the_librarys),
+        cmocka_unit_test(test_every_character_is_the_librarys),
+        cmocka_unit_test(test_what_does_not_fit_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
