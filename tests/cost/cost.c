@@ -76,9 +76,9 @@ static void print_json(const char *corpus) {
     for (int i = 0; i < TIMES; i++) {
         bool is_natural;
         json_t *json = term_to_json(term_root(doc), &is_natural);
-        char *text = json_dumps(json, JSON_COMPACT);
-        expect(text != NULL, "printing JSON");
-        free(text);
+        CLEANUP(buf_free) struct buf text = BUF_INIT;
+        term_json_write(json, &text);
+        expect(text.size > 0 && !text.failed, "printing JSON");
         json_decref(json);
     }
     CALLGRIND_TOGGLE_COLLECT;
