@@ -11,15 +11,15 @@
 
 #include "compile/compile_internal.h"
 
-static bool cache_path(const char *home, const char *key, const char *suffix, char ret[PATH_MAX]) {
-    int length = snprintf(ret, PATH_MAX, "%s/store/cache/%s%s", home, key, suffix);
+static bool cache_path(const char *home, const char *key, char ret[PATH_MAX]) {
+    int length = snprintf(ret, PATH_MAX, "%s/store/cache/%s", home, key);
     return length > 0 && length < PATH_MAX;
 }
 
 bool cache_find(const char *home, const struct store *store, const char *key, char ret_digest[STORE_DIGEST_BYTES]) {
     char path[PATH_MAX], build[PATH_MAX], digest[STORE_DIGEST_BYTES] = "";
     struct error ignored;
-    CLEANUP_FD int fd = cache_path(home, key, "", path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    CLEANUP_FD int fd = cache_path(home, key, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0 || read(fd, digest, sizeof digest - 1) != sizeof digest - 1) return false;
     if (store_build_path(store, digest, build, sizeof build, &ignored) < 0) {
         unlink(path); /* its build was swept */
@@ -30,15 +30,33 @@ bool cache_find(const char *home, const struct store *store, const char *key, ch
     return true;
 }
 
+/* A name of ours that is no entry yet: what a killed daemon left there goes. */
+static bool write_new(const char *home, const char *path, const char *digest) {
+    char temporary[PATH_MAX + 8];
+    size_t length = strlen(digest);
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    unlink(temporary);
+    CLEANUP_FD int fd = store_open_file(home, temporary);
+    bool written = fd >= 0 && write(fd, digest, length) == (ssize_t)length && rename(temporary, path) == 0;
+    if (!written) unlink(temporary);
+    return written;
+}
+
+/* All entries are of one size and less than a sector, so one that is there is whole before and after: replacing the
+   file would take ten times as long. */
+static bool write_over(const char *path, const char *digest) {
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    size_t length = strlen(digest);
+    return fd >= 0 && pwrite(fd, digest, length, 0) == (ssize_t)length;
+}
+
 /* Best effort: without the entry the next compilation just runs. */
 void cache_keep(const char *home, const char *key, const char *digest) {
-    char path[PATH_MAX], temporary[PATH_MAX];
-    if (!cache_path(home, "", "", path) || (mkdir(path, 0700) < 0 && errno != EEXIST)) return;
-    if (!cache_path(home, key, "", path) || !cache_path(home, key, ".new", temporary)) return;
-    CLEANUP_FD int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t length = strlen(digest);
-    bool written = fd >= 0 && write(fd, digest, length) == (ssize_t)length;
-    if (!written || rename(temporary, path) < 0) unlink(temporary);
+    char path[PATH_MAX];
+    if (!cache_path(home, key, path) || write_over(path, digest) || write_new(home, path, digest)) return;
+    /* It is the first one. */
+    if (cache_path(home, "", path) && mkdir(path, 0700) == 0 && cache_path(home, key, path))
+        write_new(home, path, digest);
 }
 
 struct cache_entry {
@@ -76,7 +94,7 @@ size_t cache_builds(const char *home, char (*ret)[STORE_DIGEST_BYTES], size_t ma
     char path[PATH_MAX];
     size_t kept = 0;
     CLEANUP_FREE struct cache_entry *entries = calloc(PROJECT_ENTRIES_MAX, sizeof *entries);
-    DIR *directory = entries && cache_path(home, "", "", path) ? opendir(path) : NULL;
+    DIR *directory = entries && cache_path(home, "", path) ? opendir(path) : NULL;
     size_t count = directory ? list_entries(directory, entries, PROJECT_ENTRIES_MAX) : 0;
     if (count > 0) qsort(entries, count, sizeof *entries, newest_first);
     for (size_t i = 0; i < count; i++) {

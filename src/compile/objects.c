@@ -19,6 +19,7 @@ enum { VARIANTS_MAX = 4, OBJECT_MAX_BYTES = 64 << 20, SWEEPS_PER_BOUND = 16 };
 int objects_open(struct objects *objects, const char *home, uint64_t max_bytes, struct error *reterr) {
     char parent[PATH_MAX];
     objects->max_bytes = max_bytes;
+    objects->home = home;
     int result = string_format(parent, sizeof parent, reterr, "%s/store", home);
     if (result == 0) result = string_format(objects->folder, sizeof objects->folder, reterr, "%s/store/objects", home);
     if (result < 0) return result;
@@ -173,8 +174,8 @@ static void put_older(struct buf *buf, const char *path, const struct record *re
     }
 }
 
-static bool write_whole(const char *path, const struct buf *content) {
-    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+static bool write_whole(const struct objects *objects, const char *path, const struct buf *content) {
+    CLEANUP_FD int fd = store_open_file(objects->home, path);
     return fd >= 0 && file_write_all(fd, content->data, content->size) == 0;
 }
 
@@ -191,7 +192,7 @@ void objects_keep(struct objects *objects, const char *scope, const struct recor
                                      EVP_sha256(), NULL) != 1)
         return;
     snprintf(temporary, sizeof temporary, "%s.%u", path, ++serial);
-    if (!write_whole(temporary, &content) || rename(temporary, path) < 0) unlink(temporary);
+    if (!write_whole(objects, temporary, &content) || rename(temporary, path) < 0) unlink(temporary);
     objects->written_bytes += content.size;
 }
 

@@ -11,6 +11,7 @@
 #include "compile/plan.h"
 
 struct objects {
+    const char *home; /* borrowed */
     char folder[PATH_MAX];
     uint64_t max_bytes;
     _Atomic uint64_t written_bytes; /* since the last sweep */

@@ -24,11 +24,41 @@ static void test_the_newest_builds_are_listed_and_the_rest_forgotten(void **stat
     assert_int_equal(cache_builds("/nonexistent", found, 2), 0);
 }
 
+static void fill(char ret[STORE_DIGEST_BYTES], char with) {
+    memset(ret, with, STORE_DIGEST_BYTES - 1);
+    ret[STORE_DIGEST_BYTES - 1] = '\0';
+}
+
+/* Whatever lies where it is written: an entry, one that the power cut short, half of one that was never named. */
+static void test_an_entry_says_what_was_kept_last(void **state) {
+    struct scratch *scratch = *state;
+    char key[STORE_DIGEST_BYTES], digest[STORE_DIGEST_BYTES], found[1][STORE_DIGEST_BYTES], path[PATH_MAX];
+    fill(key, 'a');
+    scratch_folder(scratch, "store");
+    scratch_folder(scratch, "store/cache");
+    snprintf(path, sizeof path, "store/cache/%s.new", key);
+    scratch_file(scratch, path, "half");
+    for (char with = '0'; with < '3'; with++) {
+        fill(digest, with);
+        cache_keep(scratch->path, key, digest);
+        assert_int_equal(cache_builds(scratch->path, found, 1), 1);
+        assert_string_equal(found[0], digest);
+    }
+    assert_int_equal(faccessat(scratch->fd, path, F_OK, 0), -1);
+    snprintf(path, sizeof path, "store/cache/%s", key);
+    scratch_file(scratch, path, "short");
+    cache_keep(scratch->path, key, digest);
+    assert_int_equal(cache_builds(scratch->path, found, 1), 1);
+    assert_string_equal(found[0], digest);
+    cache_keep("/nonexistent", key, digest); /* nobody is told */
+}
+
 #define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_the_newest_builds_are_listed_and_the_rest_forgotten),
+        IN_SCRATCH(test_an_entry_says_what_was_kept_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
