@@ -296,6 +296,8 @@ struct engine {
     uint64_t run_count;
 
     uv_timer_t meter_timer;
+    uv_timer_t vigil_timer;
+    uint64_t vigil_cpu_ns; /* of all nodes, at the last look */
     uv_timer_t answer_timer;
     struct answer *answers, **answers_tail;
 

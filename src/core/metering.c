@@ -340,6 +340,7 @@ void metering_begin(struct sandbox *sandbox) {
     metering_look(sandbox);
     sandbox->metering.next_ms = uv_now(sandbox->engine->loop) + METER_NEAR_MS;
     schedule(sandbox->engine);
+    vigil_begin(sandbox->engine);
 }
 
 /* ---- points, as JSON and from it ---- */

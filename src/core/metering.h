@@ -14,6 +14,7 @@ struct metering {
     enum meter_level levels[METER_METRIC_COUNT];
     uint64_t next_ms;                            /* on the loop's clock; 0: never, nothing runs */
     uint64_t looked_ms, cpu_ns;                  /* at the last look from outside */
+    uint64_t vigil_cpu_ns;                       /* at the last one that was for CPU time alone */
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double disk_percent;                         /* of the fullest place: one is full before all are */
@@ -32,6 +33,12 @@ void metering_init(struct sandbox *sandbox);
 void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
 void metering_end(struct sandbox *sandbox);   /* it is gone */
+
+/* ---- vigil.c: who begins to work is looked at ---- */
+
+void vigil_open(struct engine *engine);
+void vigil_begin(struct engine *engine); /* there is a node to watch */
+void vigil_stop(struct engine *engine);  /* as metering_stop */
 
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);

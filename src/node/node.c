@@ -189,6 +189,10 @@ static void send_beat(struct node *node) {
     node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
 }
 
+void node_beat(struct node *node) {
+    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node);
+}
+
 static void on_beat(uv_timer_t *timer) {
     struct node *node = timer->data;
     const struct node_host *host = node->host;
@@ -204,7 +208,7 @@ static void on_beat(uv_timer_t *timer) {
                         (unsigned long long)(now - node->last_alive_ms));
         return;
     }
-    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node);
+    node_beat(node);
 }
 
 /* ---- what the channel says ---- */

@@ -126,6 +126,7 @@ const char *node_name(const struct node *node);
 const char *node_secret(const struct node *node);
 uint32_t node_lost_guarantees(const struct node *node);
 pid_t node_os_pid(const struct node *node); /* 0 before it has one */
+void node_beat(struct node *node);          /* now, not when it is due, so that the agent looks at its limits */
 bool node_is_ready(const struct node *node);
 bool node_is_frozen(const struct node *node);
 
@@ -140,6 +141,8 @@ struct node_usage { /* NODE_UNKNOWN: not told here, or not yet */
     uint64_t os_tasks;     /* processes and threads */
 };
 void node_usage(struct node *node, struct node_usage *ret); /* from outside, with a few system calls */
+uint64_t node_cpu_ns(struct node *node);                    /* of these, that alone */
+uint64_t node_cpu_of_all_ns(const struct node *node);       /* of all nodes that are beside it, compilers too */
 /* What the kernel refused it so far, where nothing inside ends by it: OS processes and threads beyond their bound; and
    how many threads had a write refused, since a file would have grown too large. */
 uint64_t node_tasks_refused(const struct node *node);

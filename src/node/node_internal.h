@@ -162,10 +162,11 @@ struct node {
 void node_tell_ready(struct node *node); /* if it is */
 void node_close_disk(struct node *node);
 
-/* ---- usage.c ---- */
+/* ---- usage.c, tasks.c ---- */
 
 /* A whole small file of a directory; false where there is none. */
 bool usage_read_file(const char *directory, const char *name, char *ret, size_t size);
+bool task_read(pid_t pid, struct node_task *ret); /* false when there is no such process */
 
 /* ---- small helpers ---- */
 

@@ -29,7 +29,7 @@ static bool parse_stat(const char *text, struct node_task *ret) {
     return true;
 }
 
-static bool read_task(pid_t pid, struct node_task *ret) {
+bool task_read(pid_t pid, struct node_task *ret) {
     char path[64], text[STAT_MAX_BYTES];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -48,7 +48,7 @@ size_t node_tasks(const struct node *node, struct node_task *ret, size_t max) {
     snprintf(path, sizeof path, "%s/cgroup.procs", node->memory_cgroup[0] ? node->memory_cgroup : node->cpu_cgroup);
     FILE *file = fopen(path, "re");
     for (int pid; file && count < max && fscanf(file, "%d", &pid) == 1;)
-        if (pid > 0 && read_task(pid, &ret[count])) count++;
+        if (pid > 0 && task_read(pid, &ret[count])) count++;
     if (file) fclose(file);
     return count;
 }

@@ -36,6 +36,21 @@ static bool read_cpu_stat(const char *directory, uint64_t *ret_ns) {
     return true;
 }
 
+/* ---- its VM's process ---- */
+
+static pid_t find_vm(pid_t init) {
+    char directory[64], text[32];
+    snprintf(directory, sizeof directory, "/proc/%d/task/%d", (int)init, (int)init);
+    return usage_read_file(directory, "children", text, sizeof text) ? atoi(text) : 0;
+}
+
+static pid_t vm_of(struct node *node) {
+    if (!node->vm_pid) node->vm_pid = find_vm(node->pid);
+    return node->vm_pid;
+}
+
+/* ---- memory, CPU time, tasks ---- */
+
 static uint64_t memory_bytes(const struct node *node) {
     uint64_t bytes;
     bool is_known = read_number(node->memory_cgroup, "memory.usage_in_bytes", &bytes) ||
@@ -43,11 +58,25 @@ static uint64_t memory_bytes(const struct node *node) {
     return is_known ? bytes : NODE_UNKNOWN;
 }
 
-static uint64_t cpu_ns(const struct node *node) {
+static bool read_cpu(const char *cgroup, uint64_t *ret_ns) {
+    return read_number(cgroup, "cpuacct.usage", ret_ns) || read_cpu_stat(cgroup, ret_ns);
+}
+
+/* Without a cgroup, of the VM's own process, in the kernel's ticks. */
+uint64_t node_cpu_ns(struct node *node) {
     uint64_t time_ns;
-    bool is_known =
-        read_number(node->cpu_cgroup, "cpuacct.usage", &time_ns) || read_cpu_stat(node->cpu_cgroup, &time_ns);
-    return is_known ? time_ns : NODE_UNKNOWN;
+    struct node_task vm;
+    if (read_cpu(node->cpu_cgroup, &time_ns)) return time_ns;
+    return vm_of(node) > 0 && task_read(node->vm_pid, &vm) ? vm.cpu_ms * 1000000 : NODE_UNKNOWN;
+}
+
+uint64_t node_cpu_of_all_ns(const struct node *node) {
+    char parent[PATH_MAX];
+    uint64_t time_ns;
+    snprintf(parent, sizeof parent, "%s", node->cpu_cgroup);
+    char *slash = strrchr(parent, '/');
+    if (slash) *slash = '\0';
+    return read_cpu(parent, &time_ns) ? time_ns : NODE_UNKNOWN;
 }
 
 static uint64_t os_tasks(const struct node *node) {
@@ -97,24 +126,17 @@ void node_watch_disk(struct node *node) {
 
 /* ---- descriptors ---- */
 
-static pid_t find_vm(pid_t init) {
-    char directory[64], text[32];
-    snprintf(directory, sizeof directory, "/proc/%d/task/%d", (int)init, (int)init);
-    return usage_read_file(directory, "children", text, sizeof text) ? atoi(text) : 0;
-}
-
 /* The size of the folder is the number of its entries. */
 static uint64_t descriptors(struct node *node) {
     char path[64];
     struct stat folder;
-    if (!node->vm_pid) node->vm_pid = find_vm(node->pid);
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)node->vm_pid);
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)vm_of(node));
     return node->vm_pid > 0 && stat(path, &folder) == 0 && folder.st_size > 0 ? (uint64_t)folder.st_size : NODE_UNKNOWN;
 }
 
 void node_usage(struct node *node, struct node_usage *ret) {
     *ret = (struct node_usage){.memory_bytes = memory_bytes(node),
-                               .cpu_ns = cpu_ns(node),
+                               .cpu_ns = node_cpu_ns(node),
                                .disk_bytes = NODE_UNKNOWN,
                                .disk_percent = NODE_UNKNOWN,
                                .descriptors = descriptors(node),

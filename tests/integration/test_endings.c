@@ -5,7 +5,7 @@
 #include "support.h"
 
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    *state = world_open("heartbeat = 10m\n");
     return 0;
 }
 
@@ -63,9 +63,23 @@ static void a_vm_killed_from_outside_is_an_error(void **state) {
     assert_no_start(world, before, "a");
 }
 
-static void a_normal_end_is_no_error(void **state) {
+/* By then those who watch its limits sleep, and neither a call nor a beat nor a full table wakes them. */
+static void a_crowd_in_an_idle_vm_is_noticed(void **state) {
+    enum { IDLE_MS = 3200, NOTICED_MS = 1500 };
     struct world *world = *state;
     restart(world, "a"); /* which the last test has ended */
+    uint64_t before = world_now(world);
+    free(world_eval_text(world, "a", NULL,
+                         "spawn(fun() -> timer:sleep(3200), "
+                         "[spawn(fun() -> timer:sleep(infinity) end) || _ <- lists:seq(1, 1000)] end)"));
+    struct event_pattern reached = {"limit", "a", "limit", "processes"};
+    json_t *event = world_find_event(world, before, &reached, IDLE_MS + NOTICED_MS);
+    assert_non_null(event);
+    json_decref(event);
+}
+
+static void a_normal_end_is_no_error(void **state) {
+    struct world *world = *state;
     uint64_t before = world_now(world);
     free(world_try_eval(world, "a", "erlang", "spawn(fun() -> application:stop(counter_erl) end)", 5000));
     json_t *info = ended_info(world, before, "a", "stopped");
@@ -149,6 +163,7 @@ static void any_end_is_followed_by_a_start(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vm_killed_from_outside_is_an_error),
+        cmocka_unit_test(a_crowd_in_an_idle_vm_is_noticed),
         cmocka_unit_test(a_normal_end_is_no_error),
         cmocka_unit_test(failures_are_restarted_so_often),
         cmocka_unit_test(any_end_is_followed_by_a_start),
