@@ -39,7 +39,7 @@ void engine_info(struct engine *engine, struct request *request) {
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
     request->state = engine;
     if (sandbox)
-        metering_ask(sandbox, on_asked, request);
+        metering_ask_recent(sandbox, on_asked, request);
     else
         answer_error(engine, request, &error, NULL);
 }

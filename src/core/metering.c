@@ -10,9 +10,10 @@ enum {
     RATE_MIN_MS = 50,   /* too short to tell a rate, and nobody looks more often than this */
     ASK_FRESH_MS = 250, /* an agent is not asked more often than this */
     ASK_DEADLINE_MS = 1000,
-    STEADY_MS = 10000,  /* over which CPU time is smoothed */
-    WORK_NS = 20000000, /* so much CPU time may have changed what an agent told; an idle VM takes half a minute */
-    BUSY_PERCENT = 1,   /* of a core: more than an idle VM and its agent use */
+    WORD_GOOD_MS = 1000, /* an agent's word as old as this will do for whoever asks often */
+    STEADY_MS = 10000,   /* over which CPU time is smoothed */
+    WORK_NS = 20000000,  /* so much CPU time may have changed what an agent told; an idle VM takes half a minute */
+    BUSY_PERCENT = 1,    /* of a core: more than an idle VM and its agent use */
 };
 
 static const struct meter_thresholds thresholds = {80, 95, 5};
@@ -246,6 +247,24 @@ void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data) {
     term_put_atom(&args, "usage");
     term_put_bool(&args, true);
     node_call(sandbox->node, "info", &args, ASK_DEADLINE_MS, on_told, question);
+}
+
+static void on_renewed(void *data, struct sandbox *sandbox) {
+    (void)data;
+    if (sandbox) sandbox->metering.is_renewing = false;
+}
+
+void metering_ask_recent(struct sandbox *sandbox, metering_done_fn done, void *data) {
+    struct metering *metering = &sandbox->metering;
+    bool is_good = metering->asked_ms && clock_monotonic_ms() - metering->asked_ms < WORD_GOOD_MS;
+    if (!is_good) {
+        metering_ask(sandbox, done, data);
+        return;
+    }
+    done(data, sandbox);
+    if (metering->is_renewing) return;
+    metering->is_renewing = true;
+    metering_ask(sandbox, on_renewed, NULL);
 }
 
 /* ---- the timer ---- */

@@ -22,7 +22,7 @@ struct metering {
     bool has_traffic;
     unsigned idle_looks;
     uint64_t tasks_refused, files_refused; /* as far as was told */
-    bool is_asking;
+    bool is_asking, is_renewing;
     json_t *vm; /* what else the agent told, or NULL */
 };
 
@@ -46,6 +46,9 @@ void metering_look(struct sandbox *sandbox);
    there is nobody to ask or its last word is recent. */
 typedef void (*metering_done_fn)(void *data, struct sandbox *sandbox);
 void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data);
+/* The same for those who come many times a second: where the agent's last word is good enough they have it at once, and
+   the agent is asked for whoever comes next. */
+void metering_ask_recent(struct sandbox *sandbox, metering_done_fn done, void *data);
 
 /* What a metric may be; NAN: anything. */
 double metering_limit(const struct sandbox *sandbox, enum meter_metric metric);
