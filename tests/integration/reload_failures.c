@@ -37,7 +37,7 @@ static const struct failure failures[] = {
      .detail = "60 ms"},
 };
 
-enum { NEXT = 6 }; /* the first version that no test before has made */
+enum { NEXT = 5 }; /* the first version that no test before has made */
 
 struct course {
     struct world *world;
