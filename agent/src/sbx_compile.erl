@@ -43,7 +43,8 @@ compile(Args) ->
     [Name, Files, Forget] = [maps:get(Key, Args) || Key <- [app, files, forget]],
     guarded(fun() ->
         #{name := App, dir := Dir} = Whole = app(Name),
-        #{root := Root, missing := Missing} = current(),
+        #{root := Root, missing := Missing} = Project = current(),
+        consolidates(Project) andalso sbx_consolidate:begin_ahead(),
         ok = sbx_scratch:forget(App, [binary_to_atom(Module) || Module <- Forget]),
         ok = file:set_cwd(Dir),
         Context = #{root => Root, app => Whole, missing => Missing},
@@ -182,13 +183,14 @@ language(Modules) ->
 supervisor(#{loose := true, main := Main}) when Main =/= nil -> written(sbx_guess:supervisor(sbx_scratch:ebin(Main)));
 supervisor(_Project) -> nil.
 
-consolidated(true, #{consolidate := true, apps := Apps}) ->
-    case lists:any(fun sbx_project:is_elixir/1, Apps) of
+consolidated(Asked, Project) ->
+    case Asked andalso consolidates(Project) of
         true -> sbx_consolidate:protocols();
         false -> []
-    end;
-consolidated(_Asked, _Project) ->
-    [].
+    end.
+
+consolidates(#{consolidate := true, apps := Apps}) -> lists:any(fun sbx_project:is_elixir/1, Apps);
+consolidates(_Project) -> false.
 
 written(nil) -> nil;
 written(Name) -> atom_to_binary(Name).

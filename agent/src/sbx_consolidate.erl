@@ -1,23 +1,53 @@
 %% Protocols consolidated over all of the project: which implementation a value has is then looked up, not searched.
 -module(sbx_consolidate).
 
--export([protocols/0]).
+-export([begin_ahead/0, protocols/0]).
 
 -define(KEY, ?MODULE).
+
+%% Elixir's own protocols take longer than the rest of what ends a first compilation, and hardly ever have other
+%% implementations than Elixir's: they are made in what its compilers leave of the processors. Once in a node.
+-spec begin_ahead() -> ok.
+begin_ahead() ->
+    case persistent_term:get({?KEY, maker}, none) of
+        none ->
+            ok = sbx_elixir:need("the project"),
+            persistent_term:put({?KEY, maker}, spawn_opt(fun make_ahead/0, [{priority, low}]));
+        _Maker ->
+            ok
+    end.
+
+make_ahead() ->
+    Keys = [wanted(Protocol, []) || Protocol <- elixir_protocols()],
+    Results = sbx_parallel:map(fun(Key) -> process_flag(priority, low), made(Key, #{}) end, Keys),
+    persistent_term:put({?KEY, ahead}, maps:from_list(lists:append([result(Result) || Result <- Results]))).
+
+%% Whoever waits for it has nothing else to do.
+made_ahead() ->
+    Monitor = monitor(process, persistent_term:get({?KEY, maker}, undefined)),
+    receive
+        {'DOWN', Monitor, process, _Maker, _Reason} -> persistent_term:get({?KEY, ahead}, #{})
+    end.
 
 %% Those of the project and of Elixir itself. A protocol whose implementations are those of the last time is not made
 %% again.
 -spec protocols() -> [#{module := binary(), beam := binary()}].
 protocols() ->
-    ok = sbx_elixir:need("the project"),
+    ok = begin_ahead(),
+    Ahead = made_ahead(),
     Ebins = sbx_scratch:ebins(),
     Own = [{Protocol, [], Digest} || Module <- sbx_scratch:protocols(), {Protocol, Digest} <- protocol(Module)],
-    Known = persistent_term:get(?KEY, #{}),
+    Known = maps:merge(Ahead, persistent_term:get(?KEY, #{})),
     Wanted = [wanted(Protocol, Ebins) || Protocol <- Own ++ elixir_protocols()],
     Results = sbx_parallel:map(fun(Key) -> made(Key, Known) end, Wanted),
     Made = lists:append([result(Result) || Result <- Results]),
-    maps:from_list(Made) =:= Known orelse persistent_term:put(?KEY, maps:from_list(Made)),
+    ok = remember(maps:from_list(Made)),
     [#{module => atom_to_binary(Protocol), beam => Beam} || {{Protocol, _Impls, _Digest}, Beam} <- Made].
+
+%% Changing what is remembered has the VM look through all of its processes.
+remember(Made) ->
+    Made =:= persistent_term:get(?KEY, #{}) orelse persistent_term:put(?KEY, Made),
+    ok.
 
 wanted({Protocol, ElixirImpls, Digest}, Ebins) ->
     Impls = 'Elixir.Protocol':extract_impls(Protocol, Ebins),
