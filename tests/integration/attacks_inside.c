@@ -122,7 +122,7 @@ static const struct attack on_processes[] = {
      .where = LOW,
      .wall = "cgroup: pids",
      /* Each waits for the sleeper's end without a program of its own. */
-     .code = "re:run(attack:shell(\"sleep 3 | { exec 3<&0; i=0; while [ $i -lt 400 ]; do (read x <&3) & i=$((i+1)); "
+     .code = "re:run(attack:shell(\"sleep 3 | { exec 3<&0; i=0; while [ $i -lt 100 ]; do (read x <&3) & i=$((i+1)); "
              "done; } 2>&1; echo done\"), \"fork\", [{capture, none}])",
      .answers = "match",
      .spends = true},

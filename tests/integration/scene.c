@@ -96,8 +96,10 @@ struct creation {
 
 static void *create(void *data) {
     struct creation *creation = data;
-    char options[96];
-    snprintf(options, sizeof options, "{\"profile\": \"%s\", \"disk_bytes\": 4194304%s}", creation->profile,
+    char options[128];
+    /* Little of everything, since it is going to be filled. */
+    snprintf(options, sizeof options,
+             "{\"profile\": \"%s\", \"disk_bytes\": 4194304, \"limit\": {\"os_tasks\": \"64\"}%s}", creation->profile,
              creation->is_small ? ", \"memory_bytes\": 41943040" : "");
     creation->result =
         sbx_create(world_client(creation->scene->world), creation->profile, VICTIM, options, NULL, &creation->error);

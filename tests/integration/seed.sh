@@ -14,7 +14,6 @@ give() {
     [ -d "$seed" ] || exit 0
     mkdir -p "$home"
     cp -a "$seed/." "$home/"
-    chown -R "$any_slot_uid:$any_slot_uid" "$home"
 }
 
 is_fresh() {
@@ -36,6 +35,7 @@ make() {
     mkdir -m 700 "$seed" "$seed/store"
     cp -a "$home/toolchain" "$seed/"
     cp -a "$home/store/builds" "$home/store/cache" "$home/store/boot_id" "$seed/store/"
+    chown -R "$any_slot_uid:$any_slot_uid" "$seed"
     rm -rf "$scratch"
 }
 

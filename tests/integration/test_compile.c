@@ -35,13 +35,14 @@ static void compile_gives(struct world *world, const char *folder, const char *c
     build_assert_no_leftovers(world);
 }
 
-/* A parse transform that never returns, and a module that wants it. */
+/* A parse transform that never returns, and a module that wants it. It shows itself at work first, then waits. */
 static void write_endless(struct world *world, const char *folder) {
     char name[128];
     snprintf(name, sizeof name, "%s/endless.erl", folder);
     world_file(world, name,
                "-module(endless).\n-export([parse_transform/2]).\n"
-               "parse_transform(Forms, Options) -> parse_transform(Forms, Options).\n");
+               "parse_transform(_, _) -> spin(element(1, statistics(runtime)) + 300), receive never -> ok end.\n"
+               "spin(Until) -> element(1, statistics(runtime)) < Until andalso spin(Until).\n");
     snprintf(name, sizeof name, "%s/user.erl", folder);
     world_file(world, name, "-module(user).\n-compile({parse_transform, endless}).\n");
 }
@@ -90,7 +91,7 @@ static bool spins(void *data) {
     return used_ticks(spinning->pid) > spinning->ticks;
 }
 
-/* A compiler at rest, which was given something endless to do, uses the processor for a while. */
+/* A compiler at rest, which was given something endless to do, uses the processor for a moment. */
 static void await_spinning(pid_t pid, unsigned long resting_ticks) {
     enum { COMPILING_TICKS = 10 }; /* of 10 ms: more than what the sources before it take */
     assert_true(wait_until(spins, &(struct spinning){pid, resting_ticks + COMPILING_TICKS}, WORLD_DEADLINE_MS));
