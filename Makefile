@@ -89,8 +89,8 @@ bench-compile: all ## how long compiling takes, beside the alternatives (takes m
 bench-reload: all ## how long changing running code takes, beside the same by hand (takes minutes)
 	@tools/bench_reload.sh $(BUILD) $(or $(ROUNDS),100)
 
-bench-limits: all ## each limit under attack: how long until it holds, what a neighbour notices (takes two minutes)
-	@tools/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500)
+bench-limits: all ## each limit under attack: how long until it holds, what a neighbour notices (takes two minutes); LIMITS="cpu atoms" for some of them
+	@tools/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500) $(LIMITS)
 
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

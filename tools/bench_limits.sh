@@ -1,8 +1,8 @@
 #!/bin/sh
 # Each limit under attack: how long until it held, and what a small evaluation in a neighbouring sandbox takes meanwhile,
 # beside what it takes with the attacker frozen. The table goes between its marks in docs/limits.md, all times as JSON in
-# BUILD_DIR/bench_limits.json.
-# usage: tools/bench_limits.sh [BUILD_DIR [WINDOW_MS]]
+# BUILD_DIR/bench_limits.json. With LIMITs, just those, and only shown.
+# usage: tools/bench_limits.sh [BUILD_DIR [WINDOW_MS [LIMIT…]]]
 set -eu
 # Nodes that are booted ahead of time would disturb what is measured.
 export SANDBOX_WARM_NODES=0 SANDBOX_SPARE_COMPILERS=0
@@ -10,6 +10,7 @@ export SANDBOX_WARM_NODES=0 SANDBOX_SPARE_COMPILERS=0
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd)
 window_ms=${2:-2500}
+shift "$(($# < 2 ? $# : 2))"
 document=$root/docs/limits.md
 
 work=$(mktemp -d /var/tmp/bench_limits.XXXXXX)
@@ -26,7 +27,7 @@ trap 'exit 130' INT TERM
 load_of() { cut -d ' ' -f 1 /proc/loadavg; }
 
 load_before=$(load_of)
-if ! "$build/tools/bench_limits" "$root/examples/counter_erl" "$work" "$window_ms" \
+if ! "$build/tools/bench_limits" "$root/examples/counter_erl" "$work" "$window_ms" "$@" \
     >"$work/rows.json" 2>"$work/errors"; then
     tail -n 5 "$work/errors" >&2
     exit 1
@@ -50,6 +51,7 @@ def times: (.attacked_ms | at(0.99)) / (.quiet_ms | at(0.99));
 "All attacks together: p99 \([.rows[].quiet_ms[]] | at(0.99) | shown) ms quiet, \([.rows[].attacked_ms[]] | at(0.99) | shown) ms under attack: \(([.rows[].attacked_ms[]] | at(0.99)) / ([.rows[].quiet_ms[]] | at(0.99)) | shown) times."
 ' "$build/bench_limits.json" >"$work/table.md"
 cat "$work/table.md"
+[ $# -eq 0 ] || exit 0
 
 awk -v table="$work/table.md" '
 /^<!-- end of measured -->/ { skip = 0 }
