@@ -3,7 +3,7 @@
 %% What the daemon asks for may be work: it wakes those who wait for long.
 -module(sbx_doze).
 
--export([longer/1, fall_asleep/1, wake_up/1, wake_all/0, look_all/0]).
+-export([longer/1, fall_asleep/1, wake_up/1, wake/1, wake_all/0, look_all/0]).
 
 %% More than from one beat to the next; without a daemon, how long it is between two looks.
 -define(LONGEST_MS, 6400).
@@ -21,7 +21,12 @@ fall_asleep(Watcher) ->
 wake_up(Watcher) ->
     ets:delete(Watcher, asleep).
 
-%% Look soon, and often from then on.
+%% Look soon, and often from then on; also one that has slept for a moment only.
+-spec wake(atom()) -> ok.
+wake(Watcher) ->
+    Watcher ! {?MODULE, wake},
+    ok.
+
 -spec wake_all() -> ok.
 wake_all() ->
     tell_all(wake).

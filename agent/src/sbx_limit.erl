@@ -159,8 +159,12 @@ watch_on(#state{reductions = Before} = State) ->
     {Reductions, _} = erlang:statistics(reductions),
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
-        true -> watch(awake(Looked), ?BUSY_MS);
-        false -> doze(Looked)
+        true ->
+            %% What works may take more than processes; who watches that looks less often.
+            _ = State#state.doze_ms > ?IDLE_MS andalso sbx_doze:wake(sbx_quota),
+            watch(awake(Looked), ?BUSY_MS);
+        false ->
+            doze(Looked)
     end.
 
 doze(#state{doze_ms = WaitMs} = State) ->
