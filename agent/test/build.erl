@@ -5,12 +5,9 @@
 
 %% One compiler node serves all tests, one compilation at a time: booting one costs more than most of them.
 start() ->
-    Server = spawn_link(fun() -> serve(start_vm(), #{}) end),
+    Server = spawn_link(fun() -> serve(compiler:start(), #{}) end),
     true = register(?MODULE, Server),
     ok.
-
-start_vm() ->
-    vm:start(#{arguments => string:lexemes("-S 2:2 -sbwt none -sbwtdcpu none -sbwtdio none -fnu", " ")}).
 
 %% Examples are compiled once.
 serve(Vm, Examples) ->

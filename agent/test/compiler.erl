@@ -3,8 +3,10 @@
 
 -export([start/0, project/3, compile/3, compile/4, finish/3, file/2, scratch/1, is_loaded/2]).
 
+%% With the service's own flags.
 start() ->
-    vm:start(#{arguments => string:lexemes("-S 2:2 -sbwt none -sbwtdcpu none -sbwtdio none -fnu", " ")}).
+    Flags = "-S 2:2 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -fnu -Bi",
+    vm:start(#{arguments => string:lexemes(Flags, " ")}).
 
 project(Vm, Kind, Dir) ->
     Source = unicode:characters_to_binary(Dir),
