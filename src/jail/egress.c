@@ -18,6 +18,7 @@
 #include "jail/launcher_internal.h"
 
 enum {
+    GREETING_WAIT_MS = 50, /* it takes a few, and whoever is first has it at once; everything else waits as long */
     GREETING_TIMEOUT_MS = 5000,
     END_TIMEOUT_MS = 2000,
     REMAKE_DELAY_MS = 200, /* the kernel takes its time to clear a namespace away, and the interfaces with it */
@@ -44,6 +45,7 @@ static struct launcher_node *node_at(struct launcher *launcher, uint16_t number)
 
 void egress_init(struct egress *egress) {
     *egress = (struct egress){.keeper_fd = -1,
+                              .greeting_fd = -1,
                               .home_fd = -1,
                               .namespace_fd = -1,
                               .route = {.fd = -1},
@@ -56,8 +58,8 @@ void egress_init(struct egress *egress) {
 /* Nothing of it goes through any more; what nodes may reach stays known. */
 void egress_close(struct launcher *launcher) {
     struct egress *egress = &launcher->egress;
-    int *const fds[] = {&egress->keeper_fd, &egress->home_fd, &egress->namespace_fd, &egress->route.fd,
-                        &egress->rules.fd,  &egress->log.fd,  &egress->addresses.fd};
+    int *const fds[] = {&egress->keeper_fd, &egress->greeting_fd, &egress->home_fd, &egress->namespace_fd,
+                        &egress->route.fd,  &egress->rules.fd,    &egress->log.fd,  &egress->addresses.fd};
     uint64_t remake_due_ms = egress->remake_due_ms, remake_delay_ms = egress->remake_delay_ms;
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
         launcher_unwatch(launcher, *fds[i]);
@@ -142,16 +144,19 @@ static void keep(const void *data) {
     egress_keep(HELPER_FD);
 }
 
-static int start_keeper(struct egress_greeting *ret, struct error *reterr) {
+/* Its first word may take seconds on a machine that is busy: it is waited for in the loop. */
+static int start_keeper(struct launcher *launcher, struct error *reterr) {
+    struct egress *egress = &launcher->egress;
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int read_fd = fds[0], write_fd = fds[1];
-    if (helper_start(keep, NULL, &write_fd, 1, reterr) < 0) return -1;
-    fd_close(take_fd(&write_fd));
-    struct pollfd ready = {.fd = read_fd, .events = POLLIN};
-    if (poll(&ready, 1, GREETING_TIMEOUT_MS) != 1 || read(read_fd, ret, sizeof *ret) != sizeof *ret)
-        return error_set(reterr, E_SYSTEM, "the way out was not made in time");
-    return ret->error.code == E_NONE ? 0 : error_set(reterr, ret->error.code, "%s", ret->error.detail);
+    if (helper_start(keep, NULL, &write_fd, 1, reterr) < 0 ||
+        launcher_watch(launcher, read_fd, SOURCE_GREETING, 0, reterr) < 0)
+        return -1;
+    egress->greeting_fd = take_fd(&read_fd);
+    egress->greeting_due_ms = clock_monotonic_ms() + GREETING_TIMEOUT_MS;
+    launcher_due_at(launcher, egress->greeting_due_ms);
+    return 0;
 }
 
 /* Everything that takes a keeper which lives. */
@@ -174,17 +179,59 @@ static int open_namespace(struct launcher *launcher, pid_t keeper, struct error 
     return watch_addresses(launcher, reterr);
 }
 
-static int make(struct launcher *launcher, struct error *reterr) {
+static int settle(struct launcher *launcher, pid_t keeper, struct error *reterr) {
     struct egress *egress = &launcher->egress;
-    struct egress_greeting greeting;
-    if (start_keeper(&greeting, reterr) < 0) return -1;
-    if (open_namespace(launcher, greeting.pid, reterr) == 0 && nft_make_table(&egress->rules, reterr) == 0 &&
+    if (open_namespace(launcher, keeper, reterr) == 0 && nft_make_table(&egress->rules, reterr) == 0 &&
         refuse_own(egress, reterr) == 0 && veth_prepare_gateway(&egress->route, reterr) == 0 &&
-        egress_record_write(launcher, greeting.pid, reterr) == 0)
+        egress_record_write(launcher, keeper, reterr) == 0)
         return 0;
-    kill(greeting.pid, SIGTERM);
+    kill(keeper, SIGTERM);
     egress_close(launcher);
     return -1;
+}
+
+/* Whoever could not be made in time ends when he speaks to nobody. */
+static void stop_waiting(struct launcher *launcher) {
+    launcher_unwatch(launcher, launcher->egress.greeting_fd);
+    fd_close(take_fd(&launcher->egress.greeting_fd));
+}
+
+static int take_greeting(struct launcher *launcher, struct error *reterr) {
+    struct egress_greeting greeting;
+    ssize_t size = read(launcher->egress.greeting_fd, &greeting, sizeof greeting);
+    stop_waiting(launcher);
+    if (size != sizeof greeting) return error_set(reterr, E_SYSTEM, "the way out was not made");
+    if (greeting.error.code != E_NONE) return error_set(reterr, greeting.error.code, "%s", greeting.error.detail);
+    return settle(launcher, greeting.pid, reterr);
+}
+
+/* It may be under way still when this returns: then everybody who misses it gets it later. */
+static int make(struct launcher *launcher, struct error *reterr) {
+    if (launcher->egress.greeting_fd >= 0) return 0;
+    if (start_keeper(launcher, reterr) < 0) return -1;
+    struct pollfd ready = {.fd = launcher->egress.greeting_fd, .events = POLLIN};
+    return poll(&ready, 1, GREETING_WAIT_MS) == 1 ? take_greeting(launcher, reterr) : 0;
+}
+
+static void making_failed(struct launcher *launcher, const struct error *error) {
+    log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error->detail, NULL);
+    remake_after(launcher, FAILED_DELAY_MS);
+}
+
+void egress_greeting_came(struct launcher *launcher) {
+    struct error error;
+    if (take_greeting(launcher, &error) < 0)
+        making_failed(launcher, &error);
+    else
+        remake_after(launcher, 0);
+}
+
+static void check_greeting(struct launcher *launcher, uint64_t now_ms) {
+    struct error error;
+    if (launcher->egress.greeting_fd < 0 || now_ms < launcher->egress.greeting_due_ms) return;
+    stop_waiting(launcher);
+    error_set(&error, E_TIMEOUT, "the way out was not made within %d ms", GREETING_TIMEOUT_MS);
+    making_failed(launcher, &error);
 }
 
 void egress_adopt(struct launcher *launcher) {
@@ -212,6 +259,7 @@ static int attach(struct launcher *launcher, struct launcher_node *node, struct 
     CLEANUP(netlink_close) struct netlink inside = {.fd = -1};
     if (node_fd < 0 || node_is_dead(node)) return error_set(reterr, E_NODE, "node %s has ended", node->name);
     if (!is_open(egress) && make(launcher, reterr) < 0) return -1;
+    if (!is_open(egress)) return 0;
     /* The rules first: nothing is ever let through without them. */
     if (nft_add_place(&egress->rules, &place, node->egress, reterr) < 0) return -1;
     if (veth_make(&egress->route, &place, node_fd, reterr) == 0 &&
@@ -292,19 +340,26 @@ static bool give_back(struct launcher *launcher) {
     return true;
 }
 
+static uint64_t next_check_ms(const struct egress *egress) {
+    bool is_sooner = egress->greeting_fd >= 0 && egress->greeting_due_ms < egress->remake_due_ms;
+    return is_sooner ? egress->greeting_due_ms : egress->remake_due_ms;
+}
+
 /* Everybody who had a way out gets it back; who can't have it yet, a little later, and later each time. */
 uint64_t egress_check(struct launcher *launcher, uint64_t now_ms) {
     struct egress *egress = &launcher->egress;
-    if (now_ms < egress->remake_due_ms) return egress->remake_due_ms;
+    check_greeting(launcher, now_ms);
+    if (now_ms < egress->remake_due_ms) return next_check_ms(egress);
     bool all = give_back(launcher);
     egress->remake_delay_ms = all || !egress->remake_delay_ms ? REMAKE_DELAY_MS : 2 * egress->remake_delay_ms;
     if (egress->remake_delay_ms > FAILED_DELAY_MS) egress->remake_delay_ms = FAILED_DELAY_MS;
     egress->remake_due_ms = all ? UINT64_MAX : now_ms + egress->remake_delay_ms;
-    return egress->remake_due_ms;
+    return next_check_ms(egress);
 }
 
 void egress_end(struct launcher *launcher) {
     struct egress *egress = &launcher->egress;
+    if (egress->greeting_fd >= 0) stop_waiting(launcher);
     if (!is_open(egress)) return;
     struct pollfd ended = {.fd = egress->keeper_fd, .events = POLLIN};
     launcher_unwatch(launcher, egress->keeper_fd);

@@ -96,6 +96,12 @@ static void on_addresses(struct launcher *launcher, size_t index, uint32_t event
     if (launcher->egress.addresses.fd >= 0) egress_addresses_changed(launcher);
 }
 
+static void on_greeting(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)index;
+    (void)events;
+    if (launcher->egress.greeting_fd >= 0) egress_greeting_came(launcher);
+}
+
 static void on_keeper(struct launcher *launcher, size_t index, uint32_t events) {
     (void)index;
     (void)events;
@@ -108,7 +114,7 @@ static const source_fn source_functions[SOURCE_COUNT] = {
     [SOURCE_SIGNAL] = on_signal,   [SOURCE_SERVER] = on_server,     [SOURCE_LINK] = on_link,
     [SOURCE_DAEMON] = on_daemon,   [SOURCE_NOTIFY] = on_notify,     [SOURCE_DEATH] = on_death,
     [SOURCE_PROJECT] = on_project, [SOURCE_REFUSALS] = on_refusals, [SOURCE_ADDRESSES] = on_addresses,
-    [SOURCE_KEEPER] = on_keeper,
+    [SOURCE_KEEPER] = on_keeper,   [SOURCE_GREETING] = on_greeting,
 };
 
 /* All that waits for time, and how long the loop may sleep. */

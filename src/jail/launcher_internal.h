@@ -143,7 +143,9 @@ enum { EGRESS_OWN_MAX = 512 };
 
 /* The way out of nodes, once one has been made. */
 struct egress {
-    int keeper_fd;                    /* the pidfd of the process it lives by; -1: there is none */
+    int keeper_fd;   /* the pidfd of the process it lives by; -1: there is none */
+    int greeting_fd; /* where its first word comes from, while it is being made; else -1 */
+    uint64_t greeting_due_ms;
     int home_fd;                      /* our own network namespace */
     int namespace_fd;                 /* the one that nodes go through */
     struct netlink route, rules, log; /* in there */
@@ -218,6 +220,7 @@ enum source {
     SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
     SOURCE_REFUSALS,  /* packets that the way out refused */
     SOURCE_ADDRESSES, /* the host's own have changed */
+    SOURCE_GREETING,  /* the way out is made, or not */
     SOURCE_KEEPER,    /* the pidfd of whom the way out lives by */
     SOURCE_COUNT,
 };
@@ -315,6 +318,7 @@ void egress_release(struct launcher *launcher, struct launcher_node *node); /* a
 struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node);
 void egress_tell_refusals(struct launcher *launcher);
 void egress_addresses_changed(struct launcher *launcher);
+void egress_greeting_came(struct launcher *launcher);
 void egress_keeper_ended(struct launcher *launcher);
 uint64_t egress_check(struct launcher *launcher, uint64_t now_ms); /* what was lost; returns when to come again */
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "processes.h"
 #include "support.h"
 
@@ -38,20 +40,29 @@ struct outside {
     int listener, bulk, names;
     pthread_t server;
     struct world *world;
+    char folder[TEST_FOLDER_BYTES];
 };
 
+/* The first slirp4netns takes longer than the launcher stands still for it. */
+#define SLOW_SLIRP                                                                                                     \
+    "cp /usr/bin/slirp4netns $2/slirp\n"                                                                               \
+    "echo '#!/bin/sh' >$2/slow\n"                                                                                      \
+    "echo \"[ -e $2/begun ] || { touch $2/begun; sleep 0.2; }; exec $2/slirp \\\"\\$@\\\"\" >>$2/slow\n"               \
+    "chmod 755 $2/slow; mount --bind $2/slow /usr/bin/slirp4netns\n"
+
 /* The host: 5.6.7.8 and 2a00:77::2. Beyond: 1.2.3.4, 2a00:1::1 and some that nobody may reach. */
-static const char wiring[] = "ip link add up0 type veth peer name w0 netns $1\n"
-                             "ip addr add 192.168.77.2/24 dev up0; ip addr add 5.6.7.8/32 dev up0\n"
-                             "ip -6 addr add 2a00:77::2/64 dev up0 nodad\n"
-                             "ip link set up0 up; ip link set lo up\n"
-                             "for a in 1.2.3.4 1.2.3.53 10.9.9.9 169.254.169.254; do\n"
-                             "  nsenter -t $1 -n ip addr add $a/32 dev lo; done\n"
-                             "nsenter -t $1 -n ip -6 addr add 2a00:1::1/128 dev lo nodad\n"
-                             "nsenter -t $1 -n ip addr add 192.168.77.1/24 dev w0\n"
-                             "nsenter -t $1 -n ip -6 addr add 2a00:77::1/64 dev w0 nodad\n"
-                             "nsenter -t $1 -n ip link set lo up; nsenter -t $1 -n ip link set w0 up\n"
-                             "ip route add default via 192.168.77.1; ip -6 route add default via 2a00:77::1\n";
+static const char wiring[] =
+    SLOW_SLIRP "ip link add up0 type veth peer name w0 netns $1\n"
+               "ip addr add 192.168.77.2/24 dev up0; ip addr add 5.6.7.8/32 dev up0\n"
+               "ip -6 addr add 2a00:77::2/64 dev up0 nodad\n"
+               "ip link set up0 up; ip link set lo up\n"
+               "for a in 1.2.3.4 1.2.3.53 10.9.9.9 169.254.169.254; do\n"
+               "  nsenter -t $1 -n ip addr add $a/32 dev lo; done\n"
+               "nsenter -t $1 -n ip -6 addr add 2a00:1::1/128 dev lo nodad\n"
+               "nsenter -t $1 -n ip addr add 192.168.77.1/24 dev w0\n"
+               "nsenter -t $1 -n ip -6 addr add 2a00:77::1/64 dev w0 nodad\n"
+               "nsenter -t $1 -n ip link set lo up; nsenter -t $1 -n ip link set w0 up\n"
+               "ip route add default via 192.168.77.1; ip -6 route add default via 2a00:77::1\n";
 
 /* The address may not be there yet. */
 static int listen_at(const char *host, int port, int type) {
@@ -156,8 +167,9 @@ static int open_outside(void **state) {
     outside.names = listen_at("::ffff:1.2.3.53", NAME_PORT, SOCK_DGRAM);
     assert_int_equal(unshare(CLONE_NEWNET), 0);
     snprintf(pid, sizeof pid, "%d", (int)outside.holder);
+    assert_non_null(test_folder_make(outside.folder));
     pid_t shell = fork();
-    if (shell == 0) execl("/bin/sh", "sh", "-ec", wiring, "sh", pid, NULL);
+    if (shell == 0) execl("/bin/sh", "sh", "-ec", wiring, "sh", pid, outside.folder, NULL);
     int status = -1;
     assert_int_equal(waitpid(shell, &status, 0), shell);
     assert_int_equal(status, 0);
@@ -175,6 +187,14 @@ static int close_outside(void **state) {
     world_close(outside->world);
     kill(outside->holder, SIGKILL);
     waitpid(outside->holder, NULL, 0);
+    umount2("/usr/bin/slirp4netns", MNT_DETACH);
+    static const char *const files[] = {"slirp", "slow", "begun"};
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/%s", outside->folder, files[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(outside->folder), 0);
     return 0;
 }
 
@@ -203,7 +223,16 @@ static void assert_refused(struct outside *outside, const char *id, const char *
         &(struct event_pattern){.kind = "violation", .sandbox_id = id, .field = "detail", .value = detail}));
 }
 
+static void await_way_out(struct outside *outside) {
+    CLEANUP_FREE char *text = world_eval_text(
+        outside->world, "a", "erlang",
+        "(fun Try(0) -> never; Try(N) -> case gen_tcp:connect({1,2,3,4}, 8080, [], 500) of {ok, _} -> reached; "
+        "_ -> receive after 50 -> Try(N - 1) end end end)(100)");
+    assert_string_equal(text, "reached");
+}
+
 static void public_addresses_are_reached(void **state) {
+    await_way_out(*state); /* it is there before the way out is */
     assert_reached(*state, "a", "{1,2,3,4}");
     assert_reached(*state, "a", "{16#2a00,1,0,0,0,0,0,1}");
     assert_reached(*state, "a", "\"somebody.example\"");
@@ -312,21 +341,13 @@ static pid_t slirp_of(pid_t keeper) {
     return children ? atoi(children) : 0;
 }
 
-static void assert_reached_again(struct outside *outside) {
-    CLEANUP_FREE char *text = world_eval_text(
-        outside->world, "a", "erlang",
-        "(fun Try(0) -> never; Try(N) -> case gen_tcp:connect({1,2,3,4}, 8080, [], 500) of {ok, _} -> reached; "
-        "_ -> receive after 50 -> Try(N - 1) end end end)(100)");
-    assert_string_equal(text, "reached");
-}
-
 /* It is another process of the same namespace; who waits in there notices nothing but a pause. */
 static void slirp_comes_back(void **state) {
     struct outside *outside = *state;
     pid_t keeper = find_keeper(outside), slirp = slirp_of(keeper);
     assert_true(slirp > 0);
     process_end(slirp, SIGKILL);
-    assert_reached_again(outside);
+    await_way_out(outside);
     assert_int_equal(find_keeper(outside), keeper);
     assert_int_not_equal(slirp_of(keeper), slirp);
     assert_reached(outside, "a", "{16#2a00,1,0,0,0,0,0,1}");
@@ -338,7 +359,7 @@ static void it_is_made_again(void **state) {
     pid_t keeper = find_keeper(outside);
     assert_true(keeper > 0);
     process_end(keeper, SIGKILL);
-    assert_reached_again(outside);
+    await_way_out(outside);
     assert_int_not_equal(find_keeper(outside), keeper);
     assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
 }
