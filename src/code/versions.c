@@ -190,9 +190,10 @@ char *history_text(const struct history *history, const char *module) {
     json_t *versions = json_array();
     for (size_t i = 0; one && i < one->count; i++) json_array_append_new(versions, version_to_json(&one->versions[i]));
     json_t *json = json_pack("{s:i, s:o}", "next", one ? (int)one->next : 1, "versions", versions);
-    char *text = json_dumps(json, JSON_COMPACT);
+    struct buf text = BUF_INIT;
+    term_json_write(json, &text);
     json_decref(json);
-    return text;
+    return buf_take_string(&text);
 }
 
 bool history_restore(struct history *history, const char *module, const char *text) {

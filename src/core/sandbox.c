@@ -132,7 +132,9 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
         json_object_set_new(config, "probation",
                             json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
                                       "undo", sandbox->probation.undo));
-    CLEANUP_FREE char *config_text = json_dumps(config, JSON_COMPACT);
+    struct buf text = BUF_INIT;
+    term_json_write(config, &text);
+    CLEANUP_FREE char *config_text = buf_take_string(&text);
     CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
     json_decref(config);
     struct store_sandbox row = {

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "term/term.h"
+
 /* ---- opening and closing ---- */
 
 static void free_store(struct store *store) {
@@ -207,15 +209,15 @@ void store_add_usage(struct store *store, const struct store_usage *row) {
 
 /* Made into text here, because JSON values are not safe between threads. */
 void store_add_event(struct store *store, json_t *event) {
-    size_t size = json_dumpb(event, NULL, 0, JSON_COMPACT);
-    struct store_write *write = new_write(WRITE_ADD_EVENT, size + 1, NULL, NULL);
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    term_json_write(event, &text);
+    const char *string = buf_string(&text);
+    struct store_write *write = text.failed ? NULL : new_write(WRITE_ADD_EVENT, text.size + 1, NULL, NULL);
     if (!write) {
         refuse_without_memory(store, NULL, NULL);
         return;
     }
-    json_dumpb(event, write->text, size, JSON_COMPACT);
-    write->text[size] = '\0';
-    write->event = write->text;
+    write->event = memcpy(write->text, string, text.size + 1);
     write->event_seq = json_integer_value(json_object_get(event, "seq"));
     store_thread_queue(&store->thread, write);
 }
