@@ -173,7 +173,7 @@ void store_put_build(struct store *store, const char *base, const struct store_f
     job->files = files;
     job->count = count;
     job->put_done = done;
-    snprintf(job->tmp_name, sizeof job->tmp_name, "put-%" PRIu64, store->builds.tmp_counter++);
+    snprintf(job->tmp_name, sizeof job->tmp_name, BUILD_PUT_PREFIX "%" PRIu64, store->builds.tmp_counter++);
     enqueue(store, job, data);
 }
 
@@ -195,7 +195,7 @@ struct store_put *store_put_begin(struct store *store) {
     put->job.store = store;
     put->job.work.data = &put->job;
     put->job.put_done = tell_nobody;
-    snprintf(put->job.tmp_name, sizeof put->job.tmp_name, "put-%" PRIu64, queue->tmp_counter++);
+    snprintf(put->job.tmp_name, sizeof put->job.tmp_name, BUILD_PUT_PREFIX "%" PRIu64, queue->tmp_counter++);
     queue->puts_running++;
     return put;
 }
@@ -265,6 +265,7 @@ static int open_folder(int parent_fd, const char *name, mode_t mode, int *ret_fd
 
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr) {
     STAILQ_INIT(&queue->waiting);
+    queue->opened_s = clock_wall_ms() / 1000;
     CLEANUP_FD int home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home_fd < 0) return error_errno(reterr, errno, "opening the home '%s'", home);
     CLEANUP_FD int store_fd = -1;

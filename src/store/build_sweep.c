@@ -63,7 +63,7 @@ static int retire_build(const struct build_queue *queue, const char *name, struc
     int result = build_remove_tree(queue->tmp_fd, name, reterr);
     if (result == 0 && renameat(queue->builds_fd, name, queue->tmp_fd, name) < 0)
         result = error_errno(reterr, errno, "retiring the build '%.80s'", name);
-    return result;
+    return result < 0 ? result : build_remove_tree(queue->tmp_fd, name, reterr);
 }
 
 static bool is_young(int builds_fd, const char *name, int64_t min_age_s) {
@@ -87,7 +87,28 @@ static int retire_unnamed(const struct build_queue *queue, const struct map *kee
     return errno ? error_errno(reterr, errno, "reading the builds") : 0;
 }
 
+/* What the daemon before left there, and writes of our own that failed. The rest is copies of projects and beams that
+   are being compiled or looked at now. */
+static bool is_left(const struct build_queue *queue, const char *name) {
+    struct stat status;
+    if (string_starts(name, BUILD_PUT_PREFIX)) return true;
+    return fstatat(queue->tmp_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_ctime < queue->opened_s;
+}
+
+static int remove_left(const struct build_queue *queue, struct error *reterr) {
+    CLEANUP(cleanup_dir) DIR *dir = NULL;
+    if (open_directory(queue->tmp_fd, ".", &dir) < 0)
+        return error_errno(reterr, errno, "opening the unfinished builds");
+    struct dirent *entry;
+    while ((errno = 0, entry = readdir(dir))) {
+        if (build_is_dots(entry->d_name) || !is_left(queue, entry->d_name)) continue;
+        int result = build_remove_tree(queue->tmp_fd, entry->d_name, reterr);
+        if (result < 0) return result;
+    }
+    return errno ? error_errno(reterr, errno, "reading the unfinished builds") : 0;
+}
+
 int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr) {
     int result = retire_unnamed(queue, keep, min_age_s, reterr);
-    return result < 0 ? result : remove_content(queue->tmp_fd, ".", reterr);
+    return result < 0 ? result : remove_left(queue, reterr);
 }

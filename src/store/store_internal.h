@@ -87,6 +87,8 @@ enum { BUILD_DEPTH_MAX = 32 }; /* components of a path */
 struct build_job;
 STAILQ_HEAD(build_job_list, build_job);
 
+#define BUILD_PUT_PREFIX "put-"
+
 struct build_queue {
     struct build_job_list waiting;
     size_t puts_running;
@@ -94,6 +96,7 @@ struct build_queue {
     int builds_fd, tmp_fd, stock_fd;
     uint64_t tmp_counter;
     uint64_t written;
+    int64_t opened_s; /* by the wall clock */
 };
 
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr);

@@ -192,10 +192,13 @@ static void a_sweep_keeps_what_is_named(void **state) {
     CLEANUP_FREE char *left_file = string_print("%s/half", left);
     assert_int_equal(mkdir(left, 0700), 0);
     close(open(left_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    CLEANUP_FREE char *copy = string_print("%s/store/tmp/project-1", fixture->home);
+    assert_int_equal(mkdir(copy, 0700), 0);
     const char *keep[] = {kept, NULL};
     store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
     fixture_run_until(fixture, &fixture->answers, answered + 2);
     assert_int_equal(fixture->failures, 0);
+    assert_true(exists(fixture, "tmp/project-1")); /* somebody compiles it */
     assert_true(build_exists(fixture, kept));
     assert_false(build_exists(fixture, gone));
     assert_false(exists(fixture, "tmp/put-77"));
