@@ -46,8 +46,6 @@ static void on_done(void *data, const struct error *error) {
 
 static int check(const struct sandbox *sandbox, bool frozen, struct error *reterr) {
     if (sandbox->engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
-    if (!(sandbox->engine->host.features.guarantees & 1u << JAIL_GUARANTEE_FREEZER))
-        return error_set(reterr, E_GUARANTEE, "this host can't freeze: there is no freezer among its cgroups");
     if (sandbox->destroying || !sandbox->node || sandbox->status != STATUS_RUNNING)
         return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s; only one that runs can be %s", sandbox->id,
                          status_name(sandbox->status), frozen ? "frozen" : "thawed");

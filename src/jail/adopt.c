@@ -79,7 +79,7 @@ static void adopt(struct launcher *launcher, const char *name) {
     }
     recorded.used = true;
     recorded.inet_refused = true; /* its boot is over */
-    recorded.frozen = cgroup_is_frozen(&launcher->cgroups, name);
+    recorded.frozen = node_stands_still(launcher, &recorded);
     *node = recorded;
     egress_policy_read(launcher, node);
     take_listener(launcher, node);

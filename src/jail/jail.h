@@ -166,7 +166,7 @@ int jail_limits_check(const struct jail_limits *limits, struct error *reterr);
     X(MEMORY, "memory_limit", "memory bounded")                                                                        \
     X(CPU, "cpu_limit", "CPU time bounded")                                                                            \
     X(TASKS, "task_limit", "processes and threads bounded")                                                            \
-    X(FREEZER, "freezer", "freezing a node whole")                                                                     \
+    X(FREEZER, "freezer", "freezing a node whole, instead of stopping its processes by signals")                       \
     X(IDMAP, "idmapped_project", "a project bound without a copy")                                                     \
     X(EGRESS, "egress", "connections to the outside, filtered and counted, for profiles that allow them")
 

@@ -468,6 +468,9 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
                    struct error *reterr);
 /* A process of the node through which the launcher can see its mounts; 0 when it is ending. */
 pid_t node_door(const struct launcher *launcher, const struct launcher_node *node);
+/* By the kernel's freezer, else by signals to all of its processes. */
+int node_set_frozen(const struct launcher *launcher, struct launcher_node *node, bool frozen, struct error *reterr);
+bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node);
 pid_t node_program(const struct launcher_node *node); /* the init's first child; 0 when there is none */
 /* Where its writable files are; the descriptors can be asked for space and open nothing. */
 int node_open_disks(const struct launcher *launcher, const struct launcher_node *node, int ret_fds[JAIL_DISKS],

@@ -100,8 +100,7 @@ static void set_frozen(const struct call *call, bool frozen) {
     struct error error;
     struct launcher_node *node = find_node(call);
     if (!node) return;
-    int failed = cgroup_freeze(&call->launcher->cgroups, node->name, frozen, &error);
-    node->frozen = cgroup_is_frozen(&call->launcher->cgroups, node->name);
+    int failed = node_set_frozen(call->launcher, node, frozen, &error);
     finish(call, failed, &error);
 }
 

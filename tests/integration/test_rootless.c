@@ -76,6 +76,21 @@ static void assert_jail_holds(struct world *world) {
     json_decref(world_wait_event(world, before, &(struct event_pattern){"violation", "a", "what", "execve"}));
 }
 
+/* Nobody has a freezer here: processes are stopped one by one, and a new launcher finds them so. */
+static void assert_stops_and_goes_on(struct world *world) {
+    uint64_t since = world_now(world);
+    world_do(world, "freeze", "{s:s}", "id", "a");
+    json_t *info = world_info(world, "a");
+    assert_true(json_is_true(json_object_get(info, "frozen")));
+    json_decref(info);
+    json_decref(world_fails(world, "eval", "conflict", "{s:s, s:s}", "id", "a", "code", "1."));
+    process_end(world_pid(world, "launcher.lock"), SIGKILL);
+    json_decref(world_info(world, "a")); /* which starts another */
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "launcher_back"}));
+    world_do(world, "thaw", "{s:s}", "id", "a");
+    assert_evaluates(world, "counter:value()", "5");
+}
+
 static char project[64];
 
 static void use_the_service(void **state) {
@@ -88,6 +103,8 @@ static void use_the_service(void **state) {
     assert_guarantees(sandbox);
     assert_evaluates(world, "counter:increment(5)", "5");
     assert_jail_holds(world);
+    assert_true(is_lost(sandbox, "freezer"));
+    assert_stops_and_goes_on(world);
     world_do(world, "watch", "{s:s, s:s}", "id", "a", "action", "on");
     uint64_t before = world_now(world);
     process_end(world_pid(world, "daemon.lock"), SIGKILL);

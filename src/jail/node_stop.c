@@ -1,0 +1,112 @@
+/* Standing still where the kernel has no freezer for us: every process of the node but its init is stopped by a signal,
+   which none can refuse. One that runs could start another, or let one go on, so it is looked again until a look finds
+   nobody who runs. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+
+#include "jail/launcher_internal.h"
+
+enum { PROCESSES_MAX = 1024, LOOKS_MAX = 32, STAT_BYTES = 512 };
+
+struct crowd {
+    pid_t pids[PROCESSES_MAX];
+    size_t count;
+};
+
+static void add_children(struct crowd *crowd, int tasks_fd, const char *thread) {
+    char name[64];
+    snprintf(name, sizeof name, "%.32s/children", thread);
+    int fd = openat(tasks_fd, name, O_RDONLY | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file) fd_close(fd);
+    for (int pid; file && crowd->count < PROCESSES_MAX && fscanf(file, "%d", &pid) == 1;)
+        crowd->pids[crowd->count++] = pid;
+    if (file) fclose(file);
+}
+
+static void add_children_of(struct crowd *crowd, pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+        if (entry->d_name[0] != '.') add_children(crowd, dirfd(tasks), entry->d_name);
+    if (tasks) closedir(tasks);
+}
+
+/* Whoever loses its parent becomes the init's: all descend from it. */
+static void list_descendants(const struct launcher_node *node, struct crowd *ret) {
+    ret->count = 0;
+    add_children_of(ret, node->pid);
+    for (size_t i = 0; i < ret->count; i++) add_children_of(ret, ret->pids[i]);
+}
+
+static bool is_among(const struct crowd *crowd, pid_t pid) {
+    for (size_t i = 0; i < crowd->count; i++)
+        if (crowd->pids[i] == pid) return true;
+    return false;
+}
+
+/* "pid (name) T …": the name may hold anything, so its end is the last bracket. */
+static bool is_stopped(pid_t pid) {
+    char path[64], text[STAT_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (size <= 0) return true; /* it has ended */
+    text[size] = '\0';
+    const char *bracket = strrchr(text, ')');
+    return bracket && bracket[1] == ' ' && strchr("TtZX", bracket[2]);
+}
+
+/* A number may be another's by now: it is the node's only if it still is after it has been taken hold of. How many got
+   the signal. */
+static size_t signal_held(const struct launcher_node *node, const struct crowd *crowd, const int *fds, int number) {
+    CLEANUP_FREE struct crowd *now = malloc(sizeof *now);
+    size_t count = 0;
+    if (now) list_descendants(node, now);
+    for (size_t i = 0; now && i < crowd->count; i++)
+        if (fds[i] >= 0 && is_among(now, crowd->pids[i])) count += pidfd_send_signal(fds[i], number, NULL, 0) == 0;
+    return count;
+}
+
+static size_t signal_all(const struct launcher_node *node, int number) {
+    CLEANUP_FREE struct crowd *crowd = malloc(sizeof *crowd);
+    int fds[PROCESSES_MAX];
+    if (!crowd) return 0;
+    list_descendants(node, crowd);
+    for (size_t i = 0; i < crowd->count; i++)
+        fds[i] = number == SIGSTOP && is_stopped(crowd->pids[i]) ? -1 : pidfd_open(crowd->pids[i], 0);
+    size_t count = signal_held(node, crowd, fds, number);
+    for (size_t i = 0; i < crowd->count; i++) fd_close(fds[i]);
+    return count;
+}
+
+static int stop(const struct launcher_node *node, struct error *reterr) {
+    for (int looks = 0; looks < LOOKS_MAX; looks++)
+        if (signal_all(node, SIGSTOP) == 0) return 0;
+    signal_all(node, SIGCONT);
+    return error_set(reterr, E_TIMEOUT, "node %s starts processes faster than they are stopped", node->name);
+}
+
+bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node) {
+    if (launcher->cgroups.has_freezer) return cgroup_is_frozen(&launcher->cgroups, node->name);
+    pid_t program = node_program(node);
+    return program > 0 && is_stopped(program);
+}
+
+int node_set_frozen(const struct launcher *launcher, struct launcher_node *node, bool frozen, struct error *reterr) {
+    int failed = 0;
+    if (launcher->cgroups.has_freezer)
+        failed = cgroup_freeze(&launcher->cgroups, node->name, frozen, reterr);
+    else if (frozen)
+        failed = stop(node, reterr);
+    else
+        signal_all(node, SIGCONT);
+    node->frozen = launcher->cgroups.has_freezer ? node_stands_still(launcher, node) : frozen && !failed;
+    return failed;
+}
