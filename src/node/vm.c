@@ -95,13 +95,16 @@ static void add_toolchain(struct draft *draft, const struct node_host *host) {
     for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) add_env(draft, fixed[i]);
 }
 
-/* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. */
-static const char *const application_flags[] = {"-S", "1:1", "-SDcpu", "1:1",   "-SDio", "1", "-A",
-                                                "1",  "-Q",  "1024",   "-hpds", "1",     NULL};
-static const char *const compiler_flags[] = {"-S", "2:2", "-SDcpu", "1:1", "-SDio", "1", "-A", "1", NULL};
-/* Schedulers that spin while they wait would burn the CPU of everyone else. */
-static const char *const common_flags[] = {"-sbwt", "none", "-sbwtdcpu", "none", "-sbwtdio",
-                                           "none",  "-fnu", "-Bi",       NULL};
+/* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. Schedulers that spin
+   while they wait would burn the CPU of everyone else. */
+static const char *const application_flags[] = {"-S",        "1:1",  "-SDcpu",   "1:1",   "-SDio", "1",     "-A",
+                                                "1",         "-Q",   "1024",     "-hpds", "1",     "-sbwt", "none",
+                                                "-sbwtdcpu", "none", "-sbwtdio", "none",  NULL};
+/* A compiler's reads and writes each go to another thread and back: spinning for a moment spares it a sleep. */
+static const char *const compiler_flags[] = {"-S",        "2:2",  "-SDcpu",   "1:1",        "-SDio",
+                                             "1",         "-A",   "1",        "-sbwt",      "very_short",
+                                             "-sbwtdcpu", "none", "-sbwtdio", "very_short", NULL};
+static const char *const common_flags[] = {"-fnu", "-Bi", NULL};
 
 uint32_t node_process_table(uint32_t processes) {
     enum { TABLE_MIN = 2048, VM_OWN = 1024 };
