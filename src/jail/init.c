@@ -117,7 +117,6 @@ int init_run(struct spawn *spawn, struct error *reterr) {
     take_name(spawn->launcher);
     signals_reset();
     priority_reset();
-    slice_shorten();
     if (arrange_descriptors(spawn, reterr) < 0 || enter_filter(spawn, reterr) < 0) return -1;
     pid_t pid = fork();
     if (pid < 0) return error_errno(reterr, errno, "start the program's process");

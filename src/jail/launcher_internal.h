@@ -453,7 +453,6 @@ void signals_reset(void); /* defaults, none blocked */
 /* The service does not wait for its turn behind those that it holds. Root's alone to have. */
 void priority_raise(void);
 void priority_reset(void); /* whatever runs for others runs like others */
-void slice_shorten(void);  /* the shortest there is, for nodes and for the service */
 
 /* ---- node_inside.c, node_mount.c: a running node ---- */
 
