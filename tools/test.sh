@@ -3,7 +3,7 @@
 set -u
 build=$1
 shift
-processes=$(($(nproc) * 3)) # many of them wait
+processes=$(($(nproc) * 4)) # many of them wait
 
 log="$build/meson-logs/testlog.json"
 rm -f "$log"
