@@ -1,6 +1,7 @@
 #include "bench.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,11 @@ void bench_note(json_t *times, const char *subject, double value) {
 
 double bench_since_ms(uint64_t begun_us) {
     return (double)(clock_monotonic_us() - begun_us) / 1000;
+}
+
+void bench_settle(void) {
+    enum { SETTLE_MS = 15 };
+    poll(NULL, 0, SETTLE_MS);
 }
 
 extern char **environ;

@@ -12,6 +12,10 @@ _Noreturn void bench_end(const char *what, const char *detail);
 
 void bench_note(json_t *times, const char *subject, double value); /* subject → array */
 double bench_since_ms(uint64_t begun_us);
+/* A moment before the next measurement, of ours and of what is beside it: what the last one left to be done afterwards
+   is not the next one's. A VM looks through its processes for literals of what was purged, the service syncs what it
+   wrote. */
+void bench_settle(void);
 
 /* Folder NULL: this one. */
 pid_t bench_spawn(const char *const *words, const char *folder, int input, int output);

@@ -236,8 +236,10 @@ static void bench_single(struct bench *bench, const char *source, const char *be
     for (unsigned i = 0; i < bench->rounds * QUICK_ROUNDS + WARM_UP_ROUNDS; i++) {
         bool counts = i >= WARM_UP_ROUNDS;
         edit(bench, ours, before, after);
+        bench_settle();
         time_operation(bench, bench->service, counts ? subjects[0] : NULL, folder, 1);
         edit(bench, theirs, before, after);
+        bench_settle();
         time_warm(bench, counts ? subjects[1] : NULL, ask);
     }
 }

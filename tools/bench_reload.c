@@ -2,7 +2,6 @@
    plain VM, in turns and with the same bytes. Prints JSON: for each subject its times in milliseconds.
    tools/bench_reload.sh runs it and makes a table of that. */
 #include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +10,7 @@
 #include "bench.h"
 #include "sandbox.h"
 
-enum { WARM_UP_ROUNDS = 3, SETTLE_MS = 15 };
+enum { WARM_UP_ROUNDS = 3 };
 
 /* Servers of one module among other processes. */
 struct subject {
@@ -159,12 +158,6 @@ static void time_rollback(const struct bench *bench, const struct subject *subje
     note_ours(bench, subject, "rollback", answer, bench_since_ms(begun_us), counts);
 }
 
-/* What one leaves to be done afterwards is not the next one's: a VM looks through its processes for literals of what
-   was purged, the service syncs what it wrote. */
-static void settle(void) {
-    poll(NULL, 0, SETTLE_MS);
-}
-
 /* Every reload brings code that never ran before, and is taken back, to what ran before it. Each of the two follows one
    by hand. */
 static void bench_subject(const struct bench *bench, const struct subject *subject) {
@@ -175,13 +168,13 @@ static void bench_subject(const struct bench *bench, const struct subject *subje
     for (unsigned i = 0; i < rounds; i++) {
         bool counts = i >= WARM_UP_ROUNDS;
         time_by_hand(bench, subject, 2 * i + 1, counts);
-        settle();
+        bench_settle();
         time_reload(bench, subject, 2 * i + 1, counts);
-        settle();
+        bench_settle();
         time_by_hand(bench, subject, 2 * i + 2, counts);
-        settle();
+        bench_settle();
         time_rollback(bench, subject, counts);
-        settle();
+        bench_settle();
     }
     sbx_destroy(bench->service, subject->name, NULL);
 }
