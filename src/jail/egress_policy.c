@@ -182,6 +182,18 @@ int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struc
     return result < 0 ? result : plan_add(plan, JAIL_PLAN_CONNECTIONS, NULL, NULL, egress->connections, reterr);
 }
 
+/* By their lines, which say all of it. */
+bool egress_is_same(const struct jail_egress *left, const struct jail_egress *right) {
+    CLEANUP(jail_plan_free) struct jail_plan left_plan = {0};
+    CLEANUP(jail_plan_free) struct jail_plan right_plan = {0};
+    CLEANUP(buf_free) struct buf left_text = BUF_INIT;
+    CLEANUP(buf_free) struct buf right_text = BUF_INIT;
+    if (egress_write(left, &left_plan, NULL) < 0 || egress_write(right, &right_plan, NULL) < 0) return false;
+    jail_plan_print(&left_plan, &left_text);
+    jail_plan_print(&right_plan, &right_text);
+    return !left_text.failed && !right_text.failed && string_equal(buf_string(&left_text), buf_string(&right_text));
+}
+
 static int read_host(const char *text, struct jail_host *hosts, size_t max, size_t *count, struct error *reterr) {
     if (*count == max) return error_set(reterr, E_INVALID, "the plan has too many hosts");
     return jail_host_parse(text, &hosts[(*count)++], reterr);

@@ -43,6 +43,7 @@ void egress_place_make(uint16_t number, struct egress_place *ret);
 
 int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struct error *reterr);
 int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct error *reterr);
+bool egress_is_same(const struct jail_egress *left, const struct jail_egress *right); /* as plans carry them */
 /* What names stand for, alone. */
 int egress_write_resolved(const struct jail_host *hosts, size_t count, struct jail_plan *plan, struct error *reterr);
 int egress_read_resolved(const struct jail_plan *plan, struct jail_egress *egress, struct error *reterr);

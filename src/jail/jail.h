@@ -267,7 +267,6 @@ struct jail_request {
     const char *const *env;
     const char *program;
     unsigned execs;  /* how many execve the program needs; ignored when the profile may exec */
-    bool is_nobodys; /* it waits to be taken, and has no way out until then */
 };
 
 /* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */

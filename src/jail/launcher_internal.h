@@ -314,6 +314,8 @@ void egress_adopt(struct launcher *launcher);
 /* As the plan's lines say. */
 int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
                   struct error *reterr);
+/* The node has one already: E_CONFLICT unless it is what the plan's lines say. */
+int egress_confirm(const struct launcher_node *node, const struct jail_plan *plan, struct error *reterr);
 void egress_release(struct launcher *launcher, struct launcher_node *node); /* also where it has none */
 struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node);
 void egress_tell_refusals(struct launcher *launcher);

@@ -188,7 +188,7 @@ static const char *system_call_set(const struct draft *draft) {
 
 static void add_egress(struct draft *draft) {
     const struct jail_request *request = draft->request;
-    bool wants = request->profile->network == JAIL_NETWORK_OUTGOING && !request->is_nobodys;
+    bool wants = request->profile->network == JAIL_NETWORK_OUTGOING;
     if (!wants || !can(draft, JAIL_GUARANTEE_EGRESS) || !can(draft, JAIL_GUARANTEE_NETWORK) || draft->failed) return;
     struct jail_egress egress = jail_egress_bounded(&request->profile->egress, &request->limits);
     draft->failed = egress_write(&egress, &draft->plan, draft->reterr);

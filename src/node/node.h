@@ -78,7 +78,6 @@ struct node_spec {
     size_t app_count;
     json_t *env;     /* of the application: an object of text, or NULL */
     bool elixir;     /* start Elixir and its logger before it is ready */
-    bool is_nobodys; /* it waits to be taken */
 };
 
 enum node_cause {

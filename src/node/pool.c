@@ -93,11 +93,8 @@ static void boot(struct pool *pool, size_t shelf_index) {
     static const struct node_handler handler = {
         .ready = on_ready, .event = on_event, .violation = on_violation, .gone = on_gone};
     struct shelf *shelf = &pool->shelves[shelf_index];
-    struct node_spec spec = {.kind = NODE_APPLICATION,
-                             .profile = &shelf->profile,
-                             .limits = shelf->profile.limits,
-                             .elixir = shelf->elixir,
-                             .is_nobodys = true};
+    struct node_spec spec = {
+        .kind = NODE_APPLICATION, .profile = &shelf->profile, .limits = shelf->profile.limits, .elixir = shelf->elixir};
     spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
     struct resident *resident = calloc(1, sizeof *resident);
     struct error ignored;   /* whoever needs a node will see it */

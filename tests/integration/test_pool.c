@@ -32,14 +32,24 @@ static void assert_total_is_the_sum(json_t *timing) {
     assert_true(sum <= total && total - sum < (json_int_t)ARRAY_SIZE(steps));
 }
 
+/* Which it had while it waited, with the profile's bounds. */
+static void assert_has_way_out(json_t *sandbox) {
+    json_t *used = json_object_get(json_object_get(sandbox, "usage"), "network_in_bytes");
+    json_t *rate = json_object_get(json_object_get(sandbox, "limits"), "network_rate_bytes");
+    assert_true(json_is_integer(used));
+    assert_int_equal(json_integer_value(rate), 1 << 20);
+}
+
 /* As good as one that was booted for it: files, variables, limits, and the wall. */
 static void a_sandbox_takes_it(struct world *world) {
-    json_t *sandbox = world_op(world, "create", "{s:s, s:s, s:b, s:{s:s}, s:I, s:I}", "id", "a", "source",
-                               EXAMPLES "/counter_erl", "timing", 1, "env", "COLOUR", "gr\xc3\xbcn", "disk_bytes",
-                               (json_int_t)(1 << 20), "memory_bytes", (json_int_t)(48 << 20));
+    json_t *sandbox =
+        world_op(world, "create", "{s:s, s:s, s:b, s:{s:s}, s:{s:s}, s:I, s:I}", "id", "a", "source",
+                 EXAMPLES "/counter_erl", "timing", 1, "env", "COLOUR", "gr\xc3\xbcn", "limit", "network_rate", "1M",
+                 "disk_bytes", (json_int_t)(1 << 20), "memory_bytes", (json_int_t)(48 << 20));
     json_t *timing = json_object_get(sandbox, "timing");
     assert_string_equal(json_string_value(json_object_get(timing, "node")), "warm");
     assert_total_is_the_sum(timing);
+    assert_has_way_out(sandbox);
     json_decref(sandbox);
     assert_evaluates(world, "os:getenv(\"COLOUR\")", "\"gr\xc3\xbcn\"");
     assert_evaluates(world, "counter:increment(7)", "7");

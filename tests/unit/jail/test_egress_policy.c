@@ -80,6 +80,17 @@ static struct jail_egress some_policy(void) {
     return egress;
 }
 
+static void two_are_the_same_or_not(void **state) {
+    struct jail_egress egress = some_policy(), other = some_policy();
+    (void)state;
+    assert_true(egress_is_same(&egress, &other));
+    other.ports[1] = 8443;
+    assert_false(egress_is_same(&egress, &other));
+    other = some_policy();
+    other.reach = JAIL_REACH_ANYWHERE;
+    assert_false(egress_is_same(&egress, &other));
+}
+
 static void a_plan_carries_it(void **state) {
     struct jail_egress egress = some_policy(), back;
     struct jail_plan plan = {0}, parsed = {0};
@@ -191,6 +202,7 @@ int main(void) {
         cmocka_unit_test(refuses_what_is_no_host),
         cmocka_unit_test(a_long_text_is_no_host),
         cmocka_unit_test(knows_reaches_by_name),
+        cmocka_unit_test(two_are_the_same_or_not),
         cmocka_unit_test(a_plan_carries_it),
         cmocka_unit_test(believes_no_line_of_a_plan),
         cmocka_unit_test(names_stand_for_others_from_time_to_time),
