@@ -5,7 +5,7 @@
 
 %% With the service's own flags.
 start() ->
-    Flags = "-S 2:2 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -fnu -Bi",
+    Flags = "-S 2:2 -SDcpu 1:1 -SDio 1 -A 1 -sbwt very_short -sbwtdcpu none -sbwtdio very_short -fnu -Bi",
     vm:start(#{arguments => string:lexemes(Flags, " ")}).
 
 project(Vm, Kind, Dir) ->

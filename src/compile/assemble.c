@@ -285,7 +285,8 @@ void assemble_collect(uv_work_t *work) {
     if (!job->facts) job->facts = json_object();
     if (!job->report) job->report = json_object();
     job->is_torn = is_torn(job);
-    if (job->is_torn) job->content_key[0] = '\0'; /* it is not kept for others, nor begun from again */
+    if (job->is_torn)
+        job->content_key[0] = job->shared_key[0] = '\0'; /* it is not kept for others, nor begun from again */
     int result = check_consolidated(job, &error);
     if (result == 0 && !json_object_get(job->facts, "supervisor")) result = keep_app_files(job, &error);
     if (result == 0) result = keep_consolidated(job, &error);
@@ -299,6 +300,11 @@ void assemble_collect(uv_work_t *work) {
     if (result < 0) job_fail(job, &error);
 }
 
+/* Made by a compiler that has seen nothing else, of nothing that was made before: as anybody's would be. */
+static bool is_of_content_alone(const struct compile_job *job) {
+    return job->worker && job->worker->uses == 1 && !job->base[0] && job->found_files == 0;
+}
+
 static void on_build_kept(void *data, const char *digest, const struct error *error) {
     struct compile_job *job = data;
     job->is_working = false;
@@ -306,6 +312,8 @@ static void on_build_kept(void *data, const char *digest, const struct error *er
         job_fail(job, error);
     } else if (job->error.code == E_NONE) {
         snprintf(job->digest, sizeof job->digest, "%s", digest);
+        if (job->shared_key[0] && is_of_content_alone(job))
+            cache_keep(job->compiler->host->home, job->shared_key, digest);
         if (job->content_key[0]) cache_keep(job->compiler->host->home, job->content_key, digest);
         if (job->content_key[0]) cache_keep(job->compiler->host->home, job->scope, digest);
     }

@@ -113,11 +113,17 @@ static void name_place(struct compile_job *job) {
     snprintf(job->place, sizeof job->place, "%u copy %s", job->request.owner, hex);
 }
 
+static const char *subject_of(const struct compile_job *job) {
+    return job->request.subject ? job->request.subject : "";
+}
+
+/* What compiled one copy may have stayed in the compiler that gets the next: a copy's are its sandbox's alone. */
 static void name_scope(struct compile_job *job) {
     struct hash hash;
     uint8_t digest[DIGEST_BYTES];
     hash_begin(&hash);
     hash_text(&hash, "scope");
+    if (job->is_stream) hash_text(&hash, subject_of(job));
     hash_text(&hash, job->place);
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
@@ -126,11 +132,15 @@ static void name_scope(struct compile_job *job) {
     hex_encode(digest, sizeof digest, job->scope);
 }
 
-/* Compilations of one project for one sandbox wait for one another. */
+/* Compilations of one project for one sandbox wait for one another. A text that is nobody's sandbox's has a name that
+   means nothing: it meets no other. */
 static struct workspace *find_workspace(struct compile_job *job) {
     char key[512];
-    const char *subject = job->request.subject ? job->request.subject : "";
-    snprintf(key, sizeof key, "%.64s %.128s %.255s", subject, job->place, job->file_name);
+    job->is_alone = job->is_stream && !subject_of(job)[0] && !job->token[0];
+    if (job->is_alone)
+        snprintf(key, sizeof key, "text %llu", (unsigned long long)++job->compiler->texts);
+    else
+        snprintf(key, sizeof key, "%.64s %.128s %.255s", subject_of(job), job->place, job->file_name);
     return open_workspace(job->compiler, key);
 }
 
@@ -139,7 +149,6 @@ struct compile_job *compile_start(const struct compile_request *request, compile
     if (!job) abort(); /* as in node_call */
     *job = (struct compile_job){
         .request = *request, .compiler = request->compiler, .done = done, .data = data, .project_fd = -1};
-    job->started_ms = uv_now(job->compiler->host->loop);
     job->work.data = job;
     open_project(job, request->project);
     job->request.project = NULL;

@@ -63,7 +63,7 @@ static void finish(struct compile_job *job) {
     bool failed = job->error.code != E_NONE;
     if (job->report) complete_report(job);
     /* An error that is not the sources' own is a doubt. */
-    if (worker && failed && job->error.code != E_COMPILE) worker->is_doubtful = true;
+    if (worker && (job->is_alone || (failed && job->error.code != E_COMPILE))) worker->is_doubtful = true;
     if (worker) worker_rest(worker);
     if (job->workspace->worker && (job->tree.count > 0 || job->is_described_anew)) remember(job);
     job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
@@ -294,21 +294,27 @@ static int open_copy(struct compile_job *job, struct error *reterr) {
     return job->project_fd < 0 ? error_errno(reterr, errno, "opening %s", copy) : 0;
 }
 
-/* A project that is not ours can change between being read here and being compiled, so its key also names its folder:
-   whoever can do that spoils nothing but that folder's own builds. */
-static void name_content(struct compile_job *job) {
+static void hash_content(const struct compile_job *job, const char *whose, char ret_key[STORE_DIGEST_BYTES]) {
     struct hash hash;
     uint8_t digest[DIGEST_BYTES];
     hash_begin(&hash);
     hash_text(&hash, "content");
-    hash_text(&hash, job->is_stream ? "ours" : job->place);
+    hash_text(&hash, whose);
     hash_bytes(&hash, &job->request.owner, sizeof job->request.owner);
     hash_text(&hash, job->compiler->host->toolchain.digest);
     hash_text(&hash, source_kind_name(job->kind));
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
     hash_bytes(&hash, job->tree.digest, sizeof job->tree.digest);
-    if (hash_end(&hash, digest)) hex_encode(digest, sizeof digest, job->content_key);
+    if (hash_end(&hash, digest)) hex_encode(digest, sizeof digest, ret_key);
+}
+
+/* A project that is not ours can change between being read here and being compiled, so its key also names its folder:
+   whoever can do that spoils nothing but that folder's own builds. A copy can't change, but what compiled the one
+   before may still be there: its key names its scope. */
+static void name_content(struct compile_job *job) {
+    hash_content(job, job->is_stream ? job->scope : job->place, job->content_key);
+    if (job->is_stream) hash_content(job, "ours", job->shared_key);
 }
 
 static bool find_build(struct compile_job *job, const char *key, char ret_digest[STORE_DIGEST_BYTES], json_t **ret) {
@@ -351,7 +357,8 @@ static void look(uv_work_t *work) {
     static const struct tree nothing; /* of a copy, files are new even where they look as before */
     const struct tree *before = job->is_stream ? &nothing : &job->workspace->tree;
     if (tree_scan(job->project_fd, before, &job->tree)) name_content(job);
-    job->is_cached = job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts);
+    job->is_cached = (job->shared_key[0] && find_build(job, job->shared_key, job->digest, &job->facts)) ||
+                     (job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts));
     if (!job->is_cached && job->content_key[0]) find_base(job);
 }
 
@@ -371,6 +378,7 @@ static void on_looked(struct compile_job *job) {
 }
 
 void job_begin(struct compile_job *job) {
+    job->started_ms = uv_now(job->compiler->host->loop);
     if (!job->aborted) job_work(job, look, on_looked);
 }
 

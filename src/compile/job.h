@@ -23,11 +23,13 @@ struct compile_job {
     char file_name[NAME_MAX + 1]; /* of a single file */
     bool is_stream, is_file;
     bool has_copy; /* in its workspace's folder */
+    bool is_alone; /* its workspace is nobody else's, ever */
     enum source_kind kind;
     char name[NAME_MAX + 1]; /* as its path ends */
     char place[128];         /* whose it is and where */
     char scope[STORE_DIGEST_BYTES];
     char content_key[STORE_DIGEST_BYTES]; /* "" when the content can't be told */
+    char shared_key[STORE_DIGEST_BYTES];  /* of a copy: what a compiler that knows nothing else makes of it */
     struct tree tree;
     bool is_cached;
 

@@ -58,6 +58,7 @@ struct compiler {
     struct objects objects;
     struct map workspaces;
     struct worker *workers;
+    uint64_t texts; /* that were compiled for nobody's sandbox so far */
     bool quiescing;
 };
 

@@ -38,8 +38,11 @@ void limit_throttle_over(struct sandbox *sandbox) {
 }
 
 void limit_take_up(struct sandbox *sandbox) {
-    sandbox->metering.tasks_refused = node_tasks_refused(sandbox->node); /* told of by then */
-    sandbox->metering.files_refused = node_files_refused(sandbox->node);
+    /* Told of by then, unless it only dialled again. */
+    if (!sandbox->metering.next_ms) {
+        sandbox->metering.tasks_refused = node_tasks_refused(sandbox->node);
+        sandbox->metering.files_refused = node_files_refused(sandbox->node);
+    }
     if (!sandbox->throttled_until_ms) put_in_force(sandbox);
 }
 
@@ -85,8 +88,9 @@ void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, ui
 
 static void compare(struct sandbox *sandbox, enum limit limit, uint64_t now, uint64_t *told) {
     uint64_t max = limit_value(&sandbox->config.limits, limit);
-    if (now <= *told) return;
-    *told = now;
+    bool is_more = now > *told;
+    *told = now; /* threads that have ended are not counted any more */
+    if (!is_more) return;
     limit_reached(sandbox, limit, max, max, 0);
     containment_note(sandbox, limit_name(limit));
 }

@@ -28,18 +28,21 @@ static void look_at(struct sandbox *sandbox) {
     if (cpu_ns - before_ns > WORK_NS) node_beat(sandbox->node);
 }
 
+/* It goes on while something runs, whether that can be watched just now or not: a node could choose when. */
 static void on_vigil(uv_timer_t *timer) {
     struct engine *engine = timer->data;
     const struct sandbox *any = NULL;
-    size_t at = 0, count = 0;
+    size_t at = 0, running = 0, watched = 0;
     void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (is_watched(value)) any = value, count++;
-    if (!any)
-        uv_timer_stop(timer);
-    else if (somebody_works(engine, any->node, count))
-        for (at = 0; map_next(&engine->sandboxes, &at, NULL, &value);)
-            if (is_watched(value)) look_at(value);
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct sandbox *sandbox = value;
+        running += sandbox->metering.next_ms != 0;
+        if (is_watched(sandbox)) any = sandbox, watched++;
+    }
+    if (running == 0) uv_timer_stop(timer);
+    if (!any || !somebody_works(engine, any->node, watched)) return;
+    for (at = 0; map_next(&engine->sandboxes, &at, NULL, &value);)
+        if (is_watched(value)) look_at(value);
 }
 
 void vigil_open(struct engine *engine) {

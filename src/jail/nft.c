@@ -221,13 +221,19 @@ static void put_named_rules(struct nft_batch *batch, const struct names *names, 
     put_rules(batch, names->references.named, &names->references, &rules);
 }
 
+/* A node that ended while no launcher ran may have left its own: nobody gets rules of another. */
+static void put_empty_chain(struct nft_batch *batch, const char *name) {
+    put_chain(batch, NFT_MSG_NEWCHAIN, name, -1, NULL);
+    put_flush(batch, name);
+}
+
 int nft_add_place(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
                   struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct names names = names_of(place);
     put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes);
-    put_chain(batch, NFT_MSG_NEWCHAIN, names.references.named, -1, NULL);
-    for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_NEWCHAIN, names.chains[i], -1, NULL);
+    put_empty_chain(batch, names.references.named);
+    for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_empty_chain(batch, names.chains[i]);
     put_named_rules(batch, &names, egress);
     put_traffic_rules(batch, &names, place, egress);
     nft_put_refusal(batch, names.chains[2]);
@@ -262,6 +268,7 @@ int nft_remove_place(struct netlink *netlink, const struct egress_place *place, 
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         put_map_entry(batch, NFT_MSG_DELSETELEM, maps[i], place->index, names.chains[i]);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_DELCHAIN, names.chains[i], -1, NULL);
+    put_chain(batch, NFT_MSG_NEWCHAIN, names.references.named, -1, NULL); /* one of an older launcher has none */
     put_chain(batch, NFT_MSG_DELCHAIN, names.references.named, -1, NULL);
     put_quota(batch, NFT_MSG_DELOBJ, names.references.quota, 0);
     return batch_send(batch, "remove a node's rules", reterr);

@@ -112,14 +112,23 @@ static void handle_thaw(const struct call *call) {
     set_frozen(call, false);
 }
 
-/* All or nothing: a disk that was resized for a memory limit that is refused gets its size back. */
+/* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and a way out its
+   bounds. */
 static int set_limits(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
                       struct error *reterr) {
     bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
     if (node_check_rlimits(node, limits, reterr) < 0) return -1;
     if (resizes && node_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
+    struct jail_limits before = {0};
+    if (node->egress)
+        before = (struct jail_limits){.network_rate_bytes = node->egress->rate_bytes,
+                                      .network_total_bytes = node->egress->total_bytes,
+                                      .connections = node->egress->connections};
     int failed = egress_set_bounds(launcher, node, limits, reterr);
-    if (!failed) failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
+    if (!failed) {
+        failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
+        if (failed) egress_set_bounds(launcher, node, &before, NULL);
+    }
     if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
     if (failed) return failed;
     node_set_rlimits(launcher, node, limits);

@@ -72,6 +72,10 @@ static void write_object(const json_t *object, struct buf *to) {
 }
 
 void term_json_write(const json_t *value, struct buf *to) {
+    if (!value) { /* there was no memory for it */
+        to->failed = true;
+        return;
+    }
     switch (json_typeof(value)) {
     case JSON_OBJECT: write_object(value, to); break;
     case JSON_ARRAY: write_array(value, to); break;

@@ -108,7 +108,8 @@ static bool nothing_is_left(void *data) {
     DIR *directory = opendir(path);
     assert_non_null(directory);
     while ((entry = readdir(directory)))
-        is_clean &= entry->d_name[0] == '.' || is_empty(dirfd(directory), entry->d_name);
+        is_clean &= entry->d_name[0] == '.' ||
+                    (string_starts(entry->d_name, "project-") && is_empty(dirfd(directory), entry->d_name));
     closedir(directory);
     return is_clean;
 }

@@ -153,7 +153,8 @@ static void a_mistake_keeps_the_compiler(void **state) {
     assert_int_equal(newest_compiler(world), compiler);
 }
 
-/* It comes as a copy each time, into the folder that its compiler has. */
+/* It comes as a copy each time, into the folder that its compiler has. What a compiler makes that has seen something
+   else before is nobody else's. */
 static void a_single_file_keeps_its_compiler(void **state) {
     struct world *world = *state;
     write_value(world, "files", "single", "1");
@@ -163,6 +164,11 @@ static void a_single_file_keeps_its_compiler(void **state) {
     compile_gives(world, "files/single.erl", MODULES("single"));
     assert_true(compiler > 0);
     assert_int_equal(newest_compiler(world), compiler);
+    write_value(world, "elsewhere", "single", "1");
+    compile_gives(world, "elsewhere/single.erl", MODULES(NULL));
+    write_value(world, "elsewhere", "single", "2");
+    compile_gives(world, "elsewhere/single.erl", MODULES("single"));
+    assert_int_equal(kill(newest_compiler(world), SIGKILL), 0);
     assert_int_equal(kill(compiler, SIGKILL), 0);
     build_assert_no_folders(world);
 }

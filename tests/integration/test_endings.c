@@ -65,7 +65,7 @@ static void a_vm_killed_from_outside_is_an_error(void **state) {
 
 /* By then those who watch its limits sleep, and neither a call nor a beat nor a full table wakes them. */
 static void a_crowd_in_an_idle_vm_is_noticed(void **state) {
-    enum { IDLE_MS = 3200, NOTICED_MS = 1500 };
+    enum { IDLE_MS = 3200, NOTICED_MS = 2500 };
     struct world *world = *state;
     restart(world, "a"); /* which the last test has ended */
     uint64_t before = world_now(world);
