@@ -2,6 +2,7 @@
    which none can refuse. One that runs could start another, or let one go on, so it is looked again until a look finds
    nobody who runs. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include "jail/launcher_internal.h"
 
 enum { PROCESSES_MAX = 1024, LOOKS_MAX = 32, STAT_BYTES = 512 };
+
+static const size_t some_are_unknown = SIZE_MAX;
 
 struct crowd {
     pid_t pids[PROCESSES_MAX];
@@ -51,8 +54,11 @@ static bool is_among(const struct crowd *crowd, pid_t pid) {
     return false;
 }
 
-/* "pid (name) T …": the name may hold anything, so its end is the last bracket. */
+/* "pid (name) T …": the name may hold anything, so its end is the last bracket. A process whose first thread has ended
+   looks like one that has ended; the others may run. */
 static bool is_stopped(pid_t pid) {
+    long threads = 0;
+    char state = 'R';
     char path[64], text[STAT_BYTES];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -60,7 +66,10 @@ static bool is_stopped(pid_t pid) {
     if (size <= 0) return true; /* it has ended */
     text[size] = '\0';
     const char *bracket = strrchr(text, ')');
-    return bracket && bracket[1] == ' ' && strchr("TtZX", bracket[2]);
+    if (!bracket || sscanf(bracket + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
+                           &state, &threads) != 2)
+        return false;
+    return state == 'Z' ? threads <= 1 : strchr("TtX", state) != NULL;
 }
 
 /* A number may be another's by now: it is the node's only if it still is after it has been taken hold of. How many got
@@ -68,8 +77,9 @@ static bool is_stopped(pid_t pid) {
 static size_t signal_held(const struct launcher_node *node, const struct crowd *crowd, const int *fds, int number) {
     CLEANUP_FREE struct crowd *now = malloc(sizeof *now);
     size_t count = 0;
-    if (now) list_descendants(node, now);
-    for (size_t i = 0; now && i < crowd->count; i++)
+    if (!now) return some_are_unknown;
+    list_descendants(node, now);
+    for (size_t i = 0; i < crowd->count; i++)
         if (fds[i] >= 0 && is_among(now, crowd->pids[i])) count += pidfd_send_signal(fds[i], number, NULL, 0) == 0;
     return count;
 }
@@ -77,20 +87,25 @@ static size_t signal_held(const struct launcher_node *node, const struct crowd *
 static size_t signal_all(const struct launcher_node *node, int number) {
     CLEANUP_FREE struct crowd *crowd = malloc(sizeof *crowd);
     int fds[PROCESSES_MAX];
-    if (!crowd) return 0;
+    if (!crowd) return some_are_unknown;
     list_descendants(node, crowd);
-    for (size_t i = 0; i < crowd->count; i++)
-        fds[i] = number == SIGSTOP && is_stopped(crowd->pids[i]) ? -1 : pidfd_open(crowd->pids[i], 0);
+    bool all_known = crowd->count < PROCESSES_MAX;
+    for (size_t i = 0; i < crowd->count; i++) {
+        bool is_wanted = number != SIGSTOP || !is_stopped(crowd->pids[i]);
+        fds[i] = is_wanted ? pidfd_open(crowd->pids[i], 0) : -1;
+        all_known &= !is_wanted || fds[i] >= 0 || errno == ESRCH;
+    }
     size_t count = signal_held(node, crowd, fds, number);
     for (size_t i = 0; i < crowd->count; i++) fd_close(fds[i]);
-    return count;
+    return all_known ? count : some_are_unknown;
 }
 
 static int stop(const struct launcher_node *node, struct error *reterr) {
     for (int looks = 0; looks < LOOKS_MAX; looks++)
         if (signal_all(node, SIGSTOP) == 0) return 0;
     signal_all(node, SIGCONT);
-    return error_set(reterr, E_TIMEOUT, "node %s starts processes faster than they are stopped", node->name);
+    return error_set(reterr, E_TIMEOUT, "node %s starts processes faster than they are stopped, or has too many",
+                     node->name);
 }
 
 bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node) {

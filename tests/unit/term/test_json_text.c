@@ -50,6 +50,10 @@ static void test_what_does_not_fit_fails(void **state) {
     assert_true(text.failed);
     json_decref(value);
     buf_free(&text);
+    text = (struct buf){0};
+    term_json_write(NULL, &text);
+    assert_true(text.failed);
+    buf_free(&text);
 }
 
 int main(void) {
