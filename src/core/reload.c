@@ -340,12 +340,21 @@ static void on_composed_kept(void *data, const char *digest, const struct error 
     begin_transaction(reload);
 }
 
-static void end_unchanged(struct reload_job *reload) {
-    bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
-    if (is_other && !is_dry(reload)) /* configuration or files, for the next start */
-        running_set_build(reload->job.sandbox, &reload->build);
+static void on_unchanged_kept(void *data, const struct error *error) {
+    struct reload_job *reload = data;
+    if (reload_ended_early(reload, error)) return;
     reload->result = transaction_no_change();
     reload_answer(reload);
+}
+
+/* Another build has configuration or files for the next start. No node knows of them: they are in the registry before
+   anybody is told. */
+static void end_unchanged(struct reload_job *reload) {
+    bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
+    if (is_other && !is_dry(reload))
+        running_set_build(reload->job.sandbox, &reload->build, on_unchanged_kept, reload);
+    else
+        on_unchanged_kept(reload, NULL);
 }
 
 void reload_compared(uv_work_t *work, int status) {

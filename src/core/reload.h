@@ -18,7 +18,7 @@ bool reload_id_read(const struct sandbox *sandbox, const char *id, char ret_dige
 /* ---- running.c ---- */
 
 /* Another build that differs in nothing that is loaded: it counts from the next start on. */
-void running_set_build(struct sandbox *sandbox, struct build *build);
+void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data);
 /* The changes have been made: they are the sandbox's history and build from now on, on probation. */
 void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
                    uint32_t by);

@@ -53,12 +53,12 @@ static void begin_probation(struct sandbox *sandbox, const char *id, const struc
                             json_integer(changes->items[i].old_version.number));
 }
 
-void running_set_build(struct sandbox *sandbox, struct build *build) {
+void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data) {
     build_free(&sandbox->build);
     sandbox->build = *build;
     *build = (struct build){0};
     sandbox->updated_at_ms = clock_wall_ms();
-    sandbox_save(sandbox, NULL, NULL);
+    sandbox_save(sandbox, done, data);
 }
 
 void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
@@ -67,7 +67,7 @@ void running_adopt(struct sandbox *sandbox, const char *id, const struct change_
     snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", id);
     memcpy(sandbox->previous_build, sandbox->build.digest, sizeof sandbox->previous_build);
     for (size_t i = 0; i < changes->count; i++) note_change(sandbox, &changes->items[i], by);
-    running_set_build(sandbox, build);
+    running_set_build(sandbox, build, NULL, NULL);
 }
 
 /* ---- a change that was taken back ---- */
@@ -83,7 +83,7 @@ static void undo(struct sandbox *sandbox) {
         save_history(sandbox, module);
     }
     if (build_read(sandbox->engine->store, sandbox->probation.build, &build, &error) == 0)
-        running_set_build(sandbox, &build);
+        running_set_build(sandbox, &build, NULL, NULL);
     else
         engine_log_error(sandbox->engine, "rollback_without_build", sandbox->id, &error);
 }
