@@ -290,7 +290,7 @@ struct engine {
     struct alarms webhook_alarms;
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;
-    unsigned asking;         /* nodes, what code they run */
+    unsigned asking; /* nodes, what code they run */
     uint8_t reload_key[32];
     int64_t started_at_ms;
     uint64_t run_count;

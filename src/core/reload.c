@@ -1,8 +1,6 @@
 /* Leading one transaction: compile, compare with what runs, let the agent change it, and keep what came of it. */
 #include "core/reload_job.h"
 
-#include "core/containment.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +25,7 @@ static uint64_t duration(const struct reload_job *reload, const char *name, uint
     return json_is_integer(value) ? (uint64_t)json_integer_value(value) : fallback;
 }
 
-static bool is_dry(const struct reload_job *reload) {
+bool reload_is_dry(const struct reload_job *reload) {
     return json_is_true(reload_param(reload, "dry_run"));
 }
 
@@ -158,12 +156,10 @@ static void wait_for_probation(struct reload_job *reload) {
 
 /* ---- trying again ---- */
 
-static void begin_comparing(struct reload_job *reload);
-
 static void on_rested(uv_timer_t *timer) {
     struct reload_job *reload = timer->data;
     forget_comparison(reload); /* what runs may be something else by now */
-    if (is_running(reload)) begin_comparing(reload);
+    if (is_running(reload)) reload_begin_comparing(reload);
 }
 
 /* Only what left everything as it was, and has a cause that passes: somebody was busy, or still used old code while the
@@ -184,8 +180,7 @@ static bool tries_again(struct reload_job *reload, const struct term *reason) {
     return true;
 }
 
-/* Another change is not settled yet, or has just changed what runs: not of the caller's doing, and it passes. */
-static void try_once_settled(struct reload_job *reload, const struct error *error) {
+void reload_try_once_settled(struct reload_job *reload, const struct error *error) {
     uint64_t rest_ms = reload->unsettled_ms;
     if (rest_ms > UNSETTLED_MAX_MS) {
         reload_fail(reload, error, NULL);
@@ -203,10 +198,10 @@ static void on_call_failed(struct reload_job *reload, const struct term *reason,
     struct sandbox *sandbox = reload->job.sandbox;
     if (error->code != E_RELOAD)
         sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
-    else if (!is_dry(reload))
+    else if (!reload_is_dry(reload))
         running_forget(sandbox); /* the one before is final all the same */
     if (error->code == E_CONFLICT)
-        try_once_settled(reload, error);
+        reload_try_once_settled(reload, error);
     else if (!tries_again(reload, reason))
         reload_fail(reload, error, reason ? transaction_failure(reason) : NULL);
 }
@@ -221,7 +216,7 @@ static void on_reloaded(void *data, const struct term *result, const struct term
     }
     reload->result = transaction_result(result, &reload->changes);
     migrations_warn(reload->migrations, &reload->changes, json_object_get(reload->result, "warnings"));
-    if (is_dry(reload)) {
+    if (reload_is_dry(reload)) {
         reload_answer(reload);
         return;
     }
@@ -245,11 +240,11 @@ static void call_reload(struct reload_job *reload) {
     const char *on_busy = json_string_value(reload_param(reload, "on_busy"));
     struct reload_options options = {
         .id = reload->id,
-        .follows = sandbox->probation.id[0] && !is_dry(reload) ? sandbox->probation.id : NULL,
+        .follows = sandbox->probation.id[0] && !reload_is_dry(reload) ? sandbox->probation.id : NULL,
         .is_rollback = reload->is_rollback,
         .restart_changed = json_is_true(reload_param(reload, "restart_changed")),
         .run_start = json_is_true(reload_param(reload, "run_start")),
-        .dry_run = is_dry(reload),
+        .dry_run = reload_is_dry(reload),
         .on_busy = on_busy ? on_busy : "wait",
         .busy_timeout_ms = duration(reload, "busy_timeout_ms", 5000),
         .suspend_timeout_ms = duration(reload, "suspend_timeout_ms", 5000),
@@ -270,11 +265,11 @@ static bool is_as_compared(struct reload_job *reload) {
     struct error error;
     if (strcmp(sandbox->build.digest, reload->from_build) == 0) return true;
     error_set(&error, E_CONFLICT, "the code of '%s' has changed meanwhile; try again", sandbox->id);
-    try_once_settled(reload, &error);
+    reload_try_once_settled(reload, &error);
     return false;
 }
 
-static void begin_transaction(struct reload_job *reload) {
+void reload_begin_transaction(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     if (!is_running(reload) || !is_as_compared(reload)) return;
     reload_id_make(sandbox, reload->build.digest, reload->id);
@@ -283,138 +278,13 @@ static void begin_transaction(struct reload_job *reload) {
     sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
 }
 
-/* ---- comparing, off the loop's thread ---- */
-
-static int find_changes(struct reload_job *reload, struct error *reterr) {
-    const char *home = engine_of(reload)->config.home;
-    if (reload->target.digest[0])
-        return changes_between_builds(home, &reload->history, reload->from_path, reload->from_facts,
-                                      reload->target_path, reload->target.facts, &reload->changes, reterr);
-    if (reload->is_rollback)
-        return changes_to_version(home, &reload->history, reload->from_path, reload->from_facts,
-                                  buf_string(&reload->module), reload->wanted_version, &reload->changes, reterr);
-    int result = reload_join_parts(reload, reterr);
-    if (result < 0) return result;
-    return changes_to_modules(home, &reload->history, reload->from_path, reload->from_facts, &reload->wanted,
-                              reload->is_whole, &reload->changes, reterr);
-}
-
-/* What ran before may run again. */
-static int scan(struct reload_job *reload, struct error *reterr) {
-    const struct guard_profile *profile = guard_profile_of(reload->job.sandbox->config.profile);
-    if (reload->is_rollback || profile->scan == GUARD_SCAN_OFF || reload->changes.count == 0) return 0;
-    json_decref(take_ptr(reload->scan)); /* of an earlier try */
-    return containment_scan_changes(profile, &reload->changes, &reload->scan, reterr);
-}
-
-/* The build that runs afterwards, where there is one already; NULL: it is composed. */
-static const struct build *whole_build(const struct reload_job *reload) {
-    if (reload->target.digest[0]) return &reload->target;
-    return reload_is_project(reload) ? &reload->parts[0].build : NULL;
-}
-
-static int make_build(struct reload_job *reload, struct error *reterr) {
-    const char *home = engine_of(reload)->config.home;
-    int result = compose(home, reload->from_path, reload->from_facts, &reload->changes, &reload->composed, reterr);
-    if (result < 0 || !reload->put) return result;
-    return store_put_write(reload->put, reload->from_build, reload->composed.files, reload->composed.count,
-                           reload->composed_digest, reterr);
-}
-
-void reload_compare(uv_work_t *work) {
-    struct reload_job *reload = work->data;
-    int result = find_changes(reload, &reload->work_error);
-    if (result == 0) result = scan(reload, &reload->work_error);
-    if (result == 0 && !whole_build(reload) && reload->changes.count > 0) make_build(reload, &reload->work_error);
-}
-
-static void take_build(struct reload_job *reload, const char *digest, json_t *facts) {
-    snprintf(reload->build.digest, sizeof reload->build.digest, "%s", digest);
-    reload->build.facts = json_incref(facts);
-}
-
-static void on_composed_kept(void *data, const char *digest, const struct error *error) {
-    struct reload_job *reload = data;
-    if (reload_ended_early(reload, error)) return;
-    take_build(reload, digest, reload->composed.facts);
-    begin_transaction(reload);
-}
-
-static void on_unchanged_kept(void *data, const struct error *error) {
-    struct reload_job *reload = data;
-    if (reload_ended_early(reload, error)) return;
-    reload->result = transaction_no_change();
-    reload_answer(reload);
-}
-
-/* Another build has configuration or files for the next start. No node knows of them: they are in the registry before
-   anybody is told. */
-static void end_unchanged(struct reload_job *reload) {
-    bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
-    if (is_other && !is_dry(reload))
-        running_set_build(reload->job.sandbox, &reload->build, on_unchanged_kept, reload);
-    else
-        on_unchanged_kept(reload, NULL);
-}
-
-void reload_compared(uv_work_t *work, int status) {
-    struct reload_job *reload = work->data;
-    (void)status;
-    if (reload->put) store_put_end(take_ptr(reload->put));
-    if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
-    if (reload->work_error.code == E_POLICY && !reload->is_called_off)
-        containment_refused(reload->job.sandbox, &reload->work_error);
-    if (reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL)) return;
-    const struct build *whole = whole_build(reload);
-    if (whole) take_build(reload, whole->digest, whole->facts);
-    if (reload->changes.count == 0)
-        end_unchanged(reload);
-    else if (whole)
-        begin_transaction(reload);
-    else if (reload->composed_digest[0])
-        on_composed_kept(reload, reload->composed_digest, NULL);
-    else
-        store_put_build(engine_of(reload)->store, reload->from_build, reload->composed.files, reload->composed.count,
-                        on_composed_kept, reload);
-}
-
-bool reload_prepare(struct reload_job *reload) {
-    struct sandbox *sandbox = reload->job.sandbox;
-    struct error error;
-    int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, &error);
-    if (reload_ended_early(reload, result < 0 ? &error : NULL)) return false;
-    reload->put = store_put_begin(sandbox->engine->store);
-    reload->composed_digest[0] = '\0';
-    memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
-    reload->from_facts = json_incref(sandbox->build.facts);
-    if (!history_copy(&sandbox->history, &reload->history)) abort(); /* as in node_call */
-    reload->stage = RELOAD_WORKING;
-    reload->work.data = reload;
-    return true;
-}
-
-static void begin_comparing(struct reload_job *reload) {
-    struct sandbox *sandbox = reload->job.sandbox;
-    struct error error;
-    if (!running_is_known(sandbox)) {
-        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
-        try_once_settled(reload, &error);
-    } else if (reload_prepare(reload)) {
-        uv_queue_work(sandbox->engine->loop, &reload->work, reload_compare, reload_compared);
-    }
-}
-
-void reload_gathered(struct reload_job *reload) {
-    begin_comparing(reload);
-}
-
 /* ---- beginning ---- */
 
 static void start(struct job *job) {
     struct reload_job *reload = (struct reload_job *)job;
     if (!is_running(reload)) return;
     if (reload->is_rollback)
-        begin_comparing(reload);
+        reload_begin_comparing(reload);
     else
         reload_gather(reload);
 }

@@ -1,5 +1,5 @@
 /* One change of a sandbox's code under way, between the files that lead it: reload.c the transaction, reload_sources.c
-   what it is to bring. */
+   what it is to bring, reload_compare.c what that changes. */
 #ifndef CORE_RELOAD_JOB_H
 #define CORE_RELOAD_JOB_H
 
@@ -83,8 +83,18 @@ void reload_fail(struct reload_job *reload, const struct error *error, json_t *r
 /* Between two steps: whether it was called off, or failed. */
 bool reload_ended_early(struct reload_job *reload, const struct error *error);
 
+bool reload_is_dry(const struct reload_job *reload);
+
 /* ---- reload.c ---- */
 
+/* Of what was compared, unless something else runs by now. */
+void reload_begin_transaction(struct reload_job *reload);
+/* Another change is not settled yet, or has just changed what runs: not of the caller's doing, and it passes. */
+void reload_try_once_settled(struct reload_job *reload, const struct error *error);
+
+/* ---- reload_compare.c ---- */
+
+void reload_begin_comparing(struct reload_job *reload); /* reload_begin_transaction follows, where anything changes */
 /* What is to be changed, by comparing what runs with what comes. Prepared on the loop's thread, where it may fail,
    which ends it: false; compared on the pool. */
 bool reload_prepare(struct reload_job *reload);
@@ -94,9 +104,8 @@ void reload_compared(uv_work_t *work, int status);
 /* ---- reload_sources.c ---- */
 
 int reload_check_sources(const struct request *request, struct error *reterr);
-/* Open, read and compile what is to be brought; reload_gathered follows. */
+/* Open, read and compile what is to be brought; reload_begin_comparing follows. */
 void reload_gather(struct reload_job *reload);
-void reload_gathered(struct reload_job *reload); /* of reload.c */
 /* Fill `wanted`, unless that is done already. On the thread pool. */
 int reload_join_parts(struct reload_job *reload, struct error *reterr);
 /* Whether the project is all it brings: then its build is what runs afterwards. */

@@ -276,7 +276,7 @@ static void open_text(struct reload_job *reload) {
 
 static void open_next(struct reload_job *reload) {
     if (reload->part_at == reload->part_count) {
-        reload_gathered(reload);
+        reload_begin_comparing(reload);
     } else if (reload_param(reload, "code")) {
         open_text(reload);
     } else {

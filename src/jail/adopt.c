@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { PIDS_MAX = 4096 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum {
     GRANTS_MAX = JAIL_NODES_MAX,

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { SYNC_FD = 3, SIGNALED_STATUS = 128 };
 

@@ -266,7 +266,7 @@ struct jail_request {
     const char *const *argv;
     const char *const *env;
     const char *program;
-    unsigned execs;  /* how many execve the program needs; ignored when the profile may exec */
+    unsigned execs; /* how many execve the program needs; ignored when the profile may exec */
 };
 
 /* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { BYTES_PER_INODE = 1024, INODES_LEAST = 64 };
 

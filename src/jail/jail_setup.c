@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 static int join_cgroups(struct spawn *spawn, struct error *reterr) {
     int failed = cgroup_join(&spawn->cgroup);

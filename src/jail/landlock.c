@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 /* Newer than the headers we are built with. */
 #define ACCESS_TRUNCATE (1ULL << 14)

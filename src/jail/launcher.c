@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { EVENTS_PER_TURN = 64, SOURCE_SHIFT = 32 };
 

@@ -9,7 +9,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 #define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum {
     STREAM_TIMEOUT_S = 120,

@@ -1,7 +1,7 @@
 /* A plan comes from the process that reads strangers' input: the launcher believes nothing of it. */
 #include <string.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { MOUNTS_MAX = 256, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 

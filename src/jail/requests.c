@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { PROTOCOL_VERSION = 1 };
 

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 enum { START_TIMEOUT_MS = 10000 };
 

@@ -50,7 +50,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     node_handle_closed(handle->data);
 }
 
-static void close_handle(bool *open, void *handle) {
+void node_close_handle(bool *open, void *handle) {
     if (!*open) return;
     *open = false;
     uv_close(handle, on_handle_closed);
@@ -61,10 +61,10 @@ static void start_closing(struct node *node) {
     node->state = NODE_CLOSING;
     node_close_disk(node);
     channel_close(&node->channel);
-    close_handle(&node->death_open, &node->death);
-    close_handle(&node->output_open, &node->output);
-    close_handle(&node->output_pause_open, &node->output_pause);
-    close_handle(&node->beat_open, &node->beat);
+    node_close_handle(&node->death_open, &node->death);
+    node_close_handle(&node->output_open, &node->output);
+    node_close_handle(&node->output_pause_open, &node->output_pause);
+    node_close_handle(&node->beat_open, &node->beat);
     calls_fail_all(node, &node->end.error);
 }
 
@@ -172,45 +172,6 @@ static void on_death(uv_poll_t *poll, int status, int events) {
     start_ending(poll->data);
 }
 
-/* ---- heartbeat ---- */
-
-static void on_beat_answer(void *data, const struct term *result, const struct term *reason,
-                           const struct error *error) {
-    (void)result;
-    (void)reason;
-    struct node *node = data;
-    node->beat_id = 0;
-    if (!error) node->last_alive_ms = uv_now(node->host->loop);
-}
-
-static void send_beat(struct node *node) {
-    struct buf args = BUF_INIT;
-    term_put_map(&args, 0);
-    node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
-}
-
-void node_beat(struct node *node) {
-    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node);
-}
-
-static void on_beat(uv_timer_t *timer) {
-    struct node *node = timer->data;
-    const struct node_host *host = node->host;
-    uint64_t now = uv_now(host->loop);
-    if (node->frozen) {
-        node->last_alive_ms = now;
-        return;
-    }
-    uint64_t allowed_ms =
-        node->state == NODE_BOOTING ? host->boot_deadline_ms : host->heartbeat_ms + host->heartbeat_deadline_ms;
-    if (now - node->last_alive_ms >= allowed_ms) {
-        node_misbehaved(node, NODE_SILENT, "the agent has not answered for %llu ms",
-                        (unsigned long long)(now - node->last_alive_ms));
-        return;
-    }
-    node_beat(node);
-}
-
 /* ---- what the channel says ---- */
 
 bool node_hello(struct node *node, const struct term *secret, int fd) {
@@ -258,52 +219,7 @@ void node_frame(struct node *node, const struct term *frame) {
     node_misbehaved(node, NODE_MISBEHAVED, "a frame that is neither a reply nor an event");
 }
 
-/* ---- the VM's own output ---- */
-
-static void on_output_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
-    (void)suggested;
-    struct node *node = handle->data;
-    *ret = uv_buf_init(node->host->read_buffer, sizeof node->host->read_buffer);
-}
-
-static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes);
-
-static void on_output_pause_over(uv_timer_t *timer) {
-    struct node *node = timer->data;
-    if (node->output_open) uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
-}
-
-static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
-    struct node *node = stream->data;
-    if (count < 0) close_handle(&node->output_open, &node->output);
-    if (count <= 0) return;
-    uint64_t pause_ms = pace_spend(&node->output_pace, (uint64_t)count, uv_now(node->host->loop));
-    if (pause_ms > 0) {
-        uv_read_stop(stream);
-        uv_timer_start(&node->output_pause, on_output_pause_over, pause_ms, 0);
-    }
-    if (node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
-}
-
 /* ---- starting ---- */
-
-static void watch_output(struct node *node, int fd) {
-    if (fd < 0) return;
-    uv_pipe_init(node->host->loop, &node->output, 0);
-    node->output.data = node;
-    node->output_open = true;
-    uv_timer_init(node->host->loop, &node->output_pause);
-    node->output_pause.data = node;
-    node->output_pause_open = true;
-    node->open_handles += 2;
-    pace_start(&node->output_pace, OUTPUT_BURST_BYTES, OUTPUT_BYTES_PER_MS, uv_now(node->host->loop));
-    if (uv_pipe_open(&node->output, fd) < 0) {
-        fd_close(fd);
-        close_handle(&node->output_open, &node->output);
-        return;
-    }
-    uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
-}
 
 static void watch_death(struct node *node, int pidfd) {
     node->pidfd = pidfd;
@@ -321,15 +237,14 @@ static void take_info(struct node *node, const struct jail_node *info) {
     snprintf(node->memory_cgroup, sizeof node->memory_cgroup, "%s", info->memory_cgroup);
     snprintf(node->cpu_cgroup, sizeof node->cpu_cgroup, "%s", info->cpu_cgroup);
     snprintf(node->tasks_cgroup, sizeof node->tasks_cgroup, "%s", info->tasks_cgroup);
-    watch_output(node, info->output_fd);
+    node_watch_output(node, info->output_fd);
     watch_death(node, info->pidfd);
 }
 
 static void start_watching(struct node *node, const struct jail_node *info) {
     take_info(node, info);
     node->state = node->channel.agent ? NODE_RUNNING : NODE_BOOTING;
-    node->last_alive_ms = uv_now(node->host->loop);
-    uv_timer_start(&node->beat, on_beat, node->host->heartbeat_ms, node->host->heartbeat_ms);
+    node_start_beating(node);
     if (node->kill_wanted)
         start_ending(node);
     else
@@ -463,62 +378,6 @@ bool node_is_ready(const struct node *node) {
 
 bool node_is_frozen(const struct node *node) {
     return node->frozen;
-}
-
-struct freezing {
-    struct node *node;
-    bool frozen;
-    jail_done_fn done;
-    void *data;
-};
-
-static void on_frozen(void *data, const struct error *error) {
-    struct freezing *freezing = data;
-    if (!error) freezing->node->frozen = freezing->frozen;
-    if (!error)
-        freezing->node->last_alive_ms = uv_now(freezing->node->host->loop); /* its silence so far counts for nothing */
-    freezing->done(freezing->data, error);
-    node_handle_closed(freezing->node);
-    free(freezing);
-}
-
-void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data) {
-    struct freezing *freezing = calloc(1, sizeof *freezing);
-    if (!freezing) abort(); /* as in node_call */
-    *freezing = (struct freezing){node, frozen, done, data};
-    node->open_handles++;
-    jail_link_freeze(node->host->link, node->name, frozen, on_frozen, freezing);
-}
-
-struct limiting {
-    struct node *node;
-    jail_done_fn done;
-    void *data;
-};
-
-static void on_limited(void *data, const struct error *error) {
-    struct limiting *limiting = data;
-    limiting->done(limiting->data, error);
-    node_handle_closed(limiting->node);
-    free(limiting);
-}
-
-void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data) {
-    struct limiting *limiting = calloc(1, sizeof *limiting);
-    if (!limiting) abort(); /* as in node_call */
-    *limiting = (struct limiting){node, done, data};
-    node->open_handles++;
-    jail_link_limit(node->host->link, node->name, limits, on_limited, limiting);
-}
-
-static void on_resolved(void *data, const struct error *error) {
-    (void)error;
-    node_handle_closed(data);
-}
-
-void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count) {
-    node->open_handles++;
-    jail_link_resolved(node->host->link, node->name, hosts, count, on_resolved, node);
 }
 
 void node_violation(struct node *node, const struct jail_violation *violation) {

@@ -76,8 +76,8 @@ struct node_spec {
     struct jail_limits limits;
     const struct node_app *apps;
     size_t app_count;
-    json_t *env;     /* of the application: an object of text, or NULL */
-    bool elixir;     /* start Elixir and its logger before it is ready */
+    json_t *env; /* of the application: an object of text, or NULL */
+    bool elixir; /* start Elixir and its logger before it is ready */
 };
 
 enum node_cause {

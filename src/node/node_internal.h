@@ -160,7 +160,13 @@ struct node {
 };
 
 void node_tell_ready(struct node *node); /* if it is */
+void node_close_handle(bool *open, void *handle);
 void node_close_disk(struct node *node);
+
+/* ---- beat.c, output.c ---- */
+
+void node_start_beating(struct node *node);        /* it counts as alive from now on */
+void node_watch_output(struct node *node, int fd); /* taken over; -1: there is none */
 
 /* ---- usage.c, tasks.c ---- */
 

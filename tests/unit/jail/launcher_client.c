@@ -361,3 +361,12 @@ int client_as_user(void **state) {
     *state = &user_client;
     return 0;
 }
+
+void client_assert_death(struct client *client, const char *node, const char *expected) {
+    assert_true(client_ask(client, "bury", node, -1));
+    assert_string_equal(client->message, expected);
+}
+
+void client_await_death(int pidfd) {
+    assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 10000), 1);
+}

@@ -50,6 +50,9 @@ void client_probe(struct client *client, const char *node, const char *more, con
 void client_read_until(int output_fd, const char *text);
 /* The process that runs the node's program, as the host sees it. */
 pid_t client_program_of(pid_t init);
+void client_await_death(int pidfd);
+/* Bury the node; the answer is the cause, status and count that are expected. */
+void client_assert_death(struct client *client, const char *node, const char *expected);
 uint64_t client_number(const struct client *client, const char *key); /* of the last answer */
 /* Percent-decoded in place; the last answer's detail. */
 const char *client_detail(struct client *client);

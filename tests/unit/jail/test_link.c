@@ -6,263 +6,15 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "folder.h"
-#include "jail/link_internal.h"
-
-enum { DEADLINE_MS = 10000 };
-
-/* The link under test, a launcher played by the test on the same thread, and a record of what the link reported. */
-struct stage {
-    uv_loop_t loop;
-    struct jail_link *link;
-    struct buf story;
-    char home[64];
-    int server_fd;
-    int launcher_fd; /* the accepted connection */
-    size_t descriptors_before;
-    bool closed;
-    char message[JAIL_MESSAGE_BYTES + 1];
-};
-
-static size_t count_descriptors(void) {
-    DIR *directory = opendir("/proc/self/fd");
-    size_t count = 0;
-    assert_non_null(directory);
-    while (readdir(directory)) count++;
-    closedir(directory);
-    return count;
-}
-
-/* ---- what the link tells ---- */
-
-static void on_up(void *data, const struct jail_features *features) {
-    struct stage *stage = data;
-    buf_printf(&stage->story, "up 0x%x cgroup %d landlock %d root %d\n", features->guarantees, features->cgroup_version,
-               features->landlock_abi, features->root);
-}
-
-static void on_down(void *data) {
-    struct stage *stage = data;
-    buf_append_string(&stage->story, "down\n");
-}
-
-static void on_node(void *data, const struct jail_node *node) {
-    struct stage *stage = data;
-    buf_printf(&stage->story, "node %s pid %d start %llu uid %u memory '%s' cpu '%s' frozen %d fds %d %d\n", node->name,
-               node->pid, (unsigned long long)node->start_time, node->uid, node->memory_cgroup, node->cpu_cgroup,
-               node->frozen, fcntl(node->pidfd, F_GETFD), node->output_fd);
-    close(node->pidfd);
-}
-
-static void on_violation(void *data, const struct jail_violation *violation) {
-    struct stage *stage = data;
-    buf_printf(&stage->story, "violation %s %s '%s' x%llu\n", violation->node, violation->syscall, violation->detail,
-               (unsigned long long)violation->count);
-}
-
-static void record_error(struct stage *stage, const struct error *error) {
-    buf_printf(&stage->story, "%s: %s\n", error_kind(error->code)->slug, error->detail);
-}
-
-static void on_done(void *data, const struct error *error) {
-    struct stage *stage = data;
-    if (error)
-        record_error(stage, error);
-    else
-        buf_append_string(&stage->story, "done\n");
-}
-
-static void on_spawned(void *data, const struct jail_node *node, const struct error *error) {
-    struct stage *stage = data;
-    if (error) {
-        record_error(stage, error);
-        return;
-    }
-    buf_printf(&stage->story, "spawned %s pid %d uid %u fds %d %d\n", node->name, node->pid, node->uid,
-               fcntl(node->pidfd, F_GETFD), fcntl(node->output_fd, F_GETFD));
-    close(node->pidfd), close(node->output_fd);
-}
-
-static void on_buried(void *data, const struct jail_death *death, const struct error *error) {
-    struct stage *stage = data;
-    if (error)
-        record_error(stage, error);
-    else
-        buf_printf(&stage->story, "buried cause %d status %d oom %llu\n", (int)death->cause, death->status,
-                   (unsigned long long)death->oom_kills);
-}
-
-static void on_disks(void *data, const int fds[JAIL_DISKS], const struct error *error) {
-    struct stage *stage = data;
-    if (error)
-        record_error(stage, error);
-    else
-        buf_printf(&stage->story, "disks %d %d\n", fds[0] >= 0, fds[1] >= 0);
-    for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(fds[i]);
-}
-
-static void on_project(void *data, const struct jail_project *project, const struct error *error) {
-    struct stage *stage = data;
-    if (error) {
-        record_error(stage, error);
-        return;
-    }
-    buf_printf(&stage->story, "project %s stream %d file %d '%s' fd %d\n", project->token, project->is_stream,
-               project->is_file, project->name, fcntl(project->fd, F_GETFD));
-    close(project->fd);
-}
-
-static void assert_story(struct stage *stage, const char *expected) {
-    assert_string_equal(buf_string(&stage->story), expected);
-    buf_clear(&stage->story);
-}
-
-/* ---- the stage ---- */
-
-static void listen_at(struct stage *stage) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/launcher.sock", stage->home);
-    unlink(address.sun_path);
-    stage->server_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(stage->server_fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(stage->server_fd, 4), 0);
-}
-
-static int set_up(void **state) {
-    static const struct jail_link_handler handler = {on_up, on_down, on_node, on_violation};
-    struct stage *stage = calloc(1, sizeof *stage);
-    struct error error;
-    stage->descriptors_before = count_descriptors();
-    stage->launcher_fd = -1;
-    if (!test_folder_make(stage->home) || uv_loop_init(&stage->loop) < 0) return -1;
-    listen_at(stage);
-    if (jail_link_open(&stage->loop, stage->home, &handler, stage, &stage->link, &error) < 0) return -1;
-    *state = stage;
-    return 0;
-}
-
-static void on_closed(void *data) {
-    struct stage *stage = data;
-    stage->closed = true;
-}
-
-static void close_link(struct stage *stage) {
-    jail_link_close(stage->link, on_closed, stage);
-    uv_run(&stage->loop, UV_RUN_DEFAULT);
-    assert_true(stage->closed);
-}
-
-static int tear_down(void **state) {
-    struct stage *stage = *state;
-    char path[128];
-    if (!stage->closed) close_link(stage);
-    int failed = uv_loop_close(&stage->loop);
-    fd_close(stage->server_fd), fd_close(stage->launcher_fd);
-    snprintf(path, sizeof path, "%s/launcher.sock", stage->home);
-    unlink(path);
-    failed |= rmdir(stage->home);
-    buf_free(&stage->story);
-    if (count_descriptors() != stage->descriptors_before) failed = -1;
-    free(stage);
-    return failed;
-}
-
-/* Run the loop until fd is readable, or with -1 until the loop has told something. */
-static void run_until_readable(struct stage *stage, int fd) {
-    uint64_t deadline_ms = clock_monotonic_ms() + DEADLINE_MS;
-    size_t told = stage->story.size;
-    for (;;) {
-        struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = uv_backend_fd(&stage->loop), .events = POLLIN}};
-        uv_run(&stage->loop, UV_RUN_NOWAIT);
-        if (fd < 0 && stage->story.size > told) return;
-        if (clock_monotonic_ms() >= deadline_ms) fail_msg("nothing happened");
-        int timeout_ms = uv_backend_timeout(&stage->loop);
-        poll(fds, 2, timeout_ms >= 0 && timeout_ms < DEADLINE_MS ? timeout_ms : DEADLINE_MS);
-        if (fds[0].revents) return;
-    }
-}
-
-static void run_until_told(struct stage *stage) {
-    run_until_readable(stage, -1);
-}
-
-/* The next message from the link; *ret_fd gets its descriptor or -1. */
-static const char *hear(struct stage *stage, int *ret_fd) {
-    char control[CMSG_SPACE(sizeof(int))];
-    struct msghdr message = {.msg_iov = &(struct iovec){stage->message, JAIL_MESSAGE_BYTES},
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof control};
-    run_until_readable(stage, stage->launcher_fd);
-    ssize_t size = recvmsg(stage->launcher_fd, &message, MSG_CMSG_CLOEXEC);
-    assert_true(size > 0);
-    stage->message[size] = '\0';
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    int fd = -1;
-    if (header) memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    if (ret_fd)
-        *ret_fd = fd;
-    else
-        assert_int_equal(fd, -1);
-    return stage->message;
-}
-
-static void assert_heard(struct stage *stage, const char *expected) {
-    assert_string_equal(hear(stage, NULL), expected);
-}
-
-/* Say something, with as many copies of /dev/null as wanted. */
-static void say_with(struct stage *stage, const char *text, size_t size, size_t fd_count) {
-    int fds[4];
-    char control[CMSG_SPACE(sizeof fds)] = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){(char *)text, size}, .msg_iovlen = 1};
-    for (size_t i = 0; i < fd_count; i++) fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (fd_count) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-        memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
-    }
-    assert_int_equal(sendmsg(stage->launcher_fd, &message, MSG_NOSIGNAL), size);
-    for (size_t i = 0; i < fd_count; i++) close(fds[i]);
-}
-
-static void say(struct stage *stage, const char *text) {
-    say_with(stage, text, strlen(text), 0);
-}
-
-static void accept_dial(struct stage *stage) {
-    run_until_readable(stage, stage->server_fd);
-    fd_close(stage->launcher_fd);
-    stage->launcher_fd = accept4(stage->server_fd, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(stage->launcher_fd >= 0);
-    assert_heard(stage, "hello 0 version=1");
-}
-
-static void come_up(struct stage *stage) {
-    accept_dial(stage);
-    say(stage, "ok 0 version=1 guarantees=0x3fff cgroup=1 landlock=7 root=1");
-    say(stage, "ready");
-    run_until_told(stage);
-    assert_story(stage, "up 0x3fff cgroup 1 landlock 7 root 1\n");
-    assert_true(jail_link_is_up(stage->link));
-}
-
-/* ---- tests ---- */
+#include "link_stage.h"
 
 static void tells_nodes_before_it_is_up(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     accept_dial(stage);
     static const char node[] = "node n1 pid=7 start=12345678901 uid=1000000001 memory=/sys/a%20b cpu= frozen=1";
     say(stage, "ok 0 root=0 landlock=0 cgroup=0 guarantees=0x0 version=1");
@@ -277,7 +29,7 @@ static void tells_nodes_before_it_is_up(void **state) {
 }
 
 static void spawns(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     struct jail_plan plan = {0};
     struct error error;
     static const char answer[] = "ok 1 pid=42 start=9 uid=5 memory=/m cpu=/c pids=/p frozen=0";
@@ -292,7 +44,7 @@ static void spawns(void **state) {
 }
 
 static void asks_in_the_launchers_words(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     struct jail_limits limits = {.memory_bytes = 1,
                                  .cpu_percent = 2,
                                  .os_tasks = 3,
@@ -349,7 +101,7 @@ static void asks_in_the_launchers_words(void **state) {
 }
 
 static void hands_out_what_tells_a_disks_use(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     jail_link_disks(stage->link, "n1", on_disks, stage);
     jail_link_disks(stage->link, "n2", on_disks, stage);
@@ -368,7 +120,7 @@ static void hands_out_what_tells_a_disks_use(void **state) {
 }
 
 static void opens_projects_with_the_callers_socket(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     int pair[2], received;
     struct stat sent, arrived;
     static const char mount[] = "ok 1 token=p-1 kind=mount file=", stream[] = "ok 2 token=p-2 kind=stream file=a.ex";
@@ -392,7 +144,7 @@ static void opens_projects_with_the_callers_socket(void **state) {
 }
 
 static void passes_violations_on(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     say(stage, "violation n1 syscall=execve count=17 detail=path%3D/bin/sh");
     run_until_told(stage);
@@ -400,7 +152,7 @@ static void passes_violations_on(void **state) {
 }
 
 static void answers_later_when_there_is_no_launcher(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     jail_link_freeze(stage->link, "n1", true, on_done, stage);
     jail_link_bury(stage->link, "n1", on_buried, stage);
     assert_story(stage, ""); /* not from inside */
@@ -410,7 +162,7 @@ static void answers_later_when_there_is_no_launcher(void **state) {
 }
 
 static void fails_what_was_asked_and_dials_again(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     jail_link_bury(stage->link, "n1", on_buried, stage);
     assert_heard(stage, "bury 1 n1");
@@ -430,7 +182,7 @@ static void fails_what_was_asked_and_dials_again(void **state) {
 }
 
 static void finds_a_launcher_that_comes_later(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     char path[128];
     stage->server_fd = fd_close(stage->server_fd);
     snprintf(path, sizeof path, "%s/launcher.sock", stage->home);
@@ -442,7 +194,7 @@ static void finds_a_launcher_that_comes_later(void **state) {
 }
 
 static void hangs_up_on_garbage(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     static const struct {
         const char *text;
         size_t size, fd_count;
@@ -471,7 +223,7 @@ static void hangs_up_on_garbage(void **state) {
 }
 
 static void hangs_up_on_a_bad_greeting(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     static const char *const greetings[] = {
         "error 0 invalid_input no",
         "ok 1 version=1 guarantees=0x1 cgroup=1 landlock=1 root=1",
@@ -490,7 +242,7 @@ static void hangs_up_on_a_bad_greeting(void **state) {
 }
 
 static void tells_the_asker_of_a_malformed_answer(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     struct jail_plan plan = {0};
     struct error error;
     static const char one_fd[] = "ok 1 pid=42 start=9 uid=5 memory=/m cpu=/c frozen=0";
@@ -516,7 +268,7 @@ static void count_done(void *data, const struct error *error) {
 }
 
 static void queues_what_the_socket_does_not_hold(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     enum { COUNT = 600 };
     static char path[4000];
     size_t done = 0;
@@ -554,7 +306,7 @@ static void tally_done(void *data, const struct error *error) {
 }
 
 static void bounds_the_queue_and_the_message(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     enum { COUNT = 200 };
     static char path[JAIL_MESSAGE_BYTES - 100], endless[JAIL_MESSAGE_BYTES + 1];
     struct tally tally = {0};
@@ -573,7 +325,7 @@ static void bounds_the_queue_and_the_message(void **state) {
 }
 
 static void answers_everybody_when_it_is_closed(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     jail_link_bury(stage->link, "n1", on_buried, stage);
     jail_link_freeze(stage->link, "n1", true, on_done, stage);
@@ -583,7 +335,7 @@ static void answers_everybody_when_it_is_closed(void **state) {
 }
 
 static void answers_who_asks_while_it_closes(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     jail_link_close(stage->link, on_closed, stage);
     jail_link_bury(stage->link, "n1", on_buried, stage);
@@ -599,7 +351,7 @@ static void answers_who_asks_while_it_closes(void **state) {
 
 /* As when it was stopped: it is there, and says nothing. */
 static void gives_up_on_a_launcher_that_does_not_answer(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     link_expect_answers_within(stage->link, 50);
     jail_link_bury(stage->link, "n1", on_buried, stage);
@@ -612,7 +364,7 @@ static void gives_up_on_a_launcher_that_does_not_answer(void **state) {
 }
 
 static void takes_an_answer_that_waited_for_us(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     link_expect_answers_within(stage->link, 1);
     jail_link_freeze(stage->link, "n1", true, on_done, stage);
@@ -626,7 +378,7 @@ static void takes_an_answer_that_waited_for_us(void **state) {
 
 /* Answers in time put nobody else's off, and the next has its own. */
 static void each_request_has_its_own_time(void **state) {
-    struct stage *stage = *state;
+    struct link_stage *stage = *state;
     come_up(stage);
     link_expect_answers_within(stage->link, 60);
     jail_link_freeze(stage->link, "n1", true, on_done, stage);
@@ -648,7 +400,6 @@ static void each_request_has_its_own_time(void **state) {
 
 static void refuses_a_home_that_fits_no_socket(void **state) {
     (void)state;
-    static const struct jail_link_handler handler = {on_up, on_down, on_node, on_violation};
     char home[200];
     struct jail_link *link = NULL;
     struct error error;
@@ -656,20 +407,13 @@ static void refuses_a_home_that_fits_no_socket(void **state) {
     memset(home, 'h', sizeof home);
     home[sizeof home - 1] = '\0';
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_int_equal(jail_link_open(&loop, home, &handler, NULL, &link, &error), -E_INVALID);
+    assert_int_equal(jail_link_open(&loop, home, &link_stage_handler, NULL, &link, &error), -E_INVALID);
     assert_null(link);
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* The first loop of a process opens descriptors that stay. */
-static int open_a_first_loop(void **state) {
-    (void)state;
-    uv_loop_t loop;
-    return uv_loop_init(&loop) == 0 ? uv_loop_close(&loop) : -1;
-}
-
 int main(void) {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define STAGED(test) cmocka_unit_test_setup_teardown(test, link_stage_set_up, link_stage_tear_down)
     const struct CMUnitTest tests[] = {
         STAGED(tells_nodes_before_it_is_up),
         STAGED(spawns),
@@ -692,5 +436,5 @@ int main(void) {
         STAGED(each_request_has_its_own_time),
         cmocka_unit_test(refuses_a_home_that_fits_no_socket),
     };
-    return cmocka_run_group_tests(tests, open_a_first_loop, NULL);
+    return cmocka_run_group_tests(tests, link_stage_open_group, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "jail/launcher_internal.h"
+#include "jail/spawn.h"
 
 static void knows_clean_paths(void **state) {
     (void)state;

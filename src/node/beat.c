@@ -1,0 +1,44 @@
+/* Whether a node's agent lives: application code can suspend or starve it, and only its silence tells. */
+#include "node/node_internal.h"
+
+static void on_beat_answer(void *data, const struct term *result, const struct term *reason,
+                           const struct error *error) {
+    (void)result;
+    (void)reason;
+    struct node *node = data;
+    node->beat_id = 0;
+    if (!error) node->last_alive_ms = uv_now(node->host->loop);
+}
+
+static void send_beat(struct node *node) {
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
+}
+
+void node_beat(struct node *node) {
+    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node);
+}
+
+static void on_beat(uv_timer_t *timer) {
+    struct node *node = timer->data;
+    const struct node_host *host = node->host;
+    uint64_t now = uv_now(host->loop);
+    if (node->frozen) {
+        node->last_alive_ms = now;
+        return;
+    }
+    uint64_t allowed_ms =
+        node->state == NODE_BOOTING ? host->boot_deadline_ms : host->heartbeat_ms + host->heartbeat_deadline_ms;
+    if (now - node->last_alive_ms >= allowed_ms) {
+        node_misbehaved(node, NODE_SILENT, "the agent has not answered for %llu ms",
+                        (unsigned long long)(now - node->last_alive_ms));
+        return;
+    }
+    node_beat(node);
+}
+
+void node_start_beating(struct node *node) {
+    node->last_alive_ms = uv_now(node->host->loop);
+    uv_timer_start(&node->beat, on_beat, node->host->heartbeat_ms, node->host->heartbeat_ms);
+}

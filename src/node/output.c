@@ -1,0 +1,45 @@
+/* What a VM itself prints, such as why it could not boot: read from a pipe, no faster than its pace allows. */
+#include "node/node_internal.h"
+
+static void on_output_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+    (void)suggested;
+    struct node *node = handle->data;
+    *ret = uv_buf_init(node->host->read_buffer, sizeof node->host->read_buffer);
+}
+
+static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes);
+
+static void on_output_pause_over(uv_timer_t *timer) {
+    struct node *node = timer->data;
+    if (node->output_open) uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
+}
+
+static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
+    struct node *node = stream->data;
+    if (count < 0) node_close_handle(&node->output_open, &node->output);
+    if (count <= 0) return;
+    uint64_t pause_ms = pace_spend(&node->output_pace, (uint64_t)count, uv_now(node->host->loop));
+    if (pause_ms > 0) {
+        uv_read_stop(stream);
+        uv_timer_start(&node->output_pause, on_output_pause_over, pause_ms, 0);
+    }
+    if (node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
+}
+
+void node_watch_output(struct node *node, int fd) {
+    if (fd < 0) return;
+    uv_pipe_init(node->host->loop, &node->output, 0);
+    node->output.data = node;
+    node->output_open = true;
+    uv_timer_init(node->host->loop, &node->output_pause);
+    node->output_pause.data = node;
+    node->output_pause_open = true;
+    node->open_handles += 2;
+    pace_start(&node->output_pace, OUTPUT_BURST_BYTES, OUTPUT_BYTES_PER_MS, uv_now(node->host->loop));
+    if (uv_pipe_open(&node->output, fd) < 0) {
+        fd_close(fd);
+        node_close_handle(&node->output_open, &node->output);
+        return;
+    }
+    uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
+}

@@ -1,0 +1,430 @@
+/* What each operation of table.c takes. Included there and nowhere else. */
+#ifndef OPS_TABLE_PARAMS_H
+#define OPS_TABLE_PARAMS_H
+
+#include "ops/table.h"
+
+/* The bounds of what a caller may ask for. They keep arithmetic in range and refuse typing errors; whether a host can
+   carry the value is the engine's to say. */
+#define KIB (INT64_C(1) << 10)
+#define MIB (INT64_C(1) << 20)
+#define TIB (INT64_C(1) << 40)
+#define SECOND_MS INT64_C(1000)
+#define DAY_MS (86400 * SECOND_MS)
+
+enum {
+    CODE_MAX_BYTES = 1 << 20,      /* of an expression */
+    CPU_MAX_PERCENT = 102400,      /* 1,024 cores */
+    PROCESSES_MAX = 1 << 27,       /* the VM's own bound */
+    ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
+    REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
+    MIGRATIONS_MAX_ENTRIES = 256,
+    PATHS_MAX_ENTRIES = 256,
+    RETRIES_MAX = 10,
+    PROBATION_MAX_MS = 3600000,
+    TAIL_MAX_LINES = 1000000,
+    GREP_MAX_BYTES = 256,
+    AUDIT_MAX_RECORDS = 10000,
+    WATCH_PATTERNS_MAX_ENTRIES = 32, /* of each kind */
+    TARGET_MAX_BYTES = 4095,         /* a path's */
+    TOP_MAX_ROWS = 1000,
+    LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
+};
+
+#define MEMORY_MIN_BYTES (16 * MIB)
+#define MEMORY_MAX_BYTES (16 * TIB)
+#define DISK_MIN_BYTES (64 * KIB)
+#define DISK_MAX_BYTES (16 * TIB)
+#define RUN_MAX_MS (30 * DAY_MS)
+#define TTL_MAX_MS (3650 * DAY_MS)
+
+#define ID_PARAM(extra_flags)                                                                                          \
+    {                                                                                                                  \
+        .name = "id", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL | OP_IN_PATH | (extra_flags),                \
+        .summary = "the sandbox"                                                                                       \
+    }
+
+#define SOURCE_PARAM                                                                                                   \
+    {                                                                                                                  \
+        .name = "source", .type = OP_PATH, .flags = OP_REQUIRED | OP_POSITIONAL,                                       \
+        .summary = "a Mix or rebar3 project, a folder, a file, or an ebin"                                             \
+    }
+
+/* What a sandbox is made with, whether it is created or just run. */
+#define SANDBOX_PARAMS                                                                                                 \
+    {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
+        {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
+        {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
+        {.name = "memory_bytes",                                                                                       \
+         .type = OP_SIZE,                                                                                              \
+         .flag = "memory",                                                                                             \
+         .min = MEMORY_MIN_BYTES,                                                                                      \
+         .max = MEMORY_MAX_BYTES,                                                                                      \
+         .summary = "memory of the virtual machine"},                                                                  \
+        {.name = "cpu_percent",                                                                                        \
+         .type = OP_PERCENT,                                                                                           \
+         .flag = "cpu",                                                                                                \
+         .min = 1,                                                                                                     \
+         .max = CPU_MAX_PERCENT,                                                                                       \
+         .summary = "CPU time; 100% is one core"},                                                                     \
+        {.name = "processes",                                                                                          \
+         .type = OP_INTEGER,                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = PROCESSES_MAX,                                                                                         \
+         .summary = "the application's own processes"},                                                                \
+        {.name = "max_run_ms",                                                                                         \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "max-run",                                                                                            \
+         .min = 1,                                                                                                     \
+         .max = RUN_MAX_MS,                                                                                            \
+         .summary = "how long one eval or run may take"},                                                              \
+        {.name = "ttl_ms",                                                                                             \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "ttl",                                                                                                \
+         .min = 1,                                                                                                     \
+         .max = TTL_MAX_MS,                                                                                            \
+         .summary = "destroy the sandbox after this time"},                                                            \
+        {.name = "disk_bytes",                                                                                         \
+         .type = OP_SIZE,                                                                                              \
+         .flag = "disk",                                                                                               \
+         .min = DISK_MIN_BYTES,                                                                                        \
+         .max = DISK_MAX_BYTES,                                                                                        \
+         .summary = "what it may write to /data and /tmp"},                                                            \
+        {.name = "limit",                                                                                              \
+         .type = OP_PAIRS,                                                                                             \
+         .max = LIMITS_MAX_ENTRIES,                                                                                    \
+         .summary = "any limit: VALUE, :POLICY or VALUE:POLICY; `sandbox limits` lists them"},                         \
+        {.name = "env", .type = OP_PAIRS, .max = ENVIRONMENT_MAX_ENTRIES, .summary = "an environment variable"}, {     \
+        .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
+        .summary = "refuse when this guarantee can't be given"                                                         \
+    }
+
+#define WATCH_PATTERN_PARAMS                                                                                           \
+    {.name = "watch_ignore",                                                                                           \
+     .type = OP_TEXTS,                                                                                                 \
+     .max = WATCH_PATTERNS_MAX_ENTRIES,                                                                                \
+     .summary = "do not watch names like this, such as *.log; with a slash, paths from the source"},                   \
+    {                                                                                                                  \
+        .name = "watch_include", .type = OP_TEXTS, .max = WATCH_PATTERNS_MAX_ENTRIES,                                  \
+        .summary = "watch these although they are ignored, such as deps"                                               \
+    }
+
+/* Of what is created or run. */
+#define WATCH_PARAMS                                                                                                   \
+    {.name = "watch",                                                                                                  \
+     .type = OP_BOOLEAN,                                                                                               \
+     .fallback = "false",                                                                                              \
+     .summary = "compile and reload whatever changes in the source"},                                                  \
+        WATCH_PATTERN_PARAMS
+
+#define LANGUAGE_PARAM                                                                                                 \
+    {                                                                                                                  \
+        .name = "language", .type = OP_CHOICE, .flag = "lang", .choices = "elixir|erlang",                             \
+        .summary = "the expression's language; the project's own by default"                                           \
+    }
+
+#define FOLLOW_PARAM                                                                                                   \
+    { .name = "follow", .type = OP_BOOLEAN, .fallback = "false", .summary = "go on with what comes" }
+
+static const struct op_param create_params[] = {
+    {.name = "id", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL, .summary = "the new sandbox's name"},
+    SOURCE_PARAM,
+    SANDBOX_PARAMS,
+    WATCH_PARAMS,
+    {.name = "restart", .type = OP_RESTART, .fallback = "\"never\"", .summary = "what to do when it ends"},
+    {.name = "timing", .type = OP_BOOLEAN, .fallback = "false", .summary = "tell how long each step took"},
+};
+
+static const struct op_param run_params[] = {
+    SOURCE_PARAM,
+    SANDBOX_PARAMS,
+    WATCH_PARAMS,
+    {.name = "eval", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "evaluate this expression, then end"},
+    LANGUAGE_PARAM,
+};
+
+static const struct op_param id_params[] = {ID_PARAM(0)};
+
+static const struct op_param restart_params[] = {
+    ID_PARAM(0),
+    {.name = "fresh", .type = OP_BOOLEAN, .fallback = "false", .summary = "do not keep the processes' states"},
+};
+
+static const struct op_param destroy_params[] = {ID_PARAM(OP_REST)};
+
+static const struct op_param eval_params[] = {
+    ID_PARAM(0),
+    {.name = "code",
+     .type = OP_TEXT,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "expr",
+     .min = 1,
+     .max = CODE_MAX_BYTES,
+     .summary = "the expression"},
+    LANGUAGE_PARAM,
+    {.name = "timeout_ms",
+     .type = OP_DURATION,
+     .flag = "timeout",
+     .min = 1,
+     .max = RUN_MAX_MS,
+     .summary = "how long it may take; at most the sandbox's max-run"},
+};
+
+/* How running code is changed, whichever way. */
+#define CHANGE_PARAMS                                                                                                  \
+    {.name = "migrate",                                                                                                \
+     .type = OP_EXPRESSIONS,                                                                                           \
+     .max = MIGRATIONS_MAX_ENTRIES,                                                                                    \
+     .summary = "a function of state, old and new version: EXPR or Mod.fun/3; Module=… for one module"},               \
+        {.name = "on_busy",                                                                                            \
+         .type = OP_CHOICE,                                                                                            \
+         .choices = "wait|refuse|kill",                                                                                \
+         .fallback = "\"wait\"",                                                                                       \
+         .summary = "when a process still uses the code that would go"},                                               \
+        {.name = "probation_ms",                                                                                       \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "probation",                                                                                          \
+         .fallback = "2000",                                                                                           \
+         .max = PROBATION_MAX_MS,                                                                                      \
+         .summary = "a crash within this time takes the change back"},                                                 \
+        {.name = "suspend_timeout_ms",                                                                                 \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "suspend-timeout",                                                                                    \
+         .fallback = "5000",                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = PROBATION_MAX_MS,                                                                                      \
+         .summary = "how long to wait for a busy process"},                                                            \
+        {.name = "busy_timeout_ms",                                                                                    \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "busy-timeout",                                                                                       \
+         .fallback = "5000",                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = PROBATION_MAX_MS,                                                                                      \
+         .summary = "how long to wait for one that uses the code that would go"},                                      \
+        {.name = "migrate_timeout_ms",                                                                                 \
+         .type = OP_DURATION,                                                                                          \
+         .flag = "migrate-timeout",                                                                                    \
+         .fallback = "5000",                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = PROBATION_MAX_MS,                                                                                      \
+         .summary = "how long one state's migration may take"},                                                        \
+        {.name = "retries",                                                                                            \
+         .type = OP_INTEGER,                                                                                           \
+         .fallback = "2",                                                                                              \
+         .max = RETRIES_MAX,                                                                                           \
+         .summary = "how often to try again when a process was busy"},                                                 \
+        {.name = "wait", .type = OP_BOOLEAN, .fallback = "false", .summary = "answer once the probation is over"},     \
+        {.name = "dry_run",                                                                                            \
+         .type = OP_BOOLEAN,                                                                                           \
+         .fallback = "false",                                                                                          \
+         .summary = "tell what would happen and change nothing"},                                                      \
+        LANGUAGE_PARAM
+
+static const struct op_param reload_params[] = {
+    ID_PARAM(0),
+    {.name = "paths",
+     .type = OP_PATHS,
+     .flags = OP_POSITIONAL,
+     .flag = "path",
+     .max = PATHS_MAX_ENTRIES,
+     .summary = "files of the project, other sources, BEAM files or folders of them; all of the project by default"},
+    {.name = "code", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "source text instead of a path"},
+    {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
+    CHANGE_PARAMS,
+    {.name = "restart_changed",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "restart children whose start arguments changed"},
+    {.name = "run_start",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "run the application's start again for a list of children that only it knows"},
+};
+
+static const struct op_param rollback_params[] = {
+    ID_PARAM(0),
+    {.name = "module", .type = OP_MODULE, .flags = OP_REQUIRED | OP_POSITIONAL, .summary = "the module"},
+    {.name = "to",
+     .type = OP_INTEGER,
+     .min = 1,
+     .max = UINT32_MAX,
+     .summary = "the version; the one before by default"},
+    CHANGE_PARAMS,
+};
+
+static const struct op_param versions_params[] = {
+    ID_PARAM(0),
+    {.name = "module", .type = OP_MODULE, .flags = OP_POSITIONAL, .summary = "only this module's"},
+    {.name = "summary", .type = OP_BOOLEAN, .fallback = "false", .summary = "count them: one line for each module"},
+};
+
+static const struct op_param export_params[] = {
+    ID_PARAM(0),
+    {.name = "module", .type = OP_MODULE, .flags = OP_REQUIRED | OP_POSITIONAL | OP_IN_PATH, .summary = "the module"},
+    {.name = "version",
+     .type = OP_INTEGER,
+     .min = 1,
+     .max = UINT32_MAX,
+     .summary = "the version; the one that runs by default"},
+};
+
+static const struct op_param watch_params[] = {
+    ID_PARAM(0),
+    {.name = "action",
+     .type = OP_CHOICE,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "on|off|status",
+     .choices = "on|off|status",
+     .summary = "turn it on or off, or tell how it is doing"},
+    WATCH_PATTERN_PARAMS,
+};
+
+static const struct op_param compile_params[] = {
+    {.name = "source",
+     .type = OP_PATH,
+     .flags = OP_POSITIONAL,
+     .flag = "path",
+     .summary = "a Mix or rebar3 project, a folder, or a file"},
+    {.name = "code",
+     .type = OP_TEXT,
+     .min = 1,
+     .max = CODE_MAX_BYTES,
+     .summary = "source text to compile instead of a path"},
+    {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
+};
+
+static const struct op_param validate_params[] = {
+    {.name = "path",
+     .type = OP_PATH,
+     .flags = OP_REQUIRED | OP_POSITIONAL | OP_REST,
+     .flag = "file",
+     .summary = "a BEAM file, or a folder of them"},
+};
+
+static const struct op_param scan_params[] = {
+    {.name = "path",
+     .type = OP_PATH,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .summary = "a Mix or rebar3 project, a folder, a file, an ebin, or a BEAM file"},
+    {.name = "profile",
+     .type = OP_NAME,
+     .fallback = "\"medium\"",
+     .summary = "the profile whose operations are allowed"},
+};
+
+static const struct op_param deps_params[] = {
+    {.name = "target",
+     .type = OP_TEXT,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "path|id",
+     .min = 1,
+     .max = TARGET_MAX_BYTES,
+     .summary = "an absolute path of a project, or a sandbox"},
+    {.name = "format",
+     .type = OP_CHOICE,
+     .choices = "json|text|dot",
+     .fallback = "\"json\"",
+     .summary = "also as text for people or for Graphviz"},
+    {.name = "external",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "also list modules that are not the project's"},
+};
+
+static const struct op_param audit_params[] = {
+    {.name = "verify",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "find records that were changed, removed or moved"},
+    FOLLOW_PARAM,
+    {.name = "since", .type = OP_INTEGER, .min = 0, .max = INT64_MAX, .summary = "only records after this number"},
+    {.name = "limit",
+     .type = OP_INTEGER,
+     .flag = "tail",
+     .min = 1,
+     .max = AUDIT_MAX_RECORDS,
+     .fallback = "1000",
+     .summary = "at most so many of the past, the newest"},
+    {.name = "sandbox_id", .type = OP_ID, .flag = "sandbox", .summary = "only this sandbox's"},
+    {.name = "op", .type = OP_NAME, .summary = "only this operation"},
+    {.name = "uid", .type = OP_INTEGER, .min = 0, .max = UINT32_MAX, .summary = "only this user's"},
+    {.name = "outcome", .type = OP_NAME, .summary = "only what ended so: ok, or an error's code such as forbidden"},
+};
+
+static const struct op_param events_params[] = {
+    FOLLOW_PARAM,
+    {.name = "since", .type = OP_INTEGER, .min = 0, .max = INT64_MAX, .summary = "only events after this number"},
+    {.name = "sandbox_id", .type = OP_ID, .flag = "sandbox", .summary = "only this sandbox's"},
+};
+
+static const struct op_param logs_params[] = {
+    ID_PARAM(0),
+    FOLLOW_PARAM,
+    {.name = "tail", .type = OP_INTEGER, .min = 0, .max = TAIL_MAX_LINES, .summary = "begin with the last N records"},
+    {.name = "level",
+     .type = OP_CHOICE,
+     .choices = "debug|info|notice|warning|error|critical|alert|emergency",
+     .summary = "only what was logged at this level or a graver one"},
+    {.name = "grep",
+     .type = OP_TEXT,
+     .min = 1,
+     .max = GREP_MAX_BYTES,
+     .summary = "only what has this text in it, in capitals or not"},
+    {.name = "since_ms",
+     .type = OP_DURATION,
+     .flag = "since",
+     .min = 1,
+     .max = 366 * DAY_MS,
+     .summary = "only what is no older than this, such as 10m"},
+    {.name = "stream",
+     .type = OP_CHOICE,
+     .choices = "output|log|vm",
+     .summary = "only what was printed, logged, or said by the VM itself"},
+};
+
+/* Over HTTP a look is one answer; the command line asks again and again. */
+#define REPEAT_PARAM                                                                                                   \
+    {                                                                                                                  \
+        .name = "interval_ms", .type = OP_DURATION, .flags = OP_CLIENT, .flag = "interval", .min = 100, .max = DAY_MS, \
+        .summary = "how often to look again"                                                                           \
+    }
+
+static const struct op_param stats_params[] = {
+    {.name = "id", .type = OP_ID, .flags = OP_POSITIONAL | OP_IN_PATH, .summary = "the sandbox; all of them without"},
+    {.name = "history",
+     .type = OP_CHOICE,
+     .choices = "none|recent|minutes|day",
+     .fallback = "\"none\"",
+     .summary = "also the last samples, or averages and peaks per minute or per ten minutes"},
+    {.name = "follow", .type = OP_BOOLEAN, .flags = OP_CLIENT, .summary = "go on with what comes"},
+    REPEAT_PARAM,
+};
+
+static const struct op_param limits_params[] = {
+    ID_PARAM(0),
+    {.name = "set",
+     .type = OP_PAIRS,
+     .flags = OP_POSITIONAL,
+     .flag = "k=v",
+     .max = LIMITS_MAX_ENTRIES,
+     .summary = "a limit to change: VALUE, :POLICY or VALUE:POLICY"},
+};
+
+static const struct op_param top_params[] = {
+    {.name = "id", .type = OP_ID, .flags = OP_POSITIONAL, .summary = "this sandbox's processes; all sandboxes without"},
+    {.name = "by",
+     .type = OP_CHOICE,
+     .choices = "memory|queue|reductions",
+     .fallback = "\"memory\"",
+     .summary = "who has most of it comes first"},
+    {.name = "count",
+     .type = OP_INTEGER,
+     .fallback = "20",
+     .min = 1,
+     .max = TOP_MAX_ROWS,
+     .summary = "how many to show"},
+    {.name = "once", .type = OP_BOOLEAN, .flags = OP_CLIENT, .summary = "show it once, on a terminal too"},
+    REPEAT_PARAM,
+};
+
+#endif
