@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -189,23 +189,15 @@ static bool is_wanted(const struct limit_attack *attack, char *const *names) {
     return *names;
 }
 
-/* As the kernel has it; its header and libc's can't be included together. */
-struct scheduling {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime_ns, deadline_ns, period_ns;
-};
-
 /* What the client waits for its own turn is neither the neighbour's time nor the service's: it goes before nodes, as
    the service does. */
 static void go_before_nodes(void) {
-    struct scheduling wanted = {.size = sizeof wanted, .nice = -10, .runtime_ns = 100000};
-    syscall(SYS_sched_setattr, 0, &wanted, 0);
+    enum { SERVICE_NICE = -10, SERVICE_SLICE_NS = 100000 };
+    setpriority(PRIO_PROCESS, 0, SERVICE_NICE);
+    slice_set(SERVICE_SLICE_NS);
     FILE *session = setsid() < 0 ? NULL : fopen("/proc/self/autogroup", "we");
     if (!session) return;
-    fprintf(session, "%d", wanted.nice);
+    fprintf(session, "%d", SERVICE_NICE);
     fclose(session);
 }
 

@@ -4,45 +4,18 @@
 # times as JSON in BUILD_DIR/bench_watch.json.
 # usage: tools/bench_watch.sh [BUILD_DIR [ROUNDS]]
 set -eu
-# Nodes that are booted ahead of time would disturb what is measured.
-export SANDBOX_WARM_NODES=0
-
-root=$(cd "$(dirname "$0")/.." && pwd)
-build=$(cd "${1:-$root/build}" && pwd)
+# shellcheck source=tools/bench_common.sh
+. "$(dirname "$0")/bench_common.sh"
 rounds=${2:-200}
-document=$root/docs/benchmarks.md
 
-work=$(mktemp -d /var/tmp/bench_watch.XXXXXX)
-# The service runs as a user of its own and has to reach its home and the projects.
-chmod 755 "$work"
-# shellcheck disable=SC2317
-clean_up() {
-    [ ! -d "$work/home" ] || "$build/bin/sandbox" --home "$work/home" shutdown --no-autostart >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
-load_of() { cut -d ' ' -f 1 /proc/loadavg; }
-
-load_before=$(load_of)
-if ! "$build/tools/bench_watch" "$root/tools/bench_compile.exs" "$work" "$rounds" \
-    >"$work/times.json" 2>"$work/errors"; then
-    tail -n 5 "$work/errors" >&2
-    exit 1
-fi
-memory_gib=$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)
-otp=$(erl -noshell -eval 'io:put_chars(erlang:system_info(otp_release)), halt().')
-machine="Linux $(uname -r), $(nproc) cores, $memory_gib GiB, OTP $otp, Elixir $(elixir --short-version), load $load_before before and $(load_of) after; $rounds saves of each."
+measure "$build/tools/bench_watch" "$root/tools/bench_compile.exs" "$work" "$rounds"
+machine="$(this_machine); $rounds saves of each."
 "$build/tools/bench_watched" >"$work/crowd.json"
 jq --arg machine "$machine" --slurpfile crowd "$work/crowd.json" '{machine: $machine, times_ms: ., crowd: $crowd[0]}' \
     "$work/times.json" >"$build/bench_watch.json"
 
-jq -r '
-def at(p): sort | .[((length - 1) * p) | round];
-def shown: if . < 10 then . * 100 | round / 100 elif . < 100 then . * 10 | round / 10 else round end | tostring;
+tabulate "$build/bench_watch.json" <<'END'
 def cell: "\(at(0.5) | shown) (\(at(0.99) | shown))";
-def yes: if . then "yes" else "no" end;
 .machine, "",
 "| | Elixir, ms | Erlang, ms | wanted | reached |",
 "|---|---|---|---|---|",
@@ -61,12 +34,5 @@ def yes: if . then "yes" else "no" end;
  row("compiling and starting anew: `mix run`; `erlc` and `erl`"; "restart"; ""; "")), "",
 (.crowd |
  "\(.watches) folders of \(.files) files watched by one daemon: \(.idle_cpu_percent | shown) % of one core while nothing happens for \(.idle_seconds) s; a save is detected in \(.detection_ms | cell) ms, \(.saves) saves in turn; \(.memory_mib | shown) MiB for all of them.")
-' "$build/bench_watch.json" >"$work/table.md"
-cat "$work/table.md"
-
-awk -v table="$work/table.md" '
-/^<!-- end of watching -->/ { skip = 0 }
-!skip { print }
-/^<!-- watching -->/ { skip = 1; print ""; while ((getline line < table) > 0) print line; print "" }
-' "$document" >"$work/document.md"
-cat "$work/document.md" >"$document"
+END
+put_table "$root/docs/benchmarks.md" watching

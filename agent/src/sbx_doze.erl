@@ -3,19 +3,18 @@
 %% What the daemon asks for may be work: it wakes those who wait for long.
 -module(sbx_doze).
 
--export([longer/1, fall_asleep/1, wake_up/1, wake/1, wake_all/0, look_all/0]).
+-export([doze/3, wake_up/1, wake/1, wake_all/0, look_all/0]).
 
 %% More than from one beat to the next; without a daemon, how long it is between two looks.
 -define(LONGEST_MS, 6400).
 
--spec longer(pos_integer()) -> pos_integer().
-longer(WaitMs) ->
+%% For a watcher that is about to wait so long: how long it will wait the next time. Who waits longer than at first is asleep,
+%% and only such are woken: wakes without end would put off the next look as long. Each watcher has a table of its own, named
+%% as it is.
+-spec doze(atom(), pos_integer(), pos_integer()) -> pos_integer().
+doze(Watcher, WaitMs, FirstMs) ->
+    _ = WaitMs > FirstMs andalso ets:insert(Watcher, {asleep}),
     min(2 * WaitMs, ?LONGEST_MS).
-
-%% Each watcher has a table of its own, named as it is.
--spec fall_asleep(atom()) -> true.
-fall_asleep(Watcher) ->
-    ets:insert(Watcher, {asleep}).
 
 -spec wake_up(atom()) -> true.
 wake_up(Watcher) ->

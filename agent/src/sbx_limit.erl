@@ -168,16 +168,14 @@ watch_on(#state{reductions = Before} = State) ->
     end.
 
 doze(#state{doze_ms = WaitMs} = State) ->
-    _ = WaitMs > ?IDLE_MS andalso sbx_doze:fall_asleep(?MODULE),
-    watch(State#state{doze_ms = sbx_doze:longer(WaitMs)}, WaitMs).
+    watch(State#state{doze_ms = sbx_doze:doze(?MODULE, WaitMs, ?IDLE_MS)}, WaitMs).
 
-%% Only who dozes is woken: wakes without end would put off the next look as long.
-stir(wake, State, Timer) ->
+stir(Word, State, Timer) ->
     _ = erlang:cancel_timer(Timer),
-    watch(awake(State), ?BUSY_MS);
-stir(look, State, Timer) ->
-    _ = erlang:cancel_timer(Timer),
-    look(State).
+    case Word of
+        wake -> watch(awake(State), ?BUSY_MS);
+        look -> look(State)
+    end.
 
 awake(State) ->
     true = sbx_doze:wake_up(?MODULE),

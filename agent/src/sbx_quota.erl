@@ -155,16 +155,14 @@ look(#state{reductions = Before} = State) ->
     end.
 
 doze(#state{doze_ms = WaitMs} = State) ->
-    _ = WaitMs > ?IDLE_MS andalso sbx_doze:fall_asleep(?MODULE),
-    wait(State#state{doze_ms = sbx_doze:longer(WaitMs)}, WaitMs).
+    wait(State#state{doze_ms = sbx_doze:doze(?MODULE, WaitMs, ?IDLE_MS)}, WaitMs).
 
-%% As in sbx_limit: only who dozes.
-stir(wake, State, Timer) ->
+stir(Word, State, Timer) ->
     _ = erlang:cancel_timer(Timer),
-    wait(awake(State), ?BUSY_MS);
-stir(look, State, Timer) ->
-    _ = erlang:cancel_timer(Timer),
-    look(State).
+    case Word of
+        wake -> wait(awake(State), ?BUSY_MS);
+        look -> look(State)
+    end.
 
 awake(State) ->
     true = sbx_doze:wake_up(?MODULE),

@@ -30,6 +30,13 @@ int file_write_all(int fd, const void *data, size_t size) {
     return 0;
 }
 
+ssize_t file_read_text(int folder_fd, const char *path, char *ret, size_t size) {
+    CLEANUP_FD int fd = openat(folder_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t count = fd < 0 ? -1 : read(fd, ret, size - 1);
+    if (count >= 0) ret[count] = '\0';
+    return count;
+}
+
 static int read_all(int fd, uint8_t *data, size_t size, const char *path, struct error *reterr) {
     for (size_t have = 0; have < size;) {
         ssize_t count = read(fd, data + have, size - have);

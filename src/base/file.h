@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct error;
 
@@ -14,6 +15,10 @@ bool file_lock(int fd);
 bool file_is_locked(int fd);
 
 int file_write_all(int fd, const void *data, size_t size); /* 0, or -1 and errno */
+
+/* The text of a small file, such as /proc has, by one read: as much as fits, terminated. A link is not followed. Its
+   length, or -1 and errno. Path is relative to the folder, or absolute. */
+ssize_t file_read_text(int folder_fd, const char *path, char *ret, size_t size);
 
 /* A regular file's content, to be freed; a link is not followed. E_TOO_LARGE past the bound, E_SYSTEM when it shrinks
    meanwhile. Blocking. */

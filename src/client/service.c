@@ -62,14 +62,13 @@ static bool has_ended(int pidfd) {
 /* A pidfd of the launcher that lives, or -1: judged by the pid in its lock file and that process's name. Trying the
    lock itself could make a launcher that starts at this moment believe in another. */
 static int open_launcher(const struct sbx *sbx) {
-    char path[PATH_MAX], name[24] = {0};
+    char path[PATH_MAX], name[24];
     pid_t pid = client_lock_owner(sbx->home, "launcher.lock");
     if (pid == 0) return -1;
     CLEANUP_FD int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (has_ended(pidfd)) return -1;
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_launcher = fd >= 0 && read(fd, name, sizeof name - 1) > 0 && string_starts(name, "sandbox-launche");
+    bool is_launcher = file_read_text(AT_FDCWD, path, name, sizeof name) > 0 && string_starts(name, "sandbox-launche");
     return is_launcher ? take_fd(&pidfd) : -1;
 }
 

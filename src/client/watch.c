@@ -6,10 +6,9 @@
 #include "client/client_internal.h"
 
 pid_t client_lock_owner(const char *home, const char *lock) {
-    char path[PATH_MAX], text[24] = {0};
+    char path[PATH_MAX], text[24];
     if (string_format(path, sizeof path, NULL, "%s/%s", home, lock) < 0) return 0;
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0) return 0;
+    if (file_read_text(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
     text[strcspn(text, "\n ")] = '\0';
     uint64_t pid;
     return parse_u64(text, &pid) && pid <= INT32_MAX ? (pid_t)pid : 0;

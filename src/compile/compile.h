@@ -17,6 +17,7 @@ enum source_kind source_detect(int folder);
 /* Files of a build besides its applications' folders; a dot is in no application's name. */
 #define BUILD_FACTS_FILE "build.json"
 #define BUILD_CONFIG_FILE "build.config"
+enum { BUILD_CONFIG_MAX_BYTES = 4 << 20 };
 
 /* A finished build, as its build.json says. */
 struct build {

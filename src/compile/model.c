@@ -7,7 +7,7 @@
 #include "compile/compile_internal.h"
 #include "compile/hash.h"
 
-enum { APPS_MAX = NODE_APPS_MAX, CONFIG_MAX_BYTES = 4 << 20 };
+enum { APPS_MAX = NODE_APPS_MAX };
 
 static int bad_answer(struct error *reterr, const char *what) {
     return error_set(reterr, E_PROTOCOL, "the compiler node described the project with %s", what);
@@ -52,9 +52,9 @@ static int take_apps(struct model *model, const struct term *apps, struct error 
 
 static int take_config(struct model *model, const struct term *config, struct error *reterr) {
     if (!config || config->type != TERM_BINARY) return 0;
-    if (config->binary.size > CONFIG_MAX_BYTES)
+    if (config->binary.size > BUILD_CONFIG_MAX_BYTES)
         return error_set(reterr, E_TOO_LARGE, "the project's configuration is larger than %d MiB",
-                         CONFIG_MAX_BYTES >> 20);
+                         BUILD_CONFIG_MAX_BYTES >> 20);
     model->config = malloc(config->binary.size + 1);
     if (!model->config) return error_set(reterr, E_NO_MEMORY, "no memory for the project's configuration");
     memcpy(model->config, config->binary.data, config->binary.size);

@@ -89,22 +89,18 @@ static void put_apps(struct buf *args, json_t *apps) {
 static void put_config(struct buf *args, struct sandbox *sandbox) {
     char directory[PATH_MAX], path[PATH_MAX + sizeof "/" BUILD_CONFIG_FILE];
     struct error ignored;
-    struct buf content = {.max = 4 << 20};
+    CLEANUP_FREE uint8_t *content = NULL;
+    size_t size = 0;
     term_put_atom(args, "config");
     if (json_is_true(json_object_get(sandbox->build.facts, "has_config")) &&
         store_build_path(sandbox->engine->store, sandbox->build.digest, directory, sizeof directory, &ignored) == 0) {
         snprintf(path, sizeof path, "%s/" BUILD_CONFIG_FILE, directory);
-        FILE *file = fopen(path, "re");
-        char chunk[4096];
-        size_t count;
-        while (file && (count = fread(chunk, 1, sizeof chunk, file)) > 0) buf_append(&content, chunk, count);
-        if (file) fclose(file);
+        file_load(path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
     }
-    if (content.size > 0 && !content.failed)
-        term_put_binary(args, content.data, content.size);
+    if (size > 0)
+        term_put_binary(args, content, size);
     else
         term_put_atom(args, "nil");
-    buf_free(&content);
 }
 
 /* A VM that was booted for nobody in particular has it only from here. */

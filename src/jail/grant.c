@@ -91,10 +91,8 @@ int grant_read(const struct launcher *launcher, const char *name, struct caller 
     struct caller caller = {0};
     uint64_t uid, gid;
     name_file(name, file);
-    CLEANUP_FD int fd = openat(launcher->records_fd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (size < 0) return error_set(reterr, E_FORBIDDEN, "nobody lets us open the source of %s any more", name);
-    text[size] = '\0';
+    if (file_read_text(launcher->records_fd, file, text, sizeof text) < 0)
+        return error_set(reterr, E_FORBIDDEN, "nobody lets us open the source of %s any more", name);
     if (wire_message_parse(text, &grant, reterr) < 0) return -1;
     const char *path = wire_message_value(&grant, "path");
     if (!wire_message_number(&grant, "uid", &uid) || !wire_message_number(&grant, "gid", &gid) || uid >= UINT32_MAX ||

@@ -19,10 +19,9 @@ static int take_identity(struct error *reterr) {
 }
 
 pid_t node_program(const struct launcher_node *node) {
-    char path[64], text[32] = "";
+    char path[64], text[32];
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)node->pid, (int)node->pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? atoi(text) : 0;
+    return file_read_text(AT_FDCWD, path, text, sizeof text) > 0 ? atoi(text) : 0;
 }
 
 /* The init lets nobody in but root, since it is not dumpable; its first child, the program, lets its own user in. */

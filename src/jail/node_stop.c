@@ -61,10 +61,7 @@ static bool is_stopped(pid_t pid) {
     char state = 'R';
     char path[64], text[STAT_BYTES];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (size <= 0) return true; /* it has ended */
-    text[size] = '\0';
+    if (file_read_text(AT_FDCWD, path, text, sizeof text) <= 0) return true; /* it has ended */
     const char *bracket = strrchr(text, ')');
     if (!bracket || sscanf(bracket + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
                            &state, &threads) != 2)

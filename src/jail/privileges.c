@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -40,24 +39,8 @@ enum { SERVICE_NICE = -10 };
 
 /* Who is woken waits while whoever has the processor is within his slice, and then for the next tick, which is
    milliseconds, unless his own slice is the shorter one. The kernel's is 3 ms, and it takes none below 0.1. Nodes
-   with that as well take turns so often that they use a fifth more of the processor. Kernels before 6.12 take no
-   notice. */
+   with that as well take turns so often that they use a fifth more of the processor. */
 enum { SERVICE_SLICE_NS = 100000, OTHERS_SLICE_NS = 500000 };
-
-/* As the kernel has it; its header and libc's can't be included together. */
-struct scheduling {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime_ns, deadline_ns, period_ns;
-};
-
-static void set_slice(uint64_t slice_ns) {
-    struct scheduling wanted = {
-        .size = sizeof wanted, .policy = SCHED_OTHER, .nice = getpriority(PRIO_PROCESS, 0), .runtime_ns = slice_ns};
-    syscall(SYS_sched_setattr, 0, &wanted, 0);
-}
 
 /* Where the kernel weighs sessions against each other, ours counts; a session that we only share is left alone. */
 static void raise_session(void) {
@@ -70,12 +53,12 @@ static void raise_session(void) {
 
 void priority_raise(void) {
     if (setpriority(PRIO_PROCESS, 0, SERVICE_NICE) == 0) raise_session();
-    set_slice(SERVICE_SLICE_NS);
+    slice_set(SERVICE_SLICE_NS);
 }
 
 void priority_reset(void) {
     setpriority(PRIO_PROCESS, 0, 0);
-    set_slice(OTHERS_SLICE_NS);
+    slice_set(OTHERS_SLICE_NS);
 }
 
 /* ---- signals ---- */

@@ -28,20 +28,11 @@ void record_remove(const struct launcher *launcher, const char *name) {
     unlinkat(launcher->records_fd, name, 0);
 }
 
-static int read_small_file(int directory_fd, const char *name, char *ret, size_t size) {
-    CLEANUP_FD int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return -1;
-    ssize_t got = read(fd, ret, size - 1);
-    if (got < 0) return -1;
-    ret[got] = '\0';
-    return 0;
-}
-
 int record_read(const struct launcher *launcher, const char *name, struct launcher_node *ret, struct error *reterr) {
     char text[RECORD_BYTES];
     struct wire_message record;
     uint64_t pid, start, uid, disk, counted, execs, used;
-    if (read_small_file(launcher->records_fd, name, text, sizeof text) < 0)
+    if (file_read_text(launcher->records_fd, name, text, sizeof text) < 0)
         return error_errno(reterr, errno, "read the record of node %s", name);
     if (wire_message_parse(text, &record, reterr) < 0) return -1;
     if (!wire_message_number(&record, "pid", &pid) || !wire_message_number(&record, "start", &start) ||
@@ -66,7 +57,7 @@ int record_read(const struct launcher *launcher, const char *name, struct launch
 uint64_t process_start_time(pid_t pid) {
     char path[64], text[STAT_BYTES];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (read_small_file(AT_FDCWD, path, text, sizeof text) < 0) return 0;
+    if (file_read_text(AT_FDCWD, path, text, sizeof text) < 0) return 0;
     /* The second field is a name that may hold spaces and parentheses; what follows its last one is regular. */
     char *at = strrchr(text, ')');
     for (int field = 2; at && field < START_TIME_FIELD; field++) at = strchr(at + 1, ' ');
@@ -77,7 +68,7 @@ uid_t process_uid(pid_t pid) {
     char path[64], text[STAT_BYTES];
     unsigned uid;
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    if (read_small_file(AT_FDCWD, path, text, sizeof text) < 0) return (uid_t)-1;
+    if (file_read_text(AT_FDCWD, path, text, sizeof text) < 0) return (uid_t)-1;
     char *line = strstr(text, "\nUid:");
     return line && sscanf(line, "\nUid:\t%u", &uid) == 1 ? (uid_t)uid : (uid_t)-1;
 }

@@ -32,12 +32,8 @@ static bool parse_stat(const char *text, struct node_task *ret) {
 bool task_read(pid_t pid, struct node_task *ret) {
     char path[64], text[STAT_MAX_BYTES];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (count <= 0) return false;
-    text[count] = '\0';
     struct node_task task = {.pid = pid};
-    if (!parse_stat(text, &task)) return false;
+    if (file_read_text(AT_FDCWD, path, text, sizeof text) <= 0 || !parse_stat(text, &task)) return false;
     *ret = task;
     return true;
 }

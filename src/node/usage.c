@@ -11,11 +11,7 @@
 bool usage_read_file(const char *directory, const char *name, char *ret, size_t size) {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    CLEANUP_FD int fd = directory[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t count = fd < 0 ? -1 : read(fd, ret, size - 1);
-    if (count <= 0) return false;
-    ret[count] = '\0';
-    return true;
+    return directory[0] && file_read_text(AT_FDCWD, path, ret, size) > 0;
 }
 
 static bool read_number(const char *directory, const char *name, uint64_t *ret) {

@@ -94,9 +94,7 @@ static bool build_is_whole(int builds_fd, const char *digest) {
 }
 
 static void read_boot_id(int folder_fd, const char *path, char ret[BOOT_ID_BYTES]) {
-    CLEANUP_FD int fd = openat(folder_fd, path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? 0 : read(fd, ret, BOOT_ID_BYTES - 1);
-    ret[size > 0 ? size : 0] = '\0';
+    if (file_read_text(folder_fd, path, ret, BOOT_ID_BYTES) < 0) ret[0] = '\0';
 }
 
 /* Not worth an error: without the note the next start checks again. */

@@ -6,18 +6,15 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
+# shellcheck source=tools/bench_common.sh
+. "$root/tools/bench_common.sh"
+unset SANDBOX_WARM_NODES # here they are part of what is measured
 rounds=$2
 shift 2
 all="create destroy list eval work hundred thousand"
 rows=${*:-$all}
-document=$root/docs/benchmarks.md
 row_max=180 # seconds
 
-work=$(mktemp -d)
-# The service runs as a user of its own and has to reach its home and the projects.
-chmod 755 "$work"
-# shellcheck disable=SC2317
 end_services() {
     for home in "$work"/*/home*; do
         [ ! -d "$home" ] || "$build/bin/sandbox" --home "$home" shutdown --no-autostart >/dev/null 2>&1 || true
@@ -28,14 +25,9 @@ clean_up() {
     end_services
     rm -rf "$work"
 }
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
-load_of() { cut -d ' ' -f 1 /proc/loadavg; }
 
 ELIXIR_LIB=$(dirname "$(elixir -e 'IO.puts(:code.lib_dir(:elixir))')")
 export ELIXIR_LIB
-load_before=$(load_of)
 failed=""
 for row in $rows; do
     mkdir "$work/$row"
@@ -45,9 +37,7 @@ for row in $rows; do
 done
 find "$work" -maxdepth 1 -name '*.json' -size +0 -exec jq -s add {} + >"$work/values"
 mv "$work/values" "$work/values.json"
-memory_gib=$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)
-otp=$(erl -noshell -eval 'io:put_chars(erlang:system_info(otp_release)), halt().')
-machine="Linux $(uname -r), $(nproc) cores, $memory_gib GiB, OTP $otp, Elixir $(elixir --short-version), load $load_before before and $(load_of) after; $rounds rounds, more of what takes milliseconds. Times in ms."
+machine="$(this_machine); $rounds rounds, more of what takes milliseconds. Times in ms."
 
 jq --arg machine "$machine" '{machine: $machine, values: .}' "$work/values.json" >"$build/bench.json"
 jq --arg machine "$machine" -f "$root/tools/bench/report.jq" "$work/values.json" >"$work/report.json"
@@ -58,9 +48,4 @@ cat "$work/table.md"
 
 cp "$work/report.json" "$root/docs/benchmarks.json"
 jq -r -f "$root/tools/bench/plot.jq" "$work/report.json" >"$root/docs/benchmarks.svg"
-awk -v table="$work/table.md" '
-/^<!-- end of the run -->/ { skip = 0 }
-!skip { print }
-/^<!-- the run -->/ { skip = 1; print ""; while ((getline line < table) > 0) print line; print "" }
-' "$document" >"$work/document.md"
-cat "$work/document.md" >"$document"
+put_table "$root/docs/benchmarks.md" "the run"

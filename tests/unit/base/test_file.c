@@ -94,11 +94,33 @@ static void test_all_is_written_however_little_fits(void **state) {
     assert_int_equal(errno, EBADF);
 }
 
+static void test_a_small_text_is_read_as_far_as_it_fits(void **state) {
+    (void)state;
+    char folder[64], text[4];
+    assert_non_null(test_folder_make(folder));
+    CLEANUP_FD int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP_FD int fd = openat(folder_fd, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(file_read_text(folder_fd, "file", text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(file_write_all(fd, "abcdef", 6), 0);
+    assert_int_equal(file_read_text(folder_fd, "file", text, sizeof text), 3);
+    assert_string_equal(text, "abc");
+    assert_int_equal(symlinkat("file", folder_fd, "link"), 0);
+    assert_int_equal(file_read_text(folder_fd, "link", text, sizeof text), -1);
+    assert_int_equal(errno, ELOOP);
+    assert_int_equal(file_read_text(AT_FDCWD, folder, text, sizeof text), -1);
+    assert_int_equal(errno, EISDIR);
+    unlinkat(folder_fd, "link", 0);
+    unlinkat(folder_fd, "file", 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lock_ends_with_its_process),
         cmocka_unit_test(test_what_is_written_is_loaded),
         cmocka_unit_test(test_all_is_written_however_little_fits),
+        cmocka_unit_test(test_a_small_text_is_read_as_far_as_it_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

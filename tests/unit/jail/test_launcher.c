@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launcher_life.h"
@@ -340,16 +339,6 @@ static void changes_limits_of_a_running_process(void **state) {
     assert_true(client_ask(client, "bury", "grows", -1));
 }
 
-/* 0 where the kernel has no slices of a process's own. */
-static uint64_t slice_ns(pid_t pid) {
-    struct {
-        uint32_t head[6];
-        uint64_t runtime_ns, deadline_ns, period_ns;
-    } scheduling = {0};
-    assert_int_equal(syscall(SYS_sched_getattr, pid, &scheduling, sizeof scheduling, 0), 0);
-    return scheduling.runtime_ns;
-}
-
 /* The service goes before its nodes, and they don't inherit that. */
 static void nodes_have_an_ordinary_priority(void **state) {
     struct client *client = *state;
@@ -359,7 +348,7 @@ static void nodes_have_an_ordinary_priority(void **state) {
     assert_int_equal(getpriority(PRIO_PROCESS, (id_t)init), ordinary);
     assert_int_equal(getpriority(PRIO_PROCESS, (id_t)client_program_of(init)), ordinary);
     if (client->root) assert_int_equal(getpriority(PRIO_PROCESS, (id_t)client->launcher), -10);
-    assert_in_range(slice_ns(client_program_of(init)), 0, 500000);
+    assert_in_range(slice_of(client_program_of(init)), 0, 500000);
     assert_true(client_ask(client, "bury", "meek", -1));
 }
 

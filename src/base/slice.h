@@ -1,0 +1,12 @@
+/* How long a process keeps the processor while others want it. */
+#ifndef BASE_SLICE_H
+#define BASE_SLICE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Of this thread and of what it starts; its nice value stays. Kernels before 6.12 take no notice. */
+void slice_set(uint64_t slice_ns);
+uint64_t slice_of(pid_t pid); /* in ns; 0: the kernel's own */
+
+#endif
