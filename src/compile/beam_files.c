@@ -149,7 +149,7 @@ void beam_files_name(const struct beam_files *files, size_t index, char ret[BEAM
 /* A stream becomes a folder of ours for as long as it takes. */
 static int unpack(struct beam_files *files, struct error *reterr) {
     char folder[PATH_MAX];
-    int result = string_format(folder, sizeof folder, reterr, "%s/store/tmp/beams-XXXXXX", files->source->home);
+    int result = string_format(folder, sizeof folder, reterr, "%s/beams-XXXXXX", files->source->scratch);
     if (result < 0) return result;
     if (!mkdtemp(folder)) return error_errno(reterr, errno, "making %s", folder);
     memcpy(files->unpacked, folder, sizeof folder);

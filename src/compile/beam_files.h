@@ -17,8 +17,8 @@ enum {
 
 struct beam_source {
     int fd;                /* a folder, or the launcher's stream of files */
-    bool is_stream;        /* then a folder is unpacked below home first, and that removed again */
-    const char *home;      /* the service's */
+    bool is_stream;        /* then a folder is unpacked in scratch first, and that removed again */
+    const char *scratch;   /* as store_scratch */
     const char *path;      /* the user's own: of the folder, or of the single file when is_file */
     bool is_file;          /* the folder holds just this file */
     atomic_bool *call_off; /* becomes true when nobody wants to know any more */

@@ -228,6 +228,7 @@ static void mount(struct compile_job *job) {
 
 static void on_worker_ready(void *data, struct worker *worker) {
     struct compile_job *job = data;
+    job->is_worker_used = true;
     if (job->aborted)
         job_end(job);
     else if (!worker->is_mounted)
@@ -244,8 +245,16 @@ static void on_worker_violation(void *data, struct node *node, const char *what,
     if (job->request.violation) job->request.violation(job->data, node, what, detail);
 }
 
+static void get_worker(struct compile_job *job);
+
 static void on_worker_gone(void *data, const struct error *error) {
     struct compile_job *job = data;
+    /* A spare that was of no use is no fault of the project's: then one is booted for it. */
+    if (job->worker->was_spare && !job->is_worker_used && !job->aborted && !job->is_ending) {
+        worker_rest(take_ptr(job->worker));
+        get_worker(job);
+        return;
+    }
     job->is_worker_gone = true;
     job->worker_error = *error;
     if (job->is_working || job->is_ending) return;
@@ -276,7 +285,7 @@ static int make_copy_folder(struct compile_job *job, struct error *reterr) {
     char name[17], path[PATH_MAX];
     uint64_t unique = clock_monotonic_us() ^ (uint64_t)(uintptr_t)job;
     hex_encode((const uint8_t *)&unique, 8, name);
-    int result = string_format(path, sizeof path, reterr, "%s/store/tmp/project-%s", job->compiler->host->home, name);
+    int result = string_format(path, sizeof path, reterr, "%s/project-%s", store_scratch(job->compiler->store), name);
     if (result < 0) return result;
     if (mkdir(path, 0755) < 0) return error_errno(reterr, errno, "making %s", path);
     memcpy(job->workspace->copy, path, sizeof path);

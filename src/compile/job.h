@@ -43,7 +43,7 @@ struct compile_job {
     bool is_working; /* on the thread pool, or waiting for the launcher */
     bool is_ending;
     struct worker *worker; /* also when it is gone already */
-    bool is_worker_gone;
+    bool is_worker_used, is_worker_gone;
     struct error worker_error; /* why it is */
     bool is_described_anew;    /* the node looked at the project again */
     struct manifest manifest;

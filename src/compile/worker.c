@@ -76,7 +76,7 @@ static void on_violation(void *data, struct node *node, const char *what, const 
 
 static void tell_ready(struct worker *worker) {
     worker->is_ready = true;
-    if (worker->user) worker->user->ready(worker->user_data, worker);
+    if (worker->user && !worker->is_being_weighted) worker->user->ready(worker->user_data, worker);
 }
 
 /* A spare that can't compile is none. Who has taken it already sees whether it can: its own project is another. */
@@ -160,12 +160,17 @@ void worker_take_again(struct worker *worker, const struct worker_user *user, vo
     worker->user = user;
     worker->user_data = data;
     worker->uses++;
-    if (worker->is_ready) uv_timer_start(&worker->idle, on_take_timer, 0, 0);
+    if (worker->is_ready && !worker->is_being_weighted) uv_timer_start(&worker->idle, on_take_timer, 0, 0);
 }
 
-/* One that could not be told is slower while others work, and no worse. */
+/* One that keeps a spare's share of the CPU would hold up whoever waits for it. */
 static void on_weighted(void *data, const struct error *error) {
-    (void)data, (void)error;
+    struct worker *worker = data;
+    worker->is_being_weighted = false;
+    if (error)
+        worker_kill(worker, error->detail);
+    else if (worker->is_ready && worker->user && !worker->is_ending)
+        worker->user->ready(worker->user_data, worker);
 }
 
 struct worker *worker_take(struct compiler *compiler, const struct worker_user *user, void *data,
@@ -173,7 +178,8 @@ struct worker *worker_take(struct compiler *compiler, const struct worker_user *
     struct worker *worker = find_spare(compiler);
     if (!worker) worker = start(compiler, false, reterr);
     if (!worker) return NULL;
-    if (worker->is_spare) node_limit(worker->node, &jail_profile_find("compiler")->limits, on_weighted, NULL);
+    worker->was_spare = worker->is_being_weighted = worker->is_spare;
+    if (worker->is_spare) node_limit(worker->node, &jail_profile_find("compiler")->limits, on_weighted, worker);
     worker->is_spare = false;
     worker_take_again(worker, user, data);
     return worker;

@@ -27,9 +27,11 @@ struct worker {
     uint64_t idle_since_ms;
     const struct worker_user *user;
     void *user_data;
-    bool is_spare;   /* nobody's yet */
-    bool is_ready;   /* booted, and warmed up if it is a spare */
-    bool is_mounted; /* has its project */
+    bool is_spare;          /* nobody's yet */
+    bool was_spare;         /* until its first user took it */
+    bool is_being_weighted; /* gets the share of the CPU of one that works for somebody; ready waits for it */
+    bool is_ready;          /* booted, and warmed up if it is a spare */
+    bool is_mounted;        /* has its project */
     bool is_doubtful;
     bool is_ending;
     unsigned uses;

@@ -107,7 +107,7 @@ static void read_beams(uv_work_t *work) {
     CLEANUP(beam_files_close) struct beam_files files;
     struct beam_source source = {.fd = reload->beams_fd,
                                  .is_stream = reload->beams_are_stream,
-                                 .home = engine_of(reload)->config.home,
+                                 .scratch = store_scratch(engine_of(reload)->store),
                                  .path = part_of(reload)->path,
                                  .is_file = reload->beams_are_file,
                                  .call_off = &reload->is_called_off};

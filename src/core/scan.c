@@ -36,7 +36,7 @@ static void scan_opened(struct errand *errand, const struct jail_project *projec
     scanning->request.build = scanning->build[0] ? scanning->build : NULL;
     scanning->request.source = (struct beam_source){.fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0),
                                                     .is_stream = project->is_stream,
-                                                    .home = errand->engine->config.home,
+                                                    .scratch = store_scratch(errand->engine->store),
                                                     .path = errand->source,
                                                     .is_file = project->is_file,
                                                     .call_off = &errand->call_off};

@@ -31,7 +31,7 @@ static void on_opened(struct errand *errand, const struct jail_project *project)
     validation->request = (struct validate_request){
         .source = {.fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0),
                    .is_stream = project->is_stream,
-                   .home = errand->engine->config.home,
+                   .scratch = store_scratch(errand->engine->store),
                    .path = errand->source,
                    .is_file = project->is_file,
                    .call_off = &errand->call_off},

@@ -222,6 +222,10 @@ static bool copy_keep(struct map *keep, const char *const *digests, void *any) {
     return true;
 }
 
+const char *store_scratch(const struct store *store) {
+    return store->builds.tmp_path;
+}
+
 uint64_t store_builds_written(const struct store *store) {
     return store->builds.written;
 }
@@ -263,22 +267,35 @@ static int open_folder(int parent_fd, const char *name, mode_t mode, int *ret_fd
     return 0;
 }
 
+/* A name that nobody had before, so that what a daemon left is told from what this one needs, whatever the clock says.
+ */
+static int make_own_tmp(struct build_queue *queue, const char *home, struct error *reterr) {
+    queue->tmp_path = string_print("%s/store/tmp/daemon-XXXXXX", home);
+    if (!queue->tmp_path) return error_set(reterr, E_NO_MEMORY, "no memory for the store");
+    if (!mkdtemp(queue->tmp_path)) return error_errno(reterr, errno, "making %s", queue->tmp_path);
+    queue->tmp_fd = open(queue->tmp_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return queue->tmp_fd < 0 ? error_errno(reterr, errno, "opening %s", queue->tmp_path) : 0;
+}
+
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr) {
     STAILQ_INIT(&queue->waiting);
-    queue->opened_s = clock_wall_ms() / 1000;
     CLEANUP_FD int home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home_fd < 0) return error_errno(reterr, errno, "opening the home '%s'", home);
     CLEANUP_FD int store_fd = -1;
     int result = open_folder(home_fd, "store", 0700, &store_fd, reterr);
     if (result == 0) result = open_folder(store_fd, "builds", 0755, &queue->builds_fd, reterr);
-    if (result == 0) result = open_folder(store_fd, "tmp", 0700, &queue->tmp_fd, reterr);
+    if (result == 0) result = open_folder(store_fd, "tmp", 0700, &queue->all_tmp_fd, reterr);
+    if (result == 0) result = make_own_tmp(queue, home, reterr);
     if (result == 0) result = build_check_after_boot(store_fd, queue->builds_fd, reterr);
     return result < 0 ? result : open_folder(store_fd, STOCK_NAME, 0700, &queue->stock_fd, reterr);
 }
 
 void build_queue_close(struct build_queue *queue) {
     queue->builds_fd = fd_close(queue->builds_fd);
+    if (queue->tmp_fd >= 0) rmdir(queue->tmp_path); /* or the next daemon does */
     queue->tmp_fd = fd_close(queue->tmp_fd);
+    queue->all_tmp_fd = fd_close(queue->all_tmp_fd);
+    free(take_ptr(queue->tmp_path));
     queue->stock_fd = fd_close(queue->stock_fd);
 }
 

@@ -87,22 +87,25 @@ static int retire_unnamed(const struct build_queue *queue, const struct map *kee
     return errno ? error_errno(reterr, errno, "reading the builds") : 0;
 }
 
-/* What the daemon before left there, and writes of our own that failed. The rest is copies of projects and beams that
-   are being compiled or looked at now. */
-static bool is_left(const struct build_queue *queue, const char *name) {
-    struct stat status;
-    if (string_starts(name, BUILD_PUT_PREFIX)) return true;
-    return fstatat(queue->tmp_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_ctime < queue->opened_s;
+/* Writes of our own that failed. The rest is copies of projects and beams that are being compiled or looked at now. */
+static bool is_failed_write(const struct build_queue *queue, const char *name) {
+    (void)queue;
+    return string_starts(name, BUILD_PUT_PREFIX);
 }
 
-static int remove_left(const struct build_queue *queue, struct error *reterr) {
+/* One daemon at a time has a home: whatever is not its own is nobody's. */
+static bool is_anothers(const struct build_queue *queue, const char *name) {
+    return strcmp(name, strrchr(queue->tmp_path, '/') + 1) != 0;
+}
+
+static int remove_left(const struct build_queue *queue, int folder_fd,
+                       bool (*is_left)(const struct build_queue *queue, const char *name), struct error *reterr) {
     CLEANUP(cleanup_dir) DIR *dir = NULL;
-    if (open_directory(queue->tmp_fd, ".", &dir) < 0)
-        return error_errno(reterr, errno, "opening the unfinished builds");
+    if (open_directory(folder_fd, ".", &dir) < 0) return error_errno(reterr, errno, "opening the unfinished builds");
     struct dirent *entry;
     while ((errno = 0, entry = readdir(dir))) {
         if (build_is_dots(entry->d_name) || !is_left(queue, entry->d_name)) continue;
-        int result = build_remove_tree(queue->tmp_fd, entry->d_name, reterr);
+        int result = build_remove_tree(folder_fd, entry->d_name, reterr);
         if (result < 0) return result;
     }
     return errno ? error_errno(reterr, errno, "reading the unfinished builds") : 0;
@@ -110,5 +113,6 @@ static int remove_left(const struct build_queue *queue, struct error *reterr) {
 
 int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr) {
     int result = retire_unnamed(queue, keep, min_age_s, reterr);
-    return result < 0 ? result : remove_left(queue, reterr);
+    if (result == 0) result = remove_left(queue, queue->tmp_fd, is_failed_write, reterr);
+    return result < 0 ? result : remove_left(queue, queue->all_tmp_fd, is_anothers, reterr);
 }

@@ -112,6 +112,9 @@ void store_put_end(struct store_put *put); /* written or not */
 /* A new file to write (0644), which was made ahead where there is such: making one takes longer than writing it. The
    path lies in the home. The descriptor, or -1 and errno. Any thread. */
 int store_open_file(const char *home, const char *path);
+/* A folder of this daemon's own, for what is gone soon. What is in it when the daemon is killed, the next one removes.
+ */
+const char *store_scratch(const struct store *store);
 /* E_INVALID when it is no digest, E_NOT_FOUND when there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
 /* Remove builds that no digest of keep (NULL-terminated, copied) names and that are older than that, and what a killed

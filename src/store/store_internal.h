@@ -94,9 +94,10 @@ struct build_queue {
     size_t puts_running;
     bool sweep_running, stock_awaits_filling;
     int builds_fd, tmp_fd, stock_fd;
+    int all_tmp_fd; /* tmp_fd's parent: other folders in it are of daemons that were killed */
+    char *tmp_path;
     uint64_t tmp_counter;
     uint64_t written;
-    int64_t opened_s; /* by the wall clock */
 };
 
 int build_queue_open(struct build_queue *queue, const char *home, struct error *reterr);

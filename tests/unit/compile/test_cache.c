@@ -53,12 +53,32 @@ static void test_an_entry_says_what_was_kept_last(void **state) {
     cache_keep("/nonexistent", key, digest); /* nobody is told */
 }
 
+/* Its build was swept. Whoever compiles that anew may write the entry at this moment: nobody takes it from him. */
+static void test_an_entry_without_its_build_is_left_alone(void **state) {
+    struct scratch *scratch = *state;
+    char key[STORE_DIGEST_BYTES], digest[STORE_DIGEST_BYTES], found[1][STORE_DIGEST_BYTES];
+    uv_loop_t loop;
+    struct store *store;
+    struct error error;
+    fill(key, 'a');
+    fill(digest, '0');
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(store_open(&loop, scratch->path, &store, &error), 0);
+    cache_keep(scratch->path, key, digest);
+    assert_false(cache_find(scratch->path, store, key, found[0]));
+    assert_int_equal(cache_builds(scratch->path, found, 1), 1);
+    store_close(store, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 #define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_the_newest_builds_are_listed_and_the_rest_forgotten),
         IN_SCRATCH(test_an_entry_says_what_was_kept_last),
+        IN_SCRATCH(test_an_entry_without_its_build_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static int run(const struct scratch *scratch, bool called_off, json_t **ret, str
     CLEANUP_FD int project = openat(scratch->fd, "project", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(build, sizeof build, "%s/build", scratch->path);
     struct scan_request request = {
-        .build = build, .source = {.fd = project, .home = scratch->path, .path = "/given", .call_off = &call_off}};
+        .build = build, .source = {.fd = project, .scratch = scratch->path, .path = "/given", .call_off = &call_off}};
     assert_int_equal(guard_operations_parse("basic_otp", &request.allowed, NULL), 0);
     return scan_run(&request, ret, reterr);
 }

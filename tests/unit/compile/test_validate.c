@@ -17,7 +17,7 @@ static void copy_fixture(const struct scratch *scratch, const char *name, const 
 static int run(const struct scratch *scratch, unsigned otp, bool called_off, json_t **ret, struct error *reterr) {
     atomic_bool call_off = called_off;
     struct validate_request request = {
-        .source = {.fd = scratch->fd, .home = scratch->path, .path = "/given", .call_off = &call_off}, .otp = otp};
+        .source = {.fd = scratch->fd, .scratch = scratch->path, .path = "/given", .call_off = &call_off}, .otp = otp};
     return validate_run(&request, ret, reterr);
 }
 
@@ -101,20 +101,20 @@ static void test_called_off(void **state) {
     assert_int_equal(error.code, E_SHUTDOWN);
 }
 
-/* A stream is unpacked in the home, and nothing of it stays there. */
+/* A stream is unpacked where it is told to, and nothing of it stays there. */
 static void test_a_stream(void **state) {
     struct scratch *scratch = *state;
     struct error error;
     json_t *answer;
     atomic_bool call_off = false;
-    scratch_folder(scratch, "store");
-    scratch_folder(scratch, "store/tmp");
+    scratch_folder(scratch, "tmp");
+    CLEANUP_FREE char *tmp = string_print("%s/tmp", scratch->path);
     scratch_file(scratch, "stream", "F 644 7 x.beam\nFOR1abcE\n");
     CLEANUP_FD int fd = openat(scratch->fd, "stream", O_RDONLY | O_CLOEXEC);
     struct validate_request request = {.source = {.fd = fd,
                                                   .is_stream = true,
                                                   .is_file = true,
-                                                  .home = scratch->path,
+                                                  .scratch = tmp,
                                                   .path = "/given/x.beam",
                                                   .call_off = &call_off}};
     assert_int_equal(validate_run(&request, &answer, &error), 0);
@@ -122,7 +122,7 @@ static void test_a_stream(void **state) {
     assert_string_equal(text_at(files, 0, "file"), "/given/x.beam");
     assert_true(json_is_false(json_object_get(answer, "valid")));
     json_decref(answer);
-    assert_int_equal(unlinkat(scratch->fd, "store/tmp", AT_REMOVEDIR), 0);
+    assert_int_equal(rmdir(tmp), 0);
 }
 
 static void test_names_are_bounded(void **state) {

@@ -18,11 +18,6 @@ static const char *put(struct fixture *fixture, const struct store_file *files, 
     return fixture->digest;
 }
 
-static bool exists(struct fixture *fixture, const char *relative) {
-    CLEANUP_FREE char *path = string_print("%s/store/%s", fixture->home, relative);
-    return access(path, F_OK) == 0;
-}
-
 static bool build_exists(struct fixture *fixture, const char *digest) {
     char path[256];
     return store_build_path(fixture->store, digest, path, sizeof path, NULL) == 0;
@@ -54,7 +49,8 @@ static void a_build_is_written_whole_and_readable_by_nodes(void **state) {
     assert_file(path, "counter/priv/empty", 0644, "");
     assert_file(path, "counter/ebin", 0755, NULL);
     assert_file(path, "", 0755, NULL);
-    assert_false(exists(fixture, "tmp/put-0"));
+    CLEANUP_FREE char *unfinished = string_print("%s/put-0", store_scratch(fixture->store));
+    assert_int_equal(access(unfinished, F_OK), -1);
 }
 
 static void the_name_comes_from_content_and_not_from_order(void **state) {
@@ -144,8 +140,7 @@ static void many_puts_of_the_same_content_agree(void **state) {
     fixture_run_until(fixture, &fixture->answers, 8);
     assert_int_equal(fixture->failures, 0);
     assert_true(build_exists(fixture, fixture->digest));
-    CLEANUP_FREE char *tmp = string_print("%s/store/tmp", fixture->home);
-    assert_int_equal(rmdir(tmp), 0);
+    assert_int_equal(rmdir(store_scratch(fixture->store)), 0);
 }
 
 static void paths_that_leave_the_build_are_refused(void **state) {
@@ -175,8 +170,7 @@ static void a_path_used_twice_is_refused_and_leaves_nothing(void **state) {
     assert_int_equal(fixture->last_error.code, E_INVALID);
     put(fixture, both, 2);
     assert_int_equal(fixture->failures, 2);
-    CLEANUP_FREE char *tmp = string_print("%s/store/tmp", fixture->home);
-    assert_int_equal(rmdir(tmp), 0);
+    assert_int_equal(rmdir(store_scratch(fixture->store)), 0);
 }
 
 static void a_sweep_keeps_what_is_named(void **state) {
@@ -188,20 +182,38 @@ static void a_sweep_keeps_what_is_named(void **state) {
     store_sweep_builds(fixture->store, (const char *const[]){kept, NULL}, 3600, fixture_on_done, fixture);
     fixture_run_until(fixture, &fixture->answers, answered + 1);
     assert_true(build_exists(fixture, gone)); /* it is too young */
-    CLEANUP_FREE char *left = string_print("%s/store/tmp/put-77", fixture->home);
+    const char *scratch = store_scratch(fixture->store);
+    CLEANUP_FREE char *left = string_print("%s/put-77", scratch);
     CLEANUP_FREE char *left_file = string_print("%s/half", left);
     assert_int_equal(mkdir(left, 0700), 0);
     close(open(left_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    CLEANUP_FREE char *copy = string_print("%s/store/tmp/project-1", fixture->home);
+    CLEANUP_FREE char *copy = string_print("%s/project-1", scratch);
     assert_int_equal(mkdir(copy, 0700), 0);
     const char *keep[] = {kept, NULL};
     store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
     fixture_run_until(fixture, &fixture->answers, answered + 2);
     assert_int_equal(fixture->failures, 0);
-    assert_true(exists(fixture, "tmp/project-1")); /* somebody compiles it */
+    assert_int_equal(access(copy, F_OK), 0); /* somebody compiles it */
     assert_true(build_exists(fixture, kept));
     assert_false(build_exists(fixture, gone));
-    assert_false(exists(fixture, "tmp/put-77"));
+    assert_int_equal(access(left, F_OK), -1);
+}
+
+/* Whoever had the home before, and whatever the clock said when he left it. */
+static void a_sweep_removes_all_of_a_killed_daemon(void **state) {
+    struct fixture *fixture = *state;
+    CLEANUP_FREE char *theirs = string_print("%s/store/tmp/daemon-killed", fixture->home);
+    CLEANUP_FREE char *copy = string_print("%s/project-1", theirs);
+    CLEANUP_FREE char *loose = string_print("%s/store/tmp/beams-1", fixture->home);
+    assert_int_equal(mkdir(theirs, 0700), 0);
+    assert_int_equal(mkdir(copy, 0700), 0);
+    assert_int_equal(mkdir(loose, 0700), 0);
+    store_sweep_builds(fixture->store, (const char *const[]){NULL}, 0, fixture_on_done, fixture);
+    fixture_run_until(fixture, &fixture->answers, 1);
+    assert_int_equal(fixture->failures, 0);
+    assert_int_equal(access(theirs, F_OK), -1);
+    assert_int_equal(access(loose, F_OK), -1);
+    assert_int_equal(access(store_scratch(fixture->store), F_OK), 0);
 }
 
 /* The put's digest can't be among those the sweep was given. */
@@ -301,6 +313,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_path_used_twice_is_refused_and_leaves_nothing, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(a_sweep_keeps_what_is_named, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_sweep_removes_all_of_a_killed_daemon, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_sweep_spares_a_build_under_way, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_builds, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(builds_that_the_power_tore_are_gone_after_a_reboot, fixture_setup,

@@ -112,6 +112,20 @@ static void filling_again_adds_what_is_missing(void **state) {
     assert_int_equal(take_all(&places, STOCK_FOLDER), folders - 1);
 }
 
+/* One look tells: whoever writes many files must not look for each of them in every place. */
+static void an_empty_stock_is_known_by_its_last_place(void **state) {
+    CLEANUP(close_places) struct places places = open_places(*state);
+    char name[32];
+    stock_fill(places.stock_fd);
+    unsigned files = take_all(&places, STOCK_FILE);
+    CLEANUP_FD int fd = openat(places.stock_fd, "file-0", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(stock_take(places.stock_fd, STOCK_FILE, places.home_fd, "file"), -1);
+    assert_int_equal(errno, ENOENT);
+    snprintf(name, sizeof name, "file-%u", files - 1);
+    CLEANUP_FD int last = openat(places.stock_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(take_all(&places, STOCK_FILE), 2);
+}
+
 /* ---- in a store ---- */
 
 static void count(void *data) {
@@ -203,6 +217,7 @@ int main(void) {
         IN_STORE(what_is_taken_is_empty_and_readable_by_nodes),
         IN_STORE(a_name_that_is_taken_stays_as_it_is),
         IN_STORE(filling_again_adds_what_is_missing),
+        IN_STORE(an_empty_stock_is_known_by_its_last_place),
         IN_STORE(a_store_has_one_once_something_was_written),
         IN_STORE(a_stock_of_another_boot_is_not_used),
         IN_STORE(chores_go_one_after_the_other_and_closing_waits),
