@@ -126,9 +126,8 @@ static void a_build_on_a_full_disk_leaves_nothing(void **state) {
     store_put_build(fixture->store, NULL, &file, 1, fixture_on_build, fixture);
     fixture_run_until(fixture, &fixture->answers, 1);
     assert_int_equal(fixture->last_error.code, E_DISK_FULL);
-    CLEANUP_FREE char *tmp = string_print("%s/store/tmp", fixture->home);
     CLEANUP_FREE char *builds = string_print("%s/store/builds", fixture->home);
-    assert_int_equal(rmdir(tmp), 0);
+    assert_int_equal(rmdir(store_scratch(fixture->store)), 0);
     assert_int_equal(rmdir(builds), 0);
     leave_small_home(fixture);
     fixture_open(fixture);
