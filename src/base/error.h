@@ -27,8 +27,7 @@ enum error_recovery {
    may succeed later, how many of them within PATTERN_WITHIN_MS are a pattern (0: never), title, what to tell the user.
  */
 #define ERROR_LIST(X)                                                                                                  \
-    X(INVALID, "invalid_input", 400, 2, SYSTEM, FIX_INPUT, false, 0, "The request is not valid",                       \
-      "correct the request; the reference tells what it takes")                                                        \
+    X(INVALID, "invalid_input", 400, 2, SYSTEM, FIX_INPUT, false, 0, "The request is not valid", "")                   \
     X(FORMAT, "malformed_data", 400, 1, SYSTEM, FIX_INPUT, false, 0, "The data is malformed",                          \
       "make the data anew where it came from")                                                                         \
     X(UNAUTHENTICATED, "unauthenticated", 401, 5, SECURITY, FIX_INPUT, false, 20,                                      \
@@ -39,10 +38,10 @@ enum error_recovery {
       "change the code, or choose a profile that allows it: sandbox profiles")                                         \
     X(GUARANTEE, "guarantee_missing", 403, 5, SECURITY, FIX_INPUT, false, 0,                                           \
       "A required guarantee cannot be given here", "sandbox doctor tells what this machine lacks")                     \
-    X(NOT_FOUND, "not_found", 404, 3, SYSTEM, FIX_INPUT, false, 0, "There is no such thing", "")                       \
+    X(NOT_FOUND, "not_found", 404, 3, SYSTEM, FIX_INPUT, false, 0, "Not found", "")                                    \
     X(METHOD, "method_not_allowed", 405, 2, SYSTEM, FIX_INPUT, false, 0, "The method is not allowed here",             \
       "the reference has the methods of each address")                                                                 \
-    X(EXISTS, "already_exists", 409, 4, SYSTEM, FIX_INPUT, false, 0, "It exists already", "")                          \
+    X(EXISTS, "already_exists", 409, 4, SYSTEM, FIX_INPUT, false, 0, "Already there", "")                              \
     X(CONFLICT, "conflict", 409, 4, SYSTEM, RETRY, true, 0, "The present state does not allow this",                   \
       "try again once that is over")                                                                                   \
     X(TOO_LARGE, "too_large", 413, 5, RESOURCE, FIX_INPUT, false, 0, "The request is too large", "send less at once")  \
@@ -68,7 +67,7 @@ enum error_recovery {
     X(LAUNCHER, "launcher_unavailable", 503, 1, SYSTEM, RETRY, true, 5, "The launcher does not answer",                \
       "it comes back by itself; try again in a moment")                                                                \
     X(NO_DAEMON, "no_daemon", 503, 6, SYSTEM, RETRY, true, 0, "The service does not answer",                           \
-      "try again; daemon.log in the home tells why it ended")                                                          \
+      "daemon.log in the home tells more, if one ran there")                                                           \
     X(SHUTDOWN, "shutting_down", 503, 6, SYSTEM, RETRY, true, 0, "The service is shutting down",                       \
       "try again once it runs")                                                                                        \
     X(TIMEOUT, "timeout", 504, 1, RUNTIME, RETRY, true, 10, "The time allowed is over",                                \

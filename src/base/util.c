@@ -117,6 +117,36 @@ bool parse_percent(const char *text, uint64_t *ret_percent) {
     return parse_u64(digits, ret_percent);
 }
 
+struct printed_unit {
+    const char *name;
+    uint64_t factor;
+};
+
+/* Largest first; the last divides everything. */
+static void print_quantity(uint64_t value, const struct printed_unit *unit, char ret[QUANTITY_BYTES]) {
+    while (unit->factor > 1 && (value == 0 || value % unit->factor != 0)) unit++;
+    snprintf(ret, QUANTITY_BYTES, "%llu%s", (unsigned long long)(value / unit->factor), unit->name);
+}
+
+void count_to_text(uint64_t count, char ret[QUANTITY_BYTES]) {
+    snprintf(ret, QUANTITY_BYTES, "%llu", (unsigned long long)count);
+}
+
+void size_to_text(uint64_t bytes, char ret[QUANTITY_BYTES]) {
+    static const struct printed_unit units[] = {
+        {"T", UINT64_C(1) << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}};
+    print_quantity(bytes, units, ret);
+}
+
+void duration_to_text(uint64_t duration_ms, char ret[QUANTITY_BYTES]) {
+    static const struct printed_unit units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+    print_quantity(duration_ms, units, ret);
+}
+
+void percent_to_text(uint64_t percent, char ret[QUANTITY_BYTES]) {
+    snprintf(ret, QUANTITY_BYTES, "%llu%%", (unsigned long long)percent);
+}
+
 void hex_encode(const uint8_t *data, size_t size, char *ret) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < size; i++) {

@@ -66,6 +66,13 @@ bool parse_size(const char *text, uint64_t *ret_bytes);
 bool parse_duration(const char *text, uint64_t *ret_ms);
 bool parse_percent(const char *text, uint64_t *ret_percent); /* 50% or 50 */
 
+/* The other way round, with the largest unit that leaves a whole number. */
+enum { QUANTITY_BYTES = 32 };
+void count_to_text(uint64_t count, char ret[QUANTITY_BYTES]);
+void size_to_text(uint64_t bytes, char ret[QUANTITY_BYTES]);
+void duration_to_text(uint64_t duration_ms, char ret[QUANTITY_BYTES]);
+void percent_to_text(uint64_t percent, char ret[QUANTITY_BYTES]);
+
 /* 2 × size hexadecimal digits and a terminator into ret. */
 void hex_encode(const uint8_t *data, size_t size, char *ret);
 

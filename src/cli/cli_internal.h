@@ -56,7 +56,8 @@ void args_placeholder(const struct op_param *param, char *ret, size_t size);
 /* ---- usage.c: help made from the table ---- */
 
 enum { USAGE_BYTES = 2048 };
-void usage_line(const struct op *op, char ret[USAGE_BYTES]);
+/* "sandbox eval ID EXPR [--lang elixir|erlang]…"; where there are more flags, how to see them. */
+void usage_line(const struct op *op, size_t flags_max, char ret[USAGE_BYTES]);
 void usage_print_op(FILE *out, const struct op *op);
 void usage_print_all(FILE *out);
 /* The known word nearest to a mistyped one, or NULL when none is near. */
@@ -153,7 +154,7 @@ verb_fn verb_any, verb_create, verb_list, verb_restart, verb_destroy, verb_freez
 verb_fn verb_compile, verb_validate, verb_deps, verb_reload, verb_versions, verb_export; /* verbs_compile.c */
 verb_fn verb_watch;                                                                      /* verbs_watch.c */
 verb_fn verb_eval, verb_run, verb_events, verb_logs;                                     /* verbs_stream.c */
-verb_fn verb_doctor, verb_shutdown, verb_version;                                        /* verbs_service.c */
+verb_fn verb_doctor, verb_profiles, verb_shutdown, verb_version;                         /* verbs_service.c */
 verb_fn verb_audit;                                                                      /* verbs_audit.c */
 verb_fn verb_scan;                                                                       /* verbs_scan.c */
 verb_fn verb_ops;                                                                        /* verbs_ops.c */

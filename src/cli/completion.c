@@ -89,6 +89,9 @@ int command_completion(struct cli *cli, int count, char **words) {
         return 0;
     }
     struct error error;
-    error_set(&error, E_INVALID, "completion: the shell is missing; bash is the one there is");
+    if (count == 0)
+        error_set(&error, E_INVALID, "completion: the shell is missing; bash is the one there is");
+    else
+        error_set(&error, E_INVALID, "completion: there is none for \"%.64s\"; bash is the one there is", words[0]);
     return fail_usage(cli, NULL, &error);
 }

@@ -3,6 +3,8 @@
 #include "cli/cli_internal.h"
 #include "client/client.h"
 
+enum { FLAGS_SHOWN = 5 }; /* where somebody has mistyped one */
+
 static const char *field(const json_t *problem, const char *name) {
     const char *text = json_string_value(json_object_get(problem, name));
     return text ? text : "";
@@ -70,7 +72,7 @@ int fail_usage(const struct cli *cli, const struct op *op, const struct error *e
     text_print(stderr, error->detail);
     if (op) {
         char line[USAGE_BYTES];
-        usage_line(op, line);
+        usage_line(op, FLAGS_SHOWN, line);
         fprintf(stderr, "\nusage: %s\n", line);
     } else {
         fputs("\nusage: sandbox COMMAND …; sandbox help lists the commands\n", stderr);

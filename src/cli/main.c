@@ -9,13 +9,14 @@ static const struct {
     const char *op;
     verb_fn *run;
 } verbs[] = {
-    {"create", verb_create},   {"run", verb_run},           {"list", verb_list},         {"restart", verb_restart},
-    {"destroy", verb_destroy}, {"eval", verb_eval},         {"events", verb_events},     {"logs", verb_logs},
-    {"doctor", verb_doctor},   {"shutdown", verb_shutdown}, {"ops", verb_ops},           {"version", verb_version},
-    {"demo", verb_demo},       {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
-    {"reload", verb_reload},   {"rollback", verb_reload},   {"versions", verb_versions}, {"export", verb_export},
-    {"scan", verb_scan},       {"audit", verb_audit},       {"freeze", verb_freeze},     {"thaw", verb_freeze},
-    {"watch", verb_watch},     {"stats", verb_stats},       {"top", verb_top},           {"limits", verb_limits},
+    {"create", verb_create},     {"run", verb_run},           {"list", verb_list},         {"restart", verb_restart},
+    {"destroy", verb_destroy},   {"eval", verb_eval},         {"events", verb_events},     {"logs", verb_logs},
+    {"doctor", verb_doctor},     {"shutdown", verb_shutdown}, {"ops", verb_ops},           {"version", verb_version},
+    {"demo", verb_demo},         {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
+    {"reload", verb_reload},     {"rollback", verb_reload},   {"versions", verb_versions}, {"export", verb_export},
+    {"scan", verb_scan},         {"audit", verb_audit},       {"freeze", verb_freeze},     {"thaw", verb_freeze},
+    {"watch", verb_watch},       {"stats", verb_stats},       {"top", verb_top},           {"limits", verb_limits},
+    {"profiles", verb_profiles},
 };
 
 static const struct command commands[] = {

@@ -27,9 +27,17 @@ static int parse_answer(const char *text, json_t **ret, struct sbx_error *reterr
     return 0;
 }
 
+/* The parameters as text, without those that are the command line's own affair. */
+static char *request_text(const struct op *op, const json_t *params) {
+    CLEANUP_JSON json_t *sent = json_copy((json_t *)(uintptr_t)params);
+    for (size_t i = 0; i < op->param_count; i++)
+        if (op->params[i].flags & OP_CLIENT) json_object_del(sent, op->params[i].name);
+    return json_dumps(sent, JSON_COMPACT);
+}
+
 int session_call(struct cli *cli, const struct op *op, const json_t *params, json_t **ret, struct sbx_error *reterr) {
     if (session_open(cli, op->start, reterr) < 0) return -1;
-    CLEANUP_FREE char *request = json_dumps(params, JSON_COMPACT);
+    CLEANUP_FREE char *request = request_text(op, params);
     CLEANUP_FREE char *answer = NULL;
     if (sbx_op(cli->sbx, op->name, request, &answer, reterr) < 0) return -1;
     return parse_answer(answer, ret, reterr);
@@ -51,7 +59,7 @@ int session_stream(struct cli *cli, const struct op *op, const json_t *params, i
                    json_t **ret, struct sbx_error *reterr) {
     if (session_open(cli, op->start, reterr) < 0) return -1;
     struct reader reader = {cli, on_item, data};
-    CLEANUP_FREE char *request = json_dumps(params, JSON_COMPACT);
+    CLEANUP_FREE char *request = request_text(op, params);
     CLEANUP_FREE char *answer = NULL;
     if (sbx_stream(cli->sbx, op->name, request, read_item, &reader, &answer, reterr) < 0) return -1;
     return parse_answer(answer, ret, reterr);

@@ -23,21 +23,30 @@ static bool is_repeated(const struct op_param *param) {
     return param->flags & OP_REST || param->type == OP_PATHS;
 }
 
-void usage_line(const struct op *op, char ret[USAGE_BYTES]) {
+static void append_word(struct buf *line, const struct op_param *param) {
+    char word[PLACEHOLDER_BYTES];
+    args_placeholder(param, word, sizeof word);
+    buf_printf(line, param->flags & OP_REQUIRED ? " %s%s" : " [%s%s]", word, is_repeated(param) ? "…" : "");
+}
+
+static void append_flag(struct buf *line, const struct op_param *param) {
+    char word[PLACEHOLDER_BYTES];
+    args_flag_name(param, word, sizeof word);
+    const char *value = value_word(param);
+    buf_printf(line, " [--%s%s%s]", word, *value ? " " : "", value);
+}
+
+void usage_line(const struct op *op, size_t flags_max, char ret[USAGE_BYTES]) {
     struct buf line = {.max = USAGE_BYTES};
+    size_t flags = 0;
     buf_printf(&line, "sandbox %s", op->name);
-    for (size_t i = 0; i < op->param_count; i++) {
-        char word[PLACEHOLDER_BYTES];
-        if (op->params[i].flags & OP_POSITIONAL) {
-            args_placeholder(&op->params[i], word, sizeof word);
-            bool required = op->params[i].flags & OP_REQUIRED;
-            buf_printf(&line, required ? " %s%s" : " [%s%s]", word, is_repeated(&op->params[i]) ? "…" : "");
-            continue;
-        }
-        args_flag_name(&op->params[i], word, sizeof word);
-        const char *value = value_word(&op->params[i]);
-        buf_printf(&line, " [--%s%s%s]", word, *value ? " " : "", value);
-    }
+    for (size_t i = 0; i < op->param_count; i++) flags += !(op->params[i].flags & OP_POSITIONAL);
+    for (size_t i = 0; i < op->param_count; i++)
+        if (op->params[i].flags & OP_POSITIONAL)
+            append_word(&line, &op->params[i]);
+        else if (flags <= flags_max)
+            append_flag(&line, &op->params[i]);
+    if (flags > flags_max) buf_printf(&line, " [FLAG…]; sandbox %s --help lists the flags", op->name);
     snprintf(ret, USAGE_BYTES, "%s", buf_string(&line));
     buf_free(&line);
 }
@@ -73,7 +82,7 @@ static void print_globals(FILE *out, const struct op *op) {
 
 void usage_print_op(FILE *out, const struct op *op) {
     char line[USAGE_BYTES];
-    usage_line(op, line);
+    usage_line(op, SIZE_MAX, line);
     fprintf(out, "%s: %s\n\nusage: %s\n\n", op->name, op->summary, line);
     for (size_t i = 0; i < op->param_count; i++) print_param(out, &op->params[i]);
     print_globals(out, op);

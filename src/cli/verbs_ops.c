@@ -64,7 +64,8 @@ int command_op(struct cli *cli, int count, char **words) {
     }
     const struct op *op = ops_find(words[0]);
     if (!op || !op->path) {
-        error_set(&error, E_INVALID, "op: \"%.64s\" is not an operation of the service", words[0]);
+        error_set(&error, E_INVALID, "op: \"%.64s\" is not an operation of the service; sandbox ops lists them",
+                  words[0]);
         return fail_usage(cli, NULL, &error);
     }
     CLEANUP(arguments_free) struct arguments arguments = {.params = json_object()};

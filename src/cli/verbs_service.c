@@ -17,6 +17,28 @@ int verb_version(struct cli *cli, const struct op *op, struct arguments *argumen
     return 0;
 }
 
+/* ---- profiles ---- */
+
+/* What people choose by; JSON has the rest. */
+int verb_profiles(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    static const struct column columns[] = {
+        {"NAME", "name", false},          {"ISOLATION", "isolation", false},
+        {"MEMORY", "memory_bytes", true}, {"CPU", "cpu_percent", true},
+        {"PROCESSES", "processes", true}, {"MAX RUN", "max_run_ms", true},
+        {"DISK", "disk_bytes", true},     {"NETWORK", "network", false},
+        {"EXEC", "may_exec", false},      {"VIOLATION", "on_violation", false},
+        {"SUMMARY", "summary", false},
+    };
+    CLEANUP_JSON json_t *profiles = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &profiles, &error) < 0) return fail_call(cli, &error);
+    if (cli->json)
+        view_json(stdout, profiles);
+    else
+        columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), profiles);
+    return 0;
+}
+
 /* ---- shutdown ---- */
 
 /* Never starts a service; but one whose launcher has died needs a new one, to end its nodes. */

@@ -162,8 +162,9 @@ static void show_stats(const struct cli *cli, json_t *stats) {
 /* Without a name: all of them, as top has them. */
 static int stats_of_all(struct cli *cli, struct arguments *arguments) {
     const struct op *top = ops_find("top");
-    json_object_del(arguments->params, "history");
     if (!is_set(arguments, "follow")) json_object_set_new(arguments->params, "once", json_true());
+    json_object_del(arguments->params, "follow");
+    json_object_del(arguments->params, "history");
     return verb_top(cli, top, arguments);
 }
 

@@ -203,6 +203,8 @@ int service_connect(const struct sbx *sbx, uint64_t deadline_ms, int *ret_fd, st
     int result = http_connect(sbx->socket_path, &wait, &fd, reterr);
     bool may_start = !(sbx->flags & SBX_NO_AUTOSTART);
     if (result == -E_NO_DAEMON && may_start) return start_service(sbx, ret_fd, reterr);
+    if (result == -E_NO_DAEMON)
+        return error_set(reterr, E_NO_DAEMON, "no service runs in %s, and none was to be started", sbx->home);
     if (result < 0) return result;
     /* The daemon outlives a launcher; without one nothing new can start. A stranger who may not start one still gets
        the service that is there. */

@@ -46,7 +46,7 @@ static void append_query(struct buf *buf, const struct op *op, const json_t *par
     char separator = '?';
     for (size_t i = 0; i < op->param_count; i++) {
         const json_t *value = json_object_get(params, op->params[i].name);
-        if (!value || (op->params[i].flags & (OP_IN_PATH | OP_CLIENT))) continue;
+        if (!value || (op->params[i].flags & OP_IN_PATH)) continue;
         buf_printf(buf, "%c%s=", separator, op->params[i].name);
         append_value(buf, value);
         separator = '&';
@@ -64,7 +64,7 @@ static int append_chunk(const char *text, size_t size, void *data) {
 static int append_body(struct buf *buf, const struct op *op, const json_t *params) {
     json_t *body = json_copy((json_t *)(uintptr_t)params);
     for (size_t i = 0; i < op->param_count; i++)
-        if (op->params[i].flags & (OP_IN_PATH | OP_CLIENT)) json_object_del(body, op->params[i].name);
+        if (op->params[i].flags & OP_IN_PATH) json_object_del(body, op->params[i].name);
     int result = json_dump_callback(body, append_chunk, buf, JSON_COMPACT);
     json_decref(body);
     return result;

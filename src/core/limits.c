@@ -96,28 +96,35 @@ static int read_policy(enum limit limit, const char *text, struct limit_policies
 
 /* ---- values ---- */
 
-static bool parse_value(enum limit_unit unit, const char *text, uint64_t *ret) {
-    static bool (*const parsers[])(const char *, uint64_t *) = {[UNIT_COUNT] = parse_u64,
-                                                                [UNIT_SIZE] = parse_size,
-                                                                [UNIT_PERCENT] = parse_percent,
-                                                                [UNIT_DURATION] = parse_duration};
-    return parsers[unit](text, ret);
+static const struct {
+    bool (*parse)(const char *text, uint64_t *ret);
+    void (*print)(uint64_t value, char ret[QUANTITY_BYTES]);
+    const char *example;
+} units[] = {
+    [UNIT_COUNT] = {parse_u64, count_to_text, "100"},
+    [UNIT_SIZE] = {parse_size, size_to_text, "64M"},
+    [UNIT_PERCENT] = {parse_percent, percent_to_text, "50%"},
+    [UNIT_DURATION] = {parse_duration, duration_to_text, "5s"},
+};
+
+static int refuse_bounds(enum limit limit, const char *text, const struct jail_limit_kind *kind, struct error *reterr) {
+    char least[QUANTITY_BYTES], most[QUANTITY_BYTES];
+    units[kinds[limit].unit].print(kind->least, least);
+    units[kinds[limit].unit].print(kind->most, most);
+    return error_set(reterr, E_INVALID, "%s: %.40s is out of bounds: from %s to %s", kinds[limit].name, text, least,
+                     most);
 }
 
 static int read_value(enum limit limit, const char *text, struct jail_limits *limits, struct error *reterr) {
-    static const char *const examples[] = {
-        [UNIT_COUNT] = "100", [UNIT_SIZE] = "64M", [UNIT_PERCENT] = "50%", [UNIT_DURATION] = "5s"};
     const struct jail_limit_kind *kind = jail_limit_find(kinds[limit].field);
     uint64_t value = 0;
     bool is_none = strcmp(text, "none") == 0;
     if (is_none && !kind->zero_is_none)
         return error_set(reterr, E_INVALID, "%s: there is no sandbox without this limit", kinds[limit].name);
-    if (!is_none && !parse_value(kinds[limit].unit, text, &value))
+    if (!is_none && !units[kinds[limit].unit].parse(text, &value))
         return error_set(reterr, E_INVALID, "%s: '%.40s' is not a value such as %s", kinds[limit].name, text,
-                         examples[kinds[limit].unit]);
-    if (!is_none && (value < kind->least || value > kind->most))
-        return error_set(reterr, E_INVALID, "%s: %.40s is out of bounds: from %llu to %llu", kinds[limit].name, text,
-                         (unsigned long long)kind->least, (unsigned long long)kind->most);
+                         units[kinds[limit].unit].example);
+    if (!is_none && (value < kind->least || value > kind->most)) return refuse_bounds(limit, text, kind, reterr);
     jail_limit_set(limits, kind, value);
     return 0;
 }

@@ -12,7 +12,6 @@ enum {
     VARIABLE_MAX_BYTES = 32 * 1024, /* name and value of an environment variable */
     RESTARTS_MAX = 1000000,
     PREVIEW_MAX_BYTES = 64,
-    BOUND_BYTES = 32,
 };
 
 /* The value as the caller wrote it, cut where it gets long: for error messages. */
@@ -58,37 +57,20 @@ static const char *plain_text(const json_t *value) {
 
 /* ---- numbers ---- */
 
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
-static const struct unit size_units[] = {
-    {"T", INT64_C(1) << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}};
-static const struct unit duration_units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-static const struct unit percent_units[] = {{"%", 1}};
-static const struct unit plain_units[] = {{"", 1}};
-
 static bool parse_duration_or_ms(const char *text, uint64_t *ret) {
     return parse_u64(text, ret) || parse_duration(text, ret);
 }
 
 static const struct number {
     bool (*parse)(const char *text, uint64_t *ret);
-    const struct unit *units; /* largest first; the last divides everything */
+    void (*print)(uint64_t value, char ret[QUANTITY_BYTES]);
     const char *expected;
 } numbers[OP_TYPE_COUNT] = {
-    [OP_INTEGER] = {parse_u64, plain_units, "a whole number"},
-    [OP_SIZE] = {parse_size, size_units, "a size such as 64M or 1G"},
-    [OP_DURATION] = {parse_duration_or_ms, duration_units, "a duration such as 250ms, 5s or 1h"},
-    [OP_PERCENT] = {parse_percent, percent_units, "a percentage such as 50%"},
+    [OP_INTEGER] = {parse_u64, count_to_text, "a whole number"},
+    [OP_SIZE] = {parse_size, size_to_text, "a size such as 64M or 1G"},
+    [OP_DURATION] = {parse_duration_or_ms, duration_to_text, "a duration such as 250ms, 5s or 1h"},
+    [OP_PERCENT] = {parse_percent, percent_to_text, "a percentage such as 50%"},
 };
-
-static void print_bound(const struct number *number, int64_t value, char ret[BOUND_BYTES]) {
-    const struct unit *unit = number->units;
-    while (unit->factor > 1 && (value == 0 || value % unit->factor != 0)) unit++;
-    snprintf(ret, BOUND_BYTES, "%lld%s", (long long)(value / unit->factor), unit->name);
-}
 
 static bool read_number(const struct number *number, const json_t *value, uint64_t *ret) {
     if (json_is_integer(value)) {
@@ -106,9 +88,9 @@ static int convert_number(const struct op_param *param, const json_t *value, jso
     if (!read_number(number, value, &converted)) return refuse(value, reterr, number->expected);
     int64_t max = param->max ? param->max : INT64_MAX;
     if (converted < (uint64_t)param->min || converted > (uint64_t)max) {
-        char low[BOUND_BYTES], high[BOUND_BYTES];
-        print_bound(number, param->min, low);
-        print_bound(number, max, high);
+        char low[QUANTITY_BYTES], high[QUANTITY_BYTES];
+        number->print((uint64_t)param->min, low);
+        number->print((uint64_t)max, high);
         return error_set(reterr, E_INVALID, "%s is not between %s and %s", preview_of(value).text, low, high);
     }
     return hand_over(json_integer((json_int_t)converted), ret, reterr);

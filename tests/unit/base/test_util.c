@@ -81,6 +81,26 @@ static void test_durations_have_units(void **state) {
     assert_parsed(cases, ARRAY_SIZE(cases), parse_duration);
 }
 
+static void test_quantities_read_as_they_are_written(void **state) {
+    (void)state;
+    static const struct {
+        void (*to_text)(uint64_t value, char ret[QUANTITY_BYTES]);
+        uint64_t value;
+        const char *text;
+    } cases[] = {
+        {count_to_text, 1024, "1024"},     {size_to_text, 0, "0"},
+        {size_to_text, 1000, "1000"},      {size_to_text, 16 << 20, "16M"},
+        {size_to_text, 1ULL << 44, "16T"}, {duration_to_text, 1500, "1500ms"},
+        {duration_to_text, 90000, "90s"},  {duration_to_text, 86400000, "1d"},
+        {percent_to_text, 100, "100%"},    {duration_to_text, 0, "0ms"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char text[QUANTITY_BYTES];
+        cases[i].to_text(cases[i].value, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 static void test_bytes_become_hexadecimal(void **state) {
     (void)state;
     char text[2 * 3 + 1];
@@ -137,10 +157,15 @@ static void test_what_is_owned_is_released_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strings_compare),       cmocka_unit_test(test_formatting_never_cuts),
-        cmocka_unit_test(test_numbers_are_whole),     cmocka_unit_test(test_sizes_have_units),
-        cmocka_unit_test(test_durations_have_units),  cmocka_unit_test(test_bytes_become_hexadecimal),
-        cmocka_unit_test(test_text_is_made_harmless), cmocka_unit_test(test_what_is_owned_is_released_once),
+        cmocka_unit_test(test_strings_compare),
+        cmocka_unit_test(test_formatting_never_cuts),
+        cmocka_unit_test(test_numbers_are_whole),
+        cmocka_unit_test(test_sizes_have_units),
+        cmocka_unit_test(test_durations_have_units),
+        cmocka_unit_test(test_bytes_become_hexadecimal),
+        cmocka_unit_test(test_quantities_read_as_they_are_written),
+        cmocka_unit_test(test_text_is_made_harmless),
+        cmocka_unit_test(test_what_is_owned_is_released_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "cli/cli_internal.h"
+#include "client/peer.h"
 
 enum { WORDS_MAX = 16, OUTPUT_BYTES = 65536 };
 
@@ -77,9 +78,10 @@ static void commands_exit_as_promised(void **state) {
         {"op info identity=x", 2, NULL, "no parameter \"identity\""},
         {"op info id", 2, NULL, "not NAME=VALUE"},
         {"completion bash", 0, "complete -F _sandbox sandbox", NULL},
-        {"completion fish", 2, NULL, "bash"},
+        {"completion", 2, NULL, "the shell is missing"},
+        {"completion fish", 2, NULL, "none for \"fish\"; bash"},
         {"list --no-autostart --home /nonexistent", 6, NULL, "The service does not answer"},
-        {"--home /nonexistent health", 6, NULL, "/nonexistent/api.sock"},
+        {"--home /nonexistent health", 6, NULL, "no service runs in /nonexistent"},
         {"list --no-autostart --home /nonexistent --json", 6, "\"code\":\"no_daemon\"", NULL},
         {"info --json", 2, "\"code\":\"invalid_input\"", NULL},
         {"shutdown --home /nonexistent", 0, NULL, "no service is running"},
@@ -95,6 +97,24 @@ static void commands_exit_as_promised(void **state) {
         bool err_fits = cases[i].err ? strstr(outcome.err, cases[i].err) != NULL : !*outcome.err;
         if (!out_fits) fail_msg("'%s' prints: %s", cases[i].line, outcome.out);
         if (!err_fits) fail_msg("'%s' says: %s", cases[i].line, outcome.err);
+    }
+}
+
+static void the_command_lines_own_flags_are_not_sent(void **state) {
+    (void)state;
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 24\r\n"
+                                 "Connection: close\r\n\r\n{\"items\":[],\"next\":null}";
+    static const char *const lines[] = {"top --once --interval 1s", "stats", "stats --follow --history day"};
+    static struct outcome outcome;
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+        struct peer peer = {.silent = false};
+        char line[256];
+        assert_true(peer_start(&peer, (const char *const[]){answer}, 1));
+        snprintf(line, sizeof line, "%s --no-autostart --home %s", lines[i], peer.home);
+        run(&outcome, line);
+        if (outcome.exit_code != 0) fail_msg("'%s' says: %s", line, outcome.err);
+        assert_true(string_starts(buf_string(&peer.requests[0]), "GET /api/v1/top?by=memory&count=20 HTTP"));
+        peer_stop(&peer);
     }
 }
 
@@ -122,6 +142,7 @@ static void a_probe_reads_as_the_service_answers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_exit_as_promised),
+        cmocka_unit_test(the_command_lines_own_flags_are_not_sent),
         cmocka_unit_test(a_home_too_long_is_bad_usage),
         cmocka_unit_test(a_probe_reads_as_the_service_answers),
     };

@@ -11,12 +11,14 @@
 static void usage_lines_come_from_the_row(void **state) {
     (void)state;
     char line[USAGE_BYTES];
-    usage_line(ops_find("eval"), line);
+    usage_line(ops_find("eval"), 2, line);
     assert_string_equal(line, "sandbox eval ID EXPR [--lang elixir|erlang] [--timeout 5s]");
-    usage_line(ops_find("destroy"), line);
+    usage_line(ops_find("destroy"), 0, line);
     assert_string_equal(line, "sandbox destroy ID…");
-    usage_line(ops_find("restart"), line);
+    usage_line(ops_find("restart"), SIZE_MAX, line);
     assert_string_equal(line, "sandbox restart ID [--fresh]");
+    usage_line(ops_find("eval"), 1, line);
+    assert_string_equal(line, "sandbox eval ID EXPR [FLAG…]; sandbox eval --help lists the flags");
 }
 
 static void mistyped_words_find_their_neighbour(void **state) {
