@@ -2,7 +2,7 @@
 %% A file is read once, by the preprocessor: its forms tell what was included, and are what is compiled.
 -module(sbx_compile_erl).
 
--export([compile/3, compile_source/2]).
+-export([compile/3]).
 
 %% A warning is told, not a reason to refuse; and told once.
 -define(IGNORED_OPTIONS, [warnings_as_errors, report, report_errors, report_warnings]).

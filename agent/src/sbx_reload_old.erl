@@ -2,7 +2,7 @@
 %% go before its module can be loaded again.
 -module(sbx_reload_old).
 
--export([clear/4, check/2, tidy/2, closures/1, identity/2, held/1]).
+-export([clear/4, check/2, tidy/2, closures/1, identity/2]).
 
 -export_type([identity/0, holder/0]).
 

@@ -1,7 +1,7 @@
 %% One transaction: every step is tried, and the first that fails takes back all that was done.
 -module(sbx_reload_run).
 
--export([run/3, fail/3, fail/4, warn/2]).
+-export([run/3, fail/4, warn/2]).
 
 -include("sbx_reload.hrl").
 

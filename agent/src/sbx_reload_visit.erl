@@ -2,7 +2,7 @@
 %% Made into funs that `sys` applies to the state; each answers by itself.
 -module(sbx_reload_visit).
 
--export([migrate/4, migrate_handlers/3, keep/2, restore/2, restore_handlers/1, forget/1, kept/1]).
+-export([migrate/4, migrate_handlers/3, restore/2, restore_handlers/1, forget/1, kept/1]).
 
 -export_type([plan/0, report/0]).
 
@@ -149,15 +149,6 @@ migrate_handlers(Plans, Tag, Asker) ->
             end;
         (Handler) ->
             Handler
-    end.
-
-%% Only keeps, for what is migrated in another way.
--spec keep(pos_integer(), sbx_reload_talk:tag()) -> fun((term()) -> no_return()).
-keep(CopyMaxWords, Tag) ->
-    fun(State) ->
-        put(?KEPT, {kept, State}),
-        sbx_reload_talk:answer(Tag, {ok, #{migrated => false, shape => none, kept => kept(State, CopyMaxWords)}}),
-        throw(unchanged)
     end.
 
 %% The state that was kept.

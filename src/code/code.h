@@ -36,8 +36,8 @@ bool history_copy(const struct history *history, struct history *ret); /* for an
 bool history_restore(struct history *history, const char *module, const char *text); /* false when it is damaged */
 char *history_text(const struct history *history, const char *module);               /* to be freed */
 
-const struct version *history_current(const struct history *history, const char *module); /* NULL when unknown */
-const struct version *history_find(const struct history *history, const char *module, uint32_t number);
+const struct version *history_find(const struct history *history, const char *module,
+                                   uint32_t number); /* NULL when unknown */
 const struct version *history_find_checksum(const struct history *history, const char *module, const char *checksum);
 /* The one before the current one, or NULL. */
 const struct version *history_previous(const struct history *history, const char *module);

@@ -40,13 +40,6 @@ static struct module_history *need_module(struct history *history, const char *m
 
 /* ---- looking ---- */
 
-const struct version *history_current(const struct history *history, const char *module) {
-    const struct module_history *one = find_module(history, module);
-    for (size_t i = 0; one && i < one->count; i++)
-        if (one->versions[i].is_current) return &one->versions[i];
-    return NULL;
-}
-
 const struct version *history_find(const struct history *history, const char *module, uint32_t number) {
     const struct module_history *one = find_module(history, module);
     for (size_t i = 0; one && i < one->count; i++)

@@ -352,13 +352,6 @@ bool manifest_add(struct manifest *manifest, struct record *record) {
     return record != NULL;
 }
 
-struct record *manifest_find(const struct manifest *manifest, const char *app, const char *path) {
-    for (size_t i = 0; i < manifest->count; i++)
-        if (strcmp(manifest->records[i]->path, path) == 0 && strcmp(manifest->records[i]->app, app) == 0)
-            return manifest->records[i];
-    return NULL;
-}
-
 void manifest_free(struct manifest *manifest) {
     for (size_t i = 0; i < manifest->count; i++) record_free(manifest->records[i]);
     free(manifest->records);

@@ -85,7 +85,6 @@ struct manifest {
 };
 
 bool manifest_add(struct manifest *manifest, struct record *record); /* takes it over, also on failure */
-struct record *manifest_find(const struct manifest *manifest, const char *app, const char *path);
 void manifest_free(struct manifest *manifest);
 json_t *manifest_to_json(const struct manifest *manifest);
 bool manifest_from_json(const json_t *array, struct manifest *ret);

@@ -206,7 +206,3 @@ size_t plan_stale(struct plan *plan, const char *app, struct record **ret) {
     }
     return count;
 }
-
-size_t plan_round(struct plan *plan, const char *app, struct record **ret) {
-    return plan_ready(plan, ret, plan_stale(plan, app, ret));
-}

@@ -36,7 +36,5 @@ bool plan_is_stale(struct plan *plan, const struct record *record);
 size_t plan_stale(struct plan *plan, const char *app, struct record **ret);
 /* Of these, those to compile next, which wait for no other of them; how many: they are in front now. */
 size_t plan_ready(struct plan *plan, struct record **stale, size_t count);
-/* Both: 0 when nothing is stale. */
-size_t plan_round(struct plan *plan, const char *app, struct record **ret);
 
 #endif

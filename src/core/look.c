@@ -154,8 +154,9 @@ void engine_doctor(struct engine *engine, struct request *request) {
 void engine_health(struct engine *engine, struct request *request) {
     const char *status = !engine->ready ? "starting" : engine->link_up ? "ok" : "degraded";
     answer_ok(engine, request,
-              json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:I}", "status", status, "version", SANDBOX_VERSION,
+              json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:I, s:I}", "status", status, "version", SANDBOX_VERSION,
                         "sandboxes", (int)engine->sandboxes.count, "warm_nodes", (int)pool_ready(engine->pool),
-                        "launcher", engine->link_up, "webhook", notify_to_json(engine), "uptime_ms",
+                        "launcher", engine->link_up, "webhook", notify_to_json(engine), "lost_writes",
+                        (json_int_t)store_lost_writes(engine->store, NULL), "uptime_ms",
                         (json_int_t)(clock_wall_ms() - engine->started_at_ms)));
 }

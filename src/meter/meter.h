@@ -37,7 +37,6 @@ enum meter_metric {
 };
 
 const char *meter_metric_name(enum meter_metric metric);
-bool meter_metric_find(const char *name, enum meter_metric *ret);
 bool meter_metric_is_outside(enum meter_metric metric);
 
 struct meter_sample {

@@ -1,7 +1,6 @@
 #include "meter/meter.h"
 
 #include <math.h>
-#include <string.h>
 
 static const struct {
     const char *name;
@@ -14,15 +13,6 @@ static const struct {
 
 const char *meter_metric_name(enum meter_metric metric) {
     return metrics[metric].name;
-}
-
-bool meter_metric_find(const char *name, enum meter_metric *ret) {
-    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) {
-        if (strcmp(metrics[i].name, name) != 0) continue;
-        *ret = (enum meter_metric)i;
-        return true;
-    }
-    return false;
 }
 
 bool meter_metric_is_outside(enum meter_metric metric) {

@@ -15,16 +15,20 @@ static void add(struct history *history, const char *checksum) {
     assert_true(history_add(history, "Elixir.A", &version));
 }
 
+/* The one that runs; 0: none. */
 static uint32_t current(const struct history *history) {
-    const struct version *version = history_current(history, "Elixir.A");
-    return version ? version->number : 0;
+    for (uint32_t number = history_next(history, "Elixir.A"); number > 0; number--) {
+        const struct version *version = history_find(history, "Elixir.A", number);
+        if (version && version->is_current) return number;
+    }
+    return 0;
 }
 
 static void test_numbers_go_up(void **state) {
     (void)state;
     CLEANUP(history_free) struct history history = {0};
     assert_int_equal(history_next(&history, "Elixir.A"), 1);
-    assert_null(history_current(&history, "Elixir.A"));
+    assert_int_equal(current(&history), 0);
     add(&history, "one");
     add(&history, "two");
     assert_int_equal(current(&history), 2);
@@ -47,7 +51,7 @@ static void test_an_old_version_is_current_again(void **state) {
     add(&history, "three"); /* never a number twice */
     assert_int_equal(current(&history), 3);
     history_set_current(&history, "Elixir.A", 0);
-    assert_null(history_current(&history, "Elixir.A"));
+    assert_int_equal(current(&history), 0);
     assert_int_equal(history_previous(&history, "Elixir.A")->number, 3);
 }
 
@@ -94,7 +98,7 @@ static void test_damaged_histories(void **state) {
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         CLEANUP(history_free) struct history history = {0};
         bool restored = history_restore(&history, "Elixir.A", texts[i]);
-        assert_null(history_current(&history, "Elixir.A"));
+        assert_int_equal(current(&history), 0);
         assert_true(!restored || i == 1);
     }
 }
