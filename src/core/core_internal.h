@@ -8,6 +8,7 @@
 #include "core/limit_table.h"
 #include "core/metering.h"
 #include "core/patterns.h"
+#include "core/telling.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
 #include "node/node.h"
@@ -229,7 +230,9 @@ struct sandbox {
     struct metering metering;
     struct change_job *change;   /* of its limits, under way */
     uint64_t throttled_until_ms; /* 0: it is not */
-    struct error limit_error;    /* why its VM is being ended; E_NONE: it is not for a limit */
+    struct telling telling;
+    uint64_t names_due_ms;    /* until when its start waits for what names stand for; 0: it does not */
+    struct error limit_error; /* why its VM is being ended; E_NONE: it is not for a limit */
     struct feed log;
     struct alarms alarms;         /* of violations */
     struct alarms limit_alarms;   /* apart, so that the others do not drive these out */
@@ -298,6 +301,8 @@ struct engine {
     uv_timer_t meter_timer;
     uv_timer_t vigil_timer;
     uint64_t vigil_cpu_ns; /* of all nodes, at the last look */
+    uv_timer_t telling_timer;
+    uint64_t telling_due_ms; /* when it goes off */
     uv_timer_t answer_timer;
     struct answer *answers, **answers_tail;
 
@@ -363,6 +368,7 @@ void tree_violation(struct sandbox *sandbox, struct node *node, const char *what
 void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error));
 /* Kill the node, if there is one; `ended` is called once it is gone with all it had. Not from inside unless there is
  * none. */
+void tree_go_on(struct sandbox *sandbox); /* with a start that waited for what names stand for */
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
 
 /* ---- source_text.c: source text in place of a path: the parameters `code` and `file` ---- */

@@ -323,6 +323,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     uv_timer_init(loop, &engine->answer_timer);
     metering_open(engine);
     vigil_open(engine);
+    tell_open(engine);
     engine->answer_timer.data = engine;
     host_init(engine);
     int result = open_parts(engine, reterr);
@@ -350,6 +351,7 @@ void engine_quiesce(struct engine *engine) {
     engine->closing = engine->host.ending = true;
     metering_stop(engine);
     vigil_stop(engine);
+    tell_stop(engine);
     toolchain_probe_abort(&engine->host);
     compiler_quiesce(engine->compiler);
     pool_quiesce(engine->pool);
@@ -423,7 +425,7 @@ void engine_try_close(struct engine *engine) {
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
     engine->closed = finish_close;
-    engine->open_parts += 8; /* those closed below */
+    engine->open_parts += 9; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
@@ -432,6 +434,7 @@ void engine_try_close(struct engine *engine) {
     uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->vigil_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->telling_timer, on_timer_closed);
     if (engine->names) {
         engine->open_parts++;
         names_close(take_ptr(engine->names), part_closed, engine);

@@ -7,10 +7,6 @@ enum {
     THROTTLE_MS = 10000,
 };
 
-static void on_set(void *data, const struct error *error) {
-    (void)data, (void)error; /* the next measuring tries again */
-}
-
 struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits) {
     struct jail_limits in_force = *limits;
     bool is_throttled = sandbox->throttled_until_ms != 0;
@@ -19,31 +15,23 @@ struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct j
     return in_force;
 }
 
-static void put_in_force(struct sandbox *sandbox) {
-    struct jail_limits limits = limits_in_force(sandbox, &sandbox->config.limits);
-    node_limit(sandbox->node, &limits, on_set, NULL);
-}
-
 static void throttle(struct sandbox *sandbox, const char *reason) {
     bool was_throttled = sandbox->throttled_until_ms != 0;
     (void)reason;
     sandbox->throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
-    if (!was_throttled) put_in_force(sandbox);
+    if (!was_throttled) tell_launcher(sandbox, TELL_LIMITS);
 }
 
 void limit_throttle_over(struct sandbox *sandbox) {
     if (!sandbox->throttled_until_ms || clock_monotonic_ms() < sandbox->throttled_until_ms || !sandbox->node) return;
     sandbox->throttled_until_ms = 0;
-    put_in_force(sandbox);
+    tell_launcher(sandbox, TELL_LIMITS);
 }
 
 void limit_take_up(struct sandbox *sandbox) {
-    /* Told of by then, unless it only dialled again. */
-    if (!sandbox->metering.next_ms) {
-        sandbox->metering.tasks_refused = node_tasks_refused(sandbox->node);
-        sandbox->metering.files_refused = node_files_refused(sandbox->node);
-    }
-    if (!sandbox->throttled_until_ms) put_in_force(sandbox);
+    sandbox->metering.tasks_refused = node_tasks_refused(sandbox->node);
+    sandbox->metering.files_refused = node_files_refused(sandbox->node);
+    tell_launcher(sandbox, TELL_LIMITS);
 }
 
 static void on_destroyed(void *data, const struct error *error) {

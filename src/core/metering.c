@@ -355,7 +355,7 @@ void metering_end(struct sandbox *sandbox) {
 }
 
 void metering_begin(struct sandbox *sandbox) {
-    if (sandbox->metering.next_ms) return; /* its agent dialled again */
+    if (sandbox->metering.next_ms) return;
     metering_look(sandbox);
     sandbox->metering.next_ms = uv_now(sandbox->engine->loop) + METER_NEAR_MS;
     schedule(sandbox->engine);

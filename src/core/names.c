@@ -5,22 +5,30 @@
 
 #include "core/core_internal.h"
 
-enum { ASK_EVERY_MS = 60000, ASK_AGAIN_MS = 5000 /* while somebody has no address at all */ };
+enum {
+    ASK_EVERY_MS = 60000,
+    ASK_AGAIN_MS = 5000, /* while somebody has no address at all */
+    ASK_LEAST_MS = 500,  /* whoever else wants to know */
+    AWAIT_MS = 2000,
+};
 
 struct known_name {
     struct names *names;
     char name[JAIL_DOMAIN_BYTES];
     uv_getaddrinfo_t question;
     bool is_asking;
+    bool is_answered; /* since this daemon runs, with addresses or without */
+    uint64_t asked_ms;
     struct known_addresses known;
 };
 
 struct names {
     struct engine *engine;
     uv_timer_t timer;
+    uv_timer_t patience; /* of those who wait for an answer */
     struct known_name *items;
     size_t count;
-    unsigned open; /* the timer, and questions that are not answered yet */
+    unsigned open; /* timers, and questions that are not answered yet */
     void (*closed)(void *data);
     void *closed_data;
 };
@@ -31,35 +39,45 @@ static struct known_name *find(const struct names *names, const char *name) {
     return NULL;
 }
 
-/* ---- telling ---- */
-
-static size_t add_addresses(const struct known_name *item, const struct jail_named *named, struct jail_host *ret,
-                            size_t max) {
-    size_t count = 0;
-    for (size_t i = 0; i < item->known.count && count < max; i++) {
-        ret[count] = item->known.hosts[i];
-        ret[count].first_port = named->first_port;
-        ret[count++].last_port = named->last_port;
-    }
-    return count;
+static struct known_name *listed(const struct sandbox *sandbox, size_t index) {
+    return find(sandbox->engine->names, sandbox->config.profile->egress.names[index].name);
 }
 
 static bool goes_by_names(const struct sandbox *sandbox) {
     const struct jail_profile *profile = sandbox->config.profile;
-    return sandbox->engine->names && sandbox->node && profile->network == JAIL_NETWORK_OUTGOING &&
-           profile->egress.name_count > 0 && sandbox->engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS;
+    return sandbox->engine->names && profile->network == JAIL_NETWORK_OUTGOING && profile->egress.name_count > 0 &&
+           sandbox->engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS;
 }
 
-void names_tell(struct sandbox *sandbox) {
-    struct jail_host hosts[JAIL_RESOLVED_MAX];
-    size_t count = 0;
-    if (!goes_by_names(sandbox)) return;
-    const struct jail_egress *egress = &sandbox->config.profile->egress;
-    for (size_t i = 0; i < egress->name_count; i++) {
-        const struct known_name *item = find(sandbox->engine->names, egress->names[i].name);
-        if (item) count += add_addresses(item, &egress->names[i], hosts + count, JAIL_RESOLVED_MAX - count);
+/* ---- telling ---- */
+
+static size_t put_addresses(const struct known_name *item, const struct jail_named *named, size_t max,
+                            struct jail_host *ret) {
+    size_t count = known_addresses_newest(&item->known, max, ret);
+    for (size_t i = 0; i < count; i++) {
+        ret[i].first_port = named->first_port;
+        ret[i].last_port = named->last_port;
     }
-    node_set_resolved(sandbox->node, hosts, count);
+    return count;
+}
+
+size_t names_addresses(const struct sandbox *sandbox, struct jail_host ret[JAIL_RESOLVED_MAX]) {
+    const struct jail_egress *egress = &sandbox->config.profile->egress;
+    size_t known[JAIL_NAMES_MAX], parts[JAIL_NAMES_MAX], count = 0;
+    if (!goes_by_names(sandbox)) return 0;
+    for (size_t i = 0; i < egress->name_count; i++) known[i] = listed(sandbox, i)->known.count;
+    names_share(known, egress->name_count, JAIL_RESOLVED_MAX, parts);
+    for (size_t i = 0; i < egress->name_count; i++)
+        count += put_addresses(listed(sandbox, i), &egress->names[i], parts[i], ret + count);
+    return count;
+}
+
+/* Before each was asked for once, what an earlier daemon told is better than what is known. */
+void names_take_up(struct sandbox *sandbox) {
+    if (!goes_by_names(sandbox)) return;
+    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++)
+        if (!listed(sandbox, i)->is_answered) return;
+    tell_launcher(sandbox, TELL_NAMES);
 }
 
 static bool lists(const struct jail_egress *egress, const char *name) {
@@ -73,8 +91,51 @@ static void tell_all(const struct known_name *item) {
     void *value;
     while (map_next(&item->names->engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
-        if (lists(&sandbox->config.profile->egress, item->name)) names_tell(sandbox);
+        if (lists(&sandbox->config.profile->egress, item->name)) names_take_up(sandbox);
     }
+}
+
+/* ---- waiting for an answer ---- */
+
+static bool awaits_answer(const struct sandbox *sandbox) {
+    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++)
+        if (listed(sandbox, i)->known.count == 0 && listed(sandbox, i)->is_asking) return true;
+    return false;
+}
+
+/* Somebody who need not wait any more, and until when the others do. */
+static struct sandbox *find_served(const struct names *names, uint64_t now_ms, uint64_t *next_ms) {
+    size_t at = 0;
+    void *value;
+    *next_ms = UINT64_MAX;
+    while (map_next(&names->engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        if (!sandbox->names_due_ms) continue;
+        if (sandbox->names_due_ms <= now_ms || !awaits_answer(sandbox)) return sandbox;
+        if (sandbox->names_due_ms < *next_ms) *next_ms = sandbox->names_due_ms;
+    }
+    return NULL;
+}
+
+static void on_patience_over(uv_timer_t *timer);
+
+/* One at a time: whoever goes on may fail, and be gone. */
+static void serve(struct names *names) {
+    uint64_t now_ms = clock_monotonic_ms(), next_ms;
+    struct sandbox *served;
+    while ((served = find_served(names, now_ms, &next_ms))) {
+        names_forgo(served);
+        tree_go_on(served);
+    }
+    if (next_ms != UINT64_MAX) uv_timer_start(&names->patience, on_patience_over, next_ms - now_ms, 0);
+}
+
+static void on_patience_over(uv_timer_t *timer) {
+    serve(timer->data);
+}
+
+void names_forgo(struct sandbox *sandbox) {
+    sandbox->names_due_ms = 0;
 }
 
 /* ---- asking ---- */
@@ -104,7 +165,9 @@ static void take_answer(struct known_name *item, const struct addrinfo *list) {
     size_t count = 0;
     for (const struct addrinfo *at = list; at && count < NAME_ADDRESSES_MAX; at = at->ai_next)
         if (at->ai_addr && take_address(at->ai_addr, &told[count])) count++;
-    if (known_addresses_update(&item->known, told, count, clock_monotonic_ms())) tell_all(item);
+    bool is_news = known_addresses_update(&item->known, told, count, clock_monotonic_ms()) || !item->is_answered;
+    item->is_answered = true;
+    if (is_news) tell_all(item);
 }
 
 static void on_tick(uv_timer_t *timer);
@@ -119,8 +182,11 @@ static void schedule(struct names *names) {
 static void on_answer(uv_getaddrinfo_t *question, int status, struct addrinfo *list) {
     struct known_name *item = question->data;
     item->is_asking = false;
-    if (status == 0 && !item->names->closed) take_answer(item, list);
-    if (!item->names->closed) schedule(item->names);
+    if (!item->names->closed) {
+        take_answer(item, status == 0 ? list : NULL);
+        schedule(item->names);
+        serve(item->names);
+    }
     uv_freeaddrinfo(list);
     release(item->names);
 }
@@ -128,9 +194,25 @@ static void on_answer(uv_getaddrinfo_t *question, int status, struct addrinfo *l
 static void ask(struct known_name *item) {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     item->question.data = item;
+    item->asked_ms = clock_monotonic_ms();
     item->is_asking =
         uv_getaddrinfo(item->names->engine->loop, &item->question, on_answer, item->name, NULL, &hints) == 0;
     item->names->open += item->is_asking;
+}
+
+static void ask_soon(struct known_name *item) {
+    bool is_due = !item->is_asking && clock_monotonic_ms() - item->asked_ms >= ASK_LEAST_MS;
+    if (is_due && item->known.count == 0) ask(item);
+}
+
+bool names_await(struct sandbox *sandbox) {
+    if (!goes_by_names(sandbox)) return false;
+    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++) ask_soon(listed(sandbox, i));
+    if (!awaits_answer(sandbox)) return false;
+    struct names *names = sandbox->engine->names;
+    sandbox->names_due_ms = clock_monotonic_ms() + AWAIT_MS;
+    if (!uv_is_active((uv_handle_t *)&names->patience)) uv_timer_start(&names->patience, on_patience_over, AWAIT_MS, 0);
+    return true;
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -170,10 +252,11 @@ int names_open(struct engine *engine, struct names **ret, struct error *reterr) 
         free(items);
         return error_set(reterr, E_NO_MEMORY, "no memory for the names that profiles list");
     }
-    *names = (struct names){.engine = engine, .items = items, .open = 1};
+    *names = (struct names){.engine = engine, .items = items, .open = 2};
     for (size_t i = 0; i < profiles->count; i++) add_names(names, &profiles->items[i].jail.egress);
-    names->timer.data = names;
+    names->timer.data = names->patience.data = names;
     uv_timer_init(engine->loop, &names->timer);
+    uv_timer_init(engine->loop, &names->patience);
     uv_timer_start(&names->timer, on_tick, 0, 0);
     *ret = names;
     return 0;
@@ -190,4 +273,5 @@ void names_close(struct names *names, void (*closed)(void *data), void *data) {
     for (size_t i = 0; i < names->count; i++)
         if (names->items[i].is_asking) uv_cancel((uv_req_t *)&names->items[i].question);
     uv_close((uv_handle_t *)&names->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&names->patience, on_timer_closed);
 }

@@ -26,11 +26,23 @@ struct known_addresses {
    the set is another one by that. */
 bool known_addresses_update(struct known_addresses *known, const struct jail_host *told, size_t count, uint64_t now_ms);
 
+/* Those that were told last, at most max; returns how many. */
+size_t known_addresses_newest(const struct known_addresses *known, size_t max, struct jail_host *ret);
+
+/* How much of the room each of `count` gets who wants so much: a part of the same size, and what others leave. */
+void names_share(const size_t *wanted, size_t count, size_t room, size_t *ret_parts);
+
 /* ---- names.c ---- */
 
 /* *ret is NULL where no profile lists a name. */
 int names_open(struct engine *engine, struct names **ret, struct error *reterr);
-void names_tell(struct sandbox *sandbox); /* the launcher, for its node; nothing where its profile lists none */
+/* What the names that its profile lists stand for, as far as is known; returns how many. */
+size_t names_addresses(const struct sandbox *sandbox, struct jail_host ret[JAIL_RESOLVED_MAX]);
+/* False: all is known that can be. True: tree_go_on follows, when it is or after two seconds, unless names_forgo was
+   called before. */
+bool names_await(struct sandbox *sandbox);
+void names_forgo(struct sandbox *sandbox);
+void names_take_up(struct sandbox *sandbox); /* a node that an earlier daemon told what it knew */
 void names_close(struct names *names, void (*closed)(void *data), void *data); /* frees it */
 
 #endif

@@ -44,3 +44,29 @@ bool known_addresses_update(struct known_addresses *known, const struct jail_hos
     }
     return is_changed;
 }
+
+size_t known_addresses_newest(const struct known_addresses *known, size_t max, struct jail_host *ret) {
+    struct known_addresses left = *known;
+    while (left.count > max) {
+        size_t oldest = find_oldest(&left);
+        left.count--;
+        left.hosts[oldest] = left.hosts[left.count];
+        left.told_ms[oldest] = left.told_ms[left.count];
+    }
+    memcpy(ret, left.hosts, left.count * sizeof *ret);
+    return left.count;
+}
+
+static size_t at_most(size_t wanted, size_t max) {
+    return wanted < max ? wanted : max;
+}
+
+void names_share(const size_t *wanted, size_t count, size_t room, size_t *ret_parts) {
+    size_t left = room;
+    for (size_t i = 0; i < count; i++) left -= ret_parts[i] = at_most(wanted[i], room / count);
+    for (size_t i = 0; i < count; i++) {
+        size_t more = at_most(wanted[i] - ret_parts[i], left);
+        ret_parts[i] += more;
+        left -= more;
+    }
+}

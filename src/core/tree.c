@@ -164,6 +164,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         result = string_format(paths[i], sizeof paths[i], reterr, "%s/%s", build, apps[i].name);
     }
     if (result < 0) return result;
+    struct jail_host resolved[JAIL_RESOLVED_MAX];
     struct node_spec spec = {
         .kind = NODE_APPLICATION,
         .profile = sandbox->config.profile,
@@ -172,6 +173,8 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .app_count = count,
         .env = sandbox->config.env,
         .elixir = is_elixir(sandbox),
+        .resolved = resolved,
+        .resolved_count = names_addresses(sandbox, resolved),
     };
     sandbox->is_warm = false;
     memcpy(sandbox->booted_build, sandbox->build.digest, sizeof sandbox->booted_build);
@@ -196,6 +199,10 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
     sandbox->code_asked = false;
     running_forget(sandbox);
     metering_end(sandbox);
+    if (!names_await(sandbox)) start_node(sandbox, true);
+}
+
+void tree_go_on(struct sandbox *sandbox) {
     start_node(sandbox, true);
 }
 
@@ -206,9 +213,16 @@ static void on_known_again(void *data, const struct term *result, const struct t
     if (!error) take_tree(sandbox, result);
 }
 
+/* Once: an agent may dial again as often as it likes. */
+static void take_up(struct sandbox *sandbox) {
+    if (sandbox->metering.next_ms) return;
+    limit_take_up(sandbox);
+    names_take_up(sandbox);
+    metering_begin(sandbox);
+}
+
 static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
-    names_tell(sandbox); /* before anything of the application runs */
     if (sandbox->started && !sandbox->start_asked) {
         sandbox->start_asked = true;
         timing_mark(&sandbox->timing, TIMING_NODE);
@@ -218,8 +232,7 @@ static void on_ready(void *data, struct node *node) {
         term_put_map(&args, 0);
         node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
         running_ask(sandbox);
-        limit_take_up(sandbox);
-        metering_begin(sandbox);
+        take_up(sandbox);
     }
 }
 
@@ -345,6 +358,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     (void)node;
     sandbox->node = NULL;
     metering_end(sandbox);
+    tell_forget(sandbox);
     if (sandbox->ended) {
         void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
         sandbox->started = NULL;
@@ -361,6 +375,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
 }
 
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox)) {
+    names_forgo(sandbox);
     if (!sandbox->node) {
         ended(sandbox);
         return;

@@ -291,14 +291,6 @@ int egress_attach(struct launcher *launcher, struct launcher_node *node, const s
     return -1;
 }
 
-int egress_confirm(const struct launcher_node *node, const struct jail_plan *plan, struct error *reterr) {
-    struct jail_egress policy;
-    if (egress_read(plan, &policy, reterr) < 0) return -1;
-    return egress_is_same(node->egress, &policy)
-               ? 0
-               : error_set(reterr, E_CONFLICT, "node %s has another way out", node->name);
-}
-
 /* The interface goes with the node's namespace. */
 void egress_release(struct launcher *launcher, struct launcher_node *node) {
     struct egress_place place = egress_place_of(launcher, node);

@@ -35,6 +35,17 @@ int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, c
     return change(launcher, node, &wanted, reterr);
 }
 
+int egress_confirm(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                   struct error *reterr) {
+    struct jail_egress wanted, as_told_before;
+    if (egress_read(plan, &wanted, reterr) < 0) return -1;
+    as_told_before = wanted;
+    jail_egress_resolve(&as_told_before, node->egress->resolved, node->egress->resolved_count);
+    if (!egress_is_same(node->egress, &as_told_before))
+        return error_set(reterr, E_CONFLICT, "node %s has another way out", node->name);
+    return egress_is_same(node->egress, &wanted) ? 0 : change(launcher, node, &wanted, reterr);
+}
+
 int egress_set_bounds(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
                       struct error *reterr) {
     if (!node->egress) return 0;

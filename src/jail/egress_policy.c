@@ -152,6 +152,11 @@ struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const s
     return bounded;
 }
 
+void jail_egress_resolve(struct jail_egress *egress, const struct jail_host *hosts, size_t count) {
+    egress->resolved_count = count < JAIL_RESOLVED_MAX ? count : JAIL_RESOLVED_MAX;
+    if (count) memcpy(egress->resolved, hosts, egress->resolved_count * sizeof *hosts);
+}
+
 /* ---- as lines of a plan ---- */
 
 static int write_hosts(struct jail_plan *plan, enum jail_plan_verb verb, const struct jail_host *hosts, size_t count,

@@ -72,20 +72,29 @@ static void add_bounds(struct egress_rules *rules, uint64_t rate_bytes, enum egr
 }
 
 /* Whoever answers for a name may say any address: it opens none that is refused to everybody. */
-static void add_named(struct egress_rules *rules, const struct jail_egress *egress) {
-    if (egress->reach != JAIL_REACH_ANYWHERE) {
-        add(rules, EGRESS_ANY, EGRESS_ASK_PUBLIC);
-        add(rules, EGRESS_ANY, EGRESS_ASK_OWN);
-    }
+static void add_named(struct egress_rules *rules) {
+    add(rules, EGRESS_ANY, EGRESS_ASK_PUBLIC);
+    add(rules, EGRESS_ANY, EGRESS_ASK_OWN);
     add(rules, EGRESS_ANY, EGRESS_ASK_NAMED);
 }
 
-static void add_rest(struct egress_rules *rules, const struct jail_egress *egress) {
+/* What is not listed. True: that is everything, since all ports are let through. */
+static bool add_ports(struct egress_rules *rules, const struct jail_egress *egress) {
     for (size_t i = 0; i < egress->port_count; i++) {
         struct jail_host port = {.first_port = egress->ports[i], .last_port = egress->ports[i]};
         add_host(rules, EGRESS_TO_PORT, EGRESS_ACCEPT, &port);
     }
-    add(rules, EGRESS_ANY, egress->port_count > 0 ? EGRESS_REFUSE : EGRESS_ACCEPT);
+    if (egress->port_count == 0) add(rules, EGRESS_ANY, EGRESS_ACCEPT);
+    return egress->port_count == 0;
+}
+
+/* Where everything is let through at some ports, a name opens others of public addresses alone: it must not open more
+   than its own row says. */
+static void add_reach(struct egress_rules *rules, const struct jail_egress *egress) {
+    if (egress->reach == JAIL_REACH_ANYWHERE && add_ports(rules, egress)) return;
+    add_named(rules);
+    if (egress->reach == JAIL_REACH_PUBLIC && add_ports(rules, egress)) return;
+    add(rules, EGRESS_ANY, EGRESS_REFUSE);
 }
 
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {
@@ -97,11 +106,7 @@ void egress_rules_up(const struct egress_place *place, const struct jail_egress 
     add_prefix(ret, JAIL_RESOLVER ":53", EGRESS_ACCEPT);
     for (size_t i = 0; i < ARRAY_SIZE(slirps_own); i++) add_prefix(ret, slirps_own[i], EGRESS_REFUSE);
     for (size_t i = 0; i < egress->host_count; i++) add_host(ret, EGRESS_TO, EGRESS_ACCEPT, &egress->hosts[i]);
-    add_named(ret, egress);
-    if (egress->reach == JAIL_REACH_LISTED)
-        add(ret, EGRESS_ANY, EGRESS_REFUSE);
-    else
-        add_rest(ret, egress);
+    add_reach(ret, egress);
 }
 
 void egress_rules_down(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {

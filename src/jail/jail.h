@@ -92,6 +92,8 @@ struct jail_egress {
 struct jail_limits;
 /* What a profile lets through, bounded as the limits say. */
 struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const struct jail_limits *limits);
+/* With what its names stand for, JAIL_RESOLVED_MAX at most. */
+void jail_egress_resolve(struct jail_egress *egress, const struct jail_host *hosts, size_t count);
 
 struct jail_limits {
     uint64_t memory_bytes;
@@ -259,6 +261,8 @@ struct jail_request {
     const char *node;
     const struct jail_profile *profile;
     struct jail_limits limits;
+    const struct jail_host *resolved; /* what the names that the profile lists stand for */
+    size_t resolved_count;
     const struct jail_bind *binds;
     size_t bind_count;
     const char *const *directories; /* empty places to mount at later; NULL-terminated, may be NULL */

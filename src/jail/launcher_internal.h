@@ -314,8 +314,6 @@ void egress_adopt(struct launcher *launcher);
 /* As the plan's lines say. */
 int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
                   struct error *reterr);
-/* The node has one already: E_CONFLICT unless it is what the plan's lines say. */
-int egress_confirm(const struct launcher_node *node, const struct jail_plan *plan, struct error *reterr);
 void egress_release(struct launcher *launcher, struct launcher_node *node); /* also where it has none */
 struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node);
 void egress_tell_refusals(struct launcher *launcher);
@@ -326,6 +324,10 @@ uint64_t egress_check(struct launcher *launcher, uint64_t now_ms); /* what was l
 
 /* ---- egress_change.c: what is changed of it while a node runs ---- */
 
+/* The node has one already: E_CONFLICT unless it is what the plan's lines say. What its names stand for may have
+   changed since, and is put in force. */
+int egress_confirm(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                   struct error *reterr);
 /* What its names stand for, from the plan's lines. */
 int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
                         struct error *reterr);

@@ -191,6 +191,7 @@ static void add_egress(struct draft *draft) {
     bool wants = request->profile->network == JAIL_NETWORK_OUTGOING;
     if (!wants || !can(draft, JAIL_GUARANTEE_EGRESS) || !can(draft, JAIL_GUARANTEE_NETWORK) || draft->failed) return;
     struct jail_egress egress = jail_egress_bounded(&request->profile->egress, &request->limits);
+    jail_egress_resolve(&egress, request->resolved, request->resolved_count);
     draft->failed = egress_write(&egress, &draft->plan, draft->reterr);
 }
 

@@ -211,8 +211,8 @@ static void handle_equip(const struct call *call) {
     if (!failed) failed = plan_check_equipment(&plan, &error);
     if (!failed) failed = set_limits(call->launcher, node, &limits, &error);
     if (!failed && jail_plan_word(&plan, JAIL_PLAN_REACH, 0))
-        failed =
-            node->egress ? egress_confirm(node, &plan, &error) : egress_attach(call->launcher, node, &plan, &error);
+        failed = node->egress ? egress_confirm(call->launcher, node, &plan, &error)
+                              : egress_attach(call->launcher, node, &plan, &error);
     if (!failed) failed = mount_plan(call->launcher, node, &plan, &error);
     finish(call, failed, &error);
 }

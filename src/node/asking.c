@@ -49,12 +49,6 @@ void node_limit(struct node *node, const struct jail_limits *limits, jail_done_f
     jail_link_limit(node->host->link, node->name, limits, on_answer, ask(node, done, data));
 }
 
-static void on_resolved(void *data, const struct error *error) {
-    (void)error;
-    node_handle_closed(data);
-}
-
-void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count) {
-    node->open_handles++;
-    jail_link_resolved(node->host->link, node->name, hosts, count, on_resolved, node);
+void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, jail_done_fn done, void *data) {
+    jail_link_resolved(node->host->link, node->name, hosts, count, on_answer, ask(node, done, data));
 }

@@ -33,6 +33,7 @@ void node_hand_over(struct node *node, const struct node_spec *spec, const struc
     node->open_handles++;
     if (name_places(spec, places, binds, &error) == 0) {
         struct jail_egress egress = jail_egress_bounded(&spec->profile->egress, &spec->limits);
+        jail_egress_resolve(&egress, spec->resolved, spec->resolved_count);
         struct jail_equipment equipment = {
             .limits = &spec->limits,
             .binds = binds,

@@ -76,8 +76,10 @@ struct node_spec {
     struct jail_limits limits;
     const struct node_app *apps;
     size_t app_count;
-    json_t *env; /* of the application: an object of text, or NULL */
-    bool elixir; /* start Elixir and its logger before it is ready */
+    json_t *env;                      /* of the application: an object of text, or NULL */
+    bool elixir;                      /* start Elixir and its logger before it is ready */
+    const struct jail_host *resolved; /* what the names that the profile lists stand for */
+    size_t resolved_count;
 };
 
 enum node_cause {
@@ -176,8 +178,8 @@ void node_kill(struct node *node, const char *why); /* `gone` follows */
 void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
 /* What the kernel holds it to, changed while it runs. */
 void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
-/* What the names that its profile lists stand for now; whoever fails to be told is told again with the next change. */
-void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count);
+/* What the names that its profile lists stand for now. */
+void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, jail_done_fn done, void *data);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
 uint32_t node_process_table(uint32_t processes);
 /* Whether a VM that was booted with some limits can be held to others. */

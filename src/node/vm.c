@@ -191,7 +191,13 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     static const char *const app_places[] = {"/app", NULL}, *const project_places[] = {"/src", NULL};
     const char *const *directories = spec->kind == NODE_COMPILER ? project_places : app_places;
     struct jail_request request = {
-        .node = identity->name, .profile = spec->profile, .limits = spec->limits, .directories = directories};
+        .node = identity->name,
+        .profile = spec->profile,
+        .limits = spec->limits,
+        .resolved = spec->resolved,
+        .resolved_count = spec->resolved_count,
+        .directories = directories,
+    };
     return build(draft, &request, host, ret, ret_lost, reterr);
 }
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -23,12 +24,15 @@
 #define COUNTER EXAMPLES "/counter_erl"
 #define SETTINGS                                                                                                       \
     "[profile base]\n"                                                                                                 \
-    "hosts = 10.9.9.9:8080, open.example:8080, inside.example\n"
+    "hosts = 10.9.9.9:8080, open.example:8080, inside.example, late.example:8080\n"                                    \
+    "[profile strict]\n"                                                                                               \
+    "hosts = 1.2.3.4:8080\n"
 
 enum {
     PORT = 8080,
     BULK_PORT = 8081, /* where somebody sends much, and holds on */
     NAME_PORT = 53,
+    NO_SUCH_NAME = 3,
     BULK_BYTES = 512 * 1024,
     BULK_RATE = 256 * 1024, /* of which a quarter of a second's worth goes at once, and no less than 256 KiB */
 };
@@ -39,6 +43,7 @@ struct outside {
     pid_t holder; /* whose namespace it is */
     int listener, bulk, names;
     pthread_t server;
+    atomic_bool is_late_known; /* by whoever answers for names */
     struct world *world;
     char folder[TEST_FOLDER_BYTES];
 };
@@ -56,7 +61,7 @@ static const char wiring[] =
                "ip addr add 192.168.77.2/24 dev up0; ip addr add 5.6.7.8/32 dev up0\n"
                "ip -6 addr add 2a00:77::2/64 dev up0 nodad\n"
                "ip link set up0 up; ip link set lo up\n"
-               "for a in 1.2.3.4 1.2.3.53 10.9.9.9 169.254.169.254; do\n"
+               "for a in 1.2.3.4 1.2.3.53 1.2.3.54 10.9.9.9 169.254.169.254; do\n"
                "  nsenter -t $1 -n ip addr add $a/32 dev lo; done\n"
                "nsenter -t $1 -n ip -6 addr add 2a00:1::1/128 dev lo nodad\n"
                "nsenter -t $1 -n ip addr add 192.168.77.1/24 dev w0\n"
@@ -79,7 +84,7 @@ static int listen_at(const char *host, int port, int type) {
 static const struct {
     const char *label;
     uint8_t address[4];
-} named[] = {{"open", {1, 2, 3, 53}}, {"inside", {169, 254, 169, 254}}, {"", {1, 2, 3, 4}}};
+} named[] = {{"open", {1, 2, 3, 53}}, {"late", {1, 2, 3, 54}}, {"inside", {169, 254, 169, 254}}, {"", {1, 2, 3, 4}}};
 
 static const uint8_t *address_of(const uint8_t *question) {
     size_t i = 0;
@@ -87,16 +92,21 @@ static const uint8_t *address_of(const uint8_t *question) {
     return named[i].address;
 }
 
-static void answer_name(int fd) {
+static bool is_known(const struct outside *outside, const uint8_t *question) {
+    return memcmp(question + 1, "late", 4) != 0 || outside->is_late_known;
+}
+
+static void answer_name(const struct outside *outside, int fd) {
     uint8_t message[512 + 16], answer[16] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4};
     struct sockaddr_in6 from;
     socklen_t size = sizeof from;
     ssize_t got = recvfrom(fd, message, 512, 0, (struct sockaddr *)&from, &size);
     if (got < 20) return;
     const uint8_t *type = (const uint8_t *)memchr(message + 12, 0, (size_t)got - 12) + 1;
-    bool has_one = type[1] == 1;
+    bool has_one = type[1] == 1 && is_known(outside, message + 12);
     memcpy(answer + 12, address_of(message + 12), 4);
     message[2] |= 0x80;
+    message[3] = is_known(outside, message + 12) ? 0 : NO_SUCH_NAME;
     message[7] = has_one;
     message[11] = 0; /* what it says besides the question is left out */
     got = type + 4 - message;
@@ -112,13 +122,15 @@ static void *send_bulk(void *data) {
     return NULL;
 }
 
-static void serve_bulk(int fd) {
+static void serve_bulk(const struct outside *outside, int fd) {
+    (void)outside;
     pthread_t thread;
     int client = accept(fd, NULL, NULL);
     if (client >= 0 && pthread_create(&thread, NULL, send_bulk, (void *)(intptr_t)client) == 0) pthread_detach(thread);
 }
 
-static void greet(int fd) {
+static void greet(const struct outside *outside, int fd) {
+    (void)outside;
     CLEANUP_FD int client = accept(fd, NULL, NULL);
     (void)!write(client, "hello", 5);
 }
@@ -126,11 +138,11 @@ static void greet(int fd) {
 static void *serve(void *data) {
     const struct outside *outside = data;
     struct pollfd fds[] = {{outside->listener, POLLIN, 0}, {outside->names, POLLIN, 0}, {outside->bulk, POLLIN, 0}};
-    static void (*const answers[])(int fd) = {greet, answer_name, serve_bulk};
+    static void (*const answers[])(const struct outside *outside, int fd) = {greet, answer_name, serve_bulk};
     for (;;) {
         poll(fds, ARRAY_SIZE(fds), -1);
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-            if (fds[i].revents) answers[i](fds[i].fd);
+            if (fds[i].revents) answers[i](outside, fds[i].fd);
     }
     return NULL;
 }
@@ -223,16 +235,16 @@ static void assert_refused(struct outside *outside, const char *id, const char *
         &(struct event_pattern){.kind = "violation", .sandbox_id = id, .field = "detail", .value = detail}));
 }
 
-static void await_way_out(struct outside *outside) {
+static void await_way_out(struct outside *outside, const char *id) {
     CLEANUP_FREE char *text = world_eval_text(
-        outside->world, "a", "erlang",
+        outside->world, id, "erlang",
         "(fun Try(0) -> never; Try(N) -> case gen_tcp:connect({1,2,3,4}, 8080, [], 500) of {ok, _} -> reached; "
         "_ -> receive after 50 -> Try(N - 1) end end end)(100)");
     assert_string_equal(text, "reached");
 }
 
 static void public_addresses_are_reached(void **state) {
-    await_way_out(*state); /* it is there before the way out is */
+    await_way_out(*state, "a"); /* it is there before the way out is */
     assert_reached(*state, "a", "{1,2,3,4}");
     assert_reached(*state, "a", "{16#2a00,1,0,0,0,0,0,1}");
     assert_reached(*state, "a", "\"somebody.example\"");
@@ -347,7 +359,7 @@ static void slirp_comes_back(void **state) {
     pid_t keeper = find_keeper(outside), slirp = slirp_of(keeper);
     assert_true(slirp > 0);
     process_end(slirp, SIGKILL);
-    await_way_out(outside);
+    await_way_out(outside, "a");
     assert_int_equal(find_keeper(outside), keeper);
     assert_int_not_equal(slirp_of(keeper), slirp);
     assert_reached(outside, "a", "{16#2a00,1,0,0,0,0,0,1}");
@@ -359,7 +371,7 @@ static void it_is_made_again(void **state) {
     pid_t keeper = find_keeper(outside);
     assert_true(keeper > 0);
     process_end(keeper, SIGKILL);
-    await_way_out(outside);
+    await_way_out(outside, "a");
     assert_int_not_equal(find_keeper(outside), keeper);
     assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
 }
@@ -383,12 +395,13 @@ static long bulk_ms(struct outside *outside) {
 static void a_rate_is_bounded(void **state) {
     struct outside *outside = *state;
     char rate[32];
-    long least_ms = (BULK_BYTES - 256 * 1024) * 1000L / BULK_RATE * 3 / 4;
+    long least_ms = (BULK_BYTES - 256 * 1024) * 1000L / BULK_RATE * 3 / 4, bounded_ms;
     snprintf(rate, sizeof rate, "%d", BULK_RATE);
     set_limit(outside, "a", "network_rate", rate);
-    assert_true(bulk_ms(outside) >= least_ms);
+    bounded_ms = bulk_ms(outside);
+    assert_true(bounded_ms >= least_ms);
     set_limit(outside, "a", "network_rate", "none");
-    assert_true(bulk_ms(outside) < least_ms);
+    assert_true(bulk_ms(outside) < bounded_ms); /* however slow the machine is */
 }
 
 static void connections_are_bounded(void **state) {
@@ -404,10 +417,13 @@ static void connections_are_bounded(void **state) {
     assert_string_equal(all, "{4,[]}");
 }
 
-/* By address or by name; a name opens nothing that is refused to everybody. */
+/* By address or by name; a name opens nothing that is refused to everybody. One that nobody answered for so far is
+   asked for before anything of the sandbox runs. */
 static void a_profile_lists_hosts(void **state) {
     struct outside *outside = *state;
+    outside->is_late_known = true;
     world_do(outside->world, "create", "{s:s, s:s, s:s}", "id", "b", "source", COUNTER, "profile", "base");
+    assert_reached(outside, "b", "\"late.example\"");
     assert_reached(outside, "b", "{10,9,9,9}");
     assert_refused(outside, "b", "{1,2,3,4}", "to=1.2.3.4:8080");
     assert_reached(outside, "b", "\"open.example\"");
@@ -427,7 +443,37 @@ static void a_total_is_bounded(void **state) {
     json_decref(
         world_wait_event(outside->world, since,
                          &(struct event_pattern){"frozen", "b", "reason", "it reached its limit on network_total"}));
+    world_do(outside->world, "thaw", "{s:s}", "id", "b");
+}
+
+static pid_t pid_of(struct outside *outside, const char *id) {
+    json_t *info = world_info(outside->world, id);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(info, "os_pid"));
+    json_decref(info);
+    return pid;
+}
+
+static uid_t uid_of(pid_t pid) {
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_uid;
+}
+
+/* A node that ends while no launcher runs leaves its rules; whoever has its number next gets none of them. */
+static void nobody_gets_the_rules_of_the_dead(void **state) {
+    struct outside *outside = *state;
+    pid_t dead = pid_of(outside, "b");
+    uid_t number = uid_of(dead);
+    process_end(world_pid(outside->world, "launcher.lock"), SIGKILL);
+    process_end(dead, SIGKILL);
+    world_do(outside->world, "create", "{s:s, s:s, s:s}", "id", "c", "source", COUNTER, "profile", "strict");
+    assert_int_equal(uid_of(pid_of(outside, "c")), number);
+    await_way_out(outside, "c");
+    assert_refused(outside, "c", "{10,9,9,9}", "to=10.9.9.9:8080");
     world_destroy(outside->world, "b");
+    world_destroy(outside->world, "c");
 }
 
 int main(void) {
@@ -444,6 +490,7 @@ int main(void) {
         cmocka_unit_test(it_is_made_again),
         cmocka_unit_test(a_profile_lists_hosts),
         cmocka_unit_test(a_total_is_bounded),
+        cmocka_unit_test(nobody_gets_the_rules_of_the_dead),
     };
     return cmocka_run_group_tests(tests, open_outside, close_outside);
 }

@@ -55,11 +55,35 @@ static void the_oldest_give_way(void **state) {
     assert_int_equal(known.count, NAME_ADDRESSES_MAX);
 }
 
+static void the_newest_are_chosen(void **state) {
+    struct known_addresses known = {0};
+    struct jail_host newest[NAME_ADDRESSES_MAX];
+    (void)state;
+    for (uint8_t i = 0; i < 6; i++) told(&known, i, 100u + i);
+    told(&known, 0, 200);
+    assert_int_equal(known_addresses_newest(&known, 2, newest), 2);
+    assert_true(newest[0].address[3] + newest[1].address[3] == 5); /* the first, told again, and the last */
+    assert_int_equal(known_addresses_newest(&known, 16, newest), 6);
+    assert_int_equal(known_addresses_newest(&known, 0, newest), 0);
+}
+
+/* A name that stands for many addresses leaves the others theirs. */
+static void each_name_has_its_part(void **state) {
+    size_t parts[5];
+    (void)state;
+    names_share((const size_t[]){16, 16, 16, 16, 16}, 5, 64, parts);
+    assert_memory_equal(parts, ((const size_t[]){16, 12, 12, 12, 12}), sizeof parts);
+    names_share((const size_t[]){16, 1, 0, 2, 16}, 5, 24, parts);
+    assert_memory_equal(parts, ((const size_t[]){16, 1, 0, 2, 5}), sizeof parts);
+    names_share((const size_t[]){3}, 1, 64, parts);
+    assert_int_equal(parts[0], 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_told_is_known),
-        cmocka_unit_test(what_was_told_long_ago_is_forgotten),
-        cmocka_unit_test(the_oldest_give_way),
+        cmocka_unit_test(what_is_told_is_known),  cmocka_unit_test(what_was_told_long_ago_is_forgotten),
+        cmocka_unit_test(the_oldest_give_way),    cmocka_unit_test(the_newest_are_chosen),
+        cmocka_unit_test(each_name_has_its_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,20 @@ static void anywhere_is_not_the_hosts_loopback(void **state) {
     egress_place_make(7, &place);
     egress_rules_up(&place, &egress, &rules);
     assert_rules(&rules, IDENTITY "refuse over total\naccept established\nrefuse over 1 connections\n" RESOLVER_ONLY
-                                  "ask named\naccept\n");
+                                  "accept\n");
+}
+
+/* Whoever answers for a name could say a neighbour's address: at ports that are not let through anyway, it opens public
+   ones alone. */
+static void a_name_opens_no_more_than_its_own_row(void **state) {
+    struct jail_egress egress = {.reach = JAIL_REACH_ANYWHERE, .ports = {443}, .port_count = 1, .connections = 1};
+    struct egress_rules rules;
+    struct egress_place place;
+    (void)state;
+    egress_place_make(7, &place);
+    egress_rules_up(&place, &egress, &rules);
+    assert_rules(&rules, IDENTITY "refuse over total\naccept established\nrefuse over 1 connections\n" RESOLVER_ONLY
+                                  "accept to port 443\nask public\nask own\nask named\nrefuse\n");
 }
 
 /* After what is refused to everybody: whoever answers for a name can't open that. */
@@ -166,6 +179,7 @@ int main(void) {
         cmocka_unit_test(only_some_ports_of_them),
         cmocka_unit_test(what_is_listed_and_nothing_else),
         cmocka_unit_test(anywhere_is_not_the_hosts_loopback),
+        cmocka_unit_test(a_name_opens_no_more_than_its_own_row),
         cmocka_unit_test(what_names_stand_for_is_let_through),
         cmocka_unit_test(the_longest_policy_has_room),
         cmocka_unit_test(knows_what_an_address_is),

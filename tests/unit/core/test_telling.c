@@ -1,0 +1,69 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "core/telling.h"
+
+static void what_is_due_is_sent_together_and_at_once(void **state) {
+    struct telling telling = {.due = TELL_LIMITS | TELL_NAMES};
+    (void)state;
+    assert_int_equal(telling_next_ms(&telling), 0);
+    assert_int_equal(telling_begin(&telling, 1000), TELL_LIMITS | TELL_NAMES);
+    assert_int_equal(telling_begin(&telling, 1000), 0);
+    telling_answered(&telling, TELL_LIMITS, false, 1001);
+    telling_answered(&telling, TELL_NAMES, false, 1002);
+    assert_true(telling_next_ms(&telling) == UINT64_MAX);
+    assert_int_equal(telling_begin(&telling, 5000), 0);
+}
+
+/* However often somebody wants it told. */
+static void it_is_told_a_few_times_a_second_at_most(void **state) {
+    struct telling telling = {0};
+    unsigned sent = 0;
+    (void)state;
+    for (uint64_t now_ms = 1000; now_ms < 2000; now_ms++) {
+        telling.due |= TELL_LIMITS;
+        if (telling_begin(&telling, now_ms) == 0) continue;
+        telling.due |= TELL_LIMITS; /* while it is on its way */
+        assert_true(telling_next_ms(&telling) == UINT64_MAX);
+        telling_answered(&telling, TELL_LIMITS, false, now_ms);
+        sent++;
+    }
+    assert_int_equal(sent, 1000 / TELL_EVERY_MS);
+    assert_true(telling_next_ms(&telling) <= 2000 + TELL_EVERY_MS);
+}
+
+static void what_failed_is_told_again_later_each_time(void **state) {
+    struct telling telling = {.due = TELL_LIMITS | TELL_NAMES};
+    uint64_t now_ms = 1000, pause_ms = 0;
+    (void)state;
+    assert_int_equal(telling_begin(&telling, now_ms), TELL_LIMITS | TELL_NAMES);
+    telling_answered(&telling, TELL_NAMES, true, now_ms);
+    telling_answered(&telling, TELL_LIMITS, false, now_ms);
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t next_ms = telling_next_ms(&telling);
+        assert_true(next_ms - now_ms > pause_ms || next_ms - now_ms == TELL_AGAIN_MAX_MS);
+        pause_ms = next_ms - now_ms;
+        assert_int_equal(telling_begin(&telling, next_ms - 1), 0);
+        now_ms = next_ms;
+        assert_int_equal(telling_begin(&telling, now_ms), TELL_NAMES);
+        telling_answered(&telling, TELL_NAMES, true, now_ms);
+    }
+    assert_int_equal(pause_ms, TELL_AGAIN_MAX_MS);
+    now_ms = telling_next_ms(&telling);
+    assert_int_equal(telling_begin(&telling, now_ms), TELL_NAMES);
+    telling_answered(&telling, TELL_NAMES, false, now_ms);
+    telling.due = TELL_LIMITS;
+    assert_int_equal(telling_next_ms(&telling), now_ms + TELL_EVERY_MS); /* all is well again */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_due_is_sent_together_and_at_once),
+        cmocka_unit_test(it_is_told_a_few_times_a_second_at_most),
+        cmocka_unit_test(what_failed_is_told_again_later_each_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
