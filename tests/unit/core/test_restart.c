@@ -1,0 +1,144 @@
+/* Restarts that are called off while the old tree is only asked: it goes on as it was, and the caller is answered. The
+   node is a real one, its launcher and its agent are played; the registry is real. */
+#include "core/core_internal.h"
+#include "node/stage.h"
+
+struct scene {
+    struct stage *stage;
+    struct engine engine;
+    struct sandbox *sandbox;
+    int agent;
+    bool store_closed;
+};
+
+static void on_done(struct request *request, json_t *result, const struct error *error) {
+    struct scene *scene = request->transport;
+    buf_printf(&scene->stage->story, "%s ", error ? error_kind(error->code)->slug : "ok");
+    json_decref(result);
+    json_decref(request->params);
+    free(request);
+}
+
+static void open_engine(struct scene *scene) {
+    struct engine *engine = &scene->engine;
+    struct error error;
+    engine->loop = &scene->stage->loop;
+    engine->answers_tail = &engine->answers;
+    engine->config.heartbeat_deadline_ms = 60000;
+    uv_timer_init(engine->loop, &engine->answer_timer);
+    engine->answer_timer.data = engine;
+    assert_true(feed_init(&engine->events, 16, 0));
+    assert_int_equal(store_open(engine->loop, scene->stage->home, &engine->store, &error), 0);
+}
+
+static int set_up(void **state) {
+    struct scene *scene = calloc(1, sizeof *scene);
+    struct error error;
+    void *stage;
+    assert_int_equal(stage_setup(&stage), 0);
+    scene->stage = stage;
+    open_engine(scene);
+    scene->sandbox = sandbox_new(&scene->engine, "s", &error);
+    scene->sandbox->config.profile = jail_profile_find("medium");
+    scene->sandbox->status = STATUS_RUNNING;
+    scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
+    *state = scene;
+    return 0;
+}
+
+static void on_store_closed(void *data) {
+    ((struct scene *)data)->store_closed = true;
+}
+
+static void on_detached(void *data) {
+    *(bool *)data = true;
+}
+
+static int tear_down(void **state) {
+    struct scene *scene = *state;
+    struct stage *stage = scene->stage;
+    bool detached = false;
+    node_detach(scene->sandbox->node, on_detached, &detached);
+    RUN_UNTIL(stage, detached);
+    close(scene->agent);
+    sandbox_remove(scene->sandbox);
+    store_close(scene->engine.store, on_store_closed, scene);
+    RUN_UNTIL(stage, scene->store_closed && scene->engine.open_parts == 0);
+    uv_close((uv_handle_t *)&scene->engine.answer_timer, NULL);
+    feed_free(&scene->engine.events);
+    map_free(&scene->engine.sandboxes);
+    void *staged = stage;
+    free(scene);
+    return stage_teardown(&staged);
+}
+
+static void ask(struct scene *scene, bool fresh) {
+    struct request *request = calloc(1, sizeof *request);
+    *request = (struct request){.params = json_pack("{s:s, s:b}", "id", "s", "fresh", fresh),
+                                .caller = {.role = ROLE_ADMIN, .peer_fd = -1},
+                                .done = on_done,
+                                .transport = scene};
+    engine_restart(&scene->engine, request);
+}
+
+static void call_off(struct scene *scene) {
+    struct error why;
+    error_set(&why, E_SHUTDOWN, "the service is shutting down");
+    jobs_abort_all(scene->sandbox, &why);
+    jobs_abort_all(scene->sandbox, &why); /* once more changes nothing */
+    RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
+    stage_expect(scene->stage, "shutting_down ");
+    assert_null(scene->sandbox->jobs);
+    assert_false(uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    assert_true(node_is_ready(scene->sandbox->node));
+    assert_int_equal(scene->stage->burials, 0);
+}
+
+static void while_it_learns_what_the_old_tree_runs(void **state) {
+    struct scene *scene = *state;
+    scene->sandbox->code_known = false; /* as in a daemon that has just come */
+    ask(scene, true);
+    uint64_t id = agent_take_call(scene->stage, scene->agent, "code_state");
+    RUN_UNTIL(scene->stage, uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    call_off(scene);
+    agent_reply_ok(scene->agent, id); /* an answer that comes late starts nothing */
+    uint64_t next = stage_call(scene->stage, 'a', scene->sandbox->node, 60000);
+    agent_reply_ok(scene->agent, next);
+    RUN_UNTIL(scene->stage, stage_heard(scene->stage, "a:ok"));
+    assert_null(scene->sandbox->jobs);
+    assert_int_equal(scene->stage->burials, 0);
+}
+
+static void while_the_states_are_asked_for(void **state) {
+    struct scene *scene = *state;
+    scene->sandbox->code_known = true;
+    ask(scene, false);
+    uint64_t id = agent_take_call(scene->stage, scene->agent, "snapshot_states");
+    call_off(scene);
+    assert_int_equal(agent_take_call(scene->stage, scene->agent, "cancel"), id);
+}
+
+static void before_the_registry_has_it(void **state) {
+    struct scene *scene = *state;
+    ask(scene, false);
+    assert_non_null(scene->sandbox->jobs);
+    call_off(scene);
+}
+
+static void before_its_turn(void **state) {
+    struct scene *scene = *state;
+    scene->sandbox->held = true;
+    ask(scene, false);
+    call_off(scene);
+}
+
+int main(void) {
+#define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        SET(while_it_learns_what_the_old_tree_runs),
+        SET(while_the_states_are_asked_for),
+        SET(before_the_registry_has_it),
+        SET(before_its_turn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
