@@ -68,8 +68,9 @@ static int tear_down(void **state) {
     feed_free(&scene->engine.events);
     map_free(&scene->engine.sandboxes);
     void *staged = stage;
+    int result = stage_teardown(&staged); /* runs the loop until the timer has closed */
     free(scene);
-    return stage_teardown(&staged);
+    return result;
 }
 
 static void ask(struct scene *scene, bool fresh) {
