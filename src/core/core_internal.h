@@ -300,7 +300,8 @@ struct engine {
 
     uv_timer_t meter_timer;
     uv_timer_t vigil_timer;
-    uint64_t vigil_cpu_ns; /* of all nodes, at the last look */
+    uint64_t vigil_cpu_ns;                /* of all nodes, at the last look */
+    uint64_t machine_ns, machine_idle_ns; /* when it was last looked at, and how long its cores had been idle by then */
     uv_timer_t telling_timer;
     uint64_t telling_due_ms; /* when it goes off */
     uv_timer_t answer_timer;

@@ -12,9 +12,11 @@ struct metering {
     struct meter_history history;
     struct meter_sample now; /* of which a look from outside renews a part only */
     enum meter_level levels[METER_METRIC_COUNT];
-    uint64_t next_ms;                            /* on the loop's clock; 0: never, nothing runs */
-    uint64_t looked_ms, cpu_ns;                  /* at the last look from outside */
-    uint64_t vigil_cpu_ns;                       /* at the last one that was for CPU time alone */
+    uint64_t next_ms;                /* on the loop's clock; 0: never, nothing runs */
+    uint64_t looked_ms, cpu_ns;      /* at the last look from outside */
+    uint64_t vigil_ns, vigil_cpu_ns; /* at the last one that was for CPU time alone; 0: none to go by */
+    bool is_working;                 /* by that look */
+    struct meter_yield yield;
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double disk_percent;                         /* of the fullest place: one is full before all are */

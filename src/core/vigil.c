@@ -1,12 +1,19 @@
 /* While a node idles, its agent looks at its limits with each beat only. A bomb that goes off in between must not get
    seconds: whoever begins to use the processor gets a beat at once. One look tells what all nodes together use, and
-   only when that is much is there one at each. */
+   only when that is much is there one at each. Who works flat out yields to the others; so that it does soon, whoever
+   works is looked at a second time, over a shorter span. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
 #include "core/core_internal.h"
 
 enum {
     VIGIL_MS = 100,       /* and as long again until the agent has acted: a quarter of a second at most */
+    SECOND_LOOK_MS = 25,  /* after the first */
     WORK_NS = 2000000,    /* so much CPU time is enough for a thousand processes */
     IDLE_NODE_NS = 20000, /* what an idle node may use from one look to the next */
+    SPARE_PERCENT = 20,   /* of one core: a machine that idles no more than that is full */
 };
 
 static bool is_watched(const struct sandbox *sandbox) {
@@ -21,28 +28,112 @@ static bool somebody_works(struct engine *engine, const struct node *any, size_t
     return cpu_ns == NODE_UNKNOWN || cpu_ns - before_ns > WORK_NS + count * IDLE_NODE_NS;
 }
 
-static void look_at(struct sandbox *sandbox) {
-    uint64_t cpu_ns = node_cpu_ns(sandbox->node), before_ns = sandbox->metering.vigil_cpu_ns;
+/* "12.34 56.78": since when the machine runs, and how long its cores have been idle in sum. */
+static bool read_idle(uint64_t *ret_ns) {
+    char text[64];
+    unsigned long long s, cs;
+    CLEANUP_FD int fd = open("/proc/uptime", O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (count <= 0) return false;
+    text[count] = '\0';
+    if (sscanf(text, "%*u.%*u %llu.%llu", &s, &cs) != 2) return false;
+    *ret_ns = (s * 100 + cs) * 10000000;
+    return true;
+}
+
+/* Since the last look. One that can't be told about counts as full: then nobody yields for longer than it must. */
+static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
+    uint64_t idle_ns, before_ns = engine->machine_idle_ns, span_ns = now_ns - engine->machine_ns;
+    if (!read_idle(&idle_ns)) return true;
+    engine->machine_ns = now_ns;
+    engine->machine_idle_ns = idle_ns;
+    return (idle_ns - before_ns) * 100 < span_ns * SPARE_PERCENT;
+}
+
+/* Time in which it stood still is no calm. */
+static void look_away(struct sandbox *sandbox) {
+    sandbox->metering.vigil_ns = 0;
+    sandbox->metering.is_working = false;
+}
+
+/* Judged by what it did since the last look. */
+static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_full) {
+    struct metering *metering = &sandbox->metering;
+    uint64_t cpu_ns = node_cpu_ns(sandbox->node);
     if (cpu_ns == NODE_UNKNOWN) return;
-    sandbox->metering.vigil_cpu_ns = cpu_ns;
-    if (cpu_ns - before_ns > WORK_NS) node_beat(sandbox->node);
+    struct meter_work work = {now_ns - metering->vigil_ns, cpu_ns - metering->vigil_cpu_ns, is_machine_full};
+    bool is_known = metering->vigil_ns != 0;
+    metering->vigil_ns = now_ns;
+    metering->vigil_cpu_ns = cpu_ns;
+    metering->is_working = !is_known || work.cpu_ns > WORK_NS;
+    if (is_known && meter_yields(&metering->yield, &work) != node_yields(sandbox->node))
+        node_yield(sandbox->node, metering->yield.yields);
+}
+
+static void on_vigil(uv_timer_t *timer);
+
+static void on_second_look(uv_timer_t *timer) {
+    struct engine *engine = timer->data;
+    uint64_t now_ns = uv_hrtime();
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        if (sandbox->metering.is_working && is_watched(sandbox)) look_at(sandbox, now_ns, false);
+    }
+    uv_timer_start(timer, on_vigil, VIGIL_MS - SECOND_LOOK_MS, 0);
+}
+
+struct census {
+    const struct sandbox *any;
+    size_t running, watched, yielding;
+};
+
+static struct census count_all(struct engine *engine) {
+    struct census census = {0};
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        census.running += sandbox->metering.next_ms != 0;
+        if (!is_watched(sandbox)) {
+            look_away(sandbox);
+            continue;
+        }
+        census.any = sandbox;
+        census.watched++;
+        census.yielding += node_yields(sandbox->node);
+    }
+    return census;
+}
+
+/* True when somebody works who doesn't yield. */
+static bool look_at_all(struct engine *engine, bool is_any_yielding) {
+    uint64_t now_ns = uv_hrtime();
+    bool is_full = is_any_yielding && machine_is_full(engine, now_ns), works = false;
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        if (!is_watched(sandbox)) continue;
+        look_at(sandbox, now_ns, is_full);
+        if (!sandbox->metering.is_working) continue;
+        node_beat(sandbox->node);
+        works |= !sandbox->metering.yield.yields;
+    }
+    return works;
 }
 
 /* It goes on while something runs, whether that can be watched just now or not: a node could choose when. */
 static void on_vigil(uv_timer_t *timer) {
     struct engine *engine = timer->data;
-    const struct sandbox *any = NULL;
-    size_t at = 0, running = 0, watched = 0;
-    void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
-        const struct sandbox *sandbox = value;
-        running += sandbox->metering.next_ms != 0;
-        if (is_watched(sandbox)) any = sandbox, watched++;
-    }
-    if (running == 0) uv_timer_stop(timer);
-    if (!any || !somebody_works(engine, any->node, watched)) return;
-    for (at = 0; map_next(&engine->sandboxes, &at, NULL, &value);)
-        if (is_watched(value)) look_at(value);
+    struct census census = count_all(engine);
+    bool is_due = census.any && (somebody_works(engine, census.any->node, census.watched) || census.yielding);
+    bool again = is_due && look_at_all(engine, census.yielding);
+    if (again)
+        uv_timer_start(timer, on_second_look, SECOND_LOOK_MS, 0);
+    else if (census.running)
+        uv_timer_start(timer, on_vigil, VIGIL_MS, 0);
 }
 
 void vigil_open(struct engine *engine) {
@@ -52,7 +143,7 @@ void vigil_open(struct engine *engine) {
 
 void vigil_begin(struct engine *engine) {
     if (!engine->closing && !uv_is_active((uv_handle_t *)&engine->vigil_timer))
-        uv_timer_start(&engine->vigil_timer, on_vigil, VIGIL_MS, VIGIL_MS);
+        uv_timer_start(&engine->vigil_timer, on_vigil, VIGIL_MS, 0);
 }
 
 void vigil_stop(struct engine *engine) {

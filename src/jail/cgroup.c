@@ -13,6 +13,9 @@ enum {
     DYING_WEIGHT_PERCENT = 10000, /* the most there is: dying takes milliseconds, and others would have it wait */
 };
 
+/* Kernels before 5.15 have no such file. */
+const struct cgroup_setting cgroup_not_yielding = {CGROUP_CPU, "cpu.idle", "0", true};
+
 const struct cgroup_backend *cgroup_backend_of(const struct cgroup_host *host) {
     return host->version == 2 ? &cgroup_v2 : &cgroup_v1;
 }
@@ -88,6 +91,14 @@ static int make_group(struct cgroup_host *host, enum cgroup_controller controlle
     return failed ? error_errno(reterr, -failed, "make cgroup %s", path) : 0;
 }
 
+/* The root of the unified hierarchy has no such file, so it takes the group's own directory to tell. */
+static void note_yielding(struct cgroup_host *host) {
+    char path[PATH_MAX];
+    host->has_yielding = host->has_cpu &&
+                         cgroup_path(host, CGROUP_CPU, NULL, cgroup_not_yielding.file, path, NULL) == 0 &&
+                         access(path, W_OK) == 0;
+}
+
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr) {
     struct cgroup_host host;
     cgroup_host_find(mount, root, &host);
@@ -98,6 +109,7 @@ int cgroup_host_open(const char *mount, const char *group, bool root, struct cgr
             return -1;
         }
     note_abilities(&host);
+    note_yielding(&host);
     *ret = host;
     return 0;
 }
@@ -237,8 +249,17 @@ int cgroup_lift_cpu(const struct cgroup_host *host, const char *node, struct err
     struct cgroup_setting quota, weight;
     cgroup_backend_of(host)->cpu_setting(0, &quota);
     cgroup_backend_of(host)->weight_setting(DYING_WEIGHT_PERCENT, &weight);
+    write_setting(host, node, &cgroup_not_yielding, NULL);
     write_setting(host, node, &weight, NULL); /* it is a help, no more */
     return write_setting(host, node, &quota, reterr);
+}
+
+int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool yields, struct error *reterr) {
+    char path[PATH_MAX];
+    if (!host->has_yielding) return error_set(reterr, E_GUARANTEE, "this host has no %s", cgroup_not_yielding.file);
+    if (cgroup_path(host, cgroup_not_yielding.controller, node, cgroup_not_yielding.file, path, reterr) < 0) return -1;
+    int failed = cgroup_write(path, yields ? "1" : "0");
+    return failed ? error_errno(reterr, -failed, "write %s", path) : 0;
 }
 
 static void directory_of(const struct cgroup_host *host, enum cgroup_controller controller, const char *node,

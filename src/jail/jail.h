@@ -363,6 +363,8 @@ void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_
 /* Kill it if it lives, wait, remove its cgroups, and say what it died of. Also for a node that ended by itself. */
 void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn done, void *data);
 void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data);
+/* Whether every other node gets the processor before it; setting its limits ends that. */
+void jail_link_yield(struct jail_link *link, const char *node, bool yields, jail_done_fn done, void *data);
 void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
                      void *data);
 /* What the names that its profile lists stand for now, in place of what they stood for. */

@@ -69,6 +69,7 @@ struct cgroup_host {
     char group[128];      /* the instance's directory below each hierarchy, e.g. "sandbox/3" */
     bool is_root;
     bool has_memory, has_cpu, has_tasks, has_freezer;
+    bool has_yielding; /* known once the group was made */
     char hierarchies[CGROUP_CONTROLLER_COUNT][CGROUP_HIERARCHY_BYTES]; /* below mount; "" when absent */
 };
 
@@ -103,6 +104,9 @@ void cgroup_close(struct cgroup *cgroup);
    for the CPU's: no cap. */
 int cgroup_set_limits(const struct cgroup_host *host, const char *node, const struct jail_limits *limits,
                       struct error *reterr);
+/* Whether every other node goes first: it has the processor only while they want none. It has the usual weight when it
+   no longer yields, and so has one whose limits are set. E_GUARANTEE where the kernel has no such thing. */
+int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool yields, struct error *reterr);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick, however busy the others are */
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen,

@@ -238,6 +238,13 @@ void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jai
     ask_done(link, frozen ? "freeze" : "thaw", &text, done, data);
 }
 
+void jail_link_yield(struct jail_link *link, const char *node, bool yields, jail_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    wire_put_number(&text, "on", yields);
+    ask_done(link, "yield", &text, done, data);
+}
+
 static void put_limits(struct buf *text, const struct jail_limits *limits) {
     wire_put_number(text, "memory", limits->memory_bytes);
     wire_put_number(text, "cpu", limits->cpu_percent);

@@ -112,6 +112,17 @@ static void handle_thaw(const struct call *call) {
     set_frozen(call, false);
 }
 
+static void handle_yield(const struct call *call) {
+    struct error error;
+    uint64_t on;
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    if (!wire_message_number(call->message, "on", &on) || on > 1)
+        refuse(call, E_INVALID, "on=1, or on=0");
+    else
+        finish(call, cgroup_set_yielding(&call->launcher->cgroups, node->name, on, &error), &error);
+}
+
 /* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and a way out its
    bounds. */
 static int set_limits(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
@@ -297,6 +308,7 @@ static const struct {
     {"project", handle_project},   {"release", handle_release}, {"mount", handle_mount},
     {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
     {"equip", handle_equip},       {"disk", handle_disk},       {"resolved", handle_resolved},
+    {"yield", handle_yield},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {

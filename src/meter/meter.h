@@ -1,5 +1,6 @@
 /* meter: what a sandbox uses. Samples kept as histories that grow coarser with age, thresholds with hysteresis, trends,
-   and how often to look. All of it is pure: times and values come from the caller. Knows nothing of policy. */
+   how often to look, and who yields. All of it is pure: times and values come from the caller. Knows nothing of policy.
+ */
 #ifndef METER_METER_H
 #define METER_METER_H
 
@@ -140,5 +141,25 @@ enum {
 };
 
 uint64_t meter_next_look_ms(const struct meter_situation *situation);
+
+/* ---- who yields ---- */
+
+enum {
+    METER_FLAT_OUT_PERCENT = 75, /* of a core */
+    METER_CALM_MS = 3000,        /* so long without working flat out, and it yields no longer */
+};
+
+struct meter_yield {
+    bool yields;
+    uint64_t calm_ns;
+};
+
+struct meter_work {
+    uint64_t span_ns, cpu_ns; /* what it used in that time, in which it could run */
+    bool is_machine_full;     /* nobody could have had more without somebody else having less */
+};
+
+/* Whether all others are to get the processor before it from now on. */
+bool meter_yields(struct meter_yield *yield, const struct meter_work *work);
 
 #endif

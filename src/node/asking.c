@@ -45,10 +45,38 @@ void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data) 
     jail_link_freeze(node->host->link, node->name, frozen, frozen ? on_frozen : on_thawed, ask(node, done, data));
 }
 
+static void on_limited(void *data, const struct error *error) {
+    struct asking *asking = data;
+    if (!error) asking->node->yields = false;
+    on_answer(asking, error);
+}
+
 void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data) {
-    jail_link_limit(node->host->link, node->name, limits, on_answer, ask(node, done, data));
+    jail_link_limit(node->host->link, node->name, limits, on_limited, ask(node, done, data));
 }
 
 void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, jail_done_fn done, void *data) {
     jail_link_resolved(node->host->link, node->name, hosts, count, on_answer, ask(node, done, data));
+}
+
+static void on_yield_answer(struct node *node, bool yields, const struct error *error) {
+    node->is_yield_asked = false;
+    if (!error) node->yields = yields;
+    if (error && error->code == E_GUARANTEE) node->host->cannot_yield = true;
+    node_handle_closed(node);
+}
+
+static void on_yielding(void *data, const struct error *error) {
+    on_yield_answer(data, true, error);
+}
+
+static void on_yielding_no_longer(void *data, const struct error *error) {
+    on_yield_answer(data, false, error);
+}
+
+void node_yield(struct node *node, bool yields) {
+    if (node->is_yield_asked || node->host->cannot_yield || node->state >= NODE_ENDING) return;
+    node->is_yield_asked = true;
+    node->open_handles++;
+    jail_link_yield(node->host->link, node->name, yields, yields ? on_yielding : on_yielding_no_longer, node);
 }

@@ -55,6 +55,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     uint64_t heartbeat_deadline_ms;
     uint64_t boot_deadline_ms;
     uint64_t grace_ms;
+    bool cannot_yield;           /* the launcher said that nodes can't here */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
     struct probe *probe;         /* the one under way, or NULL; probe.c keeps it */
     struct map nodes;            /* every living node by name; node.c keeps it */
@@ -176,6 +177,10 @@ void node_cancel(struct node *node, uint64_t id);
 
 void node_kill(struct node *node, const char *why); /* `gone` follows */
 void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
+/* Have every other node get the processor before it, or no longer. It is a help, no more: nothing is done where the
+   kernel can't, or while the last change is under way. Setting its limits ends it. */
+void node_yield(struct node *node, bool yields);
+bool node_yields(const struct node *node);
 /* What the kernel holds it to, changed while it runs. */
 void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
 /* What the names that its profile lists stand for now. */

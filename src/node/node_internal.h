@@ -128,6 +128,7 @@ struct node {
     pid_t vm_pid; /* the init's child; 0 until it was looked for */
     uid_t uid;
     bool frozen;
+    bool yields, is_yield_asked;
     char memory_cgroup[PATH_MAX];
     char cpu_cgroup[PATH_MAX];
     char tasks_cgroup[PATH_MAX];

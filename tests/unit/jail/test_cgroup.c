@@ -43,6 +43,7 @@ static void v1_settings(void **state) {
                     "memory.memsw.limit_in_bytes=67108864 ?\n"
                     "cpu.cfs_period_us=100000\n"
                     "cpu.cfs_quota_us=50000\n"
+                    "cpu.idle=0 ?\n"
                     "cpu.shares=1024 ?\n"
                     "pids.max=32\n");
     assert_settings(&cgroup_v1, &able, &(struct jail_limits){.memory_bytes = 1}, true,
@@ -50,9 +51,10 @@ static void v1_settings(void **state) {
                     "memory.limit_in_bytes=1\n"
                     "cpu.cfs_period_us=100000\n"
                     "cpu.cfs_quota_us=-1\n"
+                    "cpu.idle=0 ?\n"
                     "cpu.shares=1024 ?\n");
     assert_settings(&cgroup_v1, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
-                    false, "cpu.cfs_period_us=100000\ncpu.cfs_quota_us=-1\ncpu.shares=20 ?\n");
+                    false, "cpu.cfs_period_us=100000\ncpu.cfs_quota_us=-1\ncpu.idle=0 ?\ncpu.shares=20 ?\n");
     assert_settings(&cgroup_v1, &(struct cgroup_host){.has_tasks = true}, &limits, false, "pids.max=32\n");
 }
 
@@ -62,12 +64,13 @@ static void v2_settings(void **state) {
                     "memory.max=67108864\n"
                     "memory.swap.max=0 ?\n"
                     "cpu.max=50000 100000\n"
+                    "cpu.idle=0 ?\n"
                     "cpu.weight=100 ?\n"
                     "pids.max=32\n");
     assert_settings(&cgroup_v2, &able, &(struct jail_limits){.os_tasks = 7}, true,
-                    "cpu.max=max 100000\ncpu.weight=100 ?\npids.max=7\n");
+                    "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=100 ?\npids.max=7\n");
     assert_settings(&cgroup_v2, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
-                    false, "cpu.max=max 100000\ncpu.weight=2 ?\n");
+                    false, "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=2 ?\n");
 }
 
 /* ---- v2 on a fake tree ---- */
@@ -332,6 +335,38 @@ static void real_limits_are_the_kernels(void **state) {
     assert_int_equal(cgroup_remove(host, "n1", &error), 0);
 }
 
+static void yields(const struct cgroup_host *host, bool wanted) {
+    struct error error;
+    if (cgroup_set_yielding(host, "n1", wanted, &error) < 0) fail_msg("%s", error.detail);
+    assert_value(host, CGROUP_CPU, "cpu.idle", wanted ? "1" : "0");
+}
+
+/* The kernel takes no weight while it yields: whoever sets one ends that first. */
+static void real_yielding_ends_with_new_limits(void **state) {
+    struct real *real = *state;
+    const struct cgroup_host *host = &real->host;
+    const char *weight_file = host->version == 1 ? "cpu.shares" : "cpu.weight";
+    struct cgroup cgroup;
+    struct error error;
+    assert_true(host->has_yielding);
+    assert_int_equal(cgroup_make(host, "n1", &limits, &cgroup, &error), 0);
+    cgroup_close(&cgroup);
+    assert_value(host, CGROUP_CPU, "cpu.idle", "0");
+    yields(host, true);
+    yields(host, true);
+    yields(host, false);
+    assert_value(host, CGROUP_CPU, weight_file, host->version == 1 ? "1024" : "100");
+    yields(host, true);
+    assert_int_equal(cgroup_set_limits(host, "n1", &limits, &error), 0);
+    assert_value(host, CGROUP_CPU, "cpu.idle", "0");
+    yields(host, true);
+    assert_int_equal(cgroup_lift_cpu(host, "n1", &error), 0);
+    assert_value(host, CGROUP_CPU, weight_file, host->version == 1 ? "102400" : "10000");
+    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
+    assert_true(cgroup_set_yielding(host, "n1", true, &error) < 0);
+    assert_int_not_equal(error.code, E_GUARANTEE);
+}
+
 static void real_freeze_and_remove(void **state) {
     struct real *real = *state;
     const struct cgroup_host *host = &real->host;
@@ -423,6 +458,7 @@ static void a_host_without_cgroups_does_nothing(void **state) {
     assert_int_equal(cgroup_set_limits(&host, "n1", &limits, &error), 0);
     assert_int_equal(cgroup_lift_cpu(&host, "n1", &error), 0);
     assert_int_equal(cgroup_freeze(&host, "n1", true, &error), -E_GUARANTEE);
+    assert_int_equal(cgroup_set_yielding(&host, "n1", true, &error), -E_GUARANTEE);
     assert_int_equal(cgroup_pids(&host, "n1", NULL, 0), 0);
     assert_int_equal(cgroup_remove(&host, "n1", &error), 0);
     cgroup_host_close(&host);
@@ -439,6 +475,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(v2_freezes_until_it_took_effect, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_lists_nodes, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(real_limits_are_the_kernels, real_setup, real_teardown),
+        cmocka_unit_test_setup_teardown(real_yielding_ends_with_new_limits, real_setup, real_teardown),
         cmocka_unit_test_setup_teardown(real_freeze_and_remove, real_setup, real_teardown),
         cmocka_unit_test_setup_teardown(real_v1_freezer, real_setup, real_teardown),
         cmocka_unit_test_setup_teardown(real_oom_is_counted, real_setup, real_teardown),

@@ -193,6 +193,21 @@ static void dies_at_once_throttled_or_frozen(void **state) {
     }
 }
 
+static void yields_when_told_to(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "modest", "", "signal"));
+    assert_true(client_ask(client, "yield", "modest on=1", -1));
+    assert_true(client_ask(client, "yield", "modest on=0", -1));
+    assert_true(client_ask(client, "yield", "modest on=1", -1));
+    assert_true(client_ask(client, "limit", "modest cpu=50", -1)); /* which sets its weight too */
+    assert_false(client_ask(client, "yield", "modest", -1));
+    assert_false(client_ask(client, "yield", "modest on=2", -1));
+    assert_string_equal(client_detail(client), "on=1, or on=0");
+    assert_false(client_ask(client, "yield", "nobody on=1", -1));
+    assert_true(client_ask(client, "yield", "modest on=1", -1));
+    assert_true(client_ask(client, "bury", "modest", -1));
+}
+
 static void freezes_and_thaws(void **state) {
     struct client *client = *state;
     assert_true(client_spawn(client, "cold", "", "signal"));
@@ -457,6 +472,7 @@ int main(void) {
         BOTH(tells_what_a_node_died_of),
         ROOT(memory_is_bounded),
         ROOT(dies_at_once_throttled_or_frozen),
+        ROOT(yields_when_told_to),
         ROOT(freezes_and_thaws),
         BOTH(limits_change_in_a_running_node),
         BOTH(failing_spawns_leave_nothing),

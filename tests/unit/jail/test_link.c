@@ -69,6 +69,8 @@ static void asks_in_the_launchers_words(void **state) {
     jail_link_shutdown(stage->link, on_done, stage);
     jail_link_equip(stage->link, "n1", &equipment, on_done, stage);
     jail_link_resolved(stage->link, "n1", &resolved, 1, on_done, stage);
+    jail_link_yield(stage->link, "n1", true, on_done, stage);
+    jail_link_yield(stage->link, "n1", false, on_done, stage);
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
@@ -80,6 +82,8 @@ static void asks_in_the_launchers_words(void **state) {
                         "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n"
                         "reach public\nport 443\nconnections 9\n");
     assert_heard(stage, "resolved 9 n1\nnode n1\nresolved 1.2.3.4:443\n");
+    assert_heard(stage, "yield 10 n1 on=1");
+    assert_heard(stage, "yield 11 n1 on=0");
     say(stage, "ok 9");
     say(stage, "error 8 conflict it%20is%20full");
     say(stage, "ok 7");

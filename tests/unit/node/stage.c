@@ -143,6 +143,14 @@ static void answer_equip(struct stage *stage, uint64_t id, const char *request) 
     launcher_send(stage, text, NULL, 0);
 }
 
+static void answer_yield(struct stage *stage, uint64_t id) {
+    char text[64];
+    stage->yields++;
+    snprintf(text, sizeof text, stage->refuse_yielding ? "error %llu guarantee_missing no" : "ok %llu",
+             (unsigned long long)id);
+    launcher_send(stage, text, NULL, 0);
+}
+
 static void answer_bury(struct stage *stage, uint64_t id) {
     char text[128];
     stage->burials++;
@@ -177,6 +185,8 @@ static void on_launcher_message(uv_poll_t *poll, int status, int events) {
         answer_bury(stage, id);
     } else if (strcmp(verb, "equip") == 0) {
         answer_equip(stage, id, text);
+    } else if (strcmp(verb, "yield") == 0) {
+        answer_yield(stage, id);
     } else {
         char answer[64];
         snprintf(answer, sizeof answer, "ok %llu", id);

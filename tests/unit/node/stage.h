@@ -36,6 +36,8 @@ struct stage {
     uint64_t held_id;       /* of the spawn that waits */
     bool refuse_spawns;     /* answer with an error */
     bool refuse_equipping;  /* too */
+    bool refuse_yielding;   /* as a kernel that has no such thing */
+    unsigned yields;        /* how often one was told to, or to no longer */
     bool silent_about_bury; /* let the link break instead */
     const char *death;      /* what bury answers; NULL: killed */
     unsigned spawns, burials;

@@ -232,6 +232,49 @@ static void test_a_frozen_node_misses_nothing(void **state) {
     close(agent);
 }
 
+static void on_limited(void *data, const struct error *error) {
+    struct stage *stage = data;
+    buf_append_string(&stage->story, error ? "not limited " : "limited ");
+}
+
+static void test_yielding_ends_with_new_limits(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    assert_false(node_yields(node));
+    node_yield(node, true);
+    node_yield(node, false); /* one thing at a time */
+    RUN_UNTIL(stage, node_yields(node));
+    assert_int_equal(stage->yields, 1);
+    node_limit(node, &(struct jail_limits){0}, on_limited, stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "limited ");
+    assert_false(node_yields(node));
+    node_limit(node, &(struct jail_limits){0}, on_limited, stage);
+    node_yield(node, true);
+    RUN_UNTIL(stage, node_yields(node)); /* the later word counts */
+    stage_expect(stage, "limited ");
+    node_yield(node, false);
+    RUN_UNTIL(stage, !node_yields(node));
+    close(agent);
+}
+
+static void test_nobody_is_asked_again_for_what_can_not_be(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    stage->refuse_yielding = true;
+    node_yield(node, true);
+    RUN_UNTIL(stage, stage->host.cannot_yield);
+    assert_false(node_yields(node));
+    node_yield(node, true);
+    node_limit(node, &(struct jail_limits){0}, on_limited, stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "limited ");
+    assert_int_equal(stage->yields, 1);
+    close(agent);
+}
+
 /* ---- letting go and taking up ---- */
 
 static void on_detached(void *data) {
@@ -313,6 +356,7 @@ static void test_one_that_is_adopted(void **state) {
     node_adopted(node, &info); /* told again by a new launcher */
     stage_expect(stage, "");
     assert_int_equal(node_os_pid(node), getpid());
+    assert_true(node_yields(node)); /* for all that is known */
     close(agent);
 }
 
@@ -371,6 +415,8 @@ int main(void) {
         ON_STAGE(test_detached_while_it_is_spawned),
         ON_STAGE(test_detached_while_it_ends),
         ON_STAGE(test_one_that_is_lost),
+        ON_STAGE(test_yielding_ends_with_new_limits),
+        ON_STAGE(test_nobody_is_asked_again_for_what_can_not_be),
         ON_STAGE(test_one_that_is_adopted),
         ON_STAGE(test_a_home_that_can_not_be_written),
         ON_STAGE(test_a_plan_that_can_not_be_made),
