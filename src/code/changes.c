@@ -1,4 +1,5 @@
-/* From one build to another: which modules are loaded and which go, with the bytes of both sides and their versions. */
+/* From what runs to something else: which modules are loaded and which go, with the bytes of both sides and their
+ * versions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,12 +43,6 @@ static struct change *add(struct change_set *set, const char *module) {
 
 /* ---- one side of a change ---- */
 
-/* Where versions are known and kept. */
-struct shelf {
-    const char *home;
-    const struct history *history;
-};
-
 static void describe(struct version *version, const struct code_module *module) {
     snprintf(version->checksum, sizeof version->checksum, "%s", module->checksum);
     snprintf(version->source, sizeof version->source, "%s", module->source);
@@ -70,26 +65,26 @@ static int load_bytes(const struct code_module *module, uint8_t **ret_beam, size
 }
 
 /* The bytes, which are kept from now on, and the number that they have or will have. */
-static int take_side(const struct shelf *shelf, const struct code_module *module, struct version *version,
+static int take_side(const struct change_base *base, const struct code_module *module, struct version *version,
                      uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
     int result = load_bytes(module, ret_beam, ret_size, reterr);
-    if (result == 0) result = code_beam_keep(shelf->home, *ret_beam, *ret_size, version->beam, reterr);
+    if (result == 0) result = code_beam_keep(base->home, *ret_beam, *ret_size, version->beam, reterr);
     if (result < 0) return result;
     describe(version, module);
     version->size_bytes = *ret_size;
-    const struct version *known = history_find_checksum(shelf->history, module->name, module->checksum);
-    version->number = known ? known->number : history_next(shelf->history, module->name);
+    const struct version *known = history_find_checksum(base->history, module->name, module->checksum);
+    version->number = known ? known->number : history_next(base->history, module->name);
     return 0;
 }
 
-static int add_change(struct change_set *set, const struct shelf *shelf, const struct code_module *old,
+static int add_change(struct change_set *set, const struct change_base *base, const struct code_module *old,
                       const struct code_module *new, struct error *reterr) {
     struct change *change = add(set, new ? new->name : old->name);
     if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a reload");
     change->is_deletion = !new;
     int result = 0;
-    if (old) result = take_side(shelf, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
-    if (result == 0 && new) result = take_side(shelf, new, &change->version, &change->beam, &change->beam_size, reterr);
+    if (old) result = take_side(base, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+    if (result == 0 && new) result = take_side(base, new, &change->version, &change->beam, &change->beam_size, reterr);
     if (result < 0) return result;
     /* The old side is numbered first, when neither was known before. */
     bool both_new = old && new && change->version.number == change->old_version.number;
@@ -142,16 +137,16 @@ static int find_order(const struct module_set *modules, const struct change_set 
 
 /* ---- from what runs to what is wanted ---- */
 
-static int compare(const struct shelf *shelf, const struct module_set *old, const struct module_set *new, bool is_all,
-                   struct change_set *set, struct error *reterr) {
+static int compare(const struct change_base *base, const struct module_set *old, const struct module_set *new,
+                   bool is_all, struct change_set *set, struct error *reterr) {
     int result = 0;
     for (size_t i = 0; i < new->count &&result == 0; i++) {
         const struct code_module *now = &new->items[i], *before = module_set_find(old, now->name);
         if (before && strcmp(before->checksum, now->checksum) == 0) continue;
-        result = add_change(set, shelf, before, now, reterr);
+        result = add_change(set, base, before, now, reterr);
     }
     for (size_t i = 0; is_all && i < old->count && result == 0; i++)
-        if (!module_set_find(new, old->items[i].name)) result = add_change(set, shelf, &old->items[i], NULL, reterr);
+        if (!module_set_find(new, old->items[i].name)) result = add_change(set, base, &old->items[i], NULL, reterr);
     return result;
 }
 
@@ -171,13 +166,12 @@ static void choose_dependencies(struct change_set *set, const struct module_set 
     }
 }
 
-int changes_to_modules(const char *home, const struct history *history, const char *from_path, const json_t *from_facts,
-                       const struct module_set *wanted, bool is_all, struct change_set *ret, struct error *reterr) {
+int changes_to_modules(const struct change_base *base, const struct module_set *wanted, bool is_all,
+                       struct change_set *ret, struct error *reterr) {
     CLEANUP(module_set_free) struct module_set old = {0};
     struct change_set set = {0};
-    struct shelf shelf = {home, history};
-    int result = module_set_read(from_path, from_facts, &old, reterr);
-    if (result == 0) result = compare(&shelf, &old, wanted, is_all, &set, reterr);
+    int result = module_set_read(base->path, base->facts, &old, reterr);
+    if (result == 0) result = compare(base, &old, wanted, is_all, &set, reterr);
     if (result == 0) choose_dependencies(&set, &old, wanted);
     if (result == 0) result = find_order(wanted, &set, &set.order, reterr);
     if (result < 0)
@@ -187,13 +181,12 @@ int changes_to_modules(const char *home, const struct history *history, const ch
     return result;
 }
 
-int changes_between_builds(const char *home, const struct history *history, const char *from_path,
-                           const json_t *from_facts, const char *to_path, const json_t *to_facts,
-                           struct change_set *ret, struct error *reterr) {
+int changes_to_build(const struct change_base *base, const char *path, const json_t *facts, struct change_set *ret,
+                     struct error *reterr) {
     CLEANUP(module_set_free) struct module_set wanted = {0};
-    int result = module_set_read(to_path, to_facts, &wanted, reterr);
+    int result = module_set_read(path, facts, &wanted, reterr);
     if (result < 0) return result;
-    return changes_to_modules(home, history, from_path, from_facts, &wanted, true, ret, reterr);
+    return changes_to_modules(base, &wanted, true, ret, reterr);
 }
 
 /* ---- one older version ---- */
@@ -205,28 +198,38 @@ static int take_old_bytes(const char *home, const struct version *version, struc
     return code_beam_load(home, version->beam, &change->beam, &change->beam_size, reterr);
 }
 
-int changes_to_version(const char *home, const struct history *history, const char *path, const json_t *facts,
-                       const char *module, uint32_t number, struct change_set *ret, struct error *reterr) {
+static const struct version *find_version(const struct change_base *base, const char *module, uint32_t number,
+                                          struct error *reterr) {
+    const struct version *found =
+        number ? history_find(base->history, module, number) : history_previous(base->history, module);
+    if (!found && number)
+        error_set(reterr, E_NOT_FOUND, "there is no version %u of %s; `sandbox versions` lists those kept", number,
+                  term_module_name(module));
+    else if (!found)
+        error_set(reterr, E_NOT_FOUND, "there is no version of %s before the one that runs", term_module_name(module));
+    return found;
+}
+
+/* Running may be NULL: it was deleted. */
+static int go_back(struct change_set *set, const struct change_base *base, const char *module,
+                   const struct version *wanted, const struct code_module *running, struct error *reterr) {
+    struct change *change = add(set, module);
+    if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a rollback");
+    int result = take_old_bytes(base->home, wanted, change, reterr);
+    if (result < 0 || !running) return result;
+    return take_side(base, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+}
+
+int changes_to_version(const struct change_base *base, const char *module, uint32_t number, struct change_set *ret,
+                       struct error *reterr) {
     CLEANUP(module_set_free) struct module_set modules = {0};
     struct change_set set = {0};
-    struct shelf shelf = {home, history};
-    const struct version *wanted = number ? history_find(history, module, number) : history_previous(history, module);
-    if (!wanted && number)
-        return error_set(reterr, E_NOT_FOUND, "there is no version %u of %s; `sandbox versions` lists those kept",
-                         number, term_module_name(module));
-    if (!wanted)
-        return error_set(reterr, E_NOT_FOUND, "there is no version of %s before the one that runs",
-                         term_module_name(module));
-    int result = module_set_read(path, facts, &modules, reterr);
+    const struct version *wanted = find_version(base, module, number, reterr);
+    if (!wanted) return -E_NOT_FOUND;
+    int result = module_set_read(base->path, base->facts, &modules, reterr);
     const struct code_module *running = result == 0 ? module_set_find(&modules, module) : NULL;
-    if (result == 0 && (!running || strcmp(running->checksum, wanted->checksum) != 0)) {
-        struct change *change = add(&set, module);
-        result = change ? take_old_bytes(home, wanted, change, reterr)
-                        : error_set(reterr, E_NO_MEMORY, "no memory for a rollback");
-        if (result == 0 && running)
-            result =
-                take_side(&shelf, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
-    }
+    bool runs_already = running && strcmp(running->checksum, wanted->checksum) == 0;
+    if (result == 0 && !runs_already) result = go_back(&set, base, module, wanted, running, reterr);
     if (result == 0) set.order = json_pack("[[s]]", module);
     if (result < 0)
         change_set_free(&set);

@@ -116,18 +116,26 @@ struct change_set {
 };
 
 void change_set_free(struct change_set *set);
-/* From one build to another. Numbers and bytes of versions are found in the history and the home. Blocking. */
-int changes_between_builds(const char *home, const struct history *history, const char *from_path,
-                           const json_t *from_facts, const char *to_path, const json_t *to_facts,
-                           struct change_set *ret, struct error *reterr);
+
+/* What runs, and where its versions' numbers and bytes are found. Borrowed. */
+struct change_base {
+    const char *home;
+    const struct history *history;
+    const char *path; /* of the build */
+    const json_t *facts;
+};
+
+/* To another build. Blocking. */
+int changes_to_build(const struct change_base *base, const char *path, const json_t *facts, struct change_set *ret,
+                     struct error *reterr);
 
 /* To modules from wherever; is_all: what runs and is not among them goes. Blocking. */
-int changes_to_modules(const char *home, const struct history *history, const char *from_path, const json_t *from_facts,
-                       const struct module_set *wanted, bool is_all, struct change_set *ret, struct error *reterr);
+int changes_to_modules(const struct change_base *base, const struct module_set *wanted, bool is_all,
+                       struct change_set *ret, struct error *reterr);
 
 /* A set for one module: an older version of it, from the history. E_NOT_FOUND when there is none such. Blocking. */
-int changes_to_version(const char *home, const struct history *history, const char *path, const json_t *facts,
-                       const char *module, uint32_t number, struct change_set *ret, struct error *reterr);
+int changes_to_version(const struct change_base *base, const char *module, uint32_t number, struct change_set *ret,
+                       struct error *reterr);
 
 /* ---- compose.c: what runs after a change, as a build of its own ---- */
 

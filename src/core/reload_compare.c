@@ -1,5 +1,4 @@
-/* What a change is to change: what runs and what comes, compared off the loop's thread, and the build that runs
- * afterwards. */
+/* What a reload changes: what runs and what comes, compared off the loop's thread, and the build that runs then. */
 #include "core/reload_job.h"
 
 #include "core/containment.h"
@@ -8,17 +7,15 @@
 #include <string.h>
 
 static int find_changes(struct reload_job *reload, struct error *reterr) {
-    const char *home = reload->job.sandbox->engine->config.home;
+    struct change_base base = {reload->job.sandbox->engine->config.home, &reload->history, reload->from_path,
+                               reload->from_facts};
     if (reload->target.digest[0])
-        return changes_between_builds(home, &reload->history, reload->from_path, reload->from_facts,
-                                      reload->target_path, reload->target.facts, &reload->changes, reterr);
+        return changes_to_build(&base, reload->target_path, reload->target.facts, &reload->changes, reterr);
     if (reload->is_rollback)
-        return changes_to_version(home, &reload->history, reload->from_path, reload->from_facts,
-                                  buf_string(&reload->module), reload->wanted_version, &reload->changes, reterr);
+        return changes_to_version(&base, buf_string(&reload->module), reload->wanted_version, &reload->changes, reterr);
     int result = reload_join_parts(reload, reterr);
     if (result < 0) return result;
-    return changes_to_modules(home, &reload->history, reload->from_path, reload->from_facts, &reload->wanted,
-                              reload->is_whole, &reload->changes, reterr);
+    return changes_to_modules(&base, &reload->wanted, reload->is_whole, &reload->changes, reterr);
 }
 
 /* What ran before may run again. */

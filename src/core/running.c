@@ -137,8 +137,8 @@ struct asking {
 
 static void compare(uv_work_t *work) {
     struct asking *asking = work->data;
-    changes_between_builds(asking->engine->config.home, &asking->history, asking->from_path, asking->from_facts,
-                           asking->to_path, asking->build.facts, &asking->changes, &asking->error);
+    struct change_base base = {asking->engine->config.home, &asking->history, asking->from_path, asking->from_facts};
+    changes_to_build(&base, asking->to_path, asking->build.facts, &asking->changes, &asking->error);
 }
 
 static void on_compared(uv_work_t *work, int status) {

@@ -454,8 +454,7 @@ void node_set_rlimits(const struct launcher *launcher, const struct launcher_nod
 /* ---- userns.c ---- */
 
 /* Write "inside outside 1" maps for a process in a new user namespace. */
-int userns_write_maps(pid_t pid, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, bool root,
-                      struct error *reterr);
+int userns_write_maps(pid_t pid, const struct userns_map *map, bool root, struct error *reterr);
 /* A user namespace with just these two mappings, for an idmapped mount. */
 int userns_make(const struct userns_map *map, int *ret_fd, struct error *reterr);
 /* The same from those that were made lately; the descriptor stays the cache's. Negative: there is none to be had. */

@@ -99,10 +99,12 @@ static int start_child(struct spawn *spawn, int *ret_sync_fd, struct error *rete
 /* The record first: from the moment the child may go on, a later launcher must be able to find it. */
 static int let_go(const struct spawn *spawn, int sync_fd, struct error *reterr) {
     const struct launcher *launcher = spawn->launcher;
-    gid_t gid = launcher->root ? spawn->node->uid : launcher->daemon_gid;
+    struct userns_map map = {.inside_uid = NODE_ID_INSIDE,
+                             .outside_uid = spawn->node->uid,
+                             .inside_gid = NODE_ID_INSIDE,
+                             .outside_gid = launcher->root ? spawn->node->uid : launcher->daemon_gid};
     if (record_write(launcher, spawn->node, reterr) < 0 ||
-        userns_write_maps(spawn->node->pid, NODE_ID_INSIDE, spawn->node->uid, NODE_ID_INSIDE, gid, launcher->root,
-                          reterr) < 0)
+        userns_write_maps(spawn->node->pid, &map, launcher->root, reterr) < 0)
         return -1;
     if (send(sync_fd, "g", 1, MSG_NOSIGNAL) < 0) return error_errno(reterr, errno, "let the node's process go");
     return 0;

@@ -24,12 +24,11 @@ static int write_map(pid_t pid, const char *name, unsigned inside, unsigned outs
     return write_proc(pid, name, line, reterr);
 }
 
-int userns_write_maps(pid_t pid, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid, bool root,
-                      struct error *reterr) {
+int userns_write_maps(pid_t pid, const struct userns_map *map, bool root, struct error *reterr) {
     /* Without root the kernel wants to know first that groups can't be dropped in there. */
     if (!root && write_proc(pid, "setgroups", "deny", reterr) < 0) return -1;
-    if (write_map(pid, "uid_map", inside_uid, outside_uid, reterr) < 0) return -1;
-    return write_map(pid, "gid_map", inside_gid, outside_gid, reterr);
+    if (write_map(pid, "uid_map", map->inside_uid, map->outside_uid, reterr) < 0) return -1;
+    return write_map(pid, "gid_map", map->inside_gid, map->outside_gid, reterr);
 }
 
 /* A namespace needs a process to be made by; it stays until the descriptor is open, and does nothing. It has nothing
@@ -49,8 +48,7 @@ int userns_make(const struct userns_map *map, int *ret_fd, struct error *reterr)
     char path[64];
     pid_t pid = start_idle();
     if (pid < 0) return error_errno(reterr, errno, "make a user namespace");
-    int failed =
-        userns_write_maps(pid, map->inside_uid, map->outside_uid, map->inside_gid, map->outside_gid, true, reterr);
+    int failed = userns_write_maps(pid, map, true, reterr);
     snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
     int fd = failed ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (!failed && fd < 0) failed = error_errno(reterr, errno, "open %s", path);

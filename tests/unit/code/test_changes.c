@@ -51,8 +51,8 @@ static void compare(struct scratch *scratch, const struct history *history, cons
     json_t *old = make_build(scratch, "old", before), *new = make_build(scratch, "new", after);
     path_to(scratch, "old", from);
     path_to(scratch, "new", to);
-    if (changes_between_builds(scratch->path, history, from, old, to, new, ret, &error) < 0)
-        fail_msg("%s", error.detail);
+    struct change_base base = {scratch->path, history, from, old};
+    if (changes_to_build(&base, to, new, ret, &error) < 0) fail_msg("%s", error.detail);
     json_decref(old);
     json_decref(new);
 }
@@ -164,15 +164,16 @@ static void test_going_back_to_a_version(void **state) {
     assert_true(history_add(&history, "a", &running));
     json_t *facts = make_build(scratch, "base", "a:2:");
     path_to(scratch, "base", path);
-    assert_int_equal(changes_to_version(scratch->path, &history, path, facts, "a", 0, &set, NULL), 0);
+    struct change_base base = {scratch->path, &history, path, facts};
+    assert_int_equal(changes_to_version(&base, "a", 0, &set, NULL), 0);
     assert_int_equal(set.count, 1);
     assert_memory_equal(set.items[0].beam, "old", 3);
     assert_int_equal(set.items[0].version.number, 1);
     assert_int_equal(set.items[0].old_version.number, 2);
-    assert_int_equal(changes_to_version(scratch->path, &history, path, facts, "a", 2, &none, NULL), 0);
+    assert_int_equal(changes_to_version(&base, "a", 2, &none, NULL), 0);
     assert_int_equal(none.count, 0); /* it runs */
-    assert_int_equal(changes_to_version(scratch->path, &history, path, facts, "a", 9, &none, &error), -E_NOT_FOUND);
-    assert_int_equal(changes_to_version(scratch->path, &history, path, facts, "b", 0, &none, &error), -E_NOT_FOUND);
+    assert_int_equal(changes_to_version(&base, "a", 9, &none, &error), -E_NOT_FOUND);
+    assert_int_equal(changes_to_version(&base, "b", 0, &none, &error), -E_NOT_FOUND);
     json_decref(facts);
 }
 
