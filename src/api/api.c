@@ -9,7 +9,6 @@
 enum {
     SPARE_CONNECTIONS = 64,          /* above the limit, so that there is one on which to say so */
     CONNECTION_MEMORY_BYTES = 16384, /* bounds the header; cleared for each request */
-    WRITE_TIMEOUT_S = 60,            /* for a reader who takes nothing of an answer */
     GONE_EVENTS = 64,
     CLOSE_GRACE_MS = 2000, /* for readers to take their last answers */
     CLOSE_STEP_MS = 20,
@@ -135,7 +134,8 @@ static void on_close_timer(uv_timer_t *timer) {
     struct api *api = timer->data;
     if (api->stopped) return;
     bool late = uv_now(api->loop) >= api->close_deadline_ms;
-    if (TAILQ_EMPTY(&api->exchanges) || (late && !anything_suspended(api))) stop(api);
+    if (late) direct_close_all(api, true);
+    if (TAILQ_EMPTY(&api->exchanges) || (late && !anything_suspended(api) && TAILQ_EMPTY(&api->directs))) stop(api);
 }
 
 void api_maybe_stop(struct api *api) {
@@ -156,6 +156,7 @@ void api_close(struct api *api, void (*closed)(void *data), void *data) {
         exchange_cancel(exchange);
         exchange = next;
     }
+    direct_close_all(api, false);
     uv_timer_start(&api->close_timer, on_close_timer, 0, CLOSE_STEP_MS);
 }
 
@@ -163,7 +164,7 @@ void api_close(struct api *api, void (*closed)(void *data), void *data) {
 
 static struct MHD_Daemon *start_daemon(struct api *api) {
     const struct api_config *config = &api->config;
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO, 0, NULL, NULL, exchange_handle,
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_TURBO, 0, NULL, NULL, exchange_handle,
                             api, MHD_OPTION_LISTEN_SOCKET, config->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
                             (unsigned)config->connections_max + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                             (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_TIMEOUT_S,
@@ -218,6 +219,7 @@ static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const 
     *api = (struct api){.loop = loop, .engine = engine, .config = *config, .gone_epoll = -1};
     TAILQ_INIT(&api->connections);
     TAILQ_INIT(&api->exchanges);
+    TAILQ_INIT(&api->directs);
     TAILQ_INIT(&api->streams);
     memory_init(&api->memory);
     /* A random start, so that ids of two runs don't look alike in a log. */

@@ -9,6 +9,7 @@
 #include "ops/run.h"
 
 enum {
+    WRITE_TIMEOUT_S = 60, /* for a reader who takes nothing of an answer */
     REQUEST_ID_BYTES = 65,
     IDEMPOTENCY_KEY_MAX_BYTES = 255,
     FINGERPRINT_BYTES = 32,
@@ -50,7 +51,7 @@ size_t input_unescape(void *context, struct MHD_Connection *connection, char *te
 /* Put the query's and the body's members into params; E_INVALID for one that is there twice. */
 int input_merge_query(struct MHD_Connection *connection, json_t *params, struct error *reterr);
 int input_merge_body(const struct buf *body, json_t *params, struct error *reterr);
-/* The caller's own id when it is fit for a header, else the fallback. */
+/* The caller's own id when it is fit for a header, else the fallback; without a connection too. */
 void input_request_id(struct MHD_Connection *connection, uint64_t fallback, char ret[REQUEST_ID_BYTES]);
 /* NULL in *ret: the caller gave none. */
 int input_idempotency_key(struct MHD_Connection *connection, const char **ret, struct error *reterr);
@@ -73,6 +74,7 @@ struct connection *connection_of(struct MHD_Connection *mhd); /* NULL: there was
  */
 void connection_await_request(struct api *api, struct connection *connection);
 void connection_await_body(struct api *api, struct connection *connection, uint64_t header_ms, size_t received);
+void connection_await_reader(struct api *api, struct connection *connection);
 void connection_await_nothing(struct connection *connection);
 void connection_sweep(uv_timer_t *timer);
 
@@ -150,6 +152,7 @@ struct exchange {
     struct request request;
     struct answer *answer;
     unsigned status; /* of the response; 0 before there is one */
+    bool is_upgrade; /* to direct calls */
     struct stream *stream;
     struct remembered *remembered; /* set while this exchange is the one that runs the request */
     bool dispatched;
@@ -169,10 +172,32 @@ void exchange_wake_or_free(struct exchange *exchange); /* once nothing but MHD m
 void exchange_caller_left(struct exchange *exchange);
 void exchange_cancel(struct exchange *exchange);
 
+/* ---- record.c: what was asked, in the service's log ---- */
+
+struct record {
+    const struct op *op;    /* NULL: none was found */
+    const char *sandbox_id; /* NULL: about none */
+    unsigned status;        /* 0: there was no answer, and nothing is written */
+    uid_t uid;
+    uint64_t begun_ms;
+    const char *request_id;
+};
+
+void record_write(const struct api *api, const struct record *record);
+
 /* ---- dispatch.c: from a received request to the operation, or straight to an answer ---- */
 
 void dispatch(struct exchange *exchange, const char *method, const char *path);
 void dispatch_fail(struct exchange *exchange, const struct error *error);
+
+/* ---- direct.c: calls without HTTP ---- */
+
+struct direct;
+TAILQ_HEAD(direct_list, direct);
+
+struct MHD_Response *direct_response(struct api *api);
+/* Those that nobody works for end at once, the others with their answer, or when it is late for that too. */
+void direct_close_all(struct api *api, bool is_late);
 
 /* ---- api.c: the loop and MHD ---- */
 
@@ -192,6 +217,7 @@ struct api {
     struct connection_list connections;
     size_t connection_count;
     struct exchange_list exchanges;
+    struct direct_list directs;
     struct stream_list streams;
     struct memory memory;
     struct answer *openapi; /* made when first asked for */

@@ -69,6 +69,10 @@ void connection_await_body(struct api *api, struct connection *connection, uint6
         header_ms + api->config.request_timeout_ms + (uint64_t)received * 1000 / BODY_BYTES_PER_SECOND;
 }
 
+void connection_await_reader(struct api *api, struct connection *connection) {
+    connection->deadline_ms = uv_now(api->loop) + WRITE_TIMEOUT_S * 1000;
+}
+
 void connection_await_nothing(struct connection *connection) {
     connection->deadline_ms = 0;
 }

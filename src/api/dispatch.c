@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "ops/direct.h"
+
 static const char *sandbox_of(const struct exchange *exchange) {
     const json_t *params = exchange->request.params;
     const char *id = json_string_value(json_object_get(params, "id"));
@@ -114,6 +116,13 @@ static int answer_locally(struct exchange *exchange, struct error *reterr) {
     return 0;
 }
 
+/* What asks to be upgraded to something else, or can't be, is answered as a path that serves nothing. */
+static bool is_upgrade(const struct exchange *exchange, const char *method, const char *path) {
+    const char *protocol = MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_UPGRADE);
+    return string_equal(path, DIRECT_PATH) && string_equal(method, MHD_HTTP_METHOD_GET) &&
+           string_equal(protocol, DIRECT_PROTOCOL) && exchange->received == 0;
+}
+
 static void answer_openapi(struct exchange *exchange) {
     struct api *api = exchange->api;
     if (!api->openapi) api->openapi = answer_json(MHD_HTTP_OK, ops_openapi());
@@ -146,6 +155,10 @@ void dispatch(struct exchange *exchange, const char *method, const char *path) {
     int result = refuse_early(exchange, path, &error);
     if (result == 0 && strcmp(path, "/openapi.json") == 0 && strcmp(method, MHD_HTTP_METHOD_GET) == 0) {
         answer_openapi(exchange);
+        return;
+    }
+    if (result == 0 && is_upgrade(exchange, method, path)) {
+        exchange->is_upgrade = true;
         return;
     }
     if (result == 0) result = find_operation(exchange, method, path, &error);

@@ -66,22 +66,14 @@ void exchange_caller_left(struct exchange *exchange) {
 
 /* ---- the end ---- */
 
-/* Reads are many and seldom matter; what changes something, and what fails on our side, is worth a line. */
-static void log_exchange(const struct exchange *exchange) {
-    const struct api *api = exchange->api;
-    unsigned status = exchange->status;
-    if (!api->config.log || status == 0) return;
-    bool changes = exchange->op && exchange->op->audit >= OP_AUDIT_WRITE;
-    enum log_level level = status >= 500 ? LOG_WARN_LEVEL : changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
-    if (level < api->config.log->level) return;
-    char status_text[16], uid_text[16], duration_text[32];
-    snprintf(status_text, sizeof status_text, "%u", status);
-    snprintf(uid_text, sizeof uid_text, "%u", exchange->connection->caller.uid);
-    snprintf(duration_text, sizeof duration_text, "%llu",
-             (unsigned long long)(uv_now(api->loop) - exchange->header_ms));
-    log_line(api->config.log, level, "request", "op", exchange->op ? exchange->op->name : "", "sandbox_id",
-             json_string_value(json_object_get(exchange->request.params, "id")), "status", status_text, "uid", uid_text,
-             "duration_ms", duration_text, "request_id", exchange->request_id, NULL);
+static void record(const struct exchange *exchange) {
+    record_write(exchange->api,
+                 &(struct record){.op = exchange->op,
+                                  .sandbox_id = json_string_value(json_object_get(exchange->request.params, "id")),
+                                  .status = exchange->status,
+                                  .uid = exchange->connection->caller.uid,
+                                  .begun_ms = exchange->header_ms,
+                                  .request_id = exchange->request_id});
 }
 
 /* Whoever asked has his answer by now, or has left. */
@@ -91,7 +83,7 @@ void exchange_completed(void *data, struct MHD_Connection *mhd, void **context, 
     if (!exchange) return;
     *context = NULL;
     exchange->completed = true;
-    log_exchange(exchange);
+    record(exchange);
     connection_await_request(data, exchange->connection);
     if (exchange->running)
         exchange_cancel(exchange);
@@ -117,9 +109,12 @@ static struct MHD_Response *response_of(struct answer *answer) {
 
 /* Without memory for an answer there is nothing to say: the connection closes. */
 static enum MHD_Result respond(struct exchange *exchange) {
-    unsigned status = exchange->answer ? exchange->answer->status : MHD_HTTP_OK;
-    struct MHD_Response *response =
-        exchange->answer ? response_of(exchange->answer) : stream_response(exchange->stream);
+    unsigned status = exchange->answer       ? exchange->answer->status
+                      : exchange->is_upgrade ? MHD_HTTP_SWITCHING_PROTOCOLS
+                                             : MHD_HTTP_OK;
+    struct MHD_Response *response = exchange->answer       ? response_of(exchange->answer)
+                                    : exchange->is_upgrade ? direct_response(exchange->api)
+                                                           : stream_response(exchange->stream);
     if (!response) return MHD_NO;
     MHD_add_response_header(response, "X-Request-Id", exchange->request_id);
     if (exchange->api->closing || exchange->connection->over_limit)
@@ -133,7 +128,7 @@ static enum MHD_Result respond(struct exchange *exchange) {
 static enum MHD_Result proceed(struct exchange *exchange) {
     bool streaming = exchange->stream && exchange->stream->started;
     if (exchange->gone && !exchange->running) return MHD_NO;
-    if (exchange->answer || streaming) return respond(exchange);
+    if (exchange->answer || exchange->is_upgrade || streaming) return respond(exchange);
     if (!exchange->running && !exchange->waiting) return MHD_NO;
     exchange_suspend(exchange);
     return MHD_YES;

@@ -27,12 +27,12 @@ static int open_connected(const struct sbx_options *given, struct sbx **ret, str
     int result = make(&options, &sbx, reterr);
     if (result < 0) return result;
     uint64_t deadline_ms = options.timeout_ms ? clock_monotonic_ms() + options.timeout_ms : 0;
-    result = service_connect(sbx, deadline_ms, &sbx->idle[0], reterr);
+    result = service_connect(sbx, deadline_ms, &sbx->idle.fds[0], reterr);
     if (result < 0) {
         sbx_close(sbx);
         return result;
     }
-    sbx->idle_count = 1;
+    sbx->idle.count = 1;
     *ret = sbx;
     return 0;
 }
@@ -50,9 +50,14 @@ int sbx_open(const char *home, struct sbx **ret, struct sbx_error *reterr) {
     return sbx_open_with(&options, ret, reterr);
 }
 
+static void close_all(struct connections *connections) {
+    while (connections->count > 0) fd_close(connections->fds[--connections->count]);
+}
+
 void sbx_close(struct sbx *sandboxes) {
     if (!sandboxes) return;
-    for (size_t i = 0; i < sandboxes->idle_count; i++) fd_close(sandboxes->idle[i]);
+    close_all(&sandboxes->idle);
+    close_all(&sandboxes->idle_direct);
     fd_close(sandboxes->launcher_pidfd);
     pthread_mutex_destroy(&sandboxes->lock);
     free(sandboxes);

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "ops/direct.h"
 
 enum {
     ANSWER_MAX_BYTES = 64 << 20,
@@ -26,11 +27,11 @@ static void answer_free(struct answer *answer) {
 
 /* ---- connections ---- */
 
-static bool take_idle(struct sbx *sbx, int *ret_fd) {
+bool connections_take(struct sbx *sbx, struct connections *connections, int *ret_fd) {
     int fd = -1;
     pthread_mutex_lock(&sbx->lock);
-    while (fd < 0 && sbx->idle_count > 0) {
-        fd = sbx->idle[--sbx->idle_count];
+    while (fd < 0 && connections->count > 0) {
+        fd = connections->fds[--connections->count];
         if (!http_usable(fd)) fd = fd_close(fd);
     }
     pthread_mutex_unlock(&sbx->lock);
@@ -38,10 +39,10 @@ static bool take_idle(struct sbx *sbx, int *ret_fd) {
     return fd >= 0;
 }
 
-static void give_back(struct sbx *sbx, int fd) {
+void connections_give(struct sbx *sbx, struct connections *connections, int fd) {
     pthread_mutex_lock(&sbx->lock);
-    bool kept = sbx->idle_count < CONNECTIONS_IDLE_MAX;
-    if (kept) sbx->idle[sbx->idle_count++] = fd;
+    bool kept = connections->count < CONNECTIONS_IDLE_MAX;
+    if (kept) connections->fds[connections->count++] = fd;
     pthread_mutex_unlock(&sbx->lock);
     if (!kept) fd_close(fd);
 }
@@ -117,7 +118,7 @@ static int exchange(struct sbx *sbx, const struct http_request *request, struct 
                     struct answer *answer, struct error *reterr) {
     struct http_wait wait = {deadline_of(sbx, answer->call->op), sbx->cancel_fd};
     CLEANUP_FD int fd = -1;
-    bool reused = service_is_whole(sbx) && take_idle(sbx, &fd);
+    bool reused = service_is_whole(sbx) && connections_take(sbx, &sbx->idle, &fd);
     int result = reused ? 0 : service_connect(sbx, wait.deadline_ms, &fd, reterr);
     if (result == 0) result = http_exchange(fd, request, &wait, parser, reterr);
     if (result == -E_NO_DAEMON && may_ask_again(request, parser, reused)) {
@@ -125,17 +126,18 @@ static int exchange(struct sbx *sbx, const struct http_request *request, struct 
         result = service_connect(sbx, wait.deadline_ms, &fd, reterr);
         if (result == 0) result = http_exchange(fd, request, &wait, parser, reterr);
     }
-    if (result == 0 && parser->keep_alive) give_back(sbx, take_fd(&fd));
+    if (result == 0 && parser->keep_alive) connections_give(sbx, &sbx->idle, take_fd(&fd));
     return result;
 }
 
-static int read_answer(struct answer *answer, int status, json_t **ret, struct error *reterr) {
-    json_t *object = json_loadb((const char *)answer->text.data, answer->text.size, 0, NULL);
+static int read_answer(struct call *call, int status, const void *text, size_t size, json_t **ret,
+                       struct error *reterr) {
+    json_t *object = json_loadb(text, size, 0, NULL);
     if (status >= 400) {
         struct error error;
         problem_read(object, status, &error);
-        answer->call->problem = json_is_object(object) ? object : NULL;
-        if (!answer->call->problem) json_decref(object);
+        call->problem = json_is_object(object) ? object : NULL;
+        if (!call->problem) json_decref(object);
         return error_set(reterr, error.code, "%s", error.detail);
     }
     if (!object) return error_set(reterr, E_FORMAT, "the service's answer is not JSON");
@@ -154,7 +156,8 @@ static int ask(struct sbx *sbx, struct call *call, const struct http_request *re
         return 0;
     }
     if (result < 0) return result;
-    if (call->op->shape != OP_STREAM || !is_stream(&parser)) return read_answer(&answer, parser.status, ret, reterr);
+    if (call->op->shape != OP_STREAM || !is_stream(&parser))
+        return read_answer(call, parser.status, answer.text.data, answer.text.size, ret, reterr);
     if (!answer.is_complete) return error_set(reterr, E_NO_DAEMON, "the stream ended without saying how");
     *ret = take_ptr(answer.result);
     return 0;
@@ -200,13 +203,41 @@ static int ask_list(struct sbx *sbx, struct call *call, const json_t *params, js
     return result;
 }
 
+/* False: nothing of an answer came, and it has to be asked for in another way. */
+static bool ask_directly(struct sbx *sbx, struct call *call, const json_t *params, json_t **ret, int *ret_result,
+                         struct error *reterr) {
+    struct http_wait wait = {deadline_of(sbx, call->op), sbx->cancel_fd};
+    CLEANUP(buf_free) struct buf in = {.max = ANSWER_MAX_BYTES};
+    CLEANUP_FD int fd = -1;
+    unsigned status = 0;
+    const char *body = NULL;
+    size_t size = 0;
+    if (!direct_connect(sbx, call->op, &wait, &fd)) return false;
+    int result = direct_exchange(fd, call->op, params, &wait, &in, reterr);
+    bool is_lost = result == -E_NO_DAEMON && in.size == 0;
+    if (is_lost && string_equal(call->op->method, "GET")) return false;
+    if (result == 0) result = direct_read_answer(in.data, in.size, &status, &body, &size, reterr);
+    if (result == 0) {
+        connections_give(sbx, &sbx->idle_direct, take_fd(&fd));
+        result = read_answer(call, (int)status, body, size, ret, reterr);
+    }
+    *ret_result = result;
+    return true;
+}
+
+static int ask_object(struct sbx *sbx, struct call *call, const json_t *params, json_t **ret, struct error *reterr) {
+    int result = 0;
+    if (ask_directly(sbx, call, params, ret, &result, reterr)) return result;
+    return ask_page(sbx, call, params, NULL, ret, reterr);
+}
+
 int client_call(struct sbx *sbx, struct call *call, json_t **ret, struct error *reterr) {
     if (!call->op->path) return error_set(reterr, E_INVALID, "%s is not an operation of the service", call->op->name);
     json_t *params = NULL;
     int result = ops_check(call->op, call->params, &params, reterr);
     if (result < 0) return result;
     result = call->op->shape == OP_LIST ? ask_list(sbx, call, params, ret, reterr)
-                                        : ask_page(sbx, call, params, NULL, ret, reterr);
+                                        : ask_object(sbx, call, params, ret, reterr);
     json_decref(params);
     return result;
 }

@@ -12,6 +12,12 @@
 
 enum { CONNECTIONS_IDLE_MAX = 4 };
 
+/* Open, and in nobody's use. */
+struct connections {
+    int fds[CONNECTIONS_IDLE_MAX];
+    size_t count;
+};
+
 struct sbx {
     char home[CLIENT_HOME_BYTES];
     char socket_path[CLIENT_HOME_BYTES];
@@ -20,8 +26,9 @@ struct sbx {
     int cancel_fd;
     pthread_mutex_t lock; /* of what follows; a connection in use belongs to one call */
     int launcher_pidfd;   /* -1: not looked for yet */
-    int idle[CONNECTIONS_IDLE_MAX];
-    size_t idle_count;
+    struct connections idle, idle_direct;
+    unsigned calls;     /* counted while it matters how many there were */
+    bool has_no_direct; /* the service takes no direct calls */
 };
 
 /* ---- call.c: one operation, from parameters to answer ---- */
@@ -38,6 +45,17 @@ struct call {
 /* *ret is the object, the whole list as an array, or what the stream ended with (null when the item function ended it).
  */
 int client_call(struct sbx *sbx, struct call *call, json_t **ret, struct error *reterr);
+
+bool connections_take(struct sbx *sbx, struct connections *connections, int *ret_fd);
+void connections_give(struct sbx *sbx, struct connections *connections, int fd);
+
+/* ---- direct.c: the same without HTTP ---- */
+
+/* A connection for direct calls, if there is or should be one. */
+bool direct_connect(struct sbx *sbx, const struct op *op, const struct http_wait *wait, int *ret_fd);
+/* Ask, and read the whole answer into a buffer. */
+int direct_exchange(int fd, const struct op *op, const json_t *params, const struct http_wait *wait, struct buf *in,
+                    struct error *reterr);
 
 /* ---- target.c: parameters as HTTP carries them ---- */
 

@@ -55,7 +55,7 @@ int http_connect(const char *socket_path, const struct http_wait *wait, int *ret
     return 0;
 }
 
-static int send_all(int fd, const uint8_t *data, size_t size, const struct http_wait *wait, struct error *reterr) {
+int http_send(int fd, const uint8_t *data, size_t size, const struct http_wait *wait, struct error *reterr) {
     while (size > 0) {
         ssize_t sent = send(fd, data, size, MSG_NOSIGNAL);
         if (sent >= 0) {
@@ -81,10 +81,11 @@ static int send_request(int fd, const struct http_request *request, const struct
                request->method, request->path);
     if (request->body)
         buf_printf(&text, "Content-Type: application/json\r\nContent-Length: %zu\r\n", request->body_size);
+    if (request->upgrade) buf_printf(&text, "Connection: Upgrade\r\nUpgrade: %s\r\n", request->upgrade);
     buf_append_string(&text, "\r\n");
     buf_append(&text, request->body, request->body ? request->body_size : 0);
     if (text.failed) return error_set(reterr, E_NO_MEMORY, "no memory for a request of %zu bytes", request->body_size);
-    return send_all(fd, text.data, text.size, wait, reterr);
+    return http_send(fd, text.data, text.size, wait, reterr);
 }
 
 static int read_some(int fd, struct http_parser *parser, struct error *reterr) {
@@ -103,11 +104,16 @@ static int read_some(int fd, struct http_parser *parser, struct error *reterr) {
     return result;
 }
 
+int http_await(int fd, const struct http_wait *wait, struct error *reterr) {
+    return wait_for(fd, POLLIN, -1, wait, reterr);
+}
+
 int http_exchange(int fd, const struct http_request *request, const struct http_wait *wait, struct http_parser *parser,
                   struct error *reterr) {
+    parser->takes_upgrade = request->upgrade != NULL;
     int result = send_request(fd, request, wait, reterr);
     while (result == 0 && parser->state != HTTP_DONE) {
-        result = wait_for(fd, POLLIN, -1, wait, reterr);
+        result = http_await(fd, wait, reterr);
         if (result == 0) result = read_some(fd, parser, reterr);
     }
     return result;

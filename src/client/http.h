@@ -12,6 +12,7 @@ enum {
     HTTP_LINE_MAX_BYTES = 8192,
     HTTP_HEADERS_MAX = 64,
     HTTP_TYPE_BYTES = 64,
+    HTTP_SWITCHING_PROTOCOLS = 101,
 };
 
 /* ---- parser (http_parse.c) ---- */
@@ -37,6 +38,7 @@ struct http_parser {
     void *data;
     int status;
     char type[HTTP_TYPE_BYTES]; /* the Content-Type without its parameters, in lower case */
+    bool takes_upgrade;         /* 101 is an answer, not one on the way to another */
     bool keep_alive;            /* the connection can carry another request afterwards */
 
     enum http_state state;
@@ -68,6 +70,7 @@ struct http_request {
     const char *path;
     const char *body; /* NULL: none */
     size_t body_size;
+    const char *upgrade; /* the protocol to go on with, if the other side can; NULL: HTTP */
 };
 
 /* Connect to a unix socket. E_NO_DAEMON when nobody listens there. */
@@ -76,6 +79,11 @@ int http_connect(const char *socket_path, const struct http_wait *wait, int *ret
 /* Send a request and feed the parser until its response is done. */
 int http_exchange(int fd, const struct http_request *request, const struct http_wait *wait, struct http_parser *parser,
                   struct error *reterr);
+
+/* Send all of it. A peer that has closed may have said why: that is for whoever reads to find out. */
+int http_send(int fd, const uint8_t *data, size_t size, const struct http_wait *wait, struct error *reterr);
+/* Until there is something to read, or the other side has closed. */
+int http_await(int fd, const struct http_wait *wait, struct error *reterr);
 
 /* An idle connection that is still open and has nothing unasked to say. */
 bool http_usable(int fd);

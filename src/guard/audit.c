@@ -15,7 +15,7 @@ enum {
     LOOP_BATCH_MAX = 16,  /* more at once are the thread's */
     SLOW_US = 2000,       /* a write by the loop that took longer … */
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
-    WRITE_AFTER_MS = 1,   /* what nobody waits for: who was answered comes first, and several are written at once */
+    WRITE_AFTER_MS = 50,  /* what nobody waits for: who was answered comes first, and several are written at once */
     SYNC_AFTER_MS = 50,
     RECORD_FIRST_BYTES = 512,
 };

@@ -1,0 +1,253 @@
+/* Direct calls: frames over a connection that was upgraded. */
+#include "api_fixture.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ops/direct.h"
+
+struct told {
+    unsigned status;
+    json_t *json;
+};
+
+static void told_free(struct told *told) {
+    json_decref(told->json);
+}
+
+static void open_direct(struct fixture *fixture, struct client *ret) {
+    client_open(fixture, ret);
+    client_send(ret, "GET " DIRECT_PATH " HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: " DIRECT_PROTOCOL
+                     "\r\n\r\n");
+    assert_true(client_wait_text(ret, "\r\n\r\n"));
+    assert_non_null(strstr(buf_string(&ret->in), "HTTP/1.1 101 "));
+    buf_clear(&ret->in);
+}
+
+static void ask(struct client *client, const char *op, const char *params) {
+    json_t *value = json_loads(params, 0, NULL);
+    struct buf frame = BUF_INIT;
+    assert_non_null(value);
+    direct_put_question(&frame, ops_find(op), value);
+    client_send_bytes(client, frame.data, frame.size);
+    buf_free(&frame);
+    json_decref(value);
+}
+
+static void hear(struct client *client, struct told *ret) {
+    const char *body;
+    size_t body_size, size = 0;
+    client_read(client, DIRECT_SIZE_BYTES);
+    direct_is_whole(client->in.data, client->in.size, &size);
+    assert_true(size > 0);
+    client_read(client, size);
+    assert_int_equal(client->in.size, size);
+    assert_int_equal(direct_read_answer(client->in.data, size, &ret->status, &body, &body_size, NULL), 0);
+    ret->json = json_loadb(body, body_size, 0, NULL);
+    assert_non_null(ret->json);
+    buf_clear(&client->in);
+}
+
+static void assert_told(struct client *client, unsigned status, const char *member, const char *value) {
+    struct told told;
+    hear(client, &told);
+    assert_int_equal(told.status, status);
+    assert_string_equal(json_string_value(json_object_get(told.json, member)), value);
+    told_free(&told);
+}
+
+static bool is_started(void *data) {
+    const struct fixture *fixture = data;
+    return fixture->engine.last != NULL;
+}
+
+static bool is_cancelled(void *data) {
+    const struct fixture *fixture = data;
+    return fixture->engine.cancelled > 0;
+}
+
+static void each_question_gets_its_answer(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    for (int i = 0; i < 100; i++) {
+        ask(&client, "info", "{\"id\": \"counter\"}");
+        assert_told(&client, 200, "id", "counter");
+    }
+    assert_int_equal(fixture->engine.started, 100);
+    assert_int_equal(fixture->engine.last_caller.uid, geteuid());
+    assert_true(fixture->engine.last_caller.peer_fd >= 0);
+    client_close(&client);
+}
+
+static void an_error_is_a_problem_and_the_connection_goes_on(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    ask(&client, "info", "{\"id\": \"missing\"}");
+    assert_told(&client, 404, "code", "not_found");
+    ask(&client, "info", "{\"id\": \"missing\", \"what\": 1}");
+    assert_told(&client, 400, "code", "invalid_input");
+    ask(&client, "info", "[]");
+    assert_told(&client, 400, "code", "invalid_input");
+    ask(&client, "info", "{\"id\": \"counter\"}");
+    assert_told(&client, 200, "id", "counter");
+    client_close(&client);
+}
+
+static void what_has_pages_or_pieces_is_not_there(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    ask(&client, "list", "{}");
+    assert_told(&client, 404, "code", "not_found");
+    ask(&client, "events", "{}");
+    assert_told(&client, 404, "code", "not_found");
+    assert_int_equal(fixture->engine.started, 0);
+    client_close(&client);
+}
+
+static void a_question_may_come_byte_by_byte(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    json_t *params = json_pack("{s:s}", "id", "counter");
+    struct buf frame = BUF_INIT;
+    open_direct(fixture, &client);
+    direct_put_question(&frame, ops_find("info"), params);
+    for (size_t i = 0; i < frame.size; i++) {
+        client_send_bytes(&client, frame.data + i, 1);
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+    assert_told(&client, 200, "id", "counter");
+    buf_free(&frame);
+    json_decref(params);
+    client_close(&client);
+}
+
+static void a_large_answer_waits_for_its_reader(void **state) {
+    enum { LARGE_BYTES = 3 << 20 };
+    struct fixture *fixture = *state;
+    struct client client;
+    struct told told;
+    char *text = malloc(LARGE_BYTES + 1);
+    memset(text, 'x', LARGE_BYTES);
+    text[LARGE_BYTES] = '\0';
+    open_direct(fixture, &client);
+    ask(&client, "eval", "{\"id\": \"counter\", \"code\": \"1\"}");
+    fixture_wait(fixture, is_started, fixture);
+    stand_in_answer(&fixture->engine, fixture->engine.last, json_pack("{s:s}", "text", text), E_NONE);
+    hear(&client, &told);
+    assert_int_equal(json_string_length(json_object_get(told.json, "text")), LARGE_BYTES);
+    told_free(&told);
+    free(text);
+    ask(&client, "info", "{\"id\": \"counter\"}");
+    assert_told(&client, 200, "id", "counter");
+    client_close(&client);
+}
+
+static void whoever_leaves_calls_off_what_runs(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    ask(&client, "eval", "{\"id\": \"counter\", \"code\": \"1\"}");
+    fixture_wait(fixture, is_started, fixture);
+    client_close(&client);
+    fixture_wait(fixture, is_cancelled, fixture);
+}
+
+static void a_second_question_before_the_answer_ends_the_connection(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    ask(&client, "eval", "{\"id\": \"counter\", \"code\": \"1\"}");
+    fixture_wait(fixture, is_started, fixture);
+    ask(&client, "info", "{\"id\": \"counter\"}");
+    client_wait_eof(&client);
+    assert_int_equal(fixture->engine.started, 1);
+    assert_int_equal(fixture->engine.cancelled, 1);
+    client_close(&client);
+}
+
+static void what_is_no_question_ends_the_connection(void **state) {
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } cases[] = {
+        {"\0\0\0\0", 4},                                 /* nothing */
+        {"\0\0\0\1\0", 5},                               /* no name */
+        {"\0\0\0\3\5in", 7},                             /* less of it than announced */
+        {"\0\0\0\4\3i\0o", 8},                           /* a name with an end inside */
+        {"\377\377\377\377\4info", 9},                   /* more than anybody may send */
+        {"\0\0\0\7\4info{}\0\0\0\7\4info{}", 22},        /* two at once */
+        {"GET /health HTTP/1.1\r\nHost: h\r\n\r\n", 33}, /* HTTP */
+    };
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct client client;
+        open_direct(fixture, &client);
+        client_send_bytes(&client, cases[i].bytes, cases[i].size);
+        client_wait_eof(&client);
+        client_close(&client);
+    }
+    assert_int_equal(fixture->engine.started, 0);
+}
+
+static void other_upgrades_are_not_known(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    struct response response;
+    client_open(fixture, &client);
+    client_ask(&client, "GET", DIRECT_PATH, "Connection: Upgrade\r\nUpgrade: websocket\r\n", NULL, &response);
+    assert_problem(&response, 404, "not_found");
+    response_free(&response);
+    client_ask(&client, "GET", DIRECT_PATH, NULL, NULL, &response);
+    assert_problem(&response, 404, "not_found");
+    response_free(&response);
+    client_close(&client);
+}
+
+static void whoever_says_nothing_is_let_go(void **state) {
+    struct fixture *fixture = *state;
+    struct client idle, slow;
+    open_direct(fixture, &idle);
+    open_direct(fixture, &slow);
+    client_send_bytes(&slow, "\0\0\0\7\4inf", 8);
+    client_wait_eof(&slow);
+    client_wait_eof(&idle);
+    client_close(&slow);
+    client_close(&idle);
+}
+
+static void closing_answers_what_runs_and_ends_the_rest(void **state) {
+    struct fixture *fixture = *state;
+    struct client idle, busy;
+    open_direct(fixture, &idle);
+    open_direct(fixture, &busy);
+    ask(&busy, "eval", "{\"id\": \"counter\", \"code\": \"1\"}");
+    fixture_wait(fixture, is_started, fixture);
+    fixture_close_api(fixture);
+    client_wait_eof(&idle);
+    assert_told(&busy, 504, "code", "timeout");
+    client_wait_eof(&busy);
+    client_close(&idle);
+    client_close(&busy);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_question_gets_its_answer, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(an_error_is_a_problem_and_the_connection_goes_on, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(what_has_pages_or_pieces_is_not_there, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_question_may_come_byte_by_byte, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_large_answer_waits_for_its_reader, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(whoever_leaves_calls_off_what_runs, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_second_question_before_the_answer_ends_the_connection, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_question_ends_the_connection, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(other_upgrades_are_not_known, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(whoever_says_nothing_is_let_go, fixture_setup_small, fixture_teardown),
+        cmocka_unit_test_setup_teardown(closing_answers_what_runs_and_ends_the_rest, fixture_setup, fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
