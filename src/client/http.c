@@ -35,6 +35,7 @@ static int connect_error(int errno_value, const char *socket_path, struct error 
         return error_set(reterr, E_NO_DAEMON, "no service listens at %s", socket_path);
     if (errno_value == EACCES || errno_value == EPERM)
         return error_set(reterr, E_FORBIDDEN, "you may not connect to %s", socket_path);
+    if (errno_value == ENOTDIR) return error_set(reterr, E_INVALID, "%s lies in no directory", socket_path);
     return error_errno(reterr, errno_value, "connecting to %s", socket_path);
 }
 

@@ -83,18 +83,24 @@ static bool launcher_lives(const struct sbx *sbx) {
 
 /* ---- starting it ---- */
 
+static int make_home_error(int errno_value, const char *path, struct error *reterr) {
+    if (errno_value == EACCES || errno_value == EPERM)
+        return error_set(reterr, E_FORBIDDEN, "you may not make %s; choose another home with --home", path);
+    return error_errno(reterr, errno_value, "making %s", path);
+}
+
 static int make_home(const char *home, struct error *reterr) {
     char path[PATH_MAX];
     memcpy(path, home, strlen(home) + 1);
     for (char *at = path + 1; (at = strchr(at, '/')); *at++ = '/') {
         *at = '\0';
-        if (mkdir(path, 0755) < 0 && errno != EEXIST) return error_errno(reterr, errno, "making %s", path);
+        if (mkdir(path, 0755) < 0 && errno != EEXIST) return make_home_error(errno, path, reterr);
     }
     if (mkdir(path, HOME_MODE) == 0) {
         /* Whatever the umask: callers with other uids must reach the socket. */
         if (chmod(path, HOME_MODE) < 0) return error_errno(reterr, errno, "opening %s to others", path);
     } else if (errno != EEXIST) {
-        return error_errno(reterr, errno, "making %s", path);
+        return make_home_error(errno, path, reterr);
     }
     return 0;
 }

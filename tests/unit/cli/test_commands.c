@@ -81,6 +81,7 @@ static void commands_exit_as_promised(void **state) {
         {"completion", 2, NULL, "the shell is missing"},
         {"completion fish", 2, NULL, "none for \"fish\"; bash"},
         {"list --no-autostart --home /nonexistent", 6, NULL, "The service does not answer"},
+        {"list --home /dev/null", 2, NULL, "/dev/null/api.sock lies in no directory"},
         {"--home /nonexistent health", 6, NULL, "no service runs in /nonexistent"},
         {"list --no-autostart --home /nonexistent --json", 6, "\"code\":\"no_daemon\"", NULL},
         {"info --json", 2, "\"code\":\"invalid_input\"", NULL},
