@@ -5,18 +5,8 @@
 
 #include <cmocka.h>
 
+#include "../said.h"
 #include "code/code.h"
-
-static struct term_doc *say(const char *json) {
-    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
-    struct term_doc *doc = NULL;
-    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
-    term_put_version(&bytes);
-    assert_int_equal(term_put_json(&bytes, value, NULL), 0);
-    json_decref(value);
-    assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
-    return doc;
-}
 
 static void assert_shown(const struct kept_states *states, const char *expected) {
     json_t *json = states_to_json(states);

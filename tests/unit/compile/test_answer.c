@@ -5,21 +5,9 @@
 
 #include <cmocka.h>
 
+#include "../said.h"
 #include "compile/compile_internal.h"
 #include "compile/model.h"
-
-/* What a compiler node says, written as JSON with texts for binaries. */
-static struct term_doc *say(const char *json) {
-    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
-    struct term_doc *doc = NULL;
-    json_t *value = json_loads(json, JSON_ALLOW_NUL, NULL);
-    assert_non_null(value);
-    term_put_version(&bytes);
-    assert_int_equal(term_put_json(&bytes, value, NULL), 0);
-    json_decref(value);
-    assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
-    return doc;
-}
 
 /* ---- what a project is ---- */
 

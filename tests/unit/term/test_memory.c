@@ -1,34 +1,6 @@
 /* Every allocation fails once: each failure is reported and leaves nothing behind (which a sanitizer checks). */
+#include "../failing_memory.h"
 #include "term_test.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-
-/* How many allocations still succeed; negative: all. The wrapped functions have no context to keep it in. */
-static int allocations_left = -1;
-
-static bool allocation_fails(void) {
-    if (allocations_left < 0) return false;
-    if (allocations_left == 0) return true;
-    allocations_left--;
-    return false;
-}
-
-void *__wrap_malloc(size_t size) {
-    return allocation_fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-    return allocation_fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *pointer, size_t size) {
-    return allocation_fails() ? NULL : __real_realloc(pointer, size);
-}
 
 /* Decode, write, print and copy; the error of the first that fails. */
 static enum error_code use(const char *bytes, size_t size) {

@@ -1,17 +1,5 @@
 #include "../scratch.h"
-#include "watch/watch_internal.h"
-
-static struct watch_listing listing_of(const char *const *paths, const char *contents) {
-    struct watch_listing listing = {0};
-    for (size_t i = 0; paths[i]; i++) {
-        struct watch_file *file = watch_listing_add(&listing, paths[i]);
-        assert_non_null(file);
-        file->kind = S_IFREG;
-        file->digest[0] = (uint8_t)contents[i];
-    }
-    watch_listing_sort(&listing);
-    return listing;
-}
+#include "listing_of.h"
 
 static void what_came_went_and_changed(void **state) {
     struct watch_listing before = listing_of((const char *const[]){"d", "a", "b", NULL}, "123");

@@ -1,5 +1,5 @@
 #include "../scratch.h"
-#include "watch/watch_internal.h"
+#include "listing_of.h"
 
 static void a_file_is_named_once(void **state) {
     struct watch_named named = {0};
@@ -72,18 +72,6 @@ static void folders_are_found_by_descriptor(void **state) {
 }
 
 /* ---- a listing brought up to date in some places ---- */
-
-static struct watch_listing listing_of(const char *const *paths, const char *contents) {
-    struct watch_listing listing = {0};
-    for (size_t i = 0; paths[i]; i++) {
-        struct watch_file *file = watch_listing_add(&listing, paths[i]);
-        assert_non_null(file);
-        file->kind = S_IFREG;
-        file->digest[0] = (uint8_t)contents[i];
-    }
-    watch_listing_sort(&listing);
-    return listing;
-}
 
 static void assert_listing(const struct watch_listing *listing, const char *const *paths, const char *contents) {
     assert_int_equal(listing->count, strlen(contents));
