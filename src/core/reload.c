@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What the table says too, for reloads that the service begins by itself. */
+enum { PROBATION_DEFAULT_MS = 2000, PATIENCE_DEFAULT_MS = 5000 };
+
 enum {
     CALL_SLACK_MS = 5000,
     FIRST_REST_MS = 100, /* then twice as long each time */
@@ -151,7 +154,7 @@ static void start_timer(struct reload_job *reload, uint64_t after_ms, uv_timer_c
 static void wait_for_probation(struct reload_job *reload) {
     reload->stage = RELOAD_PROBATION;
     reload_release_project(reload);
-    start_timer(reload, duration(reload, "probation_ms", 2000) + CALL_SLACK_MS, on_probation_overdue);
+    start_timer(reload, duration(reload, "probation_ms", PROBATION_DEFAULT_MS) + CALL_SLACK_MS, on_probation_overdue);
 }
 
 /* ---- trying again ---- */
@@ -246,10 +249,10 @@ static void call_reload(struct reload_job *reload) {
         .run_start = json_is_true(reload_param(reload, "run_start")),
         .dry_run = reload_is_dry(reload),
         .on_busy = on_busy ? on_busy : "wait",
-        .busy_timeout_ms = duration(reload, "busy_timeout_ms", 5000),
-        .suspend_timeout_ms = duration(reload, "suspend_timeout_ms", 5000),
-        .migrate_timeout_ms = duration(reload, "migrate_timeout_ms", 5000),
-        .probation_ms = duration(reload, "probation_ms", 2000),
+        .busy_timeout_ms = duration(reload, "busy_timeout_ms", PATIENCE_DEFAULT_MS),
+        .suspend_timeout_ms = duration(reload, "suspend_timeout_ms", PATIENCE_DEFAULT_MS),
+        .migrate_timeout_ms = duration(reload, "migrate_timeout_ms", PATIENCE_DEFAULT_MS),
+        .probation_ms = duration(reload, "probation_ms", PROBATION_DEFAULT_MS),
         .migrations = reload->migrations,
     };
     uint64_t deadline_ms =
