@@ -164,13 +164,13 @@ void api_close(struct api *api, void (*closed)(void *data), void *data) {
 
 static struct MHD_Daemon *start_daemon(struct api *api) {
     const struct api_config *config = &api->config;
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_TURBO, 0, NULL, NULL, exchange_handle,
-                            api, MHD_OPTION_LISTEN_SOCKET, config->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)config->connections_max + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_TIMEOUT_S,
-                            MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, api, MHD_OPTION_NOTIFY_CONNECTION,
-                            connection_notify, api, MHD_OPTION_UNESCAPE_CALLBACK, input_unescape, NULL,
-                            MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_TURBO, 0, NULL, NULL, exchange_handle,
+        api, MHD_OPTION_LISTEN_SOCKET, config->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)config->connections_max + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_TIMEOUT_S,
+        MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, api, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, api,
+        MHD_OPTION_UNESCAPE_CALLBACK, input_unescape, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
 static int set_nonblocking(int fd, struct error *reterr) {

@@ -70,7 +70,7 @@ void connection_await_body(struct api *api, struct connection *connection, uint6
 }
 
 void connection_await_reader(struct api *api, struct connection *connection) {
-    connection->deadline_ms = uv_now(api->loop) + WRITE_TIMEOUT_S * 1000;
+    connection->deadline_ms = uv_now(api->loop) + WRITE_TIMEOUT_S * UINT64_C(1000);
 }
 
 void connection_await_nothing(struct connection *connection) {

@@ -119,8 +119,7 @@ static bool token_valid(const char *text, size_t max) {
 }
 
 void input_request_id(struct MHD_Connection *connection, uint64_t fallback, char ret[REQUEST_ID_BYTES]) {
-    const char *given =
-        connection ? MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Request-Id") : NULL;
+    const char *given = connection ? MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Request-Id") : NULL;
     if (given && token_valid(given, REQUEST_ID_BYTES - 1))
         snprintf(ret, REQUEST_ID_BYTES, "%s", given);
     else

@@ -87,14 +87,13 @@ static int parse_header(struct http_parser *parser, char *line, struct error *re
 static int end_headers(struct http_parser *parser, struct error *reterr) {
     if (parser->chunked && parser->length_known)
         return error_set(reterr, E_FORMAT, "the answer has both a length and chunks");
-    if (parser->takes_upgrade && parser->status == HTTP_SWITCHING_PROTOCOLS) {
+    bool is_upgraded = parser->takes_upgrade && parser->status == HTTP_SWITCHING_PROTOCOLS;
+    if (is_upgraded || parser->status == 204 || parser->status == 304) {
         parser->state = HTTP_DONE;
     } else if (parser->status < 200) {
         /* An interim answer; the real one follows. */
         parser->state = HTTP_STATUS_LINE;
         parser->length_known = parser->chunked = false;
-    } else if (parser->status == 204 || parser->status == 304) {
-        parser->state = HTTP_DONE;
     } else if (parser->chunked) {
         parser->state = HTTP_CHUNK_SIZE;
     } else if (parser->length_known) {

@@ -69,7 +69,7 @@ struct cgroup_host {
     char group[128];      /* the instance's directory below each hierarchy, e.g. "sandbox/3" */
     bool is_root;
     bool has_memory, has_cpu, has_tasks, has_freezer;
-    bool has_yielding; /* known once the group was made */
+    bool has_yielding;                                                 /* known once the group was made */
     char hierarchies[CGROUP_CONTROLLER_COUNT][CGROUP_HIERARCHY_BYTES]; /* below mount; "" when absent */
 };
 
