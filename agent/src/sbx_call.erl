@@ -57,6 +57,7 @@ run(limits, #{processes := Processes} = Limits) ->
     ok = sbx_limit:change(Processes),
     ok = sbx_quota:change(Limits),
     {ok, #{}};
+run(relieve, #{by := By}) when By =:= sockets; By =:= traffic -> {ok, #{killed => sbx_quota:relieve(By)}};
 run(start, Args) -> sbx_app:start(Args);
 run(stop, Args) -> sbx_app:stop(Args);
 run(eval, Args) -> sbx_eval:eval(Args);

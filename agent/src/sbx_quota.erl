@@ -7,7 +7,7 @@
 %% that. Heaps are bounded by the VM itself.
 -module(sbx_quota).
 
--export([start_link/0, start/1, change/1, baseline/1, reported/1, sockets/0]).
+-export([start_link/0, start/1, change/1, relieve/1, baseline/1, reported/1, sockets/0]).
 
 -export_type([limits/0]).
 
@@ -60,13 +60,18 @@ start(Limits) -> ask({start, Limits}).
 -spec change(limits()) -> ok.
 change(Limits) -> ask({change, Limits}).
 
+%% The network's bounds are the kernel's, which does not know processes. Kills the one that has most sockets, or whose
+%% sockets sent and got most; returns how many it killed.
+-spec relieve(sockets | traffic) -> 0 | 1.
+relieve(By) -> ask({relieve, By}).
+
 ask(Request) ->
     Monitor = monitor(process, ?MODULE),
     ?MODULE ! {?MODULE, Request, self(), Monitor},
     receive
-        {Monitor, ok} ->
+        {Monitor, Answer} ->
             demonitor(Monitor, [flush]),
-            ok
+            Answer
     end.
 
 %% How much of something is the node's own.
@@ -106,6 +111,9 @@ serve({start, Limits}, From, Reference, State) ->
     Baseline = [{Limit, count(Limit)} || Limit <- [ets_tables, ets_bytes, ports, sockets]],
     true = ets:insert(?MODULE, Baseline),
     serve({change, Limits}, From, Reference, State#state{baseline = maps:from_list(Baseline), own = processes()});
+serve({relieve, By}, From, Reference, State) ->
+    From ! {Reference, kill_who_has(held(By), State)},
+    State;
 serve({change, Limits}, From, Reference, State) ->
     ok = bound_heaps(maps:get(heap_bytes, Limits, 0)),
     From ! {Reference, ok},
@@ -208,18 +216,31 @@ kills(Limit, #state{limits = Limits}) ->
 %% Killing
 
 kill_holder(Limit, State) ->
-    case kills(Limit, State) andalso holder(held(Limit), State) of
+    case kills(Limit, State) of
+        true -> kill_who_has(held(Limit), State);
+        false -> 0
+    end.
+
+kill_who_has(Held, State) ->
+    case holder(Held, State) of
         Pid when is_pid(Pid) ->
             exit(Pid, kill),
             1;
-        _Nobody ->
+        nobody ->
             0
     end.
 
 held(ets_tables) -> [{ets:info(Table, owner), 1} || Table <- ets:all()];
 held(ets_bytes) -> [{ets:info(Table, owner), ets:info(Table, memory)} || Table <- ets:all()];
 held(ports) -> owners(erlang:ports());
-held(sockets) -> owners(socket_ports()).
+held(sockets) -> owners(socket_ports());
+held(traffic) -> [{Pid, octets(Port)} || Port <- socket_ports(), {connected, Pid} <- [erlang:port_info(Port, connected)]].
+
+octets(Port) ->
+    case catch inet:getstat(Port, [recv_oct, send_oct]) of
+        {ok, Counts} -> lists:sum([Count || {_Way, Count} <- Counts]);
+        _Closed -> 0
+    end.
 
 owners(Ports) -> [{element(2, Owner), 1} || Port <- Ports, is_tuple(Owner = erlang:port_info(Port, connected))].
 

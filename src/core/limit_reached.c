@@ -1,10 +1,18 @@
 /* What follows when a sandbox has reached a limit. The limit holds in any case; this is what its policy adds. */
+#include <string.h>
+
 #include "core/containment.h"
 #include "core/core_internal.h"
 
 enum {
     THROTTLED_PERCENT = 5,
     THROTTLE_MS = 10000,
+    RELIEF_DEADLINE_MS = 2000,
+};
+
+struct reached {
+    enum limit limit;
+    uint64_t count, max;
 };
 
 struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits) {
@@ -53,23 +61,72 @@ static void freeze(struct sandbox *sandbox, const char *reason) {
     sandbox_freeze(sandbox, reason);
 }
 
+static bool is_acted_on(const struct sandbox *sandbox) {
+    return sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->destroying && !sandbox->engine->closing;
+}
+
 static void act(struct sandbox *sandbox, enum limit_policy policy, const char *reason) {
     static void (*const actions[LIMIT_POLICY_COUNT])(struct sandbox *, const char *) = {
         [LIMIT_THROTTLE] = throttle, [LIMIT_RESTART] = restart, [LIMIT_FREEZE] = freeze, [LIMIT_DESTROY] = destroy};
-    bool is_running = sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->destroying;
-    if (is_running && actions[policy] && !sandbox->engine->closing) actions[policy](sandbox, reason);
+    if (is_acted_on(sandbox) && actions[policy]) actions[policy](sandbox, reason);
+}
+
+static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_t killed) {
+    enum limit_policy policy = sandbox->config.policies.of[reached->limit];
+    alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_LIMIT, sandbox->id,
+                json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(reached->limit), "usage", "count",
+                          (json_int_t)reached->count, "limit", (json_int_t)reached->max, "policy",
+                          limit_policy_name(policy), "killed", (json_int_t)killed));
+}
+
+/* ---- killing who has most of what the kernel holds ---- */
+
+struct relief {
+    struct engine *engine;
+    char id[SANDBOX_ID_BYTES];
+    struct reached reached;
+};
+
+static void on_relieved(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct relief *relief = data;
+    struct sandbox *sandbox = map_get(&relief->engine->sandboxes, relief->id);
+    const struct term *killed = error ? NULL : term_map_get(result, "killed");
+    uint64_t count = 0;
+    (void)reason;
+    if (killed && !term_to_uint64(killed, &count)) count = 0;
+    if (sandbox) tell(sandbox, &relief->reached, count > 0);
+    free(relief);
+}
+
+/* Whose the connections are, and who sends and gets most, only the VM knows. */
+static void ask_for_relief(struct sandbox *sandbox, const struct reached *reached) {
+    struct relief *relief = calloc(1, sizeof *relief);
+    struct buf args = BUF_INIT;
+    if (!relief) abort(); /* as in node_call */
+    *relief = (struct relief){.engine = sandbox->engine, .reached = *reached};
+    memcpy(relief->id, sandbox->id, sizeof relief->id);
+    term_put_map(&args, 1);
+    term_put_atom(&args, "by");
+    term_put_atom(&args, reached->limit == LIMIT_OF_CONNECTIONS ? "sockets" : "traffic");
+    node_call(sandbox->node, "relieve", &args, RELIEF_DEADLINE_MS, on_relieved, relief);
+}
+
+static bool needs_relief(const struct sandbox *sandbox, enum limit limit) {
+    return limit_holder(limit) == HELD_BY_KERNEL && sandbox->config.policies.of[limit] == LIMIT_KILL_PROCESS &&
+           is_acted_on(sandbox);
 }
 
 void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed) {
-    enum limit_policy policy = sandbox->config.policies.of[limit];
+    struct reached reached = {limit, count, max};
     char reason[FREEZE_REASON_BYTES];
+    if (needs_relief(sandbox, limit)) {
+        ask_for_relief(sandbox, &reached);
+        return;
+    }
     snprintf(reason, sizeof reason, "it reached its limit on %s: %llu of %llu", limit_name(limit),
              (unsigned long long)count, (unsigned long long)max);
-    alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_LIMIT, sandbox->id,
-                json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(limit), "usage", "count",
-                          (json_int_t)count, "limit", (json_int_t)max, "policy", limit_policy_name(policy), "killed",
-                          (json_int_t)killed));
-    act(sandbox, policy, reason);
+    tell(sandbox, &reached, killed);
+    act(sandbox, sandbox->config.policies.of[limit], reason);
 }
 
 /* ---- what the kernel refuses ---- */
@@ -81,6 +138,15 @@ static void compare(struct sandbox *sandbox, enum limit limit, uint64_t now, uin
     if (!is_more) return;
     limit_reached(sandbox, limit, max, max, 0);
     containment_note(sandbox, limit_name(limit));
+}
+
+/* All of a rate may be used; a connection beyond what is allowed is an attempt at more. */
+void limit_bound_reached(struct sandbox *sandbox, const char *name) {
+    enum limit limit;
+    if (!limit_find(name, &limit)) return;
+    uint64_t max = limit_value(&sandbox->config.limits, limit);
+    limit_reached(sandbox, limit, max, max, 0);
+    if (limit == LIMIT_OF_CONNECTIONS) containment_note(sandbox, limit_name(limit));
 }
 
 void limit_look_at_refusals(struct sandbox *sandbox) {

@@ -41,9 +41,9 @@ enum limit_unit { UNIT_COUNT, UNIT_SIZE, UNIT_PERCENT, UNIT_DURATION };
     X(FILE_SIZE, "file_size", "file_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                      \
     X(DESCRIPTORS, "descriptors", "descriptors", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                \
     X(OS_TASKS, "os_tasks", "os_tasks", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                         \
-    X(NETWORK_RATE, "network_rate", "network_rate_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_UNSEEN, LIMIT_WARN)         \
-    X(NETWORK_TOTAL, "network_total", "network_total_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)     \
-    X(CONNECTIONS, "connections", "connections", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_UNSEEN, LIMIT_WARN)                 \
+    X(NETWORK_RATE, "network_rate", "network_rate_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_ANY, LIMIT_WARN)            \
+    X(NETWORK_TOTAL, "network_total", "network_total_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_ANY, LIMIT_WARN)         \
+    X(CONNECTIONS, "connections", "connections", UNIT_COUNT, HELD_BY_KERNEL, LIMIT_ANY, LIMIT_WARN)                    \
     X(ATOMS, "atoms", "atoms", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                               \
     X(ETS_TABLES, "ets_tables", "ets_tables", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                \
     X(ETS_MEMORY, "ets_memory", "ets_bytes", UNIT_SIZE, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                  \
@@ -68,6 +68,7 @@ struct limit_policies {
 struct sandbox_config;
 
 const char *limit_name(enum limit limit);
+enum limit_holder limit_holder(enum limit limit);
 bool limit_find(const char *name, enum limit *ret); /* by its name or its field's */
 const char *limit_policy_name(enum limit_policy policy);
 
@@ -91,6 +92,7 @@ void limits_put(struct buf *args, const struct jail_limits *limits, const struct
 
 /* Tell, and do what the policy says. killed: how many processes died of it already. */
 void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed);
+void limit_bound_reached(struct sandbox *sandbox, const char *name); /* one of its way out, as the launcher says */
 void limit_look_at_refusals(struct sandbox *sandbox); /* what the kernel said no to since the last look */
 void limit_throttle_over(struct sandbox *sandbox);    /* when its time has come: looked at with every measuring */
 void limit_take_up(struct sandbox *sandbox);          /* a node that an earlier daemon may have throttled */

@@ -8,7 +8,6 @@
 #define LIMIT_ANY                                                                                                      \
     (POLICY(WARN) | POLICY(THROTTLE) | POLICY(KILL_PROCESS) | POLICY(RESTART) | POLICY(FREEZE) | POLICY(DESTROY))
 #define LIMIT_OUTSIDE (LIMIT_ANY & ~POLICY(KILL_PROCESS)) /* seen from outside, where no process can be told apart */
-#define LIMIT_UNSEEN POLICY(WARN)                         /* whoever wants more waits, or is refused a packet */
 
 static const struct {
     const char *name;
@@ -35,6 +34,10 @@ static const char *const holder_names[] = {
 
 const char *limit_name(enum limit limit) {
     return kinds[limit].name;
+}
+
+enum limit_holder limit_holder(enum limit limit) {
+    return kinds[limit].holder;
 }
 
 bool limit_find(const char *name, enum limit *ret) {

@@ -53,7 +53,15 @@ static double known(uint64_t value) {
 }
 
 static void take_traffic(struct metering *metering, const struct node *node) {
-    metering->has_traffic = node_traffic(node, &metering->traffic);
+    struct node_traffic now, *all = &metering->traffic, *before = &metering->counted;
+    if (node_traffic(node, &now)) {
+        bool is_another = now.in_bytes < before->in_bytes || now.out_bytes < before->out_bytes;
+        if (is_another) *before = (struct node_traffic){0};
+        all->in_bytes += now.in_bytes - before->in_bytes;
+        all->out_bytes += now.out_bytes - before->out_bytes;
+        *before = now;
+        metering->has_traffic = true;
+    }
     metering->now.values[METER_NETWORK_TOTAL] =
         metering->has_traffic ? (double)(metering->traffic.in_bytes + metering->traffic.out_bytes) : (double)NAN;
 }

@@ -20,7 +20,8 @@ struct metering {
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double disk_percent;                         /* of the fullest place: one is full before all are */
-    struct node_traffic traffic;                 /* through its way out, at the last look */
+    struct node_traffic traffic;                 /* through its ways out, at the last look */
+    struct node_traffic counted;                 /* of that by the one it has now: another one counts from 0 */
     bool has_traffic;
     unsigned idle_looks;
     uint64_t tasks_refused, files_refused; /* as far as was told */

@@ -8,7 +8,6 @@
 enum {
     ASK_EVERY_MS = 60000,
     ASK_AGAIN_MS = 5000, /* while somebody has no address at all */
-    ASK_LEAST_MS = 500,  /* whoever else wants to know */
     AWAIT_MS = 2000,
 };
 
@@ -18,7 +17,6 @@ struct known_name {
     uv_getaddrinfo_t question;
     bool is_asking;
     bool is_answered; /* since this daemon runs, with addresses or without */
-    uint64_t asked_ms;
     struct known_addresses known;
 };
 
@@ -194,20 +192,19 @@ static void on_answer(uv_getaddrinfo_t *question, int status, struct addrinfo *l
 static void ask(struct known_name *item) {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     item->question.data = item;
-    item->asked_ms = clock_monotonic_ms();
     item->is_asking =
         uv_getaddrinfo(item->names->engine->loop, &item->question, on_answer, item->name, NULL, &hints) == 0;
     item->names->open += item->is_asking;
 }
 
-static void ask_soon(struct known_name *item) {
-    bool is_due = !item->is_asking && clock_monotonic_ms() - item->asked_ms >= ASK_LEAST_MS;
-    if (is_due && item->known.count == 0) ask(item);
+/* One question at a time, whoever wants to know. */
+static void ask_if_unknown(struct known_name *item) {
+    if (!item->is_asking && item->known.count == 0) ask(item);
 }
 
 bool names_await(struct sandbox *sandbox) {
     if (!goes_by_names(sandbox)) return false;
-    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++) ask_soon(listed(sandbox, i));
+    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++) ask_if_unknown(listed(sandbox, i));
     if (!awaits_answer(sandbox)) return false;
     struct names *names = sandbox->engine->names;
     sandbox->names_due_ms = clock_monotonic_ms() + AWAIT_MS;

@@ -301,6 +301,10 @@ static void on_vm_output(void *data, struct node *node, const char *bytes, size_
 }
 
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
+    if (strcmp(what, "limit") == 0) {
+        limit_bound_reached(sandbox, detail);
+        return;
+    }
     struct alarms *alarms = strcmp(what, "network") == 0 ? &sandbox->network_alarms : &sandbox->alarms;
     alarm_violation(sandbox->engine, alarms, sandbox->id, node, what, detail);
     containment_note(sandbox, what);

@@ -76,6 +76,16 @@ static void remake_after(struct launcher *launcher, uint64_t delay_ms) {
     launcher_due_at(launcher, launcher->egress.remake_due_ms);
 }
 
+/* Its namespace lives as long as we hold it. A total is of a VM, not of what it goes through. */
+static void keep_counts(struct launcher *launcher) {
+    for (size_t i = 0; i < launcher->nodes_end; i++) {
+        struct launcher_node *node = &launcher->nodes[i];
+        if (!node->used || !node->has_way_out) continue;
+        struct egress_place place = egress_place_of(launcher, node);
+        node->traffic_used_bytes = nft_read_used(&launcher->egress.rules, &place);
+    }
+}
+
 /* ---- the host's own addresses ---- */
 
 static bool host_of(const struct sockaddr *address, struct jail_host *ret) {
@@ -123,6 +133,7 @@ void egress_addresses_changed(struct launcher *launcher) {
     }
     if (refuse_own(&launcher->egress, &error) == 0) return;
     log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
+    keep_counts(launcher);
     egress_end(launcher);
     remake_after(launcher, FAILED_DELAY_MS);
 }
@@ -261,7 +272,7 @@ static int attach(struct launcher *launcher, struct launcher_node *node, struct 
     if (!is_open(egress) && make(launcher, reterr) < 0) return -1;
     if (!is_open(egress)) return 0;
     /* The rules first: nothing is ever let through without them. */
-    if (nft_add_place(&egress->rules, &place, node->egress, reterr) < 0) return -1;
+    if (nft_add_place(&egress->rules, &place, node->egress, node->traffic_used_bytes, reterr) < 0) return -1;
     if (veth_make(&egress->route, &place, node_fd, reterr) == 0 &&
         netlink_open_in(node_fd, egress->home_fd, NETLINK_ROUTE, &inside, reterr) == 0 &&
         veth_settle(&inside, &place, reterr) == 0) {
@@ -310,7 +321,8 @@ void egress_tell_refusals(struct launcher *launcher) {
     for (size_t i = 0; i < count; i++) {
         char host[JAIL_HOST_TEXT_BYTES], detail[160];
         struct launcher_node *node = node_at(launcher, refusals[i].number);
-        if (!node) continue;
+        if (node && refusals[i].bound[0]) violation_tell_bound(launcher, node, refusals[i].bound);
+        if (!node || refusals[i].bound[0]) continue;
         jail_host_print(&refusals[i].host, host);
         snprintf(detail, sizeof detail, "to=%s protocol=%s reason=%s", host, refusals[i].protocol,
                  is_own(&launcher->egress, &refusals[i].host) ? "host" : refusals[i].kind);
@@ -320,6 +332,7 @@ void egress_tell_refusals(struct launcher *launcher) {
 
 void egress_keeper_ended(struct launcher *launcher) {
     log_line(&launcher->log, LOG_WARN_LEVEL, "egress_ended", NULL);
+    keep_counts(launcher);
     egress_close(launcher);
     remake_after(launcher, REMAKE_DELAY_MS);
 }

@@ -19,6 +19,8 @@ void netlink_close(struct netlink *netlink);
 /* Send messages that ask for an acknowledgement, and read what comes of it. `what` is for the error. */
 int netlink_ask(const struct netlink *netlink, const void *messages, size_t size, const char *what,
                 struct error *reterr);
+/* Send a question, and read what the kernel says at once; its size, or -1. */
+ssize_t netlink_get(const struct netlink *netlink, const void *question, size_t question_size, void *ret, size_t size);
 /* The same in another namespace; comes back to the one at home. */
 int netlink_open_in(int namespace_fd, int home_fd, int protocol, struct netlink *ret, struct error *reterr);
 
@@ -41,8 +43,10 @@ int veth_prepare_tap(struct netlink *outside, struct error *reterr);
 int nft_make_table(struct netlink *netlink, struct error *reterr);
 /* The host's own addresses, all of them. */
 int nft_set_own(struct netlink *netlink, const struct jail_host *addresses, size_t count, struct error *reterr);
+/* used_bytes: of its total, elsewhere. */
 int nft_add_place(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
-                  struct error *reterr);
+                  uint64_t used_bytes, struct error *reterr);
+uint64_t nft_read_used(struct netlink *netlink, const struct egress_place *place); /* of its total; 0: not known */
 /* What its names stand for, and the bounds of its traffic, in place of those from before. What it used of its total
    stays used; connections that are open are not counted among those it may have from then on. */
 int nft_set_named(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
@@ -70,6 +74,7 @@ struct egress_refusal {
     struct jail_host host;
     char protocol[16];
     const char *kind; /* of address */
+    char bound[32];   /* which of its bounds was reached, for which it is told; "": none */
 };
 
 int egress_log_open(struct netlink *netlink, struct error *reterr);

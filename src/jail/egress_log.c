@@ -85,17 +85,23 @@ static void describe(const struct packet *packet, struct egress_refusal *refusal
 }
 
 struct reading {
-    uint32_t index; /* of the interface it came in by */
+    uint32_t index; /* of the node's interface, whichever way it went */
     struct packet packet;
     bool has_packet;
+    char bound[32];
 };
+
+static bool is_nodes(uint32_t index) {
+    return index >= EGRESS_INDEX_BASE && index < EGRESS_INDEX_BASE + EGRESS_PLACES;
+}
 
 static int read_attribute(const struct nlattr *attribute, void *data) {
     struct reading *reading = data;
     const void *payload = mnl_attr_get_payload(attribute);
     uint16_t type = mnl_attr_get_type(attribute), size = mnl_attr_get_payload_len(attribute);
-    if (type == NFULA_IFINDEX_INDEV && size >= sizeof reading->index)
-        reading->index = ntohl(mnl_attr_get_u32(attribute));
+    bool is_index = (type == NFULA_IFINDEX_INDEV || type == NFULA_IFINDEX_OUTDEV) && size >= sizeof reading->index;
+    if (is_index && is_nodes(ntohl(mnl_attr_get_u32(attribute)))) reading->index = ntohl(mnl_attr_get_u32(attribute));
+    if (type == NFULA_PREFIX) snprintf(reading->bound, sizeof reading->bound, "%.*s", size, (const char *)payload);
     if (type == NFULA_PAYLOAD) reading->has_packet = take_apart(payload, size, &reading->packet);
     return MNL_CB_OK;
 }
@@ -103,8 +109,9 @@ static int read_attribute(const struct nlattr *attribute, void *data) {
 static bool read_message(const struct nlmsghdr *header, struct egress_refusal *ret) {
     struct reading reading = {0};
     if (mnl_attr_parse(header, sizeof(struct nfgenmsg), read_attribute, &reading) < 0 || !reading.has_packet ||
-        reading.index < EGRESS_INDEX_BASE || reading.index >= EGRESS_INDEX_BASE + EGRESS_PLACES)
+        !is_nodes(reading.index))
         return false;
+    memcpy(ret->bound, reading.bound, sizeof ret->bound);
     ret->number = (uint16_t)(reading.index - EGRESS_INDEX_BASE);
     describe(&reading.packet, ret);
     return true;

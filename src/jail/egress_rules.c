@@ -66,7 +66,9 @@ static void add_identity(struct egress_rules *rules, const struct egress_place *
 }
 
 /* The total is counted even where it is not bounded: it may be later. */
-static void add_bounds(struct egress_rules *rules, uint64_t rate_bytes, enum egress_verdict at_the_end) {
+static void add_bounds(struct egress_rules *rules, uint64_t told_rate_bytes, uint64_t rate_bytes,
+                       enum egress_verdict at_the_end) {
+    if (told_rate_bytes) add(rules, EGRESS_OVER_RATE, EGRESS_TELL)->number = told_rate_bytes;
     if (rate_bytes) add(rules, EGRESS_OVER_RATE, EGRESS_DROP)->number = rate_bytes;
     add(rules, EGRESS_OVER_TOTAL, at_the_end);
 }
@@ -100,9 +102,12 @@ static void add_reach(struct egress_rules *rules, const struct jail_egress *egre
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {
     ret->count = 0;
     add_identity(ret, place);
-    add_bounds(ret, egress->rate_bytes, EGRESS_REFUSE);
+    add_bounds(ret, egress->rate_bytes, egress->rate_bytes, EGRESS_REJECT);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
-    if (egress->connections) add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_REFUSE)->number = egress->connections;
+    if (egress->connections) {
+        add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_TELL)->number = egress->connections;
+        add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_REJECT)->number = egress->connections;
+    }
     add_prefix(ret, JAIL_RESOLVER ":53", EGRESS_ACCEPT);
     for (size_t i = 0; i < ARRAY_SIZE(slirps_own); i++) add_prefix(ret, slirps_own[i], EGRESS_REFUSE);
     for (size_t i = 0; i < egress->host_count; i++) add_host(ret, EGRESS_TO, EGRESS_ACCEPT, &egress->hosts[i]);
@@ -113,7 +118,7 @@ void egress_rules_down(const struct egress_place *place, const struct jail_egres
     (void)place;
     ret->count = 0;
     /* What goes there waits in a queue, since slirp4netns takes long to send again what was dropped. */
-    add_bounds(ret, 4 * egress->rate_bytes, EGRESS_DROP);
+    add_bounds(ret, egress->rate_bytes, 4 * egress->rate_bytes, EGRESS_DROP);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     add(ret, EGRESS_ANY, EGRESS_DROP);
 }
@@ -131,7 +136,8 @@ void egress_rules_public(struct egress_rules *ret) {
 /* ---- for people ---- */
 
 void egress_rule_print(const struct egress_rule *rule, char ret[EGRESS_RULE_TEXT_BYTES]) {
-    static const char *const verdicts[] = {"accept", "drop", "refuse", "ask public", "ask own", "ask named"};
+    static const char *const verdicts[] = {"accept",  "drop",      "refuse", "ask public",
+                                           "ask own", "ask named", "reject", "tell"};
     const uint8_t *mac = rule->mac;
     char host[JAIL_HOST_TEXT_BYTES], match[EGRESS_RULE_TEXT_BYTES - 16] = "";
     jail_host_print(&rule->host, host);

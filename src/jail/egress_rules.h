@@ -69,6 +69,8 @@ enum egress_verdict {
     EGRESS_ASK_PUBLIC, /* refuse what is not public, else go on */
     EGRESS_ASK_OWN,    /* refuse the host's own addresses, else go on */
     EGRESS_ASK_NAMED,  /* accept what its names stand for, else go on */
+    EGRESS_REJECT,     /* tell the sender alone */
+    EGRESS_TELL,       /* tell us that a bound is reached, and go on */
 };
 
 struct egress_rule {

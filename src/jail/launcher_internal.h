@@ -62,10 +62,11 @@ struct launcher_node {
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;
-    uint64_t disk_bytes;        /* of its writable mounts together */
-    struct jail_egress *egress; /* what it may reach; NULL: it has no way out */
-    bool has_way_out;           /* and has it now */
-    bool inet_refused;          /* every VM tries once at boot: not worth a word */
+    uint64_t disk_bytes;         /* of its writable mounts together */
+    struct jail_egress *egress;  /* what it may reach; NULL: it has no way out */
+    bool has_way_out;            /* and has it now */
+    uint64_t traffic_used_bytes; /* through ways out that it had before */
+    bool inet_refused;           /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
     struct violation_budget refusals; /* of the network: neither drives the other out */
     struct burial burial;
@@ -296,9 +297,10 @@ int adopt_all(struct launcher *launcher, struct error *reterr);
 
 /* Answer at most one pending system call, so that no node makes another wait. */
 void notify_serve(struct launcher *launcher, struct launcher_node *node);
-void notify_adopt_listener(struct launcher_node *node);  /* set-up of a listener just received */
-enum { VIOLATION_SEVERAL = -1, VIOLATION_NETWORK = -2 }; /* in place of a system call's number */
+void notify_adopt_listener(struct launcher_node *node);                        /* set-up of a listener just received */
+enum { VIOLATION_SEVERAL = -1, VIOLATION_NETWORK = -2, VIOLATION_BOUND = -3 }; /* in place of a system call's number */
 void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail);
+void violation_tell_bound(struct launcher *launcher, const struct launcher_node *node, const char *limit);
 /* Tell of what was held back; returns when to come again, UINT64_MAX for never. */
 uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms);
 

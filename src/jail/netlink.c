@@ -60,3 +60,8 @@ int netlink_ask(const struct netlink *netlink, const void *messages, size_t size
     if (failed) return error_errno(reterr, failed, "%s", what);
     return acknowledged > 0 ? 0 : error_set(reterr, E_SYSTEM, "%s: the kernel did not answer", what);
 }
+
+ssize_t netlink_get(const struct netlink *netlink, const void *question, size_t question_size, void *ret, size_t size) {
+    if (send(netlink->fd, question, question_size, 0) != (ssize_t)question_size) return -1;
+    return recv(netlink->fd, ret, size, 0);
+}

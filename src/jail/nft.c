@@ -122,14 +122,16 @@ static void put_map_entry(struct nft_batch *batch, uint16_t type, const char *na
     nftnl_set_free(map);
 }
 
-/* What is left of a place's traffic, for both directions; of 0 more than anybody uses up. */
-static void put_quota(struct nft_batch *batch, uint16_t type, const char *name, uint64_t bytes) {
+/* What is left of a place's traffic, for both directions; of 0 more than anybody uses up. One that is there already
+   keeps what was used of it. */
+static void put_quota(struct nft_batch *batch, uint16_t type, const char *name, uint64_t bytes, uint64_t used_bytes) {
     struct nftnl_obj *quota = must(nftnl_obj_alloc());
     struct nlmsghdr *header = begin(batch, type, type == NFT_MSG_NEWOBJ ? NLM_F_CREATE : 0);
     nftnl_obj_set_str(quota, NFTNL_OBJ_TABLE, NFT_TABLE);
     nftnl_obj_set_str(quota, NFTNL_OBJ_NAME, name);
     nftnl_obj_set_u32(quota, NFTNL_OBJ_TYPE, NFT_OBJECT_QUOTA);
     nftnl_obj_set_u64(quota, NFTNL_OBJ_QUOTA_BYTES, bytes ? bytes : INT64_MAX);
+    nftnl_obj_set_u64(quota, NFTNL_OBJ_QUOTA_CONSUMED, used_bytes);
     nftnl_obj_set_u32(quota, NFTNL_OBJ_QUOTA_FLAGS, NFT_QUOTA_F_INV);
     nftnl_obj_nlmsg_build_payload(header, quota);
     end(batch, header);
@@ -173,11 +175,13 @@ int nft_make_table(struct netlink *netlink, struct error *reterr) {
     put_chain(batch, NFT_MSG_NEWCHAIN, NFT_REFUSE, -1, NULL);
     put_chain(batch, NFT_MSG_NEWCHAIN, NFT_PUBLIC, -1, NULL);
     put_chain(batch, NFT_MSG_NEWCHAIN, NFT_OWN, -1, NULL);
+    put_chain(batch, NFT_MSG_NEWCHAIN, NFT_REJECT, -1, NULL);
     put_chain(batch, NFT_MSG_NEWCHAIN, "forward", NF_INET_FORWARD, "filter");
     put_chain(batch, NFT_MSG_NEWCHAIN, "input", NF_INET_LOCAL_IN, "filter");
     put_chain(batch, NFT_MSG_NEWCHAIN, "leave", NF_INET_POST_ROUTING, "nat");
     egress_rules_public(&public);
     put_rules(batch, NFT_PUBLIC, &nothing, &public);
+    nft_put_rejection(batch, NFT_REJECT);
     nft_put_fixed_rules(batch);
     return batch_send(batch, "make the rules of the way out", reterr);
 }
@@ -228,12 +232,15 @@ static void put_empty_chain(struct nft_batch *batch, const char *name) {
 }
 
 int nft_add_place(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
-                  struct error *reterr) {
+                  uint64_t used_bytes, struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct names names = names_of(place);
-    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes);
     put_empty_chain(batch, names.references.named);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_empty_chain(batch, names.chains[i]);
+    /* Nor a quota that is used up. It must be there to be removed. */
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, 0, 0);
+    put_quota(batch, NFT_MSG_DELOBJ, names.references.quota, 0, 0);
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes, used_bytes);
     put_named_rules(batch, &names, egress);
     put_traffic_rules(batch, &names, place, egress);
     nft_put_refusal(batch, names.chains[2]);
@@ -257,7 +264,7 @@ int nft_set_bounds(struct netlink *netlink, const struct egress_place *place, co
     struct names names = names_of(place);
     put_flush(batch, names.chains[0]);
     put_flush(batch, names.chains[1]);
-    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes);
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes, 0);
     put_traffic_rules(batch, &names, place, egress);
     return batch_send(batch, "change the bounds of a node's traffic", reterr);
 }
@@ -270,6 +277,22 @@ int nft_remove_place(struct netlink *netlink, const struct egress_place *place, 
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_chain(batch, NFT_MSG_DELCHAIN, names.chains[i], -1, NULL);
     put_chain(batch, NFT_MSG_NEWCHAIN, names.references.named, -1, NULL); /* one of an older launcher has none */
     put_chain(batch, NFT_MSG_DELCHAIN, names.references.named, -1, NULL);
-    put_quota(batch, NFT_MSG_DELOBJ, names.references.quota, 0);
+    put_quota(batch, NFT_MSG_DELOBJ, names.references.quota, 0, 0);
     return batch_send(batch, "remove a node's rules", reterr);
+}
+
+uint64_t nft_read_used(struct netlink *netlink, const struct egress_place *place) {
+    _Alignas(8) char bytes[RULE_ROOM];
+    struct names names = names_of(place);
+    struct nftnl_obj *quota = must(nftnl_obj_alloc());
+    struct nlmsghdr *header = nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETOBJ, NFPROTO_INET, 0, netlink->sequence++);
+    nftnl_obj_set_str(quota, NFTNL_OBJ_TABLE, NFT_TABLE);
+    nftnl_obj_set_str(quota, NFTNL_OBJ_NAME, names.references.quota);
+    nftnl_obj_set_u32(quota, NFTNL_OBJ_TYPE, NFT_OBJECT_QUOTA);
+    nftnl_obj_nlmsg_build_payload(header, quota);
+    ssize_t got = netlink_get(netlink, bytes, header->nlmsg_len, bytes, sizeof bytes);
+    bool is_told = got > 0 && mnl_nlmsg_ok(header, (int)got) && nftnl_obj_nlmsg_parse(header, quota) >= 0;
+    uint64_t used_bytes = is_told ? nftnl_obj_get_u64(quota, NFTNL_OBJ_QUOTA_CONSUMED) : 0;
+    nftnl_obj_free(quota);
+    return used_bytes;
 }

@@ -17,7 +17,8 @@ enum {
     V6_DESTINATION = 24,
     PORT_DESTINATION = 2,
     BURST_MIN_BYTES = 256 * 1024, /* a packet may be 64 KiB here */
-    TOLD_PER_SECOND = 10,
+    MINUTE_S = 60,
+    TOLD_PER_MINUTE = 600,
     TOLD_AT_ONCE = 20,
     TOLD_BYTES = 64, /* of a packet: addresses and ports are in there */
 };
@@ -123,17 +124,21 @@ static void match_established(struct nftnl_rule *rule) {
     compare(rule, NFT_CMP_NEQ, &nothing, sizeof nothing);
 }
 
-static void match_over_rate(struct nftnl_rule *rule, uint64_t bytes) {
-    uint64_t burst = bytes / 4;
+static void match_over_rate(struct nftnl_rule *rule, uint64_t bytes, uint64_t burst) {
     struct nftnl_expr *limit = add(rule, "limit");
     nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_RATE, bytes);
     nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_UNIT, 1);
-    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_BURST,
-                       burst < BURST_MIN_BYTES ? BURST_MIN_BYTES
-                       : burst > UINT32_MAX    ? UINT32_MAX
-                                               : (uint32_t)burst);
+    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_BURST, burst > UINT32_MAX ? UINT32_MAX : (uint32_t)burst);
     nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKT_BYTES);
     nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+}
+
+/* Besides a second's worth, which the kernel always allows. Whoever uses all of the rate is told of before anything is
+   dropped. */
+static uint64_t burst_of(const struct egress_rule *wanted) {
+    uint64_t least = BURST_MIN_BYTES, rate = wanted->number;
+    if (wanted->verdict == EGRESS_TELL) return rate < least ? least - rate : 0;
+    return rate / 4 < least ? least : rate / 4;
 }
 
 static void match_over_total(struct nftnl_rule *rule, const char *quota) {
@@ -176,7 +181,28 @@ static const struct {
     [EGRESS_ASK_PUBLIC] = {(uint32_t)NFT_JUMP, NFT_PUBLIC},
     [EGRESS_ASK_OWN] = {(uint32_t)NFT_JUMP, NFT_OWN},
     [EGRESS_ASK_NAMED] = {(uint32_t)NFT_JUMP, NFT_NAMED}, /* the place's own */
+    [EGRESS_REJECT] = {(uint32_t)NFT_GOTO, NFT_REJECT},
 };
+
+static void tell(struct nftnl_rule *rule, uint64_t per_minute, uint32_t at_once, const char *prefix) {
+    struct nftnl_expr *limit = add(rule, "limit");
+    nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_RATE, per_minute);
+    nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_UNIT, MINUTE_S);
+    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_BURST, at_once);
+    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
+    struct nftnl_expr *log = add(rule, "log");
+    nftnl_expr_set_u16(log, NFTNL_EXPR_LOG_GROUP, EGRESS_LOG_GROUP);
+    nftnl_expr_set_u32(log, NFTNL_EXPR_LOG_SNAPLEN, TOLD_BYTES);
+    if (prefix) nftnl_expr_set_str(log, NFTNL_EXPR_LOG_PREFIX, prefix);
+}
+
+/* By the limits' names. All of a rate may be used for long; what is refused a connection wants to be known soon. */
+static void tell_bound(struct nftnl_rule *rule, enum egress_match bound) {
+    if (bound == EGRESS_OVER_RATE)
+        tell(rule, 6, 1, "network_rate");
+    else
+        tell(rule, MINUTE_S, 1, "connections");
+}
 
 /* ---- rules of policies ---- */
 
@@ -191,7 +217,7 @@ static void add_match(struct nftnl_rule *rule, const char *quota, const struct e
     case EGRESS_NOT_FROM: match_not_from(rule, &wanted->host); break;
     case EGRESS_TO: match_to(rule, &wanted->host); break;
     case EGRESS_TO_PORT: break;
-    case EGRESS_OVER_RATE: match_over_rate(rule, wanted->number); break;
+    case EGRESS_OVER_RATE: match_over_rate(rule, wanted->number, burst_of(wanted)); break;
     case EGRESS_OVER_TOTAL: match_over_total(rule, quota); break;
     case EGRESS_OVER_CONNECTIONS: match_over_connections(rule, (uint32_t)wanted->number); break;
     }
@@ -203,6 +229,11 @@ static void put(struct nft_batch *batch, const char *chain, const struct nft_ref
     struct nftnl_rule *rule = new_rule(chain);
     add_match(rule, references->quota, wanted);
     if (protocol) match_ports(rule, &wanted->host, protocol);
+    if (wanted->verdict == EGRESS_TELL) {
+        tell_bound(rule, wanted->match);
+        nft_put_rule(batch, rule);
+        return;
+    }
     say(rule, verdicts[wanted->verdict].verdict,
         wanted->verdict == EGRESS_ASK_NAMED ? references->named : verdicts[wanted->verdict].chain);
     nft_put_rule(batch, rule);
@@ -267,14 +298,7 @@ void nft_put_fixed_rules(struct nft_batch *batch) {
 
 static void put_telling(struct nft_batch *batch, const char *chain) {
     struct nftnl_rule *rule = new_rule(chain);
-    struct nftnl_expr *limit = add(rule, "limit");
-    nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_RATE, TOLD_PER_SECOND);
-    nftnl_expr_set_u64(limit, NFTNL_EXPR_LIMIT_UNIT, 1);
-    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_BURST, TOLD_AT_ONCE);
-    nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
-    struct nftnl_expr *log = add(rule, "log");
-    nftnl_expr_set_u16(log, NFTNL_EXPR_LOG_GROUP, EGRESS_LOG_GROUP);
-    nftnl_expr_set_u32(log, NFTNL_EXPR_LOG_SNAPLEN, TOLD_BYTES);
+    tell(rule, TOLD_PER_MINUTE, TOLD_AT_ONCE, NULL);
     nft_put_rule(batch, rule);
 }
 
@@ -292,8 +316,12 @@ static void put_rejection(struct nft_batch *batch, const char *chain, uint8_t pr
 }
 
 /* A connection is reset: the kernel may take another word for a passing failure, and try for seconds. */
-void nft_put_refusal(struct nft_batch *batch, const char *chain) {
-    put_telling(batch, chain);
+void nft_put_rejection(struct nft_batch *batch, const char *chain) {
     put_rejection(batch, chain, IPPROTO_TCP, NFT_REJECT_TCP_RST, 0);
     put_rejection(batch, chain, 0, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
+}
+
+void nft_put_refusal(struct nft_batch *batch, const char *chain) {
+    put_telling(batch, chain);
+    nft_put_rejection(batch, chain);
 }

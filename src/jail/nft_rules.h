@@ -14,6 +14,7 @@
 #define NFT_PUBLIC "public"
 #define NFT_OWN "own"
 #define NFT_NAMED "named"
+#define NFT_REJECT "reject" /* a chain: what is refused without a word to us */
 
 enum { NFT_NAME_BYTES = 32 };
 
@@ -35,6 +36,8 @@ void nft_put_egress_rule(struct nft_batch *batch, const char *chain, const struc
                          const struct egress_rule *rule);
 /* What every packet meets first, and last. */
 void nft_put_fixed_rules(struct nft_batch *batch);
+/* Tell the sender. */
+void nft_put_rejection(struct nft_batch *batch, const char *chain);
 /* Tell us of some, and the sender of all. */
 void nft_put_refusal(struct nft_batch *batch, const char *chain);
 

@@ -11,6 +11,7 @@ static bool send_violation(struct launcher *launcher, const struct launcher_node
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     char name[SECCOMP_NAME_BYTES] = "several";
     if (syscall_number == VIOLATION_NETWORK) snprintf(name, sizeof name, "network");
+    if (syscall_number == VIOLATION_BOUND) snprintf(name, sizeof name, "limit");
     if (syscall_number >= 0) seccomp_syscall_name(syscall_number, name);
     buf_append_string(&text, "violation ");
     wire_put_word(&text, node->name);
@@ -40,6 +41,11 @@ void violation_tell(struct launcher *launcher, struct launcher_node *node, int s
         budget->told++;
     else
         hold_back(launcher, budget, syscall_number);
+}
+
+/* The kernel tells once a second at most. One that nobody hears is told again, if it goes on. */
+void violation_tell_bound(struct launcher *launcher, const struct launcher_node *node, const char *limit) {
+    send_violation(launcher, node, VIOLATION_BOUND, 1, limit);
 }
 
 static uint64_t flush(struct launcher *launcher, const struct launcher_node *node, struct violation_budget *budget,

@@ -366,20 +366,17 @@ static void slirp_comes_back(void **state) {
     assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
 }
 
-static void it_is_made_again(void **state) {
-    struct outside *outside = *state;
-    pid_t keeper = find_keeper(outside);
-    assert_true(keeper > 0);
-    process_end(keeper, SIGKILL);
-    await_way_out(outside, "a");
-    assert_int_not_equal(find_keeper(outside), keeper);
-    assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
-}
-
 /* ---- bounds, changed while it runs ---- */
 
 static void set_limit(struct outside *outside, const char *id, const char *name, const char *value) {
     world_do(outside->world, "limits", "{s:s, s:{s:s}}", "id", id, "set", name, value);
+}
+
+/* Whose policy is to warn. */
+static void await_limit(struct outside *outside, uint64_t since, const char *limit) {
+    json_decref(world_wait_event(
+        outside->world, since,
+        &(struct event_pattern){.kind = "limit", .sandbox_id = "a", .field = "limit", .value = limit}));
 }
 
 static long bulk_ms(struct outside *outside) {
@@ -398,7 +395,9 @@ static void a_rate_is_bounded(void **state) {
     long least_ms = (BULK_BYTES - 256 * 1024) * 1000L / BULK_RATE * 3 / 4, bounded_ms;
     snprintf(rate, sizeof rate, "%d", BULK_RATE);
     set_limit(outside, "a", "network_rate", rate);
+    uint64_t since = world_now(outside->world);
     bounded_ms = bulk_ms(outside);
+    await_limit(outside, since, "network_rate");
     assert_true(bounded_ms >= least_ms);
     set_limit(outside, "a", "network_rate", "none");
     assert_true(bulk_ms(outside) < bounded_ms); /* however slow the machine is */
@@ -409,10 +408,18 @@ static void connections_are_bounded(void **state) {
     static const char code[] =
         "Tries = [gen_tcp:connect({1,2,3,4}, 8081, [{active, false}], 2000) || _ <- lists:seq(1, 4)], "
         "{length([gen_tcp:close(S) || {ok, S} <- Tries]), [E || E = {error, _} <- Tries]}";
+    uint64_t since = world_now(outside->world);
     set_limit(outside, "a", "connections", "2");
     CLEANUP_FREE char *two = world_eval_text(outside->world, "a", "erlang", code);
     assert_string_equal(two, "{2,[{error,econnrefused},{error,econnrefused}]}");
-    set_limit(outside, "a", "connections", "256");
+    await_limit(outside, since, "connections");
+    set_limit(outside, "a", "connections", ":kill_process");
+    CLEANUP_FREE char *killed = world_eval_text(
+        outside->world, "a", "erlang",
+        "{_, M} = spawn_monitor(fun Dial() -> gen_tcp:connect({1,2,3,4}, 8081, [{active, false}], 2000), "
+        "receive after 100 -> Dial() end end), receive {'DOWN', M, _, _, Why} -> Why after 10000 -> alive end");
+    assert_string_equal(killed, "killed");
+    set_limit(outside, "a", "connections", "256:warn");
     CLEANUP_FREE char *all = world_eval_text(outside->world, "a", "erlang", code);
     assert_string_equal(all, "{4,[]}");
 }
@@ -430,20 +437,38 @@ static void a_profile_lists_hosts(void **state) {
     assert_refused(outside, "b", "\"inside.example\"", "to=169.254.169.254:8080 protocol=tcp reason=link-local");
 }
 
+static void assert_spent(struct outside *outside, const char *id) {
+    CLEANUP_FREE char *spent = world_try_eval(
+        outside->world, id, "erlang",
+        "lists:usort([gen_tcp:connect({10,9,9,9}, 8080, [], 500) || _ <- lists:seq(1, 5)])", WORLD_DEADLINE_MS);
+    assert_string_equal(spent, "[{error,econnrefused}]");
+}
+
 /* What was used before counts. */
 static void a_total_is_bounded(void **state) {
     struct outside *outside = *state;
     uint64_t since = world_now(outside->world);
     assert_reached(outside, "b", "{10,9,9,9}");
     set_limit(outside, "b", "network_total", "1K:freeze");
-    CLEANUP_FREE char *spent = world_try_eval(
-        outside->world, "b", "erlang",
-        "lists:usort([gen_tcp:connect({10,9,9,9}, 8080, [], 500) || _ <- lists:seq(1, 5)])", WORLD_DEADLINE_MS);
-    assert_string_equal(spent, "[{error,econnrefused}]");
+    assert_spent(outside, "b");
     json_decref(
         world_wait_event(outside->world, since,
                          &(struct event_pattern){"frozen", "b", "reason", "it reached its limit on network_total"}));
     world_do(outside->world, "thaw", "{s:s}", "id", "b");
+}
+
+/* What was used of a total stays used, and what was counted counted. */
+static void it_is_made_again(void **state) {
+    struct outside *outside = *state;
+    pid_t keeper = find_keeper(outside);
+    json_int_t counted = usage_of(outside, "network_in_bytes");
+    assert_true(keeper > 0);
+    process_end(keeper, SIGKILL);
+    await_way_out(outside, "a");
+    assert_int_not_equal(find_keeper(outside), keeper);
+    assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
+    assert_true(usage_of(outside, "network_in_bytes") >= counted);
+    assert_spent(outside, "b");
 }
 
 static pid_t pid_of(struct outside *outside, const char *id) {
@@ -487,9 +512,9 @@ int main(void) {
         cmocka_unit_test(a_rate_is_bounded),
         cmocka_unit_test(connections_are_bounded),
         cmocka_unit_test(slirp_comes_back),
-        cmocka_unit_test(it_is_made_again),
         cmocka_unit_test(a_profile_lists_hosts),
         cmocka_unit_test(a_total_is_bounded),
+        cmocka_unit_test(it_is_made_again),
         cmocka_unit_test(nobody_gets_the_rules_of_the_dead),
     };
     return cmocka_run_group_tests(tests, open_outside, close_outside);

@@ -64,6 +64,15 @@ static void policies_are_read_with_or_without_a_value(void **state) {
     assert_int_equal(read.policies.of[LIMIT_OF_ATOMS], LIMIT_RESTART);
     assert_int_equal(read.limits.atoms, 30000);
     assert_int_equal(read_pair("file_size", "64M:destroy").policies.of[LIMIT_OF_FILE_SIZE], LIMIT_DESTROY);
+    static const enum limit network[] = {LIMIT_OF_NETWORK_RATE, LIMIT_OF_NETWORK_TOTAL, LIMIT_OF_CONNECTIONS};
+    for (size_t i = 0; i < ARRAY_SIZE(network); i++)
+        for (enum limit_policy policy = 0; policy < LIMIT_POLICY_COUNT; policy++) {
+            char text[32];
+            snprintf(text, sizeof text, ":%s", limit_policy_name(policy));
+            read = read_pair(limit_name(network[i]), text);
+            assert_int_equal(read.result, 0);
+            assert_int_equal(read.policies.of[network[i]], policy);
+        }
     assert_int_equal(read_pair("max_run", ":freeze").policies.of[LIMIT_OF_MAX_RUN], LIMIT_FREEZE);
 }
 
