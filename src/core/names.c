@@ -38,7 +38,9 @@ static struct known_name *find(const struct names *names, const char *name) {
 }
 
 static struct known_name *listed(const struct sandbox *sandbox, size_t index) {
-    return find(sandbox->engine->names, sandbox->config.profile->egress.names[index].name);
+    struct known_name *item = find(sandbox->engine->names, sandbox->config.profile->egress.names[index].name);
+    if (!item) abort(); /* names_open has taken those of every profile */
+    return item;
 }
 
 static bool goes_by_names(const struct sandbox *sandbox) {
