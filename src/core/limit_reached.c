@@ -8,6 +8,8 @@ enum {
     THROTTLED_PERCENT = 5,
     THROTTLE_MS = 10000,
     RELIEF_DEADLINE_MS = 2000,
+    TELL_FORKS_MS = 1000,
+    BOMB_FORKS = 4, /* refused between two looks that are a tenth of a second apart: so often tries a bomb alone */
 };
 
 struct reached {
@@ -37,7 +39,7 @@ void limit_throttle_over(struct sandbox *sandbox) {
 }
 
 void limit_take_up(struct sandbox *sandbox) {
-    sandbox->metering.tasks_refused = node_tasks_refused(sandbox->node);
+    sandbox->metering.tasks_refused = sandbox->metering.vigil_refused = node_tasks_refused(sandbox->node);
     sandbox->metering.files_refused = node_files_refused(sandbox->node);
     tell_launcher(sandbox, TELL_LIMITS);
 }
@@ -149,9 +151,24 @@ void limit_bound_reached(struct sandbox *sandbox, const char *name) {
     if (limit == LIMIT_OF_CONNECTIONS) containment_note(sandbox, limit_name(limit));
 }
 
+static void look_at_forks(struct sandbox *sandbox, uint64_t refused) {
+    sandbox->metering.forks_told_ms = clock_monotonic_ms();
+    compare(sandbox, LIMIT_OF_OS_TASKS, refused, &sandbox->metering.tasks_refused);
+}
+
+void limit_look_at_forks(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    uint64_t refused = node_tasks_refused(sandbox->node), before = metering->vigil_refused;
+    metering->vigil_refused = refused;
+    if (refused == before) return;
+    if (clock_monotonic_ms() - metering->forks_told_ms >= TELL_FORKS_MS) look_at_forks(sandbox, refused);
+    /* The kernel is at work for whoever tries, and on every core. */
+    if (refused - before >= BOMB_FORKS) act(sandbox, LIMIT_THROTTLE, NULL);
+}
+
 void limit_look_at_refusals(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
-    compare(sandbox, LIMIT_OF_OS_TASKS, node_tasks_refused(sandbox->node), &metering->tasks_refused);
+    look_at_forks(sandbox, node_tasks_refused(sandbox->node));
     if (sandbox->node && sandbox->config.limits.file_bytes)
         compare(sandbox, LIMIT_OF_FILE_SIZE, node_files_refused(sandbox->node), &metering->files_refused);
 }

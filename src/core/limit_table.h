@@ -94,8 +94,11 @@ void limits_put(struct buf *args, const struct jail_limits *limits, const struct
 void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed);
 void limit_bound_reached(struct sandbox *sandbox, const char *name); /* one of its way out, as the launcher says */
 void limit_look_at_refusals(struct sandbox *sandbox); /* what the kernel said no to since the last look */
-void limit_throttle_over(struct sandbox *sandbox);    /* when its time has come: looked at with every measuring */
-void limit_take_up(struct sandbox *sandbox);          /* a node that an earlier daemon may have throttled */
+/* Of these the forks alone, for whoever works: at once, and who goes on like a bomb is throttled whatever the policy.
+ */
+void limit_look_at_forks(struct sandbox *sandbox);
+void limit_throttle_over(struct sandbox *sandbox); /* when its time has come: looked at with every measuring */
+void limit_take_up(struct sandbox *sandbox);       /* a node that an earlier daemon may have throttled */
 /* What the kernel is to hold it to for now. */
 struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits);
 

@@ -25,6 +25,7 @@ struct metering {
     bool has_traffic;
     unsigned idle_looks;
     uint64_t tasks_refused, files_refused; /* as far as was told */
+    uint64_t vigil_refused, forks_told_ms; /* tasks, by the last vigil; when they were last told of */
     bool is_asking, is_renewing;
     json_t *vm; /* what else the agent told, or NULL */
 };

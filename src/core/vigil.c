@@ -119,6 +119,7 @@ static bool look_at_all(struct engine *engine, bool is_any_yielding) {
         look_at(sandbox, now_ns, is_full);
         if (!sandbox->metering.is_working) continue;
         node_beat(sandbox->node);
+        limit_look_at_forks(sandbox);
         works |= !sandbox->metering.yield.yields;
     }
     return works;

@@ -191,9 +191,8 @@ static const struct {
 static void what_the_kernel_holds_is_an_error_inside(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
-    world_do(world, "create", "{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s}}", "id", "b", "source", EXAMPLES "/counter_erl",
-             "profile", "low", "limit", "descriptors", "100", "file_size", "64M", "disk", "80M:freeze", "message_queue",
-             "1000:destroy");
+    world_do(world, "create", "{s:s, s:s, s:s, s:{s:s, s:s, s:s}}", "id", "b", "source", EXAMPLES "/counter_erl",
+             "profile", "low", "limit", "descriptors", "100", "file_size", "64M", "disk", "80M:freeze");
     for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
         CLEANUP_FREE char *text = world_eval_text(world, "b", "erlang", refusals[i].code);
         if (!string_equal(text, refusals[i].text)) fail_msg("%s: %s", refusals[i].what, text);
@@ -236,10 +235,32 @@ static void what_is_only_refused_is_acted_on(void **state) {
     }
 }
 
+static bool is_throttled(struct world *world, const char *id) {
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", id);
+    bool throttled = json_is_true(json_object_get(stats, "throttled"));
+    json_decref(stats);
+    return throttled;
+}
+
+static bool is_bomb_throttled(void *data) {
+    return is_throttled(data, "b");
+}
+
+/* Some that are refused are no bomb. */
+static void a_bomb_of_programs_is_throttled_whatever_the_policy(void **state) {
+    struct world *world = *state;
+    assert_false(is_throttled(world, "b"));
+    set_limit(world, "b", "os_tasks", "20:warn");
+    free(world_eval_text(world, "b", "erlang",
+                         "spawn(fun Bomb() -> os:cmd(\"sleep 9 & sleep 9 & sleep 9 & sleep 9 & sleep 9 & sleep 9\"), "
+                         "Bomb() end)"));
+    assert_true(wait_until(is_bomb_throttled, world, WORLD_DEADLINE_MS));
+}
+
 static void a_sandbox_is_destroyed_where_the_policy_says_so(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
-    free(world_try_eval(world, "b", "erlang", LONG_QUEUE, WORLD_DEADLINE_MS));
+    set_limit(world, "b", "os_tasks", ":destroy"); /* the bomb goes on */
     json_decref(world_wait_event(world, since, &(struct event_pattern){"destroyed", "b", NULL, NULL}));
     json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "b"));
 }
@@ -275,13 +296,6 @@ static bool is_slowed_down(void *data) {
     return cpu_quota_percent(os_pid_of(data)) == 5;
 }
 
-static bool is_throttled(struct world *world) {
-    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
-    bool throttled = json_is_true(json_object_get(stats, "throttled"));
-    json_decref(stats);
-    return throttled;
-}
-
 /* The process lives, and the sandbox is held instead. */
 static void a_policy_decides_what_happens(void **state) {
     struct world *world = *state;
@@ -289,10 +303,10 @@ static void a_policy_decides_what_happens(void **state) {
     set_limit(world, "a", "message_queue", ":warn");
     free(world_eval_text(world, "a", NULL, LONG_QUEUE));
     json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "warn"}));
-    assert_false(is_throttled(world));
+    assert_false(is_throttled(world, "a"));
     set_limit(world, "a", "message_queue", ":throttle");
     json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "policy", "throttle"}));
-    assert_true(is_throttled(world));
+    assert_true(is_throttled(world, "a"));
     assert_true(wait_until(is_slowed_down, world, WORLD_DEADLINE_MS));
     set_limit(world, "a", "cpu", "90%"); /* from then on; for now it stays slow */
     assert_true(is_slowed_down(world));
@@ -429,6 +443,7 @@ int main(void) {
         cmocka_unit_test(each_limit_holds_under_attack),
         cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
         cmocka_unit_test(what_is_only_refused_is_acted_on),
+        cmocka_unit_test(a_bomb_of_programs_is_throttled_whatever_the_policy),
         cmocka_unit_test(a_sandbox_is_destroyed_where_the_policy_says_so),
         cmocka_unit_test(a_policy_decides_what_happens),
         cmocka_unit_test(a_new_vm_follows_where_the_policy_says_so),
