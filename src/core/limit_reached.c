@@ -152,7 +152,7 @@ void limit_bound_reached(struct sandbox *sandbox, const char *name) {
 }
 
 static void look_at_forks(struct sandbox *sandbox, uint64_t refused) {
-    sandbox->metering.forks_told_ms = clock_monotonic_ms();
+    if (refused > sandbox->metering.tasks_refused) sandbox->metering.forks_told_ms = clock_monotonic_ms();
     compare(sandbox, LIMIT_OF_OS_TASKS, refused, &sandbox->metering.tasks_refused);
 }
 
