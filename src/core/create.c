@@ -270,6 +270,21 @@ static int check_required(struct engine *engine, json_t *names, struct error *re
     return 0;
 }
 
+/* Whoever may connect runs without it too, and is told; whoever lists hosts has something to reach. */
+static int check_way_out(const struct engine *engine, const struct jail_profile *profile, struct error *reterr) {
+    const struct jail_egress *egress = &profile->egress;
+    bool has_hosts = profile->network == JAIL_NETWORK_OUTGOING && egress->host_count + egress->name_count > 0;
+    if (!has_hosts || engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS) return 0;
+    return error_set(
+        reterr, E_GUARANTEE,
+        "the profile '%s' lists hosts to reach, and there is no way out of a sandbox here: %s, or choose a "
+        "profile that lists none",
+        profile->name,
+        engine->host.features.root ? "install slirp4netns, and see that the kernel has nftables and "
+                                     "/dev/net/tun"
+                                   : "it takes rights that root alone has; start the service as root");
+}
+
 static int check(struct engine *engine, struct request *request, struct sandbox_config *config, struct error *reterr) {
     if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
@@ -282,7 +297,8 @@ static int check(struct engine *engine, struct request *request, struct sandbox_
     if (request->caller.peer_fd < 0)
         return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
     int result = check_required(engine, json_object_get(request->params, "require"), reterr);
-    return result < 0 ? result : sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
+    if (result == 0) result = sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
+    return result < 0 ? result : check_way_out(engine, config->profile, reterr);
 }
 
 void engine_create(struct engine *engine, struct request *request) {

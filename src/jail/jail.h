@@ -170,7 +170,9 @@ int jail_limits_check(const struct jail_limits *limits, struct error *reterr);
     X(TASKS, "task_limit", "processes and threads bounded")                                                            \
     X(FREEZER, "freezer", "freezing a node whole, instead of stopping its processes by signals")                       \
     X(IDMAP, "idmapped_project", "a project bound without a copy")                                                     \
-    X(EGRESS, "egress", "connections to the outside, filtered and counted, for profiles that allow them")
+    X(EGRESS, "egress",                                                                                                \
+      "connections to the outside, filtered and counted, for profiles that allow them; takes root, /dev/net/tun, "     \
+      "nftables and slirp4netns")
 
 enum jail_guarantee {
 #define X(name, slug, meaning) JAIL_GUARANTEE_##name,

@@ -50,7 +50,8 @@ static bool is_lost(json_t *sandbox, const char *guarantee) {
 }
 
 static void assert_guarantees(json_t *sandbox) {
-    static const char *const lost[] = {"uid_per_node", "cgroups", "memory_limit", "cpu_limit", "listener_takeover"};
+    static const char *const lost[] = {"uid_per_node", "cgroups",           "memory_limit",
+                                       "cpu_limit",    "listener_takeover", "egress"};
     static const char *const kept[] = {"namespaces", "network_namespace", "seccomp", "landlock", "violation_events"};
     for (size_t i = 0; i < ARRAY_SIZE(lost); i++)
         if (!is_lost(sandbox, lost[i])) fail_msg("%s is not said to be lost", lost[i]);
@@ -95,9 +96,13 @@ static char project[64];
 
 static void use_the_service(void **state) {
     (void)state;
-    struct world *world = world_open("heartbeat = 1s\n");
+    struct world *world = world_open("heartbeat = 1s\n[profile web]\nhosts = 1.2.3.4:443\n");
     json_decref(world_fails(world, "create", "guarantee_missing", "{s:s, s:s, s:[s]}", "id", "a", "source", project,
                             "require", "cgroups"));
+    json_t *problem = world_fails(world, "create", "guarantee_missing", "{s:s, s:s, s:s}", "id", "a", "source", project,
+                                  "profile", "web");
+    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "start the service as root"));
+    json_decref(problem);
     json_t *sandbox = world_create(world, "a", project, "medium");
     assert_string_equal(json_string_value(json_object_get(sandbox, "status")), "running");
     assert_guarantees(sandbox);
