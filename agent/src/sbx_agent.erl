@@ -49,7 +49,9 @@
     organs :: [pid()],
     %% The one item that the outbox waits to see taken.
     held = none :: none | {atom(), term()},
-    calls = #{} :: #{integer() => #call{}}
+    calls = #{} :: #{integer() => #call{}},
+    %% Modules, when a call last counted them.
+    loaded = 0 :: non_neg_integer()
 }).
 
 -spec start_link() -> {ok, pid()}.
@@ -111,6 +113,8 @@ loop(#state{socket = Socket} = State) ->
             loop(alone(State));
         {?MODULE, reply, Id, Frame} ->
             loop(reply(Id, Frame, State));
+        {?MODULE, loaded, Count} ->
+            loop(State#state{loaded = Count});
         {?MODULE, late, Id, Pid, TimeoutMs} ->
             loop(late(Id, Pid, TimeoutMs, State));
         {'DOWN', Monitor, process, Pid, Reason} ->
@@ -218,9 +222,9 @@ send(Frame, #state{socket = Socket} = State) ->
 
 call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CALLS_MAX ->
     answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
-call(Id, Op, Args, #state{calls = Calls} = State) ->
+call(Id, Op, Args, #state{calls = Calls, loaded = Loaded} = State) ->
     _ = Op =:= info orelse sbx_doze:wake_all(),
-    try sbx_call:start(self(), Id, Op, Args) of
+    try sbx_call:start(self(), Id, Op, Args, Loaded) of
         {Pid, Monitor} ->
             true = ets:insert(?MODULE, {Pid}),
             Timer = set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),

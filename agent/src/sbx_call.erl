@@ -2,7 +2,7 @@
 %% keep the agent from its beats.
 -module(sbx_call).
 
--export([start/4, timeout_ms/2, frame/2, failure/3]).
+-export([start/5, timeout_ms/2, frame/2, failure/3]).
 
 -export_type([result/0]).
 
@@ -10,18 +10,25 @@
 
 -type result() :: {ok, map()} | {error, #{kind := atom(), message := binary(), _ => _}}.
 
--spec start(pid(), integer(), atom(), map()) -> {pid(), reference()}.
-start(Agent, Id, Op, Args) ->
+%% Loaded is how many modules the node had when that was last counted.
+-spec start(pid(), integer(), atom(), map(), non_neg_integer()) -> {pid(), reference()}.
+start(Agent, Id, Op, Args, Loaded) ->
     spawn_opt(
         fun() ->
             true = group_leader(whereis(user), self()),
-            Loaded = length(erlang:loaded()),
             Agent ! {sbx_agent, reply, Id, bounded_frame(Id, Op, serve(Op, Args))},
             true = erlang:yield(), %% the answer goes first
-            length(erlang:loaded()) =:= Loaded orelse sbx_setup:forget_loading()
+            collect(Agent, length(erlang:loaded()), Loaded)
         end,
         [monitor, {priority, normal} | heap(Op)]
     ).
+
+%% Who read code keeps the garbage of it.
+collect(_Agent, Loaded, Loaded) ->
+    ok;
+collect(Agent, Loaded, _Before) ->
+    Agent ! {sbx_agent, loaded, Loaded},
+    sbx_setup:forget_loading().
 
 %% What an evaluation takes is the application's; our own calls may need more than one of its processes may have.
 heap(eval) -> [];

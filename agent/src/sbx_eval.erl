@@ -100,6 +100,8 @@ syntax_error({Location, Module, Description}, Lines) ->
     throw({?MODULE, syntax, unicode:characters_to_binary(Message)}).
 
 text(elixir, Value) -> sbx_elixir:inspect(Value);
+%% Most results are small; the printer is large, and what it takes is mostly for getting it into the caches.
+text(erlang, Value) when is_integer(Value), abs(Value) < 1 bsl 59 -> integer_to_binary(Value);
 text(erlang, Value) -> unicode:characters_to_binary(io_lib:format("~tp", [Value], [{chars_limit, ?CHARS_MAX}])).
 
 exception(elixir, Class, Reason, Stack) ->

@@ -2,10 +2,12 @@
 
 #include <stdio.h>
 
-/* Reads are many and seldom matter; what changes something, and what fails on our side, is worth a line. */
+/* Reads and evaluations are many and seldom matter (the audit trail has those that do); what changes something else, and
+   what fails on our side, is worth a line. */
 static enum log_level level_of(const struct record *record) {
     if (record->status >= 500) return LOG_WARN_LEVEL;
-    return record->op && record->op->audit >= OP_AUDIT_WRITE ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
+    bool changes = record->op && record->op->audit >= OP_AUDIT_WRITE && !string_equal(record->op->name, "eval");
+    return changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
 }
 
 void record_write(const struct api *api, const struct record *record) {
