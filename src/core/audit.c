@@ -4,13 +4,8 @@
 
 #include <string.h>
 
+#include "core/audit_record.h"
 #include "core/errand.h"
-
-enum {
-    TEXT_MAX_BYTES = 128, /* of one parameter, in a record */
-    LIST_MAX = 16,        /* of one parameter's values */
-    PARAMS_MAX_BYTES = 8 << 10,
-};
 
 /* ---- records ---- */
 
@@ -24,75 +19,13 @@ struct audited {
     bool is_gone; /* the caller, while the first record was written */
 };
 
-static json_t *cut_text(json_t *text) {
-    size_t length = json_string_length(text);
-    const char *bytes = json_string_value(text);
-    if (length <= TEXT_MAX_BYTES) return json_incref(text);
-    CLEANUP(buf_free) struct buf cut = BUF_INIT;
-    size_t kept = TEXT_MAX_BYTES;
-    while (kept > 0 && ((uint8_t)bytes[kept] & 0xc0) == 0x80) kept--; /* between two characters */
-    buf_append(&cut, bytes, kept);
-    buf_append_string(&cut, "…");
-    return json_string(buf_string(&cut));
-}
-
-/* Of an environment only the names: the values may be secrets. */
-static json_t *names_of(json_t *object) {
-    json_t *names = json_array(), *value;
-    const char *name;
-    json_object_foreach(object, name, value) {
-        if (json_array_size(names) < LIST_MAX) json_array_append_new(names, json_string(name));
-    }
-    return names;
-}
-
-static json_t *cut_value(json_t *value) {
-    if (json_is_string(value)) return cut_text(value);
-    if (json_is_object(value)) return names_of(value);
-    if (!json_is_array(value)) return json_incref(value);
-    json_t *list = json_array(), *entry;
-    size_t i;
-    json_array_foreach(value, i, entry) {
-        if (i < LIST_MAX) json_array_append_new(list, json_is_string(entry) ? cut_text(entry) : json_incref(entry));
-    }
-    return list;
-}
-
-static json_t *params_json(json_t *params) {
-    json_t *told = json_object(), *value;
-    const char *name;
-    json_object_foreach(params, name, value) json_object_set_new(told, name, cut_value(value));
-    if (json_dumpb(told, NULL, 0, JSON_COMPACT) <= PARAMS_MAX_BYTES) return told;
-    json_decref(told);
-    return json_null();
-}
-
-static const char *origin_of(const struct caller *caller) {
-    if (caller->is_service) return "service";
-    if (caller->peer_fd >= 0) return "unix";
-    return caller->grant ? "watch" : "tcp"; /* what is saved in a watched project is its owner's doing */
-}
-
-static json_t *record_json(const struct audit_subject *subject, const struct request *request, const char *phase) {
-    const struct caller *caller = &request->caller;
-    json_t *id = json_object_get(request->params, "id");
-    char now[RFC3339_BYTES];
-    clock_rfc3339(clock_wall_ms(), now);
-    if (!id) id = json_object_get(request->params, "sandbox_id");
-    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:s, s:s?}", "time", now, "phase", phase, "op", subject->op,
-                     "sandbox_id", json_is_string(id) ? cut_text(id) : json_null(), "uid", (json_int_t)caller->uid,
-                     "pid", (json_int_t)caller->pid, "from", origin_of(caller), "correlation_id",
-                     request->correlation_id);
-}
-
 static void add_end(struct engine *engine, const struct audit_subject *subject, const struct request *request,
                     const struct error *error, uint64_t duration_ms, bool is_first) {
-    json_t *record = record_json(subject, request, "end");
-    json_object_set_new(record, "outcome", json_string(error ? error_kind(error->code)->slug : "ok"));
-    json_object_set_new(record, "duration_ms", json_integer((json_int_t)duration_ms));
-    if (is_first) json_object_set_new(record, "params", params_json(request->params));
-    audit_add(engine->audit, record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
-    json_decref(record);
+    CLEANUP(buf_free) struct buf record = BUF_INIT;
+    audit_record_begin(&record, subject->op, request, "end");
+    audit_record_outcome(&record, error, duration_ms);
+    if (is_first) audit_record_params(&record, request->params);
+    audit_add(engine->audit, &record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
 }
 
 /* ---- around an operation ---- */
@@ -172,12 +105,12 @@ void engine_carry_out(struct engine *engine, const struct audit_subject *subject
         return;
     }
     struct audited *audited = new_audited(engine, subject, request, run);
-    json_t *record = record_json(subject, request, "begin");
-    json_object_set_new(record, "params", params_json(request->params));
+    CLEANUP(buf_free) struct buf record = BUF_INIT;
+    audit_record_begin(&record, subject->op, request, "begin");
+    audit_record_params(&record, request->params);
     request->cancel = on_cancel;
     engine->admitting++;
-    audit_add(engine->audit, record, subject->kind == AUDIT_ENDS, on_begun, audited);
-    json_decref(record);
+    audit_add(engine->audit, &record, subject->kind == AUDIT_ENDS, on_begun, audited);
 }
 
 void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,

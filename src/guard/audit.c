@@ -17,7 +17,6 @@ enum {
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
     WRITE_AFTER_MS = 50,  /* what nobody waits for: who was answered comes first, and several are written at once */
     SYNC_AFTER_MS = 50,
-    RECORD_FIRST_BYTES = 512,
 };
 
 struct entry {
@@ -247,16 +246,13 @@ static void on_async(uv_async_t *async) {
 
 /* ---- adding ---- */
 
-/* {"op":"create",…} without its braces; texts of JSON values are not safe between threads. */
-static struct entry *new_entry(json_t *members) {
-    CLEANUP(buf_free) struct buf text = BUF_INIT;
-    buf_reserve(&text, RECORD_FIRST_BYTES);
-    term_json_write(members, &text);
-    struct entry *entry = text.size > 2 && !text.failed ? malloc(sizeof *entry + text.size) : NULL;
+static struct entry *new_entry(const struct buf *members) {
+    bool is_whole = members->size > 0 && !members->failed;
+    struct entry *entry = is_whole ? malloc(sizeof *entry + members->size + 1) : NULL;
     if (!entry) abort(); /* crash-only: nothing is done unseen */
     *entry = (struct entry){.done = NULL};
-    memcpy(entry->members, text.data + 1, text.size - 2);
-    entry->members[text.size - 2] = '\0';
+    memcpy(entry->members, members->data, members->size);
+    entry->members[members->size] = '\0';
     return entry;
 }
 
@@ -271,7 +267,7 @@ static void queue(struct audit *audit, struct entry *entry) {
         uv_timer_start(&audit->write_timer, on_write_timer, WRITE_AFTER_MS, 0);
 }
 
-void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data) {
+void audit_add(struct audit *audit, const struct buf *members, bool urgent, audit_done_fn *done, void *data) {
     struct entry *entry = new_entry(members);
     entry->urgent = urgent;
     entry->done = done;

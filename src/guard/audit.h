@@ -92,8 +92,8 @@ int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *lim
                void *data, struct audit **ret, struct error *reterr);
 /* After all that is queued is written and every callback was called. */
 void audit_close(struct audit *audit, void (*closed)(void *data), void *data);
-/* members is borrowed, a JSON object. done may be NULL; it may be called from inside. */
-void audit_add(struct audit *audit, json_t *members, bool urgent, audit_done_fn *done, void *data);
+/* members is what stands between the braces of a JSON object. done may be NULL; it may be called from inside. */
+void audit_add(struct audit *audit, const struct buf *members, bool urgent, audit_done_fn *done, void *data);
 /* Once all that was added before is written. */
 void audit_flush(struct audit *audit, audit_done_fn *done, void *data);
 

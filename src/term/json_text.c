@@ -12,7 +12,7 @@ static const char escapes[256] = {
     ['\f'] = 'f',          ['\r'] = 'r', [0x0e ... 0x1f] = 'u', ['"'] = '"',  ['\\'] = '\\',
 };
 
-static void write_string(const char *text, size_t size, struct buf *to) {
+void term_json_write_text(const char *text, size_t size, struct buf *to) {
     size_t copied = 0;
     buf_append_byte(to, '"');
     for (size_t i = 0; i < size; i++) {
@@ -27,7 +27,7 @@ static void write_string(const char *text, size_t size, struct buf *to) {
     buf_append_byte(to, '"');
 }
 
-static void write_integer(json_int_t value, struct buf *to) {
+void term_json_write_integer(json_int_t value, struct buf *to) {
     char text[INTEGER_TEXT_BYTES];
     size_t at = sizeof text;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -64,7 +64,7 @@ static void write_object(const json_t *object, struct buf *to) {
     json_object_keylen_foreach((json_t *)object, name, size, value) {
         if (!is_first) buf_append_byte(to, ',');
         is_first = false;
-        write_string(name, size, to);
+        term_json_write_text(name, size, to);
         buf_append_byte(to, ':');
         term_json_write(value, to);
     }
@@ -79,8 +79,8 @@ void term_json_write(const json_t *value, struct buf *to) {
     switch (json_typeof(value)) {
     case JSON_OBJECT: write_object(value, to); break;
     case JSON_ARRAY: write_array(value, to); break;
-    case JSON_STRING: write_string(json_string_value(value), json_string_length(value), to); break;
-    case JSON_INTEGER: write_integer(json_integer_value(value), to); break;
+    case JSON_STRING: term_json_write_text(json_string_value(value), json_string_length(value), to); break;
+    case JSON_INTEGER: term_json_write_integer(json_integer_value(value), to); break;
     case JSON_REAL: write_real(value, to); break;
     case JSON_TRUE: buf_append(to, "true", 4); break;
     case JSON_FALSE: buf_append(to, "false", 5); break;

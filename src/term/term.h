@@ -155,6 +155,8 @@ json_t *term_to_json(const struct term *term, bool *ret_natural);
 int term_put_json(struct buf *buf, const json_t *json, struct error *reterr);
 /* JSON as text, without spaces, members in their order: what json_dumps writes. */
 void term_json_write(const json_t *value, struct buf *to);
+void term_json_write_text(const char *text, size_t size, struct buf *to);
+void term_json_write_integer(json_int_t value, struct buf *to);
 
 /* A module's name as its language writes it: "Elixir.Counter" → Counter, "counter" stays. And back: "Counter" →
  * "Elixir.Counter". */
