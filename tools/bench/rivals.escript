@@ -29,6 +29,7 @@ answer(["peer"], Node, Peers) ->
 answer(["erpc"], none, Peers) ->
     answer(["erpc"], other_node(), Peers);
 answer(["erpc"], Node, Peers) ->
+    3 = erpc:call(Node, erlang, '+', [1, 2]),
     Begun = now_ns(),
     3 = erpc:call(Node, erlang, '+', [1, 2]),
     {now_ns() - Begun, Node, Peers};
