@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "builds.h"
@@ -437,6 +438,37 @@ static void old_builds_go_and_what_runs_stays(void **state) {
     world_destroy(world, "stays");
 }
 
+static bool has_spare(void *data) {
+    char path[64];
+    pid_t launcher = world_pid(data, "launcher.lock");
+    unsigned count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)launcher, (int)launcher);
+    CLEANUP_FREE char *text = read_whole(path);
+    for (char *rest = NULL, *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        count += is_nodes_init((pid_t)strtol(word, NULL, 10));
+    return count == 2 && newest_compiler(data) > 0;
+}
+
+/* Whoever holds a node to less than it is to have makes its change of limits fail, and with it that of its share of the
+   CPU. */
+static void a_spare_that_stays_slow_is_thrown_away(void **state) {
+    (void)state;
+    struct world *world = world_open("warm-nodes = 0\n");
+    struct rlimit descriptors;
+    write_value(world, "first", "one", "1");
+    compile_gives(world, "first", MODULES("one"));
+    assert_true(wait_until(has_spare, world, WORLD_DEADLINE_MS));
+    pid_t spare = newest_compiler(world);
+    CLEANUP_FD int pidfd = process_open(spare);
+    assert_int_equal(prlimit(spare, RLIMIT_NOFILE, NULL, &descriptors), 0);
+    descriptors.rlim_cur = --descriptors.rlim_max;
+    assert_int_equal(prlimit(spare, RLIMIT_NOFILE, &descriptors, NULL), 0);
+    write_value(world, "second", "two", "2");
+    compile_gives(world, "second", MODULES("two"));
+    assert_true(process_ends(pidfd, WORLD_DEADLINE_MS));
+    world_close(world);
+}
+
 static int open_world(void **state) {
     *state = world_open(CACHE_SETTING);
     return 0;
@@ -457,6 +489,7 @@ int main(void) {
         cmocka_unit_test(a_killed_compiler_fails_its_project_alone),
     };
     const struct CMUnitTest at_length[] = {
+        cmocka_unit_test(a_spare_that_stays_slow_is_thrown_away),
         cmocka_unit_test(the_same_elsewhere_is_compiled_there),
         cmocka_unit_test(a_linked_source_follows_its_target),
         cmocka_unit_test(a_folders_supervisor_is_found_as_it_changes),
