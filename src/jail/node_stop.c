@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #include "jail/launcher_internal.h"
 
-enum { PROCESSES_MAX = 1024, LOOKS_MAX = 32, STAT_BYTES = 512 };
+enum { PROCESSES_MAX = 1024, LOOKS_MAX = 128, PAUSE_MS = 1, STAT_BYTES = 512 };
 
 static const size_t some_are_unknown = SIZE_MAX;
 
@@ -97,9 +98,15 @@ static size_t signal_all(const struct launcher_node *node, int number) {
     return all_known ? count : some_are_unknown;
 }
 
+/* Who has the signal stops when it gets its turn, which takes a while on a host that is busy: as long as there are no
+   more of them, it is given. */
 static int stop(const struct launcher_node *node, struct error *reterr) {
-    for (int looks = 0; looks < LOOKS_MAX; looks++)
-        if (signal_all(node, SIGSTOP) == 0) return 0;
+    size_t before = 0, running;
+    for (int looks = 0; looks < LOOKS_MAX; looks++, before = running) {
+        running = signal_all(node, SIGSTOP);
+        if (running == 0) return 0;
+        if (running <= before) poll(NULL, 0, PAUSE_MS);
+    }
     signal_all(node, SIGCONT);
     return error_set(reterr, E_TIMEOUT, "node %s starts processes faster than they are stopped, or has too many",
                      node->name);
