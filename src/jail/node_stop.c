@@ -1,6 +1,6 @@
 /* Standing still where the kernel has no freezer for us: every process of the node but its init is stopped by a signal,
-   which none can refuse. One that runs could start another, or let one go on, so it is looked again until a look finds
-   nobody who runs. */
+   which none can refuse. One that runs could start another, or let one go on, so it is looked again until nobody is
+   found who runs, twice: who gets another parent during a look may be missed by it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "jail/launcher_internal.h"
 
-enum { PROCESSES_MAX = 1024, LOOKS_MAX = 128, PAUSE_MS = 1, STAT_BYTES = 512 };
+enum { PROCESSES_MAX = 1024, LOOKS_MAX = 128, CLEAN_LOOKS = 2, PAUSE_MS = 1, STAT_BYTES = 512 };
 
 static const size_t some_are_unknown = SIZE_MAX;
 
@@ -102,10 +102,11 @@ static size_t signal_all(const struct launcher_node *node, int number) {
    more of them, it is given. */
 static int stop(const struct launcher_node *node, struct error *reterr) {
     size_t before = 0, running;
-    for (int looks = 0; looks < LOOKS_MAX; looks++, before = running) {
+    for (int looks = 0, clean = 0; looks < LOOKS_MAX; looks++, before = running) {
         running = signal_all(node, SIGSTOP);
-        if (running == 0) return 0;
-        if (running <= before) poll(NULL, 0, PAUSE_MS);
+        clean = running == 0 ? clean + 1 : 0;
+        if (clean == CLEAN_LOOKS) return 0;
+        if (running && running <= before) poll(NULL, 0, PAUSE_MS);
     }
     signal_all(node, SIGCONT);
     return error_set(reterr, E_TIMEOUT, "node %s starts processes faster than they are stopped, or has too many",
