@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
 size_t utf8_decode(const uint8_t *data, size_t size, uint32_t *ret_code) {
     if (size == 0) return 0;
     uint8_t first = data[0];
@@ -36,7 +38,19 @@ size_t utf8_encode(uint32_t code, char ret[UTF8_MAX_BYTES]) {
     return length;
 }
 
+bool utf8_is_ascii(const uint8_t *data, size_t size) {
+    uint64_t all = 0, word;
+    size_t at = 0;
+    for (; size - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, data + at, sizeof word);
+        all |= word;
+    }
+    for (; at < size; at++) all |= data[at];
+    return (all & 0x8080808080808080) == 0;
+}
+
 bool utf8_valid(const uint8_t *data, size_t size) {
+    if (utf8_is_ascii(data, size)) return true;
     for (size_t at = 0; at < size;) {
         uint32_t code;
         size_t length = utf8_decode(data + at, size - at, &code);

@@ -4,12 +4,6 @@
 
 enum { ATOM_MAX_CHARACTERS = 255, LONG_ATOM_LENGTHS_OTP = 28 };
 
-static bool is_ascii(const uint8_t *text, size_t size) {
-    uint8_t all = 0;
-    for (size_t i = 0; i < size; i++) all |= text[i];
-    return all < 0x80;
-}
-
 static int check_atom(const struct cursor *cursor, const uint8_t *text, size_t size) {
     size_t characters = 0;
     for (size_t at = 0; at < size; characters++) {
@@ -68,7 +62,7 @@ static int read_utf8(struct beam *beam, struct cursor *cursor) {
     bool is_long = false;
     int result = read_count(beam, cursor, &count, &is_long);
     /* Of most tables no byte, be it text or a length, is above ASCII; one look at all is cheaper than one at each. */
-    bool all_ascii = is_ascii(cursor->at, cursor_left(cursor));
+    bool all_ascii = utf8_is_ascii(cursor->at, cursor_left(cursor));
     if (result == 0) result = allocate_atoms(beam, count, cursor->reterr);
     for (uint32_t i = 1; result == 0 && i <= count; i++) {
         size_t length;

@@ -179,8 +179,9 @@ bool beam_text_is(struct beam_text text, const char *string);
 int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t size, uint8_t **ret,
                   struct error *reterr);
 
-/* Whether the bytes are surely one term that is valid and within the bound; if not, only decoding it tells. */
-bool term_is_plain(const uint8_t *data, size_t size, size_t max_terms);
+/* Whether the bytes are surely one term that is valid and within the bound; if not, only decoding it tells. So many
+   bytes as are readable, some behind the term, may be looked at. */
+bool term_is_plain(const uint8_t *data, size_t size, size_t readable_size, size_t max_terms);
 
 /* The term that a chunk is; it must be there. */
 int decode_chunk(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr);

@@ -32,7 +32,8 @@ static int open_literals(struct beam *beam, struct cursor *cursor) {
 }
 
 static int check_literal(const struct beam *beam, const struct cursor *cursor, const struct chunk *literal) {
-    if (term_is_plain(literal->data, literal->size, beam->options.max_terms)) return 0;
+    size_t readable_size = literal->size + cursor_left(cursor);
+    if (term_is_plain(literal->data, literal->size, readable_size, beam->options.max_terms)) return 0;
     struct term_bounds bounds = {
         .max_bytes = literal->size, .max_terms = beam->options.max_terms, .max_depth = TERM_MAX_DEPTH};
     /* A term inside a chunk that is compressed already never is; the loader refuses it. */

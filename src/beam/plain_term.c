@@ -1,8 +1,18 @@
-/* A look at a term without building it. Literals are mostly atoms, numbers, text, tuples and lists, which can be judged
-   in passing; term_decode judges the others. */
+/* A look at a term without building it. Literals are mostly atoms, numbers, text, tuples, lists and maps with atoms for
+   keys, which can be judged in passing; term_decode judges the others. */
+#include <string.h>
+
 #include "beam/beam_internal.h"
 
-enum { VERSION_BYTE = 131, PLAIN_MAX_DEPTH = 64 };
+enum {
+    VERSION_BYTE = 131,
+    MAX_CONTAINERS = TERM_MAX_DEPTH - 1, /* so that nothing can lie too deep in them */
+    MAX_MAP_DEPTH = 16,
+    MAX_KEYS = 32,
+    FLOAT_BYTES = 9, /* no tag has more beside what its number adds */
+    SHORT_ATOM_BYTES = 16,
+    LOOK_AHEAD_BYTES = FLOAT_BYTES + SHORT_ATOM_BYTES,
+};
 
 enum plain_tag {
     TAG_FLOAT = 70,
@@ -16,101 +26,144 @@ enum plain_tag {
     TAG_LIST = 108,
     TAG_BINARY = 109,
     TAG_SMALL_ATOM = 115,
+    TAG_MAP = 116,
     TAG_ATOM_UTF8 = 118,
     TAG_SMALL_ATOM_UTF8 = 119,
 };
 
-/* What follows a tag: bytes of a size or of a value, and how what they announce is to be read. */
-enum plain_rest {
-    REST_NOT_PLAIN,
-    REST_NOTHING,
-    REST_FLOAT,
-    REST_BYTES,
-    REST_CHARACTERS,
-    REST_ATOM,
-    REST_TERMS,
-    REST_LIST
-};
+enum form_check { CHECK_NONE, CHECK_FLOAT, CHECK_MAP };
 
-static const struct {
-    uint8_t rest;
-    uint8_t fixed_bytes;
-} tags[256] = {
-    [TAG_FLOAT] = {REST_FLOAT, 8},       [TAG_SMALL_INTEGER] = {REST_NOTHING, 1},
-    [TAG_INTEGER] = {REST_NOTHING, 4},   [TAG_NIL] = {REST_NOTHING, 0},
-    [TAG_BINARY] = {REST_BYTES, 4},      [TAG_STRING] = {REST_CHARACTERS, 2},
-    [TAG_ATOM] = {REST_ATOM, 2},         [TAG_SMALL_ATOM] = {REST_ATOM, 1},
-    [TAG_ATOM_UTF8] = {REST_ATOM, 2},    [TAG_SMALL_ATOM_UTF8] = {REST_ATOM, 1},
-    [TAG_SMALL_TUPLE] = {REST_TERMS, 1}, [TAG_LARGE_TUPLE] = {REST_TERMS, 4},
-    [TAG_LIST] = {REST_LIST, 4},
+/* What a tag is followed by: a number, and what that says. Masks instead of branches, since nobody can guess which tag
+   comes next. */
+static const struct form {
+    uint8_t size;  /* with the tag and without what the number adds; 0: not plain */
+    uint8_t shift; /* that brings the number to the right of 32 bits */
+    uint8_t check; /* what else must hold */
+    uint8_t tail;  /* terms inside beside those that the number says */
+    uint8_t is_container;
+    uint32_t text;       /* all ones: the number says how many bytes follow, */
+    uint32_t terms;      /* or terms, */
+    uint32_t characters; /* or that the bytes are as many terms */
+    uint32_t atom;       /* or that they are a name */
+} forms[256] = {
+#define WIDTH(bytes) .shift = 32 - 8 * (bytes)
+#define ALL UINT32_MAX
+    [TAG_NIL] = {.size = 1, WIDTH(0)},
+    [TAG_SMALL_INTEGER] = {.size = 2, WIDTH(0)},
+    [TAG_INTEGER] = {.size = 5, WIDTH(0)},
+    [TAG_FLOAT] = {.size = FLOAT_BYTES, WIDTH(0), .check = CHECK_FLOAT},
+    [TAG_BINARY] = {.size = 5, WIDTH(4), .text = ALL},
+    [TAG_STRING] = {.size = 3, WIDTH(2), .text = ALL, .characters = ALL},
+    [TAG_ATOM] = {.size = 3, WIDTH(2), .text = ALL, .atom = ALL},
+    [TAG_SMALL_ATOM] = {.size = 2, WIDTH(1), .text = ALL, .atom = ALL},
+    [TAG_ATOM_UTF8] = {.size = 3, WIDTH(2), .text = ALL, .atom = ALL},
+    [TAG_SMALL_ATOM_UTF8] = {.size = 2, WIDTH(1), .text = ALL, .atom = ALL},
+    [TAG_SMALL_TUPLE] = {.size = 2, WIDTH(1), .terms = ALL, .is_container = 1},
+    [TAG_LARGE_TUPLE] = {.size = 5, WIDTH(4), .terms = ALL, .is_container = 1},
+    [TAG_LIST] = {.size = 5, WIDTH(4), .terms = ALL, .tail = 1, .is_container = 1},
+    [TAG_MAP] = {.size = 5, WIDTH(4), .check = CHECK_MAP, .is_container = 1},
+#undef ALL
+#undef WIDTH
 };
 
 struct scan {
     const uint8_t *at;
     const uint8_t *end;
-    size_t terms_left;
+    const uint8_t *readable_end; /* behind which no byte may be looked at */
+    uint64_t terms_left;
+    uint64_t containers_left;
+    unsigned map_depth;
 };
 
-static bool take(struct scan *scan, size_t size) {
-    if (size > (size_t)(scan->end - scan->at)) return false;
-    scan->at += size;
-    return true;
+static inline uint64_t load_word(const uint8_t *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
 }
 
-static bool take_terms(struct scan *scan, size_t count) {
-    if (count > scan->terms_left) return false;
-    scan->terms_left -= count;
-    return true;
+/* The bits beyond ASCII of up to eight bytes, the first ones of a word in memory. */
+static inline uint64_t beyond_ascii(const uint8_t *text, uint64_t size) {
+    static const uint8_t mask[16] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
+    return load_word(text) & load_word(mask + 8 - (size < 8 ? size : 8));
 }
 
-static bool take_atom(struct scan *scan, size_t size) {
-    const uint8_t *text = scan->at;
-    uint8_t all = 0;
-    if (size > 255 || !take(scan, size)) return false;
-    for (size_t i = 0; i < size; i++) all |= text[i];
-    return all < 0x80;
+static inline bool is_name(const uint8_t *text, uint64_t size) {
+    uint64_t first = beyond_ascii(text, size), second = beyond_ascii(text + 8, size < 8 ? 0 : size - 8);
+    if (size <= SHORT_ATOM_BYTES) return (first | second) == 0;
+    return size <= 255 && utf8_is_ascii(text, size);
 }
 
 static bool is_finite(const uint8_t *bytes) {
     return (bytes[0] & 0x7f) != 0x7f || (bytes[1] & 0xf0) != 0xf0;
 }
 
-static size_t load(const uint8_t *bytes, size_t count) {
-    size_t value = 0;
-    for (size_t i = 0; i < count; i++) value = value << 8 | bytes[i];
-    return value;
+/* Near the end a copy, followed by zeros, stands for what is left. */
+static inline const uint8_t *look_ahead(const struct scan *scan, uint8_t copy[LOOK_AHEAD_BYTES]) {
+    size_t left = (size_t)(scan->readable_end - scan->at);
+    if (left >= LOOK_AHEAD_BYTES) return scan->at;
+    memset(copy, 0, LOOK_AHEAD_BYTES);
+    memcpy(copy, scan->at, left);
+    return copy;
 }
 
-static bool scan_term(struct scan *scan, unsigned depth);
+static bool scan_terms(struct scan *scan, uint64_t pending);
 
-static bool scan_terms(struct scan *scan, size_t count, unsigned depth) {
-    if (depth == 0 || !take_terms(scan, count)) return false;
+static bool is_new_key(const struct beam_text *keys, size_t count) {
+    const struct beam_text *key = &keys[count];
     for (size_t i = 0; i < count; i++)
-        if (!scan_term(scan, depth - 1)) return false;
+        if (keys[i].size == key->size && memcmp(keys[i].data, key->data, key->size) == 0) return false;
     return true;
 }
 
-static bool scan_term(struct scan *scan, unsigned depth) {
-    if (scan->at == scan->end) return false;
-    uint8_t tag = *scan->at++;
-    const uint8_t *fixed = scan->at;
-    size_t fixed_bytes = tags[tag].fixed_bytes;
-    if (!take(scan, fixed_bytes)) return false;
-    size_t size = load(fixed, fixed_bytes);
-    switch (tags[tag].rest) {
-    case REST_NOTHING: return true;
-    case REST_FLOAT: return is_finite(fixed);
-    case REST_BYTES: return take(scan, size);
-    case REST_CHARACTERS: return take_terms(scan, size) && take(scan, size);
-    case REST_ATOM: return take_atom(scan, size);
-    case REST_TERMS: return scan_terms(scan, size, depth);
-    case REST_LIST: return scan_terms(scan, size + 1, depth);
-    default: return false;
-    }
+/* A key that is an atom, which is where its name ends. */
+static bool scan_key(struct scan *scan, struct beam_text *ret) {
+    uint8_t copy[LOOK_AHEAD_BYTES];
+    const uint8_t *start = scan->at, *look = look_ahead(scan, copy);
+    const struct form *form = &forms[look[0]];
+    if (!form->atom || !scan_terms(scan, 1)) return false;
+    *ret = (struct beam_text){(const char *)start + form->size, (size_t)(scan->at - start) - form->size};
+    return true;
 }
 
-bool term_is_plain(const uint8_t *data, size_t size, size_t max_terms) {
+/* No key may come twice; of small maps with atoms for keys that is easily seen. */
+static bool scan_map(struct scan *scan, uint64_t pairs) {
+    struct beam_text keys[MAX_KEYS];
+    if (pairs > MAX_KEYS || 2 * pairs > scan->terms_left || scan->map_depth == MAX_MAP_DEPTH) return false;
+    scan->terms_left -= 2 * pairs;
+    scan->map_depth++;
+    for (size_t i = 0; i < pairs; i++)
+        if (!scan_key(scan, &keys[i]) || !is_new_key(keys, i) || !scan_terms(scan, 1)) return false;
+    scan->map_depth--;
+    return true;
+}
+
+static bool scan_terms(struct scan *scan, uint64_t pending) {
+    uint8_t copy[LOOK_AHEAD_BYTES];
+    for (; pending > 0; pending--) {
+        const uint8_t *look = look_ahead(scan, copy);
+        const struct form *form = &forms[look[0]];
+        uint64_t number = (uint64_t)load_u32(look + 1) >> form->shift, left = (uint64_t)(scan->end - scan->at);
+        uint64_t size = form->size + (number & form->text), inside = (number & form->terms) + form->tail;
+        uint64_t counted = inside + (number & form->characters), name_size = number & form->atom;
+        if (form->size == 0 || size > left || counted > scan->terms_left) return false;
+        if (form->is_container > scan->containers_left) return false;
+        if (!is_name(name_size > SHORT_ATOM_BYTES ? scan->at + form->size : look + form->size, name_size)) return false;
+        scan->at += size;
+        scan->terms_left -= counted;
+        scan->containers_left -= form->is_container;
+        pending += inside;
+        if (form->check == CHECK_FLOAT && !is_finite(look + 1)) return false;
+        if (form->check == CHECK_MAP && !scan_map(scan, number)) return false;
+    }
+    return true;
+}
+
+bool term_is_plain(const uint8_t *data, size_t size, size_t readable_size, size_t max_terms) {
     if (size == 0 || data[0] != VERSION_BYTE || max_terms == 0) return false;
-    struct scan scan = {.at = data + 1, .end = data + size, .terms_left = max_terms - 1};
-    return scan_term(&scan, PLAIN_MAX_DEPTH) && scan.at == scan.end;
+    struct scan scan = {.at = data + 1,
+                        .end = data + size,
+                        .readable_end = data + readable_size,
+                        .terms_left = max_terms - 1,
+                        .containers_left = MAX_CONTAINERS};
+    return scan_terms(&scan, 1) && scan.at == scan.end;
 }

@@ -40,7 +40,7 @@ static int read_attributes(struct beam *beam, struct error *reterr) {
 
 static int check_term(const struct beam *beam, enum chunk_kind kind, struct error *reterr) {
     const struct chunk *chunk = &beam->chunks[kind];
-    if (chunk->size == 0 || term_is_plain(chunk->data, chunk->size, beam->options.max_terms)) return 0;
+    if (chunk->size == 0 || term_is_plain(chunk->data, chunk->size, chunk->size, beam->options.max_terms)) return 0;
     CLEANUP_TERM struct term_doc *doc = NULL;
     return decode_chunk(beam, kind, &doc, reterr);
 }

@@ -81,12 +81,6 @@ static bool is_latin1_text(const uint8_t *data, size_t size) {
     return true;
 }
 
-static bool is_ascii(const uint8_t *data, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if (data[i] >= 0x80) return false;
-    return true;
-}
-
 /* Text in UTF-8 says so unless it is ASCII; bytes that are not UTF-8 are shown as Latin-1 where that is printable. */
 static void print_binary(struct printer *printer, const struct term *binary) {
     const uint8_t *data = binary->binary.data;
@@ -94,7 +88,7 @@ static void print_binary(struct printer *printer, const struct term *binary) {
     print_text(printer, "<<");
     if (size > 0 && bytes_are_text(data, size, is_printable)) {
         print_quoted(printer, data, size, '"');
-        if (!is_ascii(data, size)) print_text(printer, "/utf8");
+        if (!utf8_is_ascii(data, size)) print_text(printer, "/utf8");
     } else if (size > 0 && !utf8_valid(data, size) && is_latin1_text(data, size)) {
         print_latin1(printer, binary);
     } else {

@@ -71,19 +71,32 @@ int read_old_float(struct reader *reader, const uint8_t *fixed, struct term *ret
     return set_float(reader, number, ret);
 }
 
-static int set_atom(struct reader *reader, char *text, size_t length, struct term *ret) {
+static size_t count_characters(const char *text, size_t length) {
     size_t characters = 0;
     for (size_t i = 0; i < length; i++) characters += ((uint8_t)text[i] & 0xC0) != 0x80;
-    if (characters > ATOM_MAX_CHARACTERS) return reader_malformed(reader, "an atom of more than 255 characters");
+    return characters;
+}
+
+static int set_atom(struct reader *reader, char *text, size_t length, struct term *ret) {
+    if (length > ATOM_MAX_CHARACTERS && count_characters(text, length) > ATOM_MAX_CHARACTERS)
+        return reader_malformed(reader, "an atom of more than 255 characters");
     text[length] = '\0';
     *ret = (struct term){.type = TERM_ATOM, .atom = {text, length}};
     return 0;
+}
+
+static int copy_atom(struct reader *reader, const uint8_t *data, size_t size, struct term *ret) {
+    char *text = arena_allocate(reader->arena, size + 1);
+    if (!text) return reader_no_memory(reader);
+    memcpy(text, data, size);
+    return set_atom(reader, text, size, ret);
 }
 
 static int read_latin1_atom(struct reader *reader, size_t size, struct term *ret) {
     uint8_t *data = NULL;
     int result = reader_take(reader, size, &data);
     if (result < 0) return result;
+    if (utf8_is_ascii(data, size)) return copy_atom(reader, data, size, ret);
     char *text = arena_allocate(reader->arena, 2 * size + 1);
     if (!text) return reader_no_memory(reader);
     size_t length = 0;
@@ -96,10 +109,7 @@ static int read_utf8_atom(struct reader *reader, size_t size, struct term *ret) 
     int result = reader_take(reader, size, &data);
     if (result < 0) return result;
     if (!utf8_valid(data, size)) return reader_malformed(reader, "an atom that is not UTF-8");
-    char *text = arena_allocate(reader->arena, size + 1);
-    if (!text) return reader_no_memory(reader);
-    memcpy(text, data, size);
-    return set_atom(reader, text, size, ret);
+    return copy_atom(reader, data, size, ret);
 }
 
 int read_atom(struct reader *reader, const uint8_t *fixed, struct term *ret) {

@@ -33,6 +33,22 @@ static void test_what_is_not_utf8_is_refused(void **state) {
     assert_true(valid("a é € 😀"));
 }
 
+/* A byte beyond ASCII shows wherever it stands, and nothing behind the end does. */
+static void test_ascii_is_told_apart(void **state) {
+    (void)state;
+    uint8_t text[24];
+    for (size_t size = 0; size < sizeof text; size++) {
+        memset(text, 'a', sizeof text);
+        text[size] = 0x80;
+        assert_true(utf8_is_ascii(text, size));
+        for (size_t at = 0; at < size; at++) {
+            text[at] = 0x80;
+            assert_false(utf8_is_ascii(text, size));
+            text[at] = 0x7f;
+        }
+    }
+}
+
 static void test_cuts_fall_between_characters(void **state) {
     (void)state;
     static const char text[] = "a€b"; /* 1, 3 and 1 bytes */
@@ -48,6 +64,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_character_comes_back),
         cmocka_unit_test(test_what_is_not_utf8_is_refused),
+        cmocka_unit_test(test_ascii_is_told_apart),
         cmocka_unit_test(test_cuts_fall_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

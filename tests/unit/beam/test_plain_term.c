@@ -20,7 +20,39 @@ static const struct {
     {"tuple", BYTES("\x83\x68\x02\x61\x01\x68\x01\x6a"), true},
     {"list", BYTES("\x83\x6c\0\0\0\x01\x64\0\x01x\x6a"), true},
     {"improper list", BYTES("\x83\x6c\0\0\0\x01\x61\x01\x61\x02"), true},
-    {"map", BYTES("\x83\x74\0\0\0\0"), false},
+    {"atom of eight bytes",
+     BYTES("\x83\x73\x08"
+           "atomatom"),
+     true},
+    {"atom of eighteen bytes",
+     BYTES("\x83\x76\0\x12"
+           "atomatomatomatomat"),
+     true},
+    {"eighteen bytes beyond ASCII",
+     BYTES("\x83\x76\0\x12"
+           "atomatomatomatoma\x80"),
+     false},
+    {"atom with text behind it",
+     BYTES("\x83\x68\x02\x77\x01"
+           "a\x6d\0\0\0\x02\xff\xfe"),
+     true},
+    {"map", BYTES("\x83\x74\0\0\0\0"), true},
+    {"map of two",
+     BYTES("\x83\x74\0\0\0\x02\x77\x01"
+           "a\x61\x01\x77\x01"
+           "b\x74\0\0\0\x01\x77\x01"
+           "a\x6a"),
+     true},
+    {"map with one key twice",
+     BYTES("\x83\x74\0\0\0\x02\x77\x01"
+           "a\x61\x01\x73\x01"
+           "a\x61\x02"),
+     false},
+    {"map with a number for a key", BYTES("\x83\x74\0\0\0\x01\x61\x01\x6a"), false},
+    {"cut map",
+     BYTES("\x83\x74\0\0\0\x01\x77\x01"
+           "a"),
+     false},
     {"another version", BYTES("\x82\x6a"), false},
     {"nothing", BYTES(""), false},
     {"no term", BYTES("\x83"), false},
@@ -30,7 +62,7 @@ static const struct {
 };
 
 static bool is_plain(const void *bytes, size_t size) {
-    return term_is_plain(bytes, size, beam_default_options.max_terms);
+    return term_is_plain(bytes, size, size, beam_default_options.max_terms);
 }
 
 static void test_cases(void **state) {
@@ -57,12 +89,29 @@ static void test_plain_decodes(void **state) {
 
 static void test_bounds(void **state) {
     (void)state;
-    uint8_t deep[200] = {0x83};
-    for (size_t i = 1; i < 199; i += 2) deep[i] = 0x68, deep[i + 1] = 1;
-    deep[199] = 0x6a;
+    uint8_t deep[2 * TERM_MAX_DEPTH + 2] = {0x83};
+    for (size_t i = 1; i < sizeof deep - 1; i += 2) deep[i] = 0x68, deep[i + 1] = 1;
+    deep[sizeof deep - 1] = 0x6a;
     assert_false(is_plain(deep, sizeof deep));
-    assert_true(term_is_plain((const uint8_t *)"\x83\x68\x02\x6a\x6a", 5, 3));
-    assert_false(term_is_plain((const uint8_t *)"\x83\x68\x02\x6a\x6a", 5, 2));
+    deep[2] = 0x83; /* with one level less */
+    deep[1] = 0x83;
+    assert_true(is_plain(deep + 2, sizeof deep - 2));
+    assert_true(term_is_plain((const uint8_t *)"\x83\x68\x02\x6a\x6a", 5, 5, 3));
+    assert_false(term_is_plain((const uint8_t *)"\x83\x68\x02\x6a\x6a", 5, 5, 2));
+    assert_true(term_is_plain((const uint8_t *)"\x83\x74\0\0\0\x01\x77\0\x6a", 9, 9, 3));
+    assert_false(term_is_plain((const uint8_t *)"\x83\x74\0\0\0\x01\x77\0\x6a", 9, 9, 2));
+}
+
+/* Maps in maps are followed only so far. */
+static void test_maps_in_maps(void **state) {
+    (void)state;
+    static const uint8_t level[] = {0x74, 0, 0, 0, 1, 0x77, 0};
+    for (size_t depth = 16; depth <= 17; depth++) {
+        uint8_t bytes[17 * sizeof level + 2] = {0x83};
+        for (size_t i = 0; i < depth; i++) memcpy(bytes + 1 + i * sizeof level, level, sizeof level);
+        bytes[1 + depth * sizeof level] = 0x6a;
+        assert_int_equal(is_plain(bytes, 2 + depth * sizeof level), depth == 16);
+    }
 }
 
 int main(void) {
@@ -70,6 +119,7 @@ int main(void) {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_plain_decodes),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_maps_in_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
