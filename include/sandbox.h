@@ -1,7 +1,8 @@
 /* libsandbox: run Erlang/OTP applications in jails that the kernel enforces.
 
    The library is a client of the service over its unix socket; a crash on either side stays there. Every call is
-   synchronous and safe from any thread. Parameters and answers are JSON text, as the HTTP API has them:
+   synchronous and safe from any thread; a forked child opens its own. Parameters and answers are JSON text, as the HTTP
+   API has them:
 
        struct sbx *sandboxes;
        struct sbx_error error;

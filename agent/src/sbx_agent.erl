@@ -113,7 +113,7 @@ loop(#state{socket = Socket} = State) ->
             loop(alone(State));
         {?MODULE, reply, Id, Frame} ->
             loop(reply(Id, Frame, State));
-        {?MODULE, loaded, Count} ->
+        {?MODULE, loaded, Count} when is_integer(Count) ->
             loop(State#state{loaded = Count});
         {?MODULE, late, Id, Pid, TimeoutMs} ->
             loop(late(Id, Pid, TimeoutMs, State));

@@ -10,7 +10,7 @@
 -export([start_link/0, set/1, change/1, lend/2, count/0]).
 
 -define(IDLE_MS, 200).
--define(BUSY_MS, 5).
+-define(BUSY_MS, 10).
 %% The node sleeps between two passes so that killed processes get to die.
 -define(PASS_MS, 2).
 %% More reductions than this within one look mean that somebody may be spawning.

@@ -12,7 +12,7 @@
 -export_type([limits/0]).
 
 -define(IDLE_MS, 400).
--define(BUSY_MS, 20).
+-define(BUSY_MS, 40).
 %% So that killed processes get to die before they are counted again.
 -define(PASS_MS, 2).
 -define(BUSY_REDUCTIONS, 20000).

@@ -23,6 +23,7 @@ struct direct {
     const struct op *op;
     struct request request;
     bool running; /* the engine has it */
+    bool ends;    /* with the answer that is being sent */
     bool gone;    /* the caller has left, or is not worth listening to */
 };
 
@@ -56,19 +57,6 @@ static void leave(struct direct *direct) {
         uv_close((uv_handle_t *)&direct->poll, on_closed);
 }
 
-void direct_close_all(struct api *api, bool is_late) {
-    struct direct *direct = TAILQ_FIRST(&api->directs);
-    while (direct) {
-        struct direct *next = TAILQ_NEXT(direct, link);
-        bool is_idle = !direct->running && direct->out.size == 0;
-        if (is_idle || is_late)
-            leave(direct);
-        else
-            cancel(direct);
-        direct = next;
-    }
-}
-
 /* ---- answering ---- */
 
 static void on_ready(uv_poll_t *poll, int status, int events);
@@ -85,7 +73,7 @@ static void await_question(struct direct *direct) {
     empty(&direct->out);
     direct->sent = 0;
     connection_await_request(direct->api, direct->connection);
-    if (direct->api->closing) leave(direct);
+    if (direct->ends || direct->api->closing) leave(direct);
 }
 
 static void flush(struct direct *direct) {
@@ -108,7 +96,16 @@ static void flush(struct direct *direct) {
 }
 
 static const char *sandbox_of(const struct direct *direct) {
-    return json_string_value(json_object_get(direct->request.params, "id"));
+    const json_t *params = direct->request.params;
+    const char *id = json_string_value(json_object_get(params, "id"));
+    return id ? id : json_string_value(json_object_get(params, "sandbox_id"));
+}
+
+/* A question that was answered takes no memory. */
+static void forget_question(struct direct *direct) {
+    json_decref(direct->request.params);
+    direct->request = (struct request){.params = NULL};
+    direct->op = NULL;
 }
 
 static void answer_with(struct direct *direct, struct answer *answer) {
@@ -125,6 +122,7 @@ static void answer_with(struct direct *direct, struct answer *answer) {
                                                .uid = direct->connection->caller.uid,
                                                .begun_ms = direct->begun_ms,
                                                .request_id = direct->request_id});
+    forget_question(direct);
 }
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {
@@ -161,10 +159,11 @@ static void take_question(struct direct *direct) {
     struct error error;
     int result = direct_read_question(direct->in.data, direct->in.size, &op, &params, &error);
     empty(&direct->in);
-    json_decref(direct->request.params);
-    direct->request = (struct request){.params = NULL};
-    direct->op = NULL;
     input_request_id(NULL, direct->api->next_request_id++, direct->request_id);
+    if (result == 0 && direct->api->closing) {
+        json_decref(params);
+        result = error_set(&error, E_SHUTDOWN, "the service takes no more requests");
+    }
     if (result == 0)
         run(direct, op, params);
     else if (result == -E_FORMAT)
@@ -173,14 +172,28 @@ static void take_question(struct direct *direct) {
         answer_with(direct, answer_problem(&error, NULL, NULL));
 }
 
+/* What follows is the rest of a question that nobody reads. */
+static void refuse_size(struct direct *direct) {
+    struct error error;
+    error_set(&error, E_TOO_LARGE, "the question is longer than %zu bytes", direct->api->config.body_max_bytes);
+    buf_free(&direct->in);
+    direct->ends = true;
+    answer_with(direct, answer_problem(&error, NULL, NULL));
+}
+
+static bool is_busy(const struct direct *direct) {
+    return direct->running || direct->out.size > 0;
+}
+
 /* One question at a time: whoever sends more before the answer has come does not speak this language. */
 static void take_input(struct direct *direct) {
     struct api *api = direct->api;
     size_t frame_size = 0, max = DIRECT_SIZE_BYTES + 1 + DIRECT_NAME_MAX_BYTES + api->config.body_max_bytes;
     bool is_whole = direct_is_whole(direct->in.data, direct->in.size, &frame_size);
-    bool is_busy = direct->running || direct->out.size > 0;
-    if (is_busy || direct->in.failed || frame_size > max || (is_whole && frame_size < direct->in.size))
+    if (is_busy(direct) || (is_whole && frame_size < direct->in.size))
         leave(direct);
+    else if (direct->in.failed || frame_size > max)
+        refuse_size(direct);
     else if (is_whole)
         take_question(direct);
     else
@@ -213,6 +226,25 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
     if (events & UV_READABLE && !direct->gone) read_some(direct);
 }
 
+/* A question that has come is answered, if only with why not. */
+static void close_soon(struct direct *direct) {
+    cancel(direct);
+    if (!direct->gone && !is_busy(direct)) read_some(direct);
+    if (!is_busy(direct) && direct->in.size == 0) leave(direct);
+}
+
+void direct_close_all(struct api *api, bool is_late) {
+    struct direct *direct = TAILQ_FIRST(&api->directs);
+    while (direct) {
+        struct direct *next = TAILQ_NEXT(direct, link);
+        if (is_late)
+            leave(direct);
+        else if (!direct->gone)
+            close_soon(direct);
+        direct = next;
+    }
+}
+
 /* ---- the beginning ---- */
 
 static void begin(void *data, struct MHD_Connection *mhd, void *context, const char *bytes, size_t size, MHD_socket fd,
@@ -223,6 +255,7 @@ static void begin(void *data, struct MHD_Connection *mhd, void *context, const c
     if (!direct || uv_poll_init_socket(api->loop, &direct->poll, fd) < 0) {
         free(direct);
         MHD_upgrade_action(upgrade, MHD_UPGRADE_ACTION_CLOSE);
+        api_run_soon(api);
         return;
     }
     direct->api = api;
@@ -232,7 +265,7 @@ static void begin(void *data, struct MHD_Connection *mhd, void *context, const c
     TAILQ_INSERT_TAIL(&api->directs, direct, link);
     uv_poll_start(&direct->poll, UV_READABLE, on_ready);
     await_question(direct);
-    if (size == 0) return;
+    if (size == 0 || direct->gone) return;
     direct->begun_ms = uv_now(api->loop);
     buf_append(&direct->in, bytes, size);
     take_input(direct);

@@ -116,7 +116,7 @@ static uint64_t deadline_of(const struct sbx *sbx, const struct op *op) {
 
 static int exchange(struct sbx *sbx, const struct http_request *request, struct http_parser *parser,
                     struct answer *answer, struct error *reterr) {
-    struct http_wait wait = {deadline_of(sbx, answer->call->op), sbx->cancel_fd};
+    struct http_wait wait = {answer->call->deadline_ms, sbx->cancel_fd};
     CLEANUP_FD int fd = -1;
     bool reused = service_is_whole(sbx) && connections_take(sbx, &sbx->idle, &fd);
     int result = reused ? 0 : service_connect(sbx, wait.deadline_ms, &fd, reterr);
@@ -206,7 +206,7 @@ static int ask_list(struct sbx *sbx, struct call *call, const json_t *params, js
 /* False: nothing of an answer came, and it has to be asked for in another way. */
 static bool ask_directly(struct sbx *sbx, struct call *call, const json_t *params, json_t **ret, int *ret_result,
                          struct error *reterr) {
-    struct http_wait wait = {deadline_of(sbx, call->op), sbx->cancel_fd};
+    struct http_wait wait = {call->deadline_ms, sbx->cancel_fd};
     CLEANUP(buf_free) struct buf in = {.max = ANSWER_MAX_BYTES};
     CLEANUP_FD int fd = -1;
     unsigned status = 0;
@@ -236,6 +236,7 @@ int client_call(struct sbx *sbx, struct call *call, json_t **ret, struct error *
     json_t *params = NULL;
     int result = ops_check(call->op, call->params, &params, reterr);
     if (result < 0) return result;
+    call->deadline_ms = deadline_of(sbx, call->op);
     result = call->op->shape == OP_LIST ? ask_list(sbx, call, params, ret, reterr)
                                         : ask_object(sbx, call, params, ret, reterr);
     json_decref(params);

@@ -39,7 +39,8 @@ struct call {
     /* Streams: each item, borrowed; non-zero ends the stream. */
     int (*item)(json_t *item, void *data);
     void *data;
-    json_t *problem; /* after a failure: the service's problem object; the caller's to release */
+    uint64_t deadline_ms; /* client_call's own: for all that the operation takes; 0: none */
+    json_t *problem;      /* after a failure: the service's problem object; the caller's to release */
 };
 
 /* *ret is the object, the whole list as an array, or what the stream ended with (null when the item function ended it).

@@ -28,19 +28,23 @@ static bool upgrade(struct sbx *sbx, const struct http_wait *wait, int *ret_fd) 
         *ret_fd = take_fd(&fd);
         return true;
     }
-    sbx->has_no_direct = result == 0;
+    if (result == 0 && parser.status < HTTP_SERVER_ERROR) { /* what the service can't do now it may do later */
+        pthread_mutex_lock(&sbx->lock);
+        sbx->has_no_direct = true;
+        pthread_mutex_unlock(&sbx->lock);
+    }
     if (result == 0 && parser.keep_alive) connections_give(sbx, &sbx->idle, take_fd(&fd));
     return false;
 }
 
 bool direct_connect(struct sbx *sbx, const struct op *op, const struct http_wait *wait, int *ret_fd) {
-    if (!direct_takes(op) || sbx->has_no_direct || !service_is_whole(sbx)) return false;
+    if (!direct_takes(op) || !service_is_whole(sbx)) return false;
     if (connections_take(sbx, &sbx->idle_direct, ret_fd)) return true;
     pthread_mutex_lock(&sbx->lock);
-    bool is_often = sbx->calls >= CALLS_BEFORE;
+    bool is_often = sbx->calls >= CALLS_BEFORE, is_known = !sbx->has_no_direct;
     sbx->calls += !is_often;
     pthread_mutex_unlock(&sbx->lock);
-    return is_often && upgrade(sbx, wait, ret_fd);
+    return is_often && is_known && upgrade(sbx, wait, ret_fd);
 }
 
 static int read_some(int fd, struct buf *in, struct error *reterr) {

@@ -13,6 +13,7 @@ enum {
     HTTP_HEADERS_MAX = 64,
     HTTP_TYPE_BYTES = 64,
     HTTP_SWITCHING_PROTOCOLS = 101,
+    HTTP_SERVER_ERROR = 500, /* and above: the service's fault, not the request's */
 };
 
 /* ---- parser (http_parse.c) ---- */

@@ -12,10 +12,24 @@ enum {
     PARAMS_MAX_BYTES = 8 << 10,
 };
 
+static void put_cut_text(struct buf *to, const char *text, size_t size) {
+    static const char cut_mark[] = "…";
+    char cut[TEXT_MAX_BYTES + sizeof cut_mark];
+    size_t kept = TEXT_MAX_BYTES;
+    if (size <= TEXT_MAX_BYTES) {
+        term_json_write_text(text, size, to);
+        return;
+    }
+    while (kept > 0 && ((uint8_t)text[kept] & 0xc0) == 0x80) kept--; /* between two characters */
+    memcpy(cut, text, kept);
+    memcpy(cut + kept, cut_mark, sizeof cut_mark - 1);
+    term_json_write_text(cut, kept + sizeof cut_mark - 1, to);
+}
+
 static void put_name(struct buf *to, const char *name) {
     bool is_first = to->size == 0 || to->data[to->size - 1] == '{';
     if (!is_first) buf_append_byte(to, ',');
-    term_json_write_text(name, strlen(name), to);
+    put_cut_text(to, name, strlen(name));
     buf_append_byte(to, ':');
 }
 
@@ -34,23 +48,12 @@ static void put_number(struct buf *to, const char *name, uint64_t number) {
 
 /* ---- parameters ---- */
 
-static void put_cut_text(struct buf *to, const char *text, size_t size) {
-    static const char cut_mark[] = "…";
-    char cut[TEXT_MAX_BYTES + sizeof cut_mark];
-    size_t kept = TEXT_MAX_BYTES;
-    if (size <= TEXT_MAX_BYTES) {
-        term_json_write_text(text, size, to);
-        return;
-    }
-    while (kept > 0 && ((uint8_t)text[kept] & 0xc0) == 0x80) kept--; /* between two characters */
-    memcpy(cut, text, kept);
-    memcpy(cut + kept, cut_mark, sizeof cut_mark - 1);
-    term_json_write_text(cut, kept + sizeof cut_mark - 1, to);
-}
-
+/* What is deeper than a list of values no operation takes: it was refused, and may hold anything. */
 static void put_cut_value(struct buf *to, const json_t *value) {
     if (json_is_string(value))
         put_cut_text(to, json_string_value(value), json_string_length(value));
+    else if (json_is_object(value) || json_is_array(value))
+        buf_append_string(to, "null");
     else
         term_json_write(value, to);
 }
@@ -95,6 +98,7 @@ void audit_record_params(struct buf *to, json_t *params) {
     size_t begun = to->size;
     buf_append_byte(to, '{');
     json_object_foreach(params, name, value) {
+        if (to->size - begun > PARAMS_MAX_BYTES) break;
         put_name(to, name);
         put_param(to, value);
     }

@@ -15,7 +15,7 @@ enum {
     LOOP_BATCH_MAX = 16,  /* more at once are the thread's */
     SLOW_US = 2000,       /* a write by the loop that took longer … */
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
-    WRITE_AFTER_MS = 50,  /* what nobody waits for: who was answered comes first, and several are written at once */
+    WRITE_AFTER_MS = 20,  /* what nobody waits for: who was answered comes first, and several are written at once */
     SYNC_AFTER_MS = 50,
 };
 
@@ -154,6 +154,7 @@ static void write_fresh(struct audit *audit) {
     struct entry_list fresh = STAILQ_HEAD_INITIALIZER(fresh);
     size_t count = audit->fresh_count;
     if (count == 0) return;
+    uv_timer_stop(&audit->write_timer);
     STAILQ_CONCAT(&fresh, &audit->fresh);
     audit->fresh_count = 0;
     if (!loop_may_write(audit, count)) {
@@ -263,7 +264,9 @@ static void queue(struct audit *audit, struct entry *entry) {
     }
     STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
     audit->fresh_count++;
-    if (!uv_is_active((uv_handle_t *)&audit->write_timer))
+    if (entry->done) /* somebody waits for it: in the next turn, should it not be written before */
+        uv_timer_start(&audit->write_timer, on_write_timer, 0, 0);
+    else if (!uv_is_active((uv_handle_t *)&audit->write_timer))
         uv_timer_start(&audit->write_timer, on_write_timer, WRITE_AFTER_MS, 0);
 }
 

@@ -27,8 +27,9 @@ static size_t begin_frame(struct buf *buf) {
 }
 
 static void end_frame(struct buf *buf, size_t begun) {
-    if (buf->failed) return;
     size_t size = buf->size - begun;
+    if (size > UINT32_MAX) buf->failed = true;
+    if (buf->failed) return;
     for (size_t i = 1; i <= DIRECT_SIZE_BYTES; i++, size >>= 8) buf->data[begun - i] = (uint8_t)size;
 }
 
@@ -42,7 +43,7 @@ void direct_put_question(struct buf *buf, const struct op *op, const json_t *par
     size_t length = strlen(op->name);
     buf_append_byte(buf, (uint8_t)length);
     buf_append(buf, op->name, length);
-    json_dump_callback(params, append, buf, JSON_COMPACT);
+    if (json_dump_callback(params, append, buf, JSON_COMPACT) < 0) buf->failed = true;
     end_frame(buf, begun);
 }
 

@@ -3,7 +3,9 @@
    one:
 
      question: size of the rest (4 bytes, big endian), length of the operation's name (1), name, parameters as JSON
-     answer:   size of the rest (4), status as HTTP has it (2), the object or the problem as JSON */
+     answer:   size of the rest (4), status as HTTP has it (2), the object or the problem as JSON
+
+   Who closes its end, if only for writing, has left: what runs for it is called off. */
 #ifndef OPS_DIRECT_H
 #define OPS_DIRECT_H
 

@@ -72,10 +72,18 @@ static bool is_set(void *data) {
     return *(bool *)data;
 }
 
-void fixture_close_api(struct fixture *fixture) {
+void fixture_begin_closing_api(struct fixture *fixture) {
     api_close(fixture->api, on_closed, &fixture->closed);
     fixture->api = NULL;
+}
+
+void fixture_end_closing_api(struct fixture *fixture) {
     fixture_wait(fixture, is_set, &fixture->closed);
+}
+
+void fixture_close_api(struct fixture *fixture) {
+    fixture_begin_closing_api(fixture);
+    fixture_end_closing_api(fixture);
 }
 
 int fixture_teardown(void **state) {

@@ -41,7 +41,9 @@ struct response {
 int fixture_setup(void **state);
 int fixture_setup_small(void **state); /* few connections, short bodies, short times */
 int fixture_teardown(void **state);
-void fixture_close_api(struct fixture *fixture);
+void fixture_begin_closing_api(struct fixture *fixture);
+void fixture_end_closing_api(struct fixture *fixture);
+void fixture_close_api(struct fixture *fixture); /* both */
 
 /* Run the loop until the condition holds; fails the test after a deadline. */
 void fixture_wait(struct fixture *fixture, bool (*condition)(void *data), void *data);

@@ -15,10 +15,12 @@ static void told_free(struct told *told) {
     json_decref(told->json);
 }
 
+static const char upgrade[] =
+    "GET " DIRECT_PATH " HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: " DIRECT_PROTOCOL "\r\n\r\n";
+
 static void open_direct(struct fixture *fixture, struct client *ret) {
     client_open(fixture, ret);
-    client_send(ret, "GET " DIRECT_PATH " HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: " DIRECT_PROTOCOL
-                     "\r\n\r\n");
+    client_send_bytes(ret, upgrade, sizeof upgrade - 1);
     assert_true(client_wait_text(ret, "\r\n\r\n"));
     assert_non_null(strstr(buf_string(&ret->in), "HTTP/1.1 101 "));
     buf_clear(&ret->in);
@@ -177,7 +179,6 @@ static void what_is_no_question_ends_the_connection(void **state) {
         {"\0\0\0\1\0", 5},                               /* no name */
         {"\0\0\0\3\5in", 7},                             /* less of it than announced */
         {"\0\0\0\4\3i\0o", 8},                           /* a name with an end inside */
-        {"\377\377\377\377\4info", 9},                   /* more than anybody may send */
         {"\0\0\0\7\4info{}\0\0\0\7\4info{}", 22},        /* two at once */
         {"GET /health HTTP/1.1\r\nHost: h\r\n\r\n", 33}, /* HTTP */
     };
@@ -190,6 +191,41 @@ static void what_is_no_question_ends_the_connection(void **state) {
         client_close(&client);
     }
     assert_int_equal(fixture->engine.started, 0);
+}
+
+static void what_is_too_large_is_refused_for_good(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    client_send_bytes(&client, "\377\377\377\377\4info", 9);
+    assert_told(&client, 413, "code", "too_large");
+    client_wait_eof(&client);
+    client_close(&client);
+}
+
+/* The upgrade and the first question in one piece, behind so many requests for something else. */
+static void send_in_one_piece(struct client *client, int others) {
+    json_t *params = json_pack("{s:s}", "id", "counter");
+    struct buf bytes = BUF_INIT;
+    for (int i = 0; i < others; i++)
+        buf_append_string(&bytes, "GET /api/v1/sandboxes/counter HTTP/1.1\r\nHost: h\r\n\r\n");
+    buf_append_string(&bytes, upgrade);
+    direct_put_question(&bytes, ops_find("info"), params);
+    client_send_bytes(client, bytes.data, bytes.size);
+    buf_free(&bytes);
+    json_decref(params);
+}
+
+static void a_question_may_come_with_the_upgrade(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    client_open(fixture, &client);
+    send_in_one_piece(&client, 0);
+    assert_true(client_wait_text(&client, "\r\n\r\n"));
+    const char *end = strstr(buf_string(&client.in), "\r\n\r\n");
+    buf_consume(&client.in, (size_t)(end + 4 - (const char *)client.in.data));
+    assert_told(&client, 200, "id", "counter");
+    client_close(&client);
 }
 
 static void other_upgrades_are_not_known(void **state) {
@@ -233,6 +269,33 @@ static void closing_answers_what_runs_and_ends_the_rest(void **state) {
     client_close(&busy);
 }
 
+static void a_question_that_comes_too_late_is_told_so(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    open_direct(fixture, &client);
+    ask(&client, "info", "{\"id\": \"counter\"}");
+    fixture_close_api(fixture);
+    assert_told(&client, 503, "code", "shutting_down");
+    client_wait_eof(&client);
+    assert_int_equal(fixture->engine.started, 0);
+    client_close(&client);
+}
+
+/* With so many answers that nobody reads, the one to the upgrade does not fit into the socket either, and goes out
+   while the api closes. How many it takes is the kernel's business; with these it was so. */
+static void an_upgrade_that_comes_too_late_does_no_harm(void **state) {
+    enum { UNREAD_ANSWERS = 278, TURNS = 2000 };
+    struct fixture *fixture = *state;
+    struct client client;
+    client_open(fixture, &client);
+    send_in_one_piece(&client, UNREAD_ANSWERS);
+    for (int i = 0; i < TURNS; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    fixture_begin_closing_api(fixture);
+    client_wait_eof(&client);
+    fixture_end_closing_api(fixture);
+    client_close(&client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_question_gets_its_answer, fixture_setup, fixture_teardown),
@@ -245,6 +308,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_second_question_before_the_answer_ends_the_connection, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(what_is_no_question_ends_the_connection, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(what_is_too_large_is_refused_for_good, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_question_may_come_with_the_upgrade, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_question_that_comes_too_late_is_told_so, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(an_upgrade_that_comes_too_late_does_no_harm, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(other_upgrades_are_not_known, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(whoever_says_nothing_is_let_go, fixture_setup_small, fixture_teardown),
         cmocka_unit_test_setup_teardown(closing_answers_what_runs_and_ends_the_rest, fixture_setup, fixture_teardown),

@@ -101,9 +101,11 @@ static void waiting_has_an_end(void **state) {
     (void)state;
     struct line line;
     struct error error;
+    json_t *params = json_object();
     line_open(&line, "", 0);
-    assert_int_equal(direct_exchange(line.ours, ops_find("info"), NULL, &no_time, &line.in, &error), -E_TIMEOUT);
+    assert_int_equal(direct_exchange(line.ours, ops_find("info"), params, &no_time, &line.in, &error), -E_TIMEOUT);
     line_close(&line);
+    json_decref(params);
 }
 
 #define OBJECT(length, text)                                                                                           \

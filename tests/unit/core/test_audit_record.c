@@ -97,6 +97,30 @@ static void an_environment_keeps_its_secrets(void **state) {
     json_decref(record);
 }
 
+static void what_is_deeper_is_not_told(void **state) {
+    (void)state;
+    json_t *record =
+        record_of(json_pack("{s:[{s:s}, [s], i]}", "env", "PASSWORD", "geheim", "geheim", 5), &somebody, NULL);
+    json_t *values = json_object_get(json_object_get(record, "params"), "env");
+    assert_int_equal(json_array_size(values), 3);
+    assert_true(json_is_null(json_array_get(values, 0)));
+    assert_true(json_is_null(json_array_get(values, 1)));
+    assert_int_equal(json_integer_value(json_array_get(values, 2)), 5);
+    json_decref(record);
+}
+
+static void names_are_a_strangers_too(void **state) {
+    (void)state;
+    char name[1000] = "a\"\n\\";
+    memset(name + 4, 'x', 900);
+    json_t *record = record_of(json_pack("{s:i, s:s}", name, 1, "\"", "\x01\"},{"), &somebody, NULL);
+    json_t *params = json_object_get(record, "params");
+    assert_int_equal(json_object_size(params), 2);
+    assert_string_equal(text_of(params, "\""), "\x01\"},{");
+    assert_null(json_object_get(params, name));
+    json_decref(record);
+}
+
 static void lists_have_a_bound(void **state) {
     (void)state;
     json_t *list = json_array(), *object = json_object();
@@ -152,6 +176,8 @@ int main(void) {
         cmocka_unit_test(where_it_comes_from),
         cmocka_unit_test(long_texts_are_cut_between_characters),
         cmocka_unit_test(an_environment_keeps_its_secrets),
+        cmocka_unit_test(what_is_deeper_is_not_told),
+        cmocka_unit_test(names_are_a_strangers_too),
         cmocka_unit_test(lists_have_a_bound),
         cmocka_unit_test(too_much_is_not_told),
         cmocka_unit_test(how_it_ended),
