@@ -248,8 +248,8 @@ owners(Ports) -> [{element(2, Owner), 1} || Port <- Ports, is_tuple(Owner = erla
 holder(Held, #state{own = Own}) ->
     Sums = lists:foldl(fun add/2, #{}, Held),
     case lists:reverse(lists:keysort(2, maps:to_list(maps:without(Own ++ sbx_reload:helpers(), Sums)))) of
-        [{Pid, _Most} | _] -> Pid;
-        [] -> nobody
+        [{Pid, Most} | _] when Most > 0 -> Pid;
+        _None -> nobody
     end.
 
 add({Pid, Count}, Sums) when is_pid(Pid), is_integer(Count) -> maps:update_with(Pid, fun(Sum) -> Sum + Count end, Count, Sums);

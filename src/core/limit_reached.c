@@ -152,15 +152,16 @@ void limit_bound_reached(struct sandbox *sandbox, const char *name) {
 }
 
 static void look_at_forks(struct sandbox *sandbox, uint64_t refused) {
-    if (refused > sandbox->metering.tasks_refused) sandbox->metering.forks_told_ms = clock_monotonic_ms();
+    if (refused <= sandbox->metering.tasks_refused) return; /* less: it could not be read */
+    sandbox->metering.forks_told_ms = clock_monotonic_ms();
     compare(sandbox, LIMIT_OF_OS_TASKS, refused, &sandbox->metering.tasks_refused);
 }
 
 void limit_look_at_forks(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     uint64_t refused = node_tasks_refused(sandbox->node), before = metering->vigil_refused;
+    if (refused <= before) return; /* less: it could not be read */
     metering->vigil_refused = refused;
-    if (refused == before) return;
     if (clock_monotonic_ms() - metering->forks_told_ms >= TELL_FORKS_MS) look_at_forks(sandbox, refused);
     /* The kernel is at work for whoever tries, and on every core. */
     if (refused - before >= BOMB_FORKS) act(sandbox, LIMIT_THROTTLE, NULL);

@@ -172,10 +172,12 @@ static void take_answer(struct known_name *item, const struct addrinfo *list) {
 
 static void on_tick(uv_timer_t *timer);
 
+/* Sooner than it is due, never later: starts that ask for what has no address yet would put it off for ever. */
 static void schedule(struct names *names) {
     uint64_t delay_ms = ASK_EVERY_MS;
     for (size_t i = 0; i < names->count; i++)
         if (names->items[i].known.count == 0) delay_ms = ASK_AGAIN_MS;
+    if (uv_is_active((uv_handle_t *)&names->timer) && uv_timer_get_due_in(&names->timer) <= delay_ms) return;
     uv_timer_start(&names->timer, on_tick, delay_ms, 0);
 }
 

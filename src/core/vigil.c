@@ -14,11 +14,13 @@ enum {
     WORK_NS = 2000000,    /* so much CPU time is enough for a thousand processes */
     IDLE_NODE_NS = 20000, /* what an idle node may use from one look to the next */
     SPARE_PERCENT = 20,   /* of one core: a machine that idles no more than that is full */
+    SPAN_MAX_MS = 1000,   /* what it did over a longer one says nothing of now */
 };
 
+/* Its group tells what it uses, whether its agent is there or not and whatever is being done with it: a node could
+   choose. */
 static bool is_watched(const struct sandbox *sandbox) {
-    return sandbox->status == STATUS_RUNNING && sandbox->node && node_is_ready(sandbox->node) &&
-           !node_is_frozen(sandbox->node);
+    return sandbox->metering.next_ms != 0 && sandbox->node && !node_is_frozen(sandbox->node);
 }
 
 /* True as well when it can't be told. */
@@ -47,7 +49,7 @@ static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
     if (!read_idle(&idle_ns)) return true;
     engine->machine_ns = now_ns;
     engine->machine_idle_ns = idle_ns;
-    return (idle_ns - before_ns) * 100 < span_ns * SPARE_PERCENT;
+    return span_ns > SPAN_MAX_MS * UINT64_C(1000000) || (idle_ns - before_ns) * 100 < span_ns * SPARE_PERCENT;
 }
 
 /* Time in which it stood still is no calm. */

@@ -82,7 +82,8 @@ static void keep_counts(struct launcher *launcher) {
         struct launcher_node *node = &launcher->nodes[i];
         if (!node->used || !node->has_way_out) continue;
         struct egress_place place = egress_place_of(launcher, node);
-        node->traffic_used_bytes = nft_read_used(&launcher->egress.rules, &place);
+        uint64_t used_bytes = nft_read_used(&launcher->egress.rules, &place); /* 0: not told */
+        if (used_bytes > node->traffic_used_bytes) node->traffic_used_bytes = used_bytes;
     }
 }
 
@@ -341,16 +342,17 @@ static bool misses_it(const struct launcher_node *node) {
     return node->used && node->egress && !node->has_way_out && !node->burial.under_way && !node_is_dead(node);
 }
 
-/* Stops at the first that can't have it: whatever the reason, it is likely the others' too. */
+/* Who can't have it keeps nobody else from it. */
 static bool give_back(struct launcher *launcher) {
+    bool have_all = true;
     for (size_t i = 0; i < launcher->nodes_end; i++) {
         struct launcher_node *node = &launcher->nodes[i];
         struct error error;
         if (!misses_it(node) || attach(launcher, node, &error) == 0) continue;
         log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);
-        return false;
+        have_all = false;
     }
-    return true;
+    return have_all;
 }
 
 static uint64_t next_check_ms(const struct egress *egress) {

@@ -59,6 +59,7 @@ struct launcher_node {
     int pidfd;
     int listener_fd; /* -1: nobody to answer, or taken by nobody */
     bool frozen;
+    bool yields; /* the processor to all other nodes */
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;

@@ -121,12 +121,15 @@ bool node_stands_still(const struct launcher *launcher, const struct launcher_no
 
 int node_set_frozen(const struct launcher *launcher, struct launcher_node *node, bool frozen, struct error *reterr) {
     int failed = 0;
+    bool holds_up = frozen && node->yields; /* to stand still takes a turn of each thread */
+    if (holds_up) cgroup_set_yielding(&launcher->cgroups, node->name, false, NULL);
     if (launcher->cgroups.has_freezer)
         failed = cgroup_freeze(&launcher->cgroups, node->name, frozen, reterr);
     else if (frozen)
         failed = stop(node, reterr);
     else
         signal_all(node, SIGCONT);
+    if (holds_up) cgroup_set_yielding(&launcher->cgroups, node->name, true, NULL);
     node->frozen = launcher->cgroups.has_freezer ? node_stands_still(launcher, node) : frozen && !failed;
     return failed;
 }

@@ -117,10 +117,13 @@ static void handle_yield(const struct call *call) {
     uint64_t on;
     struct launcher_node *node = find_node(call);
     if (!node) return;
-    if (!wire_message_number(call->message, "on", &on) || on > 1)
+    if (!wire_message_number(call->message, "on", &on) || on > 1) {
         refuse(call, E_INVALID, "on=1, or on=0");
-    else
-        finish(call, cgroup_set_yielding(&call->launcher->cgroups, node->name, on, &error), &error);
+        return;
+    }
+    int failed = cgroup_set_yielding(&call->launcher->cgroups, node->name, on, &error);
+    if (!failed) node->yields = on;
+    finish(call, failed, &error);
 }
 
 /* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and a way out its
@@ -140,6 +143,7 @@ static int set_limits(struct launcher *launcher, struct launcher_node *node, con
         failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
         if (failed) egress_set_bounds(launcher, node, &before, NULL);
     }
+    if (!failed) node->yields = false; /* setting them ends it */
     if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
     if (failed) return failed;
     node_set_rlimits(launcher, node, limits);
