@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FLOOD = 2000, EXHAUST_BYTES = 64 << 20 };
+enum { FLOOD = 2000, CROWD = 24, EXHAUST_BYTES = 64 << 20 };
 
 static const char *own_path;
 static char lock_path[4096];
@@ -273,6 +273,17 @@ static void probe_spin(const char *name) {
     for (volatile int i = 0;; i++) continue;
 }
 
+/* Many that spin, besides itself. */
+static void probe_crowd(const char *name) {
+    for (int i = 0; i < CROWD; i++) {
+        pid_t pid = fork();
+        if (pid == 0) probe_spin(name);
+        if (pid < 0) break;
+    }
+    printf("%s=%d\n", name, CROWD);
+    probe_spin(name);
+}
+
 static void probe_wait(const char *name) {
     (void)name;
     for (;;) pause();
@@ -349,6 +360,7 @@ static const struct {
     {"session_key", probe_session_key},
     {"crash", probe_crash},
     {"spin", probe_spin},
+    {"crowd", probe_crowd},
     {"insist", probe_insist},
     {"signal", probe_signal},
     {"wait", probe_wait},

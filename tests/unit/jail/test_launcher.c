@@ -8,13 +8,17 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launcher_life.h"
+
+enum { WORK_DEADLINE_MS = 10000 };
 
 static void assert_line(const char *output, const char *line) {
     char marked[256];
@@ -206,6 +210,67 @@ static void yields_when_told_to(void **state) {
     assert_false(client_ask(client, "yield", "nobody on=1", -1));
     assert_true(client_ask(client, "yield", "modest on=1", -1));
     assert_true(client_ask(client, "bury", "modest", -1));
+}
+
+/* What counts CPU time may lie in a hierarchy of its own, cgroup v1's "cpuacct", beside "cpu". */
+static uint64_t yielding_of(const char *accounting) {
+    char path[320], place[256];
+    uint64_t yields = 2;
+    const char *node = strstr(accounting, "/cpuacct/");
+    snprintf(place, sizeof place, "%s", node ? "/sys/fs/cgroup/cpu/" : accounting);
+    snprintf(path, sizeof path, "%s/%s/cpu.idle", place, node ? node + strlen("/cpuacct/") : "");
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%" SCNu64, &yields), 1);
+    fclose(file);
+    return yields;
+}
+
+static pid_t spawn_spinner(struct client *client, const char *node) {
+    assert_true(client_spawn(client, node, "", "ids spin"));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    client_read_until(client->fds[1], "ids=");
+    return program;
+}
+
+/* Until a process that spins has had so much of the processor. */
+static void await_work(pid_t spinner, long work_ms) {
+    uint64_t deadline_ms = clock_monotonic_ms() + WORK_DEADLINE_MS;
+    struct timespec first, now;
+    clockid_t work;
+    assert_int_equal(clock_getcpuclockid(spinner, &work), 0);
+    assert_int_equal(clock_gettime(work, &first), 0);
+    do {
+        assert_true(clock_monotonic_ms() < deadline_ms);
+        poll(NULL, 0, 1);
+        assert_int_equal(clock_gettime(work, &now), 0);
+    } while ((now.tv_sec - first.tv_sec) * 1000 + (now.tv_nsec - first.tv_nsec) / 1000000 < work_ms);
+}
+
+/* To stand still takes a turn of each of its processes, which it would not get while others use every core. */
+static void one_that_yields_freezes_and_thaws(void **state) {
+    struct client *client = *state;
+    char directory[256], name[16];
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    pid_t busy = 0;
+    for (int i = 0; i < cores; i++) {
+        snprintf(name, sizeof name, "busy%d", i);
+        busy = spawn_spinner(client, name);
+    }
+    assert_true(client_spawn(client, "modest", "", "crowd"));
+    directory_of(client, "cpu=", directory);
+    client_read_until(client->fds[1], "crowd=");
+    assert_true(client_ask(client, "yield", "modest on=1", -1));
+    await_work(busy, 80); /* by then it has had what was left of its share */
+    assert_true(client_ask(client, "freeze", "modest", -1));
+    assert_int_equal(yielding_of(directory), 1);
+    assert_true(client_ask(client, "thaw", "modest", -1));
+    assert_int_equal(yielding_of(directory), 1);
+    assert_true(client_ask(client, "bury", "modest", -1));
+    for (int i = 0; i < cores; i++) {
+        snprintf(name, sizeof name, "busy%d", i);
+        assert_true(client_ask(client, "bury", name, -1));
+    }
 }
 
 static void freezes_and_thaws(void **state) {
@@ -473,7 +538,8 @@ int main(void) {
         ROOT(memory_is_bounded),
         ROOT(dies_at_once_throttled_or_frozen),
         ROOT(yields_when_told_to),
-        ROOT(freezes_and_thaws),
+        ROOT(one_that_yields_freezes_and_thaws),
+        BOTH(freezes_and_thaws),
         BOTH(limits_change_in_a_running_node),
         BOTH(failing_spawns_leave_nothing),
         BOTH(binds_with_the_daemons_rights_only),
