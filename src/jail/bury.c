@@ -32,6 +32,7 @@ void bury_start(struct launcher *launcher, struct launcher_node *node, struct re
         server_fail(launcher, request, &error);
         return;
     }
+    standstill_call_off(launcher, node);
     burial->under_way = true;
     burial->forced = false;
     burial->we_killed = !node_is_dead(node);

@@ -38,38 +38,57 @@ static bool wait_for_event(const char *path, const char *key, uint64_t wanted, u
     }
 }
 
-static int freeze_unified(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+static int ask_unified(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
+                       struct error *reterr) {
     char file[PATH_MAX], events[PATH_MAX];
     if (cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", file, reterr) < 0 ||
         cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.events", events, reterr) < 0)
         return -1;
     int failed = cgroup_write(file, frozen ? "1" : "0");
     if (failed) return error_errno(reterr, -failed, "write %s", file);
-    if (wait_for_event(events, "frozen", frozen, clock_monotonic_ms() + FREEZE_WAIT_MS)) return 0;
-    return error_set(reterr, E_TIMEOUT, "node %s did not %s within %d ms", node, frozen ? "freeze" : "thaw",
-                     FREEZE_WAIT_MS);
+    *ret_is_done = is_line(events, "frozen", frozen);
+    return 0;
 }
 
-/* The v1 freezer tells nobody when it is done: look again for a bounded time. */
-static int freeze_v1(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+/* This one goes on with it only when it is asked again. */
+static int ask_v1(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
+                  struct error *reterr) {
     const char *wanted = frozen ? "FROZEN" : "THAWED";
-    uint64_t deadline_ms = clock_monotonic_ms() + FREEZE_WAIT_MS;
     char file[PATH_MAX], state[32] = "";
     if (cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", file, reterr) < 0) return -1;
-    for (;; pause_briefly()) {
-        int failed = cgroup_write(file, wanted);
-        if (failed == 0) failed = cgroup_read(file, state, sizeof state);
-        if (failed) return error_errno(reterr, -failed, "%s", file);
-        if (string_starts(state, wanted)) return 0;
-        if (clock_monotonic_ms() >= deadline_ms)
-            return error_set(reterr, E_TIMEOUT, "node %s is still %.*s", node, (int)strcspn(state, "\n"), state);
-    }
+    int failed = cgroup_write(file, wanted);
+    if (failed == 0) failed = cgroup_read(file, state, sizeof state);
+    if (failed) return error_errno(reterr, -failed, "%s", file);
+    *ret_is_done = string_starts(state, wanted);
+    return 0;
+}
+
+int cgroup_ask_to_freeze(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
+                         struct error *reterr) {
+    if (host->hierarchies[CGROUP_UNIFIED][0]) return ask_unified(host, node, frozen, ret_is_done, reterr);
+    if (host->hierarchies[CGROUP_FREEZER][0]) return ask_v1(host, node, frozen, ret_is_done, reterr);
+    return error_set(reterr, E_GUARANTEE, "this host has no freezer");
+}
+
+/* The v1 freezer tells nobody when it is done. */
+static void wait_for_freezer(const struct cgroup_host *host, const char *node, bool frozen, uint64_t deadline_ms) {
+    char events[PATH_MAX];
+    if (host->hierarchies[CGROUP_UNIFIED][0] &&
+        cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.events", events, NULL) == 0)
+        wait_for_event(events, "frozen", frozen, deadline_ms);
+    else
+        pause_briefly();
 }
 
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
-    if (host->hierarchies[CGROUP_UNIFIED][0]) return freeze_unified(host, node, frozen, reterr);
-    if (host->hierarchies[CGROUP_FREEZER][0]) return freeze_v1(host, node, frozen, reterr);
-    return error_set(reterr, E_GUARANTEE, "this host has no freezer");
+    uint64_t deadline_ms = clock_monotonic_ms() + FREEZE_WAIT_MS;
+    for (bool is_done = false;; wait_for_freezer(host, node, frozen, deadline_ms)) {
+        int failed = cgroup_ask_to_freeze(host, node, frozen, &is_done, reterr);
+        if (failed || is_done) return failed;
+        if (clock_monotonic_ms() >= deadline_ms)
+            return error_set(reterr, E_TIMEOUT, "node %s did not %s within %d ms", node, frozen ? "freeze" : "thaw",
+                             FREEZE_WAIT_MS);
+    }
 }
 
 void cgroup_thaw_everywhere(const struct cgroup_host *host, const char *node) {

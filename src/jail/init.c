@@ -1,5 +1,5 @@
 /* The node's pid 1, already jailed: it filters itself and hands the listener out, starts the program, and from then on
- * only reaps. */
+ * only reaps, and stops everybody when it is told to. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -88,6 +88,23 @@ static _Noreturn void start_program(const char *program, char *const *arguments,
     _exit(EXIT_FAILURE);
 }
 
+/* To all of the namespace but itself. The kernel does it in one step, before a fork or after it: nobody is left out. */
+static void stop_all(int number) {
+    (void)number;
+    kill(-1, SIGSTOP);
+}
+
+static void let_all_go_on(int number) {
+    (void)number;
+    kill(-1, SIGCONT);
+}
+
+/* The launcher's wishes where there is no freezer. A node that sends them itself stops itself. */
+static void hear_launcher(void) {
+    sigaction(NODE_SIGNAL_STOP, &(struct sigaction){.sa_handler = stop_all, .sa_flags = SA_RESTART}, NULL);
+    sigaction(NODE_SIGNAL_GO_ON, &(struct sigaction){.sa_handler = let_all_go_on, .sa_flags = SA_RESTART}, NULL);
+}
+
 /* When the program ends so does the namespace with all that is in it. A signal is told as shells do. */
 static _Noreturn void reap_until(pid_t program) {
     for (;;) {
@@ -124,5 +141,6 @@ int init_run(struct spawn *spawn, struct error *reterr) {
     close(SYNC_FD);
     /* Where no later launcher could take it, it is better closed: then forbidden calls fail instead of waiting. */
     if (!keeps_listener) close(NODE_LISTENER_FD);
+    hear_launcher();
     reap_until(pid);
 }

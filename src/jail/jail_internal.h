@@ -109,6 +109,9 @@ int cgroup_set_limits(const struct cgroup_host *host, const char *node, const st
 int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool yields, struct error *reterr);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick, however busy the others are */
+/* It is done by and by: ask again until it is. */
+int cgroup_ask_to_freeze(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
+                         struct error *reterr);
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen,
                   struct error *reterr); /* returns when it took effect */
 /* By whichever freezer it was frozen, and by whom: a frozen process does not die on v1. Fire and forget: there may be

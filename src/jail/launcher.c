@@ -119,8 +119,8 @@ static const source_fn source_functions[SOURCE_COUNT] = {
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
-    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check,      project_check,   opener_check,
-                                                                      violation_flush, supervise_check, egress_check};
+    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {
+        bury_check, project_check, opener_check, violation_flush, supervise_check, egress_check, standstill_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->due_ms) {
         launcher->due_ms = UINT64_MAX;
@@ -196,6 +196,7 @@ static void close_all(struct launcher *launcher) {
     egress_close(launcher);
     for (size_t i = 0; i < launcher->nodes_end; i++)
         if (launcher->nodes[i].used) {
+            standstill_call_off(launcher, &launcher->nodes[i]);
             fd_close(launcher->nodes[i].pidfd);
             fd_close(launcher->nodes[i].listener_fd);
             free(launcher->nodes[i].egress);

@@ -4,6 +4,7 @@
 #define JAIL_LAUNCHER_INTERNAL_H
 
 #include <limits.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -18,8 +19,10 @@ enum {
     EXIT_CONFLICT = 4,
     SLOT_UIDS = 65536,
     SLOTS_MAX = 4096,
-    NODE_ID_INSIDE = 1000, /* a node's uid and gid, as it sees them */
-    NODE_LISTENER_FD = 4,  /* where a node's init keeps its duplicate for a later launcher */
+    NODE_ID_INSIDE = 1000,      /* a node's uid and gid, as it sees them */
+    NODE_LISTENER_FD = 4,       /* where a node's init keeps its duplicate for a later launcher */
+    NODE_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop everybody, or let everybody go on */
+    NODE_SIGNAL_GO_ON = SIGUSR2,
     HELPER_FD = 3,
     OPEN_TIMEOUT_S = 10, /* for a project */
     FILTER_SETS = 3,
@@ -50,6 +53,8 @@ struct burial {
     uint64_t deadline_ms;
 };
 
+struct standstill; /* what is under way of standing still, or of going on; see standstill.c */
+
 struct launcher_node {
     bool used;
     char name[JAIL_NAME_BYTES];
@@ -59,7 +64,8 @@ struct launcher_node {
     int pidfd;
     int listener_fd; /* -1: nobody to answer, or taken by nobody */
     bool frozen;
-    bool yields; /* the processor to all other nodes */
+    struct standstill *standstill; /* NULL: nothing is under way */
+    bool yields;                   /* the processor to all other nodes */
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;
@@ -425,9 +431,6 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
                    struct error *reterr);
 /* A process of the node through which the launcher can see its mounts; 0 when it is ending. */
 pid_t node_door(const struct launcher *launcher, const struct launcher_node *node);
-/* By the kernel's freezer, else by signals to all of its processes. */
-int node_set_frozen(const struct launcher *launcher, struct launcher_node *node, bool frozen, struct error *reterr);
-bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node);
 pid_t node_program(const struct launcher_node *node); /* the init's first child; 0 when there is none */
 /* Where its writable files are; the descriptors can be asked for space and open nothing. */
 int node_open_disks(const struct launcher *launcher, const struct launcher_node *node, int ret_fds[JAIL_DISKS],
@@ -453,6 +456,27 @@ int node_mount(const struct launcher *launcher, const struct launcher_node *node
 int node_check_rlimits(const struct launcher_node *node, const struct jail_limits *limits, struct error *reterr);
 void node_set_rlimits(const struct launcher *launcher, const struct launcher_node *node,
                       const struct jail_limits *limits);
+
+/* ---- standstill.c ---- */
+
+/* Have the node stand still, or go on; the request is answered when it does, or when it does not in time. */
+void standstill_begin(struct launcher *launcher, struct launcher_node *node, bool frozen, struct request request);
+/* Whoever waits for it is told that it is not to be. */
+void standstill_call_off(struct launcher *launcher, struct launcher_node *node);
+uint64_t standstill_check(struct launcher *launcher, uint64_t now_ms); /* goes on with it; returns when to come again */
+bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node);
+
+/* ---- node_stop.c: without a freezer ---- */
+
+struct node_look; /* at whether all of its processes have stopped */
+
+struct node_look *node_look_new(void); /* NULL: no memory */
+void node_look_free(struct node_look *look);
+/* Have its init stop everybody, or let everybody go on. */
+void node_signal(const struct launcher_node *node, bool frozen);
+/* Go on looking, until then at the latest; false: not done yet. */
+bool node_look_on(struct node_look *look, const struct launcher_node *node, uint64_t until_us, bool *ret_all_stopped);
+bool process_is_stopped(pid_t pid); /* its first thread is */
 
 /* ---- userns.c ---- */
 

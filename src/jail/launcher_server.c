@@ -40,6 +40,9 @@ void server_drop_link(struct launcher *launcher) {
     launcher_unwatch(launcher, launcher->link_fd);
     launcher->link_fd = fd_close(launcher->link_fd);
     project_release_all(launcher);
+    /* Whoever dials next is told what stands still now. */
+    for (size_t i = 0; i < launcher->nodes_end; i++)
+        if (launcher->nodes[i].used) standstill_call_off(launcher, &launcher->nodes[i]);
     shutdown_advance(launcher);
 }
 

@@ -96,20 +96,14 @@ static void handle_bury(const struct call *call) {
         server_ok(call->launcher, call->request, " cause=unknown status=-1 oom=0", NULL, 0);
 }
 
-static void set_frozen(const struct call *call, bool frozen) {
-    struct error error;
-    struct launcher_node *node = find_node(call);
-    if (!node) return;
-    int failed = node_set_frozen(call->launcher, node, frozen, &error);
-    finish(call, failed, &error);
-}
-
 static void handle_freeze(const struct call *call) {
-    set_frozen(call, true);
+    struct launcher_node *node = find_node(call);
+    if (node) standstill_begin(call->launcher, node, true, call->request);
 }
 
 static void handle_thaw(const struct call *call) {
-    set_frozen(call, false);
+    struct launcher_node *node = find_node(call);
+    if (node) standstill_begin(call->launcher, node, false, call->request);
 }
 
 static void handle_yield(const struct call *call) {

@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FLOOD = 2000, CROWD = 24, EXHAUST_BYTES = 64 << 20 };
+enum { FLOOD = 2000, CROWD = 24, RELAYS = 4, EXHAUST_BYTES = 64 << 20 };
 
 static const char *own_path;
 static char lock_path[4096];
@@ -284,6 +284,25 @@ static void probe_crowd(const char *name) {
     probe_spin(name);
 }
 
+/* Starts another, and ends; so does that one. Nobody is there for long enough to be looked at. */
+static void run_relay(volatile unsigned long *count) {
+    for (;;) {
+        pid_t next = fork();
+        if (next > 0) _exit(0);
+        if (next == 0) (*count)++;
+    }
+}
+
+static void probe_relay(const char *name) {
+    int fd = open("/data/relay", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *count = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, 4096) == 0) count = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    for (int i = 0; count != MAP_FAILED && i < RELAYS; i++)
+        if (fork() == 0) run_relay(count);
+    say(name, count == MAP_FAILED ? -1 : 0);
+    for (;;) pause();
+}
+
 static void probe_wait(const char *name) {
     (void)name;
     for (;;) pause();
@@ -361,6 +380,7 @@ static const struct {
     {"crash", probe_crash},
     {"spin", probe_spin},
     {"crowd", probe_crowd},
+    {"relay", probe_relay},
     {"insist", probe_insist},
     {"signal", probe_signal},
     {"wait", probe_wait},

@@ -268,6 +268,13 @@ uint64_t client_number(const struct client *client, const char *key) {
     return strtoull(at + strlen(marked), NULL, 10);
 }
 
+void client_directory(const struct client *client, const char *key, char ret[256]) {
+    const char *at = strstr(client->message, key);
+    assert_non_null(at);
+    at += strlen(key);
+    snprintf(ret, 256, "%.*s", (int)strcspn(at, " "), at);
+}
+
 const char *client_detail(struct client *client) {
     char *at = client->message;
     return wire_next_word(&at) ? wire_next_word(&at) : NULL;

@@ -54,6 +54,8 @@ void client_await_death(int pidfd);
 /* Bury the node; the answer is the cause, status and count that are expected. */
 void client_assert_death(struct client *client, const char *node, const char *expected);
 uint64_t client_number(const struct client *client, const char *key); /* of the last answer */
+/* The directory that the last answer names, e.g. memory=. */
+void client_directory(const struct client *client, const char *key, char ret[256]);
 /* Percent-decoded in place; the last answer's detail. */
 const char *client_detail(struct client *client);
 

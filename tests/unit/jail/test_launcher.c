@@ -8,17 +8,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launcher_life.h"
-
-enum { WORK_DEADLINE_MS = 10000 };
+#include "launcher_standstill.h"
 
 static void assert_line(const char *output, const char *line) {
     char marked[256];
@@ -159,18 +155,10 @@ static void memory_is_bounded(void **state) {
     client_assert_death(client, "hungry", " cause=oom status=9 oom=1");
 }
 
-/* The directory that an answer names, e.g. memory=. */
-static void directory_of(const struct client *client, const char *key, char ret[256]) {
-    const char *at = strstr(client->message, key);
-    assert_non_null(at);
-    at += strlen(key);
-    snprintf(ret, 256, "%.*s", (int)strcspn(at, " "), at);
-}
-
 static uint64_t bury_spinner(struct client *client, bool frozen) {
     char directory[256];
     assert_true(client_spawn(client, "spinner", "cpu 2\n", "ids spin"));
-    directory_of(client, "memory=", directory);
+    client_directory(client, "memory=", directory);
     client_read_until(client->fds[1], "ids=");
     assert_int_equal(access(directory, F_OK), 0);
     if (frozen) assert_true(client_ask(client, "freeze", "spinner", -1));
@@ -210,83 +198,6 @@ static void yields_when_told_to(void **state) {
     assert_false(client_ask(client, "yield", "nobody on=1", -1));
     assert_true(client_ask(client, "yield", "modest on=1", -1));
     assert_true(client_ask(client, "bury", "modest", -1));
-}
-
-/* What counts CPU time may lie in a hierarchy of its own, cgroup v1's "cpuacct", beside "cpu". */
-static uint64_t yielding_of(const char *accounting) {
-    char path[320], place[256];
-    uint64_t yields = 2;
-    const char *node = strstr(accounting, "/cpuacct/");
-    snprintf(place, sizeof place, "%s", node ? "/sys/fs/cgroup/cpu/" : accounting);
-    snprintf(path, sizeof path, "%s/%s/cpu.idle", place, node ? node + strlen("/cpuacct/") : "");
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%" SCNu64, &yields), 1);
-    fclose(file);
-    return yields;
-}
-
-static pid_t spawn_spinner(struct client *client, const char *node) {
-    assert_true(client_spawn(client, node, "", "ids spin"));
-    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
-    client_read_until(client->fds[1], "ids=");
-    return program;
-}
-
-/* Until a process that spins has had so much of the processor. */
-static void await_work(pid_t spinner, long work_ms) {
-    uint64_t deadline_ms = clock_monotonic_ms() + WORK_DEADLINE_MS;
-    struct timespec first, now;
-    clockid_t work;
-    assert_int_equal(clock_getcpuclockid(spinner, &work), 0);
-    assert_int_equal(clock_gettime(work, &first), 0);
-    do {
-        assert_true(clock_monotonic_ms() < deadline_ms);
-        poll(NULL, 0, 1);
-        assert_int_equal(clock_gettime(work, &now), 0);
-    } while ((now.tv_sec - first.tv_sec) * 1000 + (now.tv_nsec - first.tv_nsec) / 1000000 < work_ms);
-}
-
-/* To stand still takes a turn of each of its processes, which it would not get while others use every core. */
-static void one_that_yields_freezes_and_thaws(void **state) {
-    struct client *client = *state;
-    char directory[256], name[16];
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    pid_t busy = 0;
-    for (int i = 0; i < cores; i++) {
-        snprintf(name, sizeof name, "busy%d", i);
-        busy = spawn_spinner(client, name);
-    }
-    assert_true(client_spawn(client, "modest", "", "crowd"));
-    directory_of(client, "cpu=", directory);
-    client_read_until(client->fds[1], "crowd=");
-    assert_true(client_ask(client, "yield", "modest on=1", -1));
-    await_work(busy, 80); /* by then it has had what was left of its share */
-    assert_true(client_ask(client, "freeze", "modest", -1));
-    assert_int_equal(yielding_of(directory), 1);
-    assert_true(client_ask(client, "thaw", "modest", -1));
-    assert_int_equal(yielding_of(directory), 1);
-    assert_true(client_ask(client, "bury", "modest", -1));
-    for (int i = 0; i < cores; i++) {
-        snprintf(name, sizeof name, "busy%d", i);
-        assert_true(client_ask(client, "bury", name, -1));
-    }
-}
-
-static void freezes_and_thaws(void **state) {
-    struct client *client = *state;
-    assert_true(client_spawn(client, "cold", "", "signal"));
-    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
-    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
-    client_read_until(output_fd, "listening=ok\n");
-    assert_true(client_ask(client, "freeze", "cold", -1));
-    kill(program, SIGUSR1);
-    assert_int_equal(poll(&(struct pollfd){.fd = output_fd, .events = POLLIN}, 1, 50), 0);
-    assert_true(client_ask(client, "thaw", "cold", -1));
-    client_read_until(output_fd, "signal=ok");
-    assert_false(client_ask(client, "limit", "nobody memory=50000000", -1));
-    assert_string_equal(client_detail(client), "there is no such node");
-    assert_true(client_ask(client, "bury", "cold", -1));
 }
 
 static void limits_change_in_a_running_node(void **state) {
@@ -540,6 +451,9 @@ int main(void) {
         ROOT(yields_when_told_to),
         ROOT(one_that_yields_freezes_and_thaws),
         BOTH(freezes_and_thaws),
+        BOTH(whoever_forks_stands_still_too),
+        BOTH(others_are_served_while_many_are_stopped),
+        BOTH(a_thaw_or_an_end_calls_a_freeze_off),
         BOTH(limits_change_in_a_running_node),
         BOTH(failing_spawns_leave_nothing),
         BOTH(binds_with_the_daemons_rights_only),
