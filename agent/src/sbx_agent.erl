@@ -247,8 +247,12 @@ late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
             State
     end.
 
+%% Whoever waits for it comes first, then what is to be put away.
 reply(Id, Frame, #state{calls = Calls} = State) when is_map_key(Id, Calls) ->
-    send(Frame, forget(Id, State));
+    case send(Frame, State) of
+        #state{phase = serving} = Sent -> forget(Id, Sent);
+        Alone -> Alone
+    end;
 reply(_Id, _Frame, State) ->
     State.
 

@@ -105,8 +105,12 @@ static int run_call(struct sbx *sbx, struct call *call, json_t *params, char **r
     json_t *result = NULL;
     call->params = params;
     int status = client_call(sbx, call, &result, &error);
-    if (status == 0) status = hand_over(result, ret_json, &error);
+    if (status == 0 && call->text && ret_json)
+        *ret_json = take_ptr(call->text);
+    else if (status == 0 && !call->text)
+        status = hand_over(result, ret_json, &error);
     if (status < 0) problem_report(&error, call->problem, reterr);
+    free(call->text);
     json_decref(call->problem);
     json_decref(params);
     return status < 0 ? -1 : 0;

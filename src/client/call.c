@@ -203,6 +203,11 @@ static int ask_list(struct sbx *sbx, struct call *call, const json_t *params, js
     return result;
 }
 
+static int take_text(struct call *call, const char *text, size_t size, struct error *reterr) {
+    call->text = strndup(text, size);
+    return call->text ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for the answer");
+}
+
 /* False: nothing of an answer came, and it has to be asked for in another way. */
 static bool ask_directly(struct sbx *sbx, struct call *call, const json_t *params, json_t **ret, int *ret_result,
                          struct error *reterr) {
@@ -219,7 +224,8 @@ static bool ask_directly(struct sbx *sbx, struct call *call, const json_t *param
     if (result == 0) result = direct_read_answer(in.data, in.size, &status, &body, &size, reterr);
     if (result == 0) {
         connections_give(sbx, &sbx->idle_direct, take_fd(&fd));
-        result = read_answer(call, (int)status, body, size, ret, reterr);
+        result = status >= 400 ? read_answer(call, (int)status, body, size, ret, reterr)
+                               : take_text(call, body, size, reterr);
     }
     *ret_result = result;
     return true;

@@ -40,11 +40,12 @@ struct call {
     int (*item)(json_t *item, void *data);
     void *data;
     uint64_t deadline_ms; /* client_call's own: for all that the operation takes; 0: none */
+    char *text;           /* the answer as the service wrote it, if it came directly; the caller's to free */
     json_t *problem;      /* after a failure: the service's problem object; the caller's to release */
 };
 
-/* *ret is the object, the whole list as an array, or what the stream ended with (null when the item function ended it).
- */
+/* *ret is the object, the whole list as an array, or what the stream ended with (null when the item function ended it);
+   NULL when the call has it as text. */
 int client_call(struct sbx *sbx, struct call *call, json_t **ret, struct error *reterr);
 
 bool connections_take(struct sbx *sbx, struct connections *connections, int *ret_fd);

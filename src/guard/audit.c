@@ -1,18 +1,19 @@
-/* Who writes the trail. The loop does it itself, while that takes microseconds: a record waits for nobody then. As soon
-   as the disk is slow, or there is much to write, a thread does, so that the loop never waits for the disk. That what
-   the loop wrote survives the power's end is seen to afterwards, for all at once, on the pool. */
+/* Who writes the trail. A record is kept on the slate first, where neither a kill nor a full disk can get at it, so
+   that nobody has to wait until it is in a file. The loop writes several at once to the files, while that takes
+   microseconds. As soon as the disk is slow, or there is much to write, a thread does, so that the loop never waits for
+   the disk. That what the loop wrote survives the power's end is seen to afterwards, for all at once, on the pool. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
-#include "guard/audit.h"
+#include "guard/audit_internal.h"
 #include "term/term.h"
 
 enum {
     PENDING_MAX = 16384,
     BATCH_MAX = 256,      /* of the thread's */
-    LOOP_BATCH_MAX = 16,  /* more at once are the thread's */
+    LOOP_BATCH_MAX = 64,  /* more at once are the thread's */
     SLOW_US = 2000,       /* a write by the loop that took longer … */
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
     WRITE_AFTER_MS = 20,  /* what nobody waits for: who was answered comes first, and several are written at once */
@@ -40,8 +41,10 @@ struct audit {
     bool closing, ended;
 
     /* The loop's alone. */
-    struct entry_list fresh; /* added in this turn */
-    size_t pending, fresh_count, with_thread;
+    struct entry_list fresh; /* not in anybody's hands yet */
+    size_t fresh_count, fresh_bytes;
+    size_t pending, with_thread;
+    struct audit_slate slate; /* of all that is pending, what it had room for */
     uint64_t slow_until_ms;
     bool is_telling;
     uv_async_t async;       /* the thread has finished something */
@@ -107,7 +110,7 @@ static void thread_main(void *argument) {
 /* ---- the loop's side ---- */
 
 static void tell(struct audit *audit, struct entry *entry) {
-    audit->pending--;
+    if (--audit->pending == 0) audit_slate_wipe(&audit->slate);
     if (entry->line) audit->record(audit->record_data, entry->line);
     if (entry->done) entry->done(entry->data, entry->error.code == E_NONE ? NULL : &entry->error);
     free(entry->line);
@@ -138,7 +141,7 @@ static bool loop_may_write(const struct audit *audit, size_t count) {
     const struct audit_log *log = &audit->log;
     return audit->with_thread == 0 && !audit->closing && count <= LOOP_BATCH_MAX &&
            uv_now(audit->async.loop) >= audit->slow_until_ms && log->fd >= 0 &&
-           log->size + (size_t)LOOP_BATCH_MAX * AUDIT_LINE_MAX_BYTES <= log->limits.file_max_bytes;
+           log->size + audit->fresh_bytes <= log->limits.file_max_bytes;
 }
 
 static void sync_soon(struct audit *audit);
@@ -155,9 +158,10 @@ static void write_fresh(struct audit *audit) {
     size_t count = audit->fresh_count;
     if (count == 0) return;
     uv_timer_stop(&audit->write_timer);
+    bool is_ours = loop_may_write(audit, count);
     STAILQ_CONCAT(&fresh, &audit->fresh);
-    audit->fresh_count = 0;
-    if (!loop_may_write(audit, count)) {
+    audit->fresh_count = audit->fresh_bytes = 0;
+    if (!is_ours) {
         hand_to_thread(audit, &fresh, count);
         return;
     }
@@ -205,12 +209,18 @@ static void sync_soon(struct audit *audit) {
 
 /* ---- closing ---- */
 
+static void free_audit(struct audit *audit) {
+    audit_slate_close(&audit->slate);
+    audit_log_close(&audit->log);
+    free(audit);
+}
+
 static void on_handle_closed(uv_handle_t *handle) {
     struct audit *audit = handle->data;
     if (--audit->open_handles > 0) return;
     void (*closed)(void *data) = audit->closed;
     void *data = audit->closed_data;
-    free(audit);
+    free_audit(audit);
     if (closed) closed(data);
 }
 
@@ -264,19 +274,30 @@ static void queue(struct audit *audit, struct entry *entry) {
     }
     STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
     audit->fresh_count++;
+    audit->fresh_bytes += strlen(entry->members) + AUDIT_FRAME_BYTES;
     if (entry->done) /* somebody waits for it: in the next turn, should it not be written before */
         uv_timer_start(&audit->write_timer, on_write_timer, 0, 0);
     else if (!uv_is_active((uv_handle_t *)&audit->write_timer))
         uv_timer_start(&audit->write_timer, on_write_timer, WRITE_AFTER_MS, 0);
 }
 
+/* Nothing can keep it from the files any more. The log is the loop's while the thread has nothing. */
+static bool is_safe(struct audit *audit, const struct entry *entry) {
+    size_t bytes = strlen(entry->members) + AUDIT_FRAME_BYTES;
+    bool is_kept = audit_slate_add(&audit->slate, entry->members);
+    return is_kept && bytes <= AUDIT_LINE_MAX_BYTES && audit->pending < PENDING_MAX && audit->with_thread == 0 &&
+           audit_log_has_room(&audit->log, audit->fresh_bytes + bytes);
+}
+
 void audit_add(struct audit *audit, const struct buf *members, bool urgent, audit_done_fn *done, void *data) {
     struct entry *entry = new_entry(members);
-    entry->urgent = urgent;
-    entry->done = done;
+    bool is_done = is_safe(audit, entry) && done;
+    entry->urgent = urgent || is_done; /* what it tells of begins */
+    entry->done = is_done ? NULL : done;
     entry->data = data;
     queue(audit, entry);
-    bool is_due = done || audit->fresh_count >= LOOP_BATCH_MAX;
+    bool is_due = entry->done || audit->fresh_count >= LOOP_BATCH_MAX;
+    if (is_done) done(data, NULL);
     /* Records are told in their order: none while another is told. */
     if (is_due && !audit->is_telling) write_fresh(audit);
 }
@@ -304,7 +325,7 @@ static int start_thread(struct audit *audit, struct error *reterr) {
 static int start(struct audit *audit, uv_loop_t *loop, struct error *reterr) {
     int result = uv_async_init(loop, &audit->async, on_async);
     if (result < 0) {
-        free(audit);
+        free_audit(audit);
         return error_errno(reterr, -result, "preparing the audit trail's thread");
     }
     uv_timer_init(loop, &audit->sync_timer);
@@ -327,14 +348,13 @@ int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *lim
         return result;
     }
     *audit = (struct audit){.log = log, .record = record, .record_data = data, .sync_fd = -1};
+    audit_slate_open(audit->log.folder, &audit->slate);
+    audit_slate_carry_over(&audit->slate, &audit->log);
     STAILQ_INIT(&audit->queued);
     STAILQ_INIT(&audit->finished);
     STAILQ_INIT(&audit->fresh);
     result = start(audit, loop, reterr);
-    if (result < 0)
-        audit_log_close(&log);
-    else
-        *ret = audit;
+    if (result == 0) *ret = audit;
     return result;
 }
 
@@ -342,7 +362,7 @@ void audit_close(struct audit *audit, void (*closed)(void *data), void *data) {
     audit->closed = closed;
     audit->closed_data = data;
     hand_to_thread(audit, &audit->fresh, audit->fresh_count);
-    audit->fresh_count = 0;
+    audit->fresh_count = audit->fresh_bytes = 0;
     uv_mutex_lock(&audit->mutex);
     audit->closing = true;
     uv_timer_stop(&audit->sync_timer);

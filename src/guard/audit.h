@@ -14,6 +14,7 @@
 enum {
     AUDIT_HASH_BYTES = 65, /* SHA-256 as hexadecimal text, with the terminator */
     AUDIT_LINE_MAX_BYTES = 16 << 10,
+    AUDIT_FRAME_BYTES = 256,        /* more than all of a line but its members */
     AUDIT_RESERVE_BYTES = 64 << 10, /* room kept on the disk for how things ended, and for ending them */
     AUDIT_LIST_MAX = 100000,        /* records in one answer */
 };
@@ -59,6 +60,8 @@ void audit_log_close(struct audit_log *log);
 /* urgent: what it tells has happened or must be let happen, so the reserve may be used. Without room nothing is written
    and the error is E_DISK_FULL. *ret_line is the record, to be freed; without its end. */
 int audit_log_add(struct audit_log *log, const char *members, bool urgent, char **ret_line, struct error *reterr);
+/* Whether so many bytes find room in the file and on the disk without the reserve, whatever others write meanwhile. */
+bool audit_log_has_room(const struct audit_log *log, size_t bytes);
 /* Notes which record is the last; after one or several were added. */
 void audit_log_seal(struct audit_log *log);
 void audit_log_sync(struct audit_log *log);
@@ -83,7 +86,7 @@ int audit_verify(const char *home, atomic_bool *call_off, json_t **ret, struct e
 
 struct audit;
 
-/* On the loop's thread; error NULL: the record is written, and a killed daemon does not lose it. */
+/* On the loop's thread; error NULL: the record will be in the files, even if the daemon is killed now. */
 typedef void audit_done_fn(void *data, const struct error *error);
 /* Every record once it is written, as a line without its end, on the loop's thread; borrowed. */
 typedef void audit_record_fn(void *data, const char *line);

@@ -11,7 +11,6 @@
 #define HASH_START ",\"hash\":\""
 #define LINE_END "\"}"
 
-enum { FRAME_BYTES = 256 }; /* more than all but the members */
 enum { HASH_DIGITS = AUDIT_HASH_BYTES - 1, TAIL_BYTES = sizeof HASH_START - 1 + HASH_DIGITS + sizeof LINE_END - 1 };
 
 void audit_chain_begin(struct audit_chain *chain) {
@@ -28,7 +27,7 @@ static void hash_text(const void *data, size_t size, char ret[AUDIT_HASH_BYTES])
 int audit_chain_add(struct audit_chain *chain, const char *members, struct buf *line, struct error *reterr) {
     struct audit_chain next = {.seq = chain->seq + 1};
     size_t start = line->size;
-    buf_reserve(line, strlen(members) + FRAME_BYTES);
+    buf_reserve(line, strlen(members) + AUDIT_FRAME_BYTES);
     buf_printf(line, SEQ_START "%" PRIu64 PREV_START "%s\",", next.seq, chain->hash);
     buf_append_string(line, members);
     if (line->failed) return error_set(reterr, E_NO_MEMORY, "no memory for a record of the audit trail");

@@ -5,13 +5,15 @@
 #include "guard/audit.h"
 
 #define AUDIT_FOLDER "audit"
-#define AUDIT_HEAD "head" /* the last record's number and hash: the end of the trail can't go unnoticed either */
+#define AUDIT_HEAD "head"   /* the last record's number and hash: the end of the trail can't go unnoticed either */
+#define AUDIT_SLATE "slate" /* records that are not in the files yet */
 #define AUDIT_SUFFIX ".jsonl"
 #define AUDIT_DROPPED "dropped" /* a record that says which is the first one from now on */
 
 enum {
     AUDIT_NAME_BYTES = 40,
     AUDIT_FILES_MAX = 4096,
+    AUDIT_SLATE_BYTES = 64 << 10,
     AUDIT_HEAD_BYTES = 20 + 1 + AUDIT_HASH_BYTES - 1 + 1, /* "00000000000000000012 <hash>\n" */
 };
 
@@ -28,5 +30,21 @@ void audit_name_of(uint64_t seq, char ret[AUDIT_NAME_BYTES]);
 /* False when there is none, or none that is whole. */
 bool audit_head_read(int folder, struct audit_chain *ret);
 void audit_head_write(int fd, const struct audit_chain *chain);
+
+/* ---- slate.c: what a killed daemon doesn't lose although it is not in the files yet ---- */
+
+struct audit_slate {
+    struct audit_slate_page *page; /* NULL: this file system has none, and everything is written to the files at once */
+};
+
+void audit_slate_open(int folder, struct audit_slate *ret);
+void audit_slate_close(struct audit_slate *slate);
+/* What a killed daemon left goes to the files, unless it is there. */
+void audit_slate_carry_over(struct audit_slate *slate, struct audit_log *log);
+/* False: there is no room. */
+bool audit_slate_add(struct audit_slate *slate, const char *members);
+/* All that was added is in the files. */
+void audit_slate_wipe(struct audit_slate *slate);
+size_t audit_slate_used(const struct audit_slate *slate);
 
 #endif

@@ -228,6 +228,11 @@ int audit_log_add(struct audit_log *log, const char *members, bool urgent, char 
     return 0;
 }
 
+bool audit_log_has_room(const struct audit_log *log, size_t bytes) {
+    return log->fd >= 0 && log->size + bytes <= log->limits.file_max_bytes &&
+           log->reserved_end >= log->size + bytes + AUDIT_RESERVE_BYTES;
+}
+
 void audit_log_seal(struct audit_log *log) {
     if (log->chain.seq > 0) audit_head_write(log->head, &log->chain);
 }
