@@ -44,6 +44,7 @@ struct audit {
     struct entry_list fresh; /* not in anybody's hands yet */
     size_t fresh_count, fresh_bytes;
     size_t pending, with_thread;
+    size_t room_bytes; /* that find place in the file whatever happens to the disk, besides all that is pending */
     struct audit_slate slate; /* of all that is pending, what it had room for */
     uint64_t slow_until_ms;
     bool is_telling;
@@ -281,12 +282,20 @@ static void queue(struct audit *audit, struct entry *entry) {
         uv_timer_start(&audit->write_timer, on_write_timer, WRITE_AFTER_MS, 0);
 }
 
-/* Nothing can keep it from the files any more. The log is the loop's while the thread has nothing. */
+/* While the thread has something, the log is not ours to look at; what was found before holds. */
+static bool take_room(struct audit *audit, size_t bytes) {
+    size_t found = audit->with_thread == 0 ? audit_log_room(&audit->log) : 0;
+    if (audit->with_thread == 0) audit->room_bytes = found > audit->fresh_bytes ? found - audit->fresh_bytes : 0;
+    bool is_enough = audit->room_bytes >= bytes;
+    audit->room_bytes = is_enough ? audit->room_bytes - bytes : 0;
+    return is_enough;
+}
+
+/* Nothing can keep it from the files any more. */
 static bool is_safe(struct audit *audit, const struct entry *entry) {
     size_t bytes = strlen(entry->members) + AUDIT_FRAME_BYTES;
-    bool is_kept = audit_slate_add(&audit->slate, entry->members);
-    return is_kept && bytes <= AUDIT_LINE_MAX_BYTES && audit->pending < PENDING_MAX && audit->with_thread == 0 &&
-           audit_log_has_room(&audit->log, audit->fresh_bytes + bytes);
+    bool is_kept = audit_slate_add(&audit->slate, entry->members), has_room = take_room(audit, bytes);
+    return is_kept && has_room && bytes <= AUDIT_LINE_MAX_BYTES && audit->pending < PENDING_MAX;
 }
 
 void audit_add(struct audit *audit, const struct buf *members, bool urgent, audit_done_fn *done, void *data) {

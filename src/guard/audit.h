@@ -60,8 +60,8 @@ void audit_log_close(struct audit_log *log);
 /* urgent: what it tells has happened or must be let happen, so the reserve may be used. Without room nothing is written
    and the error is E_DISK_FULL. *ret_line is the record, to be freed; without its end. */
 int audit_log_add(struct audit_log *log, const char *members, bool urgent, char **ret_line, struct error *reterr);
-/* Whether so many bytes find room in the file and on the disk without the reserve, whatever others write meanwhile. */
-bool audit_log_has_room(const struct audit_log *log, size_t bytes);
+/* How many bytes find place in the present file without the reserve, whatever others write to the disk meanwhile. */
+size_t audit_log_room(const struct audit_log *log);
 /* Notes which record is the last; after one or several were added. */
 void audit_log_seal(struct audit_log *log);
 void audit_log_sync(struct audit_log *log);

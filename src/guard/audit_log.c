@@ -228,9 +228,10 @@ int audit_log_add(struct audit_log *log, const char *members, bool urgent, char 
     return 0;
 }
 
-bool audit_log_has_room(const struct audit_log *log, size_t bytes) {
-    return log->fd >= 0 && log->size + bytes <= log->limits.file_max_bytes &&
-           log->reserved_end >= log->size + bytes + AUDIT_RESERVE_BYTES;
+size_t audit_log_room(const struct audit_log *log) {
+    uint64_t reserved_end = log->reserved_end > AUDIT_RESERVE_BYTES ? log->reserved_end - AUDIT_RESERVE_BYTES : 0;
+    uint64_t end = reserved_end < log->limits.file_max_bytes ? reserved_end : log->limits.file_max_bytes;
+    return log->fd >= 0 && end > log->size ? end - log->size : 0;
 }
 
 void audit_log_seal(struct audit_log *log) {

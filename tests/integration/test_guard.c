@@ -142,7 +142,7 @@ static void mount_audit(struct world *world, const char *audit) {
     assert_true(process_ends(launcher, WORLD_DEADLINE_MS));
     assert_int_equal(stat(audit, &status), 0);
     CLEANUP_FREE char *options =
-        string_print("size=256k,mode=0700,uid=%u,gid=%u", (unsigned)status.st_uid, (unsigned)status.st_gid);
+        string_print("size=512k,mode=0700,uid=%u,gid=%u", (unsigned)status.st_uid, (unsigned)status.st_gid);
     assert_int_equal(mount("audit", audit, "tmpfs", 0, options), 0);
 }
 
