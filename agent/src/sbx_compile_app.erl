@@ -27,22 +27,27 @@ forget(#{name := Name}) ->
 %% Erlang before Elixir, as Mix has it.
 steps(#{name := Name} = App, Files, Root) ->
     Of = fun(Extensions) -> [Path || {_, Path} <- Files, lists:member(filename:extension(Path), Extensions)] end,
-    Beams = [prebuilt(Name, Path) || Path <- Of([".beam"])],
+    Beams = [prebuilt(Name, Path, Root) || Path <- Of([".beam"])],
     {Erlang, Warnings} = sbx_compile_erl:compile(App, Of([".yrl", ".xrl", ".erl"]), Root),
     Ours = Of([".beam", ".yrl", ".xrl", ".erl"]),
     {Elixir, More} = sbx_compile_ex:compile(App, [Path || {_, Path} <- Files, not lists:member(Path, Ours)], Root),
-    Modules = [Module || {Module, _File} <- sbx_tracer:defined()],
-    ok = sbx_toolchain:shadow(Modules),
+    Defined = sbx_tracer:defined(),
+    ok = refuse(sbx_diagnostic:reserved(Defined, Root)),
+    ok = sbx_toolchain:shadow([Module || {Module, _File} <- Defined]),
     {Beams ++ [maps:merge(nothing(), One) || One <- Erlang ++ Elixir], Warnings ++ More}.
+
+refuse([]) -> ok;
+refuse(Errors) -> throw({failed, Errors, []}).
 
 nothing() ->
     #{modules => [], compile => [], exports => [], runtime => [], includes => [], resources => [], config => false}.
 
-prebuilt(Name, Path) ->
+prebuilt(Name, Path, Root) ->
     {ok, Beam} = file:read_file(Path),
     case beam_lib:info(Beam) of
         Info when is_list(Info) ->
             Module = proplists:get_value(module, Info),
+            ok = refuse(sbx_diagnostic:reserved([{Module, Path}], Root)),
             ok = sbx_tracer:defines(Path, Module),
             ok = sbx_scratch:put(Name, Module, Beam),
             (nothing())#{file => Path, modules := [{Module, Beam}]};

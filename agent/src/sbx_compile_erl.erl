@@ -52,7 +52,7 @@ options(#{include := Include, erlang_options := Options}) ->
 waves([_] = Inputs) ->
     [Inputs];
 waves(Inputs) ->
-    Named = [{list_to_atom(filename:basename(Path, ".erl")), Input} || {_File, Path} = Input <- Inputs],
+    Named = [{module_of(Path), Input} || {_File, Path} = Input <- Inputs],
     Modules = maps:from_list(Named),
     Uses = maps:map(fun(_Module, {_File, Path}) -> [M || M <- used_by(Path), is_map_key(M, Modules)] end, Modules),
     levels(Named, Uses, #{}).
@@ -81,10 +81,15 @@ used_by(Path) ->
 wave(Inputs, Options, Root, Before) ->
     Results = sbx_parallel:map(fun({_File, Path}) -> compile_source(Path, Options) end, Inputs),
     {Errors, Warnings} = lists:unzip([told(Result, Root) || Result <- Results]),
-    case lists:append(Errors) of
+    %% Before any of it is loaded. Who is named otherwise than its file was refused by the compiler.
+    case lists:append(Errors) ++ sbx_diagnostic:reserved([named(Input) || Input <- Inputs], Root) of
         [] -> {[compiled(Input, Result) || {Input, Result} <- lists:zip(Inputs, Results)], lists:append(Warnings)};
         All -> throw({failed, All, Before ++ lists:append(Warnings)})
     end.
+
+named({File, Path}) -> {module_of(Path), File}.
+
+module_of(Path) -> list_to_atom(filename:basename(Path, ".erl")).
 
 compiled({File, _Path}, {ok, Compiled, _Warnings}) ->
     Compiled#{file => File}.

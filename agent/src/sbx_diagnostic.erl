@@ -1,7 +1,7 @@
 %% What a compiler has to say, in one form for all of them, with paths as the project's own.
 -module(sbx_diagnostic).
 
--export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2, doubled/4]).
+-export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2, doubled/4, reserved/2]).
 
 -export_type([diagnostic/0]).
 
@@ -14,6 +14,7 @@
 }.
 
 -define(MESSAGE_MAX_BYTES, 16384).
+-define(RESERVED, " can't be named so: names that begin with sbx_ are reserved for the agent inside each node").
 
 -spec new(atom(), file:filename() | nil, term(), iodata(), file:filename()) -> diagnostic().
 new(Kind, File, Position, Message, Root) ->
@@ -34,6 +35,14 @@ dependency(Format, Arguments) ->
 doubled(Module, File, Other, Root) ->
     Text = ["the module ", sbx_reason:module_name(Module), " is also defined in ", file(path(Other), Root)],
     new(warning, path(File), nil, Text, Root).
+
+%% A module with a name that could be one of ours, in place of which it would be loaded, or the other way round.
+-spec reserved([{module(), file:filename() | binary()}], file:filename()) -> [diagnostic()].
+reserved(Defined, Root) ->
+    [
+        new(compile, path(File), nil, ["the module ", Name, ?RESERVED], Root)
+     || {Module, File} <- Defined, "sbx_" ++ _ = Name <- [atom_to_list(Module)]
+    ].
 
 file(nil, _Root) -> nil;
 file(File, Root) ->

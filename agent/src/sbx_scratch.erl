@@ -22,6 +22,8 @@ open(Dir) ->
             ok;
         none ->
             _ = file:del_dir_r(Dir),
+            %% What is compiled is loaded, and would be in place of ours.
+            ok = code:stick_dir(filename:dirname(code:which(?MODULE))),
             persistent_term:put(?MODULE, #scratch{dir = Dir})
     end.
 

@@ -262,6 +262,24 @@ errors_test() ->
         ])
     ).
 
+%% A module of that name would be loaded in place of one of ours, here or where the project runs.
+reserved_names_test() ->
+    Refused = fun(Kind, Dir) ->
+        {error, #{kind := compile, errors := [#{file := File, message := Message}]}} = build:compile(Kind, Dir, nil),
+        {File, Message}
+    end,
+    With = fun(Name, Text) -> test_dir:write(test_dir:new(), [{Name, Text}]) end,
+    Why = <<" can't be named so: names that begin with sbx_ are reserved for the agent inside each node">>,
+    Eval = <<"the module sbx_eval", Why/binary>>,
+    Agent = <<"the module sbx_agent", Why/binary>>,
+    ?assertEqual({<<"src/sbx_eval.erl">>, Eval}, Refused(rebar3, With("src/sbx_eval.erl", "-module(sbx_eval).\n"))),
+    ?assertEqual({<<"a.ex">>, Eval}, Refused(folder, With("a.ex", "defmodule :sbx_eval do\nend\n"))),
+    ?assertMatch({<<"b.ex">>, _}, Refused(folder, With("b.ex", "defmodule :sbx_agent do\nend\n"))),
+    {sbx_agent, Beam} = build:forms([{attribute, 1, module, sbx_agent}]),
+    Ebin = test_dir:new(),
+    ok = test_dir:write_bytes(filename:join(Ebin, "sbx_agent.beam"), Beam),
+    ?assertEqual({<<"sbx_agent.beam">>, Agent}, Refused(ebin, Ebin)).
+
 hints_test() ->
     Hint = fun(Kind, Files) ->
         Dir = test_dir:write(test_dir:new(), Files),

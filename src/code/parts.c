@@ -59,7 +59,8 @@ static int describe(struct code_module *module, unsigned otp, struct error *rete
     struct beam_text name = beam_module(beam);
     module->name = strndup(name.data, name.size);
     module->dependencies = called_modules(beam);
-    return module->name && module->dependencies ? 0 : no_memory(reterr);
+    if (!module->name || !module->dependencies) return no_memory(reterr);
+    return compile_check_name(module->name, E_INVALID, reterr);
 }
 
 int module_set_add_beam(struct module_set *set, const char *path, unsigned otp, uint8_t *data, size_t size,

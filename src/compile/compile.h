@@ -66,6 +66,10 @@ typedef void (*compile_done_fn)(void *data, const char *digest, json_t *report, 
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data);
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
 
+/* Names that begin with sbx_ are the agent's: a module of that name would be loaded in place of one of its own, or the
+   other way round. An error of that code says so. */
+int compile_check_name(const char *module, enum error_code code, struct error *reterr);
+
 /* Have the cache name a build: it is not swept while the name is among the last used ones. */
 void cache_keep(const char *home, const char *key, const char *digest);
 /* The builds that the cache names, newest first, at most max; older entries are forgotten. Reads a small file per

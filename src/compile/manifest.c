@@ -23,6 +23,15 @@ bool is_module_name(const char *name) {
     return true;
 }
 
+int compile_check_name(const char *module, enum error_code code, struct error *reterr) {
+    static const char reserved[] = "sbx_";
+    if (!string_starts(module, reserved)) return 0;
+    return error_set(reterr, code,
+                     "the module %s can't be named so: names that begin with %s are reserved for the agent "
+                     "inside each node",
+                     module, reserved);
+}
+
 bool is_relative_path(const char *path) {
     size_t length = strlen(path);
     if (length == 0 || length >= PATH_MAX || path[0] == '/' || !utf8_valid((const uint8_t *)path, length)) return false;
@@ -138,6 +147,7 @@ static int take_module(struct compiled_module *module, const struct term *term, 
     const struct term *beam = term_map_get(term, "beam");
     if (!text_at(term, "module", &module->name) || !is_module_name(module->name) || !beam || beam->type != TERM_BINARY)
         return bad_answer(reterr, "a module that has no usable name or code");
+    if (compile_check_name(module->name, E_COMPILE, reterr) < 0) return -E_COMPILE;
     module->beam = malloc(beam->binary.size + 1);
     if (!module->beam) return error_set(reterr, E_NO_MEMORY, "no memory for the module %s", module->name);
     memcpy(module->beam, beam->binary.data, beam->binary.size);

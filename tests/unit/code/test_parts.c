@@ -45,6 +45,21 @@ static void test_a_module_comes_from_one_place(void **state) {
     assert_int_equal(module_set_join(&set, &more, &error), 0); /* nothing more */
 }
 
+static void test_the_agents_modules_are_not_replaced(void **state) {
+    CLEANUP(module_set_free) struct module_set set = {0};
+    struct error error;
+    uint8_t *data;
+    size_t size;
+    (void)state;
+    load("fx_kinds.beam", &data, &size);
+    uint8_t *name = memmem(data, size, "fx_kinds", 8);
+    assert_non_null(name);
+    memcpy(name, "sbx_eval", 8);
+    assert_int_equal(module_set_add_beam(&set, "x.beam", 28, data, size, &error), -E_INVALID);
+    assert_non_null(strstr(error.detail, "names that begin with sbx_ are reserved"));
+    assert_int_equal(set.count, 0);
+}
+
 static void test_some_of_a_project(void **state) {
     CLEANUP(module_set_free) struct module_set set = {0};
     bool marks[3] = {false};
@@ -66,6 +81,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beam_files_are_validated),
         cmocka_unit_test(test_a_module_comes_from_one_place),
+        cmocka_unit_test(test_the_agents_modules_are_not_replaced),
         cmocka_unit_test(test_some_of_a_project),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,6 +139,19 @@ static void test_files_that_are_none(void **state) {
     }
 }
 
+/* It is the sources' own mistake, not the node's. */
+static void test_names_that_are_the_agents(void **state) {
+    (void)state;
+    CLEANUP_TERM struct term_doc *doc = say("{\"modules\": [{\"module\": \"sbx_eval\", \"beam\": \"\"}], " LISTS "}");
+    struct record *record = record_new("src/sbx_eval.erl", "app");
+    struct error error;
+    assert_int_equal(record_take_answer(record, term_root(doc), &error), -E_COMPILE);
+    assert_string_equal(error.detail, "the module sbx_eval can't be named so: names that begin with sbx_ are reserved "
+                                      "for the agent inside each node");
+    assert_false(record->is_compiled);
+    record_free(record);
+}
+
 static void test_long_names(void **state) {
     (void)state;
     char name[300];
@@ -220,6 +233,7 @@ int main(void) {
         cmocka_unit_test(test_too_many_applications),
         cmocka_unit_test(test_a_file),
         cmocka_unit_test(test_files_that_are_none),
+        cmocka_unit_test(test_names_that_are_the_agents),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_diagnostics_are_bounded),
         cmocka_unit_test(test_messages_that_are_not_text),
