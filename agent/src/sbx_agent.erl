@@ -111,8 +111,8 @@ loop(#state{socket = Socket} = State) ->
             loop(alone(State));
         {tcp_error, Socket, _Reason} ->
             loop(alone(State));
-        {?MODULE, reply, Id, Frame} ->
-            loop(reply(Id, Frame, State));
+        {?MODULE, answered, Id} ->
+            loop(answered(Id, State));
         {?MODULE, loaded, Count} when is_integer(Count) ->
             loop(State#state{loaded = Count});
         {?MODULE, late, Id, Pid, TimeoutMs} ->
@@ -222,9 +222,9 @@ send(Frame, #state{socket = Socket} = State) ->
 
 call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CALLS_MAX ->
     answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
-call(Id, Op, Args, #state{calls = Calls, loaded = Loaded} = State) ->
+call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = State) ->
     _ = Op =:= info orelse sbx_doze:wake_all(),
-    try sbx_call:start(self(), Id, Op, Args, Loaded) of
+    try sbx_call:start(self(), Socket, Id, Op, Args, Loaded) of
         {Pid, Monitor} ->
             true = ets:insert(?MODULE, {Pid}),
             Timer = set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),
@@ -247,13 +247,9 @@ late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
             State
     end.
 
-%% Whoever waits for it comes first, then what is to be put away.
-reply(Id, Frame, #state{calls = Calls} = State) when is_map_key(Id, Calls) ->
-    case send(Frame, State) of
-        #state{phase = serving} = Sent -> forget(Id, Sent);
-        Alone -> Alone
-    end;
-reply(_Id, _Frame, State) ->
+answered(Id, #state{calls = Calls} = State) when is_map_key(Id, Calls) ->
+    forget(Id, State);
+answered(_Id, State) ->
     State.
 
 cancel(Id, #state{calls = Calls} = State) ->

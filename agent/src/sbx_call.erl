@@ -1,8 +1,8 @@
-%% One call of the daemon's, run in a process of its own. That process also encodes the reply, since a large one would
-%% keep the agent from its beats.
+%% One call of the daemon's, run in a process of its own. That process also encodes and sends the reply, since a large one
+%% would keep the agent from its beats.
 -module(sbx_call).
 
--export([start/5, timeout_ms/2, frame/2, failure/3]).
+-export([start/6, timeout_ms/2, frame/2, failure/3]).
 
 -export_type([result/0]).
 
@@ -14,14 +14,15 @@
 -type result() :: {ok, map()} | {error, #{kind := atom(), message := binary(), _ => _}}.
 
 %% Loaded is how many modules the node had when that was last counted.
--spec start(pid(), integer(), atom(), map(), non_neg_integer()) -> {pid(), reference()}.
-start(Agent, Id, Op, Args, Loaded) ->
+-spec start(pid(), gen_tcp:socket(), integer(), atom(), map(), non_neg_integer()) -> {pid(), reference()}.
+start(Agent, Socket, Id, Op, Args, Loaded) ->
     spawn_opt(
         fun() ->
             Begun = erlang:monotonic_time(microsecond),
             true = group_leader(whereis(user), self()),
-            Agent ! {sbx_agent, reply, Id, bounded_frame(Id, Op, serve(Op, Args))},
-            true = erlang:yield(), %% the answer goes first
+            %% Of a socket that fails the agent is told by the socket.
+            _ = gen_tcp:send(Socket, bounded_frame(Id, Op, serve(Op, Args))),
+            Agent ! {sbx_agent, answered, Id},
             erlang:monotonic_time(microsecond) - Begun < ?LOADING_MIN_US orelse
                 collect(Agent, length(erlang:loaded()), Loaded)
         end,
