@@ -59,3 +59,9 @@ void clock_rfc3339(int64_t wall_ms, char ret[RFC3339_BYTES]) {
     at = put(at, ms % 1000, 3, 'Z');
     *at = '\0';
 }
+
+uint64_t backoff_ms(uint64_t first_ms, uint64_t max_ms, unsigned failures) {
+    uint64_t pause_ms = first_ms;
+    for (; failures > 0 && pause_ms < max_ms; failures--) pause_ms *= 2;
+    return pause_ms < max_ms ? pause_ms : max_ms;
+}

@@ -10,6 +10,9 @@ uint64_t clock_monotonic_us(void);
 uint64_t clock_monotonic_ms(void);
 int64_t clock_wall_ms(void); /* since 1970, UTC */
 
+/* How long to wait before the next attempt: twice as long after each failure in a row, up to the most. */
+uint64_t backoff_ms(uint64_t first_ms, uint64_t max_ms, unsigned failures);
+
 /* "2026-11-15T21:05:00.123Z" */
 void clock_rfc3339(int64_t wall_ms, char ret[RFC3339_BYTES]);
 

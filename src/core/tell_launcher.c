@@ -50,14 +50,16 @@ static void tell_names(struct sandbox *sandbox) {
     node_set_resolved(sandbox->node, hosts, count, on_answer, message_new(sandbox, TELL_NAMES));
 }
 
-/* Limits that are being changed on request are not to be changed back. */
+static void (*const tellers[TELL_COUNT])(struct sandbox *sandbox) = {
+    [TELL_LIMITS] = tell_limits, [TELL_NAMES] = tell_names};
+
 static void tell(struct sandbox *sandbox) {
     struct telling *telling = &sandbox->telling;
     uint64_t now_ms = clock_monotonic_ms();
-    if (sandbox->change && telling->next_ms <= now_ms) telling->next_ms = now_ms + TELL_EVERY_MS;
-    unsigned due = sandbox->node ? telling_begin(telling, now_ms) : 0;
-    if (due & TELL_LIMITS) tell_limits(sandbox);
-    if (due & TELL_NAMES) tell_names(sandbox);
+    /* Limits that are being changed on request are not to be changed back. */
+    if (sandbox->change) telling_put_off(telling, TELL_LIMITS, now_ms);
+    for (enum tell what = 0; sandbox->node && what < TELL_COUNT; what++)
+        if (telling_begin(telling, what, now_ms)) tellers[what](sandbox);
     come_back_at(sandbox->engine, telling_next_ms(telling));
 }
 
@@ -67,7 +69,7 @@ static void on_tick(uv_timer_t *timer) {
     void *value;
     engine->telling_due_ms = UINT64_MAX;
     while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (((const struct sandbox *)value)->telling.due) tell(value);
+        if (telling_is_due(&((const struct sandbox *)value)->telling)) tell(value);
 }
 
 int tell_open(struct engine *engine) {
@@ -82,7 +84,7 @@ void tell_stop(struct engine *engine) {
 
 void tell_launcher(struct sandbox *sandbox, enum tell what) {
     if (!sandbox->node) return;
-    sandbox->telling.due |= (unsigned)what;
+    telling_want(&sandbox->telling, what);
     tell(sandbox);
 }
 

@@ -1,28 +1,43 @@
 #include "core/telling.h"
 
-static uint64_t pause_ms(unsigned failures) {
-    uint64_t pause = TELL_EVERY_MS;
-    for (; failures > 0 && pause < TELL_AGAIN_MAX_MS; failures--) pause *= 2;
-    return pause < TELL_AGAIN_MAX_MS ? pause : TELL_AGAIN_MAX_MS;
+#include "base/base.h"
+
+void telling_want(struct telling *telling, enum tell what) {
+    telling->subjects[what].is_due = true;
 }
 
-unsigned telling_begin(struct telling *telling, uint64_t now_ms) {
-    if (telling->sent || now_ms < telling->next_ms) return 0;
-    telling->sent = telling->due;
-    telling->due = 0;
-    telling->has_failed = false;
-    return telling->sent;
+bool telling_begin(struct telling *telling, enum tell what, uint64_t now_ms) {
+    struct tell_state *told = &telling->subjects[what];
+    if (!told->is_due || told->is_sent || now_ms < told->next_ms) return false;
+    told->is_due = false;
+    told->is_sent = true;
+    return true;
 }
 
 void telling_answered(struct telling *telling, enum tell what, bool failed, uint64_t now_ms) {
-    telling->sent &= ~(unsigned)what;
-    if (failed) telling->due |= (unsigned)what;
-    telling->has_failed |= failed;
-    if (telling->sent) return;
-    telling->failures = telling->has_failed ? telling->failures + 1 : 0;
-    telling->next_ms = now_ms + pause_ms(telling->failures);
+    struct tell_state *told = &telling->subjects[what];
+    told->is_sent = false;
+    told->is_due |= failed;
+    told->failures = failed ? told->failures + 1 : 0;
+    told->next_ms = now_ms + backoff_ms(TELL_EVERY_MS, TELL_AGAIN_MAX_MS, told->failures);
+}
+
+void telling_put_off(struct telling *telling, enum tell what, uint64_t now_ms) {
+    struct tell_state *told = &telling->subjects[what];
+    if (told->next_ms <= now_ms) told->next_ms = now_ms + TELL_EVERY_MS;
+}
+
+bool telling_is_due(const struct telling *telling) {
+    for (size_t i = 0; i < TELL_COUNT; i++)
+        if (telling->subjects[i].is_due) return true;
+    return false;
 }
 
 uint64_t telling_next_ms(const struct telling *telling) {
-    return telling->due && !telling->sent ? telling->next_ms : UINT64_MAX;
+    uint64_t next_ms = UINT64_MAX;
+    for (size_t i = 0; i < TELL_COUNT; i++) {
+        const struct tell_state *told = &telling->subjects[i];
+        if (told->is_due && !told->is_sent && told->next_ms < next_ms) next_ms = told->next_ms;
+    }
+    return next_ms;
 }

@@ -68,8 +68,7 @@ static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_fu
     metering->vigil_ns = now_ns;
     metering->vigil_cpu_ns = cpu_ns;
     metering->is_working = !is_known || work.cpu_ns > WORK_NS;
-    if (is_known && meter_yields(&metering->yield, &work) != node_yields(sandbox->node))
-        node_yield(sandbox->node, metering->yield.yields);
+    if (is_known) node_yield(sandbox->node, meter_yields(&metering->yield, &work));
 }
 
 static void on_vigil(uv_timer_t *timer);

@@ -55,8 +55,10 @@ static void take_listener(struct launcher *launcher, struct launcher_node *node)
    interrupts it, and after the thaw it is made anew. */
 static void ask_again(const struct launcher *launcher, const struct launcher_node *node) {
     if (node->listener_fd < 0 || node->frozen) return;
+    standstill_hold_up_yielding(launcher, node, true);
     cgroup_freeze(&launcher->cgroups, node->name, true, NULL);
     cgroup_thaw_everywhere(&launcher->cgroups, node->name);
+    standstill_hold_up_yielding(launcher, node, false);
 }
 
 static void discard(struct launcher *launcher, const char *name) {
@@ -80,6 +82,7 @@ static void adopt(struct launcher *launcher, const char *name) {
     recorded.used = true;
     recorded.inet_refused = true; /* its boot is over */
     recorded.frozen = node_stands_still(launcher, &recorded);
+    recorded.yields = cgroup_yields(&launcher->cgroups, name);
     *node = recorded;
     egress_policy_read(launcher, node);
     take_listener(launcher, node);

@@ -262,6 +262,14 @@ int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool y
     return failed ? error_errno(reterr, -failed, "write %s", path) : 0;
 }
 
+bool cgroup_yields(const struct cgroup_host *host, const char *node) {
+    char path[PATH_MAX];
+    uint64_t yields = 0;
+    return host->has_yielding &&
+           cgroup_path(host, cgroup_not_yielding.controller, node, cgroup_not_yielding.file, path, NULL) == 0 &&
+           cgroup_read_number(path, "", &yields) && yields == 1;
+}
+
 static void directory_of(const struct cgroup_host *host, enum cgroup_controller controller, const char *node,
                          char ret[PATH_MAX]) {
     if (!host->hierarchies[controller][0] || cgroup_path(host, controller, node, NULL, ret, NULL) < 0) *ret = '\0';

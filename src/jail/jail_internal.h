@@ -107,6 +107,7 @@ int cgroup_set_limits(const struct cgroup_host *host, const char *node, const st
 /* Whether every other node goes first: it has the processor only while they want none. It has the usual weight when it
    no longer yields, and so has one whose limits are set. E_GUARANTEE where the kernel has no such thing. */
 int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool yields, struct error *reterr);
+bool cgroup_yields(const struct cgroup_host *host, const char *node);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick, however busy the others are */
 /* It is done by and by: ask again until it is. */

@@ -464,6 +464,8 @@ void standstill_begin(struct launcher *launcher, struct launcher_node *node, boo
 /* Whoever waits for it is told that it is not to be. */
 void standstill_call_off(struct launcher *launcher, struct launcher_node *node);
 uint64_t standstill_check(struct launcher *launcher, uint64_t now_ms); /* goes on with it; returns when to come again */
+/* To stand still takes a turn of each thread: one that yields does not while it comes to that. */
+void standstill_hold_up_yielding(const struct launcher *launcher, const struct launcher_node *node, bool held_up);
 bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node);
 
 /* ---- node_stop.c: without a freezer ---- */

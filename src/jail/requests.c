@@ -137,7 +137,8 @@ static int set_limits(struct launcher *launcher, struct launcher_node *node, con
         failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
         if (failed) egress_set_bounds(launcher, node, &before, NULL);
     }
-    if (!failed) node->yields = false; /* setting them ends it */
+    /* Setting them ends it, also where that fails half-way. */
+    node->yields = failed && node->yields && cgroup_set_yielding(&launcher->cgroups, node->name, true, NULL) == 0;
     if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
     if (failed) return failed;
     node_set_rlimits(launcher, node, limits);

@@ -33,8 +33,7 @@ bool node_stands_still(const struct launcher *launcher, const struct launcher_no
     return program > 0 && process_is_stopped(program);
 }
 
-/* To stand still takes a turn of each thread: nobody goes first meanwhile. */
-static void hold_up_yielding(const struct launcher *launcher, const struct launcher_node *node, bool held_up) {
+void standstill_hold_up_yielding(const struct launcher *launcher, const struct launcher_node *node, bool held_up) {
     if (node->yields) cgroup_set_yielding(&launcher->cgroups, node->name, !held_up, NULL);
 }
 
@@ -52,7 +51,7 @@ static void finish(struct launcher *launcher, struct launcher_node *node, const 
     node->standstill = NULL; /* an answer that can't be sent ends the link, which would come back here */
     if (error && standstill->frozen) go_back(launcher, node);
     node->frozen = standstill->frozen && !error;
-    if (standstill->frozen) hold_up_yielding(launcher, node, false);
+    if (standstill->frozen) standstill_hold_up_yielding(launcher, node, false);
     for (size_t i = 0; i < standstill->waiter_count; i++) {
         if (error)
             server_fail(launcher, standstill->waiters[i], error);
@@ -106,7 +105,7 @@ static int start(struct launcher *launcher, struct launcher_node *node, bool fro
     standstill->frozen = frozen;
     standstill->deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
     node->standstill = standstill;
-    if (frozen) hold_up_yielding(launcher, node, true);
+    if (frozen) standstill_hold_up_yielding(launcher, node, true);
     if (looks) node_signal(node, true);
     return 0;
 }

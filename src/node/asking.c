@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { YIELD_AGAIN_MS = 250, YIELD_AGAIN_MAX_MS = 30000 }; /* after a failure: it is a help, no more */
+
 struct asking {
     struct node *node;
     jail_done_fn done;
@@ -45,9 +47,14 @@ void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data) 
     jail_link_freeze(node->host->link, node->name, frozen, frozen ? on_frozen : on_thawed, ask(node, done, data));
 }
 
+/* Setting them ends yielding; where that failed, nobody can tell how far it went. */
 static void on_limited(void *data, const struct error *error) {
     struct asking *asking = data;
-    if (!error) asking->node->yields = false;
+    struct yielding *yielding = &asking->node->yielding;
+    if (error)
+        yielding->is_in_doubt |= yielding->yields;
+    else
+        yielding->yields = yielding->is_in_doubt = false;
     on_answer(asking, error);
 }
 
@@ -60,9 +67,15 @@ void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t 
 }
 
 static void on_yield_answer(struct node *node, bool yields, const struct error *error) {
-    node->is_yield_asked = false;
-    if (!error) node->yields = yields;
-    if (error && error->code == E_GUARANTEE) node->host->cannot_yield = true;
+    struct yielding *yielding = &node->yielding;
+    bool can_not = error && error->code == E_GUARANTEE;
+    yielding->is_asked = false;
+    yielding->is_in_doubt = error && !can_not;
+    yielding->failures = error ? yielding->failures + 1 : 0;
+    yielding->next_ms =
+        error ? clock_monotonic_ms() + backoff_ms(YIELD_AGAIN_MS, YIELD_AGAIN_MAX_MS, yielding->failures) : 0;
+    if (!error) yielding->yields = yields;
+    node->host->cannot_yield |= can_not;
     node_handle_closed(node);
 }
 
@@ -75,8 +88,15 @@ static void on_yielding_no_longer(void *data, const struct error *error) {
 }
 
 void node_yield(struct node *node, bool yields) {
-    if (node->is_yield_asked || node->host->cannot_yield || node->state >= NODE_ENDING) return;
-    node->is_yield_asked = true;
+    struct yielding *yielding = &node->yielding;
+    bool is_so = yielding->yields == yields && !yielding->is_in_doubt;
+    if (is_so || yielding->is_asked || node->host->cannot_yield || node->state >= NODE_ENDING) return;
+    if (clock_monotonic_ms() < yielding->next_ms) return;
+    yielding->is_asked = true;
     node->open_handles++;
     jail_link_yield(node->host->link, node->name, yields, yields ? on_yielding : on_yielding_no_longer, node);
+}
+
+bool node_yields(const struct node *node) {
+    return !node->host->cannot_yield && (node->yielding.yields || node->yielding.is_in_doubt);
 }

@@ -340,7 +340,7 @@ void node_adopted(struct node *node, const struct jail_node *info) {
         fd_close(info->output_fd);
         return;
     }
-    node->yields = true; /* an earlier daemon may have wanted it; if not, it is taken back for nothing */
+    node->yielding.is_in_doubt = true; /* an earlier daemon may have wanted it */
     start_watching(node, info);
 }
 
@@ -379,10 +379,6 @@ bool node_is_ready(const struct node *node) {
 
 bool node_is_frozen(const struct node *node) {
     return node->frozen;
-}
-
-bool node_yields(const struct node *node) {
-    return node->yields;
 }
 
 void node_violation(struct node *node, const struct jail_violation *violation) {

@@ -177,10 +177,11 @@ void node_cancel(struct node *node, uint64_t id);
 
 void node_kill(struct node *node, const char *why); /* `gone` follows */
 void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
-/* Have every other node get the processor before it, or no longer. It is a help, no more: nothing is done where the
-   kernel can't, or while the last change is under way. Setting its limits ends it. */
+/* Have every other node get the processor before it, or no longer; to be called again and again. It is a help, no more:
+   nothing is done where the kernel can't, while the last change is under way, nor soon after one that failed. Setting
+   its limits ends it. */
 void node_yield(struct node *node, bool yields);
-bool node_yields(const struct node *node);
+bool node_yields(const struct node *node); /* or may, for all that is known */
 /* What the kernel holds it to, changed while it runs. */
 void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
 /* What the names that its profile lists stand for now. */

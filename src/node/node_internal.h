@@ -128,7 +128,13 @@ struct node {
     pid_t vm_pid; /* the init's child; 0 until it was looked for */
     uid_t uid;
     bool frozen;
-    bool yields, is_yield_asked;
+    struct yielding {
+        bool yields;       /* as the launcher said last */
+        bool is_in_doubt;  /* something went wrong since: it may, or may not */
+        bool is_asked;     /* and not answered yet */
+        unsigned failures; /* in a row */
+        uint64_t next_ms;  /* not asked again before */
+    } yielding;
     char memory_cgroup[PATH_MAX];
     char cpu_cgroup[PATH_MAX];
     char tasks_cgroup[PATH_MAX];

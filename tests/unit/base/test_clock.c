@@ -50,12 +50,22 @@ static void test_the_wall_clock_is_in_this_century(void **state) {
     assert_true(clock_wall_ms() > 1577836800000 && clock_wall_ms() < 4102444800000);
 }
 
+static void test_attempts_grow_further_apart(void **state) {
+    (void)state;
+    assert_int_equal(backoff_ms(100, 1000, 0), 100);
+    assert_int_equal(backoff_ms(100, 1000, 3), 800);
+    assert_int_equal(backoff_ms(100, 1000, 4), 1000);
+    assert_int_equal(backoff_ms(100, 1000, UINT32_MAX), 1000);
+    assert_int_equal(backoff_ms(100, 50, 0), 50);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_rfc3339),
         cmocka_unit_test(test_days_are_the_librarys),
         cmocka_unit_test(test_the_monotonic_clock_never_goes_back),
         cmocka_unit_test(test_the_wall_clock_is_in_this_century),
+        cmocka_unit_test(test_attempts_grow_further_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,12 +108,26 @@ static void while_its_code_is_changed_too(void **state) {
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
 
+/* A launcher that fails is asked again, but not at each look. */
+static void what_fails_is_not_asked_for_at_each_look(void **state) {
+    enum { LOOKS_MS = 600 };
+    struct scene *scene = *state;
+    scene->stage->fail_yielding = true;
+    RUN_UNTIL(scene->stage, scene->stage->yields == 1);
+    uint64_t begun_ms = clock_monotonic_ms();
+    RUN_UNTIL(scene->stage, clock_monotonic_ms() - begun_ms > LOOKS_MS);
+    assert_in_range(scene->stage->yields, 1, 2);
+    scene->stage->fail_yielding = false;
+    RUN_UNTIL(scene->stage, scene->sandbox->node->yielding.yields);
+}
+
 int main(void) {
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         SET(who_works_yields),
         SET(without_an_agent_too),
         SET(while_its_code_is_changed_too),
+        SET(what_fails_is_not_asked_for_at_each_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
@@ -273,6 +274,20 @@ void client_directory(const struct client *client, const char *key, char ret[256
     assert_non_null(at);
     at += strlen(key);
     snprintf(ret, 256, "%.*s", (int)strcspn(at, " "), at);
+}
+
+/* What counts CPU time may lie in a hierarchy of its own, cgroup v1's "cpuacct", beside "cpu". */
+uint64_t client_yielding(const char *accounting) {
+    char path[320], place[256];
+    uint64_t yields = 2;
+    const char *node = strstr(accounting, "/cpuacct/");
+    snprintf(place, sizeof place, "%s", node ? "/sys/fs/cgroup/cpu/" : accounting);
+    snprintf(path, sizeof path, "%s/%s/cpu.idle", place, node ? node + strlen("/cpuacct/") : "");
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%" SCNu64, &yields), 1);
+    fclose(file);
+    return yields;
 }
 
 const char *client_detail(struct client *client) {

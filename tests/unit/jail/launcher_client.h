@@ -56,6 +56,8 @@ void client_assert_death(struct client *client, const char *node, const char *ex
 uint64_t client_number(const struct client *client, const char *key); /* of the last answer */
 /* The directory that the last answer names, e.g. memory=. */
 void client_directory(const struct client *client, const char *key, char ret[256]);
+/* Whether a node does, given where its CPU time is counted: cpu=. */
+uint64_t client_yielding(const char *accounting);
 /* Percent-decoded in place; the last answer's detail. */
 const char *client_detail(struct client *client);
 

@@ -32,10 +32,12 @@ static void take_a_call_and_die(pid_t init) {
 
 void a_new_launcher_adopts(void **state) {
     struct client *client = *state;
-    char expected[64];
+    char expected[64], directory[256];
     assert_true(client_spawn(client, "survivor", "", client->root ? "insist" : "wait"));
     pid_t pid = (pid_t)client_number(client, "pid");
+    client_directory(client, "cpu=", directory);
     CLEANUP_FD int pidfd = take_fd(&client->fds[0]);
+    if (client->root) assert_true(client_ask(client, "yield", "survivor on=1", -1));
     client_kill_launcher(client, SIGKILL);
     if (client->root) take_a_call_and_die(pid);
     client_start_launcher(client);
@@ -46,6 +48,10 @@ void a_new_launcher_adopts(void **state) {
     if (client->root) client_await(client, "violation survivor syscall=unshare");
     assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 0), 0);
     assert_false(client_spawn(client, "survivor", "", "wait"));
+    if (client->root) { /* what the kernel refuses leaves it as it was */
+        assert_false(client_ask(client, "limit", "survivor tasks=4294967295", -1));
+        assert_int_equal(client_yielding(directory), 1);
+    }
     client_assert_death(client, "survivor", " cause=killed status=-1 oom=0");
     assert_int_equal(poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 0), 1);
 }

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -20,20 +19,6 @@
 #include "launcher_standstill.h"
 
 enum { WORK_DEADLINE_MS = 10000, STILL_MS = 20 };
-
-/* What counts CPU time may lie in a hierarchy of its own, cgroup v1's "cpuacct", beside "cpu". */
-static uint64_t yielding_of(const char *accounting) {
-    char path[320], place[256];
-    uint64_t yields = 2;
-    const char *node = strstr(accounting, "/cpuacct/");
-    snprintf(place, sizeof place, "%s", node ? "/sys/fs/cgroup/cpu/" : accounting);
-    snprintf(path, sizeof path, "%s/%s/cpu.idle", place, node ? node + strlen("/cpuacct/") : "");
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%" SCNu64, &yields), 1);
-    fclose(file);
-    return yields;
-}
 
 static pid_t spawn_spinner(struct client *client, const char *node) {
     assert_true(client_spawn(client, node, "", "ids spin"));
@@ -72,9 +57,11 @@ void one_that_yields_freezes_and_thaws(void **state) {
     assert_true(client_ask(client, "yield", "modest on=1", -1));
     await_work(busy, 80); /* by then it has had what was left of its share */
     assert_true(client_ask(client, "freeze", "modest", -1));
-    assert_int_equal(yielding_of(directory), 1);
+    assert_int_equal(client_yielding(directory), 1);
     assert_true(client_ask(client, "thaw", "modest", -1));
-    assert_int_equal(yielding_of(directory), 1);
+    assert_int_equal(client_yielding(directory), 1);
+    assert_false(client_ask(client, "limit", "modest tasks=4294967295", -1)); /* more than there can be */
+    assert_int_equal(client_yielding(directory), 1);
     assert_true(client_ask(client, "bury", "modest", -1));
     for (int i = 0; i < cores; i++) {
         snprintf(name, sizeof name, "busy%d", i);

@@ -146,7 +146,10 @@ static void answer_equip(struct stage *stage, uint64_t id, const char *request) 
 static void answer_yield(struct stage *stage, uint64_t id) {
     char text[64];
     stage->yields++;
-    snprintf(text, sizeof text, stage->refuse_yielding ? "error %llu guarantee_missing no" : "ok %llu",
+    snprintf(text, sizeof text,
+             stage->refuse_yielding ? "error %llu guarantee_missing no"
+             : stage->fail_yielding ? "error %llu system_error no"
+                                    : "ok %llu",
              (unsigned long long)id);
     launcher_send(stage, text, NULL, 0);
 }
@@ -187,6 +190,10 @@ static void on_launcher_message(uv_poll_t *poll, int status, int events) {
         answer_equip(stage, id, text);
     } else if (strcmp(verb, "yield") == 0) {
         answer_yield(stage, id);
+    } else if (strcmp(verb, "limit") == 0 && stage->refuse_limits) {
+        char answer[64];
+        snprintf(answer, sizeof answer, "error %llu conflict no", id);
+        launcher_send(stage, answer, NULL, 0);
     } else {
         char answer[64];
         snprintf(answer, sizeof answer, "ok %llu", id);

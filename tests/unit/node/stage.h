@@ -32,11 +32,13 @@ struct stage {
     int listen_fd, launcher_fd;
     uv_poll_t listen_poll, launcher_poll;
     bool launcher_polled, link_up, link_closed;
-    bool hold_spawns;       /* keep the answer back */
-    uint64_t held_id;       /* of the spawn that waits */
-    bool refuse_spawns;     /* answer with an error */
-    bool refuse_equipping;  /* too */
-    bool refuse_yielding;   /* as a kernel that has no such thing */
+    bool hold_spawns;      /* keep the answer back */
+    uint64_t held_id;      /* of the spawn that waits */
+    bool refuse_spawns;    /* answer with an error */
+    bool refuse_equipping; /* too */
+    bool refuse_yielding;  /* as a kernel that has no such thing */
+    bool fail_yielding;    /* as one that has it, and refuses */
+    bool refuse_limits;
     unsigned yields;        /* how often one was told to, or to no longer */
     bool silent_about_bury; /* let the link break instead */
     const char *death;      /* what bury answers; NULL: killed */

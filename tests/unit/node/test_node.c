@@ -275,6 +275,35 @@ static void test_nobody_is_asked_again_for_what_can_not_be(void **state) {
     close(agent);
 }
 
+/* What went wrong may have been done all the same: it is asked for again, but not all the time. */
+static void test_yielding_that_failed_is_in_doubt(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    stage->fail_yielding = true;
+    node_yield(node, true);
+    RUN_UNTIL(stage, stage->yields == 1 && !node->yielding.is_asked);
+    assert_true(node_yields(node)); /* for all that is known */
+    for (int i = 0; i < 100; i++) node_yield(node, i % 2);
+    assert_false(node->yielding.is_asked);
+    stage->fail_yielding = false;
+    RUN_UNTIL(stage, (node_yield(node, false), !node_yields(node)));
+    assert_int_equal(stage->yields, 2);
+    node_yield(node, false); /* as it is */
+    assert_false(node->yielding.is_asked);
+    node_yield(node, true);
+    RUN_UNTIL(stage, !node->yielding.is_asked);
+    stage->refuse_limits = true;
+    node_limit(node, &(struct jail_limits){0}, on_limited, stage);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "not limited ");
+    assert_true(node_yields(node));
+    node_yield(node, true); /* it may have ended by that */
+    RUN_UNTIL(stage, !node->yielding.is_asked);
+    assert_int_equal(stage->yields, 4);
+    close(agent);
+}
+
 /* ---- letting go and taking up ---- */
 
 static void on_detached(void *data) {
@@ -416,6 +445,7 @@ int main(void) {
         ON_STAGE(test_detached_while_it_ends),
         ON_STAGE(test_one_that_is_lost),
         ON_STAGE(test_yielding_ends_with_new_limits),
+        ON_STAGE(test_yielding_that_failed_is_in_doubt),
         ON_STAGE(test_nobody_is_asked_again_for_what_can_not_be),
         ON_STAGE(test_one_that_is_adopted),
         ON_STAGE(test_a_home_that_can_not_be_written),
