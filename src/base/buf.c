@@ -48,10 +48,6 @@ void buf_append(struct buf *buf, const void *data, size_t size) {
     buf->size += size;
 }
 
-void buf_append_byte(struct buf *buf, uint8_t byte) {
-    buf_append(buf, &byte, 1);
-}
-
 void buf_append_string(struct buf *buf, const char *string) {
     buf_append(buf, string, strlen(string));
 }

@@ -22,7 +22,6 @@ void buf_free(struct buf *buf);  /* leaves an empty, usable buffer */
 void buf_clear(struct buf *buf); /* keeps the memory */
 bool buf_reserve(struct buf *buf, size_t more);
 void buf_append(struct buf *buf, const void *data, size_t size);
-void buf_append_byte(struct buf *buf, uint8_t byte);
 void buf_append_string(struct buf *buf, const char *string);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *buf, const char *format, va_list arguments);
@@ -30,6 +29,14 @@ void buf_append_u16(struct buf *buf, uint16_t value); /* big endian, like all of
 void buf_append_u32(struct buf *buf, uint32_t value);
 void buf_append_u64(struct buf *buf, uint64_t value);
 void buf_consume(struct buf *buf, size_t size); /* drop bytes from the front */
+
+/* Texts have many of these, one by one. */
+static inline void buf_append_byte(struct buf *buf, uint8_t byte) {
+    if (!buf->failed && buf->size < buf->capacity && (!buf->max || buf->size < buf->max))
+        buf->data[buf->size++] = byte;
+    else
+        buf_append(buf, &byte, 1);
+}
 
 /* The content as a string; terminated, valid until the next append. "" when the buffer failed. */
 const char *buf_string(struct buf *buf);
