@@ -365,7 +365,6 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     tell_forget(sandbox);
     if (sandbox->ended) {
         void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
-        sandbox->started = NULL;
         ended(sandbox);
     } else if (sandbox->started && sandbox->is_warm && !sandbox->start_asked) {
         start_node(sandbox, false); /* one that ended while it waited is no fault of the application's */
@@ -378,8 +377,10 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     }
 }
 
+/* Whoever waited for its start is the one who ends it, or has been told: what fails from here on is nobody's news. */
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox)) {
     names_forgo(sandbox);
+    sandbox->started = NULL;
     if (!sandbox->node) {
         ended(sandbox);
         return;

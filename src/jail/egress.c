@@ -24,6 +24,7 @@ enum {
     REMAKE_DELAY_MS = 200, /* the kernel takes its time to clear a namespace away, and the interfaces with it */
     FAILED_DELAY_MS = 5000,
     REFUSALS_PER_TURN = 32,
+    LAST_TURNS_MAX = 64, /* of a few a second for each node */
 };
 
 static bool is_open(const struct egress *egress) {
@@ -303,11 +304,20 @@ int egress_attach(struct launcher *launcher, struct launcher_node *node, const s
     return -1;
 }
 
+/* What was refused to it before is told while it has its number: whoever has that next is not to be blamed. */
+static void tell_last_refusals(struct launcher *launcher) {
+    struct pollfd log = {.fd = launcher->egress.log.fd, .events = POLLIN};
+    for (int i = 0; i < LAST_TURNS_MAX && poll(&log, 1, 0) == 1; i++) egress_tell_refusals(launcher);
+}
+
 /* The interface goes with the node's namespace. */
 void egress_release(struct launcher *launcher, struct launcher_node *node) {
     struct egress_place place = egress_place_of(launcher, node);
     if (!node->egress) return;
-    if (node->has_way_out) nft_remove_place(&launcher->egress.rules, &place, NULL);
+    if (node->has_way_out) {
+        nft_remove_place(&launcher->egress.rules, &place, NULL);
+        tell_last_refusals(launcher);
+    }
     egress_policy_remove(launcher, node->name);
     free(node->egress);
     node->egress = NULL;

@@ -2,18 +2,9 @@
    folder stands for its group, and a timer for the work that is counted there. */
 #include <sys/stat.h>
 
-#include "core/core_internal.h"
-#include "node/stage.h"
+#include "node_scene.h"
 
 enum { WORK_EVERY_MS = 5 };
-
-struct scene {
-    struct stage *stage;
-    struct engine engine;
-    struct sandbox *sandbox;
-    int agent;
-    uv_timer_t work; /* of one core, all the time */
-};
 
 static void write_number(const char *folder, uint64_t number) {
     char path[PATH_MAX];
@@ -30,80 +21,48 @@ static void on_work(uv_timer_t *timer) {
     write_number(scene->sandbox->node->cpu_cgroup, uv_hrtime());
 }
 
-static void open_engine(struct scene *scene) {
-    struct engine *engine = &scene->engine;
-    engine->loop = &scene->stage->loop;
-    engine->answers_tail = &engine->answers;
-    engine->answer_timer.data = engine;
-    scene->work.data = scene;
-    uv_timer_init(engine->loop, &engine->answer_timer);
-    uv_timer_init(engine->loop, &scene->work);
-    vigil_open(engine);
-}
-
 static int set_up(void **state) {
-    struct scene *scene = calloc(1, sizeof *scene);
-    struct error error;
-    void *stage;
-    assert_int_equal(stage_setup(&stage), 0);
-    scene->stage = stage;
-    open_engine(scene);
-    scene->sandbox = sandbox_new(&scene->engine, "s", &error);
-    scene->sandbox->status = STATUS_RUNNING;
-    scene->sandbox->metering.next_ms = 1;
-    scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
-    char *group = scene->sandbox->node->cpu_cgroup;
-    snprintf(group, PATH_MAX, "%s/group", scene->stage->home);
-    assert_int_equal(mkdir(group, 0700), 0);
-    uv_timer_start(&scene->work, on_work, 0, WORK_EVERY_MS);
+    static uv_timer_t work; /* of one core, all the time */
+    struct scene *scene = scene_open();
+    struct sandbox *sandbox = scene->sandbox;
+    sandbox->status = STATUS_RUNNING;
+    sandbox->metering.next_ms = 1;
+    snprintf(sandbox->node->cpu_cgroup, PATH_MAX, "%s/group", scene->stage->home);
+    assert_int_equal(mkdir(sandbox->node->cpu_cgroup, 0700), 0);
+    uv_timer_init(scene->engine.loop, &work);
+    work.data = scene;
+    uv_timer_start(&work, on_work, 0, WORK_EVERY_MS);
+    vigil_open(&scene->engine);
     vigil_begin(&scene->engine);
-    *state = scene;
+    *state = &work;
     return 0;
 }
 
-static void on_timer_closed(uv_handle_t *handle) {
-    (void)handle;
-}
-
-static void on_detached(void *data) {
-    *(bool *)data = true;
-}
-
 static int tear_down(void **state) {
-    struct scene *scene = *state;
-    bool detached = false;
+    uv_timer_t *work = *state;
+    struct scene *scene = work->data;
     vigil_stop(&scene->engine);
-    node_detach(scene->sandbox->node, on_detached, &detached);
-    RUN_UNTIL(scene->stage, detached);
-    fd_close(scene->agent);
-    sandbox_remove(scene->sandbox);
-    RUN_UNTIL(scene->stage, scene->engine.open_parts == 0);
-    uv_close((uv_handle_t *)&scene->engine.answer_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&scene->engine.vigil_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&scene->work, on_timer_closed);
-    map_free(&scene->engine.sandboxes);
-    void *staged = scene->stage;
-    int result = stage_teardown(&staged); /* runs the loop until the timers have closed */
-    free(scene);
-    return result;
+    uv_close((uv_handle_t *)&scene->engine.vigil_timer, NULL);
+    uv_close((uv_handle_t *)work, NULL);
+    return scene_close(scene);
 }
 
 static void who_works_yields(void **state) {
-    struct scene *scene = *state;
+    struct scene *scene = ((uv_timer_t *)*state)->data;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
     assert_int_equal(scene->stage->yields, 1);
 }
 
 /* It could choose to have none. */
 static void without_an_agent_too(void **state) {
-    struct scene *scene = *state;
+    struct scene *scene = ((uv_timer_t *)*state)->data;
     close(take_fd(&scene->agent));
     RUN_UNTIL(scene->stage, !node_is_ready(scene->sandbox->node));
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
 
 static void while_its_code_is_changed_too(void **state) {
-    struct scene *scene = *state;
+    struct scene *scene = ((uv_timer_t *)*state)->data;
     scene->sandbox->status = STATUS_RELOADING;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
@@ -111,7 +70,7 @@ static void while_its_code_is_changed_too(void **state) {
 /* A launcher that fails is asked again, but not at each look. */
 static void what_fails_is_not_asked_for_at_each_look(void **state) {
     enum { LOOKS_MS = 600 };
-    struct scene *scene = *state;
+    struct scene *scene = ((uv_timer_t *)*state)->data;
     scene->stage->fail_yielding = true;
     RUN_UNTIL(scene->stage, scene->stage->yields == 1);
     uint64_t begun_ms = clock_monotonic_ms();

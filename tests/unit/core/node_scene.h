@@ -1,0 +1,54 @@
+/* An engine without its store, on the stage of a node whose launcher and agent are played, and one sandbox that has
+   that node. */
+#ifndef TEST_NODE_SCENE_H
+#define TEST_NODE_SCENE_H
+
+#include "core/core_internal.h"
+#include "node/stage.h"
+
+struct scene {
+    struct stage *stage;
+    struct engine engine;
+    struct sandbox *sandbox;
+    int agent; /* -1: it has gone */
+};
+
+static inline struct scene *scene_open(void) {
+    struct scene *scene = calloc(1, sizeof *scene);
+    struct engine *engine = &scene->engine;
+    struct error error;
+    void *stage;
+    assert_int_equal(stage_setup(&stage), 0);
+    scene->stage = stage;
+    engine->loop = &scene->stage->loop;
+    engine->answers_tail = &engine->answers;
+    engine->answer_timer.data = engine;
+    engine->config.boot_deadline_ms = 60000;
+    uv_timer_init(engine->loop, &engine->answer_timer);
+    scene->sandbox = sandbox_new(engine, "s", &error);
+    scene->sandbox->config.profile = jail_profile_find("medium");
+    scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
+    return scene;
+}
+
+static inline void scene_on_detached(void *data) {
+    *(bool *)data = true;
+}
+
+/* The caller's own handles are closing by then. */
+static inline int scene_close(struct scene *scene) {
+    bool detached = !scene->sandbox->node;
+    if (scene->sandbox->node) node_detach(scene->sandbox->node, scene_on_detached, &detached);
+    RUN_UNTIL(scene->stage, detached);
+    fd_close(scene->agent);
+    sandbox_remove(scene->sandbox);
+    RUN_UNTIL(scene->stage, scene->engine.open_parts == 0);
+    uv_close((uv_handle_t *)&scene->engine.answer_timer, NULL);
+    map_free(&scene->engine.sandboxes);
+    void *stage = scene->stage;
+    int result = stage_teardown(&stage); /* runs the loop until the timers have closed */
+    free(scene);
+    return result;
+}
+
+#endif
