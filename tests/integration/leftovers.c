@@ -22,7 +22,8 @@ enum { SLOT_UID_BASE = 1000000000, SLOT_UIDS = 65536, PROCESSES_MAX = 4096, NAME
 struct process {
     pid_t pid;
     uint64_t start_time;
-    ino_t network; /* its network namespace */
+    ino_t network;  /* its network namespace */
+    int network_fd; /* holds it: else another's could have its number by the time of the next look; -1: another does */
 };
 
 struct footprint {
@@ -65,11 +66,20 @@ static uint64_t start_time_of(pid_t pid) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-static ino_t network_of(pid_t pid) {
+static int open_network(pid_t pid) {
     char path[64];
-    struct stat status;
     snprintf(path, sizeof path, "/proc/%d/ns/net", (int)pid);
-    return stat(path, &status) == 0 ? status.st_ino : 0;
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static ino_t number_of(int network_fd) {
+    struct stat status;
+    return network_fd >= 0 && fstat(network_fd, &status) == 0 ? status.st_ino : 0;
+}
+
+static ino_t network_of(pid_t pid) {
+    CLEANUP_FD int fd = open_network(pid);
+    return number_of(fd);
 }
 
 static bool names_home(pid_t pid, const char *home) {
@@ -107,7 +117,12 @@ static void note_process(pid_t pid, void *data) {
     struct footprint *footprint = data;
     if (!names_home(pid, footprint->home) && !has_slot_uid(pid, footprint->slot)) return;
     if (footprint->process_count == PROCESSES_MAX) return;
-    footprint->processes[footprint->process_count++] = (struct process){pid, start_time_of(pid), network_of(pid)};
+    CLEANUP_FD int network_fd = open_network(pid);
+    ino_t network = number_of(network_fd);
+    bool is_held = network == footprint->own_network;
+    for (size_t i = 0; i < footprint->process_count; i++) is_held |= footprint->processes[i].network == network;
+    footprint->processes[footprint->process_count++] =
+        (struct process){pid, start_time_of(pid), network, is_held ? -1 : take_fd(&network_fd)};
 }
 
 /* Every cgroup of the slot, in whichever hierarchy. */
@@ -149,6 +164,7 @@ struct footprint *footprint_take(const char *home) {
 }
 
 void footprint_free(struct footprint *footprint) {
+    for (size_t i = 0; footprint && i < footprint->process_count; i++) fd_close(footprint->processes[i].network_fd);
     free(footprint);
 }
 

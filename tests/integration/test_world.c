@@ -1,5 +1,6 @@
 /* The support itself: a world works, and its closing would notice what is left. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,20 +36,25 @@ static void a_sandbox_lives_in_a_world(void **state) {
     assert_null(world_find_event(world, before, &(struct event_pattern){.kind = "no_such"}, 20));
 }
 
-/* A process that has the home in its command line. */
-static pid_t start_stray(const char *home) {
+/* A process that has the home in its command line, in namespaces of its own. */
+static pid_t start_stray(const char *home, int namespaces) {
     int ready[2];
     char byte;
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        execl("/bin/sleep", home, "60", (char *)NULL);
+        if (unshare(namespaces) == 0) execl("/bin/sleep", home, "60", (char *)NULL);
         _exit(127);
     }
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 0); /* the exec closes it */
     close(ready[0]);
     return pid;
+}
+
+static void end_child(pid_t pid) {
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 static void what_is_left_is_noticed(void **state) {
@@ -60,17 +66,35 @@ static void what_is_left_is_noticed(void **state) {
     strcat(nodes, "/n1");
     assert_int_equal(mkdir(nodes, 0700), 0);
     struct footprint *footprint = footprint_take(home);
-    pid_t stray = start_stray(home);
+    pid_t stray = start_stray(home, 0);
     CLEANUP_FREE char *left = footprint_left(footprint);
     footprint_free(footprint);
-    kill(stray, SIGKILL);
-    assert_int_equal(waitpid(stray, NULL, 0), stray);
+    end_child(stray);
     remove_tree(home);
     assert_non_null(left);
     snprintf(expected, sizeof expected, "file %s\n", nodes);
     assert_non_null(strstr(left, expected));
     snprintf(expected, sizeof expected, "process %d", (int)stray);
     assert_non_null(strstr(left, expected));
+}
+
+/* Numbers of namespaces are given again at once, and others' nodes come while ours go. */
+static void whoever_comes_later_is_somebody_elses(void **state) {
+    enum { LATER = 20 };
+    (void)state;
+    char home[TEST_FOLDER_BYTES], *left = NULL;
+    assert_non_null(test_folder_make(home));
+    pid_t node = start_stray(home, CLONE_NEWNET);
+    struct footprint *footprint = footprint_take(home);
+    end_child(node);
+    for (int i = 0; i < LATER && !left; i++) {
+        pid_t later = start_stray("another", CLONE_NEWNET);
+        left = footprint_left(footprint);
+        end_child(later);
+    }
+    footprint_free(footprint);
+    remove_tree(home);
+    if (left) fail_msg("%s", left);
 }
 
 struct forgotten {
@@ -110,6 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_sandbox_lives_in_a_world, open_world, close_world),
         cmocka_unit_test(what_is_left_is_noticed),
+        cmocka_unit_test(whoever_comes_later_is_somebody_elses),
         cmocka_unit_test(a_world_that_nobody_closes_ends_with_its_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
