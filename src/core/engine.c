@@ -263,6 +263,15 @@ static void on_quiet(void *data) {
     engine_wake(data);
 }
 
+static bool is_start_awaited(void *data) {
+    const struct engine *engine = data;
+    size_t at = 0;
+    void *sandbox;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
+        if (((struct sandbox *)sandbox)->status == STATUS_STARTING) return true;
+    return false;
+}
+
 static int open_audit(struct engine *engine, struct error *reterr) {
     struct audit_limits limits = {.file_max_bytes = engine->config.audit_file_max_bytes,
                                   .files_kept = engine->config.audit_files_kept};
@@ -290,7 +299,9 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     engine->watcher = watcher_open(engine->loop);
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_quiet, engine, &engine->compiler,
                            reterr);
-    struct pool_settings pool = {.nodes_max = engine->config.warm_nodes, .standing = jail_profile_find("medium")};
+    struct pool_settings pool = {.nodes_max = engine->config.warm_nodes,
+                                 .standing = jail_profile_find("medium"),
+                                 .is_awaited = is_start_awaited};
     if (result == 0) result = pool_open(&engine->host, &pool, on_quiet, engine, &engine->pool, reterr);
     if (result < 0) return result;
     return jail_link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);

@@ -97,6 +97,8 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, con
                  json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
     watching_wake(sandbox);
     containment_wake(sandbox);
+    bool is_waited_for = from == STATUS_STARTING || status == STATUS_STOPPING;
+    if (is_waited_for && sandbox->engine->pool) pool_put_off(sandbox->engine->pool);
 }
 
 /* ---- the registry ---- */

@@ -199,17 +199,20 @@ void node_detach(struct node *node, void (*detached)(void *data), void *data);
 struct pool_settings {
     uint32_t nodes_max;                  /* how many wait at most; 0: none */
     const struct jail_profile *standing; /* of which there is one always; NULL: of none */
+    bool (*is_awaited)(void *data);      /* whether somebody waits for an application to start; NULL: nobody does */
 };
 
 struct pool;
 
-/* wake is called whenever one that waited has gone. */
+/* wake is called whenever one that waited has gone; its data is is_awaited's too. */
 int pool_open(struct node_host *host, const struct pool_settings *settings, void (*wake)(void *data), void *data,
               struct pool **ret, struct error *reterr);
 void pool_begin(struct pool *pool); /* the toolchain is known, and there is a launcher */
 /* As node_start, but with a node that waited where one fits. */
 int pool_start_node(struct pool *pool, const struct node_spec *spec, const struct node_handler *handler, void *data,
                     struct node **ret, bool *ret_is_warm, struct error *reterr);
+/* Boot nothing for a moment: somebody waits for what an application does just now. */
+void pool_put_off(struct pool *pool);
 size_t pool_ready(const struct pool *pool); /* how many can be taken now */
 void pool_quiesce(struct pool *pool);       /* end those that wait, and boot no more */
 bool pool_is_quiet(const struct pool *pool);

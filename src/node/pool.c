@@ -6,8 +6,6 @@
 
 #include "node/pool.h"
 
-enum { BOOT_WEIGHT_PERCENT = 2 }; /* of what a sandbox gets that wants the CPU at the same time */
-
 struct resident {
     struct pool *pool;
     struct resident *next;
@@ -95,7 +93,7 @@ static void boot(struct pool *pool, size_t shelf_index) {
     struct shelf *shelf = &pool->shelves[shelf_index];
     struct node_spec spec = {
         .kind = NODE_APPLICATION, .profile = &shelf->profile, .limits = shelf->profile.limits, .elixir = shelf->elixir};
-    spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
+    spec.limits.cpu_weight_percent = JAIL_WEIGHT_LEAST; /* until somebody has it */
     struct resident *resident = calloc(1, sizeof *resident);
     struct error ignored;   /* whoever needs a node will see it */
     if (!resident) abort(); /* as in node_call */
@@ -150,6 +148,8 @@ static void on_look(uv_timer_t *timer) {
     struct pool_means means = {.nodes_max = pool->settings.nodes_max};
     struct pool_step step;
     read_memory(&means);
+    if (pool->settings.is_awaited && pool->settings.is_awaited(pool->wake_data))
+        pause_go_on(&pool->pause, uv_now(pool->host->loop));
     for (;;) {
         take_picture(pool, &picture);
         picture.view.means = means;
@@ -207,12 +207,15 @@ static struct resident *find_resident(const struct pool *pool, size_t shelf) {
     return best;
 }
 
+void pool_put_off(struct pool *pool) {
+    pause_note(&pool->pause, uv_now(pool->host->loop));
+}
+
 static struct node *take(struct pool *pool, size_t shelf, const struct node_spec *spec,
                          const struct node_handler *handler, void *data) {
     struct resident *resident = find_resident(pool, shelf);
-    uint64_t now_ms = uv_now(pool->host->loop);
-    demand_note(&pool->shelves[shelf].demand, now_ms);
-    pause_note(&pool->pause, now_ms);
+    demand_note(&pool->shelves[shelf].demand, uv_now(pool->host->loop));
+    pool_put_off(pool);
     look_after(pool, POOL_SETTLE_MS);
     if (!resident) return NULL;
     struct node *node = resident->node;

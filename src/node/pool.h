@@ -12,8 +12,9 @@ enum {
     POOL_DEMAND_HALF_LIFE_MS = 60000, /* what was taken counts half as much after so long */
     POOL_LOOK_EVERY_MS = 10000,       /* at memory, ages and demand */
     POOL_FIRST_LOOK_MS = 1000,
-    POOL_SETTLE_MS = 50,        /* of nobody taking one, before another is booted */
-    POOL_PATIENCE_MS = 200,     /* for that to come true */
+    POOL_SETTLE_MS = 50,    /* of nobody taking one or waiting for a start, before another is booted */
+    POOL_PATIENCE_MS = 200, /* with those who go on taking */
+    POOL_START_PATIENCE_MS = 1000,
     POOL_BACKOFF_MIN_MS = 1000, /* after one that died by itself */
     POOL_BACKOFF_MAX_MS = 5 * 60 * 1000,
 };
@@ -34,6 +35,8 @@ struct pause {
 };
 
 void pause_note(struct pause *pause, uint64_t now_ms);
+/* It has not started yet. */
+void pause_go_on(struct pause *pause, uint64_t now_ms);
 
 struct shelf { /* nodes of one kind */
     struct jail_profile profile;

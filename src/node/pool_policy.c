@@ -22,10 +22,19 @@ void demand_note(struct demand *demand, uint64_t now_ms) {
     demand->at_ms = now_ms;
 }
 
+static void put_off(struct pause *pause, uint64_t patience_ms, uint64_t now_ms) {
+    uint64_t settled_ms = now_ms + POOL_SETTLE_MS, latest_ms = pause->began_ms + patience_ms;
+    uint64_t until_ms = settled_ms < latest_ms ? settled_ms : latest_ms;
+    if (until_ms > pause->until_ms) pause->until_ms = until_ms;
+}
+
 void pause_note(struct pause *pause, uint64_t now_ms) {
     if (now_ms >= pause->until_ms) pause->began_ms = now_ms;
-    uint64_t settled_ms = now_ms + POOL_SETTLE_MS, latest_ms = pause->began_ms + POOL_PATIENCE_MS;
-    pause->until_ms = settled_ms < latest_ms ? settled_ms : latest_ms;
+    put_off(pause, POOL_PATIENCE_MS, now_ms);
+}
+
+void pause_go_on(struct pause *pause, uint64_t now_ms) {
+    put_off(pause, POOL_START_PATIENCE_MS, now_ms);
 }
 
 void shelf_failed(struct shelf *shelf, uint64_t now_ms) {

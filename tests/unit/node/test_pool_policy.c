@@ -112,6 +112,20 @@ static void nothing_boots_while_others_start(void **state) {
     assert_int_equal(pause->until_ms, NOW_MS + 10 * POOL_PATIENCE_MS + POOL_SETTLE_MS);
 }
 
+static void nothing_boots_until_a_slow_one_has_started(void **state) {
+    (void)state;
+    struct pause pause = {0};
+    pause_note(&pause, NOW_MS);
+    for (uint64_t at_ms = POOL_SETTLE_MS; at_ms < POOL_START_PATIENCE_MS; at_ms += POOL_SETTLE_MS) {
+        assert_int_equal(pause.until_ms, NOW_MS + at_ms);
+        pause_go_on(&pause, NOW_MS + at_ms);
+    }
+    pause_note(&pause, NOW_MS + POOL_START_PATIENCE_MS - 10); /* it has, and is used */
+    assert_int_equal(pause.until_ms, NOW_MS + POOL_START_PATIENCE_MS);
+    pause_go_on(&pause, NOW_MS + POOL_START_PATIENCE_MS); /* it takes too long */
+    assert_int_equal(pause.until_ms, NOW_MS + POOL_START_PATIENCE_MS);
+}
+
 static void memory_bounds_them(void **state) {
     (void)state;
     struct pool_means means = {.nodes_max = 100, .memory_total_bytes = 8ULL << 30};
@@ -239,6 +253,7 @@ int main(void) {
         cmocka_unit_test(as_many_wait_as_were_taken_of_late),
         cmocka_unit_test(one_boots_at_a_time),
         cmocka_unit_test(nothing_boots_while_others_start),
+        cmocka_unit_test(nothing_boots_until_a_slow_one_has_started),
         cmocka_unit_test(memory_bounds_them),
         cmocka_unit_test(pressure_drains_them),
         cmocka_unit_test(shelves_share_the_room),
