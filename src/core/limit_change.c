@@ -23,7 +23,7 @@ static void finish(struct change_job *change) {
         answer_error(engine, change->job.request, &change->error, NULL);
     else
         answer_ok(engine, change->job.request, limits_to_json(&sandbox->config.limits, &sandbox->config.policies));
-    sandbox->change = NULL;
+    if (sandbox->change == change) sandbox->change = NULL;
     job_finish(&change->job);
     free(change);
 }
@@ -123,9 +123,7 @@ static void start(struct job *job) {
     struct change_job *change = (struct change_job *)job;
     struct sandbox *sandbox = job->sandbox;
     if (check(change, &change->error) < 0) {
-        struct change_job *other = sandbox->change;
         finish(change);
-        sandbox->change = other;
         return;
     }
     sandbox->change = change;

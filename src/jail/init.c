@@ -99,10 +99,16 @@ static void let_all_go_on(int number) {
     kill(-1, SIGCONT);
 }
 
-/* The launcher's wishes where there is no freezer. A node that sends them itself stops itself. */
+/* The launcher's wishes where there is no freezer. When both came while it had no turn, the lower number is heard
+   first, and none interrupts the other: everybody goes on, unless the launcher insists. A node that sends them itself
+   stops itself. */
 static void hear_launcher(void) {
-    sigaction(NODE_SIGNAL_STOP, &(struct sigaction){.sa_handler = stop_all, .sa_flags = SA_RESTART}, NULL);
-    sigaction(NODE_SIGNAL_GO_ON, &(struct sigaction){.sa_handler = let_all_go_on, .sa_flags = SA_RESTART}, NULL);
+    struct sigaction stop = {.sa_handler = stop_all, .sa_flags = SA_RESTART}, go_on = stop;
+    _Static_assert(NODE_SIGNAL_STOP < NODE_SIGNAL_GO_ON, "to go on is the last word");
+    sigaddset(&stop.sa_mask, NODE_SIGNAL_GO_ON);
+    go_on.sa_handler = let_all_go_on;
+    sigaction(NODE_SIGNAL_STOP, &stop, NULL);
+    sigaction(NODE_SIGNAL_GO_ON, &go_on, NULL);
 }
 
 /* When the program ends so does the namespace with all that is in it. A signal is told as shells do. */

@@ -161,3 +161,22 @@ void a_thaw_or_an_end_calls_a_freeze_off(void **state) {
     await_answer(client, "ok 1000007 cause=killed");
     await_answer(client, client->root ? " 1000006" : "error 1000006 conflict ");
 }
+
+/* Its init is kept from doing what it is told to; a freezer needs none. */
+void what_does_not_come_to_stand_still_goes_on(void **state) {
+    struct client *client = *state;
+    assert_true(client_spawn(client, "loose", "", "signal signal"));
+    pid_t init = (pid_t)client_number(client, "pid"), program = client_program_of(init);
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "listening=ok\n");
+    kill(init, SIGSTOP);
+    bool froze = client_ask(client, "freeze", "loose", -1);
+    assert_int_equal(froze, client->root);
+    if (!froze) assert_string_equal(client_detail(client), "node loose did not stand still within 1000 ms");
+    kill(init, SIGCONT);
+    if (froze) assert_true(client_ask(client, "thaw", "loose", -1));
+    kill(program, SIGUSR1);
+    client_read_until(output_fd, "signal=ok\n");
+    assert_true(client_ask(client, "freeze", "loose", -1)); /* another time */
+    assert_true(client_ask(client, "bury", "loose", -1));
+}

@@ -454,6 +454,7 @@ int main(void) {
         BOTH(whoever_forks_stands_still_too),
         BOTH(others_are_served_while_many_are_stopped),
         BOTH(a_thaw_or_an_end_calls_a_freeze_off),
+        BOTH(what_does_not_come_to_stand_still_goes_on),
         BOTH(limits_change_in_a_running_node),
         BOTH(failing_spawns_leave_nothing),
         BOTH(binds_with_the_daemons_rights_only),

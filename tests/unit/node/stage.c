@@ -166,6 +166,12 @@ static void answer_bury(struct stage *stage, uint64_t id) {
     launcher_send(stage, text, NULL, 0);
 }
 
+static void answer_plainly(struct stage *stage, uint64_t id, bool refuses) {
+    char text[64];
+    snprintf(text, sizeof text, refuses ? "error %llu conflict no" : "ok %llu", (unsigned long long)id);
+    launcher_send(stage, text, NULL, 0);
+}
+
 static void on_launcher_message(uv_poll_t *poll, int status, int events) {
     struct stage *stage = poll->data;
     static char text[JAIL_MESSAGE_BYTES + 1];
@@ -190,14 +196,14 @@ static void on_launcher_message(uv_poll_t *poll, int status, int events) {
         answer_equip(stage, id, text);
     } else if (strcmp(verb, "yield") == 0) {
         answer_yield(stage, id);
-    } else if (strcmp(verb, "limit") == 0 && stage->refuse_limits) {
-        char answer[64];
-        snprintf(answer, sizeof answer, "error %llu conflict no", id);
-        launcher_send(stage, answer, NULL, 0);
+    } else if (strcmp(verb, "limit") == 0) {
+        stage->limits++;
+        snprintf(stage->limited, sizeof stage->limited, "%.255s", text);
+        answer_plainly(stage, id, stage->refuse_limits);
+    } else if (strcmp(verb, "freeze") == 0) {
+        answer_plainly(stage, id, stage->refuse_freezing);
     } else {
-        char answer[64];
-        snprintf(answer, sizeof answer, "ok %llu", id);
-        launcher_send(stage, answer, NULL, 0);
+        answer_plainly(stage, id, false);
     }
 }
 
@@ -393,6 +399,24 @@ void agent_reply_ok(int fd, uint64_t id) {
     term_put_tuple(&reply, 2);
     term_put_atom(&reply, "ok");
     term_put_map(&reply, 0);
+    agent_send(fd, &reply);
+}
+
+void agent_reply_error(int fd, uint64_t id, const char *kind, const void *message, size_t size) {
+    struct buf reply = BUF_INIT;
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_tuple(&reply, 2);
+    term_put_atom(&reply, "error");
+    term_put_map(&reply, message ? 2 : 1);
+    term_put_atom(&reply, "kind");
+    term_put_atom(&reply, kind);
+    if (message) {
+        term_put_atom(&reply, "message");
+        term_put_binary(&reply, message, size);
+    }
     agent_send(fd, &reply);
 }
 

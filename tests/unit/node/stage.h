@@ -38,7 +38,9 @@ struct stage {
     bool refuse_equipping; /* too */
     bool refuse_yielding;  /* as a kernel that has no such thing */
     bool fail_yielding;    /* as one that has it, and refuses */
-    bool refuse_limits;
+    bool refuse_limits, refuse_freezing;
+    unsigned limits;        /* how often some were set, or were to be */
+    char limited[256];      /* the last request to */
     unsigned yields;        /* how often one was told to, or to no longer */
     bool silent_about_bury; /* let the link break instead */
     const char *death;      /* what bury answers; NULL: killed */
@@ -94,6 +96,7 @@ void agent_send(int fd, struct buf *term); /* with its header; the term is freed
 void agent_send_bytes(int fd, const void *data, size_t size);
 void agent_hello(int fd, int64_t version, const char *secret);
 void agent_reply_ok(int fd, uint64_t id);
+void agent_reply_error(int fd, uint64_t id, const char *kind, const void *message, size_t size);
 /* The next frame, which must have arrived already; NULL when there is none. */
 struct term_doc *agent_take(int fd);
 bool agent_sees_end(int fd);

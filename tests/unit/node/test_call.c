@@ -180,30 +180,12 @@ static void keep_error(void *data, const struct term *result, const struct term 
     *kept = (struct kept_error){*error, reason != NULL, true};
 }
 
-static void reply_error(int fd, uint64_t id, const char *kind, const void *message, size_t size) {
-    struct buf reply = BUF_INIT;
-    term_put_version(&reply);
-    term_put_tuple(&reply, 3);
-    term_put_atom(&reply, "reply");
-    term_put_uint64(&reply, id);
-    term_put_tuple(&reply, 2);
-    term_put_atom(&reply, "error");
-    term_put_map(&reply, message ? 2 : 1);
-    term_put_atom(&reply, "kind");
-    term_put_atom(&reply, kind);
-    if (message) {
-        term_put_atom(&reply, "message");
-        term_put_binary(&reply, message, size);
-    }
-    agent_send(fd, &reply);
-}
-
 static struct kept_error fail_call(struct stage *stage, struct node *node, int agent, const char *kind,
                                    const void *message, size_t size) {
     struct kept_error kept = {0};
     struct buf args = BUF_INIT;
     term_put_map(&args, 0);
-    reply_error(agent, node_call(node, "eval", &args, 60000, keep_error, &kept), kind, message, size);
+    agent_reply_error(agent, node_call(node, "eval", &args, 60000, keep_error, &kept), kind, message, size);
     RUN_UNTIL(stage, kept.heard);
     return kept;
 }
