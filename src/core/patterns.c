@@ -17,7 +17,8 @@ bool patterns_failed(struct patterns *patterns, const char *op, enum error_code 
 enum error_code patterns_worked(struct patterns *patterns, const char *op) {
     for (int code = E_NONE + 1; code < E_COUNT; code++) {
         struct pattern *pattern = &patterns->of[code];
-        if (string_equal(pattern->op, op) && breaker_worked(&pattern->breaker)) return (enum error_code)code;
+        bool is_noted = pattern->op && string_equal(pattern->op, op);
+        if (is_noted && breaker_worked(&pattern->breaker)) return (enum error_code)code;
     }
     return E_NONE;
 }

@@ -111,7 +111,7 @@ static int check_length(const struct op_param *param, const json_t *value, int64
 static int convert_text(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     if (!plain_text(value)) return refuse(value, reterr, "text");
     int result = check_length(param, value, TEXT_MAX_BYTES, reterr);
-    return result < 0 ? result : hand_over(json_copy((json_t *)value), ret, reterr);
+    return result < 0 ? result : hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 bool ops_id_valid(const char *id) {
@@ -125,14 +125,14 @@ static int convert_id(const struct op_param *param, const json_t *value, json_t 
     const char *text = plain_text(value);
     if (!text || !ops_id_valid(text))
         return refuse(value, reterr, "an id: 1 to 64 of A-Z a-z 0-9 . _ - and neither dot nor dash first");
-    return hand_over(json_copy((json_t *)value), ret, reterr);
+    return hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 static int convert_path(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     const char *text = plain_text(value);
     if (!text || text[0] != '/') return refuse(value, reterr, "an absolute path");
     int result = check_length(param, value, PATH_MAX_BYTES, reterr);
-    return result < 0 ? result : hand_over(json_copy((json_t *)value), ret, reterr);
+    return result < 0 ? result : hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 static bool name_valid(const char *text) {
@@ -147,7 +147,7 @@ static int convert_name(const struct op_param *param, const json_t *value, json_
     const char *text = plain_text(value);
     if (!text || !name_valid(text))
         return refuse(value, reterr, param->type == OP_MODULE ? "a module's name" : "a name of 1 to 255 bytes");
-    return hand_over(json_copy((json_t *)value), ret, reterr);
+    return hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 /* ---- the rest ---- */
@@ -170,7 +170,7 @@ static bool is_choice(const char *choices, const char *text) {
 static int convert_choice(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     const char *text = plain_text(value);
     if (!text || !is_choice(param->choices, text)) return refuse(value, reterr, param->choices);
-    return hand_over(json_copy((json_t *)value), ret, reterr);
+    return hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 static bool restart_valid(const char *text) {
@@ -185,7 +185,7 @@ static int convert_restart(const struct op_param *param, const json_t *value, js
     (void)param;
     const char *text = plain_text(value);
     if (!text || !restart_valid(text)) return refuse(value, reterr, "never, on-failure, on-failure:N or always");
-    return hand_over(json_copy((json_t *)value), ret, reterr);
+    return hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 static int64_t entries_max(const struct op_param *param) {
