@@ -1,5 +1,5 @@
-/* Restarts that are called off while the old tree is only asked: it goes on as it was, and the caller is answered. The
-   node is a real one, its launcher and its agent are played; the registry is real. */
+/* Restarts that are called off while the old tree is only asked: it goes on as it was, and the caller is answered; and
+   restarts that fail. The node is a real one, its launcher and its agent are played; the registry is real. */
 #include "core/core_internal.h"
 #include "node/stage.h"
 
@@ -57,8 +57,8 @@ static void on_detached(void *data) {
 static int tear_down(void **state) {
     struct scene *scene = *state;
     struct stage *stage = scene->stage;
-    bool detached = false;
-    node_detach(scene->sandbox->node, on_detached, &detached);
+    bool detached = !scene->sandbox->node;
+    if (scene->sandbox->node) node_detach(scene->sandbox->node, on_detached, &detached);
     RUN_UNTIL(stage, detached);
     close(scene->agent);
     sandbox_remove(scene->sandbox);
@@ -133,6 +133,39 @@ static void before_its_turn(void **state) {
     call_off(scene);
 }
 
+/* There is nothing to start it with: the old tree is gone by the time that is found out. */
+static void restart_in_vain(struct scene *scene) {
+    struct sandbox *sandbox = scene->sandbox;
+    scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
+    sandbox->code_known = true;
+    sandbox->node->handler = tree_node_handler;
+    sandbox->node->data = sandbox;
+    ask(scene, true);
+    RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
+    stage_expect(scene->stage, "toolchain_missing ");
+    assert_null(sandbox->node);
+    assert_null(sandbox->jobs);
+    assert_int_equal(sandbox->status, STATUS_ERROR);
+    assert_string_equal(json_string_value(json_object_get(sandbox->last_error, "code")), "toolchain_missing");
+}
+
+static void one_that_fails_leaves_an_error(void **state) {
+    struct scene *scene = *state;
+    restart_in_vain(scene);
+    assert_false(uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+}
+
+static void one_that_fails_is_tried_again_where_the_policy_says_so(void **state) {
+    struct scene *scene = *state;
+    scene->sandbox->policy = (struct restart_policy){RESTART_ALWAYS, 2};
+    restart_in_vain(scene);
+    assert_true(uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    RUN_UNTIL(scene->stage, scene->sandbox->restarts_in_a_row == 2 && !scene->sandbox->jobs &&
+                                !uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    assert_int_equal(scene->sandbox->status, STATUS_ERROR);
+    stage_expect(scene->stage, ""); /* nobody asked */
+}
+
 int main(void) {
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -140,6 +173,8 @@ int main(void) {
         SET(while_the_states_are_asked_for),
         SET(before_the_registry_has_it),
         SET(before_its_turn),
+        SET(one_that_fails_leaves_an_error),
+        SET(one_that_fails_is_tried_again_where_the_policy_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -296,6 +296,68 @@ static void test_an_answer_that_lets_go_of_the_node(void **state) {
     close(agent);
 }
 
+/* ---- agents that read slowly ---- */
+
+enum { LARGE_BYTES = 1 << 20 }; /* more than a socket holds */
+
+static uint64_t call_with_much(struct stage *stage, char name, struct node *node) {
+    static const uint8_t zeros[LARGE_BYTES];
+    struct buf args = BUF_INIT;
+    struct asked *asked = &stage->asked[stage->asked_count++];
+    *asked = (struct asked){stage, name};
+    term_put_binary(&args, zeros, sizeof zeros);
+    return node_call(node, "info", &args, 60000, stage_on_reply, asked);
+}
+
+struct drain {
+    int fd;
+    size_t frames, left; /* whole ones so far; bytes of the one that is being read */
+};
+
+static bool has_drained(struct drain *drain, size_t frames) {
+    static uint8_t bytes[1 << 16];
+    while (drain->frames < frames) {
+        bool at_header = drain->left == 0;
+        size_t wanted = at_header ? 4 : drain->left < sizeof bytes ? drain->left : sizeof bytes;
+        ssize_t got = recv(drain->fd, bytes, wanted, MSG_DONTWAIT);
+        if (got <= 0) return false;
+        if (at_header) {
+            assert_int_equal(got, 4);
+            drain->left = (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
+        } else {
+            drain->left -= (size_t)got;
+            drain->frames += drain->left == 0;
+        }
+    }
+    return true;
+}
+
+static void test_a_slow_agent_gets_all_in_order(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t first = call_with_much(stage, 'a', node), second = stage_call(stage, 'b', node, 60000);
+    struct drain drain = {.fd = agent};
+    RUN_UNTIL(stage, has_drained(&drain, 1));
+    assert_int_equal(agent_take_call(stage, agent, "info"), second);
+    agent_reply_ok(agent, second);
+    agent_reply_ok(agent, first);
+    RUN_UNTIL(stage, stage_heard(stage, "a:ok"));
+    stage_expect(stage, "b:ok a:ok ");
+    close(agent);
+}
+
+static void test_one_that_leaves_in_the_middle_of_a_frame(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    call_with_much(stage, 'a', node);
+    call_with_much(stage, 'b', node); /* all of it waits */
+    close(agent);
+    RUN_UNTIL(stage, stage_heard(stage, "a:node_failed ") && stage_heard(stage, "b:node_failed "));
+    assert_false(node_is_ready(node));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_STAGE(test_an_answer),
@@ -316,6 +378,8 @@ int main(void) {
         ON_STAGE(test_an_answer_of_another_shape),
         ON_STAGE(test_an_answer_that_ends_the_node),
         ON_STAGE(test_an_answer_that_lets_go_of_the_node),
+        ON_STAGE(test_a_slow_agent_gets_all_in_order),
+        ON_STAGE(test_one_that_leaves_in_the_middle_of_a_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
