@@ -57,6 +57,18 @@ static int allocate_atoms(struct beam *beam, uint32_t count, struct error *reter
     return 0;
 }
 
+/* Names that need no look of their own. False when one goes past the end, which the general way tells. */
+static bool read_ascii(struct beam *beam, struct cursor *cursor, uint32_t count) {
+    const uint8_t *at = cursor->at, *end = cursor->end;
+    for (uint32_t i = 1; i <= count; i++) {
+        if (at == end || *at >= end - at) return false;
+        beam->atoms[i] = (struct beam_text){.data = (const char *)at + 1, .size = *at};
+        at += 1 + *at;
+    }
+    cursor->at = at;
+    return true;
+}
+
 static int read_utf8(struct beam *beam, struct cursor *cursor) {
     uint32_t count = 0;
     bool is_long = false;
@@ -64,6 +76,7 @@ static int read_utf8(struct beam *beam, struct cursor *cursor) {
     /* Of most tables no byte, be it text or a length, is above ASCII; one look at all is cheaper than one at each. */
     bool all_ascii = utf8_is_ascii(cursor->at, cursor_left(cursor));
     if (result == 0) result = allocate_atoms(beam, count, cursor->reterr);
+    if (result == 0 && all_ascii && !is_long && read_ascii(beam, cursor, count)) return cursor_end(cursor);
     for (uint32_t i = 1; result == 0 && i <= count; i++) {
         size_t length;
         result = read_length(cursor, is_long, &length);

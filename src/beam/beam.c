@@ -33,7 +33,6 @@ int beam_read(const uint8_t *data, size_t size, const struct beam_options *optio
 
 struct beam *beam_free(struct beam *beam) {
     if (!beam) return NULL;
-    term_free(beam->attributes);
     void *const parts[] = {beam->inflated, beam->latin1_text, beam->atoms,        beam->imports,
                            beam->exports,  beam->locals,      beam->lambdas,      beam->literals,
                            beam->labels,   beam->functions,   beam->literal_bytes};
@@ -81,18 +80,19 @@ const struct term *beam_find_value(const struct term *pairs, const char *name) {
     return NULL;
 }
 
-const struct term *beam_attributes(const struct beam *beam) {
-    return beam->attributes ? term_root(beam->attributes) : NULL;
+/* An empty chunk is what stripping may leave. */
+static int decode_pairs(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr) {
+    if (beam->chunks[kind].size > 0) return decode_chunk(beam, kind, ret, reterr);
+    *ret = NULL;
+    return 0;
 }
 
-const struct term *beam_attribute(const struct beam *beam, const char *name) {
-    return beam_find_value(beam_attributes(beam), name);
+int beam_attributes(const struct beam *beam, struct term_doc **ret, struct error *reterr) {
+    return decode_pairs(beam, CHUNK_ATTRIBUTES, ret, reterr);
 }
 
 int beam_compile_info(const struct beam *beam, struct term_doc **ret, struct error *reterr) {
-    if (beam->chunks[CHUNK_COMPILE_INFO].size > 0) return decode_chunk(beam, CHUNK_COMPILE_INFO, ret, reterr);
-    *ret = NULL;
-    return 0;
+    return decode_pairs(beam, CHUNK_COMPILE_INFO, ret, reterr);
 }
 
 char *beam_source(const struct beam *beam) {

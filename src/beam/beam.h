@@ -77,13 +77,13 @@ const struct beam_lambda *beam_lambdas(const struct beam *beam, size_t *ret_coun
 bool beam_has_on_load(const struct beam *beam);
 unsigned beam_min_otp(const struct beam *beam); /* the oldest generation that knows what the file uses */
 
-/* What -name(Value) says: the list that is its value, NULL when there is none. A name that was given many times has
-   only the first here; beam_attributes has all, a list of pairs. */
-const struct term *beam_attribute(const struct beam *beam, const char *name);
-const struct term *beam_attributes(const struct beam *beam);
-
-/* What the compiler noted, a list of pairs (`version`, `options`, `source`), decoded anew; NULL when there is none. */
+/* The module's attributes, and what the compiler noted (`version`, `options`, `source`): lists of pairs, decoded anew;
+   NULL when there is none. */
+int beam_attributes(const struct beam *beam, struct term_doc **ret, struct error *reterr);
 int beam_compile_info(const struct beam *beam, struct term_doc **ret, struct error *reterr);
+/* What such a list has for a name, the first if many; of an attribute -name(Value) that is a list with the value. NULL
+   when it has nothing or is no such list. */
+const struct term *beam_find_value(const struct term *pairs, const char *name);
 /* The path of the source as an allocated string; NULL when it is not told (or memory is exhausted). */
 char *beam_source(const struct beam *beam);
 

@@ -72,7 +72,7 @@ struct label {
     uint32_t latest_jump_from; /* and of the last */
     uint32_t used_by;          /* the number, from 1, of the last instruction that names it, where they are counted */
     uint16_t called_with;      /* arity + 1 of the calls to it; 0: none */
-    bool is_entry;
+    uint16_t entered_with;     /* arity + 1 of the function that begins there; 0: none */
 };
 
 struct beam {
@@ -114,8 +114,6 @@ struct beam {
     uint32_t function_count;
     bool on_load;
     unsigned min_otp;
-
-    struct term_doc *attributes;
 };
 
 /* The whole of a stranger's file or chunk, read from front to back. */
@@ -170,8 +168,6 @@ static inline int beam_no_memory(struct error *reterr) {
     return error_set(reterr, E_NO_MEMORY, "no memory to read a BEAM file");
 }
 
-/* What a list of pairs has for a name; NULL when it has nothing or is no such list. */
-const struct term *beam_find_value(const struct term *pairs, const char *name);
 bool beam_text_equal(struct beam_text a, struct beam_text b);
 bool beam_text_is(struct beam_text text, const char *string);
 
@@ -182,6 +178,7 @@ int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t
 /* Whether the bytes are surely one term that is valid and within the bound; if not, only decoding it tells. So many
    bytes as are readable, some behind the term, may be looked at. */
 bool term_is_plain(const uint8_t *data, size_t size, size_t readable_size, size_t max_terms);
+bool term_is_plain_pairs(const uint8_t *data, size_t size, size_t max_terms); /* with atoms for keys, in a list */
 
 /* The term that a chunk is; it must be there. */
 int decode_chunk(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr);
@@ -202,7 +199,7 @@ int read_code_again(struct beam *beam, struct error *reterr); /* the slow way, w
 int check_tables(struct beam *beam, struct error *reterr);    /* that exports and the like are functions of the code */
 
 static inline const struct code_function *function_of(const struct beam *beam, uint32_t label) {
-    return label < beam->label_count && beam->labels[label].is_entry
+    return label < beam->label_count && beam->labels[label].entered_with
                ? &beam->functions[beam->labels[label].function - 1]
                : NULL;
 }

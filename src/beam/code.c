@@ -86,7 +86,7 @@ const uint8_t *code_instruction_any(struct code *code, const uint8_t *at) {
     operand_t operands[MAX_OPERANDS];
     code->start = code->cursor.at = at;
     code->failure =
-        at == code->cursor.end ? cursor_fail(&code->cursor, "the code has no end") : check_opcode(code, *at);
+        at >= code->cursor.end ? cursor_fail(&code->cursor, "the code has no end") : check_opcode(code, *at);
     if (code->failure < 0) return NULL;
     const struct opcode *opcode = &opcodes[*at];
     at = code_operands_any(code, at + 1, opcode->operands, opcode->operand_count, operands);
@@ -131,16 +131,17 @@ static int check_counts(const struct code *code) {
     return 0;
 }
 
-/* Nearly all labels are jumped to in the function that defines them, and that is all. */
-static inline bool is_ordinary(const struct label *label) {
-    bool stays = label->first_jump_from == label->function && label->latest_jump_from == label->function;
-    return stays && label->function > 0 && label->called_with == 0;
+/* Nobody can guess which labels are jumped to, and which are called: all is looked at of each, without a branch. */
+static inline bool is_defined_well(const struct label *label) {
+    bool stays = (label->first_jump_from == label->function) & (label->latest_jump_from == label->function);
+    bool is_called_well = (label->called_with == 0) | (label->called_with == label->entered_with);
+    return (stays | (label->first_jump_from == 0)) & (label->function > 0) & is_called_well;
 }
 
 static int check_labels(const struct code *code) {
     int result = 0;
     for (uint32_t i = 1; result == 0 && i < code->beam->label_count; i++)
-        if (!is_ordinary(&code->labels[i])) result = check_defined(code, i);
+        if (!is_defined_well(&code->labels[i])) result = check_defined(code, i);
     return result < 0 ? error_prefix(code->cursor.reterr, "chunk Code") : 0;
 }
 
@@ -164,11 +165,22 @@ static int read_slowly(struct code *code) {
     return result < 0 ? result : check_labels(code);
 }
 
+/* Chunks lie in one file, mostly with others behind the code. */
+static const uint8_t *readable_end(const struct beam *beam) {
+    const uint8_t *end = NULL;
+    for (enum chunk_kind kind = 0; kind < CHUNK_COUNT; kind++) {
+        const struct chunk *chunk = &beam->chunks[kind];
+        if (chunk->data && (!end || chunk->data + chunk->size > end)) end = chunk->data + chunk->size;
+    }
+    return end;
+}
+
 static void begin(struct code *code, struct beam *beam, struct error *reterr) {
     memset(beam->labels, 0, beam->label_count * sizeof *beam->labels);
     beam->on_load = false;
     *code = (struct code){.beam = beam, .labels = beam->labels, .cursor = chunk_cursor(beam, CHUNK_CODE, reterr)};
     code->cursor.at = beam->code;
+    code->readable_end = readable_end(beam);
     code_set_takers(code);
 }
 

@@ -4,6 +4,13 @@
 
 #include "beam/compact.h"
 
+/* Where nothing is optimized they stay functions: an analyser would go through each of fifty copies of them. */
+#ifdef __OPTIMIZE__
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE static inline
+#endif
+
 enum { MAX_OPERANDS = 8, MAX_OPCODE = 184, MAX_LIST_PERIOD = 6 };
 
 /* What an operand may be, one bit each. */
@@ -104,6 +111,7 @@ struct code {
     struct beam *beam;
     struct label *labels;
     struct cursor cursor;
+    const uint8_t *readable_end; /* of the file: what is behind the code may be looked at */
     /* The roles, a bit each, that take an operand: by the byte that it is, or by its tag if it is longer. */
     uint32_t takers[256];
     uint32_t long_takers[COMPACT_TAGS];
@@ -121,7 +129,7 @@ struct code {
     int failure; /* what a function that gives no place has to say */
 };
 
-enum { CODE_ENDS = 1 };
+enum { CODE_ENDS = 1, ALLOCATION_KINDS = 3 };
 
 /* Returns 0, an error, or CODE_ENDS. */
 typedef int check_function(struct code *code, const operand_t *operands);
@@ -165,7 +173,8 @@ const uint8_t *code_operands_any(struct code *code, const uint8_t *at, const uin
                                  operand_t *ret);
 /* Any instruction; what is wrong with one is told by this only. */
 __attribute__((cold)) const uint8_t *code_instruction_any(struct code *code, const uint8_t *at);
-/* All that are followed by enough bytes for their short forms to be read without looking for the end. */
+/* All that are followed by enough bytes, be they code or not, for their short forms to be read without looking for the
+   end. */
 const uint8_t *code_instructions(struct code *code, const uint8_t *at);
 void code_set_takers(struct code *code);
 
@@ -178,8 +187,8 @@ static inline void code_use_label(struct code *code, enum operand_role role, uin
     label->latest_jump_from = function;
 }
 
-check_function check_label, check_line, check_func_info, check_code_end, check_call, check_call_external, check_bif;
-check_function check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;
+check_function check_func_info, check_code_end, check_bif, check_on_load, check_put_string, check_match_string,
+    check_make_fun, check_binary_segment;
 const uint8_t *read_match_commands(struct code *code, const uint8_t *at, size_t count);
 
 #endif

@@ -164,14 +164,16 @@ static int add_structs(const struct beam *beam, struct beam_names *names, struct
 }
 
 static int add_behaviours(const struct beam *beam, struct beam_names *names, struct error *reterr) {
-    const struct term *attributes = beam_attributes(beam), *pair, *name;
-    int result = 0;
-    for (size_t i = 0; attributes && (pair = term_at(attributes, i)); i++) {
+    CLEANUP_TERM struct term_doc *attributes = NULL;
+    const struct term *pair, *name;
+    int result = beam_attributes(beam, &attributes, reterr);
+    if (result < 0 || !attributes) return result;
+    for (size_t i = 0; (pair = term_at(term_root(attributes), i)); i++) {
         const struct term *key = term_at(pair, 0), *values = term_at(pair, 1);
         if (!term_is_atom(key, "behaviour") && !term_is_atom(key, "behavior")) continue;
         for (size_t j = 0; result == 0 && (name = term_at(values, j)); j++) result = add_atom(names, name, reterr);
     }
-    return result;
+    return result < 0 ? result : keep_doc(names, &attributes, reterr);
 }
 
 static int add_parse_transforms(const struct beam *beam, struct beam_names *names, struct error *reterr) {

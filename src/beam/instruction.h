@@ -5,19 +5,14 @@
 
 #include "beam/code.h"
 
-/* Where nothing is optimized they stay functions: an analyser would go through each of fifty copies of them. */
-#ifdef __OPTIMIZE__
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#else
-#define ALWAYS_INLINE static inline
-#endif
-
 enum {
-    SHORT_OPERAND_BYTES = 4, /* a register with a type */
-    SHORT_INSTRUCTION_BYTES = 1 + MAX_OPERANDS * SHORT_OPERAND_BYTES,
+    SHORT_OPERAND_BYTES = 9, /* an integer of eight */
+    SHORT_ALLOCATION_BYTES = 14,
+    SHORT_INSTRUCTION_BYTES = 1 + MAX_OPERANDS * SHORT_OPERAND_BYTES + SHORT_ALLOCATION_BYTES,
     HEAD_WIDE = 1 << 3,
     HEAD_LONG = 3 << 3,
     HEAD_LIST = 1 << 4 | COMPACT_EXTENDED,
+    HEAD_ALLOCATION = 3 << 4 | COMPACT_EXTENDED,
     HEAD_LITERAL = 4 << 4 | COMPACT_EXTENDED,
     HEAD_TYPED_REGISTER = 5 << 4 | COMPACT_EXTENDED,
 };
@@ -59,7 +54,29 @@ ALWAYS_INLINE bool takes(const struct code *code, enum operand_role role, uint32
     return code->takers[head] >> role & 1;
 }
 
-/* Indexes of 16 bits, literals, and registers with a type. */
+/* Words, floats and funs: how many of these follow, and kind and number of each. */
+static inline const uint8_t *read_allocation(const uint8_t *at, operand_t *ret) {
+    uint32_t count = 0, kind = 0, number = 0;
+    uint64_t total = 0;
+    at = read_number(at + 1, &count);
+    if (count > ALLOCATION_KINDS) return NULL;
+    for (; at && count > 0; count--) {
+        at = read_number(at, &kind);
+        if (at) at = kind < ALLOCATION_KINDS ? read_number(at, &number) : NULL;
+        total += number;
+    }
+    *ret = operand_make(FORM_ALLOCATION, total);
+    return at;
+}
+
+/* Of a length, in the upper bits of its first byte, that is not followed by one of its own; nobody needs its value. */
+static inline const uint8_t *read_long_integer(const uint8_t *at, operand_t *ret) {
+    uint32_t size = (uint32_t)at[0] >> 5;
+    *ret = operand_make(FORM_BIG, 0);
+    return size < 7 ? at + 3 + size : NULL;
+}
+
+/* Indexes of 16 bits, integers, literals, registers with a type, allocations. */
 static __attribute__((noinline)) const uint8_t *read_longer(struct code *code, const uint8_t *at,
                                                             enum operand_role role, operand_t *ret) {
     const struct beam *beam = code->beam;
@@ -74,9 +91,11 @@ static __attribute__((noinline)) const uint8_t *read_longer(struct code *code, c
         at = read_number(at + 2, &index);
         return at && (!beam->has_types || index < beam->type_count) ? at : NULL;
     }
-    if ((head & 0xf8) != HEAD_LONG || !(code->long_takers[tag] >> role & 1)) return NULL;
-    bool is_negative = tag == COMPACT_INTEGER && at[1] & 0x80;
-    return is_negative ? NULL : take_value(code, at + 3, role, tag, (uint32_t)at[1] << 8 | at[2], ret);
+    if (head == HEAD_ALLOCATION && role_kinds[role] & IS_ALLOCATION) return read_allocation(at, ret);
+    if (!(head & HEAD_WIDE) || !(code->long_takers[tag] >> role & 1)) return NULL;
+    if ((head & HEAD_LONG) == HEAD_WIDE) return take_value(code, at + 2, role, tag, wide_value(at), ret);
+    if (tag == COMPACT_INTEGER) return read_long_integer(at, ret);
+    return head >> 5 ? NULL : take_value(code, at + 3, role, tag, (uint32_t)at[1] << 8 | at[2], ret);
 }
 
 ALWAYS_INLINE const uint8_t *read_wide(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret) {
@@ -95,10 +114,9 @@ ALWAYS_INLINE const uint8_t *read_length(const uint8_t *at, operand_t *ret) {
     return at;
 }
 
-/* Registers and the like are hardly ever longer than a byte. */
+/* Registers and the like are hardly ever longer than a byte: no place for that in each copy. */
 ALWAYS_INLINE bool is_narrow_role(enum operand_role role) {
-    return role == ROLE_REGISTERS || role == ROLE_WORDS || role == ROLE_SLOT || role == ROLE_REGISTER ||
-           role == ROLE_FAILURE;
+    return role == ROLE_REGISTERS || role == ROLE_SLOT || role == ROLE_REGISTER;
 }
 
 ALWAYS_INLINE const uint8_t *read_operand(struct code *code, const uint8_t *at, enum operand_role role,
@@ -112,7 +130,7 @@ ALWAYS_INLINE const uint8_t *read_operand(struct code *code, const uint8_t *at, 
         *ret = head;
         return at + 1;
     }
-    return is_narrow_role(role) ? NULL : read_wide(code, at, role, ret);
+    return is_narrow_role(role) ? read_longer(code, at, role, ret) : read_wide(code, at, role, ret);
 }
 
 ALWAYS_INLINE const uint8_t *read_operands(struct code *code, const uint8_t *at, const uint8_t *roles, unsigned count,
@@ -130,10 +148,11 @@ ALWAYS_INLINE const uint8_t *read_elements(struct code *code, const uint8_t *at,
     operand_t group[MAX_LIST_PERIOD];
     for (; count >= form->period; count -= form->period) {
         const uint8_t *next = NULL;
-        if (code->cursor.end - at >= SHORT_INSTRUCTION_BYTES)
+        if (code->readable_end - at >= SHORT_INSTRUCTION_BYTES)
             next = read_operands(code, at, form->elements, form->period, group);
-        at = next ? next : code_operands_any(code, at, form->elements, form->period, group);
-        if (!at) return NULL;
+        if (!next && at < code->cursor.end) next = code_operands_any(code, at, form->elements, form->period, group);
+        if (!next) return NULL;
+        at = next;
     }
     return count == 0 ? at : NULL;
 }
@@ -160,9 +179,12 @@ ALWAYS_INLINE const uint8_t *read_instruction(struct code *code, const uint8_t *
 static __attribute__((noinline)) const uint8_t *read_uncommon(struct code *code, const uint8_t *start,
                                                               const struct opcode *opcode) {
     operand_t operands[MAX_OPERANDS];
-    const uint8_t *at = opcode->list || opcode->since == OPCODE_NEVER ? NULL : start + 1;
+    const struct list_form *list = opcode->list;
+    bool is_plain = opcode->since != OPCODE_NEVER && !(list && (list->read || list->check));
+    const uint8_t *at = is_plain ? start + 1 : NULL;
     for (unsigned i = 0; at && i < opcode->operand_count; i++)
         at = read_operand(code, at, opcode->operands[i], &operands[i]);
+    if (at && list) at = read_elements(code, at, list, operand_value(operands[opcode->operand_count - 1]));
     return end_instruction(code, start, at, opcode, operands);
 }
 

@@ -1,3 +1,4 @@
+#include "beam/common_checks.h"
 #include "beam/instruction.h"
 
 enum {
@@ -228,15 +229,23 @@ static uint32_t opcode_limit(const struct beam *beam) {
     return limit;
 }
 
+/* Behind the last instruction that enough bytes follow. */
+static const uint8_t *quick_end(const struct code *code, const uint8_t *at) {
+    const uint8_t *end = code->cursor.end;
+    ptrdiff_t missing = SHORT_INSTRUCTION_BYTES - (code->readable_end - end);
+    if (missing <= 0) return end;
+    return end - at > missing ? end - missing : at;
+}
+
 #define COMMON(number)                                                                                                 \
     case number: at = read_instruction(code, at, &opcodes[number]); break
 
-/* The reader is compiled once for each of the opcodes that nine of ten instructions have: what their operands may be is
-   then in the code, and the processor learns for each how long they mostly are. */
+/* The reader is compiled once for each of the opcodes that nineteen of twenty instructions have: what their operands
+   may be is then in the code, and the processor learns for each how long they mostly are. */
 const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
-    const uint8_t *last = code->cursor.end - SHORT_INSTRUCTION_BYTES;
+    const uint8_t *end = quick_end(code, at);
     uint32_t limit = opcode_limit(code->beam), highest = OP_LABEL;
-    while (at <= last) {
+    while (at && at < end) {
         uint32_t number = *at;
         if (number > limit) return code_instruction_any(code, at);
         highest = number > highest ? number : highest;
@@ -248,31 +257,47 @@ const uint8_t *code_instructions(struct code *code, const uint8_t *at) {
             COMMON(6);
             COMMON(7);
             COMMON(8);
+            COMMON(10);
+            COMMON(11);
             COMMON(12);
+            COMMON(13);
             COMMON(16);
             COMMON(18);
             COMMON(19);
+            COMMON(39);
+            COMMON(40);
             COMMON(43);
+            COMMON(44);
             COMMON(52);
+            COMMON(55);
             COMMON(56);
             COMMON(57);
             COMMON(58);
             COMMON(59);
+            COMMON(60);
             COMMON(61);
             COMMON(64);
             COMMON(65);
             COMMON(66);
             COMMON(69);
             COMMON(72);
+            COMMON(74);
             COMMON(78);
+            COMMON(124);
+            COMMON(125);
             COMMON(136);
             COMMON(153);
+            COMMON(156);
+            COMMON(158);
+            COMMON(159);
+            COMMON(163);
             COMMON(164);
             COMMON(169);
+            COMMON(171);
             COMMON(172);
+            COMMON(180);
         default: at = read_uncommon(code, at, &opcodes[number]);
         }
-        if (!at) return NULL;
     }
     if (opcodes[highest].since > code->beam->min_otp) code->beam->min_otp = opcodes[highest].since;
     return at;

@@ -9,7 +9,7 @@ enum extended_tag {
     EXTENDED_TYPED_REGISTER,
 };
 
-enum { ALLOCATION_KINDS = 3, ALLOCATION_MAX = 1 << 24 };
+enum { ALLOCATION_MAX = 1 << 24 };
 
 static int read_bounded(struct cursor *cursor, const char *what, uint64_t count, uint64_t *ret) {
     uint64_t value = 0;

@@ -25,13 +25,14 @@ enum plain_tag {
     TAG_STRING = 107,
     TAG_LIST = 108,
     TAG_BINARY = 109,
+    TAG_SMALL_BIG = 110,
     TAG_SMALL_ATOM = 115,
     TAG_MAP = 116,
     TAG_ATOM_UTF8 = 118,
     TAG_SMALL_ATOM_UTF8 = 119,
 };
 
-enum form_check { CHECK_NONE, CHECK_FLOAT, CHECK_MAP };
+enum form_check { CHECK_NONE, CHECK_FLOAT, CHECK_SIGN, CHECK_MAP };
 
 /* What a tag is followed by: a number, and what that says. Masks instead of branches, since nobody can guess which tag
    comes next. */
@@ -52,6 +53,7 @@ static const struct form {
     [TAG_SMALL_INTEGER] = {.size = 2, WIDTH(0)},
     [TAG_INTEGER] = {.size = 5, WIDTH(0)},
     [TAG_FLOAT] = {.size = FLOAT_BYTES, WIDTH(0), .check = CHECK_FLOAT},
+    [TAG_SMALL_BIG] = {.size = 3, WIDTH(1), .check = CHECK_SIGN, .text = ALL},
     [TAG_BINARY] = {.size = 5, WIDTH(4), .text = ALL},
     [TAG_STRING] = {.size = 3, WIDTH(2), .text = ALL, .characters = ALL},
     [TAG_ATOM] = {.size = 3, WIDTH(2), .text = ALL, .atom = ALL},
@@ -153,17 +155,49 @@ static bool scan_terms(struct scan *scan, uint64_t pending) {
         scan->containers_left -= form->is_container;
         pending += inside;
         if (form->check == CHECK_FLOAT && !is_finite(look + 1)) return false;
+        if (form->check == CHECK_SIGN && look[2] > 1) return false;
         if (form->check == CHECK_MAP && !scan_map(scan, number)) return false;
     }
     return true;
 }
 
+static bool scan_pair(struct scan *scan) {
+    struct beam_text key;
+    if (scan->end - scan->at < 2 || scan->at[0] != TAG_SMALL_TUPLE || scan->at[1] != 2) return false;
+    scan->at += 2;
+    scan->containers_left = MAX_CONTAINERS - 2; /* none of which is inside of another pair */
+    return scan_key(scan, &key) && scan_terms(scan, 1);
+}
+
+static bool scan_pairs(struct scan *scan) {
+    uint8_t copy[LOOK_AHEAD_BYTES];
+    const uint8_t *look = look_ahead(scan, copy);
+    uint64_t count = load_u32(look + 1), inside = 3 * count + 1;
+    if (look[0] == TAG_NIL) return ++scan->at == scan->end;
+    if (look[0] != TAG_LIST || inside > scan->terms_left) return false;
+    scan->at += forms[TAG_LIST].size;
+    scan->terms_left -= inside;
+    for (uint64_t i = 0; i < count; i++)
+        if (!scan_pair(scan)) return false;
+    return scan->at < scan->end && *scan->at++ == TAG_NIL && scan->at == scan->end;
+}
+
+static bool begin_scan(struct scan *scan, const uint8_t *data, size_t size, size_t readable_size, size_t max_terms) {
+    if (size < 2 || data[0] != VERSION_BYTE || max_terms == 0) return false;
+    *scan = (struct scan){.at = data + 1,
+                          .end = data + size,
+                          .readable_end = data + readable_size,
+                          .terms_left = max_terms - 1,
+                          .containers_left = MAX_CONTAINERS};
+    return true;
+}
+
 bool term_is_plain(const uint8_t *data, size_t size, size_t readable_size, size_t max_terms) {
-    if (size == 0 || data[0] != VERSION_BYTE || max_terms == 0) return false;
-    struct scan scan = {.at = data + 1,
-                        .end = data + size,
-                        .readable_end = data + readable_size,
-                        .terms_left = max_terms - 1,
-                        .containers_left = MAX_CONTAINERS};
-    return scan_terms(&scan, 1) && scan.at == scan.end;
+    struct scan scan;
+    return begin_scan(&scan, data, size, readable_size, max_terms) && scan_terms(&scan, 1) && scan.at == scan.end;
+}
+
+bool term_is_plain_pairs(const uint8_t *data, size_t size, size_t max_terms) {
+    struct scan scan;
+    return begin_scan(&scan, data, size, size, max_terms) && scan_pairs(&scan);
 }

@@ -121,7 +121,8 @@ static int check_function(const struct beam *beam, enum chunk_kind kind, uint32_
     if (!code)
         return error_set(reterr, E_FORMAT, "chunk %s, entry %u: label %u is no function's first", chunk_forms[kind].tag,
                          number, function->label);
-    if (code->arity != function->arity || !beam_text_equal(beam->atoms[code->atom], function->name))
+    bool has_name = code->atom == function->atom || beam_text_equal(beam->atoms[code->atom], function->name);
+    if (code->arity != function->arity || !has_name)
         return error_set(reterr, E_FORMAT, "chunk %s, entry %u: the function at label %u has another name or arity",
                          chunk_forms[kind].tag, number, function->label);
     return 0;
@@ -135,7 +136,8 @@ int check_tables(struct beam *beam, struct error *reterr) {
         result = check_function(beam, CHUNK_LOCALS, i, &beam->locals[i], reterr);
     for (uint32_t i = 0; result == 0 && i < beam->lambda_count; i++) {
         const struct beam_lambda *lambda = &beam->lambdas[i];
-        struct beam_function function = {.name = lambda->name, .arity = lambda->arity, .label = lambda->label};
+        struct beam_function function = {
+            .name = lambda->name, .atom = lambda->atom, .arity = lambda->arity, .label = lambda->label};
         result = check_function(beam, CHUNK_LAMBDAS, i, &function, reterr);
     }
     return result;

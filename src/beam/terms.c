@@ -28,14 +28,13 @@ static bool is_keyword_list(const struct term *term) {
 }
 
 /* The loader hands out attributes as the keyword list that they are. An empty chunk is what stripping may leave. */
-static int read_attributes(struct beam *beam, struct error *reterr) {
+static int check_attributes(const struct beam *beam, struct error *reterr) {
+    const struct chunk *chunk = &beam->chunks[CHUNK_ATTRIBUTES];
+    if (chunk->size == 0 || term_is_plain_pairs(chunk->data, chunk->size, beam->options.max_terms)) return 0;
     CLEANUP_TERM struct term_doc *doc = NULL;
-    if (beam->chunks[CHUNK_ATTRIBUTES].size == 0) return 0;
     int result = decode_chunk(beam, CHUNK_ATTRIBUTES, &doc, reterr);
     if (result < 0) return result;
-    if (!is_keyword_list(term_root(doc))) return error_set(reterr, E_FORMAT, "chunk Attr: not a list of pairs");
-    beam->attributes = take_ptr(doc);
-    return 0;
+    return is_keyword_list(term_root(doc)) ? 0 : error_set(reterr, E_FORMAT, "chunk Attr: not a list of pairs");
 }
 
 static int check_term(const struct beam *beam, enum chunk_kind kind, struct error *reterr) {
@@ -59,7 +58,7 @@ int read_terms(struct beam *beam, struct error *reterr) {
     static const enum chunk_kind used[] = {CHUNK_COMPILE_INFO, CHUNK_META, CHUNK_ELIXIR_CHECKER};
     static const enum chunk_kind unloaded[] = {CHUNK_DEBUG_INFO, CHUNK_ABSTRACT_CODE, CHUNK_DOCUMENTATION,
                                                CHUNK_ELIXIR_OLD_DOCS, CHUNK_ELIXIR_PARAMETERS};
-    int result = read_attributes(beam, reterr);
+    int result = check_attributes(beam, reterr);
     for (size_t i = 0; result == 0 && i < ARRAY_SIZE(used); i++) result = check_term(beam, used[i], reterr);
     for (size_t i = 0; result == 0 && i < ARRAY_SIZE(unloaded); i++) result = check_unloaded(beam, unloaded[i], reterr);
     return result;

@@ -188,8 +188,13 @@ int record_take_answer(struct record *record, const struct term *file, struct er
     return 0;
 }
 
-static bool has_attribute(const struct beam *beam, const char *name) {
-    return beam_attribute(beam, name) != NULL;
+static int is_of_protocol(const struct beam *beam, bool *ret, struct error *reterr) {
+    CLEANUP_TERM struct term_doc *attributes = NULL;
+    int result = beam_attributes(beam, &attributes, reterr);
+    if (result < 0) return result;
+    const struct term *pairs = attributes ? term_root(attributes) : NULL;
+    *ret = beam_find_value(pairs, "__protocol__") || beam_find_value(pairs, "__impl__");
+    return 0;
 }
 
 /* What a module calls, in case the compiler node did not say. */
@@ -219,9 +224,10 @@ static bool is_start_behaviour(const struct beam_text *name) {
 
 static int find_parts(const struct beam *beam, unsigned *ret, struct error *reterr) {
     CLEANUP(beam_names_free) struct beam_names behaviours = {0};
-    bool is_protocol = has_attribute(beam, "__protocol__") || has_attribute(beam, "__impl__");
+    bool is_protocol = false;
+    int result = is_of_protocol(beam, &is_protocol, reterr);
     unsigned parts = is_protocol ? PART_OF_PROTOCOL : 0;
-    int result = beam_behaviours(beam, &behaviours, reterr);
+    if (result == 0) result = beam_behaviours(beam, &behaviours, reterr);
     for (size_t i = 0; result == 0 && i < behaviours.count; i++)
         if (is_start_behaviour(&behaviours.items[i])) parts |= PART_OF_START;
     if (result == 0) *ret = parts;

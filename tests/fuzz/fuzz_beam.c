@@ -41,6 +41,23 @@ static size_t touch(const struct beam *beam) {
     return sum;
 }
 
+static bool is_same(const struct code_function *a, const struct code_function *b) {
+    return a->atom == b->atom && a->arity == b->arity && a->entry == b->entry && a->body == b->body &&
+           a->body_end == b->body_end;
+}
+
+/* Both ways find the same functions at the same places. */
+static void read_again(struct beam *beam) {
+    struct beam quick = *beam;
+    quick.functions = calloc((size_t)beam->function_count + 1, sizeof *quick.functions);
+    check(quick.functions);
+    for (uint32_t i = 0; i < beam->function_count; i++) quick.functions[i] = beam->functions[i];
+    check(read_code_again(beam, NULL) == 0);
+    check(quick.on_load == beam->on_load && quick.min_otp == beam->min_otp);
+    for (uint32_t i = 0; i < beam->function_count; i++) check(is_same(&quick.functions[i], &beam->functions[i]));
+    free(quick.functions);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct error error = {0};
     struct beam *beam = NULL;
@@ -49,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     check(touch(beam) > 0);
-    check(read_code_again(beam, NULL) == 0);
+    read_again(beam);
     hash(beam);
     collect(beam);
     beam_free(beam);

@@ -95,15 +95,20 @@ static inline const char *complaint(const void *data, size_t size, const struct 
     return error->detail;
 }
 
-/* The minimal file with one part replaced is refused with a text that holds what is expected; NULL: it is valid. */
-static inline void expect(const char *name, const struct part *replacement, const char *expected) {
+/* A file with one part replaced is refused with a text that holds what is expected; NULL: it is valid. */
+static inline void expect_of(const struct part *parts, const char *name, const struct part *replacement,
+                             const char *expected) {
     CLEANUP_BUF struct buf file = BUF_INIT;
     struct error error;
-    build(&file, minimal_parts, replacement);
+    build(&file, parts, replacement);
     const char *text = complaint(file.data, file.size, &beam_default_options, &error);
     if (!expected && text) fail_msg("%s: refused: %s", name, text);
     if (expected && !text) fail_msg("%s: accepted", name);
     if (expected && !strstr(text, expected)) fail_msg("%s: \"%s\" does not say \"%s\"", name, text, expected);
+}
+
+static inline void expect(const char *name, const struct part *replacement, const char *expected) {
+    expect_of(minimal_parts, name, replacement, expected);
 }
 
 static inline void load_fixture(struct buf *out, const char *name) {

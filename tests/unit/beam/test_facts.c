@@ -56,10 +56,11 @@ static void test_attributes(void **state) {
     CLEANUP_OPENED struct opened kinds = {.bytes = BUF_INIT};
     open_fixture(&kinds, "fx_kinds");
     CLEANUP_FREE char *version = NULL;
-    assert_true(term_to_string(beam_attribute(kinds.beam, "vsn"), &version));
+    CLEANUP_TERM struct term_doc *attributes = NULL, *info = NULL;
+    assert_int_equal(beam_attributes(kinds.beam, &attributes, NULL), 0);
+    assert_true(term_to_string(beam_find_value(term_root(attributes), "vsn"), &version));
     assert_string_equal(version, "2.5.1");
-    assert_null(beam_attribute(kinds.beam, "author"));
-    CLEANUP_TERM struct term_doc *info = NULL;
+    assert_null(beam_find_value(term_root(attributes), "author"));
     assert_int_equal(beam_compile_info(kinds.beam, &info, NULL), 0);
     assert_true(term_is_atom(term_at(term_at(term_root(info), 0), 0), "version"));
     assert_null(beam_source(kinds.beam)); /* it was compiled to be the same anywhere */

@@ -12,6 +12,9 @@ static const struct {
     {"integer", BYTES("\x83\x62\xff\xff\xff\xff"), true},
     {"float", BYTES("\x83\x46\x3f\xf8\0\0\0\0\0\0"), true},
     {"infinity", BYTES("\x83\x46\x7f\xf0\0\0\0\0\0\0"), false},
+    {"large integer", BYTES("\x83\x6e\x09\x01\1\2\3\4\5\6\7\10\11"), true},
+    {"a sign that is none", BYTES("\x83\x6e\x01\x02\1"), false},
+    {"cut large integer", BYTES("\x83\x6e\x02\0\1"), false},
     {"nil", BYTES("\x83\x6a"), true},
     {"string", BYTES("\x83\x6b\0\x02hi"), true},
     {"binary", BYTES("\x83\x6d\0\0\0\x02hi"), true},
@@ -114,12 +117,41 @@ static void test_maps_in_maps(void **state) {
     }
 }
 
+static const struct {
+    const char *name;
+    const char *bytes;
+    size_t size;
+    bool is_plain;
+} lists[] = {
+    {"none", BYTES("\x83\x6a"), true},
+    {"a pair", BYTES("\x83\x6c\0\0\0\x01\x68\x02\x77\x01k\x61\x05\x6a"), true},
+    {"two pairs", BYTES("\x83\x6c\0\0\0\x02\x68\x02\x77\x01k\x6a\x68\x02\x64\0\x01k\x68\x01\x6a\x6a"), true},
+    {"a number for a key", BYTES("\x83\x6c\0\0\0\x01\x68\x02\x61\x01\x61\x05\x6a"), false},
+    {"a triple", BYTES("\x83\x6c\0\0\0\x01\x68\x03\x77\x01k\x6a\x6a\x6a"), false},
+    {"an atom", BYTES("\x83\x6c\0\0\0\x01\x77\x01k\x6a"), false},
+    {"no list", BYTES("\x83\x68\x02\x77\x01k\x61\x05"), false},
+    {"an improper list", BYTES("\x83\x6c\0\0\0\x01\x68\x02\x77\x01k\x61\x05\x61\x01"), false},
+    {"too much", BYTES("\x83\x6c\0\0\0\x01\x68\x02\x77\x01k\x61\x05\x6a\x6a"), false},
+    {"cut before the end", BYTES("\x83\x6c\0\0\0\x01\x68\x02\x77\x01k\x61\x05"), false},
+    {"more than there are", BYTES("\x83\x6c\xff\xff\xff\xff\x6a"), false},
+};
+
+/* At the end of what may be looked at, too. */
+static void test_pairs(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+        CLEANUP_FREE uint8_t *bytes = malloc(lists[i].size);
+        memcpy(bytes, lists[i].bytes, lists[i].size);
+        if (term_is_plain_pairs(bytes, lists[i].size, 20) != lists[i].is_plain) fail_msg("%s", lists[i].name);
+    }
+    assert_true(term_is_plain_pairs((const uint8_t *)lists[1].bytes, lists[1].size, 5));
+    assert_false(term_is_plain_pairs((const uint8_t *)lists[1].bytes, lists[1].size, 4));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_plain_decodes),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_maps_in_maps),
+        cmocka_unit_test(test_cases),        cmocka_unit_test(test_plain_decodes), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_maps_in_maps), cmocka_unit_test(test_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,10 @@ static void add_label(struct labels *labels, const struct term *term) {
 
 /* An Erlang module has an attribute for each, with the text; an Elixir module one with a list of texts. */
 static void read_labels(const struct beam *beam, struct labels *ret) {
-    const struct term *attributes = beam_attributes(beam), *pair, *text;
-    for (size_t i = 0; (pair = term_at(attributes, i)); i++) {
+    CLEANUP_TERM struct term_doc *attributes = NULL;
+    const struct term *pair, *text;
+    assert_int_equal(beam_attributes(beam, &attributes, NULL), 0);
+    for (size_t i = 0; (pair = term_at(term_root(attributes), i)); i++) {
         const struct term *value = term_at(pair, 1);
         if (!term_is_atom(term_at(pair, 0), "finding") || value->type != TERM_LIST) continue;
         if (term_at(value, 0)->type == TERM_INTEGER)
@@ -33,7 +35,9 @@ static void read_labels(const struct beam *beam, struct labels *ret) {
 }
 
 static int64_t read_dynamic(const struct beam *beam) {
-    const struct term *value = beam_attribute(beam, "dynamic");
+    CLEANUP_TERM struct term_doc *attributes = NULL;
+    assert_int_equal(beam_attributes(beam, &attributes, NULL), 0);
+    const struct term *value = beam_find_value(term_root(attributes), "dynamic");
     int64_t count = 0;
     if (value && term_at(value, 0)) term_to_int64(term_at(value, 0), &count);
     return count;
