@@ -9,7 +9,7 @@
 
 #include "jail/spawn.h"
 
-enum { PIDS_MAX = 4096 };
+enum { PIDS_MAX = 4096, FREEZE_WAIT_MS = 500 };
 
 static bool is_in_cgroup(const struct launcher *launcher, const struct launcher_node *node) {
     if (launcher->cgroups.version == 0) return true;
@@ -56,7 +56,7 @@ static void take_listener(struct launcher *launcher, struct launcher_node *node)
 static void ask_again(const struct launcher *launcher, const struct launcher_node *node) {
     if (node->listener_fd < 0 || node->frozen) return;
     standstill_hold_up_yielding(launcher, node, true);
-    cgroup_freeze(&launcher->cgroups, node->name, true, NULL);
+    cgroup_freeze(&launcher->cgroups, node->name, true, FREEZE_WAIT_MS, NULL);
     cgroup_thaw_everywhere(&launcher->cgroups, node->name);
     standstill_hold_up_yielding(launcher, node, false);
 }

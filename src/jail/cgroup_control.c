@@ -10,7 +10,6 @@
 #include "jail/cgroup_backend.h"
 
 enum {
-    FREEZE_WAIT_MS = 500,
     REMOVE_WAIT_MS = 2000,
     RETRY_PAUSE_US = 500, /* where there is nothing to wait on but time */
 };
@@ -38,35 +37,24 @@ static bool wait_for_event(const char *path, const char *key, uint64_t wanted, u
     }
 }
 
-static int ask_unified(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
-                       struct error *reterr) {
-    char file[PATH_MAX], events[PATH_MAX];
-    if (cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", file, reterr) < 0 ||
-        cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.events", events, reterr) < 0)
-        return -1;
+static int ask_unified(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+    char file[PATH_MAX];
+    if (cgroup_path(host, CGROUP_UNIFIED, node, "cgroup.freeze", file, reterr) < 0) return -1;
     int failed = cgroup_write(file, frozen ? "1" : "0");
-    if (failed) return error_errno(reterr, -failed, "write %s", file);
-    *ret_is_done = is_line(events, "frozen", frozen);
-    return 0;
+    return failed ? error_errno(reterr, -failed, "write %s", file) : 0;
 }
 
 /* This one goes on with it only when it is asked again. */
-static int ask_v1(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
-                  struct error *reterr) {
-    const char *wanted = frozen ? "FROZEN" : "THAWED";
-    char file[PATH_MAX], state[32] = "";
+static int ask_v1(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+    char file[PATH_MAX];
     if (cgroup_path(host, CGROUP_FREEZER, node, "freezer.state", file, reterr) < 0) return -1;
-    int failed = cgroup_write(file, wanted);
-    if (failed == 0) failed = cgroup_read(file, state, sizeof state);
-    if (failed) return error_errno(reterr, -failed, "%s", file);
-    *ret_is_done = string_starts(state, wanted);
-    return 0;
+    int failed = cgroup_write(file, frozen ? "FROZEN" : "THAWED");
+    return failed ? error_errno(reterr, -failed, "write %s", file) : 0;
 }
 
-int cgroup_ask_to_freeze(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
-                         struct error *reterr) {
-    if (host->hierarchies[CGROUP_UNIFIED][0]) return ask_unified(host, node, frozen, ret_is_done, reterr);
-    if (host->hierarchies[CGROUP_FREEZER][0]) return ask_v1(host, node, frozen, ret_is_done, reterr);
+static int ask(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
+    if (host->hierarchies[CGROUP_UNIFIED][0]) return ask_unified(host, node, frozen, reterr);
+    if (host->hierarchies[CGROUP_FREEZER][0]) return ask_v1(host, node, frozen, reterr);
     return error_set(reterr, E_GUARANTEE, "this host has no freezer");
 }
 
@@ -80,14 +68,15 @@ static void wait_for_freezer(const struct cgroup_host *host, const char *node, b
         pause_briefly();
 }
 
-int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, struct error *reterr) {
-    uint64_t deadline_ms = clock_monotonic_ms() + FREEZE_WAIT_MS;
-    for (bool is_done = false;; wait_for_freezer(host, node, frozen, deadline_ms)) {
-        int failed = cgroup_ask_to_freeze(host, node, frozen, &is_done, reterr);
-        if (failed || is_done) return failed;
+int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, uint32_t wait_ms,
+                  struct error *reterr) {
+    uint64_t deadline_ms = clock_monotonic_ms() + wait_ms;
+    for (;; wait_for_freezer(host, node, frozen, deadline_ms)) {
+        int failed = ask(host, node, frozen, reterr);
+        if (failed || cgroup_is_frozen(host, node) == frozen) return failed;
         if (clock_monotonic_ms() >= deadline_ms)
-            return error_set(reterr, E_TIMEOUT, "node %s did not %s within %d ms", node, frozen ? "freeze" : "thaw",
-                             FREEZE_WAIT_MS);
+            return error_set(reterr, E_TIMEOUT, "node %s did not %s within %u ms", node, frozen ? "freeze" : "thaw",
+                             wait_ms);
     }
 }
 

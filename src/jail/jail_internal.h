@@ -110,11 +110,11 @@ int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool y
 bool cgroup_yields(const struct cgroup_host *host, const char *node);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick, however busy the others are */
-/* It is done by and by: ask again until it is. */
-int cgroup_ask_to_freeze(const struct cgroup_host *host, const char *node, bool frozen, bool *ret_is_done,
-                         struct error *reterr);
-int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen,
-                  struct error *reterr); /* returns when it took effect */
+/* Returns when it took effect; E_TIMEOUT: not yet, after so long. The kernel goes on with it, v1 when it is asked
+ * again.
+ */
+int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, uint32_t wait_ms,
+                  struct error *reterr);
 /* By whichever freezer it was frozen, and by whom: a frozen process does not die on v1. Fire and forget: there may be
    nothing to thaw. */
 void cgroup_thaw_everywhere(const struct cgroup_host *host, const char *node);

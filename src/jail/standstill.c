@@ -7,6 +7,7 @@
 
 enum {
     PATIENCE_MS = 1000, /* a second is a host's that is very busy */
+    FIRST_WAIT_MS = 1,  /* who idles stands still by then */
     LOOK_AGAIN_MS = 1,
     SLICE_US = 2000, /* of all looks in one turn of the loop */
     CLEAN_LOOKS = 2, /* who gets another parent during a look may be missed by it, but not again after another stop */
@@ -39,9 +40,8 @@ void standstill_hold_up_yielding(const struct launcher *launcher, const struct l
 
 /* Nobody has asked for half of it. */
 static void go_back(const struct launcher *launcher, const struct launcher_node *node) {
-    bool is_done;
     if (launcher->cgroups.has_freezer)
-        cgroup_ask_to_freeze(&launcher->cgroups, node->name, false, &is_done, NULL);
+        cgroup_freeze(&launcher->cgroups, node->name, false, 0, NULL);
     else
         node_signal(node, false);
 }
@@ -79,15 +79,24 @@ static void look(struct standstill *standstill, const struct launcher_node *node
     if (!*ret_is_done) node_signal(node, true);
 }
 
-static void advance(struct launcher *launcher, struct launcher_node *node, uint64_t until_us) {
+/* Whether it stands still, or goes on, by now; until then it may be waited for. */
+static int look_again(const struct launcher *launcher, const struct launcher_node *node, uint32_t wait_ms,
+                      uint64_t until_us, bool *ret_is_done, struct error *reterr) {
     struct standstill *standstill = node->standstill;
+    if (standstill->look) {
+        look(standstill, node, until_us, ret_is_done);
+        return 0;
+    }
+    int failed = cgroup_freeze(&launcher->cgroups, node->name, standstill->frozen, wait_ms, reterr);
+    *ret_is_done = failed == 0;
+    return failed == -E_TIMEOUT ? 0 : failed;
+}
+
+static void advance(struct launcher *launcher, struct launcher_node *node, uint32_t wait_ms, uint64_t until_us) {
+    const struct standstill *standstill = node->standstill;
     struct error error;
     bool is_done = false;
-    int failed = 0;
-    if (standstill->look)
-        look(standstill, node, until_us, &is_done);
-    else
-        failed = cgroup_ask_to_freeze(&launcher->cgroups, node->name, standstill->frozen, &is_done, &error);
+    int failed = look_again(launcher, node, wait_ms, until_us, &is_done, &error);
     if (!failed && !is_done && clock_monotonic_ms() >= standstill->deadline_ms)
         failed = error_set(&error, E_TIMEOUT, "node %s did not %s within %d ms", node->name,
                            standstill->frozen ? "stand still" : "go on", PATIENCE_MS);
@@ -142,7 +151,7 @@ void standstill_begin(struct launcher *launcher, struct launcher_node *node, boo
         server_fail(launcher, request, &error);
         return;
     }
-    if (is_first) advance(launcher, node, clock_monotonic_us() + SLICE_US);
+    if (is_first) advance(launcher, node, FIRST_WAIT_MS, clock_monotonic_us() + SLICE_US);
     launcher_due_at(launcher, clock_monotonic_ms() + LOOK_AGAIN_MS);
 }
 
@@ -151,7 +160,7 @@ uint64_t standstill_check(struct launcher *launcher, uint64_t now_ms) {
     bool some_left = false;
     for (size_t i = 0; i < launcher->nodes_end; i++) {
         struct launcher_node *node = &launcher->nodes[i];
-        if (node->used && node->standstill) advance(launcher, node, until_us);
+        if (node->used && node->standstill) advance(launcher, node, 0, until_us);
         some_left |= node->used && node->standstill;
     }
     return some_left ? now_ms + LOOK_AGAIN_MS : UINT64_MAX;

@@ -19,6 +19,8 @@
 
 #define MIB (1ULL << 20)
 
+enum { FREEZE_WAIT_MS = 500 };
+
 static const struct jail_limits limits = {
     .memory_bytes = 48 * MIB, .disk_bytes = 16 * MIB, .cpu_percent = 50, .os_tasks = 32};
 
@@ -217,11 +219,11 @@ static void v2_freezes_until_it_took_effect(void **state) {
     struct error error;
     assert_int_equal(cgroup_host_open(tree->root, "sandbox/3", true, &tree->host, &error), 0);
     make_node(tree, "n1");
-    assert_int_equal(cgroup_freeze(&tree->host, "n1", true, &error), 0);
+    assert_int_equal(cgroup_freeze(&tree->host, "n1", true, FREEZE_WAIT_MS, &error), 0);
     assert_file(tree, "sandbox/3/n1/cgroup.freeze", "1");
     assert_true(cgroup_is_frozen(&tree->host, "n1"));
     /* The fake tree never reports the thaw. */
-    assert_int_equal(cgroup_freeze(&tree->host, "n1", false, &error), -E_TIMEOUT);
+    assert_int_equal(cgroup_freeze(&tree->host, "n1", false, FREEZE_WAIT_MS, &error), -E_TIMEOUT);
 }
 
 static void append_name(void *data, const char *node) {
@@ -386,11 +388,11 @@ static void real_freeze_and_remove(void **state) {
     pid_t pids[8];
     assert_int_equal(cgroup_pids(host, "n1", pids, ARRAY_SIZE(pids)), 2);
     assert_int_equal(cgroup_make(host, "n1", &limits, &cgroup, &error), -E_EXISTS);
-    assert_int_equal(cgroup_freeze(host, "n1", true, &error), 0);
+    assert_int_equal(cgroup_freeze(host, "n1", true, FREEZE_WAIT_MS, &error), 0);
     assert_true(cgroup_is_frozen(host, "n1"));
-    assert_int_equal(cgroup_freeze(host, "n1", false, &error), 0);
+    assert_int_equal(cgroup_freeze(host, "n1", false, FREEZE_WAIT_MS, &error), 0);
     assert_false(cgroup_is_frozen(host, "n1"));
-    assert_int_equal(cgroup_freeze(host, "n1", true, &error), 0);
+    assert_int_equal(cgroup_freeze(host, "n1", true, FREEZE_WAIT_MS, &error), 0);
     assert_int_equal(cgroup_remove(host, "n1", &error), 0);
     int status;
     assert_int_equal(waitpid(spinner, &status, 0), spinner);
@@ -409,7 +411,7 @@ static void real_v1_freezer(void **state) {
     assert_int_equal(cgroup_make(&host, "n1", &limits, &cgroup, &error), 0);
     pid_t sleeper = start_inside(&cgroup, wait_for_signal);
     cgroup_close(&cgroup);
-    assert_int_equal(cgroup_freeze(&host, "n1", true, &error), 0);
+    assert_int_equal(cgroup_freeze(&host, "n1", true, FREEZE_WAIT_MS, &error), 0);
     assert_true(cgroup_is_frozen(&host, "n1"));
     assert_int_equal(cgroup_remove(&host, "n1", &error), 0);
     int status;
@@ -463,7 +465,7 @@ static void a_host_without_cgroups_does_nothing(void **state) {
     assert_int_equal(cgroup_join(&cgroup), 0);
     assert_int_equal(cgroup_set_limits(&host, "n1", &limits, &error), 0);
     assert_int_equal(cgroup_lift_cpu(&host, "n1", &error), 0);
-    assert_int_equal(cgroup_freeze(&host, "n1", true, &error), -E_GUARANTEE);
+    assert_int_equal(cgroup_freeze(&host, "n1", true, FREEZE_WAIT_MS, &error), -E_GUARANTEE);
     assert_int_equal(cgroup_set_yielding(&host, "n1", true, &error), -E_GUARANTEE);
     assert_int_equal(cgroup_pids(&host, "n1", NULL, 0), 0);
     assert_int_equal(cgroup_remove(&host, "n1", &error), 0);
