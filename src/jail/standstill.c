@@ -50,7 +50,7 @@ static void finish(struct launcher *launcher, struct launcher_node *node, const 
     struct standstill *standstill = node->standstill;
     node->standstill = NULL; /* an answer that can't be sent ends the link, which would come back here */
     if (error && standstill->frozen) go_back(launcher, node);
-    node->frozen = standstill->frozen && !error;
+    node->frozen = error ? !standstill->frozen && node_stands_still(launcher, node) : standstill->frozen;
     if (standstill->frozen) standstill_hold_up_yielding(launcher, node, false);
     for (size_t i = 0; i < standstill->waiter_count; i++) {
         if (error)
