@@ -4,7 +4,13 @@
 
 #include "stage.h"
 
-enum { STARTS_MS = 30, ASKED_AGAIN_MS = 5000 /* while somebody has no address at all */ };
+enum {
+    STARTS_MS = 30,
+    ASKED_AGAIN_MS = 5000, /* while somebody has no address at all */
+    AWAITED_MS = 2000,     /* an answer, by a start */
+    DEADLINE_MS = 10000,
+    POOL_THREADS = 2,
+};
 
 #define NOBODYS "a-label-that-is-longer-than-the-sixty-three-bytes-which-a-label-may-have-and-so-is-never-sent.invalid"
 
@@ -90,10 +96,63 @@ static void what_is_known_is_not_waited_for(void **state) {
     assert_int_equal(names_addresses(scene->sandbox, hosts), 0);
 }
 
+/* ---- where nobody answers ---- */
+
+struct jam {
+    uv_work_t works[POOL_THREADS];
+    uv_sem_t gate;
+};
+
+static void wait_at_gate(uv_work_t *work) {
+    uv_sem_wait(&((struct jam *)work->data)->gate);
+}
+
+static void on_gate_passed(uv_work_t *work, int status) {
+    (void)work, (void)status;
+}
+
+/* Questions are asked on the pool, whose threads are all busy. */
+static void jam_pool(struct scene *scene, struct jam *jam) {
+    assert_int_equal(uv_sem_init(&jam->gate, 0), 0);
+    for (size_t i = 0; i < POOL_THREADS; i++) {
+        jam->works[i].data = jam;
+        assert_int_equal(uv_queue_work(scene->engine->loop, &jam->works[i], wait_at_gate, on_gate_passed), 0);
+    }
+}
+
+static void free_pool(struct scene *scene, struct jam *jam) {
+    for (size_t i = 0; i < POOL_THREADS; i++) uv_sem_post(&jam->gate);
+    answer_all(scene);
+    uv_sem_destroy(&jam->gate);
+}
+
+static void on_started(struct sandbox *sandbox, const struct error *error) {
+    assert_int_equal(error->code, E_INVALID); /* it has no build */
+    sandbox->held = true;
+}
+
+static void a_start_does_not_wait_for_ever(void **state) {
+    struct scene *scene = *state;
+    struct jam jam;
+    answer_all(scene);
+    jam_pool(scene, &jam);
+    scene->sandbox->started = on_started;
+    assert_true(names_await(scene->sandbox));
+    uint64_t begun_ms = clock_monotonic_ms();
+    while (!scene->sandbox->held && clock_monotonic_ms() - begun_ms < DEADLINE_MS)
+        uv_run(scene->engine->loop, UV_RUN_ONCE);
+    assert_true(scene->sandbox->held);
+    assert_in_range(clock_monotonic_ms() - begun_ms, AWAITED_MS - 10, DEADLINE_MS);
+    assert_int_equal(scene->sandbox->names_due_ms, 0);
+    free_pool(scene, &jam);
+}
+
 int main(void) {
+    setenv("UV_THREADPOOL_SIZE", "2", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(names_are_asked_for_again_however_many_start, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_known_is_not_waited_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_start_does_not_wait_for_ever, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
