@@ -113,9 +113,24 @@ static int make_pair(struct netlink *outside, const struct egress_place *place, 
     return ask(&draft, outside, "make a node's interface", reterr);
 }
 
+static int remove_pair(struct netlink *outside, const struct egress_place *place) {
+    struct draft draft;
+    struct ifinfomsg *link = begin(&draft, outside, RTM_DELLINK, 0, sizeof *link);
+    link->ifi_index = (int)place->index;
+    return ask(&draft, outside, "remove a node's interface", NULL);
+}
+
+/* The kernel takes its time with the namespaces of the dead: who had this number may still have its interface. */
+static int make_pair_anew(struct netlink *outside, const struct egress_place *place, int node_fd,
+                          struct error *reterr) {
+    int result = make_pair(outside, place, node_fd, reterr);
+    bool is_in_the_way = result < 0 && remove_pair(outside, place) == 0;
+    return is_in_the_way ? make_pair(outside, place, node_fd, reterr) : result;
+}
+
 int veth_make(struct netlink *outside, const struct egress_place *place, int node_fd, struct error *reterr) {
     struct jail_host gateway = host_of(EGRESS_GATEWAY_V6);
-    int result = make_pair(outside, place, node_fd, reterr);
+    int result = make_pair_anew(outside, place, node_fd, reterr);
     if (result == 0) result = link_up(outside, place->index, reterr);
     if (result == 0) result = add_address(outside, place->index, &gateway, 64, reterr);
     if (result == 0) result = add_route(outside, place->index, false, &place->v4, NULL, reterr);

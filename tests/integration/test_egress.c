@@ -494,6 +494,10 @@ static void nobody_gets_the_rules_of_the_dead(void **state) {
     struct outside *outside = *state;
     pid_t dead = pid_of(outside, "b");
     uid_t number = uid_of(dead);
+    CLEANUP_FREE char *network = string_print("/proc/%d/ns/net", (int)dead);
+    CLEANUP_FD int held =
+        open(network, O_RDONLY | O_CLOEXEC); /* its interface is there until the kernel has let it go */
+    assert_true(held >= 0);
     process_end(world_pid(outside->world, "launcher.lock"), SIGKILL);
     process_end(dead, SIGKILL);
     world_do(outside->world, "create", "{s:s, s:s, s:s}", "id", "c", "source", COUNTER, "profile", "strict");
