@@ -33,7 +33,8 @@
     ]
 ).
 
--record(call, {pid :: pid(), monitor :: reference(), timer :: none | reference()}).
+%% Only the call's process knows the proof that it has answered.
+-record(call, {pid :: pid(), monitor :: reference(), proof :: reference(), timer :: none | reference()}).
 
 -record(state, {
     parent :: pid(),
@@ -111,8 +112,8 @@ loop(#state{socket = Socket} = State) ->
             loop(alone(State));
         {tcp_error, Socket, _Reason} ->
             loop(alone(State));
-        {?MODULE, answered, Id} ->
-            loop(answered(Id, State));
+        {?MODULE, answered, Id, Proof} ->
+            loop(answered(Id, Proof, State));
         {?MODULE, loaded, Count} when is_integer(Count) ->
             loop(State#state{loaded = Count});
         {?MODULE, late, Id, Pid, TimeoutMs} ->
@@ -224,11 +225,13 @@ call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CAL
     answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
 call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = State) ->
     _ = Op =:= info orelse sbx_doze:wake_all(),
-    try sbx_call:start(self(), Socket, Id, Op, Args, Loaded) of
+    Proof = make_ref(),
+    try sbx_call:start(self(), Socket, {Id, Proof}, Op, Args, Loaded) of
         {Pid, Monitor} ->
             true = ets:insert(?MODULE, {Pid}),
             Timer = set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),
-            State#state{calls = Calls#{Id => #call{pid = Pid, monitor = Monitor, timer = Timer}}}
+            Call = #call{pid = Pid, monitor = Monitor, proof = Proof, timer = Timer},
+            State#state{calls = Calls#{Id => Call}}
     catch
         error:system_limit -> answer(Id, sbx_call:failure(busy, "the node has no process left", []), State)
     end.
@@ -247,10 +250,11 @@ late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
             State
     end.
 
-answered(Id, #state{calls = Calls} = State) when is_map_key(Id, Calls) ->
-    forget(Id, State);
-answered(_Id, State) ->
-    State.
+answered(Id, Proof, #state{calls = Calls} = State) ->
+    case Calls of
+        #{Id := #call{proof = Proof}} -> forget(Id, State);
+        _ -> State
+    end.
 
 cancel(Id, #state{calls = Calls} = State) ->
     case Calls of

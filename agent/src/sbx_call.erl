@@ -1,5 +1,5 @@
-%% One call of the daemon's, run in a process of its own. That process also encodes and sends the reply, since a large one
-%% would keep the agent from its beats.
+%% One call of the daemon's, run in a process of its own. That process also encodes and sends the reply: to encode a large
+%% one would keep the agent from its beats.
 -module(sbx_call).
 
 -export([start/6, timeout_ms/2, frame/2, failure/3]).
@@ -13,21 +13,35 @@
 
 -type result() :: {ok, map()} | {error, #{kind := atom(), message := binary(), _ => _}}.
 
-%% Loaded is how many modules the node had when that was last counted.
--spec start(pid(), gen_tcp:socket(), integer(), atom(), map(), non_neg_integer()) -> {pid(), reference()}.
-start(Agent, Socket, Id, Op, Args, Loaded) ->
+%% Once the reply is sent the agent gets {sbx_agent, answered, Id, Proof}. Loaded is how many modules the node had when that
+%% was last counted.
+-spec start(pid(), gen_tcp:socket(), {integer(), reference()}, atom(), map(), non_neg_integer()) -> {pid(), reference()}.
+start(Agent, Socket, {Id, Proof}, Op, Args, Loaded) ->
     spawn_opt(
         fun() ->
             Begun = erlang:monotonic_time(microsecond),
             true = group_leader(whereis(user), self()),
-            %% Of a socket that fails the agent is told by the socket.
-            _ = gen_tcp:send(Socket, bounded_frame(Id, Op, serve(Op, Args))),
-            Agent ! {sbx_agent, answered, Id},
+            ok = send(Socket, bounded_frame(Id, Op, serve(Op, Args))),
+            Agent ! {sbx_agent, answered, Id, Proof},
             erlang:monotonic_time(microsecond) - Begun < ?LOADING_MIN_US orelse
                 collect(Agent, length(erlang:loaded()), Loaded)
         end,
         [monitor, {priority, normal} | heap(Op)]
     ).
+
+%% Of a failure the socket tells the sender alone; that its port is gone the agent hears too.
+send(Socket, Frame) ->
+    case gen_tcp:send(Socket, Frame) of
+        ok -> ok;
+        {error, _Reason} -> close(Socket)
+    end.
+
+close(Socket) ->
+    try erlang:port_close(Socket) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
 
 %% Who read code keeps the garbage of it.
 collect(_Agent, Loaded, Loaded) ->

@@ -14,10 +14,13 @@ serving_test() ->
         fun tells_about_itself/1,
         fun beats_while_calls_run/1,
         fun kills_a_cancelled_call/1,
+        fun ends_a_late_call_that_says_it_has_answered/1,
         fun beats_in_a_flood/1
     ],
     [Step(Vm) || Step <- Steps],
-    ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(redials(redials_when_its_port_is_closed(Vm))))).
+    ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(
+        redials(redials_when_its_port_is_closed(redials_when_nobody_reads(Vm)))
+    ))).
 
 greets(Vm) ->
     ?assertMatch(#{otp := _, erts := _, elixir := nil, state := idle}, vm:hello(Vm)).
@@ -57,6 +60,15 @@ kills_a_cancelled_call(Vm) ->
     Gone = "(fun F() -> case whereis(victim) of undefined -> gone; _ -> erlang:yield(), F() end end)()",
     ?assertMatch({ok, #{term := gone}}, vm:eval(Vm, Gone)).
 
+ends_a_late_call_that_says_it_has_answered(Vm) ->
+    Code = <<
+        "[sbx_agent ! {sbx_agent, answered, Id, make_ref()} || Id <- lists:seq(1, 1000)], "
+        "register(liar, self()), timer:sleep(infinity)"
+    >>,
+    Late = #{language => erlang, code => Code, timeout_ms => 100},
+    ?assertMatch({error, #{kind := timeout}}, vm:call(Vm, eval, Late)),
+    ?assertMatch({ok, #{term := undefined}}, vm:eval(Vm, "whereis(liar)")).
+
 beats_in_a_flood(Vm) ->
     Flood =
         "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, G(G) end,"
@@ -74,6 +86,20 @@ redials(Vm) ->
     ?assert(maps:get(uptime_ms, vm:hello(Again)) >= maps:get(uptime_ms, vm:hello(Vm))),
     Alive = io_lib:format("is_process_alive(list_to_pid(\"~ts\"))", [pid_text(Pid)]),
     ?assertMatch({ok, #{term := true}}, vm:eval(Again, Alive)),
+    Again.
+
+%% A socket that gave up sending tells nobody but the sender: a call's process.
+redials_when_nobody_reads(Vm) ->
+    {ok, _} = vm:eval(Vm, [
+        "[inet:setopts(P, [{send_timeout, 20}]) || P <- erlang:ports(),",
+        "erlang:port_info(P, connected) =:= {connected, whereis(sbx_agent)}]"
+    ]),
+    ok = vm:stop_reading(Vm),
+    Large = #{language => erlang, code => <<"binary:copy(<<1>>, 3000000)">>, timeout_ms => 60000},
+    vm:send_call(Vm, 7, eval, Large),
+    vm:send_call(Vm, 8, eval, Large),
+    Again = vm:accept(Vm),
+    ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.
 
 %% Application code can close our port while nothing is under way; then no message of the socket's own tells.

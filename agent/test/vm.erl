@@ -2,7 +2,7 @@
 %% channel. The process that starts a node gets what the node sends and is the one to talk to it.
 -module(vm).
 
--export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1]).
+-export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1, stop_reading/1]).
 -export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
 -export([event/2, event/3, no_event/2, drop_events/1, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
@@ -127,6 +127,10 @@ greeted(#vm{listener = Listener}) ->
     {ok, Frame} = gen_tcp:recv(Socket, 0, ?DEADLINE_MS),
     {hello, 1, ?SECRET, Info} = binary_to_term(Frame),
     {Socket, Info}.
+
+%% The daemon stands still.
+stop_reading(#vm{socket = Socket}) ->
+    inet:setopts(Socket, [{active, false}]).
 
 %% The daemon dies: its connection and its socket go, and a new one binds when what waited for that has been done.
 hangup(#vm{dir = Dir} = Vm) ->
