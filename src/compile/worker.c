@@ -9,6 +9,7 @@
 enum {
     WARM_UP_DEADLINE_MS = 30000,
     END_PATIENCE_MS = 1000,
+    SPARE_WEIGHT_PERCENT = 2, /* of the CPU, beside whoever works for somebody */
 };
 
 /* ---- what it has ---- */
@@ -113,7 +114,7 @@ static struct worker *start(struct compiler *compiler, bool is_spare, struct err
     struct node_spec spec = {.kind = NODE_COMPILER, .profile = profile, .limits = profile->limits};
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker) abort(); /* as in node_call */
-    if (is_spare) spec.limits.cpu_weight_percent = JAIL_WEIGHT_LEAST; /* beside whoever works for somebody */
+    if (is_spare) spec.limits.cpu_weight_percent = SPARE_WEIGHT_PERCENT;
     *worker = (struct worker){.compiler = compiler, .is_spare = is_spare};
     if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {
         free(worker);

@@ -15,7 +15,6 @@ enum {
 
 /* Kernels before 5.15 have no such file. */
 const struct cgroup_setting cgroup_not_yielding = {CGROUP_CPU, "cpu.idle", "0", true};
-const struct cgroup_setting cgroup_yielding = {CGROUP_CPU, "cpu.idle", "1", true};
 
 const struct cgroup_backend *cgroup_backend_of(const struct cgroup_host *host) {
     return host->version == 2 ? &cgroup_v2 : &cgroup_v1;
@@ -259,7 +258,7 @@ int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool y
     char path[PATH_MAX];
     if (!host->has_yielding) return error_set(reterr, E_GUARANTEE, "this host has no %s", cgroup_not_yielding.file);
     if (cgroup_path(host, cgroup_not_yielding.controller, node, cgroup_not_yielding.file, path, reterr) < 0) return -1;
-    int failed = cgroup_write(path, yields ? cgroup_yielding.value : cgroup_not_yielding.value);
+    int failed = cgroup_write(path, yields ? "1" : "0");
     return failed ? error_errno(reterr, -failed, "write %s", path) : 0;
 }
 

@@ -34,7 +34,7 @@ struct cgroup_backend {
 };
 
 /* The same for both: whether everybody else goes first. While it does, the kernel takes no weight. */
-extern const struct cgroup_setting cgroup_not_yielding, cgroup_yielding;
+extern const struct cgroup_setting cgroup_not_yielding;
 
 extern const struct cgroup_backend cgroup_v1;
 extern const struct cgroup_backend cgroup_v2;

@@ -71,7 +71,6 @@ static size_t limit_settings(const struct cgroup_host *host, const struct jail_l
         cpu_setting(limits->cpu_percent, &ret[count++]);
         ret[count++] = cgroup_not_yielding;
         weight_setting(limits->cpu_weight_percent, &ret[count++]);
-        if (limits->cpu_weight_percent == JAIL_WEIGHT_LEAST) ret[count++] = cgroup_yielding;
     }
     if (host->has_tasks && limits->os_tasks) set(&ret[count++], CGROUP_PIDS, "pids.max", limits->os_tasks);
     return count;

@@ -95,8 +95,6 @@ struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const s
 /* With what its names stand for, JAIL_RESOLVED_MAX at most. */
 void jail_egress_resolve(struct jail_egress *egress, const struct jail_host *hosts, size_t count);
 
-enum { JAIL_WEIGHT_LEAST = 1 }; /* nothing but what others leave, where the kernel has such a class */
-
 struct jail_limits {
     uint64_t memory_bytes;
     uint32_t cpu_percent;         /* 100 is one core; 0: no cap */

@@ -6,6 +6,8 @@
 
 #include "node/pool.h"
 
+enum { BOOT_WEIGHT_PERCENT = 2 }; /* of what a sandbox gets that wants the CPU at the same time */
+
 struct resident {
     struct pool *pool;
     struct resident *next;
@@ -30,8 +32,10 @@ struct pool {
 
 static void on_look(uv_timer_t *timer);
 
+/* Not later than was planned: who takes one after the other must not keep us from looking. */
 static void look_after(struct pool *pool, uint64_t delay_ms) {
-    if (pool->begun && !pool->quiescing) uv_timer_start(&pool->look, on_look, delay_ms, 0);
+    bool is_planned = uv_is_active((uv_handle_t *)&pool->look) && uv_timer_get_due_in(&pool->look) <= delay_ms;
+    if (pool->begun && !pool->quiescing && !is_planned) uv_timer_start(&pool->look, on_look, delay_ms, 0);
 }
 
 /* ---- those who wait ---- */
@@ -93,7 +97,7 @@ static void boot(struct pool *pool, size_t shelf_index) {
     struct shelf *shelf = &pool->shelves[shelf_index];
     struct node_spec spec = {
         .kind = NODE_APPLICATION, .profile = &shelf->profile, .limits = shelf->profile.limits, .elixir = shelf->elixir};
-    spec.limits.cpu_weight_percent = JAIL_WEIGHT_LEAST; /* until somebody has it */
+    spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
     struct resident *resident = calloc(1, sizeof *resident);
     struct error ignored;   /* whoever needs a node will see it */
     if (!resident) abort(); /* as in node_call */
@@ -215,7 +219,6 @@ static struct node *take(struct pool *pool, size_t shelf, const struct node_spec
                          const struct node_handler *handler, void *data) {
     struct resident *resident = find_resident(pool, shelf);
     demand_note(&pool->shelves[shelf].demand, uv_now(pool->host->loop));
-    pool_put_off(pool);
     look_after(pool, POOL_SETTLE_MS);
     if (!resident) return NULL;
     struct node *node = resident->node;
@@ -229,6 +232,7 @@ int pool_start_node(struct pool *pool, const struct node_spec *spec, const struc
                     struct node **ret, bool *ret_is_warm, struct error *reterr) {
     struct node *node = NULL;
     pool->begun = true; /* who asks for a node has a toolchain */
+    pool_put_off(pool);
     if (can_be_warm(pool, spec)) {
         size_t shelf = need_shelf(pool, spec->profile, spec->elixir);
         if (shelf < SHELVES_MAX) node = take(pool, shelf, spec, handler, data);

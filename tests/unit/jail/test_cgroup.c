@@ -57,9 +57,6 @@ static void v1_settings(void **state) {
                     "cpu.shares=1024 ?\n");
     assert_settings(&cgroup_v1, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
                     false, "cpu.cfs_period_us=100000\ncpu.cfs_quota_us=-1\ncpu.idle=0 ?\ncpu.shares=20 ?\n");
-    assert_settings(&cgroup_v1, &(struct cgroup_host){.has_cpu = true},
-                    &(struct jail_limits){.cpu_weight_percent = JAIL_WEIGHT_LEAST}, false,
-                    "cpu.cfs_period_us=100000\ncpu.cfs_quota_us=-1\ncpu.idle=0 ?\ncpu.shares=10 ?\ncpu.idle=1 ?\n");
     assert_settings(&cgroup_v1, &(struct cgroup_host){.has_tasks = true}, &limits, false, "pids.max=32\n");
 }
 
@@ -76,9 +73,6 @@ static void v2_settings(void **state) {
                     "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=100 ?\npids.max=7\n");
     assert_settings(&cgroup_v2, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
                     false, "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=2 ?\n");
-    assert_settings(&cgroup_v2, &(struct cgroup_host){.has_cpu = true},
-                    &(struct jail_limits){.cpu_weight_percent = JAIL_WEIGHT_LEAST}, false,
-                    "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=1 ?\ncpu.idle=1 ?\n");
 }
 
 /* ---- v2 on a fake tree ---- */
