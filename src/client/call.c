@@ -204,6 +204,7 @@ static int ask_list(struct sbx *sbx, struct call *call, const json_t *params, js
 }
 
 static int take_text(struct call *call, const char *text, size_t size, struct error *reterr) {
+    if (memchr(text, '\0', size)) return error_set(reterr, E_FORMAT, "the service's answer is not JSON");
     call->text = strndup(text, size);
     return call->text ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for the answer");
 }

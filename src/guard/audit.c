@@ -14,7 +14,7 @@ enum {
     PENDING_MAX = 16384,
     BATCH_MAX = 256,      /* of the thread's */
     LOOP_BATCH_MAX = 64,  /* more at once are the thread's */
-    SLOW_US = 2000,       /* a write by the loop that took longer … */
+    SLOW_US = 2000,       /* a write by the loop, be it to the slate, that took longer … */
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
     WRITE_AFTER_MS = 20,  /* what nobody waits for: who was answered comes first, and several are written at once */
     SYNC_AFTER_MS = 50,
@@ -44,6 +44,7 @@ struct audit {
     struct entry_list fresh; /* not in anybody's hands yet */
     size_t fresh_count, fresh_bytes;
     size_t pending, with_thread;
+    bool is_failing;   /* the last record could not be written */
     size_t room_bytes; /* that find place in the file whatever happens to the disk, besides all that is pending */
     struct audit_slate slate; /* of all that is pending, what it had room for */
     uint64_t slow_until_ms;
@@ -110,8 +111,15 @@ static void thread_main(void *argument) {
 
 /* ---- the loop's side ---- */
 
+static void note_outcome(struct audit *audit, const struct entry *entry) {
+    bool is_written = entry->line != NULL;
+    if (is_written || entry->error.code != E_NONE) audit->is_failing = !is_written;
+    /* What could not be written stays there, for a daemon that can. The log is ours: nobody else has anything. */
+    if (--audit->pending == 0 && !audit->is_failing) audit_slate_wipe(&audit->slate, audit->log.chain.seq);
+}
+
 static void tell(struct audit *audit, struct entry *entry) {
-    if (--audit->pending == 0) audit_slate_wipe(&audit->slate);
+    note_outcome(audit, entry);
     if (entry->line) audit->record(audit->record_data, entry->line);
     if (entry->done) entry->done(entry->data, entry->error.code == E_NONE ? NULL : &entry->error);
     free(entry->line);
@@ -147,10 +155,14 @@ static bool loop_may_write(const struct audit *audit, size_t count) {
 
 static void sync_soon(struct audit *audit);
 
+static void note_slowness(struct audit *audit, uint64_t begun_us) {
+    if (clock_monotonic_us() - begun_us > SLOW_US) audit->slow_until_ms = uv_now(audit->async.loop) + SLOW_PAUSE_MS;
+}
+
 static void write_here(struct audit *audit, struct entry_list *entries) {
     uint64_t begun_us = clock_monotonic_us();
     write_batch(audit, entries);
-    if (clock_monotonic_us() - begun_us > SLOW_US) audit->slow_until_ms = uv_now(audit->async.loop) + SLOW_PAUSE_MS;
+    note_slowness(audit, begun_us);
     sync_soon(audit);
 }
 
@@ -269,10 +281,7 @@ static struct entry *new_entry(const struct buf *members) {
 }
 
 static void queue(struct audit *audit, struct entry *entry) {
-    if (audit->pending++ >= PENDING_MAX) {
-        error_set(&entry->error, E_LIMIT, "the audit trail has %d records waiting", PENDING_MAX);
-        entry->members[0] = '\0';
-    }
+    audit->pending++;
     STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
     audit->fresh_count++;
     audit->fresh_bytes += strlen(entry->members) + AUDIT_FRAME_BYTES;
@@ -291,16 +300,35 @@ static bool take_room(struct audit *audit, size_t bytes) {
     return is_enough;
 }
 
-/* Nothing can keep it from the files any more. */
+/* A page that the kernel just writes to the disk may have us wait. */
+static bool put_on_slate(struct audit *audit, const struct entry *entry) {
+    uint64_t begun_us = clock_monotonic_us();
+    bool is_there = uv_now(audit->async.loop) >= audit->slow_until_ms && audit_slate_add(&audit->slate, entry->members);
+    note_slowness(audit, begun_us);
+    return is_there;
+}
+
+/* Nothing can keep it from the files any more, as far as can be told. What may still be refused is not put there. */
 static bool is_safe(struct audit *audit, const struct entry *entry) {
     size_t bytes = strlen(entry->members) + AUDIT_FRAME_BYTES;
-    bool is_kept = audit_slate_add(&audit->slate, entry->members), has_room = take_room(audit, bytes);
-    return is_kept && has_room && bytes <= AUDIT_LINE_MAX_BYTES && audit->pending < PENDING_MAX;
+    bool has_room = take_room(audit, bytes);
+    return has_room && !audit->is_failing && bytes <= AUDIT_LINE_MAX_BYTES && put_on_slate(audit, entry);
+}
+
+static void refuse(audit_done_fn *done, void *data) {
+    struct error error;
+    error_set(&error, E_LIMIT, "the audit trail has %d records waiting", PENDING_MAX);
+    if (done) done(data, &error);
 }
 
 void audit_add(struct audit *audit, const struct buf *members, bool urgent, audit_done_fn *done, void *data) {
+    if (audit->pending >= PENDING_MAX) {
+        refuse(done, data);
+        return;
+    }
     struct entry *entry = new_entry(members);
-    bool is_done = is_safe(audit, entry) && done;
+    bool is_done = done && is_safe(audit, entry);
+    if (!done) put_on_slate(audit, entry);
     entry->urgent = urgent || is_done; /* what it tells of begins */
     entry->done = is_done ? NULL : done;
     entry->data = data;
@@ -357,8 +385,7 @@ int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *lim
         return result;
     }
     *audit = (struct audit){.log = log, .record = record, .record_data = data, .sync_fd = -1};
-    audit_slate_open(audit->log.folder, &audit->slate);
-    audit_slate_carry_over(&audit->slate, &audit->log);
+    if (audit_slate_carry_over(&audit->log)) audit_slate_open(&audit->log, &audit->slate);
     STAILQ_INIT(&audit->queued);
     STAILQ_INIT(&audit->finished);
     STAILQ_INIT(&audit->fresh);

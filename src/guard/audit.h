@@ -86,7 +86,8 @@ int audit_verify(const char *home, atomic_bool *call_off, json_t **ret, struct e
 
 struct audit;
 
-/* On the loop's thread; error NULL: the record will be in the files, even if the daemon is killed now. */
+/* On the loop's thread; error NULL: the record is in the files, or will be unless the disk fails: a kill or a full disk
+   can't keep it from them. */
 typedef void audit_done_fn(void *data, const struct error *error);
 /* Every record once it is written, as a line without its end, on the loop's thread; borrowed. */
 typedef void audit_record_fn(void *data, const char *line);

@@ -26,6 +26,7 @@ struct audit_names {
 int audit_names_read(int folder, struct audit_names *ret, struct error *reterr);
 void audit_names_free(struct audit_names *names);
 void audit_name_of(uint64_t seq, char ret[AUDIT_NAME_BYTES]);
+uint64_t audit_name_seq(const char *name);
 
 /* False when there is none, or none that is whole. */
 bool audit_head_read(int folder, struct audit_chain *ret);
@@ -37,14 +38,14 @@ struct audit_slate {
     struct audit_slate_page *page; /* NULL: this file system has none, and everything is written to the files at once */
 };
 
-void audit_slate_open(int folder, struct audit_slate *ret);
+/* What a killed daemon left goes to the files, unless it is there. False: not all of it could. */
+bool audit_slate_carry_over(struct audit_log *log);
+/* A new one in place of the old. */
+void audit_slate_open(const struct audit_log *log, struct audit_slate *ret);
 void audit_slate_close(struct audit_slate *slate);
-/* What a killed daemon left goes to the files, unless it is there. */
-void audit_slate_carry_over(struct audit_slate *slate, struct audit_log *log);
 /* False: there is no room. */
 bool audit_slate_add(struct audit_slate *slate, const char *members);
-/* All that was added is in the files. */
-void audit_slate_wipe(struct audit_slate *slate);
-size_t audit_slate_used(const struct audit_slate *slate);
+/* All that was added is in the files, of which this is the last record. */
+void audit_slate_wipe(struct audit_slate *slate, uint64_t seq);
 
 #endif

@@ -15,6 +15,10 @@ void audit_name_of(uint64_t seq, char ret[AUDIT_NAME_BYTES]) {
     snprintf(ret, AUDIT_NAME_BYTES, "%0*" PRIu64 AUDIT_SUFFIX, NAME_DIGITS, seq);
 }
 
+uint64_t audit_name_seq(const char *name) {
+    return strtoull(name, NULL, 10);
+}
+
 static bool is_name(const char *name) {
     if (strlen(name) != NAME_DIGITS + strlen(AUDIT_SUFFIX) || !string_ends(name, AUDIT_SUFFIX)) return false;
     for (size_t i = 0; i < NAME_DIGITS; i++)

@@ -2,7 +2,9 @@
    no system call. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,21 +17,34 @@
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-enum {
-    BOOT_BYTES = 40,
-    TAIL_BYTES = 1 << 20, /* of a file of the trail: what a full slate may have become there */
-    TAIL_FILES = 2,
-};
-
-#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+enum { WRITTEN_MAX_BYTES = 1 << 20 }; /* what all of a slate may have become in the files */
 
 struct audit_slate_page {
-    char boot[BOOT_BYTES]; /* when the machine stops, it may come back older than the trail */
+    _Atomic uint64_t seq;  /* of the trail's last record when the first was put here */
     _Atomic uint64_t used; /* of text */
     char text[];           /* lines */
 };
 
 enum { TEXT_BYTES = AUDIT_SLATE_BYTES - sizeof(struct audit_slate_page) };
+
+/* ---- writing ---- */
+
+/* The length comes last: a record that is half there is none. */
+bool audit_slate_add(struct audit_slate *slate, const char *members) {
+    struct audit_slate_page *page = slate->page;
+    size_t size = strlen(members), used = page ? atomic_load_explicit(&page->used, memory_order_relaxed) : 0;
+    if (!page || size + 1 > TEXT_BYTES - used) return false;
+    memcpy(page->text + used, members, size);
+    page->text[used + size] = '\n';
+    atomic_store_explicit(&page->used, used + size + 1, memory_order_release);
+    return true;
+}
+
+void audit_slate_wipe(struct audit_slate *slate, uint64_t seq) {
+    if (!slate->page) return;
+    atomic_store_explicit(&slate->page->used, 0, memory_order_release);
+    atomic_store_explicit(&slate->page->seq, seq, memory_order_release);
+}
 
 /* ---- opening ---- */
 
@@ -40,29 +55,19 @@ static bool is_suitable(int fd) {
     return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC;
 }
 
-static bool fill(int fd) {
-    struct stat status;
+/* Anew each time: a file that was copied may have holes, or share its blocks with another. */
+static struct audit_slate_page *map_new(int folder) {
     CLEANUP_FREE char *zeros = calloc(1, AUDIT_SLATE_BYTES);
-    if (!zeros || fstat(fd, &status) < 0) return false;
-    if (status.st_size == AUDIT_SLATE_BYTES) return true;
-    return ftruncate(fd, 0) == 0 && file_write_all(fd, zeros, AUDIT_SLATE_BYTES) == 0;
-}
-
-static struct audit_slate_page *map(int folder) {
-    CLEANUP_FD int fd = openat(folder, AUDIT_SLATE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || !is_suitable(fd) || !fill(fd)) return NULL;
+    unlinkat(folder, AUDIT_SLATE, 0);
+    CLEANUP_FD int fd = openat(folder, AUDIT_SLATE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (!zeros || fd < 0 || !is_suitable(fd) || file_write_all(fd, zeros, AUDIT_SLATE_BYTES) < 0) return NULL;
     void *page = mmap(NULL, AUDIT_SLATE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
 }
 
-void audit_slate_open(int folder, struct audit_slate *ret) {
-    char boot[BOOT_BYTES] = "";
-    *ret = (struct audit_slate){.page = NULL};
-    if (file_read_text(AT_FDCWD, BOOT_ID, boot, sizeof boot) < 0) return;
-    ret->page = map(folder);
-    if (!ret->page || memcmp(ret->page->boot, boot, BOOT_BYTES) == 0) return;
-    audit_slate_wipe(ret);
-    memcpy(ret->page->boot, boot, BOOT_BYTES);
+void audit_slate_open(const struct audit_log *log, struct audit_slate *ret) {
+    *ret = (struct audit_slate){.page = map_new(log->folder)};
+    audit_slate_wipe(ret, log->chain.seq);
 }
 
 void audit_slate_close(struct audit_slate *slate) {
@@ -70,50 +75,40 @@ void audit_slate_close(struct audit_slate *slate) {
     slate->page = NULL;
 }
 
-/* ---- writing ---- */
-
-/* The length comes last: a record that is half there is none. */
-bool audit_slate_add(struct audit_slate *slate, const char *members) {
-    struct audit_slate_page *page = slate->page;
-    size_t size = strlen(members), used = page ? audit_slate_used(slate) : 0;
-    if (!page || size + 1 > TEXT_BYTES - used) return false;
-    memcpy(page->text + used, members, size);
-    page->text[used + size] = '\n';
-    atomic_store_explicit(&page->used, used + size + 1, memory_order_release);
-    return true;
-}
-
-void audit_slate_wipe(struct audit_slate *slate) {
-    if (slate->page) atomic_store_explicit(&slate->page->used, 0, memory_order_release);
-}
-
-size_t audit_slate_used(const struct audit_slate *slate) {
-    uint64_t used = slate->page ? atomic_load_explicit(&slate->page->used, memory_order_acquire) : 0;
-    return used <= TEXT_BYTES ? used : 0;
-}
-
 /* ---- what a killed daemon left ---- */
 
-static void read_tail(const struct audit_log *log, const char *name, struct buf *to) {
+/* The file's content from that record on, or from its beginning if all comes after it. */
+static void read_file(const struct audit_log *log, const char *name, uint64_t seq, struct buf *to) {
     struct stat status;
+    char mark[32];
     CLEANUP_FD int fd = openat(log->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    CLEANUP_FREE char *bytes = malloc(TAIL_BYTES);
-    if (fd < 0 || !bytes || fstat(fd, &status) < 0) return;
-    ssize_t got = pread(fd, bytes, TAIL_BYTES, status.st_size > TAIL_BYTES ? status.st_size - TAIL_BYTES : 0);
-    if (got > 0) buf_append(to, bytes, (size_t)got);
+    if (fd < 0 || fstat(fd, &status) < 0 || status.st_size == 0) return;
+    size_t size = (size_t)status.st_size;
+    char *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED) return;
+    snprintf(mark, sizeof mark, "{\"seq\":%" PRIu64 ",", seq);
+    const char *from = audit_name_seq(name) >= seq ? bytes : memmem(bytes, size, mark, strlen(mark));
+    size_t left = from ? size - (size_t)(from - bytes) : 0, room = WRITTEN_MAX_BYTES - to->size;
+    buf_append(to, from, left < room ? left : room);
+    munmap(bytes, size);
 }
 
-static void read_tails(const struct audit_log *log, struct buf *to) {
+/* What was written since the slate was wiped: its records are among the first of it. */
+static void read_written(const struct audit_log *log, uint64_t seq, struct buf *to) {
     CLEANUP(audit_names_free) struct audit_names names = {0};
     if (audit_names_read(log->folder, &names, NULL) < 0) return;
-    for (size_t i = names.count; i > 0 && i + TAIL_FILES > names.count; i--) read_tail(log, names.names[i - 1], to);
+    for (size_t i = 0; i < names.count && to->size < WRITTEN_MAX_BYTES; i++) {
+        bool is_before = i + 1 < names.count && audit_name_seq(names.names[i + 1]) <= seq;
+        if (!is_before) read_file(log, names.names[i], seq, to);
+    }
 }
 
 /* Members have a time and a correlation id, so no two are alike. */
-static bool is_written(const struct buf *tails, const char *members) {
-    return tails->size > 0 && memmem(tails->data, tails->size, members, strlen(members));
+static bool is_written(const struct buf *written, const char *members) {
+    return written->size > 0 && memmem(written->data, written->size, members, strlen(members));
 }
 
+/* When the machine has stopped, pages may be there that never belonged together. */
 static bool is_record(const char *members) {
     CLEANUP(buf_free) struct buf object = BUF_INIT;
     buf_printf(&object, "{%s}", members);
@@ -123,14 +118,23 @@ static bool is_record(const char *members) {
     return is_object;
 }
 
-void audit_slate_carry_over(struct audit_slate *slate, struct audit_log *log) {
-    size_t used = audit_slate_used(slate);
-    CLEANUP_FREE char *text = used > 0 ? strndup(slate->page->text, used) : NULL;
-    CLEANUP(buf_free) struct buf tails = BUF_INIT;
+static bool carry_lines(const struct audit_slate_page *left, struct audit_log *log) {
+    size_t used = left->used <= TEXT_BYTES ? left->used : 0;
+    CLEANUP_FREE char *text = strndup(left->text, used);
+    CLEANUP(buf_free) struct buf written = BUF_INIT;
     char *rest = NULL;
-    if (text) read_tails(log, &tails);
+    bool is_all = text != NULL;
+    if (used > 0) read_written(log, left->seq + 1, &written);
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
-        if (is_record(line) && !is_written(&tails, line)) audit_log_add(log, line, true, NULL, NULL);
+        if (is_record(line) && !is_written(&written, line)) is_all &= audit_log_add(log, line, true, NULL, NULL) == 0;
     audit_log_seal(log);
-    audit_slate_wipe(slate);
+    return is_all;
+}
+
+bool audit_slate_carry_over(struct audit_log *log) {
+    CLEANUP_FREE char *left = calloc(1, AUDIT_SLATE_BYTES);
+    CLEANUP_FD int fd = openat(log->folder, AUDIT_SLATE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return errno == ENOENT;
+    bool is_read = left && pread(fd, left, AUDIT_SLATE_BYTES, 0) >= 0;
+    return is_read && carry_lines((const struct audit_slate_page *)(void *)left, log);
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "guard/audit_internal.h"
@@ -18,7 +19,8 @@ static struct trail open_trail(const struct scratch *scratch) {
     struct trail trail;
     struct error error;
     if (audit_log_open(scratch->path, &limits, &trail.log, &error) < 0) fail_msg("%s", error.detail);
-    audit_slate_open(trail.log.folder, &trail.slate);
+    assert_true(audit_slate_carry_over(&trail.log));
+    audit_slate_open(&trail.log, &trail.slate);
     assert_non_null(trail.slate.page);
     return trail;
 }
@@ -27,6 +29,10 @@ static void close_trail(struct trail *trail) {
     audit_log_seal(&trail->log);
     audit_slate_close(&trail->slate);
     audit_log_close(&trail->log);
+}
+
+static void write_one(struct trail *trail, const char *members) {
+    assert_int_equal(audit_log_add(&trail->log, members, false, NULL, NULL), 0);
 }
 
 /* The notes of all records, in their order, and that the trail is whole. */
@@ -49,19 +55,30 @@ static void expect_notes(const struct scratch *scratch, const char *expected) {
 static void test_what_was_left_goes_to_the_files_once(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
-    assert_int_equal(audit_log_add(&trail.log, "\"note\":\"a\"", false, NULL, NULL), 0);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\"")); /* written, and killed before it was wiped */
+    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
+    write_one(&trail, "\"note\":\"a\""); /* and killed before it was wiped */
     assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
     assert_true(audit_slate_add(&trail.slate, "\"note\":\"c\""));
     close_trail(&trail);
     expect_notes(scratch, "a");
     for (int i = 0; i < 2; i++) {
         trail = open_trail(scratch);
-        audit_slate_carry_over(&trail.slate, &trail.log);
-        assert_int_equal(audit_slate_used(&trail.slate), 0);
         close_trail(&trail);
         expect_notes(scratch, "abc");
     }
+}
+
+static void test_what_was_wiped_is_forgotten(void **state) {
+    struct scratch *scratch = *state;
+    struct trail trail = open_trail(scratch);
+    write_one(&trail, "\"note\":\"a\"");
+    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
+    audit_slate_wipe(&trail.slate, trail.log.chain.seq);
+    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\"")); /* one that is alike, but comes later */
+    close_trail(&trail);
+    trail = open_trail(scratch);
+    close_trail(&trail);
+    expect_notes(scratch, "aa");
 }
 
 static void test_what_is_in_the_file_before_is_not_written_again(void **state) {
@@ -69,13 +86,30 @@ static void test_what_is_in_the_file_before_is_not_written_again(void **state) {
     static const struct audit_limits small = {.file_max_bytes = 1, .files_kept = 4};
     struct trail trail = open_trail(scratch);
     trail.log.limits = small; /* each record begins a file */
-    assert_int_equal(audit_log_add(&trail.log, "\"note\":\"a\"", false, NULL, NULL), 0);
-    assert_int_equal(audit_log_add(&trail.log, "\"note\":\"b\"", false, NULL, NULL), 0);
     assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
     assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
-    audit_slate_carry_over(&trail.slate, &trail.log);
+    write_one(&trail, "\"note\":\"a\"");
+    write_one(&trail, "\"note\":\"b\"");
+    close_trail(&trail);
+    trail = open_trail(scratch);
     close_trail(&trail);
     expect_notes(scratch, "ab");
+}
+
+/* The slate was not wiped for long, or its page is an old one: the machine has stopped. */
+static void test_what_was_written_long_ago_is_not_written_again(void **state) {
+    struct scratch *scratch = *state;
+    struct trail trail = open_trail(scratch);
+    char filler[1024];
+    snprintf(filler, sizeof filler, "\"note\":\"\",\"filler\":\"%0*d\"", 900, 0);
+    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
+    write_one(&trail, "\"note\":\"a\"");
+    for (int i = 0; i < 2500; i++) write_one(&trail, filler);
+    uint64_t last = trail.log.chain.seq;
+    close_trail(&trail);
+    trail = open_trail(scratch);
+    assert_int_equal(trail.log.chain.seq, last);
+    close_trail(&trail);
 }
 
 static void test_has_an_end(void **state) {
@@ -87,8 +121,7 @@ static void test_has_an_end(void **state) {
     long_one[sizeof long_one - 1] = '\0';
     while (audit_slate_add(&trail.slate, long_one)) count++;
     assert_int_equal(count, AUDIT_SLATE_BYTES / sizeof long_one - 1);
-    assert_true(audit_slate_used(&trail.slate) <= AUDIT_SLATE_BYTES);
-    audit_slate_wipe(&trail.slate);
+    audit_slate_wipe(&trail.slate, 0);
     assert_true(audit_slate_add(&trail.slate, long_one));
     close_trail(&trail);
 }
@@ -98,21 +131,6 @@ static void overwrite(const struct scratch *scratch, off_t at, const void *bytes
     assert_int_equal(pwrite(fd, bytes, size, at), size);
 }
 
-static void test_of_another_boot_is_forgotten(void **state) {
-    struct scratch *scratch = *state;
-    struct trail trail = open_trail(scratch);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
-    close_trail(&trail);
-    overwrite(scratch, 0, "another boot", 12);
-    trail = open_trail(scratch);
-    assert_int_equal(audit_slate_used(&trail.slate), 0);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
-    close_trail(&trail);
-    trail = open_trail(scratch);
-    assert_true(audit_slate_used(&trail.slate) > 0);
-    close_trail(&trail);
-}
-
 static void test_what_is_no_record_is_left_out(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
@@ -120,24 +138,50 @@ static void test_what_is_no_record_is_left_out(void **state) {
     assert_true(audit_slate_add(&trail.slate, "\"note\":\"a"));
     assert_true(audit_slate_add(&trail.slate, ""));
     assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
-    audit_slate_carry_over(&trail.slate, &trail.log);
+    close_trail(&trail);
+    trail = open_trail(scratch);
     close_trail(&trail);
     expect_notes(scratch, "b");
-    overwrite(scratch, 40, &too_much, sizeof too_much);
+    overwrite(scratch, sizeof too_much, &too_much, sizeof too_much); /* how much of it is used */
     trail = open_trail(scratch);
-    audit_slate_carry_over(&trail.slate, &trail.log);
     close_trail(&trail);
     expect_notes(scratch, "b");
 }
 
-static void test_of_another_size_is_made_anew(void **state) {
+/* A file that came back from a copy: short, or with holes, which a full disk could not fill. */
+static void test_is_made_anew(void **state) {
     struct scratch *scratch = *state;
+    struct stat status;
     scratch_folder(scratch, "audit");
     scratch_file(scratch, "audit/" AUDIT_SLATE, "short");
+    for (int i = 0; i < 2; i++) {
+        struct trail trail = open_trail(scratch);
+        assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
+        audit_slate_wipe(&trail.slate, 0);
+        close_trail(&trail);
+        assert_int_equal(fstatat(scratch->fd, "audit/" AUDIT_SLATE, &status, 0), 0);
+        assert_true(status.st_blocks * 512 >= AUDIT_SLATE_BYTES);
+        CLEANUP_FD int fd = openat(scratch->fd, "audit/" AUDIT_SLATE, O_WRONLY | O_CLOEXEC);
+        assert_int_equal(ftruncate(fd, 0) + ftruncate(fd, AUDIT_SLATE_BYTES), 0);
+    }
+}
+
+static void test_what_cannot_be_carried_over_stays(void **state) {
+    struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
-    assert_int_equal(audit_slate_used(&trail.slate), 0);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
+    write_one(&trail, "\"note\":\"a\"");
+    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
     close_trail(&trail);
+    struct audit_log log;
+    assert_int_equal(audit_log_open(scratch->path, &limits, &log, NULL), 0);
+    int writable = log.fd;
+    log.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_false(audit_slate_carry_over(&log));
+    fd_close(writable);
+    audit_log_close(&log);
+    trail = open_trail(scratch);
+    close_trail(&trail);
+    expect_notes(scratch, "ab");
 }
 
 /* ---- the whole: killed while nothing but the slate has it ---- */
@@ -191,16 +235,82 @@ static void test_a_killed_daemon_loses_nothing(void **state) {
     expect_notes(scratch, "abcd");
 }
 
+/* ---- a disk that fails ---- */
+
+struct outcome {
+    unsigned begun, refused;
+};
+
+static void count_outcome(void *data, const struct error *error) {
+    struct outcome *outcome = data;
+    if (error)
+        outcome->refused++;
+    else
+        outcome->begun++;
+}
+
+/* No file may grow: the place that was allocated is of no use. */
+static void forbid_growth(void) {
+    const struct rlimit none = {.rlim_cur = 1, .rlim_max = RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &none) < 0) _exit(1);
+}
+
+static void allow_growth(void) {
+    const struct rlimit any = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+    if (setrlimit(RLIMIT_FSIZE, &any) < 0) _exit(1);
+}
+
+/* One that was let begin before anybody knew, and no more until something could be written again. */
+static int fail_and_recover(const struct scratch *scratch) {
+    uv_loop_t loop;
+    struct audit *audit;
+    struct outcome outcome = {0};
+    unsigned records = 0;
+    uv_loop_init(&loop);
+    if (audit_open(&loop, scratch->path, &limits, on_record, &records, &audit, NULL) < 0) return 1;
+    add(audit, "a", count_outcome, &outcome);
+    while (records < 1) uv_run(&loop, UV_RUN_ONCE);
+    forbid_growth();
+    add(audit, "b", count_outcome, &outcome);
+    if (outcome.begun != 2) return 2;
+    uv_run(&loop, UV_RUN_ONCE); /* nothing is written */
+    for (int i = 0; i < 5; i++) add(audit, "c", count_outcome, &outcome);
+    while (outcome.begun + outcome.refused < 7) uv_run(&loop, UV_RUN_ONCE);
+    if (outcome.begun != 2 || records != 1) return 3;
+    allow_growth();
+    add(audit, "d", count_outcome, &outcome);
+    while (outcome.begun < 3) uv_run(&loop, UV_RUN_ONCE);
+    add(audit, "e", count_outcome, &outcome);
+    if (outcome.begun != 4) return 4; /* safe at once again */
+    audit_close(audit, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&loop) == 0 ? 0 : 5;
+}
+
+static void test_nothing_begins_while_nothing_can_be_written(void **state) {
+    struct scratch *scratch = *state;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) _exit(fail_and_recover(scratch));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void) {
 #define WITH_SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         WITH_SCRATCH(test_what_was_left_goes_to_the_files_once),
+        WITH_SCRATCH(test_what_was_wiped_is_forgotten),
         WITH_SCRATCH(test_what_is_in_the_file_before_is_not_written_again),
+        WITH_SCRATCH(test_what_was_written_long_ago_is_not_written_again),
         WITH_SCRATCH(test_has_an_end),
-        WITH_SCRATCH(test_of_another_boot_is_forgotten),
         WITH_SCRATCH(test_what_is_no_record_is_left_out),
-        WITH_SCRATCH(test_of_another_size_is_made_anew),
+        WITH_SCRATCH(test_is_made_anew),
+        WITH_SCRATCH(test_what_cannot_be_carried_over_stays),
         WITH_SCRATCH(test_a_killed_daemon_loses_nothing),
+        WITH_SCRATCH(test_nothing_begins_while_nothing_can_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
