@@ -13,7 +13,7 @@
 enum {
     PENDING_MAX = 16384,
     BATCH_MAX = 256,      /* of the thread's */
-    LOOP_BATCH_MAX = 64,  /* more at once are the thread's */
+    LOOP_BATCH_MAX = 32,  /* more at once are the thread's */
     SLOW_US = 2000,       /* a write by the loop, be it to the slate, that took longer … */
     SLOW_PAUSE_MS = 1000, /* … is its last for so long */
     WRITE_AFTER_MS = 20,  /* what nobody waits for: who was answered comes first, and several are written at once */
@@ -75,12 +75,37 @@ static void take_batch(struct audit *audit, struct entry_list *ret) {
     uv_mutex_unlock(&audit->mutex);
 }
 
+static bool chain_all(struct audit_chain *chain, const struct entry_list *batch, struct buf *lines) {
+    const struct entry *entry;
+    bool is_good = true;
+    STAILQ_FOREACH(entry, batch, link)
+    if (entry->members[0]) is_good = is_good && audit_chain_add(chain, entry->members, lines, NULL) == 0;
+    return is_good;
+}
+
+/* False: nothing was written, and one by one will tell why. */
+static bool write_together(struct audit *audit, struct entry_list *batch) {
+    CLEANUP(buf_free) struct buf lines = BUF_INIT;
+    struct audit_chain chain = audit->log.chain;
+    struct entry *entry;
+    if (!chain_all(&chain, batch, &lines) || !audit_log_add_chained(&audit->log, &lines, &chain)) return false;
+    const char *line = (const char *)lines.data;
+    STAILQ_FOREACH(entry, batch, link) {
+        if (!entry->members[0]) continue;
+        const char *end = strchr(line, '\n');
+        entry->line = strndup(line, (size_t)(end - line));
+        if (!entry->line) abort(); /* as in new_entry */
+        line = end + 1;
+    }
+    return true;
+}
+
+/* Without members: someone waits for those before. */
 static void write_batch(struct audit *audit, struct entry_list *batch) {
     struct entry *entry;
-    STAILQ_FOREACH(entry, batch, link) {
-        if (entry->members[0]) /* nothing: someone waits for those before */
-            audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
-    }
+    if (write_together(audit, batch)) return;
+    STAILQ_FOREACH(entry, batch, link)
+    if (entry->members[0]) audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
 }
 
 static void hand_back(struct audit *audit, struct entry_list *batch) {

@@ -60,6 +60,9 @@ void audit_log_close(struct audit_log *log);
 /* urgent: what it tells has happened or must be let happen, so the reserve may be used. Without room nothing is written
    and the error is E_DISK_FULL. *ret_line is the record, to be freed; without its end. */
 int audit_log_add(struct audit_log *log, const char *members, bool urgent, char **ret_line, struct error *reterr);
+/* Several records that were chained already, which make the chain what it is given as. False: nothing was written, be
+   it that there may be no room, or that others are to be told of first. */
+bool audit_log_add_chained(struct audit_log *log, const struct buf *lines, const struct audit_chain *chain);
 /* How many bytes find place in the present file without the reserve, whatever others write to the disk meanwhile. */
 size_t audit_log_room(const struct audit_log *log);
 /* Notes which record is the last; after one or several were added. */

@@ -28,11 +28,16 @@ int audit_chain_add(struct audit_chain *chain, const char *members, struct buf *
     struct audit_chain next = {.seq = chain->seq + 1};
     size_t start = line->size;
     buf_reserve(line, strlen(members) + AUDIT_FRAME_BYTES);
-    buf_printf(line, SEQ_START "%" PRIu64 PREV_START "%s\",", next.seq, chain->hash);
+    buf_printf(line, SEQ_START "%" PRIu64, next.seq);
+    buf_append_string(line, PREV_START);
+    buf_append(line, chain->hash, HASH_DIGITS);
+    buf_append_string(line, "\",");
     buf_append_string(line, members);
     if (line->failed) return error_set(reterr, E_NO_MEMORY, "no memory for a record of the audit trail");
     hash_text(line->data + start, line->size - start, next.hash);
-    buf_printf(line, HASH_START "%s" LINE_END "\n", next.hash);
+    buf_append_string(line, HASH_START);
+    buf_append(line, next.hash, HASH_DIGITS);
+    buf_append_string(line, LINE_END "\n");
     if (line->failed) return error_set(reterr, E_NO_MEMORY, "no memory for a record of the audit trail");
     if (line->size - start > AUDIT_LINE_MAX_BYTES)
         return error_set(reterr, E_TOO_LARGE, "a record of the audit trail is longer than %d bytes",

@@ -138,11 +138,11 @@ static int reserve(struct audit_log *log, size_t bytes, bool urgent, struct erro
     return error_errno(reterr, errno, "the audit trail has no room for what is asked for");
 }
 
-static int write_line(struct audit_log *log, const struct buf *line, const struct audit_chain *chain,
-                      struct error *reterr) {
+static int write_lines(struct audit_log *log, const struct buf *lines, const struct audit_chain *chain,
+                       struct error *reterr) {
     size_t written = 0;
-    while (written < line->size) {
-        ssize_t done = pwrite(log->fd, line->data + written, line->size - written, (off_t)(log->size + written));
+    while (written < lines->size) {
+        ssize_t done = pwrite(log->fd, lines->data + written, lines->size - written, (off_t)(log->size + written));
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
             int cause = done < 0 ? errno : ENOSPC;
@@ -151,7 +151,7 @@ static int write_line(struct audit_log *log, const struct buf *line, const struc
         }
         written += (size_t)done;
     }
-    log->size += line->size;
+    log->size += lines->size;
     log->chain = *chain;
     return 0;
 }
@@ -160,7 +160,7 @@ static int add_line(struct audit_log *log, const char *members, bool urgent, str
     struct audit_chain chain = log->chain;
     int result = audit_chain_add(&chain, members, line, reterr);
     if (result == 0) result = reserve(log, line->size, urgent, reterr);
-    if (result == 0) result = write_line(log, line, &chain, reterr);
+    if (result == 0) result = write_lines(log, line, &chain, reterr);
     return result;
 }
 
@@ -226,6 +226,11 @@ int audit_log_add(struct audit_log *log, const char *members, bool urgent, char 
     line.size--; /* its end */
     if (ret_line) *ret_line = buf_take_string(&line);
     return 0;
+}
+
+bool audit_log_add_chained(struct audit_log *log, const struct buf *lines, const struct audit_chain *chain) {
+    bool is_possible = log->missed == 0 && lines->size > 0 && lines->size <= audit_log_room(log);
+    return is_possible && write_lines(log, lines, chain, NULL) == 0;
 }
 
 size_t audit_log_room(const struct audit_log *log) {
