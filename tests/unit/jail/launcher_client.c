@@ -109,11 +109,23 @@ static void run_launcher(const struct client *client, int log_fd) {
     _exit(EXIT_FAILURE);
 }
 
+/* The launcher's own lines may come between those of the text. */
+static bool has_lines(const char *output, const char *text) {
+    while (output && *text) {
+        const char *end = strchrnul(text, '\n');
+        size_t size = (size_t)(end - text) + (*end == '\n');
+        output = memmem(output, strlen(output), text, size);
+        if (output) output += size;
+        text += size;
+    }
+    return output != NULL;
+}
+
 void client_read_until(int output_fd, const char *text) {
     char output[OUTPUT_BYTES] = "";
     size_t used = 0;
     uint64_t deadline_ms = clock_monotonic_ms() + DEADLINE_MS;
-    while (!strstr(output, text)) {
+    while (!has_lines(output, text)) {
         struct pollfd ready = {.fd = output_fd, .events = POLLIN};
         uint64_t now_ms = clock_monotonic_ms();
         if (now_ms >= deadline_ms || poll(&ready, 1, (int)(deadline_ms - now_ms)) <= 0)
