@@ -78,8 +78,9 @@ static void take_batch(struct audit *audit, struct entry_list *ret) {
 static bool chain_all(struct audit_chain *chain, const struct entry_list *batch, struct buf *lines) {
     const struct entry *entry;
     bool is_good = true;
-    STAILQ_FOREACH(entry, batch, link)
-    if (entry->members[0]) is_good = is_good && audit_chain_add(chain, entry->members, lines, NULL) == 0;
+    STAILQ_FOREACH(entry, batch, link) {
+        if (entry->members[0]) is_good = is_good && audit_chain_add(chain, entry->members, lines, NULL) == 0;
+    }
     return is_good;
 }
 
@@ -104,8 +105,9 @@ static bool write_together(struct audit *audit, struct entry_list *batch) {
 static void write_batch(struct audit *audit, struct entry_list *batch) {
     struct entry *entry;
     if (write_together(audit, batch)) return;
-    STAILQ_FOREACH(entry, batch, link)
-    if (entry->members[0]) audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
+    STAILQ_FOREACH(entry, batch, link) {
+        if (entry->members[0]) audit_log_add(&audit->log, entry->members, entry->urgent, &entry->line, &entry->error);
+    }
 }
 
 static void hand_back(struct audit *audit, struct entry_list *batch) {
@@ -334,10 +336,9 @@ static bool put_on_slate(struct audit *audit, const struct entry *entry) {
 }
 
 /* Nothing can keep it from the files any more, as far as can be told. What may still be refused is not put there. */
-static bool is_safe(struct audit *audit, const struct entry *entry) {
-    size_t bytes = strlen(entry->members) + AUDIT_FRAME_BYTES;
-    bool has_room = take_room(audit, bytes);
-    return has_room && !audit->is_failing && bytes <= AUDIT_LINE_MAX_BYTES && put_on_slate(audit, entry);
+static bool is_safe(struct audit *audit, const struct entry *entry, bool has_room) {
+    bool is_short = strlen(entry->members) + AUDIT_FRAME_BYTES <= AUDIT_LINE_MAX_BYTES;
+    return has_room && is_short && !audit->is_failing && put_on_slate(audit, entry);
 }
 
 static void refuse(audit_done_fn *done, void *data) {
@@ -352,7 +353,8 @@ void audit_add(struct audit *audit, const struct buf *members, bool urgent, audi
         return;
     }
     struct entry *entry = new_entry(members);
-    bool is_done = done && is_safe(audit, entry);
+    bool has_room = take_room(audit, members->size + AUDIT_FRAME_BYTES);
+    bool is_done = done && is_safe(audit, entry, has_room);
     if (!done) put_on_slate(audit, entry);
     entry->urgent = urgent || is_done; /* what it tells of begins */
     entry->done = is_done ? NULL : done;
