@@ -47,6 +47,7 @@ struct audit {
     bool is_failing;   /* the last record could not be written */
     size_t room_bytes; /* that find place in the file whatever happens to the disk, besides all that is pending */
     struct audit_slate slate; /* of all that is pending, what it had room for */
+    bool is_slate_behind;     /* something came that it has not: what it has are the first records since it was wiped */
     uint64_t slow_until_ms;
     bool is_telling;
     uv_async_t async;       /* the thread has finished something */
@@ -142,7 +143,9 @@ static void note_outcome(struct audit *audit, const struct entry *entry) {
     bool is_written = entry->line != NULL;
     if (is_written || entry->error.code != E_NONE) audit->is_failing = !is_written;
     /* What could not be written stays there, for a daemon that can. The log is ours: nobody else has anything. */
-    if (--audit->pending == 0 && !audit->is_failing) audit_slate_wipe(&audit->slate, audit->log.chain.seq);
+    if (--audit->pending > 0 || audit->is_failing) return;
+    audit_slate_wipe(&audit->slate, audit->log.chain.seq);
+    audit->is_slate_behind = false;
 }
 
 static void tell(struct audit *audit, struct entry *entry) {
@@ -330,7 +333,8 @@ static bool take_room(struct audit *audit, size_t bytes) {
 /* A page that the kernel just writes to the disk may have us wait. */
 static bool put_on_slate(struct audit *audit, const struct entry *entry) {
     uint64_t begun_us = clock_monotonic_us();
-    bool is_there = uv_now(audit->async.loop) >= audit->slow_until_ms && audit_slate_add(&audit->slate, entry->members);
+    bool may = !audit->is_slate_behind && uv_now(audit->async.loop) >= audit->slow_until_ms;
+    bool is_there = may && audit_slate_add(&audit->slate, entry->members);
     note_slowness(audit, begun_us);
     return is_there;
 }
@@ -355,7 +359,7 @@ void audit_add(struct audit *audit, const struct buf *members, bool urgent, audi
     struct entry *entry = new_entry(members);
     bool has_room = take_room(audit, members->size + AUDIT_FRAME_BYTES);
     bool is_done = done && is_safe(audit, entry, has_room);
-    if (!done) put_on_slate(audit, entry);
+    if (!is_done && (done || !put_on_slate(audit, entry))) audit->is_slate_behind = true;
     entry->urgent = urgent || is_done; /* what it tells of begins */
     entry->done = is_done ? NULL : done;
     entry->data = data;
