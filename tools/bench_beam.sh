@@ -25,11 +25,12 @@ function row(values, count, name,   middle) {
     printf "  %8.1f  %8.1f  %8.1f  %s\n", middle, values[1], values[count], name
     return middle
 }
-function speed(name, time) {
+function speed(name, time, bytes) {
     printf "  %8.1f  %6.0f MB/s  %s\n", time, bytes / time, name
 }
 /^files/ { files = $2 }
 /^bytes/ { bytes = $2 }
+/^filebytes/ { file_bytes = $2 }
 /^theirs/ { theirs[++their_count] = $2 }
 /^theircpu/ { their_cpu[++their_cpu_count] = $2 }
 /^ours/ { ours[++our_count] = $2 }
@@ -57,7 +58,10 @@ END {
     }
     rest -= stages["(inflating, of literals)"]
     printf "\nwithout reading, checksum and inflating, over the %d bytes that are looked at:\n", bytes
-    speed("validating", rest)
-    speed("a loop over each byte", stages["(a loop over each byte of it)"])
-    speed("memcpy", stages["(copying what was looked at)"])
+    speed("validating", rest, bytes)
+    speed("a loop over each byte", stages["(a loop over each byte of it)"], bytes)
+    speed("memcpy", stages["(copying what was looked at)"], bytes)
+    printf "\nby the size of the files, %d bytes:\n", file_bytes
+    speed("validating", rest, file_bytes)
+    speed("a loop over each byte", stages["(a loop over each byte of the file)"], file_bytes)
 }'

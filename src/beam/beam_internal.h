@@ -2,7 +2,16 @@
 #ifndef BEAM_BEAM_INTERNAL_H
 #define BEAM_BEAM_INTERNAL_H
 
+#include <string.h>
+
 #include "beam/beam.h"
+
+/* What is called for each of many entries. Where nothing is optimized it stays a function. */
+#ifdef __OPTIMIZE__
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE static inline
+#endif
 
 enum {
     MAX_CHUNKS = 64,
@@ -65,14 +74,9 @@ struct code_function {
     size_t body_end; /* offset of the next function's first label, or of the end */
 };
 
-/* What is known of a label while the code is read. */
 struct label {
-    uint32_t function;         /* the number, from 1, of the function that it is in; 0: not defined */
-    uint32_t first_jump_from;  /* the number of the first function that jumps to it; 0: none */
-    uint32_t latest_jump_from; /* and of the last */
-    uint32_t used_by;          /* the number, from 1, of the last instruction that names it, where they are counted */
-    uint16_t called_with;      /* arity + 1 of the calls to it; 0: none */
-    uint16_t entered_with;     /* arity + 1 of the function that begins there; 0: none */
+    uint32_t function;     /* the number, from 1, of the function that it is in; 0: not defined */
+    uint16_t entered_with; /* arity + 1 of the function that begins there; 0: none */
 };
 
 struct beam {
@@ -169,7 +173,10 @@ static inline int beam_no_memory(struct error *reterr) {
 }
 
 bool beam_text_equal(struct beam_text a, struct beam_text b);
-bool beam_text_is(struct beam_text text, const char *string);
+
+static inline bool beam_text_is(struct beam_text text, const char *string) {
+    return text.size == strlen(string) && memcmp(text.data, string, text.size) == 0;
+}
 
 /* Inflate exactly size bytes out of exactly data. window_bits as zlib has them. */
 int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t size, uint8_t **ret,

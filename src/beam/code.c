@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "beam/survey.h"
+
 enum {
     CODE_HEADER_BYTES = 16,
     CODE_FORMAT = 0,
@@ -100,22 +102,22 @@ static const char *instruction_name(const struct code *code) {
     return is_known ? opcodes[*code->start].name : "?";
 }
 
-static int check_defined(const struct code *code, uint32_t number) {
+static int check_use(const struct code *code, uint32_t number) {
     const struct label *label = &code->beam->labels[number];
+    const struct label_use *use = &code->uses[number];
     const struct code_function *function = function_of(code->beam, number);
     struct error *reterr = code->cursor.reterr;
-    if (label->used_by && label->function == 0)
-        return error_set(reterr, E_FORMAT, "instruction %u: label %u is not defined", label->used_by, number);
-    if (label->first_jump_from &&
-        (label->first_jump_from != label->function || label->latest_jump_from != label->function))
-        return error_set(reterr, E_FORMAT, "instruction %u: a jump to label %u of another function", label->used_by,
+    if (use->instruction && label->function == 0)
+        return error_set(reterr, E_FORMAT, "instruction %u: label %u is not defined", use->instruction, number);
+    if (use->first_jump_from && (use->first_jump_from != label->function || use->latest_jump_from != label->function))
+        return error_set(reterr, E_FORMAT, "instruction %u: a jump to label %u of another function", use->instruction,
                          number);
-    if (label->called_with && !function)
+    if (use->called_with && !function)
         return error_set(reterr, E_FORMAT, "instruction %u: a call to label %u, where no function begins",
-                         label->used_by, number);
-    if (label->called_with && label->called_with != function->arity + 1)
+                         use->instruction, number);
+    if (use->called_with && use->called_with != function->arity + 1)
         return error_set(reterr, E_FORMAT, "instruction %u: a call with %u arguments of a function with %u",
-                         label->used_by, label->called_with - 1u, function->arity);
+                         use->instruction, use->called_with - 1, function->arity);
     return 0;
 }
 
@@ -131,29 +133,12 @@ static int check_counts(const struct code *code) {
     return 0;
 }
 
-/* Nobody can guess which labels are jumped to, and which are called: all is looked at of each, without a branch. */
-static inline bool is_defined_well(const struct label *label) {
-    bool stays = (label->first_jump_from == label->function) & (label->latest_jump_from == label->function);
-    bool is_called_well = (label->called_with == 0) | (label->called_with == label->entered_with);
-    return (stays | (label->first_jump_from == 0)) & (label->function > 0) & is_called_well;
-}
-
 static int check_labels(const struct code *code) {
     int result = 0;
-    for (uint32_t i = 1; result == 0 && i < code->beam->label_count; i++)
-        if (!is_defined_well(&code->labels[i])) result = check_defined(code, i);
+    for (uint32_t i = 1; result == 0 && i < code->beam->label_count; i++) result = check_use(code, i);
     return result < 0 ? error_prefix(code->cursor.reterr, "chunk Code") : 0;
 }
 
-static bool read_quickly(struct code *code) {
-    const uint8_t *at = code->cursor.at;
-    while (at && code->function == 0) at = code_instruction_any(code, at);
-    if (at) at = code_instructions(code, at);
-    while (at) at = code_instruction_any(code, at);
-    return code->failure == CODE_ENDS && check_counts(code) == 0 && check_labels(code) == 0;
-}
-
-/* The same again, keeping account of what the quick way has no time for: which instruction it is. */
 static int read_slowly(struct code *code) {
     const uint8_t *at = code->cursor.at;
     for (code->instruction = 1; at; code->instruction++) {
@@ -165,37 +150,25 @@ static int read_slowly(struct code *code) {
     return result < 0 ? result : check_labels(code);
 }
 
-/* Chunks lie in one file, mostly with others behind the code. */
-static const uint8_t *readable_end(const struct beam *beam) {
-    const uint8_t *end = NULL;
-    for (enum chunk_kind kind = 0; kind < CHUNK_COUNT; kind++) {
-        const struct chunk *chunk = &beam->chunks[kind];
-        if (chunk->data && (!end || chunk->data + chunk->size > end)) end = chunk->data + chunk->size;
-    }
-    return end;
-}
-
-static void begin(struct code *code, struct beam *beam, struct error *reterr) {
+void code_begin(struct code *code, struct beam *beam, struct label_use *uses, struct error *reterr) {
     memset(beam->labels, 0, beam->label_count * sizeof *beam->labels);
     beam->on_load = false;
-    *code = (struct code){.beam = beam, .labels = beam->labels, .cursor = chunk_cursor(beam, CHUNK_CODE, reterr)};
+    *code = (struct code){.beam = beam, .uses = uses, .cursor = chunk_cursor(beam, CHUNK_CODE, reterr)};
     code->cursor.at = beam->code;
-    code->readable_end = readable_end(beam);
-    code_set_takers(code);
 }
 
 int read_code_again(struct beam *beam, struct error *reterr) {
+    CLEANUP_FREE struct label_use *uses = calloc(beam->label_count, sizeof *uses);
     struct code code;
-    begin(&code, beam, reterr);
+    if (!uses) return beam_no_memory(reterr);
+    code_begin(&code, beam, uses, reterr);
     return read_slowly(&code);
 }
 
 int read_code(struct beam *beam, struct error *reterr) {
     struct cursor cursor = chunk_cursor(beam, CHUNK_CODE, reterr);
-    struct code code;
     int result = read_header(beam, &cursor);
     if (result == 0) result = allocate(beam, reterr);
-    if (result < 0) return result;
-    begin(&code, beam, NULL);
-    return read_quickly(&code) ? 0 : read_code_again(beam, reterr);
+    if (result == 0) result = read_code_quickly(beam, surveyor_best(), reterr);
+    return result == CODE_UNSURE ? read_code_again(beam, reterr) : result;
 }

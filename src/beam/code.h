@@ -4,13 +4,6 @@
 
 #include "beam/compact.h"
 
-/* Where nothing is optimized they stay functions: an analyser would go through each of fifty copies of them. */
-#ifdef __OPTIMIZE__
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#else
-#define ALWAYS_INLINE static inline
-#endif
-
 enum { MAX_OPERANDS = 8, MAX_OPCODE = 184, MAX_LIST_PERIOD = 6 };
 
 /* What an operand may be, one bit each. */
@@ -65,8 +58,6 @@ enum operand_role {
         ROLE_COUNT
 };
 
-_Static_assert(ROLE_COUNT <= 32, "a set of roles is 32 bits");
-
 static const uint16_t role_kinds[ROLE_COUNT] = {
 #define X(name, kinds) kinds,
     ROLE_LIST(X)
@@ -107,19 +98,22 @@ static inline uint64_t operand_value(operand_t operand) {
 
 enum { OPCODE_NEVER = UINT8_MAX }; /* no loader here takes it */
 
+/* How a label is used. */
+struct label_use {
+    uint32_t first_jump_from;  /* the number of the first function that jumps to it; 0: none */
+    uint32_t latest_jump_from; /* and of the last */
+    uint32_t instruction;      /* the number, from 1, of the last instruction that names it */
+    uint32_t called_with;      /* arity + 1 of the calls to it; 0: none */
+};
+
+/* Code that is read instruction by instruction. */
 struct code {
     struct beam *beam;
-    struct label *labels;
+    struct label_use *uses; /* of each label; NULL: nobody asks */
     struct cursor cursor;
-    const uint8_t *readable_end; /* of the file: what is behind the code may be looked at */
-    /* The roles, a bit each, that take an operand: by the byte that it is, or by its tag if it is longer. */
-    uint32_t takers[256];
-    uint32_t long_takers[COMPACT_TAGS];
-    uint32_t tag_ends[COMPACT_TAGS];  /* what a value must be below */
-    uint32_t number_ends[ROLE_COUNT]; /* likewise, of plain numbers */
-    const uint8_t *start;             /* of the present instruction */
-    uint32_t instruction;             /* its number, from 1; 0: nobody counts */
-    uint32_t function;                /* the number, from 1, of the function that it is in */
+    const uint8_t *start; /* of the present instruction */
+    uint32_t instruction; /* its number, from 1 */
+    uint32_t function;    /* the number, from 1, of the function that it is in */
     uint32_t last_label;
     const uint8_t *last_label_at;
     const uint8_t *label_end; /* where the last label, line and header end */
@@ -158,6 +152,7 @@ enum {
     OP_LINE = 153,
     OP_PUT_MAP_ASSOC = 154,
     OP_PUT_MAP_EXACT = 155,
+    OP_MAKE_FUN3 = 171,
 };
 
 extern const struct opcode opcodes[MAX_OPCODE + 1]; /* ordered by since, apart from the obsolete */
@@ -165,30 +160,28 @@ extern const struct opcode opcodes[MAX_OPCODE + 1]; /* ordered by since, apart f
 /* Any operand, in any form. */
 int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret);
 
-/* From here on the place in the code is handed from one function to the next instead of kept in the cursor: each byte
-   tells where the next one is, and going through memory for it takes longer than all the rest. The functions return
-   where they end; NULL when something is wrong, which is then in failure. */
+/* The slow way. The place in the code is handed from one function to the next; they return where they end, or NULL when
+   something is wrong, which is then in failure. */
+void code_begin(struct code *code, struct beam *beam, struct label_use *uses, struct error *reterr);
 const uint8_t *code_operand_any(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret);
 const uint8_t *code_operands_any(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
                                  operand_t *ret);
-/* Any instruction; what is wrong with one is told by this only. */
-__attribute__((cold)) const uint8_t *code_instruction_any(struct code *code, const uint8_t *at);
-/* All that are followed by enough bytes, be they code or not, for their short forms to be read without looking for the
-   end. */
-const uint8_t *code_instructions(struct code *code, const uint8_t *at);
-void code_set_takers(struct code *code);
+const uint8_t *code_instruction_any(struct code *code, const uint8_t *at);
 
-/* Jumps stay inside a function; that is judged when all is read. */
-static inline void code_use_label(struct code *code, enum operand_role role, uint32_t number) {
-    struct label *label = &code->labels[number];
-    if (role == ROLE_FUNCTION) return;
-    uint32_t function = code->function, first = label->first_jump_from;
-    label->first_jump_from = first ? first : function;
-    label->latest_jump_from = function;
+/* Which operand of an instruction is a built-in function. */
+static inline unsigned built_in_place(const struct opcode *opcode) {
+    unsigned place = 0;
+    while (opcode->operands[place] != ROLE_IMPORT) place++;
+    return place;
 }
 
-check_function check_func_info, check_code_end, check_bif, check_on_load, check_put_string, check_match_string,
-    check_make_fun, check_binary_segment;
+/* Between it and the destination there are as many operands as it has parameters. */
+static inline unsigned built_in_arity(const struct opcode *opcode) {
+    return opcode->operand_count - built_in_place(opcode) - 2u;
+}
+
+check_function check_label, check_func_info, check_code_end, check_line, check_call, check_call_external, check_bif,
+    check_on_load, check_put_string, check_match_string, check_make_fun, check_binary_segment;
 const uint8_t *read_match_commands(struct code *code, const uint8_t *at, size_t count);
 
 #endif

@@ -1,5 +1,58 @@
 /* What must hold of an instruction beyond the kinds of its operands. */
-#include "beam/common_checks.h"
+#include "beam/code.h"
+
+static void begin_body(struct code *code, uint32_t label) {
+    struct code_function *function = &code->beam->functions[code->function - 1];
+    function->entry = label;
+    function->body = (size_t)(code->cursor.at - code->beam->code);
+    code->beam->labels[label].entered_with = (uint16_t)(function->arity + 1);
+}
+
+/* The label in front of a function's header belongs to that function, which is not known yet. */
+int check_label(struct code *code, const operand_t *operands) {
+    const struct beam *beam = code->beam;
+    uint64_t value = operand_value(operands[0]);
+    if (value == 0 || value >= beam->label_count)
+        return cursor_fail(&code->cursor, "label %ju, the last is %u", value, beam->label_count - 1);
+    uint32_t number = (uint32_t)value;
+    struct label *label = &beam->labels[number];
+    if (label->function != 0) return cursor_fail(&code->cursor, "label %u a second time", number);
+    label->function = code->function > 0 ? code->function : 1;
+    if (code->start == code->header_end) begin_body(code, number);
+    code->last_label = number;
+    code->last_label_at = code->start;
+    code->label_end = code->cursor.at;
+    return 0;
+}
+
+int check_line(struct code *code, const operand_t *operands) {
+    (void)operands;
+    code->line_instructions++;
+    code->line_at = code->start;
+    code->line_end = code->cursor.at;
+    return 0;
+}
+
+/* Whether the label is a function's, of that arity, is known at the end. */
+int check_call(struct code *code, const operand_t *operands) {
+    uint64_t arguments = operand_value(operands[0]), number = operand_value(operands[1]);
+    struct label_use *use = &code->uses[number];
+    if (arguments > MAX_ARITY) return cursor_fail(&code->cursor, "%ju arguments", arguments);
+    if (use->called_with != 0 && use->called_with != arguments + 1)
+        return cursor_fail(&code->cursor, "a call of label %ju with %ju arguments, others have %u", number, arguments,
+                           use->called_with - 1);
+    use->called_with = (uint32_t)arguments + 1;
+    return 0;
+}
+
+static int check_arity(const struct code *code, const struct beam_import *import, uint64_t arguments) {
+    if (import->arity == arguments) return 0;
+    return cursor_fail(&code->cursor, "%ju arguments for an import of arity %u", arguments, import->arity);
+}
+
+int check_call_external(struct code *code, const operand_t *operands) {
+    return check_arity(code, &code->beam->imports[operand_value(operands[1])], operand_value(operands[0]));
+}
 
 static void end_function(struct code *code, const uint8_t *at) {
     if (code->function > 0) code->beam->functions[code->function - 1].body_end = (size_t)(at - code->beam->code);
@@ -35,15 +88,12 @@ int check_code_end(struct code *code, const operand_t *operands) {
     return CODE_ENDS;
 }
 
-/* Between the import and the destination there are as many operands as it has parameters. */
 int check_bif(struct code *code, const operand_t *operands) {
     const struct opcode *opcode = &opcodes[*code->start];
-    unsigned place = 0;
-    while (opcode->operands[place] != ROLE_IMPORT) place++;
-    const struct beam_import *import = &code->beam->imports[operand_value(operands[place])];
+    const struct beam_import *import = &code->beam->imports[operand_value(operands[built_in_place(opcode)])];
     if (!beam_text_is(import->module, "erlang"))
         return cursor_fail(&code->cursor, "a built-in function that is not erlang's");
-    return check_arity(code, import, opcode->operand_count - place - 2u);
+    return check_arity(code, import, built_in_arity(opcode));
 }
 
 int check_on_load(struct code *code, const operand_t *operands) {

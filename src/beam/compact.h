@@ -18,6 +18,19 @@ enum compact_tag {
 
 enum { COMPACT_TAGS = 8 };
 
+/* What the bits above the tag of a first byte say: the value is in the upper four; or in the upper three and the next
+   byte; or the upper three are a length. */
+enum {
+    HEAD_WIDE = 1 << 3,
+    HEAD_LONG = 3 << 3,
+    HEAD_FIRST_ATOM = 1 << 4 | COMPACT_ATOM,
+    HEAD_LIST = 1 << 4 | COMPACT_EXTENDED,
+    HEAD_FLOAT_REGISTER = 2 << 4 | COMPACT_EXTENDED,
+    HEAD_ALLOCATION = 3 << 4 | COMPACT_EXTENDED,
+    HEAD_LITERAL = 4 << 4 | COMPACT_EXTENDED,
+    HEAD_TYPED_REGISTER = 5 << 4 | COMPACT_EXTENDED,
+};
+
 struct compact {
     enum compact_tag tag;
     bool is_big;   /* an integer that does not fit value */

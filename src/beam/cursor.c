@@ -54,7 +54,3 @@ struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct
 bool beam_text_equal(struct beam_text a, struct beam_text b) {
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
 }
-
-bool beam_text_is(struct beam_text text, const char *string) {
-    return text.size == strlen(string) && memcmp(text.data, string, text.size) == 0;
-}

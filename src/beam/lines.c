@@ -24,9 +24,27 @@ static int read_header(struct cursor *cursor, struct line_header *ret) {
     return 0;
 }
 
+/* Nearly all are lines of two bytes, and of the rest nearly all of one. Returns how many of these come next. */
+static uint32_t skip_short_lines(struct cursor *cursor, uint32_t most) {
+    const uint8_t *at = cursor->at;
+    uint32_t count = 0;
+    for (; count < most && cursor->end - at >= 2; count++) {
+        if ((*at & 0x1f) == (HEAD_WIDE | COMPACT_INTEGER))
+            at += 2;
+        else if ((*at & 0x0f) == COMPACT_INTEGER)
+            at++;
+        else
+            break;
+    }
+    cursor->at = at;
+    return count;
+}
+
 /* An integer is a line, an atom's tag says which file the following ones are of; 0 is the module's own. */
 static int read_line_entries(struct cursor *cursor, const struct line_header *header) {
     for (uint32_t count = 0; count < header->lines;) {
+        count += skip_short_lines(cursor, header->lines - count);
+        if (count == header->lines) break;
         struct compact entry;
         int result = compact_read(cursor, &entry);
         if (result < 0) return result;

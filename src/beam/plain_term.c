@@ -83,16 +83,13 @@ static inline uint64_t load_word(const uint8_t *bytes) {
     return word;
 }
 
-/* The bits beyond ASCII of up to eight bytes, the first ones of a word in memory. */
-static inline uint64_t beyond_ascii(const uint8_t *text, uint64_t size) {
-    static const uint8_t mask[16] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
-    return load_word(text) & load_word(mask + 8 - (size < 8 ? size : 8));
-}
-
+/* Of a short name no branch asks how short it is. */
 static inline bool is_name(const uint8_t *text, uint64_t size) {
-    uint64_t first = beyond_ascii(text, size), second = beyond_ascii(text + 8, size < 8 ? 0 : size - 8);
-    if (size <= SHORT_ATOM_BYTES) return (first | second) == 0;
-    return size <= 255 && utf8_is_ascii(text, size);
+    static const uint8_t beyond_ascii[2 * SHORT_ATOM_BYTES] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+                                                               0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
+    if (size > SHORT_ATOM_BYTES) return size <= 255 && utf8_is_ascii(text, size);
+    const uint8_t *mask = beyond_ascii + SHORT_ATOM_BYTES - size;
+    return ((load_word(text) & load_word(mask)) | (load_word(text + 8) & load_word(mask + 8))) == 0;
 }
 
 static bool is_finite(const uint8_t *bytes) {

@@ -5,7 +5,7 @@
 
 enum { IMPORT_BYTES = 12, FUNCTION_BYTES = 12, LAMBDA_BYTES = 24 };
 
-static int read_atom(const struct beam *beam, struct cursor *cursor, uint32_t *ret) {
+ALWAYS_INLINE int read_atom(const struct beam *beam, struct cursor *cursor, uint32_t *ret) {
     uint32_t atom = 0;
     int result = cursor_u32(cursor, &atom);
     if (result < 0) return result;
@@ -15,7 +15,7 @@ static int read_atom(const struct beam *beam, struct cursor *cursor, uint32_t *r
     return 0;
 }
 
-static int read_arity(struct cursor *cursor, uint32_t *ret) {
+ALWAYS_INLINE int read_arity(struct cursor *cursor, uint32_t *ret) {
     uint32_t arity = 0;
     int result = cursor_u32(cursor, &arity);
     if (result < 0) return result;
@@ -24,7 +24,7 @@ static int read_arity(struct cursor *cursor, uint32_t *ret) {
     return 0;
 }
 
-static int read_import(const struct beam *beam, struct cursor *cursor, struct beam_import *ret) {
+ALWAYS_INLINE int read_import(const struct beam *beam, struct cursor *cursor, struct beam_import *ret) {
     uint32_t module = 0, function = 0, arity = 0;
     int result = read_atom(beam, cursor, &module);
     if (result == 0) result = read_atom(beam, cursor, &function);
@@ -46,7 +46,7 @@ int read_imports(struct beam *beam, struct error *reterr) {
     return result < 0 ? result : cursor_end(&cursor);
 }
 
-static int read_function(const struct beam *beam, struct cursor *cursor, struct beam_function *ret) {
+ALWAYS_INLINE int read_function(const struct beam *beam, struct cursor *cursor, struct beam_function *ret) {
     uint32_t atom = 0, arity = 0, label = 0;
     int result = read_atom(beam, cursor, &atom);
     if (result == 0) result = read_arity(cursor, &arity);
@@ -81,7 +81,8 @@ int read_locals(struct beam *beam, struct error *reterr) {
     return read_functions(beam, CHUNK_LOCALS, &beam->locals, &beam->local_count, reterr);
 }
 
-static int read_lambda(const struct beam *beam, struct cursor *cursor, uint32_t number, struct beam_lambda *ret) {
+ALWAYS_INLINE int read_lambda(const struct beam *beam, struct cursor *cursor, uint32_t number,
+                              struct beam_lambda *ret) {
     struct beam_function function;
     uint32_t index = 0, free_count = 0, old_unique = 0;
     int result = read_function(beam, cursor, &function);
@@ -115,8 +116,8 @@ int read_lambdas(struct beam *beam, struct error *reterr) {
     return result < 0 ? result : cursor_end(&cursor);
 }
 
-static int check_function(const struct beam *beam, enum chunk_kind kind, uint32_t number,
-                          const struct beam_function *function, struct error *reterr) {
+ALWAYS_INLINE int check_function(const struct beam *beam, enum chunk_kind kind, uint32_t number,
+                                 const struct beam_function *function, struct error *reterr) {
     const struct code_function *code = function_of(beam, function->label);
     if (!code)
         return error_set(reterr, E_FORMAT, "chunk %s, entry %u: label %u is no function's first", chunk_forms[kind].tag,
