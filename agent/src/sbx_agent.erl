@@ -15,6 +15,9 @@
 -define(BACKOFF_MAX_MS, 1000).
 -define(DRAIN_POLL_MS, 20).
 -define(CALLS_MAX, 64).
+%% A VM that has done less between two beats has idled; then only some of the beats look whether all is well.
+-define(QUIET_REDUCTIONS, 1000).
+-define(QUIET_BEATS_MAX, 3).
 %% Past this many bytes waiting in the socket, events are held back: only replies still go.
 -define(EVENT_QUEUE_MAX_BYTES, 262144).
 %% A frame is read at once up to this size; the rest of a longer one takes another turn through the VM's poller.
@@ -34,7 +37,14 @@
 ).
 
 %% Only the call's process knows the proof that it has answered.
--record(call, {pid :: pid(), monitor :: reference(), proof :: reference(), timer :: none | reference()}).
+-record(call, {
+    pid :: pid(),
+    monitor :: reference(),
+    proof :: reference(),
+    timeout_ms :: timeout(),
+    due :: integer() | infinity,
+    linger_us :: integer()
+}).
 
 -record(state, {
     parent :: pid(),
@@ -51,6 +61,12 @@
     %% The one item that the outbox waits to see taken.
     held = none :: none | {atom(), term()},
     calls = #{} :: #{integer() => #call{}},
+    %% When the calls' deadlines are looked at next. It stays when a call ends in time: setting and taking back a timer for
+    %% each took longer than many a call.
+    alarm = none :: none | {reference(), integer()},
+    %% Of all processes, at the last beat, and how many beats in a row found that nothing had been done.
+    reductions = 0 :: integer(),
+    quiet_beats = 0 :: non_neg_integer(),
     %% Modules, when a call last counted them.
     loaded = 0 :: non_neg_integer()
 }).
@@ -72,6 +88,7 @@ init(Parent) ->
     process_flag(sensitive, true),
     register(?MODULE, self()),
     ?MODULE = ets:new(?MODULE, [named_table, protected]),
+    sbx_eval = ets:new(sbx_eval, [named_table, protected]),
     Outbox = sbx_outbox:start_link(self()),
     State = #state{
         parent = Parent,
@@ -89,7 +106,7 @@ init(Parent) ->
     loop(dial(State#state{phase = alone})).
 
 start_organs() ->
-    [Module:start_link() || Module <- [sbx_app, sbx_limit, sbx_crowd, sbx_quota, sbx_reload]].
+    [Module:start_link() || Module <- [sbx_linger, sbx_app, sbx_limit, sbx_crowd, sbx_quota, sbx_reload]].
 
 %% gen_tcp, the code server and `user` exist only once the boot script has ended.
 await_boot() ->
@@ -114,10 +131,12 @@ loop(#state{socket = Socket} = State) ->
             loop(alone(State));
         {?MODULE, answered, Id, Proof} ->
             loop(answered(Id, Proof, State));
+        {?MODULE, parsed, Id, Proof, Code, Expressions} ->
+            loop(parsed(Id, Proof, Code, Expressions, State));
         {?MODULE, loaded, Count} when is_integer(Count) ->
             loop(State#state{loaded = Count});
-        {?MODULE, late, Id, Pid, TimeoutMs} ->
-            loop(late(Id, Pid, TimeoutMs, State));
+        {timeout, Timer, alarm} when Timer =:= element(1, State#state.alarm) ->
+            loop(late_calls(State#state{alarm = none}));
         {'DOWN', Monitor, process, Pid, Reason} ->
             loop(call_down(Pid, Monitor, Reason, State));
         {?MODULE, event, Outbox, Kind, Data} when Outbox =:= State#state.outbox ->
@@ -125,7 +144,8 @@ loop(#state{socket = Socket} = State) ->
         {?MODULE, release} ->
             loop(release(State));
         {?MODULE, dial} when State#state.phase =:= alone ->
-            loop(dial(State));
+            %% Without a daemon nobody sends beats.
+            loop(dial(look_around(State)));
         {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
             loop(alone(State));
         {'EXIT', Socket, _Reason} ->
@@ -167,8 +187,12 @@ alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
     true = ets:delete_all_objects(?MODULE),
     Since =
         case Phase of
-            serving -> now_ms();
-            _ -> State#state.lonely_since
+            serving ->
+                %% From now on they have to look by themselves.
+                ok = sbx_doze:wake_all(),
+                now_ms();
+            _ ->
+                State#state.lonely_since
         end,
     dial_later(State#state{phase = alone, socket = none, calls = #{}, lonely_since = Since}).
 
@@ -192,16 +216,26 @@ frame(Frame, State) ->
 
 message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
     release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS});
-message({call, Id, beat, _Args}, #state{phase = serving, organs = Organs} = State) ->
-    ok = awake(Organs),
-    ok = sbx_doze:look_all(),
-    answer(Id, {ok, #{}}, State);
+message({call, Id, beat, _Args}, #state{phase = serving} = State) ->
+    answer(Id, {ok, #{}}, look_around(overdue(now_ms(), State)));
 message({call, Id, Op, Args}, #state{phase = serving} = State) ->
     call(Id, Op, Args, State);
 message({cancel, Id}, #state{phase = serving} = State) ->
     cancel(Id, State);
 message(_Other, State) ->
     alone(State).
+
+%% Looking wakes up a process for each organ: with a thousand idle nodes, that is most of what they take.
+look_around(#state{reductions = Before, quiet_beats = Quiet, organs = Organs} = State) ->
+    Reductions = sbx_linger:reductions(),
+    case Reductions - Before < ?QUIET_REDUCTIONS andalso Quiet < ?QUIET_BEATS_MAX of
+        true ->
+            State#state{reductions = Reductions, quiet_beats = Quiet + 1};
+        false ->
+            ok = awake(Organs),
+            ok = sbx_doze:look_all(),
+            State#state{reductions = Reductions, quiet_beats = 0}
+    end.
 
 %% An organ that is suspended says nothing and does nothing, like a dead one.
 awake(Organs) ->
@@ -229,21 +263,56 @@ call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = Sta
     try sbx_call:start(self(), Socket, {Id, Proof}, Op, Args, Loaded) of
         {Pid, Monitor} ->
             true = ets:insert(?MODULE, {Pid}),
-            Timer = set_deadline(Id, Pid, sbx_call:timeout_ms(Op, Args)),
-            Call = #call{pid = Pid, monitor = Monitor, proof = Proof, timer = Timer},
-            State#state{calls = Calls#{Id => Call}}
+            TimeoutMs = sbx_call:timeout_ms(Op, Args),
+            Now = now_ms(),
+            Due = due(Now, TimeoutMs),
+            Call = #call{
+                pid = Pid,
+                monitor = Monitor,
+                proof = Proof,
+                timeout_ms = TimeoutMs,
+                due = Due,
+                linger_us = maps:get(linger_us, Args, 0)
+            },
+            Begun = State#state{calls = Calls#{Id => Call}, quiet_beats = ?QUIET_BEATS_MAX},
+            set_alarm(Due, overdue(Now, Begun))
     catch
         error:system_limit -> answer(Id, sbx_call:failure(busy, "the node has no process left", []), State)
     end.
 
-set_deadline(_Id, _Pid, infinity) ->
-    none;
-set_deadline(Id, Pid, TimeoutMs) ->
-    erlang:send_after(TimeoutMs, self(), {?MODULE, late, Id, Pid, TimeoutMs}).
+due(_Now, infinity) -> infinity;
+due(Now, TimeoutMs) -> Now + TimeoutMs.
 
-late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
+%% So that it goes off then, or sooner.
+set_alarm(infinity, State) ->
+    State;
+set_alarm(Due, #state{alarm = {_Timer, At}} = State) when At =< Due ->
+    State;
+set_alarm(Due, State) ->
+    Silent = take_back_alarm(State),
+    Silent#state{alarm = {erlang:start_timer(Due, self(), alarm, [{abs, true}]), Due}}.
+
+take_back_alarm(#state{alarm = none} = State) ->
+    State;
+take_back_alarm(#state{alarm = {Timer, _At}} = State) ->
+    ok = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
+    State#state{alarm = none}.
+
+%% One that should have gone off by now may never do so: the application may have found its reference.
+overdue(Now, #state{alarm = {_Timer, At}} = State) when At < Now ->
+    late_calls(take_back_alarm(State));
+overdue(_Now, State) ->
+    State.
+
+late_calls(#state{calls = Calls} = State) ->
+    Now = now_ms(),
+    Late = [Id || {Id, #call{due = Due}} <- maps:to_list(Calls), Due =< Now],
+    #state{calls = Left} = Told = lists:foldl(fun late/2, State, Late),
+    set_alarm(lists:min([infinity | [Due || #call{due = Due} <- maps:values(Left)]]), Told).
+
+late(Id, #state{calls = Calls} = State) ->
     case Calls of
-        #{Id := #call{pid = Pid}} ->
+        #{Id := #call{timeout_ms = TimeoutMs}} ->
             Error = sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]),
             send(sbx_call:frame(Id, Error), cancel(Id, State));
         _ ->
@@ -252,9 +321,20 @@ late(Id, Pid, TimeoutMs, #state{calls = Calls} = State) ->
 
 answered(Id, Proof, #state{calls = Calls} = State) ->
     case Calls of
-        #{Id := #call{proof = Proof}} -> forget(Id, State);
-        _ -> State
+        #{Id := #call{proof = Proof, linger_us = LingerUs}} ->
+            ok = sbx_linger:linger(LingerUs),
+            forget(Id, State);
+        _ ->
+            State
     end.
+
+%% For the next time.
+parsed(Id, Proof, Code, Expressions, #state{calls = Calls} = State) ->
+    case Calls of
+        #{Id := #call{proof = Proof}} -> ok = sbx_eval:keep(Code, Expressions);
+        _ -> ok
+    end,
+    State.
 
 cancel(Id, #state{calls = Calls} = State) ->
     case Calls of
@@ -275,10 +355,8 @@ call_down(Pid, Monitor, Reason, #state{calls = Calls} = State) ->
     end.
 
 forget(Id, #state{calls = Calls} = State) ->
-    {#call{pid = Pid, monitor = Monitor, timer = Timer}, Rest} = maps:take(Id, Calls),
+    {#call{pid = Pid, monitor = Monitor}, Rest} = maps:take(Id, Calls),
     demonitor(Monitor, [flush]),
-    %% Minutes of them would be megabytes.
-    _ = is_reference(Timer) andalso erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
     true = ets:delete(?MODULE, Pid),
     State#state{calls = Rest}.
 

@@ -21,7 +21,8 @@ start(Agent, Socket, {Id, Proof}, Op, Args, Loaded) ->
         fun() ->
             Begun = erlang:monotonic_time(microsecond),
             true = group_leader(whereis(user), self()),
-            ok = send(Socket, bounded_frame(Id, Op, serve(Op, Args))),
+            Keep = fun(Code, Expressions) -> Agent ! {sbx_agent, parsed, Id, Proof, Code, Expressions} end,
+            ok = send(Socket, bounded_frame(Id, Op, serve(Op, Args#{keep => Keep}))),
             Agent ! {sbx_agent, answered, Id, Proof},
             erlang:monotonic_time(microsecond) - Begun < ?LOADING_MIN_US orelse
                 collect(Agent, length(erlang:loaded()), Loaded)

@@ -5,8 +5,8 @@
 
 -export([doze/3, wake_up/1, wake/1, wake_all/0, look_all/0]).
 
-%% More than from one beat to the next; without a daemon, how long it is between two looks.
--define(LONGEST_MS, 6400).
+%% More than from one beat at which the agent looks around to the next; without a daemon, how long it is between two looks.
+-define(LONGEST_MS, 25600).
 
 %% For a watcher that is about to wait so long: how long it will wait the next time. Who waits longer than at first is asleep,
 %% and only such are woken: wakes without end would put off the next look as long. Each watcher has a table of its own, named

@@ -2,11 +2,15 @@
 %% time is up.
 -module(sbx_eval).
 
--export([eval/1, value_of/2]).
+-export([eval/1, value_of/2, keep/2]).
 
 -define(TEXT_MAX_BYTES, 1048576).
 -define(CHARS_MAX, 65536).
 -define(TERM_MAX_BYTES, 4194304).
+%% Expressions that are kept as they were parsed: whoever asks often asks the same.
+-define(KEPT_MAX, 16).
+-define(KEPT_MAX_BYTES, 256).
+-define(KEPT_MAX_WORDS, 2048).
 
 %% What evaluating loads.
 -define(ERLANG_PARTS, [
@@ -23,12 +27,12 @@
 -spec eval(map()) -> sbx_call:result().
 eval(Args) ->
     _ = maps:get(timeout_ms, Args),
-    evaluate(maps:get(language, Args), maps:get(code, Args)).
+    evaluate(maps:get(language, Args), maps:get(code, Args), maps:get(keep, Args)).
 
 %% Only the value, for what is not shown to anybody.
 -spec value_of(elixir | erlang, binary()) -> {ok, term()} | {error, map()}.
 value_of(Language, Code) ->
-    try ready(Language), value(Language, Code) of
+    try ready(Language), value(Language, Code, fun(_, _) -> ok end) of
         Value -> {ok, Value}
     catch
         throw:{?MODULE, Kind, Message} -> {error, #{kind => Kind, message => Message}};
@@ -36,9 +40,9 @@ value_of(Language, Code) ->
     end.
 
 %% The result's text and size are found here too: a term with shared parts can take for ever to print.
-evaluate(Language, Code) ->
+evaluate(Language, Code, Keep) ->
     Begin = erlang:monotonic_time(microsecond),
-    try ready(Language), value(Language, Code) of
+    try ready(Language), value(Language, Code, Keep) of
         Value ->
             Duration = erlang:monotonic_time(microsecond) - Begin,
             Text = sbx_reason:bounded(text(Language, Value), ?TEXT_MAX_BYTES),
@@ -65,16 +69,36 @@ ready(elixir) ->
         {error, _Reason} -> throw({?MODULE, toolchain, <<"this node has no Elixir">>})
     end.
 
-value(elixir, Code) ->
+value(elixir, Code, _Keep) ->
     {Value, _Bindings} = 'Elixir.Code':eval_string(Code, [], [{file, <<"eval">>}]),
     Value;
-value(erlang, Code) ->
+value(erlang, Code, Keep) ->
     %% With a handler of local functions, though it knows none, erl_eval does without erl_lint, which is large.
-    Expressions = parse(unicode:characters_to_list(Code)),
-    {value, Value, _Bindings} = erl_eval:exprs(Expressions, erl_eval:new_bindings(), none),
+    {value, Value, _Bindings} = erl_eval:exprs(parsed(Code, Keep), erl_eval:new_bindings(), none),
     Value.
 
-parse(Text) ->
+parsed(Code, Keep) ->
+    case ets:lookup(?MODULE, Code) of
+        [{_Code, Expressions}] ->
+            Expressions;
+        [] ->
+            Expressions = parse(Code),
+            _ = is_small(Code, Expressions) andalso Keep(Code, Expressions),
+            Expressions
+    end.
+
+is_small(Code, Expressions) ->
+    byte_size(Code) =< ?KEPT_MAX_BYTES andalso erts_debug:flat_size(Expressions) =< ?KEPT_MAX_WORDS.
+
+%% By the agent, whose table it is: the application can't write there.
+-spec keep(binary(), [erl_parse:abstract_expr()]) -> ok.
+keep(Code, Expressions) ->
+    _ = ets:info(?MODULE, size) < ?KEPT_MAX orelse ets:delete_all_objects(?MODULE),
+    true = ets:insert(?MODULE, {binary:copy(Code), Expressions}),
+    ok.
+
+parse(Code) ->
+    Text = unicode:characters_to_list(Code),
     Lines = 1 + length([Newline || Newline = $\n <- Text]),
     case erl_scan:string(dotted(Text)) of
         {ok, Tokens, _End} ->

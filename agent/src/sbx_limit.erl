@@ -11,6 +11,8 @@
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 10).
+%% While there are less than half as many as allowed.
+-define(FAR_MS, 20).
 %% The node sleeps between two passes so that killed processes get to die.
 -define(PASS_MS, 2).
 %% More reductions than this within one look mean that somebody may be spawning.
@@ -27,7 +29,7 @@
     baseline :: #{pid() => []},
     %% What ran when there were last no more than allowed.
     calm = [] :: [pid()],
-    reductions = 0 :: non_neg_integer(),
+    reductions = 0 :: integer(),
     %% Until the next look, if the node idles.
     doze_ms = ?IDLE_MS :: pos_integer(),
     passes = 0 :: non_neg_integer(),
@@ -156,15 +158,21 @@ look(Before) ->
     end.
 
 watch_on(#state{reductions = Before} = State) ->
-    {Reductions, _} = erlang:statistics(reductions),
+    Reductions = sbx_linger:reductions(),
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
         true ->
             %% What works may take more than processes; who watches that looks less often.
             _ = State#state.doze_ms > ?IDLE_MS andalso sbx_doze:wake(sbx_quota),
-            watch(awake(Looked), ?BUSY_MS);
+            watch(awake(Looked), pause_ms(Looked));
         false ->
             doze(Looked)
+    end.
+
+pause_ms(#state{limit = Limit, calm = Calm, baseline = Baseline}) ->
+    case 2 * (length(Calm) - map_size(Baseline)) < Limit of
+        true -> ?FAR_MS;
+        false -> ?BUSY_MS
     end.
 
 doze(#state{doze_ms = WaitMs} = State) ->

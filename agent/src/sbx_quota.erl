@@ -13,6 +13,8 @@
 
 -define(IDLE_MS, 400).
 -define(BUSY_MS, 40).
+%% While nothing has reached half of what is allowed.
+-define(FAR_MS, 80).
 %% So that killed processes get to die before they are counted again.
 -define(PASS_MS, 2).
 -define(BUSY_REDUCTIONS, 20000).
@@ -28,7 +30,7 @@
     %% What the node has without the application.
     baseline = #{} :: #{atom() => non_neg_integer()},
     own = [] :: [pid()],
-    reductions = 0 :: non_neg_integer(),
+    reductions = 0 :: integer(),
     %% Until the next look, if the node idles.
     doze_ms = ?IDLE_MS :: pos_integer(),
     %% Atoms never go away: only who makes more than there are is to blame, and after a kill, so many more are needed
@@ -155,7 +157,7 @@ plain_sockets() ->
 %% Looking
 
 look(#state{reductions = Before} = State) ->
-    {Reductions, _} = erlang:statistics(reductions),
+    Reductions = sbx_linger:reductions(),
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
         true -> look_closely(awake(Looked));
@@ -178,23 +180,32 @@ awake(State) ->
 
 look_closely(State) ->
     ok = sbx_crowd:look(maps:get(message_queue, State#state.limits, 0), State#state.own),
-    {Found, Checked} = lists:foldl(fun check/2, {false, State}, [atoms, ets_tables, ets_bytes, ports, sockets]),
+    {Distance, Checked} = lists:foldl(fun check/2, {far, State}, [atoms, ets_tables, ets_bytes, ports, sockets]),
     PauseMs = (count(ets_tables) + count(ports)) div ?LISTED_PER_MS,
-    case Found of
-        true -> wait(Checked, max(?PASS_MS, PauseMs));
-        false -> wait(Checked, max(?BUSY_MS, PauseMs))
-    end.
+    wait(Checked, max(pause_ms(Distance), PauseMs)).
+
+pause_ms(far) -> ?FAR_MS;
+pause_ms(near) -> ?BUSY_MS;
+pause_ms(over) -> ?PASS_MS.
 
 wait(State, WaitMs) ->
     await(State, erlang:start_timer(WaitMs, self(), look)).
 
-check(Limit, {Found, #state{limits = Limits, baseline = Baseline} = State}) ->
-    Max = maps:get(Limit, Limits, 0),
-    Count = count(Limit) - maps:get(Limit, Baseline, 0),
-    case Max > 0 andalso Count > max(Max, bar(Limit, State)) of
-        true -> {true, exceeded(Limit, Count, Max, State)};
-        false -> {Found, State}
+check(Limit, {Distance, #state{limits = Limits} = State}) ->
+    case maps:get(Limit, Limits, 0) of
+        0 -> {Distance, State};
+        Max -> check(Limit, above_baseline(Limit, State), Max, Distance, State)
     end.
+
+check(Limit, Count, Max, Distance, State) ->
+    case Count > max(Max, bar(Limit, State)) of
+        true -> {over, exceeded(Limit, Count, Max, State)};
+        false when 2 * Count > Max, Distance =:= far -> {near, State};
+        false -> {Distance, State}
+    end.
+
+above_baseline(Limit, #state{baseline = Baseline}) ->
+    count(Limit) - maps:get(Limit, Baseline, 0).
 
 bar(atoms, #state{atoms_bar = Bar}) -> Bar;
 bar(_Limit, _State) -> 0.

@@ -3,12 +3,16 @@
 
 -export([run/0, forget_loading/0]).
 
+%% What only booting calls.
+-define(BOOTING, [erl_features, inet_config, kernel_config, peer]).
+
 -spec run() -> ok.
 run() ->
     true = group_leader(whereis(user), self()),
     ok = sbx_io:take_standard_error(),
     ok = sbx_log:install(),
     ok = look_up_names(),
+    ok = forget_booting(),
     ok = start_elixir(os:getenv("SANDBOX_ELIXIR", "0")),
     collect_garbage().
 
@@ -29,6 +33,10 @@ start_elixir("1") ->
     sbx_elixir:start();
 start_elixir(_No) ->
     ok.
+
+%% Who calls one later loads it again. Their memory is what the application's modules get.
+forget_booting() ->
+    lists:foreach(fun(Module) -> code:delete(Module) andalso code:purge(Module) end, ?BOOTING).
 
 %% Loading code leaves the code itself as garbage in those who read it, who idle from then on. Returns at once.
 -spec forget_loading() -> ok.

@@ -22,7 +22,7 @@
 get() ->
     {{input, Input}, {output, Output}} = erlang:statistics(io),
     {Collections, Words, _} = erlang:statistics(garbage_collection),
-    {Reductions, _} = erlang:statistics(reductions),
+    Reductions = sbx_linger:reductions(),
     {Switches, _} = erlang:statistics(context_switches),
     Memory = erlang:memory(),
     #{

@@ -2,7 +2,10 @@
 %% only for that.
 -module(ending).
 
--export([by_death_of/2, in_order/1, by_grace/1]).
+-export([by_death_of/2, by_suspension_of/2, in_order/1, by_grace/1]).
+
+%% Of an idle node's, so many in a row look at nothing.
+-define(QUIET_BEATS, 3).
 
 -include_lib("eunit/include/eunit.hrl").
 
@@ -10,6 +13,14 @@
 by_death_of(Name, Vm) ->
     Code = iolist_to_binary(["exit(whereis(", Name, "), kill)"]),
     vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 5000}),
+    ?assertNotEqual(0, vm:exit_status(Vm)),
+    vm:stop(Vm).
+
+%% So does suspending one, with the next beat that looks.
+by_suspension_of(Name, Vm) ->
+    Suspend = ["spawn(fun() -> erlang:suspend_process(whereis(", Name, ")), receive never -> ok end end)"],
+    {ok, _} = vm:eval(Vm, lists:flatten(Suspend)),
+    [vm:send_call(Vm, 1000 + Id, beat, #{}) || Id <- lists:seq(0, ?QUIET_BEATS)],
     ?assertNotEqual(0, vm:exit_status(Vm)),
     vm:stop(Vm).
 

@@ -7,8 +7,10 @@
 bare_node_test() ->
     Vm = vm:start(#{}),
     erlang(Vm),
+    kept(Vm),
     output(Vm),
     bounds(Vm),
+    deadlines(Vm),
     elixir(Vm),
     log(Vm),
     compilers_parts_exist(Vm),
@@ -39,6 +41,25 @@ erlang(Vm) ->
     ?assertMatch({_, _}, binary:match(Stack, <<"lists">>)),
     ?assertEqual(nomatch, binary:match(Stack, <<"sbx_">>)).
 
+%% What was asked before is parsed already; of that there is never much, and nobody else can write it.
+kept(Vm) ->
+    Kept = fun() -> {ok, #{term := Count}} = vm:eval(Vm, "ets:info(sbx_eval, size)"), Count end,
+    Twice = fun(Code) -> [Answer, Answer] = [vm:eval(Vm, Code) || _ <- [once, again]], Answer end,
+    [?assertMatch({ok, #{term := N}}, vm:eval(Vm, integer_to_list(N) ++ " + 0")) || N <- lists:seq(1, 40)],
+    ?assert(lists:member(Kept(), lists:seq(1, 16))),
+    Before = Kept(),
+    ?assertMatch({ok, #{term := 101}}, vm:eval(Vm, lists:flatten(lists:duplicate(100, "1 + ")) ++ "1")),
+    ?assertEqual(Before, Kept()),
+    ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "ets:info(sbx_eval, size), 1")),
+    ?assertEqual(Before + 1, Kept()),
+    ?assertMatch({error, #{kind := syntax}}, Twice("1 +")),
+    [
+        ?assertMatch({error, #{kind := exception}}, Twice(Code))
+     || Code <- ["ets:insert(sbx_eval, {a, b})", "ets:rename(sbx_eval, c)", "ets:delete(sbx_eval)"]
+    ],
+    {ok, _} = vm:eval(Vm, "sbx_agent ! {sbx_agent, parsed, 1, make_ref(), <<\"five\">>, [{integer, 1, 5}]}"),
+    [?assertMatch({ok, #{term := five}}, vm:eval(Vm, "five")) || _ <- [once, again]].
+
 elixir(Vm) ->
     ?assertMatch({ok, #{term := #{a := 1}, text := <<"%{a: 1}">>}}, vm:eval(Vm, elixir, "%{a: 1}")),
     ?assertMatch({ok, #{term := [1, 4, 9]}}, vm:eval(Vm, elixir, "for x <- 1..3 do\n  x * x\nend")),
@@ -63,6 +84,19 @@ bounds(Vm) ->
     },
     ?assertMatch({error, #{kind := timeout}}, vm:call(Vm, eval, Shared)),
     ?assertEqual({ok, #{}}, vm:call(Vm, beat, #{})).
+
+%% One timer serves all calls: whichever order they came in, each ends at its own time, whatever else goes off.
+deadlines(Vm) ->
+    Endless = #{language => erlang, code => <<"timer:sleep(infinity)">>},
+    Sleep = fun(Id, Ms) -> vm:send_call(Vm, Id, eval, Endless#{timeout_ms => Ms}) end,
+    [Second, Never, First, Third] = [erlang:unique_integer([positive]) || _ <- lists:seq(1, 4)],
+    [Sleep(Id, Ms) || {Id, Ms} <- [{Second, 60}, {Never, 60000}, {First, 30}, {Third, 90}]],
+    {ok, _} = vm:eval(Vm, "sbx_agent ! {timeout, make_ref(), alarm}"),
+    Late = [begin {error, #{kind := timeout, message := Text}} = vm:reply(Vm, Id), Text end || Id <- [First, Second, Third]],
+    ?assertEqual([<<"no result within ", Ms/binary, " ms">> || Ms <- [<<"30">>, <<"60">>, <<"90">>]], Late),
+    vm:cancel(Vm, Never),
+    ?assertMatch({error, #{kind := timeout}}, vm:call(Vm, eval, Endless#{timeout_ms => 30})),
+    ?assertMatch({ok, #{term := 0}}, vm:eval(Vm, "length(sbx_agent:call_pids()) - 1")).
 
 output(Vm) ->
     {ok, _} = vm:eval(Vm, "io:format(\"~ts ~p~n\", [[229], 1])"),

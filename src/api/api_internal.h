@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "api/api.h"
+#include "api/beside.h"
 #include "ops/run.h"
 
 enum {
@@ -222,6 +223,8 @@ struct api {
     struct memory memory;
     struct answer *openapi; /* made when first asked for */
     uint64_t next_request_id;
+    struct series questions; /* direct ones */
+    struct beside beside;
     bool resumed; /* a connection, and MHD has not run since */
     bool closing, stopped;
     uint64_t close_deadline_ms;

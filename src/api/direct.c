@@ -25,6 +25,8 @@ struct direct {
     bool running; /* the engine has it */
     bool ends;    /* with the answer that is being sent */
     bool gone;    /* the caller has left, or is not worth listening to */
+    bool moves;   /* to the caller's processor, after the answer */
+    unsigned processor;
 };
 
 /* ---- the end ---- */
@@ -72,6 +74,8 @@ static void empty(struct buf *buf) {
 static void await_question(struct direct *direct) {
     empty(&direct->out);
     direct->sent = 0;
+    if (direct->moves) beside_move(direct->processor);
+    direct->moves = false;
     connection_await_request(direct->api, direct->connection);
     if (direct->ends || direct->api->closing) leave(direct);
 }
@@ -141,31 +145,40 @@ static void on_done(struct request *request, json_t *result, const struct error 
 
 /* ---- asking ---- */
 
-static void run(struct direct *direct, const struct op *op, json_t *params) {
-    direct->op = op;
+static void run(struct direct *direct, const struct direct_question *question) {
+    direct->op = question->op;
     direct->running = true;
-    direct->request = (struct request){.params = params,
+    direct->request = (struct request){.params = question->params,
                                        .caller = direct->connection->caller,
                                        .done = on_done,
                                        .transport = direct,
                                        .correlation_id = direct->request_id};
     connection_await_nothing(direct->connection);
-    ops_run(direct->api->engine, op, &direct->request);
+    ops_run(direct->api->engine, direct->op, &direct->request);
+}
+
+static void note_processor(struct direct *direct, unsigned processor) {
+    struct api *api = direct->api;
+    bool is_series = series_goes_on(&api->questions, direct, uv_now(api->loop));
+    if (!is_series) api->beside = (struct beside){0}; /* what one caller says is of no use for the next */
+    if (!is_series || processor == DIRECT_PROCESSOR_UNKNOWN) return;
+    direct->processor = processor;
+    direct->moves = beside_is_due(&api->beside, processor == beside_own());
 }
 
 static void take_question(struct direct *direct) {
-    const struct op *op = NULL;
-    json_t *params = NULL;
+    struct direct_question question = {.params = NULL};
     struct error error;
-    int result = direct_read_question(direct->in.data, direct->in.size, &op, &params, &error);
+    int result = direct_read_question(direct->in.data, direct->in.size, &question, &error);
     empty(&direct->in);
+    if (result == 0) note_processor(direct, question.processor);
     input_request_id(NULL, direct->api->next_request_id++, direct->request_id);
     if (result == 0 && direct->api->closing) {
-        json_decref(params);
+        json_decref(question.params);
         result = error_set(&error, E_SHUTDOWN, "the service takes no more requests");
     }
     if (result == 0)
-        run(direct, op, params);
+        run(direct, &question);
     else if (result == -E_FORMAT)
         leave(direct);
     else
@@ -188,7 +201,7 @@ static bool is_busy(const struct direct *direct) {
 /* One question at a time: whoever sends more before the answer has come does not speak this language. */
 static void take_input(struct direct *direct) {
     struct api *api = direct->api;
-    size_t frame_size = 0, max = DIRECT_SIZE_BYTES + 1 + DIRECT_NAME_MAX_BYTES + api->config.body_max_bytes;
+    size_t frame_size = 0, max = DIRECT_HEAD_MAX_BYTES + api->config.body_max_bytes;
     bool is_whole = direct_is_whole(direct->in.data, direct->in.size, &frame_size);
     if (is_busy(direct) || (is_whole && frame_size < direct->in.size))
         leave(direct);

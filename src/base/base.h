@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/parallel.h"
+#include "base/series.h"
 #include "base/slice.h"
 #include "base/utf8.h"
 #include "base/util.h"

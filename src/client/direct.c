@@ -2,6 +2,7 @@
 #include "ops/direct.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include "client/client_internal.h"
@@ -58,11 +59,16 @@ static int read_some(int fd, struct buf *in, struct error *reterr) {
     return in->failed ? error_set(reterr, E_TOO_LARGE, "the service's answer is too large") : 0;
 }
 
+static unsigned own_processor(void) {
+    int processor = sched_getcpu();
+    return processor < 0 || processor > DIRECT_PROCESSOR_UNKNOWN ? DIRECT_PROCESSOR_UNKNOWN : (unsigned)processor;
+}
+
 int direct_exchange(int fd, const struct op *op, const json_t *params, const struct http_wait *wait, struct buf *in,
                     struct error *reterr) {
     CLEANUP(buf_free) struct buf question = BUF_INIT;
     size_t size = 0;
-    direct_put_question(&question, op, params);
+    direct_put_question(&question, &(struct direct_question){op, (json_t *)params, own_processor()});
     if (question.failed) return error_set(reterr, E_NO_MEMORY, "no memory for a question");
     int result = http_send(fd, question.data, question.size, wait, reterr);
     while (result == 0 && !direct_is_whole(in->data, in->size, &size)) {

@@ -297,10 +297,13 @@ struct engine {
     uint8_t reload_key[32];
     int64_t started_at_ms;
     uint64_t run_count;
+    struct series evals;
 
     uv_timer_t meter_timer;
     uv_timer_t vigil_timer;
-    uint64_t vigil_cpu_ns;                /* of all nodes, at the last look */
+    uint64_t vigil_ns, vigil_cpu_ns; /* the last look at everybody; what all nodes had used at the last look at that */
+    struct meter_company company;
+    unsigned workers;                     /* sandboxes that worked at the last look */
     uint64_t machine_ns, machine_idle_ns; /* when it was last looked at, and how long its cores had been idle by then */
     uv_timer_t telling_timer;
     uint64_t telling_due_ms; /* when it goes off */

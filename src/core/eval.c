@@ -3,12 +3,16 @@
 
 #include "core/core_internal.h"
 
-enum { ANSWER_SLACK_MS = 2000 }; /* the agent ends the evaluation itself; past this it is not answering at all */
+enum {
+    ANSWER_SLACK_MS = 2000, /* the agent ends the evaluation itself; past this it is not answering at all */
+    CORE_PERCENT = 100,
+};
 
 struct eval_job {
     struct job job;
     uint64_t call_id; /* 0 while none is under way */
     uint64_t timeout_ms;
+    bool lingers; /* the node, after the answer */
 };
 
 static void finish(struct eval_job *eval) {
@@ -62,6 +66,7 @@ static void on_evaluated(void *data, const struct term *result, const struct ter
         answer_error(sandbox->engine, eval->job.request, error, NULL);
     else
         answer_ok(sandbox->engine, eval->job.request, result_json(result));
+    if (eval->lingers) lingering_begin(&sandbox->metering.lingering, uv_hrtime());
     bool is_over_limit = ran_too_long(eval, error) && !sandbox->destroying;
     uint64_t limit_ms = eval->timeout_ms;
     finish(eval); /* before its sandbox is ended for it, which would call it off */
@@ -74,6 +79,17 @@ static const char *language_of(const struct sandbox *sandbox, json_t *params) {
     return asked ? asked : own ? own : "erlang";
 }
 
+/* Its node stays awake for a moment after the answer where the next question follows at once, nobody else has use for
+   the processor, and it may use all of one. */
+static bool decide_to_linger(const struct job *job) {
+    struct sandbox *sandbox = job->sandbox;
+    struct engine *engine = sandbox->engine;
+    uint32_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
+    bool is_series = series_goes_on(&engine->evals, sandbox, uv_now(engine->loop));
+    bool is_alone = sandbox->jobs == job && !job->next && engine->workers <= sandbox->metering.is_counted;
+    return is_series && is_alone && (cpu_percent == 0 || cpu_percent >= CORE_PERCENT);
+}
+
 static void start(struct job *job) {
     struct eval_job *eval = (struct eval_job *)job;
     struct sandbox *sandbox = job->sandbox;
@@ -84,14 +100,18 @@ static void start(struct job *job) {
         on_abort(job, &error);
         return;
     }
+    eval->lingers = decide_to_linger(job);
+    lingering_end(&sandbox->metering.lingering, uv_hrtime());
     struct buf args = BUF_INIT;
-    term_put_map(&args, 3);
+    term_put_map(&args, 4);
     term_put_atom(&args, "language");
     term_put_atom(&args, language_of(sandbox, job->request->params));
     term_put_atom(&args, "code");
     term_put_string(&args, json_string_value(json_object_get(job->request->params, "code")));
     term_put_atom(&args, "timeout_ms");
     term_put_uint64(&args, eval->timeout_ms);
+    term_put_atom(&args, "linger_us");
+    term_put_uint64(&args, eval->lingers ? LINGER_US : 0);
     job->request->cancel = on_cancel;
     eval->call_id = node_call(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, on_evaluated, eval);
 }

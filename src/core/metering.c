@@ -36,13 +36,18 @@ static double percent_of_limit(const struct sandbox *sandbox, enum meter_metric 
     return judged_value(&sandbox->metering, metric) * 100 / metering_limit(sandbox, metric);
 }
 
+static double cpu_percent(uint64_t cpu_ns, uint64_t passed_ms) {
+    return (double)cpu_ns / 10000.0 / (double)passed_ms;
+}
+
 static void take_cpu(struct metering *metering, uint64_t cpu_ns, uint64_t now_ms) {
     uint64_t passed_ms = now_ms - metering->looked_ms;
     if (metering->looked_ms && cpu_ns >= metering->cpu_ns) {
-        double percent = (double)(cpu_ns - metering->cpu_ns) / 10000.0 / (double)passed_ms;
+        uint64_t used_ns = cpu_ns - metering->cpu_ns;
+        uint64_t own_ns = lingering_own_ns(&metering->lingering, used_ns, &metering->lingered_ns);
         double share = passed_ms < STEADY_MS ? (double)passed_ms / STEADY_MS : 1;
-        metering->now.values[METER_CPU] = percent;
-        metering->steady_cpu_percent += (percent - metering->steady_cpu_percent) * share;
+        metering->now.values[METER_CPU] = cpu_percent(used_ns, passed_ms);
+        metering->steady_cpu_percent += (cpu_percent(own_ns, passed_ms) - metering->steady_cpu_percent) * share;
     }
     metering->cpu_ns = cpu_ns;
     metering->looked_ms = now_ms;

@@ -2,6 +2,7 @@
 #ifndef CORE_METERING_H
 #define CORE_METERING_H
 
+#include "core/lingering.h"
 #include "meter/meter.h"
 #include "node/node.h"
 
@@ -16,7 +17,10 @@ struct metering {
     uint64_t looked_ms, cpu_ns;      /* at the last look from outside */
     uint64_t vigil_ns, vigil_cpu_ns; /* at the last one that was for CPU time alone; 0: none to go by */
     bool is_working;                 /* by that look */
-    struct meter_yield yield;
+    bool is_counted;                 /* among the engine's workers */
+    struct lingering lingering;
+    uint64_t vigil_lingered_ns, lingered_ns; /* as far as the vigil and the other looks have counted it */
+    struct meter_pace pace;
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double disk_percent;                         /* of the fullest place: one is full before all are */

@@ -1,7 +1,7 @@
-/* While a node idles, its agent looks at its limits with each beat only. A bomb that goes off in between must not get
-   seconds: whoever begins to use the processor gets a beat at once. One look tells what all nodes together use, and
-   only when that is much is there one at each. Who works flat out yields to the others; so that it does soon, whoever
-   works is looked at a second time, over a shorter span. */
+/* While a node idles, its agent looks at its limits with some of the beats only. A bomb that goes off in between must
+   not get seconds: whoever begins to use the processor gets a beat at once. One look tells what all nodes together use,
+   and only when that is much is there one at each. Who works flat out yields to others who work; so that it does soon,
+   whoever works is looked at a second time, over a shorter span. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -56,19 +56,28 @@ static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
 static void look_away(struct sandbox *sandbox) {
     sandbox->metering.vigil_ns = 0;
     sandbox->metering.is_working = false;
+    sandbox->metering.pace.stirs = 0;
 }
 
-/* Judged by what it did since the last look. */
-static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_full) {
+/* Judged by what it did since the last look. A counter that goes back is another one's. */
+static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_full, bool is_brief) {
     struct metering *metering = &sandbox->metering;
     uint64_t cpu_ns = node_cpu_ns(sandbox->node);
-    if (cpu_ns == NODE_UNKNOWN) return;
-    struct meter_work work = {now_ns - metering->vigil_ns, cpu_ns - metering->vigil_cpu_ns, is_machine_full};
-    bool is_known = metering->vigil_ns != 0;
+    if (cpu_ns == NODE_UNKNOWN) {
+        metering->pace.stirs = 0;
+        return;
+    }
+    struct meter_work work = {now_ns - metering->vigil_ns, cpu_ns - metering->vigil_cpu_ns, is_machine_full, is_brief};
+    bool is_known = metering->vigil_ns != 0 && cpu_ns >= metering->vigil_cpu_ns;
     metering->vigil_ns = now_ns;
     metering->vigil_cpu_ns = cpu_ns;
     metering->is_working = !is_known || work.cpu_ns > WORK_NS;
-    if (is_known) node_yield(sandbox->node, meter_yields(&metering->yield, &work));
+    work.cpu_ns = lingering_own_ns(&metering->lingering, work.cpu_ns, &metering->vigil_lingered_ns);
+    if (is_known) meter_pace(&metering->pace, &work);
+}
+
+static void let_yield(struct sandbox *sandbox) {
+    node_yield(sandbox->node, sandbox->metering.pace.is_flat_out && sandbox->engine->company.is_there);
 }
 
 static void on_vigil(uv_timer_t *timer);
@@ -80,7 +89,9 @@ static void on_second_look(uv_timer_t *timer) {
     void *value;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
-        if (sandbox->metering.is_working && is_watched(sandbox)) look_at(sandbox, now_ns, false);
+        if (!sandbox->metering.is_working || !is_watched(sandbox)) continue;
+        look_at(sandbox, now_ns, false, true);
+        let_yield(sandbox);
     }
     uv_timer_start(timer, on_vigil, VIGIL_MS - SECOND_LOOK_MS, 0);
 }
@@ -108,20 +119,43 @@ static struct census count_all(struct engine *engine) {
     return census;
 }
 
-/* True when somebody works who doesn't yield. */
-static bool look_at_all(struct engine *engine, bool is_any_yielding) {
+/* Company for those who work flat out is whoever works, but not so. */
+static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
     uint64_t now_ns = uv_hrtime();
-    bool is_full = is_any_yielding && machine_is_full(engine, now_ns), works = false;
+    bool is_full = is_any_yielding && machine_is_full(engine, now_ns), is_company = false;
     size_t at = 0;
     void *value;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
         if (!is_watched(sandbox)) continue;
-        look_at(sandbox, now_ns, is_full);
+        look_at(sandbox, now_ns, is_full, false);
+        is_company |= meter_is_company(&sandbox->metering.pace);
+    }
+    meter_company(&engine->company, now_ns - engine->vigil_ns, is_company);
+    engine->vigil_ns = now_ns;
+}
+
+/* While somebody else has use for the processor nobody lingers. */
+static void count_worker(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    metering->is_counted = metering->is_working || meter_is_company(&metering->pace);
+    sandbox->engine->workers += metering->is_counted;
+}
+
+/* True when somebody works of whom it is not known that it does so flat out. */
+static bool tend_everybody(struct engine *engine) {
+    bool works = false;
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        if (!is_watched(sandbox)) continue;
+        let_yield(sandbox);
+        count_worker(sandbox);
         if (!sandbox->metering.is_working) continue;
         node_beat(sandbox->node);
         limit_look_at_forks(sandbox);
-        works |= !sandbox->metering.yield.yields;
+        works |= !sandbox->metering.pace.is_flat_out;
     }
     return works;
 }
@@ -131,7 +165,9 @@ static void on_vigil(uv_timer_t *timer) {
     struct engine *engine = timer->data;
     struct census census = count_all(engine);
     bool is_due = census.any && (somebody_works(engine, census.any->node, census.watched) || census.yielding);
-    bool again = is_due && look_at_all(engine, census.yielding);
+    if (is_due) look_at_everybody(engine, census.yielding);
+    engine->workers = 0;
+    bool again = is_due && tend_everybody(engine);
     if (again)
         uv_timer_start(timer, on_second_look, SECOND_LOOK_MS, 0);
     else if (census.running)

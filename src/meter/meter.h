@@ -146,20 +146,33 @@ uint64_t meter_next_look_ms(const struct meter_situation *situation);
 
 enum {
     METER_FLAT_OUT_PERCENT = 75, /* of a core */
-    METER_CALM_MS = 3000,        /* so long without working flat out, and it yields no longer */
-};
-
-struct meter_yield {
-    bool yields;
-    uint64_t calm_ns;
+    METER_STIR_PER_MILLE = 1,    /* of a core: more than one uses that idles */
+    METER_STIRS = 2,             /* looks in a row in which one stirs: a single one may be the daemon's beat */
+    METER_CALM_MS = 3000, /* so long without working flat out, or without company, and nobody yields any longer */
 };
 
 struct meter_work {
     uint64_t span_ns, cpu_ns; /* what it used in that time, in which it could run */
     bool is_machine_full;     /* nobody could have had more without somebody else having less */
+    bool is_brief;            /* a span too short to tell anything but who works flat out */
 };
 
-/* Whether all others are to get the processor before it from now on. */
-bool meter_yields(struct meter_yield *yield, const struct meter_work *work);
+/* How one works. */
+struct meter_pace {
+    bool is_flat_out; /* or was a moment ago: it yields, if there is company */
+    uint64_t calm_ns; /* how long not */
+    unsigned stirs;   /* looks in a row in which it did something, but not that */
+};
+
+void meter_pace(struct meter_pace *pace, const struct meter_work *work);
+bool meter_is_company(const struct meter_pace *pace); /* for those who work flat out */
+
+/* Whether there is any, for all of them together. */
+struct meter_company {
+    bool is_there; /* or was a moment ago */
+    uint64_t alone_ns;
+};
+
+void meter_company(struct meter_company *company, uint64_t span_ns, bool is_any);
 
 #endif

@@ -1,4 +1,5 @@
-/* Who works flat out lets the others go first. */
+/* Who works flat out lets the others go first. Only if there are others who work: to the kernel, a processor on which
+   nobody runs but who yields is as good as idle, and whatever wakes up on the host is sent there. */
 #include "meter/meter.h"
 
 enum { NS_PER_MS = 1000000 };
@@ -9,12 +10,27 @@ static bool is_starved(const struct meter_work *work, uint64_t percent) {
     return work->is_machine_full && percent < METER_FLAT_OUT_PERCENT / 2;
 }
 
-bool meter_yields(struct meter_yield *yield, const struct meter_work *work) {
+static bool is_long(uint64_t ns) {
+    return ns >= (uint64_t)METER_CALM_MS * NS_PER_MS;
+}
+
+void meter_pace(struct meter_pace *pace, const struct meter_work *work) {
     uint64_t percent = work->span_ns ? work->cpu_ns * 100 / work->span_ns : 0;
-    yield->calm_ns = percent >= METER_FLAT_OUT_PERCENT ? 0 : yield->calm_ns + work->span_ns;
-    if (percent >= METER_FLAT_OUT_PERCENT)
-        yield->yields = true;
-    else if (is_starved(work, percent) || yield->calm_ns >= (uint64_t)METER_CALM_MS * NS_PER_MS)
-        yield->yields = false;
-    return yield->yields;
+    bool is_flat_out = percent >= METER_FLAT_OUT_PERCENT;
+    bool stirs = work->cpu_ns * 1000 > work->span_ns * METER_STIR_PER_MILLE;
+    pace->calm_ns = is_flat_out ? 0 : pace->calm_ns + work->span_ns;
+    if (is_flat_out)
+        pace->is_flat_out = true;
+    else if (is_starved(work, percent) || is_long(pace->calm_ns))
+        pace->is_flat_out = false;
+    if (pace->is_flat_out || !work->is_brief) pace->stirs = stirs && !pace->is_flat_out ? pace->stirs + 1 : 0;
+}
+
+bool meter_is_company(const struct meter_pace *pace) {
+    return pace->stirs >= METER_STIRS;
+}
+
+void meter_company(struct meter_company *company, uint64_t span_ns, bool is_any) {
+    company->alone_ns = is_any ? 0 : company->alone_ns + span_ns;
+    company->is_there = is_any || (company->is_there && !is_long(company->alone_ns));
 }

@@ -2,7 +2,13 @@
 
 #include <string.h>
 
-enum { NAME_AT = DIRECT_SIZE_BYTES + 1, STATUS_BYTES = 2, BODY_AT = DIRECT_SIZE_BYTES + STATUS_BYTES };
+enum {
+    PROCESSOR_BYTES = 2,
+    LENGTH_AT = DIRECT_SIZE_BYTES + PROCESSOR_BYTES,
+    NAME_AT = LENGTH_AT + 1,
+    STATUS_BYTES = 2,
+    BODY_AT = DIRECT_SIZE_BYTES + STATUS_BYTES,
+};
 
 bool direct_takes(const struct op *op) {
     return op->path && op->shape == OP_OBJECT && op->start != OP_LOCAL;
@@ -38,12 +44,13 @@ static int append(const char *text, size_t size, void *buf) {
     return 0;
 }
 
-void direct_put_question(struct buf *buf, const struct op *op, const json_t *params) {
+void direct_put_question(struct buf *buf, const struct direct_question *question) {
     size_t begun = begin_frame(buf);
-    size_t length = strlen(op->name);
+    size_t length = strlen(question->op->name);
+    buf_append_u16(buf, (uint16_t)question->processor);
     buf_append_byte(buf, (uint8_t)length);
-    buf_append(buf, op->name, length);
-    if (json_dump_callback(params, append, buf, JSON_COMPACT) < 0) buf->failed = true;
+    buf_append(buf, question->op->name, length);
+    if (json_dump_callback(question->params, append, buf, JSON_COMPACT) < 0) buf->failed = true;
     end_frame(buf, begun);
 }
 
@@ -70,10 +77,9 @@ static int read_params(const uint8_t *text, size_t size, json_t **ret, struct er
     return 0;
 }
 
-int direct_read_question(const uint8_t *frame, size_t size, const struct op **ret_op, json_t **ret_params,
-                         struct error *reterr) {
+int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr) {
     char name[DIRECT_NAME_MAX_BYTES + 1];
-    size_t length = size > DIRECT_SIZE_BYTES ? frame[DIRECT_SIZE_BYTES] : 0;
+    size_t length = size > LENGTH_AT ? frame[LENGTH_AT] : 0;
     if (length == 0 || size < NAME_AT + length || memchr(frame + NAME_AT, '\0', length))
         return error_set(reterr, E_FORMAT, "a question without the name of an operation");
     memcpy(name, frame + NAME_AT, length);
@@ -81,8 +87,10 @@ int direct_read_question(const uint8_t *frame, size_t size, const struct op **re
     const struct op *op = ops_find(name);
     if (!op || !direct_takes(op))
         return error_set(reterr, E_NOT_FOUND, "there is no operation '%.64s' that can be asked for directly", name);
-    int result = read_params(frame + NAME_AT + length, size - NAME_AT - length, ret_params, reterr);
-    if (result == 0) *ret_op = op;
+    json_t *params = NULL;
+    int result = read_params(frame + NAME_AT + length, size - NAME_AT - length, &params, reterr);
+    if (result == 0)
+        *ret = (struct direct_question){op, params, (unsigned)load(frame + DIRECT_SIZE_BYTES, PROCESSOR_BYTES)};
     return result;
 }
 

@@ -1,8 +1,9 @@
 /* ops/direct: how a call travels without HTTP. Who asks again and again over one connection has it upgraded (GET
-   /direct, Upgrade: sandbox-direct) and from then on sends frames, one question at a time, each of which is answered by
-   one:
+   /direct, Upgrade: sandbox-direct-2) and from then on sends frames, one question at a time, each of which is answered
+   by one:
 
-     question: size of the rest (4 bytes, big endian), length of the operation's name (1), name, parameters as JSON
+     question: size of the rest (4 bytes, big endian), the processor that asks (2), length of the operation's name (1),
+               name, parameters as JSON
      answer:   size of the rest (4), status as HTTP has it (2), the object or the problem as JSON
 
    Who closes its end, if only for writing, has left: what runs for it is called off. */
@@ -18,9 +19,21 @@
 #include "ops/table.h"
 
 #define DIRECT_PATH "/direct"
-#define DIRECT_PROTOCOL "sandbox-direct"
+#define DIRECT_PROTOCOL "sandbox-direct-2"
 
-enum { DIRECT_SIZE_BYTES = 4, DIRECT_NAME_MAX_BYTES = 255 };
+enum {
+    DIRECT_SIZE_BYTES = 4,
+    DIRECT_NAME_MAX_BYTES = 255,
+    DIRECT_HEAD_MAX_BYTES =
+        DIRECT_SIZE_BYTES + 2 + 1 + DIRECT_NAME_MAX_BYTES, /* of a question, before its parameters */
+    DIRECT_PROCESSOR_UNKNOWN = 0xffff,
+};
+
+struct direct_question {
+    const struct op *op;
+    json_t *params;     /* an object */
+    unsigned processor; /* nothing is decided by it but where the answer is made */
+};
 
 /* Only operations with one object as their answer; the others have pages, or an answer in pieces. */
 bool direct_takes(const struct op *op);
@@ -30,13 +43,12 @@ bool direct_takes(const struct op *op);
 bool direct_is_whole(const uint8_t *bytes, size_t size, size_t *ret_size);
 
 /* Put a frame behind what is in the buffer. */
-void direct_put_question(struct buf *buf, const struct op *op, const json_t *params);
+void direct_put_question(struct buf *buf, const struct direct_question *question);
 void direct_put_answer(struct buf *buf, unsigned status, const void *body, size_t size);
 
-/* Of a whole frame; *ret_params is an object of the caller's. E_FORMAT for what is no question at all, after which
+/* Of a whole frame; the parameters are the caller's to release. E_FORMAT for what is no question at all, after which
    nothing that comes can be trusted to be one; E_NOT_FOUND and E_INVALID for one that can't be carried out. */
-int direct_read_question(const uint8_t *frame, size_t size, const struct op **ret_op, json_t **ret_params,
-                         struct error *reterr);
+int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr);
 /* Of a whole frame; the body is inside of it. */
 int direct_read_answer(const uint8_t *frame, size_t size, unsigned *ret_status, const char **ret_body,
                        size_t *ret_body_size, struct error *reterr);

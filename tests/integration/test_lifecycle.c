@@ -84,6 +84,24 @@ static void eval_speaks_both_languages(void **state) {
     json_decref(problem);
 }
 
+static json_int_t lingered(struct world *world) {
+    json_t *answer = world_op(world, "eval", "{s:s, s:s, s:s}", "id", "shared", "language", "erlang", "code",
+                              "ets:lookup_element(sbx_linger, reductions, 2)");
+    json_int_t reductions = json_integer_value(json_object_get(answer, "result"));
+    json_decref(answer);
+    return reductions;
+}
+
+/* On a busy machine the pauses between two questions may be too long for quite some time. */
+static void who_is_asked_again_and_again_stays_awake(void **state) {
+    enum { MANY_REDUCTIONS = 100000, QUESTIONS_MAX = 50000 };
+    struct world *world = *state;
+    unsigned asked = 0;
+    assert_true(lingered(world) < MANY_REDUCTIONS);
+    while (lingered(world) < MANY_REDUCTIONS) assert_true(++asked < QUESTIONS_MAX);
+    assert_true(asked >= SERIES_LEAST);
+}
+
 /* It lives on until its time is up, which a later test waits for. */
 static void eval_has_a_deadline(void **state) {
     struct world *world = *state;
@@ -244,10 +262,15 @@ static void an_id_is_given_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(info_tells_everything),    cmocka_unit_test(eval_speaks_both_languages),
-        cmocka_unit_test(eval_has_a_deadline),      cmocka_unit_test(sandboxes_do_not_wait_for_each_other),
-        cmocka_unit_test(output_and_logs_are_kept), cmocka_unit_test(destroy_calls_off_a_create),
-        cmocka_unit_test(an_id_is_given_once),      cmocka_unit_test(a_sandbox_ends_with_its_time),
+        cmocka_unit_test(info_tells_everything),
+        cmocka_unit_test(eval_speaks_both_languages),
+        cmocka_unit_test(eval_has_a_deadline),
+        cmocka_unit_test(who_is_asked_again_and_again_stays_awake),
+        cmocka_unit_test(sandboxes_do_not_wait_for_each_other),
+        cmocka_unit_test(output_and_logs_are_kept),
+        cmocka_unit_test(destroy_calls_off_a_create),
+        cmocka_unit_test(an_id_is_given_once),
+        cmocka_unit_test(a_sandbox_ends_with_its_time),
         cmocka_unit_test(a_run_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);

@@ -355,11 +355,14 @@ static bool is_met(void *data) {
     return yields == expectation->yields;
 }
 
-/* New limits end it for a moment. */
+/* To one that works a little. New limits end it for a moment. */
 static void who_works_flat_out_yields_until_it_is_calm(void **state) {
     struct expectation expectation = {*state, false};
     assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
     free(world_eval_text(*state, "a", NULL, "register(burner, spawn(fun Burn() -> Burn() end))"));
+    world_do(*state, "create", "{s:s, s:s}", "id", "other", "source", EXAMPLES "/counter_erl");
+    free(world_eval_text(*state, "other", NULL,
+                         "spawn(fun Work() -> [ok || _ <- lists:seq(1, 300)], receive after 5 -> Work() end end)"));
     expectation.yields = true;
     assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
     set_limit(*state, "a", "memory", "120M");
@@ -367,6 +370,7 @@ static void who_works_flat_out_yields_until_it_is_calm(void **state) {
     free(world_eval_text(*state, "a", NULL, "exit(whereis(burner), kill)"));
     expectation.yields = false;
     assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
+    world_do(*state, "destroy", "{s:s}", "id", "other");
 }
 
 struct moment {

@@ -1,9 +1,11 @@
 /* Direct calls: frames over a connection that was upgraded. */
 #include "api_fixture.h"
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/beside.h"
 #include "ops/direct.h"
 
 struct told {
@@ -26,14 +28,18 @@ static void open_direct(struct fixture *fixture, struct client *ret) {
     buf_clear(&ret->in);
 }
 
-static void ask(struct client *client, const char *op, const char *params) {
+static void ask_from(unsigned processor, struct client *client, const char *op, const char *params) {
     json_t *value = json_loads(params, 0, NULL);
     struct buf frame = BUF_INIT;
     assert_non_null(value);
-    direct_put_question(&frame, ops_find(op), value);
+    direct_put_question(&frame, &(struct direct_question){ops_find(op), value, processor});
     client_send_bytes(client, frame.data, frame.size);
     buf_free(&frame);
     json_decref(value);
+}
+
+static void ask(struct client *client, const char *op, const char *params) {
+    ask_from(DIRECT_PROCESSOR_UNKNOWN, client, op, params);
 }
 
 static void hear(struct client *client, struct told *ret) {
@@ -115,7 +121,7 @@ static void a_question_may_come_byte_by_byte(void **state) {
     json_t *params = json_pack("{s:s}", "id", "counter");
     struct buf frame = BUF_INIT;
     open_direct(fixture, &client);
-    direct_put_question(&frame, ops_find("info"), params);
+    direct_put_question(&frame, &(struct direct_question){ops_find("info"), params, 0});
     for (size_t i = 0; i < frame.size; i++) {
         client_send_bytes(&client, frame.data + i, 1);
         uv_run(&fixture->loop, UV_RUN_NOWAIT);
@@ -123,6 +129,29 @@ static void a_question_may_come_byte_by_byte(void **state) {
     assert_told(&client, 200, "id", "counter");
     buf_free(&frame);
     json_decref(params);
+    client_close(&client);
+}
+
+/* The service is this very thread. Wherever it is asked from again and again it is found, now or after a few more. */
+static void the_service_comes_to_who_asks_again_and_again(void **state) {
+    enum { QUESTIONS_MAX = 10000 };
+    struct fixture *fixture = *state;
+    struct client client;
+    cpu_set_t allowed, still_allowed;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    open_direct(fixture, &client);
+    for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) {
+        if (!CPU_ISSET(processor, &allowed)) continue;
+        unsigned asked = 0, found = 0;
+        while (found < SERIES_LEAST && asked++ < QUESTIONS_MAX) {
+            ask_from(processor, &client, "info", "{\"id\": \"counter\"}");
+            assert_told(&client, 200, "id", "counter");
+            found += beside_own() == processor;
+        }
+        assert_int_equal(found, SERIES_LEAST);
+    }
+    assert_int_equal(sched_getaffinity(0, sizeof still_allowed, &still_allowed), 0);
+    assert_true(CPU_EQUAL(&allowed, &still_allowed));
     client_close(&client);
 }
 
@@ -175,12 +204,14 @@ static void what_is_no_question_ends_the_connection(void **state) {
         const char *bytes;
         size_t size;
     } cases[] = {
-        {"\0\0\0\0", 4},                                 /* nothing */
-        {"\0\0\0\1\0", 5},                               /* no name */
-        {"\0\0\0\3\5in", 7},                             /* less of it than announced */
-        {"\0\0\0\4\3i\0o", 8},                           /* a name with an end inside */
-        {"\0\0\0\7\4info{}\0\0\0\7\4info{}", 22},        /* two at once */
-        {"GET /health HTTP/1.1\r\nHost: h\r\n\r\n", 33}, /* HTTP */
+        {"\0\0\0\0", 4},                                    /* nothing */
+        {"\0\0\0\1\0", 5},                                  /* half a processor */
+        {"\0\0\0\2\0\0", 6},                                /* no name */
+        {"\0\0\0\3\0\0\0", 7},                              /* an empty one */
+        {"\0\0\0\5\0\0\5in", 9},                            /* less of it than announced */
+        {"\0\0\0\6\0\0\3i\0o", 10},                         /* a name with an end inside */
+        {"\0\0\0\11\0\0\4info{}\0\0\0\11\0\0\4info{}", 26}, /* two at once */
+        {"GET /health HTTP/1.1\r\nHost: h\r\n\r\n", 33},    /* HTTP */
     };
     struct fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -197,7 +228,7 @@ static void what_is_too_large_is_refused_for_good(void **state) {
     struct fixture *fixture = *state;
     struct client client;
     open_direct(fixture, &client);
-    client_send_bytes(&client, "\377\377\377\377\4info", 9);
+    client_send_bytes(&client, "\377\377\377\377\0\0\4info", 11);
     assert_told(&client, 413, "code", "too_large");
     client_wait_eof(&client);
     client_close(&client);
@@ -210,7 +241,7 @@ static void send_in_one_piece(struct client *client, int others) {
     for (int i = 0; i < others; i++)
         buf_append_string(&bytes, "GET /api/v1/sandboxes/counter HTTP/1.1\r\nHost: h\r\n\r\n");
     buf_append_string(&bytes, upgrade);
-    direct_put_question(&bytes, ops_find("info"), params);
+    direct_put_question(&bytes, &(struct direct_question){ops_find("info"), params, 0});
     client_send_bytes(client, bytes.data, bytes.size);
     buf_free(&bytes);
     json_decref(params);
@@ -247,7 +278,7 @@ static void whoever_says_nothing_is_let_go(void **state) {
     struct client idle, slow;
     open_direct(fixture, &idle);
     open_direct(fixture, &slow);
-    client_send_bytes(&slow, "\0\0\0\7\4inf", 8);
+    client_send_bytes(&slow, "\0\0\0\11\0\0\4inf", 10);
     client_wait_eof(&slow);
     client_wait_eof(&idle);
     client_close(&slow);
@@ -303,6 +334,7 @@ int main(void) {
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(what_has_pages_or_pieces_is_not_there, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_question_may_come_byte_by_byte, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(the_service_comes_to_who_asks_again_and_again, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_large_answer_waits_for_its_reader, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(whoever_leaves_calls_off_what_runs, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_second_question_before_the_answer_ends_the_connection, fixture_setup,

@@ -1,0 +1,86 @@
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "api/beside.h"
+
+/* How often it moves in so many questions, of which those of its own processor come first after each move. */
+static unsigned moves(struct beside *beside, unsigned questions, unsigned stays) {
+    unsigned count = 0;
+    for (unsigned i = 0, since = 0; i < questions; i++) {
+        bool is_due = beside_is_due(beside, count > 0 && since++ < stays);
+        count += is_due;
+        if (is_due) since = 0;
+    }
+    return count;
+}
+
+static void it_moves_when_it_is_apart_again_and_again(void **state) {
+    (void)state;
+    struct beside beside = {0};
+    for (unsigned i = 1; i < BESIDE_APART_LEAST; i++) assert_false(beside_is_due(&beside, false));
+    assert_true(beside_is_due(&beside, false));
+}
+
+static void once_apart_is_no_reason(void **state) {
+    (void)state;
+    struct beside beside = {0};
+    for (unsigned i = 0; i < 1000; i++) assert_false(beside_is_due(&beside, i % 2));
+}
+
+static void it_moves_again_where_that_was_worth_it(void **state) {
+    (void)state;
+    enum { TIMES = 10, EACH = BESIDE_WORTH_IT + BESIDE_APART_LEAST };
+    struct beside beside = {0};
+    moves(&beside, 5 * BESIDE_APART_LEAST, 0); /* what was in vain before is forgotten by the first that is not */
+    unsigned first = moves(&beside, BESIDE_APART_MOST, BESIDE_WORTH_IT);
+    assert_true(first > 1);
+    assert_int_equal(moves(&beside, TIMES * EACH, BESIDE_WORTH_IT), TIMES);
+}
+
+static void it_gives_up_where_it_is_sent_away_at_once(void **state) {
+    (void)state;
+    struct beside beside = {0};
+    assert_in_range(moves(&beside, 100000, 0), 10, 40);
+    assert_int_equal(beside.needed, BESIDE_APART_MOST);
+}
+
+static void it_may_run_where_it_could_before(void **state) {
+    (void)state;
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) beside_move(processor);
+    beside_move(CPU_SETSIZE);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+}
+
+static void it_goes_where_it_is_allowed_only(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    unsigned own = beside_own();
+    CPU_ZERO(&one);
+    CPU_SET(own, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) {
+        beside_move(processor);
+        assert_int_equal(beside_own(), own);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_moves_when_it_is_apart_again_and_again),
+        cmocka_unit_test(once_apart_is_no_reason),
+        cmocka_unit_test(it_moves_again_where_that_was_worth_it),
+        cmocka_unit_test(it_gives_up_where_it_is_sent_away_at_once),
+        cmocka_unit_test(it_may_run_where_it_could_before),
+        cmocka_unit_test(it_goes_where_it_is_allowed_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
