@@ -17,6 +17,7 @@ def spread: {median: at(0.5), low: at(0.1), high: at(0.9), p99: at(0.99), count:
   {what: "destroy of a frozen one, 99 of 100", ours: "destroy.frozen", kind: "p99", wanted: 20},
   {what: "`sandbox list`, the whole command", ours: "list", name: "`true` by the same shell", theirs: "true", kind: "difference", wanted: 8},
   {what: "`eval` of a sum, over the socket", ours: "eval", name: "`erpc:call` between two local nodes", theirs: "erpc", kind: "ratio", wanted: 1.5},
+  {what: "`eval` of a text that is new each time", ours: "eval.new", name: "the same", theirs: "erpc", kind: "ratio"},
   {what: "work inside: CPU", ours: "work.cpu", name: "`erl` with the same schedulers", theirs: "erl.cpu", kind: "pairs", wanted: 1.03},
   {what: "work inside: messages", ours: "work.messages", name: "`erl` with the same schedulers", theirs: "erl.messages", kind: "pairs", wanted: 1.03},
   {what: "work inside: CPU, of CPU time", ours: "work.cpu.cpu_time", name: "the same", theirs: "erl.cpu.cpu_time", kind: "pairs", wanted: 1.03},

@@ -62,12 +62,14 @@ static const char *write_spinner(const struct bench *bench) {
     return path;
 }
 
+enum { DESTROYED_PER_ROUND = 6 }; /* more than a hundred of each, or 99 of 100 would be all of them */
+
 /* What its owner would not wait for: one that spins with next to no CPU, and one that is frozen. */
 void row_destroy(struct bench *bench) {
     const struct wish spinner = {bench_warm(bench), write_spinner(bench), NULL, NULL, 2};
     const struct wish frozen = {bench_warm(bench), bench_example(bench, "counter_erl"), "warm", NULL, 0};
     char id[ID_BYTES];
-    for (unsigned i = 0; i < bench->rounds * 2; i++) {
+    for (unsigned i = 0; i < bench->rounds * DESTROYED_PER_ROUND; i++) {
         bench_await_warm(bench);
         bench_create(bench, &spinner, id);
         bench_note(bench->times, "destroy.throttled", bench_destroy(spinner.service, id));
