@@ -238,9 +238,10 @@ bool client_spawn(struct client *client, const char *node, const char *more, con
     CLEANUP(buf_free) struct buf plan = BUF_INIT;
     buf_printf(
         &plan,
-        "\nnode %s\nhostname %s\nmemory 33554432\ntasks 32\nrlimit nofile 64\nbind-exec %s/probe /probe\n"
+        "\nnode %s\nhostname %s\ntasks 32\nrlimit nofile 64\nbind-exec %s/probe /probe\n"
         "device null\ntmpfs /data 1048576\ndirectory /app\nproc\nchdir /data\nprogram /probe\nargument /probe\n%s",
         node, node, client->directory, more);
+    if (!strstr(more, "memory ")) buf_append_string(&plan, "memory 33554432\n");
     if (!strstr(more, "seccomp")) buf_append_string(&plan, "seccomp strict\n");
     for (const char *at = attempts; *at;) {
         size_t length = strcspn(at, " ");
