@@ -182,7 +182,7 @@ set_environment(Env) ->
 ready_language(false) ->
     ok;
 ready_language(true) ->
-    case sbx_elixir:start() of
+    case sbx_elixir:boot() of
         ok -> ok;
         {error, Reason} -> fail("Elixir could not be started: ~tp", [Reason])
     end.

@@ -1,17 +1,21 @@
 %% Elixir inside the node: started on demand, and called only through here, so that a node without Elixir needs none.
 -module(sbx_elixir).
 
--export([know/1, start/0, need/1, is_started/0, reconfigure_logger/0]).
+-export([know/1, start/0, boot/0, need/1, is_started/0, reconfigure_logger/0]).
 -export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
 
-%% What starting it loads.
+%% What starting it loads, and what starting its logger does.
 -define(PARTS, [
-    'Elixir.Access', 'Elixir.Application', 'Elixir.Enum', 'Elixir.GenServer', 'Elixir.Kernel',
-    'Elixir.Keyword', 'Elixir.Logger.App', 'Elixir.Logger.BackendSupervisor', 'Elixir.Logger.Config',
-    'Elixir.Logger.Filter', 'Elixir.Logger.Handler', 'Elixir.Logger.Watcher', 'Elixir.Macro.Env',
-    'Elixir.Map', 'Elixir.Process', 'Elixir.String.Tokenizer', 'Elixir.Supervisor',
-    'Elixir.Supervisor.Default', 'Elixir.System', elixir, elixir_code_server, elixir_config, elixir_sup
+    'Elixir.Kernel', 'Elixir.Macro.Env', 'Elixir.String.Tokenizer', 'Elixir.System', elixir, elixir_code_server,
+    elixir_config, elixir_sup
 ]).
+-define(LOGGER_PARTS, [
+    'Elixir.Access', 'Elixir.Application', 'Elixir.Enum', 'Elixir.GenServer', 'Elixir.Keyword', 'Elixir.Logger.App',
+    'Elixir.Logger.BackendSupervisor', 'Elixir.Logger.Config', 'Elixir.Logger.Filter', 'Elixir.Logger.Handler',
+    'Elixir.Logger.Watcher', 'Elixir.Map', 'Elixir.Process', 'Elixir.Supervisor', 'Elixir.Supervisor.Default'
+]).
+%% Starting it reads a number by these, which are Unicode's tables: a twentieth of a node.
+-define(STARTING, [string, unicode_util]).
 
 %% What the boot script says of Elixir's applications: to read their .app files would take a parser.
 -spec know([{application, atom(), list()}]) -> ok.
@@ -20,9 +24,17 @@ know(Specs) ->
 
 -spec start() -> ok | {error, term()}.
 start() ->
+    start(fun() -> ok end).
+
+%% In a VM in which nothing else has run yet: what only starting calls leaves its memory to the rest.
+-spec boot() -> ok | {error, term()}.
+boot() ->
+    start(fun() -> sbx_setup:forget(?STARTING) end).
+
+start(Between) ->
     case is_started() of
         true -> ok;
-        false -> start_cold()
+        false -> start_cold(Between)
     end.
 
 %% For compiling, which can't go on without it.
@@ -36,17 +48,22 @@ need(What) ->
             throw({toolchain, unicode:characters_to_binary(Text)})
     end.
 
-start_cold() ->
+start_cold(Between) ->
     lists:foreach(fun application:load/1, persistent_term:get(?MODULE, [])),
     ok = sbx_together:load_few(?PARTS),
     quiet_console(),
     case application:ensure_all_started(elixir) of
         {ok, _} ->
-            {ok, _} = application:ensure_all_started(logger),
-            ok;
+            ok = Between(),
+            start_logger();
         {error, _} = Error ->
             Error
     end.
+
+start_logger() ->
+    ok = sbx_together:load_few(?LOGGER_PARTS),
+    {ok, _} = application:ensure_all_started(logger),
+    ok.
 
 -spec is_started() -> boolean().
 is_started() ->

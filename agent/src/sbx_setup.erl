@@ -1,7 +1,7 @@
 %% What is done once, when the VM has booted and before the daemon is told so.
 -module(sbx_setup).
 
--export([run/0, forget_loading/0]).
+-export([run/0, forget/1, forget_loading/0]).
 
 %% What only booting calls.
 -define(BOOTING, [erl_features, inet_config, kernel_config, peer]).
@@ -12,7 +12,7 @@ run() ->
     ok = sbx_io:take_standard_error(),
     ok = sbx_log:install(),
     ok = look_up_names(),
-    ok = forget_booting(),
+    ok = forget(?BOOTING),
     ok = start_elixir(os:getenv("SANDBOX_ELIXIR", "0")),
     collect_garbage().
 
@@ -30,13 +30,14 @@ look_up_names(_None) ->
     inet_db:set_lookup([file]).
 
 start_elixir("1") ->
-    sbx_elixir:start();
+    sbx_elixir:boot();
 start_elixir(_No) ->
     ok.
 
 %% Who calls one later loads it again. Their memory is what the application's modules get.
-forget_booting() ->
-    lists:foreach(fun(Module) -> code:delete(Module) andalso code:purge(Module) end, ?BOOTING).
+-spec forget([module()]) -> ok.
+forget(Modules) ->
+    lists:foreach(fun(Module) -> code:delete(Module) andalso code:soft_purge(Module) end, Modules).
 
 %% Loading code leaves the code itself as garbage in those who read it, who idle from then on. Returns at once.
 -spec forget_loading() -> ok.

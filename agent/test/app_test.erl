@@ -38,6 +38,8 @@ elixir_application(Vm) ->
     #{app_pid := App, supervisor_pid := Top} = Started,
     ?assert(is_pid(App) andalso is_pid(Top) andalso App =/= Top),
     ?assertEqual(4, length(maps:get(modules, Started))),
+    ?assertMatch({ok, #{term := false}}, vm:eval(Vm, erlang, "erlang:module_loaded(unicode_util)")),
+    ?assertMatch({ok, #{term := "ab"}}, vm:eval(Vm, erlang, "string:lowercase(\"AB\")")),
     Count = "Counter.increment(); Counter.increment(by: 2)",
     ?assertMatch({ok, #{term := 3, text := <<"3">>}}, vm:eval(Vm, elixir, Count)),
     ?assertMatch({error, #{kind := conflict}}, vm:call(Vm, start, Args)),
