@@ -205,6 +205,7 @@ static void set_kind(struct build *build, unsigned state) {
         set(build, state, kind << 4, build->states[state].behind, MARK_NONE);
 }
 
+/* Of those that have bounds by the slow way (role.c). */
 static enum mark number_mark(enum operand_role role) {
     switch (role) {
     case ROLE_REGISTERS:
@@ -373,8 +374,21 @@ static void add_fixed_states(struct build *build) {
             (uint16_t)expect_elements(build, build->forms[i], 1, LIST_ELEMENTS + i);
 }
 
+/* That the highest opcode is the newest, and that the slow way can look at those that it has to without knowing who
+   uses which label. */
+static void require_order(void) {
+    unsigned newest = 0;
+    for (unsigned number = 0; number <= MAX_OPCODE; number++) {
+        if (!is_opcode(number)) continue;
+        require(opcodes[number].since >= newest);
+        require(!is_special(&opcodes[number]) || opcodes[number].check != check_call);
+        newest = opcodes[number].since;
+    }
+}
+
 void automaton_build(struct automaton *ret) {
     struct build build = {.out = ret};
+    require_order();
     number_columns(ret);
     find_forms(&build);
     add_fixed_states(&build);

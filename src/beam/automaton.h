@@ -26,6 +26,9 @@ enum mark {
     MARK_COUNT,
 };
 
+_Static_assert(MARK_COUNT == 16, "a mark has four bits, and processors look it up in 16 bytes");
+_Static_assert(MARK_SPECIAL == MARK_OPCODE + 1 && MARK_SPECIAL == MARK_COUNT - 1, "opcodes have the last marks");
+
 /* From the highest bits: the row of the next state, the mark of the byte that led there, and which bits of a column
    count in that row. */
 typedef uint32_t step_t;

@@ -155,7 +155,8 @@ enum {
     OP_MAKE_FUN3 = 171,
 };
 
-extern const struct opcode opcodes[MAX_OPCODE + 1]; /* ordered by since, apart from the obsolete */
+/* One for each byte, so that none is outside; up to MAX_OPCODE ordered by since, apart from the obsolete. */
+extern const struct opcode opcodes[UINT8_MAX + 1];
 
 /* Any operand, in any form. */
 int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret);
@@ -171,7 +172,7 @@ const uint8_t *code_instruction_any(struct code *code, const uint8_t *at);
 /* Which operand of an instruction is a built-in function. */
 static inline unsigned built_in_place(const struct opcode *opcode) {
     unsigned place = 0;
-    while (opcode->operands[place] != ROLE_IMPORT) place++;
+    while (place < MAX_OPERANDS && opcode->operands[place] != ROLE_IMPORT) place++;
     return place;
 }
 

@@ -33,7 +33,8 @@ static const struct list_form list_match_commands = {.read = read_match_commands
 #define OPERANDS(...) .operand_count = COUNT_OF(__VA_ARGS__), .operands = {__VA_ARGS__}
 #define OBSOLETE .since = OPCODE_NEVER
 
-const struct opcode opcodes[MAX_OPCODE + 1] = {
+const struct opcode opcodes[UINT8_MAX + 1] = {
+    [MAX_OPCODE + 1 ... UINT8_MAX] = {"?", OBSOLETE},
     [0] = {"?", OBSOLETE},
     [1] = {"label", OPERANDS(U), .check = check_label},
     [2] = {"func_info", OPERANDS(A, A, N), .check = check_func_info},

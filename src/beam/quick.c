@@ -219,6 +219,7 @@ int read_code_quickly(struct beam *beam, const struct surveyor *surveyor, struct
     struct code code;
     struct reading reading = {
         .beam = beam, .code = &code, .surveyor = surveyor, .survey = {.code = beam->code, .size = beam->code_size}};
+    if (beam->code_size > QUICK_MAX_BYTES) return CODE_UNSURE;
     CLEANUP_FREE void *memory = allocate(&reading.survey);
     if (!memory) return beam_no_memory(reterr);
     code_begin(&code, beam, NULL, NULL);

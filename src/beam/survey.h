@@ -65,7 +65,10 @@ ALWAYS_INLINE const uint8_t *survey_block(const struct survey *survey, size_t at
 /* Marks every byte. Returns whether it is code as far as that can be known from bytes alone. */
 bool survey_walk(const struct survey *survey, const struct surveyor *surveyor, uint32_t label_count);
 
-enum { CODE_UNSURE = 1 };
+enum {
+    CODE_UNSURE = 1,
+    QUICK_MAX_BYTES = 4 << 20, /* of code: each takes eight of memory. The largest of OTP's has a megabyte. */
+};
 
 /* Returns 0 if the code is valid, an error if there is no memory, and CODE_UNSURE for the slow way to find out. */
 int read_code_quickly(struct beam *beam, const struct surveyor *surveyor, struct error *reterr);

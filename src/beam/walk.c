@@ -12,11 +12,14 @@ enum {
     LEAST_PART = 96,         /* what is shorter is not halved */
     MOST_SEARCHED = 1 << 16, /* for a place to halve it at */
     LEAST_SEEN = 4,          /* of what begins there */
+    LEAST_STOPS = 16,        /* that a walk may make, */
+    BYTES_PER_STOP = 32,     /* and how many more: with more of them the slow way is quicker */
 };
 
 _Static_assert(LEAST_PART / 2 >= ROUND, "a half must not begin where marks of the other were stored");
 
-/* What one walk goes through. */
+/* What one walk goes through. It may step over its end, in a long integer, but marks nothing there: that is where
+   another walk marks. */
 struct part {
     const uint8_t *start, *at, *end;
     step_t first, step; /* that led to start, and to at */
@@ -30,6 +33,7 @@ struct walk {
     const struct surveyor *surveyor;
     uint32_t label_count;
     unsigned part_count;
+    size_t stops_left;
     struct part parts[MAX_PARTS];
     step_t steps[LANES][MOST_AT_ONCE]; /* just taken: words are stored faster than the bytes in them */
 };
@@ -40,6 +44,14 @@ static const uint8_t *code_end(const struct walk *walk) {
 
 static uint8_t *marks_at(const struct walk *walk, const uint8_t *at) {
     return walk->survey->marks + (at - walk->survey->code);
+}
+
+static const uint8_t *earlier(const uint8_t *at, const uint8_t *other) {
+    return at < other ? at : other;
+}
+
+static void clear_marks(const struct walk *walk, const uint8_t *from, const uint8_t *to) {
+    if (from < to) memset(marks_at(walk, from), MARK_NONE, (size_t)(to - from));
 }
 
 static bool is_at(step_t step, step_t other) {
@@ -74,13 +86,15 @@ static __attribute__((noinline)) size_t count_groups(struct part *part, const st
 }
 
 /* Where the steps stopped there is a length, or an integer with one. */
-static __attribute__((noinline)) void resume(const struct walk *walk, struct part *part) {
+static __attribute__((noinline)) void resume(struct walk *walk, struct part *part) {
     const step_t *stop = &automaton.steps[step_row(part->step)];
     struct cursor cursor = {.start = part->at, .at = part->at, .end = code_end(walk), .chunk = "code"};
     struct compact length = {0};
     uint64_t period = stop[STOP_PERIOD];
-    part->step = compact_read(&cursor, &length) == 0 ? stop[STOP_RESUME] : automaton.wrong;
-    memset(marks_at(walk, part->at), MARK_NONE, (size_t)(cursor.at - part->at));
+    bool is_right = compact_read(&cursor, &length) == 0 && walk->stops_left > 0;
+    walk->stops_left -= is_right;
+    part->step = is_right ? stop[STOP_RESUME] : automaton.wrong;
+    clear_marks(walk, part->at, earlier(cursor.at, part->end));
     part->at = cursor.at;
     if (period > 0) {
         part->groups = (uint64_t)length.value / period;
@@ -97,7 +111,7 @@ static void store_marks(const struct walk *walk, const struct part *part, const 
 }
 
 /* Of the steps just taken, as many as led somewhere. */
-static void keep(const struct walk *walk, struct part *part, const step_t *steps, size_t count) {
+static void keep(struct walk *walk, struct part *part, const step_t *steps, size_t count) {
     /* There is at least one. NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign) */
     part->step = steps[count - 1];
     if (part->groups > 0) count = count_groups(part, steps, count);
@@ -206,15 +220,18 @@ static bool leads_to(const struct part *part, const struct part *next) {
            (is_at(part->step, automaton.between) && is_at(next->first, automaton.between));
 }
 
-/* One that did not lead to the next goes on through it. */
+/* One that did not lead to the next goes on through it, from behind what it has stepped over. */
 static bool join(struct walk *walk) {
     struct part part = walk->parts[0];
     for (unsigned i = part.next; i; i = walk->parts[i].next) {
         const struct part *next = &walk->parts[i];
-        bool is_joined = leads_to(&part, next);
-        if (is_joined) part = *next;
+        if (leads_to(&part, next)) {
+            part = *next;
+            continue;
+        }
         part.end = next->end;
-        if (!is_joined) walk_alone(walk, &part);
+        clear_marks(walk, next->start, earlier(part.at, part.end));
+        walk_alone(walk, &part);
     }
     return part.at == code_end(walk) && is_at(part.step, automaton.end);
 }
@@ -225,6 +242,7 @@ bool survey_walk(const struct survey *survey, const struct surveyor *surveyor, u
     walk.surveyor = surveyor;
     walk.label_count = label_count;
     walk.part_count = 1;
+    walk.stops_left = LEAST_STOPS + survey->size / BYTES_PER_STOP;
     walk.parts[0] = (struct part){.start = survey->code,
                                   .at = survey->code,
                                   .end = code_end(&walk),
