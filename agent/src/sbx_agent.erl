@@ -145,7 +145,7 @@ loop(#state{socket = Socket} = State) ->
             loop(release(State));
         {?MODULE, dial} when State#state.phase =:= alone ->
             %% Without a daemon nobody sends beats.
-            loop(dial(look_around(State)));
+            loop(dial(look_around_seldom(State)));
         {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
             loop(alone(State));
         {'EXIT', Socket, _Reason} ->
@@ -216,8 +216,8 @@ frame(Frame, State) ->
 
 message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
     release(State#state{phase = serving, backoff_ms = ?BACKOFF_MIN_MS});
-message({call, Id, beat, _Args}, #state{phase = serving} = State) ->
-    answer(Id, {ok, #{}}, look_around(overdue(now_ms(), State)));
+message({call, Id, beat, Args}, #state{phase = serving} = State) ->
+    answer(Id, {ok, #{}}, beat(Args, overdue(now_ms(), State)));
 message({call, Id, Op, Args}, #state{phase = serving} = State) ->
     call(Id, Op, Args, State);
 message({cancel, Id}, #state{phase = serving} = State) ->
@@ -225,17 +225,22 @@ message({cancel, Id}, #state{phase = serving} = State) ->
 message(_Other, State) ->
     alone(State).
 
+%% The daemon knows of work that takes no reductions.
+beat(#{look := true}, State) -> look_around(State);
+beat(_Args, State) -> look_around_seldom(State).
+
 %% Looking wakes up a process for each organ: with a thousand idle nodes, that is most of what they take.
-look_around(#state{reductions = Before, quiet_beats = Quiet, organs = Organs} = State) ->
+look_around_seldom(#state{reductions = Before, quiet_beats = Quiet} = State) ->
     Reductions = sbx_linger:reductions(),
     case Reductions - Before < ?QUIET_REDUCTIONS andalso Quiet < ?QUIET_BEATS_MAX of
-        true ->
-            State#state{reductions = Reductions, quiet_beats = Quiet + 1};
-        false ->
-            ok = awake(Organs),
-            ok = sbx_doze:look_all(),
-            State#state{reductions = Reductions, quiet_beats = 0}
+        true -> State#state{reductions = Reductions, quiet_beats = Quiet + 1};
+        false -> look_around(State)
     end.
+
+look_around(#state{organs = Organs} = State) ->
+    ok = awake(Organs),
+    ok = sbx_doze:look_all(),
+    State#state{reductions = sbx_linger:reductions(), quiet_beats = 0}.
 
 %% An organ that is suspended says nothing and does nothing, like a dead one.
 awake(Organs) ->
@@ -247,6 +252,9 @@ awake(Organs) ->
 answer(Id, Result, State) ->
     send(sbx_call:frame(Id, Result), State).
 
+%% What came before it may have ended the connection.
+send(_Frame, #state{socket = none} = State) ->
+    State;
 send(Frame, #state{socket = Socket} = State) ->
     case gen_tcp:send(Socket, Frame) of
         ok -> State;

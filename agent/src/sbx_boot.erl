@@ -7,7 +7,7 @@
 
 %% Ours that must be there before the code server is: all but what a call loads on demand.
 -define(AGENT_MODULES, [
-    sbx_agent, sbx_app, sbx_call, sbx_crowd, sbx_doze, sbx_elixir, sbx_info, sbx_io, sbx_limit, sbx_linger, sbx_log,
+    sbx_agent, sbx_app, sbx_call, sbx_crowd, sbx_doze, sbx_elixir, sbx_eval, sbx_info, sbx_io, sbx_limit, sbx_linger, sbx_log,
     sbx_outbox, sbx_quota, sbx_reason, sbx_reload, sbx_setup, sbx_spec, sbx_together, sbx_usage
 ]).
 %% OTP loads these into every VM; a node that never parses or evaluates a text is a megabyte smaller without. Who calls

@@ -22,13 +22,16 @@ start(Agent, Socket, {Id, Proof}, Op, Args, Loaded) ->
             Begun = erlang:monotonic_time(microsecond),
             true = group_leader(whereis(user), self()),
             Keep = fun(Code, Expressions) -> Agent ! {sbx_agent, parsed, Id, Proof, Code, Expressions} end,
-            ok = send(Socket, bounded_frame(Id, Op, serve(Op, Args#{keep => Keep}))),
+            ok = send(Socket, bounded_frame(Id, Op, serve(Op, with_keep(Op, Keep, Args)))),
             Agent ! {sbx_agent, answered, Id, Proof},
             erlang:monotonic_time(microsecond) - Begun < ?LOADING_MIN_US orelse
                 collect(Agent, length(erlang:loaded()), Loaded)
         end,
         [monitor, {priority, normal} | heap(Op)]
     ).
+
+with_keep(eval, Keep, Args) -> Args#{keep => Keep};
+with_keep(_Op, _Keep, Args) -> Args.
 
 %% Of a failure the socket tells the sender alone; that its port is gone the agent hears too.
 send(Socket, Frame) ->

@@ -2,7 +2,7 @@
 %% time is up.
 -module(sbx_eval).
 
--export([eval/1, value_of/2, keep/2]).
+-export([eval/1, value_of/2, keep/2, kept_bytes/0]).
 
 -define(TEXT_MAX_BYTES, 1048576).
 -define(CHARS_MAX, 65536).
@@ -90,12 +90,23 @@ parsed(Code, Keep) ->
 is_small(Code, Expressions) ->
     byte_size(Code) =< ?KEPT_MAX_BYTES andalso erts_debug:flat_size(Expressions) =< ?KEPT_MAX_WORDS.
 
-%% By the agent, whose table it is: the application can't write there.
+%% By the agent, whose table it is: the application can't write there. Who says that it has parsed something may be the
+%% application.
 -spec keep(binary(), [erl_parse:abstract_expr()]) -> ok.
 keep(Code, Expressions) ->
-    _ = ets:info(?MODULE, size) < ?KEPT_MAX orelse ets:delete_all_objects(?MODULE),
-    true = ets:insert(?MODULE, {binary:copy(Code), Expressions}),
-    ok.
+    case is_binary(Code) andalso is_small(Code, Expressions) of
+        true ->
+            _ = ets:info(?MODULE, size) < ?KEPT_MAX orelse ets:delete_all_objects(?MODULE),
+            true = ets:insert(?MODULE, {binary:copy(Code), Expressions}),
+            ok;
+        false ->
+            ok
+    end.
+
+%% What is kept, which is not the application's.
+-spec kept_bytes() -> non_neg_integer().
+kept_bytes() ->
+    ets:info(?MODULE, memory) * erlang:system_info(wordsize).
 
 parse(Code) ->
     Text = unicode:characters_to_list(Code),

@@ -9,7 +9,7 @@
 %% A whole turn. The VM looks for input after every second one, whatever else it has to do.
 -define(TURN_REDUCTIONS, 4000).
 
-%% With a low priority: whatever there is to do goes before it. Others ask for reductions from then on.
+%% With a low priority: what there is to do goes before it, but for a turn now and then. Others ask for reductions from then on.
 -spec start_link() -> pid().
 start_link() ->
     Parent = self(),

@@ -7,7 +7,7 @@
 %% that. Heaps are bounded by the VM itself.
 -module(sbx_quota).
 
--export([start_link/0, start/1, change/1, relieve/1, baseline/1, reported/1, sockets/0]).
+-export([start_link/0, start/1, change/1, relieve/1, baseline/1, reported/1, ets_bytes/0, sockets/0]).
 
 -export_type([limits/0]).
 
@@ -129,9 +129,13 @@ bound_heaps(Bytes) ->
 
 count(atoms) -> erlang:system_info(atom_count);
 count(ets_tables) -> length(ets:all());
-count(ets_bytes) -> erlang:memory(ets);
+count(ets_bytes) -> ets_bytes();
 count(ports) -> length(erlang:ports());
 count(sockets) -> sockets().
+
+-spec ets_bytes() -> non_neg_integer().
+ets_bytes() ->
+    max(0, erlang:memory(ets) - sbx_eval:kept_bytes()).
 
 %% Those that are ports, and those of the `socket` module.
 -spec sockets() -> non_neg_integer().

@@ -18,8 +18,8 @@ serving_test() ->
         fun beats_in_a_flood/1
     ],
     [Step(Vm) || Step <- Steps],
-    ending:by_death_of("sbx_limit", survives_a_bad_frame(keeps_output(
-        redials(redials_when_its_port_is_closed(redials_when_nobody_reads(Vm)))
+    ending:by_suspension_of("sbx_limit", survives_a_bad_frame(keeps_output(
+        redials(redials_when_a_late_call_finds_nobody(redials_when_its_port_is_closed(redials_when_nobody_reads(Vm))))
     ))).
 
 greets(Vm) ->
@@ -71,7 +71,7 @@ ends_a_late_call_that_says_it_has_answered(Vm) ->
 
 beats_in_a_flood(Vm) ->
     Flood =
-        "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, G(G) end,"
+        "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, sbx_linger ! junk, G(G) end,"
         "Pids = [spawn(fun() -> F(F) end) || _ <- lists:seq(1, 4)],"
         "register(dam, spawn(fun() -> receive close -> [exit(Pid, kill) || Pid <- Pids] end end)), ok",
     {ok, _} = vm:eval(Vm, Flood),
@@ -108,6 +108,22 @@ redials_when_its_port_is_closed(Vm) ->
         "spawn(fun() -> {_, M} = spawn_monitor(fun() -> receive after 20 -> ok end end), receive {'DOWN', M, _, _, _} -> ok end,",
         "[port_close(P) || P <- erlang:ports(), erlang:port_info(P, connected) =:= {connected, whereis(sbx_agent)}] end)"
     ]),
+    Again = vm:accept(Vm),
+    ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
+    Again.
+
+%% A beat finds a call late while the port is closed already: the agent has nobody to tell of either, and goes on.
+redials_when_a_late_call_finds_nobody(Vm) ->
+    Sleep = #{language => erlang, code => <<"timer:sleep(infinity)">>, timeout_ms => 50},
+    vm:send_call(Vm, 7, eval, Sleep),
+    %% The answer is sent by the call itself, while the agent stands still.
+    {ok, _} = vm:eval(Vm, [
+        "Agent = whereis(sbx_agent), Me = self(),"
+        "spawn(fun() -> erlang:suspend_process(Agent), Me ! still, receive after 100 -> ok end,"
+        "[port_close(P) || P <- erlang:ports(), erlang:port_info(P, connected) =:= {connected, Agent}],"
+        "erlang:resume_process(Agent) end), receive still -> ok end"
+    ]),
+    vm:send_call(Vm, 8, beat, #{}),
     Again = vm:accept(Vm),
     ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.

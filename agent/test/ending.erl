@@ -2,7 +2,7 @@
 %% only for that.
 -module(ending).
 
--export([by_death_of/2, by_suspension_of/2, in_order/1, by_grace/1]).
+-export([by_death_of/2, by_suspension_of/2, in_silence/2, in_order/1, by_grace/1]).
 
 %% Of an idle node's, so many in a row look at nothing.
 -define(QUIET_BEATS, 3).
@@ -16,13 +16,22 @@ by_death_of(Name, Vm) ->
     ?assertNotEqual(0, vm:exit_status(Vm)),
     vm:stop(Vm).
 
-%% So does suspending one, with the next beat that looks.
+%% So does suspending one, with the next beat that looks: one that says so, or one of several of an idle node's.
 by_suspension_of(Name, Vm) ->
-    Suspend = ["spawn(fun() -> erlang:suspend_process(whereis(", Name, ")), receive never -> ok end end)"],
+    by_suspension_of(Name, [#{look => true}], Vm).
+
+by_suspension_of(Name, Beats, Vm) ->
+    Suspend = [
+        "Me = self(), spawn(fun() -> erlang:suspend_process(whereis(", Name, ")), Me ! still, receive never -> ok end end), ",
+        "receive still -> ok end"
+    ],
     {ok, _} = vm:eval(Vm, lists:flatten(Suspend)),
-    [vm:send_call(Vm, 1000 + Id, beat, #{}) || Id <- lists:seq(0, ?QUIET_BEATS)],
+    [vm:send_call(Vm, 1000 + Id, beat, Beat) || {Id, Beat} <- lists:enumerate(Beats)],
     ?assertNotEqual(0, vm:exit_status(Vm)),
     vm:stop(Vm).
+
+in_silence(Name, Vm) ->
+    by_suspension_of(Name, [#{} || _ <- lists:seq(0, ?QUIET_BEATS)], Vm).
 
 %% Stopped in order, it ends with success.
 in_order(Vm) ->

@@ -15,7 +15,7 @@ node_test() ->
     ?assertEqual({priority, low}, value(Vm, "process_info(whereis(sbx_linger), priority)")),
     ?assertMatch({error, #{kind := exception}}, vm:eval(Vm, "ets:insert(sbx_linger, {reductions, 0})")),
     _ = value(Vm, "[sbx_linger ! Word || Word <- [stray, {sbx_linger, linger, 150}, {sbx_linger, linger, 1 bsl 64}, {sbx_linger, linger, soon}]]"),
-    ending:by_suspension_of("sbx_linger", Vm).
+    ending:in_silence("sbx_linger", Vm).
 
 await_lingering(_Vm, 0) ->
     false;

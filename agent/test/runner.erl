@@ -11,6 +11,7 @@ main(Modules) ->
 
 main(Modules, DeadlineMs) ->
     persistent_term:put(?MODULE, DeadlineMs),
+    _ = test_dir:root(), % before there are several who would make it
     ok = build:start(),
     Tests = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
     Results = run(Tests, [], []),

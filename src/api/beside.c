@@ -5,15 +5,27 @@
 #include <string.h>
 #include <unistd.h>
 
-bool beside_is_due(struct beside *beside, bool is_together) {
+#include "base/clock.h"
+
+bool beside_is_due(struct beside *beside, bool is_together, uint64_t now_ms) {
+    if (now_ms < beside->not_before_ms) return false;
     if (beside->needed == 0) beside->needed = BESIDE_APART_LEAST;
     beside->apart = is_together ? 0 : beside->apart + 1;
     beside->together += is_together && beside->together < BESIDE_WORTH_IT;
     if (beside->apart < beside->needed) return false;
     bool was_worth_it = beside->together == BESIDE_WORTH_IT;
     unsigned more = beside->needed * 2 < BESIDE_APART_MOST ? beside->needed * 2 : BESIDE_APART_MOST;
-    *beside = (struct beside){.needed = was_worth_it ? BESIDE_APART_LEAST : more};
+    beside_forget(beside);
+    beside->needed = was_worth_it ? BESIDE_APART_LEAST : more;
     return true;
+}
+
+void beside_moved(struct beside *beside, uint64_t now_ms, uint64_t took_us) {
+    if (took_us >= BESIDE_SLOW_US) beside->not_before_ms = now_ms + BESIDE_PAUSE_MS;
+}
+
+void beside_forget(struct beside *beside) {
+    *beside = (struct beside){.not_before_ms = beside->not_before_ms};
 }
 
 unsigned beside_own(void) {
@@ -27,12 +39,21 @@ static bool is_every_processor(const cpu_set_t *allowed) {
 }
 
 /* Being allowed nowhere else moves it there at once. */
-void beside_move(unsigned processor) {
+static void move(unsigned processor) {
     cpu_set_t allowed, one;
     if (processor >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) < 0) return;
     if (!CPU_ISSET(processor, &allowed)) return;
     CPU_ZERO(&one);
     CPU_SET(processor, &one);
     if (is_every_processor(&allowed)) memset(&allowed, 0xff, sizeof allowed);
-    if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+    if (sched_setaffinity(0, sizeof one, &one) < 0 || sched_setaffinity(0, sizeof allowed, &allowed) == 0) return;
+    /* Some of them have gone meanwhile. */
+    memset(&allowed, 0xff, sizeof allowed);
+    sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+uint64_t beside_move_us(unsigned processor) {
+    uint64_t begun_us = clock_monotonic_us();
+    move(processor);
+    return clock_monotonic_us() - begun_us;
 }

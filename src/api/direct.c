@@ -71,11 +71,16 @@ static void empty(struct buf *buf) {
         buf_clear(buf);
 }
 
+static void move_beside(struct direct *direct) {
+    struct api *api = direct->api;
+    if (direct->moves) beside_moved(&api->beside, uv_now(api->loop), beside_move_us(direct->processor));
+    direct->moves = false;
+}
+
 static void await_question(struct direct *direct) {
     empty(&direct->out);
     direct->sent = 0;
-    if (direct->moves) beside_move(direct->processor);
-    direct->moves = false;
+    move_beside(direct);
     connection_await_request(direct->api, direct->connection);
     if (direct->ends || direct->api->closing) leave(direct);
 }
@@ -159,11 +164,12 @@ static void run(struct direct *direct, const struct direct_question *question) {
 
 static void note_processor(struct direct *direct, unsigned processor) {
     struct api *api = direct->api;
-    bool is_series = series_goes_on(&api->questions, direct, uv_now(api->loop));
-    if (!is_series) api->beside = (struct beside){0}; /* what one caller says is of no use for the next */
+    uint64_t now_ms = uv_now(api->loop);
+    bool is_series = series_goes_on(&api->questions, direct, now_ms);
+    if (!is_series) beside_forget(&api->beside); /* what one caller says is of no use for the next */
     if (!is_series || processor == DIRECT_PROCESSOR_UNKNOWN) return;
     direct->processor = processor;
-    direct->moves = beside_is_due(&api->beside, processor == beside_own());
+    direct->moves = beside_is_due(&api->beside, processor == beside_own(), now_ms);
 }
 
 static void take_question(struct direct *direct) {

@@ -80,14 +80,15 @@ static const char *language_of(const struct sandbox *sandbox, json_t *params) {
 }
 
 /* Its node stays awake for a moment after the answer where the next question follows at once, nobody else has use for
-   the processor, and it may use all of one. */
+   the processor, and it may use all of one and doesn't. */
 static bool decide_to_linger(const struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;
     uint32_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
     bool is_series = series_goes_on(&engine->evals, sandbox, uv_now(engine->loop));
     bool is_alone = sandbox->jobs == job && !job->next && engine->workers <= sandbox->metering.is_counted;
-    return is_series && is_alone && (cpu_percent == 0 || cpu_percent >= CORE_PERCENT);
+    return is_series && is_alone && !sandbox->metering.lingering.is_held_up &&
+           (cpu_percent == 0 || cpu_percent >= CORE_PERCENT);
 }
 
 static void start(struct job *job) {

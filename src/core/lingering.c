@@ -13,6 +13,14 @@ void lingering_end(struct lingering *lingering, uint64_t now_ns) {
     lingering->begun_ns = 0;
 }
 
+void lingering_judge(struct lingering *lingering, uint64_t span_ns, uint64_t cpu_ns) {
+    bool has_lingered = (lingering->total_ns - lingering->seen_ns) * 100 > span_ns; /* not just to the end of a call */
+    bool is_busy = cpu_ns * 100 >= span_ns * LINGERING_MOST_PERCENT;
+    lingering->seen_ns = lingering->total_ns;
+    lingering->busy_looks = is_busy && has_lingered ? lingering->busy_looks + 1 : 0;
+    lingering->is_held_up = is_busy && (!has_lingered || lingering->busy_looks == LINGERING_LOOKS);
+}
+
 uint64_t lingering_own_ns(const struct lingering *lingering, uint64_t cpu_ns, uint64_t *counted_ns) {
     uint64_t lingered_ns = lingering->total_ns - *counted_ns;
     *counted_ns = lingering->total_ns;

@@ -56,6 +56,7 @@ static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
 static void look_away(struct sandbox *sandbox) {
     sandbox->metering.vigil_ns = 0;
     sandbox->metering.is_working = false;
+    sandbox->metering.is_counted = false;
     sandbox->metering.pace.stirs = 0;
 }
 
@@ -72,6 +73,7 @@ static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_fu
     metering->vigil_ns = now_ns;
     metering->vigil_cpu_ns = cpu_ns;
     metering->is_working = !is_known || work.cpu_ns > WORK_NS;
+    if (is_known && !is_brief) lingering_judge(&metering->lingering, work.span_ns, work.cpu_ns);
     work.cpu_ns = lingering_own_ns(&metering->lingering, work.cpu_ns, &metering->vigil_lingered_ns);
     if (is_known) meter_pace(&metering->pace, &work);
 }

@@ -10,14 +10,20 @@ static void on_beat_answer(void *data, const struct term *result, const struct t
     if (!error) node->last_alive_ms = uv_now(node->host->loop);
 }
 
-static void send_beat(struct node *node) {
+static void send_beat(struct node *node, bool is_working) {
     struct buf args = BUF_INIT;
-    term_put_map(&args, 0);
+    term_put_map(&args, 1);
+    term_put_atom(&args, "look");
+    term_put_bool(&args, is_working);
     node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
 }
 
+static void beat(struct node *node, bool is_working) {
+    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node, is_working);
+}
+
 void node_beat(struct node *node) {
-    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node);
+    beat(node, true);
 }
 
 static void on_beat(uv_timer_t *timer) {
@@ -35,7 +41,7 @@ static void on_beat(uv_timer_t *timer) {
                         (unsigned long long)(now - node->last_alive_ms));
         return;
     }
-    node_beat(node);
+    beat(node, false);
 }
 
 void node_start_beating(struct node *node) {

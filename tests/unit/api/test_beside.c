@@ -11,7 +11,7 @@
 static unsigned moves(struct beside *beside, unsigned questions, unsigned stays) {
     unsigned count = 0;
     for (unsigned i = 0, since = 0; i < questions; i++) {
-        bool is_due = beside_is_due(beside, count > 0 && since++ < stays);
+        bool is_due = beside_is_due(beside, count > 0 && since++ < stays, 0);
         count += is_due;
         if (is_due) since = 0;
     }
@@ -21,14 +21,14 @@ static unsigned moves(struct beside *beside, unsigned questions, unsigned stays)
 static void it_moves_when_it_is_apart_again_and_again(void **state) {
     (void)state;
     struct beside beside = {0};
-    for (unsigned i = 1; i < BESIDE_APART_LEAST; i++) assert_false(beside_is_due(&beside, false));
-    assert_true(beside_is_due(&beside, false));
+    for (unsigned i = 1; i < BESIDE_APART_LEAST; i++) assert_false(beside_is_due(&beside, false, 0));
+    assert_true(beside_is_due(&beside, false, 0));
 }
 
 static void once_apart_is_no_reason(void **state) {
     (void)state;
     struct beside beside = {0};
-    for (unsigned i = 0; i < 1000; i++) assert_false(beside_is_due(&beside, i % 2));
+    for (unsigned i = 0; i < 1000; i++) assert_false(beside_is_due(&beside, i % 2, 0));
 }
 
 static void it_moves_again_where_that_was_worth_it(void **state) {
@@ -48,12 +48,25 @@ static void it_gives_up_where_it_is_sent_away_at_once(void **state) {
     assert_int_equal(beside.needed, BESIDE_APART_MOST);
 }
 
+static void it_stays_where_it_is_after_a_slow_move(void **state) {
+    (void)state;
+    struct beside beside = {0};
+    beside_moved(&beside, 1000, BESIDE_SLOW_US - 1);
+    assert_true(moves(&beside, 10, 0) > 0);
+    beside_moved(&beside, 1000, BESIDE_SLOW_US);
+    beside_forget(&beside); /* whoever asks next */
+    assert_int_equal(moves(&beside, 1000, 0), 0);
+    for (unsigned i = 1; i < BESIDE_APART_LEAST; i++)
+        assert_false(beside_is_due(&beside, false, 1000 + BESIDE_PAUSE_MS));
+    assert_true(beside_is_due(&beside, false, 1000 + BESIDE_PAUSE_MS));
+}
+
 static void it_may_run_where_it_could_before(void **state) {
     (void)state;
     cpu_set_t before, after;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) beside_move(processor);
-    beside_move(CPU_SETSIZE);
+    for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) beside_move_us(processor);
+    beside_move_us(CPU_SETSIZE);
     assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
     assert_true(CPU_EQUAL(&before, &after));
 }
@@ -67,7 +80,7 @@ static void it_goes_where_it_is_allowed_only(void **state) {
     CPU_SET(own, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) {
-        beside_move(processor);
+        beside_move_us(processor);
         assert_int_equal(beside_own(), own);
     }
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
@@ -79,6 +92,7 @@ int main(void) {
         cmocka_unit_test(once_apart_is_no_reason),
         cmocka_unit_test(it_moves_again_where_that_was_worth_it),
         cmocka_unit_test(it_gives_up_where_it_is_sent_away_at_once),
+        cmocka_unit_test(it_stays_where_it_is_after_a_slow_move),
         cmocka_unit_test(it_may_run_where_it_could_before),
         cmocka_unit_test(it_goes_where_it_is_allowed_only),
     };
