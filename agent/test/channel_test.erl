@@ -71,7 +71,7 @@ ends_a_late_call_that_says_it_has_answered(Vm) ->
 
 beats_in_a_flood(Vm) ->
     Flood =
-        "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, sbx_linger ! junk, G(G) end,"
+        "F = fun(G) -> sbx_agent ! {junk, self()}, sbx_app ! junk, sbx_limit ! junk, G(G) end,"
         "Pids = [spawn(fun() -> F(F) end) || _ <- lists:seq(1, 4)],"
         "register(dam, spawn(fun() -> receive close -> [exit(Pid, kill) || Pid <- Pids] end end)), ok",
     {ok, _} = vm:eval(Vm, Flood),
@@ -95,7 +95,7 @@ redials_when_nobody_reads(Vm) ->
         "erlang:port_info(P, connected) =:= {connected, whereis(sbx_agent)}]"
     ]),
     ok = vm:stop_reading(Vm),
-    Large = #{language => erlang, code => <<"binary:copy(<<1>>, 3000000)">>, timeout_ms => 60000},
+    Large = #{language => erlang, code => <<"erlang:make_tuple(1000000, 1)">>, timeout_ms => 60000},
     vm:send_call(Vm, 7, eval, Large),
     vm:send_call(Vm, 8, eval, Large),
     Again = vm:accept(Vm),

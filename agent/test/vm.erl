@@ -112,7 +112,9 @@ accept(Vm) ->
     {Socket, Info} = greeted(Vm),
     welcome(Vm, Socket, Info).
 
-welcome(Vm, Socket, Info) ->
+welcome(#vm{socket = Before} = Vm, Socket, Info) ->
+    %% One that has ended and is not read keeps a scheduler of this VM busy.
+    _ = Before =/= none andalso gen_tcp:close(Before),
     ok = gen_tcp:send(Socket, term_to_binary({welcome, 1})),
     ok = inet:setopts(Socket, [{active, true}]),
     Vm#vm{socket = Socket, hello = Info}.
