@@ -342,37 +342,6 @@ static void assert_value(struct world *world, const char *value) {
     assert_string_equal(text, value);
 }
 
-struct expectation {
-    struct world *world;
-    bool yields;
-};
-
-static bool is_met(void *data) {
-    const struct expectation *expectation = data;
-    json_t *stats = world_op(expectation->world, "stats", "{s:s}", "id", "a");
-    bool yields = json_is_true(json_object_get(stats, "yields"));
-    json_decref(stats);
-    return yields == expectation->yields;
-}
-
-/* To one that works a little. New limits end it for a moment. */
-static void who_works_flat_out_yields_until_it_is_calm(void **state) {
-    struct expectation expectation = {*state, false};
-    assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
-    free(world_eval_text(*state, "a", NULL, "register(burner, spawn(fun Burn() -> Burn() end))"));
-    world_do(*state, "create", "{s:s, s:s}", "id", "other", "source", EXAMPLES "/counter_erl");
-    free(world_eval_text(*state, "other", NULL,
-                         "spawn(fun Work() -> [ok || _ <- lists:seq(1, 300)], receive after 5 -> Work() end end)"));
-    expectation.yields = true;
-    assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
-    set_limit(*state, "a", "memory", "120M");
-    assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
-    free(world_eval_text(*state, "a", NULL, "exit(whereis(burner), kill)"));
-    expectation.yields = false;
-    assert_true(wait_until(is_met, &expectation, WORLD_DEADLINE_MS));
-    world_do(*state, "destroy", "{s:s}", "id", "other");
-}
-
 struct moment {
     uint64_t over_ms;
 };
@@ -451,7 +420,6 @@ int main(void) {
         cmocka_unit_test(a_sandbox_is_destroyed_where_the_policy_says_so),
         cmocka_unit_test(a_policy_decides_what_happens),
         cmocka_unit_test(a_new_vm_follows_where_the_policy_says_so),
-        cmocka_unit_test(who_works_flat_out_yields_until_it_is_calm),
         cmocka_unit_test(a_frozen_sandbox_stands_still_and_goes_on),
         cmocka_unit_test(a_new_daemon_finds_it_frozen),
         cmocka_unit_test(a_frozen_sandbox_is_destroyed_at_once),
