@@ -3,18 +3,22 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+%% A turn of lingering is 4,000; without any it does a few hundred in its life.
+-define(MANY_REDUCTIONS, 100000).
+
 %% Elixir comes last: it starts with the first expression of its.
 bare_node_test() ->
     Vm = vm:start(#{}),
     erlang(Vm),
     kept(Vm),
+    linger(Vm),
     output(Vm),
     bounds(Vm),
     deadlines(Vm),
     elixir(Vm),
     log(Vm),
     compilers_parts_exist(Vm),
-    ending:by_death_of("sbx_agent", Vm).
+    ending:in_silence("sbx_linger", Vm).
 
 %% A name that is wrong would be left out in silence. Mix is on compilers' paths only.
 compilers_parts_exist(Vm) ->
@@ -52,6 +56,10 @@ kept(Vm) ->
     ?assertEqual(Before, Kept()),
     ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "ets:info(sbx_eval, size), 1")),
     ?assertEqual(Before + 1, Kept()),
+    Parses = fun() -> {ok, #{term := Term}} = vm:eval(Vm, "erlang:module_loaded(erl_parse)"), Term end,
+    ?assert(Parses()),
+    {ok, _} = vm:eval(Vm, "true = code:delete(erl_parse), code:purge(erl_parse)"),
+    ?assertNot(Parses()),
     ?assertMatch({error, #{kind := syntax}}, Twice("1 +")),
     [
         ?assertMatch({error, #{kind := exception}}, Twice(Code))
@@ -59,6 +67,31 @@ kept(Vm) ->
     ],
     {ok, _} = vm:eval(Vm, "sbx_agent ! {sbx_agent, parsed, 1, make_ref(), <<\"five\">>, [{integer, 1, 5}]}"),
     [?assertMatch({ok, #{term := five}}, vm:eval(Vm, "five")) || _ <- [once, again]].
+
+%% It lingers where it is told to, which counts neither as work of the application's nor keeps anybody from it.
+linger(Vm) ->
+    ?assert(lingered(Vm) < ?MANY_REDUCTIONS),
+    ?assert(await_lingering(Vm, 10000)),
+    ?assert(value(Vm, "element(1, statistics(reductions)) - sbx_linger:reductions()") >= ?MANY_REDUCTIONS),
+    ?assertEqual({priority, low}, value(Vm, "process_info(whereis(sbx_linger), priority)")),
+    ?assertMatch({error, #{kind := exception}}, vm:eval(Vm, "ets:insert(sbx_linger, {reductions, 0})")),
+    _ = value(Vm, "[sbx_linger ! Word || Word <- [stray, {sbx_linger, linger, 150}, {sbx_linger, linger, 1 bsl 64}, {sbx_linger, linger, soon}]]"),
+    {ok, #{processes := Top}} = vm:call(Vm, top, #{by => reductions, count => 1000}),
+    ?assertEqual([], [Process || #{name := <<"sbx_linger">>} = Process <- Top]),
+    ?assertNotEqual([], [Process || #{name := <<"sbx_agent">>} = Process <- Top]).
+
+await_lingering(_Vm, 0) ->
+    false;
+await_lingering(Vm, Tries) ->
+    {ok, _} = vm:call(Vm, eval, #{language => erlang, code => <<"ok">>, timeout_ms => 5000, linger_us => 150}),
+    lingered(Vm) >= ?MANY_REDUCTIONS orelse await_lingering(Vm, Tries - 1).
+
+lingered(Vm) ->
+    value(Vm, "ets:lookup_element(sbx_linger, reductions, 2)").
+
+value(Vm, Code) ->
+    {ok, #{term := Term}} = vm:eval(Vm, Code),
+    Term.
 
 elixir(Vm) ->
     ?assertMatch({ok, #{term := #{a := 1}, text := <<"%{a: 1}">>}}, vm:eval(Vm, elixir, "%{a: 1}")),

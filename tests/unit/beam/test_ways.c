@@ -3,7 +3,7 @@
 #include "beam_test.h"
 #include "code_ways.h"
 
-enum { TIMES = 4000, LEAST_QUICK = TIMES / 4, LEAST_REFUSED = TIMES / 10, LABELS_PER_FUNCTION = 3, MAX_FUNCTIONS = 12 };
+enum { TIMES = 2500, LEAST_QUICK = TIMES / 4, LEAST_REFUSED = TIMES / 10, LABELS_PER_FUNCTION = 3, MAX_FUNCTIONS = 12 };
 
 struct draft {
     uint64_t random;
