@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/beside.h"
+#include "api/api_internal.h"
 #include "ops/direct.h"
 
 struct told {
@@ -144,6 +144,7 @@ static void the_service_comes_to_who_asks_again_and_again(void **state) {
         if (!CPU_ISSET(processor, &allowed)) continue;
         unsigned asked = 0, found = 0;
         while (found < SERIES_LEAST && asked++ < QUESTIONS_MAX) {
+            fixture->api->beside.not_before_ms = 0; /* a busy machine may have had it wait */
             ask_from(processor, &client, "info", "{\"id\": \"counter\"}");
             assert_told(&client, 200, "id", "counter");
             found += beside_own() == processor;
