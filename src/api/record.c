@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-/* Reads and evaluations are many and seldom matter (the audit trail has those that do); what changes something else, and
-   what fails on our side, is worth a line. */
+/* Reads and evaluations are many and seldom matter (the audit trail has those that do); what changes something else,
+   and what fails on our side, is worth a line. */
 static enum log_level level_of(const struct record *record) {
     if (record->status >= 500) return LOG_WARN_LEVEL;
     bool changes = record->op && record->op->audit >= OP_AUDIT_WRITE && !string_equal(record->op->name, "eval");
