@@ -298,7 +298,8 @@ static int check(struct engine *engine, struct request *request, struct sandbox_
         return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
     int result = check_required(engine, json_object_get(request->params, "require"), reterr);
     if (result == 0) result = sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
-    return result < 0 ? result : check_way_out(engine, config->profile, reterr);
+    if (result == 0) result = check_way_out(engine, config->profile, reterr);
+    return result;
 }
 
 void engine_create(struct engine *engine, struct request *request) {
