@@ -17,8 +17,7 @@ enum {
     WAYS_LITERALS = 2,
     WAYS_TYPES = 1,
     WAYS_LINES = 1,
-    WAYS_MODULE = 1, /* atoms */
-    WAYS_ERLANG = 3,
+    WAYS_ERLANG = 3, /* an atom */
 };
 
 struct ways_result {

@@ -20,12 +20,16 @@ by_death_of(Name, Vm) ->
 by_suspension_of(Name, Vm) ->
     by_suspension_of(Name, [#{look => true}], Vm).
 
+%% A call makes the next beat look in any case: that one has to come before the suspension.
 by_suspension_of(Name, Beats, Vm) ->
     Suspend = [
-        "Me = self(), spawn(fun() -> erlang:suspend_process(whereis(", Name, ")), Me ! still, receive never -> ok end end), ",
-        "receive still -> ok end"
+        "spawn(fun() -> receive after 100 -> ok end, erlang:suspend_process(whereis(", Name, ")), io:put_chars(\"still\"), ",
+        "receive never -> ok end end)"
     ],
+    vm:drop_events(Vm),
     {ok, _} = vm:eval(Vm, lists:flatten(Suspend)),
+    {ok, #{}} = vm:call(Vm, beat, #{}),
+    <<"still">> = vm:event(Vm, output),
     [vm:send_call(Vm, 1000 + Id, beat, Beat) || {Id, Beat} <- lists:enumerate(Beats)],
     ?assertNotEqual(0, vm:exit_status(Vm)),
     vm:stop(Vm).

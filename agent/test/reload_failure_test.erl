@@ -15,7 +15,7 @@ bare_node_test() ->
             fun crash_at_once/1, fun reverted_by_wish/1
         ]
     ],
-    ending:by_death_of("sbx_agent", Vm).
+    ending:by_death_of("sbx_outbox", Vm).
 
 %% Old and new of one server, the old one loaded.
 versions(Vm, Name, More) ->

@@ -20,8 +20,8 @@ bool beside_is_due(struct beside *beside, bool is_together, uint64_t now_ms) {
     return true;
 }
 
-void beside_moved(struct beside *beside, uint64_t now_ms, uint64_t took_us) {
-    if (took_us >= BESIDE_SLOW_US) beside->not_before_ms = now_ms + BESIDE_PAUSE_MS;
+void beside_moved(struct beside *beside, uint64_t begun_ms, uint64_t took_us) {
+    if (took_us >= BESIDE_SLOW_US) beside->not_before_ms = begun_ms + took_us / 1000 + BESIDE_PAUSE_MS;
 }
 
 void beside_forget(struct beside *beside) {

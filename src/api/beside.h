@@ -25,7 +25,7 @@ struct beside {
 
 /* For each question of a series: whether to move once it is answered. */
 bool beside_is_due(struct beside *beside, bool is_together, uint64_t now_ms);
-void beside_moved(struct beside *beside, uint64_t now_ms, uint64_t took_us);
+void beside_moved(struct beside *beside, uint64_t begun_ms, uint64_t took_us);
 void beside_forget(struct beside *beside); /* another asks: all but that it was slow */
 
 /* The processor that this thread runs on; another one for it, if it may run there. It may run wherever it could before

@@ -67,7 +67,8 @@ bool survey_walk(const struct survey *survey, const struct surveyor *surveyor, u
 
 enum {
     CODE_UNSURE = 1,
-    QUICK_MAX_BYTES = 4 << 20, /* of code: each takes eight of memory. The largest of OTP's has a megabyte. */
+    QUICK_MAX_BYTES =
+        4 << 20, /* of code: each takes eight of memory. The largest of OTP's and Elixir's has a twentieth. */
 };
 
 /* Returns 0 if the code is valid, an error if there is no memory, and CODE_UNSURE for the slow way to find out. */

@@ -12,11 +12,11 @@ enum {
     LEAST_PART = 96,         /* what is shorter is not halved */
     MOST_SEARCHED = 1 << 16, /* for a place to halve it at */
     LEAST_SEEN = 4,          /* of what begins there */
-    LEAST_STOPS = 16,        /* that a walk may make, */
+    LEAST_STOPS = 16,        /* that all walks together may make, */
     BYTES_PER_STOP = 32,     /* and how many more: with more of them the slow way is quicker */
 };
 
-_Static_assert(LEAST_PART / 2 >= ROUND, "a half must not begin where marks of the other were stored");
+_Static_assert(LEAST_PART / 2 >= 6, "a beginning is told by up to six bytes in front of it");
 
 /* What one walk goes through. It may step over its end, in a long integer, but marks nothing there: that is where
    another walk marks. */

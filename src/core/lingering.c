@@ -17,8 +17,8 @@ void lingering_judge(struct lingering *lingering, uint64_t span_ns, uint64_t cpu
     bool has_lingered = (lingering->total_ns - lingering->seen_ns) * 100 > span_ns; /* not just to the end of a call */
     bool is_busy = cpu_ns * 100 >= span_ns * LINGERING_MOST_PERCENT;
     lingering->seen_ns = lingering->total_ns;
-    lingering->busy_looks = is_busy && has_lingered ? lingering->busy_looks + 1 : 0;
-    lingering->is_held_up = is_busy && (!has_lingered || lingering->busy_looks == LINGERING_LOOKS);
+    lingering->busy_looks = has_lingered ? lingering->busy_looks + is_busy : 0;
+    lingering->is_held_up = has_lingered ? lingering->busy_looks >= LINGERING_LOOKS : is_busy;
 }
 
 uint64_t lingering_own_ns(const struct lingering *lingering, uint64_t cpu_ns, uint64_t *counted_ns) {

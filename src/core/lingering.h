@@ -8,17 +8,17 @@
 
 enum {
     LINGER_US = 150,
-    LINGERING_LOOKS = 16,        /* at one that seems busy, before it is looked at without */
-    LINGERING_MOST_PERCENT = 75, /* of a core: who works as much by itself needs nothing to stay awake for */
+    LINGERING_LOOKS = 32,        /* at one that seems busy, before it is looked at without */
+    LINGERING_MOST_PERCENT = 50, /* of a core: who works as much by itself needs nothing to stay awake for */
 };
 
 /* All zeros to begin with. */
 struct lingering {
-    uint64_t begun_ns; /* 0: it sleeps, or has been asked again */
-    uint64_t total_ns; /* at most: whoever shares its processor may have kept it from that */
-    uint64_t seen_ns;  /* of that, by the last look */
-    unsigned busy_looks;
-    bool is_held_up; /* until the next look */
+    uint64_t begun_ns;   /* 0: it sleeps, or has been asked again */
+    uint64_t total_ns;   /* at most: whoever shares its processor may have kept it from that */
+    uint64_t seen_ns;    /* of that, by the last look */
+    unsigned busy_looks; /* since it was looked at without lingering */
+    bool is_held_up;     /* until a look at it without says that it is calm */
 };
 
 void lingering_begin(struct lingering *lingering, uint64_t now_ns); /* it has answered */

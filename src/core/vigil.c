@@ -73,7 +73,7 @@ static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_fu
     metering->vigil_ns = now_ns;
     metering->vigil_cpu_ns = cpu_ns;
     metering->is_working = !is_known || work.cpu_ns > WORK_NS;
-    if (is_known && !is_brief) lingering_judge(&metering->lingering, work.span_ns, work.cpu_ns);
+    if (is_known) lingering_judge(&metering->lingering, work.span_ns, work.cpu_ns);
     work.cpu_ns = lingering_own_ns(&metering->lingering, work.cpu_ns, &metering->vigil_lingered_ns);
     if (is_known) meter_pace(&metering->pace, &work);
 }

@@ -10,16 +10,16 @@ static void on_beat_answer(void *data, const struct term *result, const struct t
     if (!error) node->last_alive_ms = uv_now(node->host->loop);
 }
 
-static void send_beat(struct node *node, bool is_working) {
+static void send_beat(struct node *node, bool look) {
     struct buf args = BUF_INIT;
     term_put_map(&args, 1);
     term_put_atom(&args, "look");
-    term_put_bool(&args, is_working);
+    term_put_bool(&args, look);
     node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
 }
 
-static void beat(struct node *node, bool is_working) {
-    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node, is_working);
+static void beat(struct node *node, bool look) {
+    if (node->state == NODE_RUNNING && node->beat_id == 0) send_beat(node, look);
 }
 
 void node_beat(struct node *node) {

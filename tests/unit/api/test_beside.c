@@ -57,8 +57,10 @@ static void it_stays_where_it_is_after_a_slow_move(void **state) {
     beside_forget(&beside); /* whoever asks next */
     assert_int_equal(moves(&beside, 1000, 0), 0);
     for (unsigned i = 1; i < BESIDE_APART_LEAST; i++)
-        assert_false(beside_is_due(&beside, false, 1000 + BESIDE_PAUSE_MS));
-    assert_true(beside_is_due(&beside, false, 1000 + BESIDE_PAUSE_MS));
+        assert_false(beside_is_due(&beside, false, 1001 + BESIDE_PAUSE_MS));
+    assert_true(beside_is_due(&beside, false, 1001 + BESIDE_PAUSE_MS));
+    beside_moved(&beside, 0, 2 * BESIDE_PAUSE_MS * 1000ULL); /* the pause comes behind it */
+    assert_int_equal(beside.not_before_ms, 3 * BESIDE_PAUSE_MS);
 }
 
 static void it_may_run_where_it_could_before(void **state) {

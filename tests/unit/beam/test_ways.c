@@ -272,6 +272,24 @@ static void test_a_label_inside_an_integer(void **state) {
     assert_refused(&hiding, 1);
 }
 
+/* The walk comes out between two instructions, as the one that began inside would have it, but elsewhere. */
+static void test_a_label_inside_a_last_operand(void **state) {
+    (void)state;
+    struct hiding hiding = hide(1024, JUMP_TO_48, BYTES_1000);
+    hiding.code[11] = 72; /* badmatch */
+    memcpy(hiding.code + 520, BYTES("\x01\x08\x30"));
+    assert_refused(&hiding, 1);
+}
+
+/* A walk may begin at what seems to be one; a label has to be in front of it all the same. */
+static void test_a_header_without_a_label(void **state) {
+    (void)state;
+    struct hiding hiding = hide(1024, RETURNS, BYTES_1000);
+    memset(hiding.code + 11, 0x13, 4); /* no integer */
+    memcpy(hiding.code + 600, BYTES("\x01\x30\x13\x99\x00\x02\x12\x22\x00\x01\x40"));
+    assert_refused(&hiding, 2);
+}
+
 static void test_a_function_inside_an_integer(void **state) {
     (void)state;
     struct hiding hiding = hide(1024, RETURNS, BYTES_1000);
@@ -320,6 +338,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_traps_at_random),
         cmocka_unit_test(test_a_label_inside_an_integer),
+        cmocka_unit_test(test_a_label_inside_a_last_operand),
+        cmocka_unit_test(test_a_header_without_a_label),
         cmocka_unit_test(test_a_function_inside_an_integer),
         cmocka_unit_test(test_code_behind_what_seems_an_integer),
         cmocka_unit_test(test_what_takes_long_is_left_to_the_slow_way),

@@ -63,7 +63,11 @@ static void who_seems_busy_is_looked_at_without(void **state) {
         look(&lingering, SPAN_NS / 2, BUSY_NS);
         assert_false(lingering.is_held_up);
     }
+    look(&lingering, SPAN_NS / 2, CALM_NS); /* a calm one in between takes nothing back */
+    assert_false(lingering.is_held_up);
     look(&lingering, SPAN_NS / 2, BUSY_NS);
+    assert_true(lingering.is_held_up);
+    look(&lingering, SPAN_NS / 2, BUSY_NS); /* it has not been looked at without yet */
     assert_true(lingering.is_held_up);
     look(&lingering, LINGER_NS, CALM_NS); /* what was under way */
     assert_false(lingering.is_held_up);
@@ -88,7 +92,7 @@ static void who_lingers_and_is_calm_goes_on(void **state) {
     (void)state;
     struct lingering lingering = {0};
     for (int i = 0; i < 3 * LINGERING_LOOKS; i++) {
-        look(&lingering, SPAN_NS / 4, SPAN_NS / 2);
+        look(&lingering, SPAN_NS / 4, SPAN_NS / 3);
         assert_false(lingering.is_held_up);
     }
 }

@@ -110,6 +110,8 @@ static void who_was_told_to_linger_does_not(void **state) {
     assert_int_equal(scene->stage->yields, 0);
     assert_int_equal(scene->engine.workers, 2);
     assert_true(metering->is_counted);
+    scene->sandbox->metering.lingering.busy_looks = LINGERING_LOOKS - 1; /* as if for long */
+    RUN_UNTIL(scene->stage, metering->lingering.is_held_up);
     vigil->lingers = false;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
