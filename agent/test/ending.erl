@@ -20,19 +20,25 @@ by_death_of(Name, Vm) ->
 by_suspension_of(Name, Vm) ->
     by_suspension_of(Name, [#{look => true}], Vm).
 
-%% A call makes the next beat look in any case: that one has to come before the suspension.
+%% A call, or much work, makes the next beat look in any case: that one has to come before the suspension, which is told
+%% by a file that the node makes.
 by_suspension_of(Name, Beats, Vm) ->
     Suspend = [
-        "spawn(fun() -> receive after 100 -> ok end, erlang:suspend_process(whereis(", Name, ")), io:put_chars(\"still\"), ",
-        "receive never -> ok end end)"
+        "spawn(fun() -> timer:sleep(100), erlang:suspend_process(whereis(", Name, ")), ",
+        "prim_file:make_dir(\"still\"), timer:sleep(infinity) end)"
     ],
-    vm:drop_events(Vm),
     {ok, _} = vm:eval(Vm, lists:flatten(Suspend)),
     {ok, #{}} = vm:call(Vm, beat, #{}),
-    <<"still">> = vm:event(Vm, output),
+    ok = await_folder(filename:join(vm:dir(Vm), "still"), 1000),
     [vm:send_call(Vm, 1000 + Id, beat, Beat) || {Id, Beat} <- lists:enumerate(Beats)],
     ?assertNotEqual(0, vm:exit_status(Vm)),
     vm:stop(Vm).
+
+await_folder(Path, Tries) when Tries > 0 ->
+    case filelib:is_dir(Path) of
+        true -> ok;
+        false -> receive after 5 -> await_folder(Path, Tries - 1) end
+    end.
 
 in_silence(Name, Vm) ->
     by_suspension_of(Name, [#{} || _ <- lists:seq(0, ?QUIET_BEATS)], Vm).
