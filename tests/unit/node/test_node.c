@@ -177,6 +177,31 @@ static void test_beats_keep_it_alive(void **state) {
     close(agent);
 }
 
+/* What it says of looking; it is answered. */
+static bool take_beat(struct stage *stage, int agent) {
+    uint64_t id;
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    RUN_UNTIL(stage, (doc = agent_take(agent)) != NULL);
+    const struct term *frame = term_root(doc), *look = term_map_get(term_at(frame, 3), "look");
+    assert_true(term_is_tagged(frame, "call", 4) && term_is_atom(term_at(frame, 2), "beat"));
+    assert_true(look && (term_is_atom(look, "true") || term_is_atom(look, "false")));
+    assert_true(term_to_uint64(term_at(frame, 1), &id));
+    agent_reply_ok(agent, id);
+    return term_is_atom(look, "true");
+}
+
+/* One that is sent since the node works has its agent look; one that is due may find it idle. */
+static void test_a_beat_says_whether_to_look(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    stage->host.heartbeat_ms = 200;
+    struct node *node = stage_start_ready(stage, &agent);
+    node_beat(node);
+    assert_true(take_beat(stage, agent));
+    assert_false(take_beat(stage, agent));
+    close(agent);
+}
+
 static void test_a_missed_beat_is_the_end(void **state) {
     struct stage *stage = *state;
     int agent;
@@ -436,6 +461,7 @@ int main(void) {
         ON_STAGE(test_output),
         ON_STAGE(test_output_that_never_ends_is_read_slowly),
         ON_STAGE(test_beats_keep_it_alive),
+        ON_STAGE(test_a_beat_says_whether_to_look),
         ON_STAGE(test_a_missed_beat_is_the_end),
         ON_STAGE(test_an_agent_that_stays_away_is_silent_too),
         ON_STAGE(test_no_hello_within_the_boot_deadline),
