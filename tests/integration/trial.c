@@ -36,6 +36,14 @@ char *trial_check_seen(const struct trial *trial) {
     return seen ? NULL : string_print("no event %s %s=%s…", pattern.kind, pattern.field, pattern.value);
 }
 
+/* Why it ended, where it has; as JSON. */
+static char *last_error_of(const struct trial *trial) {
+    json_t *info = world_info(trial->scene->world, trial->id);
+    char *text = json_dumps(json_object_get(info, "last_error"), JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(info);
+    return text;
+}
+
 /* The sandbox still does what it is asked. A call may be lost while the agent dials again. */
 static char *check_lives(const struct trial *trial) {
     const char *code = trial->attack->lives ? trial->attack->lives : "still_here";
@@ -45,7 +53,8 @@ static char *check_lives(const struct trial *trial) {
         answer = world_try_eval(trial->scene->world, trial->id, "erlang", code, EVAL_MAX_MS);
         if (strcmp(answer, "still_here") == 0) return NULL;
     }
-    return string_print("does not answer any more: %s", answer);
+    CLEANUP_FREE char *error = last_error_of(trial);
+    return string_print("does not answer any more: %s; its last error: %s", answer, error);
 }
 
 /* Ended, with the cause where one is to be known. */
