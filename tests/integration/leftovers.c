@@ -54,16 +54,26 @@ static int find_slot(const char *home) {
     return slot;
 }
 
-/* Field 22 of /proc/PID/stat; what follows the name's last parenthesis is regular. 0 for what has ended, whether or not
-   its parent has looked at it yet. */
+/* A field of /proc/PID/stat, from the third on: what follows the name's last parenthesis is regular. */
+static const char *field_of(const char *stat, int number) {
+    const char *at = stat ? strrchr(stat, ')') : NULL;
+    for (int field = 2; at && field < number; field++) at = strchr(at + 1, ' ');
+    return at ? at + 1 : "";
+}
+
+/* Whether or not its parent has looked at it yet. One that the kernel is about to end has nothing to do any more but to
+   get its turn for that. */
+static bool has_ended(const char *stat) {
+    enum { EXITING = 0x4 }; /* PF_EXITING of include/linux/sched.h */
+    return strchr("ZX", *field_of(stat, 3)) || strtoul(field_of(stat, 9), NULL, 10) & EXITING;
+}
+
+/* 0: it has ended. */
 static uint64_t start_time_of(pid_t pid) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     CLEANUP_FREE char *text = read_whole(path);
-    char *at = text ? strrchr(text, ')') : NULL;
-    if (at && strchr("ZX", at[2])) return 0;
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    return at ? strtoull(at + 1, NULL, 10) : 0;
+    return has_ended(text) ? 0 : strtoull(field_of(text, 22), NULL, 10);
 }
 
 static int open_network(pid_t pid) {
