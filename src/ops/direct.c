@@ -3,8 +3,7 @@
 #include <string.h>
 
 enum {
-    PROCESSOR_BYTES = 2,
-    LENGTH_AT = DIRECT_SIZE_BYTES + PROCESSOR_BYTES,
+    LENGTH_AT = DIRECT_SIZE_BYTES + DIRECT_PROCESSOR_BYTES,
     NAME_AT = LENGTH_AT + 1,
     STATUS_BYTES = 2,
     BODY_AT = DIRECT_SIZE_BYTES + STATUS_BYTES,
@@ -90,7 +89,7 @@ int direct_read_question(const uint8_t *frame, size_t size, struct direct_questi
     json_t *params = NULL;
     int result = read_params(frame + NAME_AT + length, size - NAME_AT - length, &params, reterr);
     if (result == 0)
-        *ret = (struct direct_question){op, params, (unsigned)load(frame + DIRECT_SIZE_BYTES, PROCESSOR_BYTES)};
+        *ret = (struct direct_question){op, params, (unsigned)load(frame + DIRECT_SIZE_BYTES, DIRECT_PROCESSOR_BYTES)};
     return result;
 }
 

@@ -23,9 +23,10 @@
 
 enum {
     DIRECT_SIZE_BYTES = 4,
+    DIRECT_PROCESSOR_BYTES = 2,
     DIRECT_NAME_MAX_BYTES = 255,
-    DIRECT_HEAD_MAX_BYTES =
-        DIRECT_SIZE_BYTES + 2 + 1 + DIRECT_NAME_MAX_BYTES, /* of a question, before its parameters */
+    /* Of a question, before its parameters. */
+    DIRECT_HEAD_MAX_BYTES = DIRECT_SIZE_BYTES + DIRECT_PROCESSOR_BYTES + 1 + DIRECT_NAME_MAX_BYTES,
     DIRECT_PROCESSOR_UNKNOWN = 0xffff,
 };
 
