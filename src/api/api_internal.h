@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/beside.h"
+#include "loop/loop.h"
 #include "ops/run.h"
 
 enum {
@@ -64,6 +65,8 @@ struct connection {
     int fd;
     struct caller caller;
     bool over_limit;
+    /* By loop_attended_ms: while we did not listen, nobody was late. */
+    uint64_t asked_at_ms; /* when the request at hand began to come */
     uint64_t deadline_ms; /* 0: it is our turn, or the answer is being sent */
 };
 
@@ -74,7 +77,8 @@ struct connection *connection_of(struct MHD_Connection *mhd); /* NULL: there was
 /* What may a caller take for the next part: the header, the body of which `received` has come, or nothing to wait for.
  */
 void connection_await_request(struct api *api, struct connection *connection);
-void connection_await_body(struct api *api, struct connection *connection, uint64_t header_ms, size_t received);
+void connection_begin_body(struct api *api, struct connection *connection);
+void connection_await_body(struct api *api, struct connection *connection, size_t received);
 void connection_await_reader(struct api *api, struct connection *connection);
 void connection_await_nothing(struct connection *connection);
 void connection_sweep(uv_timer_t *timer);

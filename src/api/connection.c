@@ -60,17 +60,22 @@ struct connection *connection_of(struct MHD_Connection *mhd) {
 }
 
 void connection_await_request(struct api *api, struct connection *connection) {
-    connection->deadline_ms = uv_now(api->loop) + api->config.idle_timeout_ms;
+    connection->deadline_ms = loop_attended_ms(api->loop) + api->config.idle_timeout_ms;
+}
+
+void connection_begin_body(struct api *api, struct connection *connection) {
+    connection->asked_at_ms = loop_attended_ms(api->loop);
+    connection_await_body(api, connection, 0);
 }
 
 /* Not "since the last byte": a caller who sends one byte at a time would hold the connection for ever. */
-void connection_await_body(struct api *api, struct connection *connection, uint64_t header_ms, size_t received) {
+void connection_await_body(struct api *api, struct connection *connection, size_t received) {
     connection->deadline_ms =
-        header_ms + api->config.request_timeout_ms + (uint64_t)received * 1000 / BODY_BYTES_PER_SECOND;
+        connection->asked_at_ms + api->config.request_timeout_ms + (uint64_t)received * 1000 / BODY_BYTES_PER_SECOND;
 }
 
 void connection_await_reader(struct api *api, struct connection *connection) {
-    connection->deadline_ms = uv_now(api->loop) + WRITE_TIMEOUT_S * UINT64_C(1000);
+    connection->deadline_ms = loop_attended_ms(api->loop) + WRITE_TIMEOUT_S * UINT64_C(1000);
 }
 
 void connection_await_nothing(struct connection *connection) {
@@ -80,7 +85,7 @@ void connection_await_nothing(struct connection *connection) {
 /* MHD has no way to end a connection from outside, but it notices a socket that was shut down. */
 void connection_sweep(uv_timer_t *timer) {
     struct api *api = timer->data;
-    uint64_t now_ms = uv_now(api->loop);
+    uint64_t now_ms = loop_attended_ms(api->loop);
     struct connection *connection;
     TAILQ_FOREACH(connection, &api->connections, link) {
         if (connection->deadline_ms == 0 || connection->deadline_ms > now_ms) continue;

@@ -216,7 +216,12 @@ static void take_input(struct direct *direct) {
     else if (is_whole)
         take_question(direct);
     else
-        connection_await_body(api, direct->connection, direct->begun_ms, direct->in.size);
+        connection_await_body(api, direct->connection, direct->in.size);
+}
+
+static void begin_question(struct direct *direct) {
+    direct->begun_ms = uv_now(direct->api->loop);
+    connection_begin_body(direct->api, direct->connection);
 }
 
 static void read_some(struct direct *direct) {
@@ -227,7 +232,7 @@ static void read_some(struct direct *direct) {
         leave(direct);
         return;
     }
-    if (direct->in.size == 0) direct->begun_ms = uv_now(direct->api->loop);
+    if (direct->in.size == 0) begin_question(direct);
     buf_append(&direct->in, bytes, (size_t)size);
     take_input(direct);
 }
@@ -285,7 +290,7 @@ static void begin(void *data, struct MHD_Connection *mhd, void *context, const c
     uv_poll_start(&direct->poll, UV_READABLE, on_ready);
     await_question(direct);
     if (size == 0 || direct->gone) return;
-    direct->begun_ms = uv_now(api->loop);
+    begin_question(direct);
     buf_append(&direct->in, bytes, size);
     take_input(direct);
 }

@@ -147,7 +147,7 @@ static enum MHD_Result begin(struct api *api, struct MHD_Connection *mhd, void *
     struct exchange *exchange = new_exchange(api, mhd);
     if (!exchange) return MHD_NO;
     *context = exchange;
-    connection_await_body(api, exchange->connection, exchange->header_ms, 0);
+    connection_begin_body(api, exchange->connection);
     if (exchange->connection->over_limit) {
         exchange->answer = answer_overloaded(api->config.connections_max);
     } else if (announced_too_large(exchange)) {
@@ -170,7 +170,7 @@ static enum MHD_Result receive(struct exchange *exchange, const char *data, size
         buf_append(&exchange->body, data, *size);
     else
         buf_free(&exchange->body);
-    connection_await_body(exchange->api, exchange->connection, exchange->header_ms, exchange->received);
+    connection_await_body(exchange->api, exchange->connection, exchange->received);
     *size = 0;
     return MHD_YES;
 }

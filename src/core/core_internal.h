@@ -11,6 +11,7 @@
 #include "core/telling.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
+#include "loop/loop.h"
 #include "node/node.h"
 #include "store/store.h"
 

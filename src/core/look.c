@@ -151,12 +151,29 @@ void engine_doctor(struct engine *engine, struct request *request) {
                         patterns_visible(engine, &request->caller)));
 }
 
+static json_t *turn_to_json(const struct loop_turn *turn) {
+    char time[RFC3339_BYTES];
+    clock_rfc3339(turn->at_ms, time);
+    return json_pack("{s:s, s:I, s:s, s:s}", "time", time, "cpu_us", (json_int_t)turn->cpu_us, "work", turn->work,
+                     "detail", turn->detail);
+}
+
+/* How busy strangers keep the one thread that serves everybody. */
+static json_t *loop_to_json(const struct engine *engine) {
+    const struct loop_report *report = loop_report(engine->loop);
+    json_t *worst = json_array();
+    for (size_t i = 0; report && i < report->worst_count; i++)
+        json_array_append_new(worst, turn_to_json(&report->worst[i]));
+    return json_pack("{s:I, s:I, s:o}", "turns", (json_int_t)(report ? report->turns : 0), "turns_over_5ms",
+                     (json_int_t)(report ? report->long_turns : 0), "worst", worst);
+}
+
 void engine_health(struct engine *engine, struct request *request) {
     const char *status = !engine->ready ? "starting" : engine->link_up ? "ok" : "degraded";
     answer_ok(engine, request,
-              json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:I, s:I}", "status", status, "version", SANDBOX_VERSION,
+              json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:o, s:I, s:I}", "status", status, "version", SANDBOX_VERSION,
                         "sandboxes", (int)engine->sandboxes.count, "warm_nodes", (int)pool_ready(engine->pool),
-                        "launcher", engine->link_up, "webhook", notify_to_json(engine), "lost_writes",
-                        (json_int_t)store_lost_writes(engine->store, NULL), "uptime_ms",
+                        "launcher", engine->link_up, "webhook", notify_to_json(engine), "loop", loop_to_json(engine),
+                        "lost_writes", (json_int_t)store_lost_writes(engine->store, NULL), "uptime_ms",
                         (json_int_t)(clock_wall_ms() - engine->started_at_ms)));
 }

@@ -139,7 +139,9 @@ void reload_lost(struct sandbox *sandbox, const struct error *why) {
 
 /* The agent has not said how it ended, though it answers: what it would say is not waited for any longer. */
 static void on_probation_overdue(uv_timer_t *timer) {
+    const struct reload_job *reload = timer->data;
     struct error error;
+    if (loop_deadline_is_early(timer, reload->overdue_ms, on_probation_overdue)) return;
     error_set(&error, E_TIMEOUT, "the node did not say how the probation ended");
     reload_fail(timer->data, &error, NULL);
 }
@@ -154,7 +156,9 @@ static void start_timer(struct reload_job *reload, uint64_t after_ms, uv_timer_c
 static void wait_for_probation(struct reload_job *reload) {
     reload->stage = RELOAD_PROBATION;
     reload_release_project(reload);
-    start_timer(reload, duration(reload, "probation_ms", PROBATION_DEFAULT_MS) + CALL_SLACK_MS, on_probation_overdue);
+    uint64_t allowed_ms = duration(reload, "probation_ms", PROBATION_DEFAULT_MS) + CALL_SLACK_MS;
+    reload->overdue_ms = loop_attended_ms(engine_of(reload)->loop) + allowed_ms;
+    start_timer(reload, allowed_ms, on_probation_overdue);
 }
 
 /* ---- trying again ---- */

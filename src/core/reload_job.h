@@ -75,6 +75,7 @@ struct reload_job {
     uint64_t unsettled_ms; /* waited for other changes, so far */
     uv_timer_t timer;      /* of a rest, and of a probation that is waited for */
     bool has_timer;
+    uint64_t overdue_ms; /* of a probation, by loop_attended_ms */
 };
 
 json_t *reload_param(const struct reload_job *reload, const char *name);

@@ -13,12 +13,14 @@
 #include "api/api.h"
 #include "core/core.h"
 #include "daemon/settings.h"
+#include "loop/loop.h"
 
 struct daemon {
     uv_loop_t loop;
     uv_signal_t on_term, on_int;
     struct settings settings;
     struct log log;
+    struct loop_watch *watch;
     struct engine *engine;
     struct api *api;
     bool ending;
@@ -71,6 +73,7 @@ static void remove_socket(const char *home) {
 
 static void on_engine_closed(void *data) {
     struct daemon *daemon = data;
+    loop_watch_close(daemon->watch);
     uv_close((uv_handle_t *)&daemon->on_term, NULL);
     uv_close((uv_handle_t *)&daemon->on_int, NULL);
 }
@@ -106,7 +109,9 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     api_config_defaults(&api_config);
     engine_config.log = api_config.log = &daemon->log;
     api_config.admin_uid = settings->admin_uid;
-    int result = engine_open(&daemon->loop, &engine_config, &daemon->engine, reterr);
+    int result = loop_watch_open(&daemon->loop, &daemon->watch, reterr);
+    if (result < 0) return result;
+    result = engine_open(&daemon->loop, &engine_config, &daemon->engine, reterr);
     if (result < 0) return result;
     api_config.listen_fd = open_socket(settings->engine.home, reterr);
     if (api_config.listen_fd < 0) return api_config.listen_fd;

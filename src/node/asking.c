@@ -28,7 +28,7 @@ static void on_answer(void *data, const struct error *error) {
 
 static void set_frozen(struct node *node, bool frozen) {
     node->frozen = frozen;
-    node->last_alive_ms = uv_now(node->host->loop); /* its silence so far counts for nothing */
+    node->last_alive_ms = loop_attended_ms(node->host->loop); /* its silence so far counts for nothing */
 }
 
 static void on_frozen(void *data, const struct error *error) {

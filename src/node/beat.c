@@ -1,4 +1,5 @@
-/* Whether a node's agent lives: application code can suspend or starve it, and only its silence tells. */
+/* Whether a node's agent lives: application code can suspend or starve it, and only its silence tells. Silence is
+   measured by the time in which the loop listened: while the daemon was stopped or busy, answers lay unread. */
 #include "node/node_internal.h"
 
 static void on_beat_answer(void *data, const struct term *result, const struct term *reason,
@@ -7,7 +8,7 @@ static void on_beat_answer(void *data, const struct term *result, const struct t
     (void)reason;
     struct node *node = data;
     node->beat_id = 0;
-    if (!error) node->last_alive_ms = uv_now(node->host->loop);
+    if (!error) node->last_alive_ms = loop_attended_ms(node->host->loop);
 }
 
 static void send_beat(struct node *node, bool look) {
@@ -29,7 +30,7 @@ void node_beat(struct node *node) {
 static void on_beat(uv_timer_t *timer) {
     struct node *node = timer->data;
     const struct node_host *host = node->host;
-    uint64_t now = uv_now(host->loop);
+    uint64_t now = loop_attended_ms(host->loop);
     if (node->frozen) {
         node->last_alive_ms = now;
         return;
@@ -45,6 +46,6 @@ static void on_beat(uv_timer_t *timer) {
 }
 
 void node_start_beating(struct node *node) {
-    node->last_alive_ms = uv_now(node->host->loop);
+    node->last_alive_ms = loop_attended_ms(node->host->loop);
     uv_timer_start(&node->beat, on_beat, node->host->heartbeat_ms, node->host->heartbeat_ms);
 }

@@ -42,6 +42,7 @@ static void send_cancel(struct node *node, uint64_t id) {
 static void on_deadline(uv_timer_t *timer) {
     struct call *call = timer->data;
     struct error error;
+    if (!call->refused && loop_deadline_is_early(timer, call->due_ms, on_deadline)) return;
     if (call->refused)
         error_set(&error, E_NODE, "the node takes no more calls: it is ending, or has too many under way");
     else
@@ -84,6 +85,7 @@ uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t
     /* Its own heartbeat must never be what a busy node has no room for: a missed one ends it. */
     bool too_many = calls_count(node) > CALLS_MAX && strcmp(op, "beat") != 0;
     call->refused = call->frame.failed || too_many || node->state >= NODE_ENDING;
+    call->due_ms = loop_attended_ms(node->host->loop) + timeout_ms;
     uv_timer_start(&call->timer, on_deadline, call->refused ? 0 : timeout_ms, timeout_ms ? timeout_ms : 1);
     if (!call->refused && node->channel.agent) send_call(call);
     return call->id;

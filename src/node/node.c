@@ -193,7 +193,7 @@ void node_tell_ready(struct node *node) {
 
 void node_connected(struct node *node) {
     if (node->state >= NODE_ENDING) return;
-    node->last_alive_ms = uv_now(node->host->loop);
+    node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (node->state == NODE_BOOTING) node->state = NODE_RUNNING;
     calls_flush(node);
     node_tell_ready(node);

@@ -2,6 +2,7 @@
 #ifndef NODE_NODE_INTERNAL_H
 #define NODE_NODE_INTERNAL_H
 
+#include "loop/loop.h"
 #include "node/node.h"
 
 enum {
@@ -93,6 +94,7 @@ struct call {
     bool sent;
     bool refused;
     uv_timer_t timer;
+    uint64_t due_ms; /* by loop_attended_ms */
     node_reply_fn reply;
     void *data;
 };
@@ -142,8 +144,8 @@ struct node {
     struct channel channel;
     struct call *calls;
     uint64_t next_call_id;
-    uint64_t last_alive_ms;
-    uint64_t beat_id; /* the call under way, or 0 */
+    uint64_t last_alive_ms; /* by loop_attended_ms */
+    uint64_t beat_id;       /* the call under way, or 0 */
 
     int disk_fds[JAIL_DISKS]; /* for fstatfs; -1 until the launcher has given them */
     bool is_disk_asked;

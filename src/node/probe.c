@@ -20,6 +20,7 @@ struct probe {
     struct buf answer;
     uv_pipe_t output;
     uv_timer_t deadline;
+    uint64_t due_ms; /* by loop_attended_ms */
     bool output_open, deadline_open;
     unsigned open_handles;
     bool spawned, burying;
@@ -130,6 +131,7 @@ static void end_probe(struct probe *probe) {
 
 static void on_probe_deadline(uv_timer_t *timer) {
     struct probe *probe = timer->data;
+    if (loop_deadline_is_early(timer, probe->due_ms, on_probe_deadline)) return;
     error_set(&probe->error, E_TOOLCHAIN, "the VM of %s did not answer within %d s", probe->host->toolchain.otp_root,
               PROBE_DEADLINE_MS / 1000);
     end_probe(probe);
@@ -161,6 +163,7 @@ static void on_probe_spawned(void *data, const struct jail_node *node, const str
     probe->spawned = true;
     if (uv_pipe_open(&probe->output, node->output_fd) < 0) fd_close(node->output_fd);
     uv_read_start((uv_stream_t *)&probe->output, on_probe_alloc, on_probe_output);
+    probe->due_ms = loop_attended_ms(probe->host->loop) + PROBE_DEADLINE_MS;
     uv_timer_start(&probe->deadline, on_probe_deadline, PROBE_DEADLINE_MS, 0);
     if (probe->error.code != E_NONE) end_probe(probe); /* called off meanwhile */
 }

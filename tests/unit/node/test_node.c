@@ -214,6 +214,28 @@ static void test_a_missed_beat_is_the_end(void **state) {
     close(agent);
 }
 
+/* The daemon's own lateness is no node's silence: answers lie unread, and timers go off before they are read. */
+static void test_a_pause_of_the_loop_is_no_missed_beat(void **state) {
+    struct stage *stage = *state;
+    struct timespec pause = {.tv_sec = 1}; /* of this thread, as by a stop, a slow disk or a huge request */
+    struct loop_watch *watch;
+    int agent;
+    assert_int_equal(loop_watch_open(&stage->loop, &watch, NULL), 0);
+    stage->host.heartbeat_ms = 200;
+    stage->host.heartbeat_deadline_ms = 400;
+    struct node *node = stage_start_ready(stage, &agent);
+    stage_call(stage, 'a', node, 500);
+    agent_reply_ok(agent, agent_take_call(stage, agent, "info"));
+    nanosleep(&pause, NULL);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "a:ok ");
+    agent_reply_ok(agent, agent_take_call(stage, agent, "beat"));
+    agent_reply_ok(agent, agent_take_call(stage, agent, "beat"));
+    stage_expect(stage, "");
+    loop_watch_close(watch);
+    close(agent);
+}
+
 static void test_an_agent_that_stays_away_is_silent_too(void **state) {
     struct stage *stage = *state;
     int agent;
@@ -463,6 +485,7 @@ int main(void) {
         ON_STAGE(test_beats_keep_it_alive),
         ON_STAGE(test_a_beat_says_whether_to_look),
         ON_STAGE(test_a_missed_beat_is_the_end),
+        ON_STAGE(test_a_pause_of_the_loop_is_no_missed_beat),
         ON_STAGE(test_an_agent_that_stays_away_is_silent_too),
         ON_STAGE(test_no_hello_within_the_boot_deadline),
         ON_STAGE(test_a_frozen_node_misses_nothing),

@@ -1,0 +1,124 @@
+/* loop: the daemon's one loop thread watches itself. How long its turns take and which work made them long, how much
+   time it really attended to its sockets, and whose turn it is when several callers want it at once. */
+#ifndef LOOP_LOOP_H
+#define LOOP_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "base/base.h"
+
+/* ---- attention.c: the time in which the loop could have read what others sent (pure) ---- */
+
+/* A loop that was stopped, starved or busy did not listen: that time is no peer's silence. */
+struct attention {
+    uint64_t total_ns;
+    uint64_t polled_at_ns; /* when the loop last went to wait */
+    int64_t wait_max_ns;   /* how long it meant to wait then; below zero: for as long as nothing happens */
+};
+
+void attention_begin(struct attention *attention, uint64_t now_ns);
+/* The loop waits again, for so long at most. */
+void attention_poll(struct attention *attention, uint64_t now_ns, int wait_max_ms);
+uint64_t attention_ms(const struct attention *attention, uint64_t now_ns);
+
+/* ---- report.c: the longest of many turns (pure) ---- */
+
+enum { LOOP_WORST = 8, LOOP_DETAIL_BYTES = 64, LOOP_TURN_LONG_US = 5000 };
+
+struct loop_turn {
+    uint64_t cpu_us;
+    int64_t at_ms;                  /* wall time */
+    const char *work;               /* what took most of it: a name of the table of whoever noted it; never freed */
+    char detail[LOOP_DETAIL_BYTES]; /* which one: an operation, a node; "" for none */
+};
+
+struct loop_report {
+    uint64_t turns, long_turns;         /* long: over LOOP_TURN_LONG_US of the thread's own CPU time */
+    struct loop_turn worst[LOOP_WORST]; /* longest first */
+    size_t worst_count;
+};
+
+void loop_report_add(struct loop_report *report, const struct loop_turn *turn);
+
+/* ---- watch.c ---- */
+
+struct loop_watch;
+
+/* Watches the loop until it is closed, which is before the loop itself. The loop's data is the watch's meanwhile. */
+int loop_watch_open(uv_loop_t *loop, struct loop_watch **ret, struct error *reterr);
+void loop_watch_close(struct loop_watch *watch); /* accepts NULL */
+
+/* All of these work on any loop; on one that is not watched they tell its own time, and note nothing. */
+
+/* Grows with time, but not while the loop was stopped or busy. Deadlines for peers are measured by it. */
+uint64_t loop_attended_ms(const uv_loop_t *loop);
+/* For the callback of a deadline that a peer was given: whether it is early by that clock, and goes off again. */
+bool loop_deadline_is_early(uv_timer_t *timer, uint64_t due_ms, uv_timer_cb callback);
+/* What follows, until the next note or the turn's end, is this work. Detail may be NULL, and is copied. */
+void loop_note(uv_loop_t *loop, const char *work, const char *detail);
+/* Whether this turn has worked for so long that the rest should wait for the next one. */
+bool loop_turn_is_full(const uv_loop_t *loop);
+const struct loop_report *loop_report(const uv_loop_t *loop); /* NULL: it is not watched */
+
+/* ---- fair.c: first come, first served for each key; the keys by turns (pure) ---- */
+
+struct fair_item {
+    STAILQ_ENTRY(fair_item) link;
+    struct fair_line *line; /* NULL: it is in no queue */
+};
+
+struct fair_line;
+
+struct fair {
+    TAILQ_HEAD(, fair_line) lines; /* those with items, the next one's first */
+    size_t count;
+};
+
+void fair_init(struct fair *fair);
+/* False without memory. An item is in one queue at a time, and its owner's. */
+bool fair_put(struct fair *fair, uint64_t key, struct fair_item *item);
+/* The next one of a key that may; may is NULL where all do. NULL: there is none. */
+struct fair_item *fair_take(struct fair *fair, bool (*may)(const void *data, uint64_t key), const void *data);
+void fair_remove(struct fair *fair, struct fair_item *item);
+
+/* ---- work.c: threads for work whose size strangers choose ---- */
+
+enum { LOOP_WORKERS = 2 };
+
+struct loop_work {
+    struct fair_item item;        /* while it waits */
+    STAILQ_ENTRY(loop_work) link; /* while it is between the threads */
+    uint64_t key;
+    void (*run)(struct loop_work *work);  /* on a thread */
+    void (*done)(struct loop_work *work); /* on the loop; the work is its owner's again */
+};
+
+STAILQ_HEAD(loop_work_list, loop_work);
+
+/* Threads of a low priority, apart from those of uv_queue_work: what one caller sends must not keep others' builds
+   waiting. A key has one of them at a time. */
+struct loop_workers {
+    uv_loop_t *loop;
+    struct fair waiting;
+    struct loop_work *running[LOOP_WORKERS];
+    uv_thread_t threads[LOOP_WORKERS];
+    unsigned thread_count; /* they are started when they are first needed */
+    uv_mutex_t mutex;      /* of the following */
+    uv_cond_t changed;
+    struct loop_work_list ready, finished;
+    bool is_ending;
+    uv_async_t wake;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+int loop_workers_open(struct loop_workers *workers, uv_loop_t *loop, struct error *reterr);
+/* Whatever runs ends first and is done; nothing may wait any more. */
+void loop_workers_close(struct loop_workers *workers, void (*closed)(void *data), void *data);
+void loop_work_submit(struct loop_workers *workers, uint64_t key, struct loop_work *work);
+
+#endif
