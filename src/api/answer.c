@@ -7,7 +7,7 @@
 
 enum { BODY_FIRST_BYTES = 512 };
 
-static const char problem_type[] = "application/problem+json";
+static const char plain_type[] = "application/json", problem_type[] = "application/problem+json";
 
 struct answer *answer_reference(struct answer *answer) {
     answer->references++;
@@ -21,11 +21,11 @@ struct answer *answer_release(struct answer *answer) {
     return NULL;
 }
 
-static struct answer *make(unsigned status, const char *content_type, json_t *value) {
+struct answer *answer_print(const struct outcome *outcome) {
     struct answer *answer = calloc(1, sizeof *answer);
     struct buf text = BUF_INIT;
-    if (value && buf_reserve(&text, BODY_FIRST_BYTES)) term_json_write(value, &text);
-    json_decref(value);
+    if (outcome->value && buf_reserve(&text, BODY_FIRST_BYTES)) term_json_write(outcome->value, &text);
+    json_decref(outcome->value);
     size_t size = text.size;
     char *body = size > 0 ? buf_take_string(&text) : NULL;
     buf_free(&text);
@@ -34,13 +34,13 @@ static struct answer *make(unsigned status, const char *content_type, json_t *va
         free(body);
         return NULL;
     }
-    *answer =
-        (struct answer){.references = 1, .status = status, .content_type = content_type, .body = body, .size = size};
+    *answer = (struct answer){
+        .references = 1, .status = outcome->status, .content_type = outcome->content_type, .body = body, .size = size};
     return answer;
 }
 
 struct answer *answer_json(unsigned status, json_t *value) {
-    return make(status, "application/json", value);
+    return answer_print(&(struct outcome){status, plain_type, value});
 }
 
 /* ---- problems ---- */
@@ -77,8 +77,15 @@ json_t *api_problem(const struct error *error, const char *sandbox_id, json_t *r
     return problem;
 }
 
+struct outcome outcome_of(json_t *result, const struct error *error, const char *sandbox_id) {
+    if (!error) return (struct outcome){MHD_HTTP_OK, plain_type, result ? json_incref(result) : json_object()};
+    return (struct outcome){(unsigned)error_kind(error->code)->http_status, problem_type,
+                            api_problem(error, sandbox_id, result)};
+}
+
 struct answer *answer_problem(const struct error *error, const char *sandbox_id, json_t *result) {
-    return make((unsigned)error_kind(error->code)->http_status, problem_type, api_problem(error, sandbox_id, result));
+    struct outcome outcome = outcome_of(result, error, sandbox_id);
+    return answer_print(&outcome);
 }
 
 /* Not the 429 of the code: it is not this caller who asked for too much. */
@@ -87,7 +94,7 @@ struct answer *answer_overloaded(uint32_t connections_max) {
     error_set(&error, E_LIMIT, "there are %u connections, and no more are served", connections_max);
     json_t *problem = api_problem(&error, NULL, NULL);
     if (problem) json_object_set_new(problem, "status", json_integer(MHD_HTTP_SERVICE_UNAVAILABLE));
-    return make(MHD_HTTP_SERVICE_UNAVAILABLE, problem_type, problem);
+    return answer_print(&(struct outcome){MHD_HTTP_SERVICE_UNAVAILABLE, problem_type, problem});
 }
 
 /* ---- pages ---- */

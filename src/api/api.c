@@ -34,6 +34,7 @@ static void on_mhd_timer(uv_timer_t *timer);
 static void run_mhd(struct api *api) {
     if (api->stopped) return;
     MHD_UNSIGNED_LONG_LONG timeout_ms = 0;
+    loop_note(api->loop, "http", NULL);
     api->resumed = false;
     MHD_run(api->daemon);
     if (api->resumed || MHD_get_timeout(api->daemon, &timeout_ms) == MHD_YES)
@@ -56,6 +57,33 @@ void api_run_soon(struct api *api) {
     if (api->resumed) return;
     api->resumed = true;
     uv_timer_start(&api->mhd_timer, on_mhd_timer, 0, 0);
+}
+
+/* ---- turns: one that would keep the loop for too long waits for the next, and callers take them by turns ---- */
+
+static void on_turn(uv_idle_t *idle) {
+    struct api *api = idle->data;
+    struct fair_item *item;
+    loop_note(api->loop, "turns", NULL);
+    do {
+        item = fair_take(&api->turns, NULL, NULL);
+        if (!item) break;
+        struct turn *turn = (struct turn *)((char *)item - offsetof(struct turn, item));
+        turn->go(turn);
+    } while (!loop_turn_is_full(api->loop));
+    if (api->turns.count == 0) uv_idle_stop(idle);
+}
+
+/* Others who wait go first. Once a turn: a timer of no time would go off again in the same one. */
+bool api_must_wait(struct api *api, uid_t uid, struct turn *turn) {
+    if (!loop_turn_is_full(api->loop) && api->turns.count == 0) return false;
+    if (!fair_put(&api->turns, uid, &turn->item)) return false;
+    uv_idle_start(&api->turn_idle, on_turn);
+    return true;
+}
+
+void api_wait_no_more(struct api *api, struct turn *turn) {
+    fair_remove(&api->turns, &turn->item);
 }
 
 /* ---- callers who leave while we work: MHD does not look at suspended connections ---- */
@@ -89,8 +117,7 @@ static void free_api(struct api *api) {
     free(api);
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
-    struct api *api = handle->data;
+static void part_closed(struct api *api) {
     if (--api->handles > 0) return;
     void (*closed)(void *data) = api->closed;
     void *data = api->closed_data;
@@ -98,19 +125,29 @@ static void on_handle_closed(uv_handle_t *handle) {
     if (closed) closed(data);
 }
 
+static void on_handle_closed(uv_handle_t *handle) {
+    part_closed(handle->data);
+}
+
+static void on_workers_closed(void *data) {
+    part_closed(data);
+}
+
 static void close_handles(struct api *api) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&api->mhd_poll,    (uv_handle_t *)&api->gone_poll,    (uv_handle_t *)&api->mhd_timer,
         (uv_handle_t *)&api->sweep_timer, (uv_handle_t *)&api->stream_timer, (uv_handle_t *)&api->close_timer,
+        (uv_handle_t *)&api->turn_idle,
     };
-    api->handles = ARRAY_SIZE(handles);
+    api->handles = ARRAY_SIZE(handles) + 1;
+    loop_workers_close(&api->workers, on_workers_closed, api);
     for (size_t i = 0; i < ARRAY_SIZE(handles); i++) uv_close(handles[i], on_handle_closed);
 }
 
 static bool anything_suspended(const struct api *api) {
     const struct exchange *exchange;
     TAILQ_FOREACH(exchange, &api->exchanges, link) {
-        if (exchange->running || exchange->suspended) return true;
+        if (exchange->running || exchange->in_work || exchange->suspended) return true;
     }
     return false;
 }
@@ -196,19 +233,27 @@ static void start_timers(struct api *api) {
         uv_timer_init(api->loop, timers[i]);
         timers[i]->data = api;
     }
+    uv_idle_init(api->loop, &api->turn_idle);
+    api->turn_idle.data = api;
+}
+
+/* What remains is freed when these have closed. */
+static int fail_to_open(struct api *api, bool is_polling, int status, struct error *reterr) {
+    api->handles = 1 + is_polling;
+    loop_workers_close(&api->workers, on_workers_closed, api);
+    if (is_polling) uv_close((uv_handle_t *)&api->mhd_poll, on_handle_closed);
+    return error_errno(reterr, -status, "putting the HTTP server on the loop");
 }
 
 static int start_polling(struct api *api, struct error *reterr) {
     int epoll_fd = MHD_get_daemon_info(api->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    int result = uv_poll_init(api->loop, &api->mhd_poll, epoll_fd);
-    if (result < 0) return error_errno(reterr, -result, "putting the HTTP server on the loop");
+    int result = loop_workers_open(&api->workers, api->loop, reterr);
+    if (result < 0) return result;
+    int status = uv_poll_init(api->loop, &api->mhd_poll, epoll_fd);
+    if (status < 0) return fail_to_open(api, false, status, reterr);
     api->mhd_poll.data = api->gone_poll.data = api;
-    result = uv_poll_init(api->loop, &api->gone_poll, api->gone_epoll);
-    if (result < 0) {
-        api->handles = 1; /* what remains is freed when this one has closed */
-        uv_close((uv_handle_t *)&api->mhd_poll, on_handle_closed);
-        return error_errno(reterr, -result, "watching for callers who leave");
-    }
+    status = uv_poll_init(api->loop, &api->gone_poll, api->gone_epoll);
+    if (status < 0) return fail_to_open(api, true, status, reterr);
     uv_poll_start(&api->mhd_poll, UV_READABLE, on_mhd_ready);
     uv_poll_start(&api->gone_poll, UV_READABLE, on_callers_left);
     start_timers(api);
@@ -221,6 +266,7 @@ static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const 
     TAILQ_INIT(&api->exchanges);
     TAILQ_INIT(&api->directs);
     TAILQ_INIT(&api->streams);
+    fair_init(&api->turns);
     memory_init(&api->memory);
     /* A random start, so that ids of two runs don't look alike in a log. */
     if (getrandom(&api->next_request_id, sizeof api->next_request_id, GRND_NONBLOCK) < 0) api->next_request_id = 0;

@@ -7,6 +7,8 @@
 
 #include "api/api.h"
 #include "api/beside.h"
+#include "api/intake.h"
+#include "api/outcome.h"
 #include "loop/loop.h"
 #include "ops/run.h"
 
@@ -14,7 +16,6 @@ enum {
     WRITE_TIMEOUT_S = 60, /* for a reader who takes nothing of an answer */
     REQUEST_ID_BYTES = 65,
     IDEMPOTENCY_KEY_MAX_BYTES = 255,
-    FINGERPRINT_BYTES = 32,
     PAGE_LIMIT_MAX = 1000,
 };
 
@@ -32,14 +33,12 @@ struct answer {
 struct answer *answer_reference(struct answer *answer);
 struct answer *answer_release(struct answer *answer);
 /* The value is taken over; NULL without memory, or for a NULL value. */
+struct answer *answer_print(const struct outcome *outcome);
 struct answer *answer_json(unsigned status, json_t *value);
+/* What the engine said; the result is borrowed. */
+struct outcome outcome_of(json_t *result, const struct error *error, const char *sandbox_id);
 struct answer *answer_problem(const struct error *error, const char *sandbox_id, json_t *result);
 struct answer *answer_overloaded(uint32_t connections_max);
-
-struct page {
-    size_t limit;
-    char *cursor; /* key of the last item already seen, or NULL */
-};
 
 /* Take "limit" and "cursor" out of the parameters. */
 int page_take(json_t *params, struct page *ret, struct error *reterr);
@@ -50,9 +49,9 @@ json_t *page_cut(json_t *list, const struct page *page);
 
 /* For MHD: percent-decoding in place that leaves %00 and broken escapes as they are. */
 size_t input_unescape(void *context, struct MHD_Connection *connection, char *text);
-/* Put the query's and the body's members into params; E_INVALID for one that is there twice. */
+/* Put the query's, or an object's, members into params; E_INVALID for one that is there twice. */
 int input_merge_query(struct MHD_Connection *connection, json_t *params, struct error *reterr);
-int input_merge_body(const struct buf *body, json_t *params, struct error *reterr);
+int input_merge(json_t *members, json_t *params, struct error *reterr);
 /* The caller's own id when it is fit for a header, else the fallback; without a connection too. */
 void input_request_id(struct MHD_Connection *connection, uint64_t fallback, char ret[REQUEST_ID_BYTES]);
 /* NULL in *ret: the caller gave none. */
@@ -105,8 +104,8 @@ struct memory {
 
 void memory_init(struct memory *memory);
 void memory_free(struct memory *memory);
-int memory_fingerprint(const char *method, const char *path, const struct buf *body, uint8_t ret[FINGERPRINT_BYTES],
-                       struct error *reterr);
+int memory_fingerprint(const char *method, const char *path, const uint8_t *body, size_t size,
+                       uint8_t ret[FINGERPRINT_BYTES], struct error *reterr);
 /* *ret_new: the caller runs the request and calls memory_settle. Else the entry has an answer, or will have one.
    E_CONFLICT when the key was used for something else. */
 int memory_recall(struct memory *memory, uid_t uid, const char *key, const uint8_t fingerprint[FINGERPRINT_BYTES],
@@ -142,6 +141,11 @@ void stream_on_timer(uv_timer_t *timer);
 
 /* ---- exchange.c: one request and its answer ---- */
 
+struct turn { /* whoever waits for one */
+    struct fair_item item;
+    void (*go)(struct turn *turn);
+};
+
 struct exchange {
     TAILQ_ENTRY(exchange) link;
     TAILQ_ENTRY(exchange) waiter_link;
@@ -151,16 +155,24 @@ struct exchange {
     char request_id[REQUEST_ID_BYTES];
     uint64_t header_ms;
     struct buf body;
+    size_t body_max_bytes;
+    size_t reserved_bytes; /* for the body, until it is read */
     size_t received;
     const struct op *op;
-    struct page page;
+    struct error misrouted; /* why there is none */
+    struct intake intake;
     struct request request;
+    struct outcome outcome; /* while it is being printed */
     struct answer *answer;
-    unsigned status; /* of the response; 0 before there is one */
-    bool is_upgrade; /* to direct calls */
+    struct loop_work work;
+    struct turn turn; /* while it waits to be dispatched */
+    unsigned status;  /* of the response; 0 before there is one */
+    bool is_upgrade;  /* to direct calls */
     struct stream *stream;
     struct remembered *remembered; /* set while this exchange is the one that runs the request */
     bool dispatched;
+    bool is_due;    /* its turn has come, however full the loop's is */
+    bool in_work;   /* a thread reads its body or prints its answer */
     bool waiting;   /* for another exchange's answer to the same Idempotency-Key */
     bool running;   /* the engine has it */
     bool suspended; /* by us, so that MHD leaves the connection alone */
@@ -192,8 +204,15 @@ void record_write(const struct api *api, const struct record *record);
 
 /* ---- dispatch.c: from a received request to the operation, or straight to an answer ---- */
 
+/* Which operation it is, as soon as the header is there. */
+void dispatch_route(struct exchange *exchange, const char *method, const char *path);
 void dispatch(struct exchange *exchange, const char *method, const char *path);
 void dispatch_fail(struct exchange *exchange, const struct error *error);
+
+/* ---- bodies.c: the memory of what is being received ---- */
+
+/* Whether there is room for one more body, for this caller and in all. A short one always has some. */
+int bodies_reserve(const struct api *api, const struct caller *caller, size_t size, struct error *reterr);
 
 /* ---- direct.c: calls without HTTP ---- */
 
@@ -201,6 +220,8 @@ struct direct;
 TAILQ_HEAD(direct_list, direct);
 
 struct MHD_Response *direct_response(struct api *api);
+/* Reserved for questions that are being received; of one caller, or of all. */
+size_t direct_reserved_bytes(const struct api *api, const uid_t *uid);
 /* Those that nobody works for end at once, the others with their answer, or when it is late for that too. */
 void direct_close_all(struct api *api, bool is_late);
 
@@ -225,6 +246,9 @@ struct api {
     struct direct_list directs;
     struct stream_list streams;
     struct memory memory;
+    struct loop_workers workers; /* for long bodies and answers */
+    struct fair turns;           /* exchanges and direct connections that wait for theirs */
+    uv_idle_t turn_idle;
     struct answer *openapi; /* made when first asked for */
     uint64_t next_request_id;
     struct series questions; /* direct ones */
@@ -237,6 +261,9 @@ struct api {
 };
 
 void api_run_soon(struct api *api); /* after a connection was resumed */
+/* Whether the loop has worked long enough in this turn: then the caller waits for its own, in which go is called. */
+bool api_must_wait(struct api *api, uid_t uid, struct turn *turn);
+void api_wait_no_more(struct api *api, struct turn *turn); /* if it does */
 void api_watch_caller(struct api *api, struct exchange *exchange);
 void api_unwatch_caller(struct api *api, struct exchange *exchange);
 void api_maybe_stop(struct api *api); /* goes on with closing when no exchange is left */

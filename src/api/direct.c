@@ -21,11 +21,17 @@ struct direct {
     uint64_t begun_ms; /* when the first bytes of a question came */
     char request_id[REQUEST_ID_BYTES];
     const struct op *op;
+    struct intake intake;
     struct request request;
-    bool running; /* the engine has it */
-    bool ends;    /* with the answer that is being sent */
-    bool gone;    /* the caller has left, or is not worth listening to */
-    bool moves;   /* to the caller's processor, after the answer */
+    struct outcome outcome; /* while it is being printed */
+    struct loop_work work;
+    struct turn turn;      /* while it waits to be read */
+    size_t reserved_bytes; /* for the question that is being received */
+    bool in_work;          /* a thread reads the question or prints the answer */
+    bool running;          /* the engine has it */
+    bool ends;             /* with the answer that is being sent */
+    bool gone;             /* the caller has left, or is not worth listening to */
+    bool moves;            /* to the caller's processor, after the answer */
     unsigned processor;
 };
 
@@ -35,8 +41,10 @@ static void on_closed(uv_handle_t *handle) {
     struct direct *direct = handle->data;
     struct api *api = direct->api;
     TAILQ_REMOVE(&api->directs, direct, link);
+    api_wait_no_more(api, &direct->turn);
     MHD_upgrade_action(direct->upgrade, MHD_UPGRADE_ACTION_CLOSE);
     json_decref(direct->request.params);
+    json_decref(direct->intake.params);
     buf_free(&direct->in);
     buf_free(&direct->out);
     free(direct);
@@ -55,8 +63,25 @@ static void leave(struct direct *direct) {
     connection_await_nothing(direct->connection);
     if (direct->running)
         cancel(direct);
-    else
+    else if (!direct->in_work)
         uv_close((uv_handle_t *)&direct->poll, on_closed);
+}
+
+static void work_on(struct direct *direct, void (*run)(struct loop_work *work), void (*done)(struct loop_work *work)) {
+    direct->in_work = true;
+    direct->work = (struct loop_work){.run = run, .done = done};
+    loop_work_submit(&direct->api->workers, direct->connection->caller.uid, &direct->work);
+}
+
+static struct direct *direct_of(struct loop_work *work) {
+    return (struct direct *)((char *)work - offsetof(struct direct, work));
+}
+
+/* Whether it is still there to go on with, now that the thread is done. */
+static bool end_work(struct direct *direct) {
+    direct->in_work = false;
+    if (direct->gone) uv_close((uv_handle_t *)&direct->poll, on_closed);
+    return !direct->gone;
 }
 
 /* ---- answering ---- */
@@ -117,49 +142,79 @@ static void forget_question(struct direct *direct) {
     direct->op = NULL;
 }
 
-static void answer_with(struct direct *direct, struct answer *answer) {
-    unsigned status = answer ? answer->status : 0;
-    if (answer) direct_put_answer(&direct->out, status, answer->body, answer->size);
-    answer_release(answer);
-    if (!answer || direct->out.failed)
-        leave(direct); /* without memory for an answer there is nothing to say */
-    else
-        flush(direct);
+static void note_end(const struct direct *direct, unsigned status) {
     record_write(direct->api, &(struct record){.op = direct->op,
                                                .sandbox_id = sandbox_of(direct),
                                                .status = status,
                                                .uid = direct->connection->caller.uid,
                                                .begun_ms = direct->begun_ms,
                                                .request_id = direct->request_id});
+}
+
+/* What is to be sent is in out; without memory for it there is nothing to say. */
+static void send_answer(struct direct *direct, unsigned status) {
+    note_end(direct, status);
     forget_question(direct);
+    if (direct->out.failed || direct->out.size == 0)
+        leave(direct);
+    else
+        flush(direct);
+}
+
+static void put_answer(struct direct *direct) {
+    struct answer *answer = answer_print(&direct->outcome);
+    if (answer) direct_put_answer(&direct->out, answer->status, answer->body, answer->size);
+    answer_release(answer);
+}
+
+static void print(struct loop_work *work) {
+    put_answer(direct_of(work));
+}
+
+static void on_printed(struct loop_work *work) {
+    struct direct *direct = direct_of(work);
+    if (end_work(direct)) send_answer(direct, direct->outcome.status);
+}
+
+static void answer_error(struct direct *direct, const struct error *error) {
+    direct->outcome = outcome_of(NULL, error, sandbox_of(direct));
+    put_answer(direct);
+    send_answer(direct, direct->outcome.status);
 }
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {
     struct direct *direct = request->transport;
     direct->running = false;
+    direct->outcome = outcome_of(result, error, sandbox_of(direct));
+    json_decref(result);
+    if (outcome_is_heavy(&direct->outcome)) {
+        work_on(direct, print, on_printed); /* also where nobody waits for it: freeing it takes as long */
+        return;
+    }
     if (direct->gone) {
-        json_decref(result);
+        json_decref(direct->outcome.value);
         uv_close((uv_handle_t *)&direct->poll, on_closed);
         return;
     }
-    struct answer *answer = error ? answer_problem(error, sandbox_of(direct), result)
-                                  : answer_json(MHD_HTTP_OK, result ? json_incref(result) : json_object());
-    json_decref(result);
-    answer_with(direct, answer);
+    put_answer(direct);
+    send_answer(direct, direct->outcome.status);
 }
 
 /* ---- asking ---- */
 
-static void run(struct direct *direct, const struct direct_question *question) {
-    direct->op = question->op;
+static void run(struct direct *direct) {
+    struct api *api = direct->api;
+    loop_note(api->loop, "request", direct->op->name);
     direct->running = true;
-    direct->request = (struct request){.params = question->params,
+    direct->request = (struct request){.params = take_ptr(direct->intake.params),
                                        .caller = direct->connection->caller,
                                        .done = on_done,
                                        .transport = direct,
                                        .correlation_id = direct->request_id};
-    connection_await_nothing(direct->connection);
-    ops_run(direct->api->engine, direct->op, &direct->request);
+    if (direct->intake.outcome == INTAKE_CHECKED)
+        ops_run_checked(api->engine, direct->op, &direct->request);
+    else
+        ops_refuse(api->engine, direct->op, &direct->request, &direct->intake.error);
 }
 
 static void note_processor(struct direct *direct, unsigned processor) {
@@ -172,51 +227,105 @@ static void note_processor(struct direct *direct, unsigned processor) {
     direct->moves = beside_is_due(&api->beside, processor == beside_own(), now_ms);
 }
 
-static void take_question(struct direct *direct) {
-    struct direct_question question = {.params = NULL};
+static void end_intake(struct direct *direct) {
     struct error error;
-    int result = direct_read_question(direct->in.data, direct->in.size, &question, &error);
     empty(&direct->in);
-    if (result == 0) note_processor(direct, question.processor);
-    input_request_id(NULL, direct->api->next_request_id++, direct->request_id);
-    if (result == 0 && direct->api->closing) {
-        json_decref(question.params);
-        result = error_set(&error, E_SHUTDOWN, "the service takes no more requests");
+    direct->reserved_bytes = 0;
+    if (direct->api->closing) {
+        error_set(&error, E_SHUTDOWN, "the service takes no more requests");
+        answer_error(direct, &error);
+    } else if (direct->intake.outcome == INTAKE_MALFORMED) {
+        answer_error(direct, &direct->intake.error);
+    } else {
+        run(direct);
     }
-    if (result == 0)
-        run(direct, &question);
-    else if (result == -E_FORMAT)
+}
+
+static void take_in(struct loop_work *work) {
+    intake_run(&direct_of(work)->intake);
+}
+
+static void on_taken_in(struct loop_work *work) {
+    struct direct *direct = direct_of(work);
+    if (end_work(direct)) end_intake(direct);
+}
+
+static void begin_intake(struct direct *direct, const struct direct_text *text) {
+    direct->op = text->op;
+    direct->intake = (struct intake){.op = text->op,
+                                     .params = json_object(),
+                                     .text = text->params,
+                                     .size = text->size,
+                                     .is_not = "the parameters are not"};
+    connection_await_nothing(direct->connection);
+    if (text->size > INTAKE_SHORT_BYTES) {
+        work_on(direct, take_in, on_taken_in);
+        return;
+    }
+    intake_run(&direct->intake);
+    end_intake(direct);
+}
+
+static void take_question(struct direct *direct) {
+    struct direct_text text;
+    struct error error;
+    int result = direct_split_question(direct->in.data, direct->in.size, &text, &error);
+    input_request_id(NULL, direct->api->next_request_id++, direct->request_id);
+    if (result == 0) {
+        note_processor(direct, text.processor);
+        begin_intake(direct, &text);
+    } else if (result == -E_FORMAT) {
         leave(direct);
-    else
-        answer_with(direct, answer_problem(&error, NULL, NULL));
+    } else {
+        empty(&direct->in);
+        answer_error(direct, &error);
+    }
 }
 
 /* What follows is the rest of a question that nobody reads. */
-static void refuse_size(struct direct *direct) {
-    struct error error;
-    error_set(&error, E_TOO_LARGE, "the question is longer than %zu bytes", direct->api->config.body_max_bytes);
+static void refuse_unread(struct direct *direct, const struct error *error) {
     buf_free(&direct->in);
     direct->ends = true;
-    answer_with(direct, answer_problem(&error, NULL, NULL));
+    answer_error(direct, error);
 }
 
 static bool is_busy(const struct direct *direct) {
-    return direct->running || direct->out.size > 0;
+    return direct->running || direct->in_work || direct->out.size > 0;
+}
+
+/* How long the question may be: which operation it is for stands at its beginning. */
+static size_t question_max(const struct direct *direct) {
+    struct direct_text text;
+    size_t max = direct->api->config.body_max_bytes;
+    if (direct->in.size < DIRECT_HEAD_MAX_BYTES || direct_split_question(direct->in.data, direct->in.size, &text, NULL))
+        return DIRECT_HEAD_MAX_BYTES + max;
+    size_t own = ops_body_max(text.op);
+    return DIRECT_HEAD_MAX_BYTES + (own < max ? own : max);
+}
+
+static int admit_question(struct direct *direct, size_t frame_size, struct error *reterr) {
+    size_t max = question_max(direct);
+    if (direct->in.failed || frame_size > max)
+        return error_set(reterr, E_TOO_LARGE, "the question is longer than %zu bytes", max);
+    if (frame_size <= direct->reserved_bytes) return 0;
+    int result = bodies_reserve(direct->api, &direct->connection->caller, frame_size, reterr);
+    if (result == 0) direct->reserved_bytes = frame_size;
+    return result;
 }
 
 /* One question at a time: whoever sends more before the answer has come does not speak this language. */
 static void take_input(struct direct *direct) {
-    struct api *api = direct->api;
-    size_t frame_size = 0, max = DIRECT_HEAD_MAX_BYTES + api->config.body_max_bytes;
+    struct error error;
+    size_t frame_size = 0;
     bool is_whole = direct_is_whole(direct->in.data, direct->in.size, &frame_size);
-    if (is_busy(direct) || (is_whole && frame_size < direct->in.size))
+    if (is_whole && frame_size < direct->in.size)
         leave(direct);
-    else if (direct->in.failed || frame_size > max)
-        refuse_size(direct);
+    else if (admit_question(direct, frame_size, &error) < 0)
+        refuse_unread(direct, &error);
     else if (is_whole)
         take_question(direct);
     else
-        connection_await_body(api, direct->connection, direct->in.size);
+        connection_await_body(direct->api, direct->connection, direct->in.size);
 }
 
 static void begin_question(struct direct *direct) {
@@ -228,13 +337,28 @@ static void read_some(struct direct *direct) {
     uint8_t bytes[READ_BYTES];
     ssize_t size = recv(direct->connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (size <= 0) {
+    if (size <= 0 || is_busy(direct)) { /* what a thread reads stays as it is */
         leave(direct);
         return;
     }
     if (direct->in.size == 0) begin_question(direct);
     buf_append(&direct->in, bytes, (size_t)size);
     take_input(direct);
+}
+
+static void on_turn(struct turn *turn) {
+    struct direct *direct = (struct direct *)((char *)turn - offsetof(struct direct, turn));
+    if (direct->gone) return;
+    uv_poll_start(&direct->poll, UV_READABLE, on_ready);
+    read_some(direct);
+}
+
+/* Whoever waits for a turn is not looked at meanwhile. */
+static void read_in_turn(struct direct *direct) {
+    if (!is_busy(direct) && api_must_wait(direct->api, direct->connection->caller.uid, &direct->turn))
+        uv_poll_stop(&direct->poll);
+    else
+        read_some(direct);
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events) {
@@ -247,7 +371,7 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
         uv_poll_start(poll, UV_READABLE, on_ready);
         flush(direct);
     }
-    if (events & UV_READABLE && !direct->gone) read_some(direct);
+    if (events & UV_READABLE && !direct->gone) read_in_turn(direct);
 }
 
 /* A question that has come is answered, if only with why not. */
@@ -255,6 +379,15 @@ static void close_soon(struct direct *direct) {
     cancel(direct);
     if (!direct->gone && !is_busy(direct)) read_some(direct);
     if (!is_busy(direct) && direct->in.size == 0) leave(direct);
+}
+
+size_t direct_reserved_bytes(const struct api *api, const uid_t *uid) {
+    size_t bytes = 0;
+    const struct direct *direct;
+    TAILQ_FOREACH(direct, &api->directs, link) {
+        if (!uid || direct->connection->caller.uid == *uid) bytes += direct->reserved_bytes;
+    }
+    return bytes;
 }
 
 void direct_close_all(struct api *api, bool is_late) {
@@ -286,6 +419,7 @@ static void begin(void *data, struct MHD_Connection *mhd, void *context, const c
     direct->upgrade = upgrade;
     direct->connection = connection_of(mhd);
     direct->poll.data = direct;
+    direct->turn.go = on_turn;
     TAILQ_INSERT_TAIL(&api->directs, direct, link);
     uv_poll_start(&direct->poll, UV_READABLE, on_ready);
     await_question(direct);

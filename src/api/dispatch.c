@@ -1,3 +1,5 @@
+/* From a received request to the operation, or straight to an answer. What is long is read and printed on threads: the
+   loop serves everybody else meanwhile. */
 #include "api/api_internal.h"
 
 #include <string.h>
@@ -14,14 +16,18 @@ void dispatch_fail(struct exchange *exchange, const struct error *error) {
     exchange->answer = answer_problem(error, sandbox_of(exchange), NULL);
 }
 
-/* ---- the engine's answer ---- */
-
-static struct answer *answer_of(const struct exchange *exchange, json_t *result, const struct error *error) {
-    if (error) return answer_problem(error, sandbox_of(exchange), result);
-    json_t *value = result ? json_incref(result) : json_object();
-    if (exchange->op->shape == OP_LIST && json_is_array(value)) value = page_cut(value, &exchange->page);
-    return answer_json(MHD_HTTP_OK, value);
+static struct exchange *exchange_of(struct loop_work *work) {
+    return (struct exchange *)((char *)work - offsetof(struct exchange, work));
 }
+
+static void work_on(struct exchange *exchange, void (*run)(struct loop_work *work),
+                    void (*done)(struct loop_work *work)) {
+    exchange->in_work = true;
+    exchange->work = (struct loop_work){.run = run, .done = done};
+    loop_work_submit(&exchange->api->workers, exchange->connection->caller.uid, &exchange->work);
+}
+
+/* ---- the engine's answer ---- */
 
 /* Everybody who sent the same key meanwhile gets the same answer. */
 static void settle(struct exchange *exchange) {
@@ -38,11 +44,44 @@ static void settle(struct exchange *exchange) {
     memory_settle(&exchange->api->memory, entry, exchange->answer, uv_now(exchange->api->loop));
 }
 
+static void print(struct loop_work *work) {
+    struct exchange *exchange = exchange_of(work);
+    exchange->answer = answer_print(&exchange->outcome);
+}
+
+static void on_printed(struct loop_work *work) {
+    struct exchange *exchange = exchange_of(work);
+    exchange->in_work = false;
+    settle(exchange);
+    exchange_wake_or_free(exchange);
+}
+
+static struct outcome outcome_for(const struct exchange *exchange, json_t *result, const struct error *error) {
+    struct outcome outcome = outcome_of(result, error, sandbox_of(exchange));
+    if (!error && exchange->op->shape == OP_LIST && json_is_array(outcome.value))
+        outcome.value = page_cut(outcome.value, &exchange->intake.page);
+    return outcome;
+}
+
+static void answer(struct exchange *exchange, json_t *result, const struct error *error) {
+    exchange->outcome = outcome_for(exchange, result, error);
+    json_decref(result); /* the outcome holds what is left of it */
+    if (outcome_is_heavy(&exchange->outcome)) {
+        work_on(exchange, print, on_printed);
+        return;
+    }
+    exchange->answer = answer_print(&exchange->outcome);
+    settle(exchange);
+    exchange_wake_or_free(exchange);
+}
+
 static void on_done(struct request *request, json_t *result, const struct error *error) {
     struct exchange *exchange = request->transport;
     exchange->running = false;
-    if (!exchange->stream || !stream_finish(exchange->stream, result, error))
-        exchange->answer = answer_of(exchange, result, error);
+    if (!exchange->stream || !stream_finish(exchange->stream, result, error)) {
+        answer(exchange, result, error);
+        return;
+    }
     json_decref(result);
     settle(exchange);
     exchange_wake_or_free(exchange);
@@ -50,21 +89,23 @@ static void on_done(struct request *request, json_t *result, const struct error 
 
 /* ---- on the way to it ---- */
 
-static int remember(struct exchange *exchange, const char *method, const char *path, struct error *reterr) {
-    const char *key = NULL;
-    uint8_t fingerprint[FINGERPRINT_BYTES];
-    struct remembered *entry = NULL;
-    bool is_new = false;
+static int find_key(struct exchange *exchange, const char *method, const char **ret, struct error *reterr) {
     if (strcmp(method, MHD_HTTP_METHOD_POST) != 0) return 0;
-    int result = input_idempotency_key(exchange->mhd, &key, reterr);
-    if (result < 0 || !key) return result;
-    if (exchange->op->shape == OP_STREAM)
+    int result = input_idempotency_key(exchange->mhd, ret, reterr);
+    if (result == 0 && *ret && exchange->op->shape == OP_STREAM)
         return error_set(reterr, E_INVALID, "Idempotency-Key: '%s' answers with a stream, which is not remembered",
                          exchange->op->name);
-    result = memory_fingerprint(method, path, &exchange->body, fingerprint, reterr);
-    if (result == 0)
-        result = memory_recall(&exchange->api->memory, exchange->request.caller.uid, key, fingerprint,
-                               uv_now(exchange->api->loop), &entry, &is_new, reterr);
+    return result;
+}
+
+static int remember(struct exchange *exchange, struct error *reterr) {
+    const char *key = NULL;
+    struct remembered *entry = NULL;
+    bool is_new = false;
+    int result = find_key(exchange, exchange->op->method, &key, reterr);
+    if (result < 0 || !key) return result;
+    result = memory_recall(&exchange->api->memory, exchange->request.caller.uid, key, exchange->intake.fingerprint,
+                           uv_now(exchange->api->loop), &entry, &is_new, reterr);
     if (result < 0 || !entry) return result;
     if (is_new) {
         exchange->remembered = entry;
@@ -85,36 +126,87 @@ static void resume_events(struct exchange *exchange) {
     json_object_set_new(params, "since", json_string(last));
 }
 
-static int prepare_shape(struct exchange *exchange, struct error *reterr) {
-    switch (exchange->op->shape) {
-    case OP_OBJECT: return 0;
-    case OP_LIST: return page_take(exchange->request.params, &exchange->page, reterr);
-    case OP_STREAM: resume_events(exchange); return stream_open(exchange, exchange->connection->fd, reterr);
-    }
-    return 0;
-}
-
 static void run(struct exchange *exchange) {
+    struct api *api = exchange->api;
     exchange->running = true;
     exchange->request.done = on_done;
     exchange->request.item = stream_item;
     exchange->request.transport = exchange;
     exchange->request.correlation_id = exchange->request_id;
     if (exchange->stream) exchange->request.caller.peer_fd = exchange->stream->peer_fd;
-    ops_run(exchange->api->engine, exchange->op, &exchange->request);
+    if (exchange->intake.outcome == INTAKE_CHECKED)
+        ops_run_checked(api->engine, exchange->op, &exchange->request);
+    else
+        ops_refuse(api->engine, exchange->op, &exchange->request, &exchange->intake.error);
 }
 
 /* Operations that the table itself answers; checked like any other. */
-static int answer_locally(struct exchange *exchange, struct error *reterr) {
-    json_t *checked;
-    int result = ops_check(exchange->op, exchange->request.params, &checked, reterr);
-    if (result < 0) return result;
-    json_decref(checked);
-    json_t *description = ops_describe();
-    if (description) exchange->answer = answer_of(exchange, description, NULL);
-    json_decref(description);
+static void answer_locally(struct exchange *exchange) {
+    if (exchange->intake.outcome == INTAKE_CHECKED)
+        exchange->answer = answer_json(MHD_HTTP_OK, page_cut(ops_describe(), &exchange->intake.page));
+    else
+        dispatch_fail(exchange, &exchange->intake.error);
+}
+
+static int go_on(struct exchange *exchange, struct error *reterr) {
+    struct api *api = exchange->api;
+    loop_note(api->loop, "request", exchange->op->name);
+    if (api->closing) return error_set(reterr, E_SHUTDOWN, "the service takes no more requests");
+    if (exchange->intake.outcome == INTAKE_MALFORMED) {
+        *reterr = exchange->intake.error;
+        return -1;
+    }
+    int result = exchange->op->shape == OP_STREAM ? stream_open(exchange, exchange->connection->fd, reterr) : 0;
+    if (result == 0) result = remember(exchange, reterr);
+    if (result < 0 || exchange->answer || exchange->waiting) return result;
+    if (exchange->op->start == OP_LOCAL)
+        answer_locally(exchange);
+    else
+        run(exchange);
     return 0;
 }
+
+static void take_in(struct loop_work *work) {
+    intake_run(&exchange_of(work)->intake);
+}
+
+static void end_intake(struct exchange *exchange) {
+    struct error error;
+    exchange->request.params = take_ptr(exchange->intake.params);
+    exchange->reserved_bytes = 0;
+    buf_free(&exchange->body);
+    if (!exchange->gone && go_on(exchange, &error) < 0) dispatch_fail(exchange, &error);
+}
+
+static void on_taken_in(struct loop_work *work) {
+    struct exchange *exchange = exchange_of(work);
+    exchange->in_work = false;
+    end_intake(exchange);
+    if (!exchange->running && !exchange->waiting) exchange_wake_or_free(exchange);
+}
+
+static int begin_intake(struct exchange *exchange, const char *path, struct error *reterr) {
+    const char *key = NULL;
+    int result = input_merge_query(exchange->mhd, exchange->request.params, reterr);
+    if (result == 0) result = find_key(exchange, exchange->op->method, &key, reterr);
+    if (result < 0) return result;
+    if (exchange->op->shape == OP_STREAM) resume_events(exchange);
+    exchange->intake = (struct intake){.op = exchange->op,
+                                       .params = take_ptr(exchange->request.params),
+                                       .text = exchange->body.data,
+                                       .size = exchange->body.size,
+                                       .is_not = "the body is not",
+                                       .path = key ? path : NULL};
+    if (exchange->body.size > INTAKE_SHORT_BYTES) {
+        work_on(exchange, take_in, on_taken_in);
+        return 0;
+    }
+    intake_run(&exchange->intake);
+    end_intake(exchange);
+    return 0;
+}
+
+/* ---- the beginning ---- */
 
 /* What asks to be upgraded to something else, or can't be, is answered as a path that serves nothing. */
 static bool is_upgrade(const struct exchange *exchange, const char *method, const char *path) {
@@ -129,45 +221,44 @@ static void answer_openapi(struct exchange *exchange) {
     if (api->openapi) exchange->answer = answer_reference(api->openapi);
 }
 
-static int find_operation(struct exchange *exchange, const char *method, const char *path, struct error *reterr) {
-    int result = ops_route(method, path, exchange->request.params, &exchange->op, reterr);
-    if (result == 0) result = input_merge_query(exchange->mhd, exchange->request.params, reterr);
-    if (result == 0) result = input_merge_body(&exchange->body, exchange->request.params, reterr);
-    if (result == 0) result = prepare_shape(exchange, reterr);
-    return result;
+void dispatch_route(struct exchange *exchange, const char *method, const char *path) {
+    struct error *error = &exchange->misrouted;
+    size_t max = exchange->api->config.body_max_bytes;
+    exchange->request.caller = exchange->connection->caller;
+    exchange->request.params = json_object();
+    if (!exchange->request.params)
+        error_set(error, E_NO_MEMORY, "no memory for the request");
+    else if (!utf8_valid((const uint8_t *)path, strlen(path)))
+        error_set(error, E_INVALID, "the path is not UTF-8 text");
+    else
+        ops_route(method, path, exchange->request.params, &exchange->op, error);
+    size_t own = exchange->op ? ops_body_max(exchange->op) : INTAKE_SHORT_BYTES;
+    exchange->body_max_bytes = own < max ? own : max;
+    exchange->body.max = exchange->body_max_bytes + 1;
 }
 
-static int refuse_early(struct exchange *exchange, const char *path, struct error *reterr) {
-    struct api *api = exchange->api;
-    if (api->closing) return error_set(reterr, E_SHUTDOWN, "the service takes no more requests");
-    if (exchange->received > api->config.body_max_bytes)
-        return error_set(reterr, E_TOO_LARGE, "the body is longer than %zu bytes", api->config.body_max_bytes);
+static int refuse_early(struct exchange *exchange, struct error *reterr) {
+    if (exchange->api->closing) return error_set(reterr, E_SHUTDOWN, "the service takes no more requests");
+    if (exchange->received > exchange->body_max_bytes)
+        return error_set(reterr, E_TOO_LARGE, "the body is longer than %zu bytes", exchange->body_max_bytes);
     if (exchange->body.failed) return error_set(reterr, E_NO_MEMORY, "no memory for the body");
-    if (!utf8_valid((const uint8_t *)path, strlen(path)))
-        return error_set(reterr, E_INVALID, "the path is not UTF-8 text");
-    exchange->request.params = json_object();
-    return exchange->request.params ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for the request");
+    if (!exchange->op) *reterr = exchange->misrouted;
+    return exchange->op ? 0 : -1;
 }
 
 void dispatch(struct exchange *exchange, const char *method, const char *path) {
     struct error error;
-    exchange->request.caller = exchange->connection->caller;
-    int result = refuse_early(exchange, path, &error);
-    if (result == 0 && strcmp(path, "/openapi.json") == 0 && strcmp(method, MHD_HTTP_METHOD_GET) == 0) {
+    if (!exchange->api->closing && strcmp(path, "/openapi.json") == 0 && strcmp(method, MHD_HTTP_METHOD_GET) == 0) {
         answer_openapi(exchange);
         return;
     }
-    if (result == 0 && is_upgrade(exchange, method, path)) {
+    if (!exchange->api->closing && is_upgrade(exchange, method, path)) {
         exchange->is_upgrade = true;
         return;
     }
-    if (result == 0) result = find_operation(exchange, method, path, &error);
-    if (result == 0) result = remember(exchange, method, path, &error);
-    if (result == 0 && exchange->op->start == OP_LOCAL) result = answer_locally(exchange, &error);
-    if (result < 0) {
-        dispatch_fail(exchange, &error);
-        if (exchange->answer && error.code == E_METHOD) ops_allow(path, exchange->answer->allow);
-        return;
-    }
-    if (!exchange->answer && !exchange->waiting && exchange->op->start != OP_LOCAL) run(exchange);
+    int result = refuse_early(exchange, &error);
+    if (result == 0) result = begin_intake(exchange, path, &error);
+    if (result == 0) return;
+    dispatch_fail(exchange, &error);
+    if (exchange->answer && error.code == E_METHOD) ops_allow(path, exchange->answer->allow);
 }

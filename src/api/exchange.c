@@ -5,6 +5,16 @@
 
 /* ---- life ---- */
 
+static struct exchange *exchange_of_turn(struct turn *turn) {
+    return (struct exchange *)((char *)turn - offsetof(struct exchange, turn));
+}
+
+static void on_turn(struct turn *turn) {
+    struct exchange *exchange = exchange_of_turn(turn);
+    exchange->is_due = true;
+    exchange_wake(exchange);
+}
+
 static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd) {
     struct connection *connection = connection_of(mhd);
     struct exchange *exchange = connection ? calloc(1, sizeof *exchange) : NULL;
@@ -13,7 +23,7 @@ static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd
     exchange->mhd = mhd;
     exchange->connection = connection;
     exchange->header_ms = uv_now(api->loop);
-    exchange->body.max = api->config.body_max_bytes + 1;
+    exchange->turn.go = on_turn;
     input_request_id(mhd, api->next_request_id++, exchange->request_id);
     TAILQ_INSERT_TAIL(&api->exchanges, exchange, link);
     return exchange;
@@ -22,11 +32,13 @@ static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd
 static void free_exchange(struct exchange *exchange) {
     struct api *api = exchange->api;
     TAILQ_REMOVE(&api->exchanges, exchange, link);
+    api_wait_no_more(api, &exchange->turn);
     stream_free(exchange->stream);
     answer_release(exchange->answer);
     json_decref(exchange->request.params);
+    json_decref(exchange->intake.params);
     buf_free(&exchange->body);
-    free(exchange->page.cursor);
+    free(exchange->intake.page.cursor);
     free(exchange);
     api_maybe_stop(api);
 }
@@ -85,7 +97,7 @@ void exchange_completed(void *data, struct MHD_Connection *mhd, void **context, 
     exchange->completed = true;
     record(exchange);
     connection_await_request(data, exchange->connection);
-    if (exchange->running)
+    if (exchange->running || exchange->in_work)
         exchange_cancel(exchange);
     else
         free_exchange(exchange);
@@ -127,43 +139,58 @@ static enum MHD_Result respond(struct exchange *exchange) {
 
 static enum MHD_Result proceed(struct exchange *exchange) {
     bool streaming = exchange->stream && exchange->stream->started;
-    if (exchange->gone && !exchange->running) return MHD_NO;
-    if (exchange->answer || exchange->is_upgrade || streaming) return respond(exchange);
-    if (!exchange->running && !exchange->waiting) return MHD_NO;
+    bool is_under_way = exchange->running || exchange->in_work;
+    if (exchange->gone && !is_under_way) return MHD_NO;
+    if (exchange->answer && !exchange->in_work) return respond(exchange);
+    if (exchange->is_upgrade || streaming) return respond(exchange);
+    if (!is_under_way && !exchange->waiting) return MHD_NO;
     exchange_suspend(exchange);
     return MHD_YES;
 }
 
 /* ---- receiving ---- */
 
-static bool announced_too_large(struct exchange *exchange) {
-    const char *text = MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    uint64_t length;
-    return text && parse_u64(text, &length) && length > exchange->api->config.body_max_bytes;
+/* What the header says of the body's length; one that comes in chunks may have as much as is allowed. */
+static uint64_t announced_bytes(struct exchange *exchange) {
+    struct MHD_Connection *mhd = exchange->mhd;
+    const char *text = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t length = 0;
+    if (text && parse_u64(text, &length)) return length;
+    bool is_chunked = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    return is_chunked ? exchange->body_max_bytes : 0;
+}
+
+static int admit_body(struct exchange *exchange, struct error *reterr) {
+    uint64_t length = announced_bytes(exchange);
+    if (length > exchange->body_max_bytes)
+        return error_set(reterr, E_TOO_LARGE, "the body is longer than %zu bytes", exchange->body_max_bytes);
+    int result = bodies_reserve(exchange->api, &exchange->connection->caller, (size_t)length, reterr);
+    if (result == 0) exchange->reserved_bytes = (size_t)length;
+    return result;
 }
 
 /* The header has come. What is refused now is refused before its body is read. */
-static enum MHD_Result begin(struct api *api, struct MHD_Connection *mhd, void **context) {
+static enum MHD_Result begin(struct api *api, struct MHD_Connection *mhd, const char *url, const char *method,
+                             void **context) {
+    struct error error;
     struct exchange *exchange = new_exchange(api, mhd);
     if (!exchange) return MHD_NO;
     *context = exchange;
     connection_begin_body(api, exchange->connection);
-    if (exchange->connection->over_limit) {
+    dispatch_route(exchange, method, url);
+    if (exchange->connection->over_limit)
         exchange->answer = answer_overloaded(api->config.connections_max);
-    } else if (announced_too_large(exchange)) {
-        struct error error;
-        error_set(&error, E_TOO_LARGE, "the body is longer than %zu bytes", api->config.body_max_bytes);
+    else if (admit_body(exchange, &error) < 0)
         dispatch_fail(exchange, &error);
-    } else {
+    else
         return MHD_YES;
-    }
     exchange->dispatched = true;
     return proceed(exchange);
 }
 
 /* MHD takes no answer in the middle of a body, so one of unknown length is read past the bound, but not without end. */
 static enum MHD_Result receive(struct exchange *exchange, const char *data, size_t *size) {
-    size_t max = exchange->api->config.body_max_bytes;
+    size_t max = exchange->body_max_bytes;
     exchange->received += *size;
     if (exchange->received > 2 * max) return MHD_NO;
     if (exchange->received <= max)
@@ -175,15 +202,21 @@ static enum MHD_Result receive(struct exchange *exchange, const char *data, size
     return MHD_YES;
 }
 
-enum MHD_Result exchange_handle(void *api, struct MHD_Connection *mhd, const char *url, const char *method,
+enum MHD_Result exchange_handle(void *data, struct MHD_Connection *mhd, const char *url, const char *method,
                                 const char *version, const char *upload, size_t *upload_size, void **context) {
     (void)version;
+    struct api *api = data;
     struct exchange *exchange = *context;
-    if (!exchange) return begin(api, mhd, context);
+    if (!exchange) return begin(api, mhd, url, method, context);
     if (*upload_size > 0) return receive(exchange, upload, upload_size);
     if (!exchange->dispatched) {
-        exchange->dispatched = true;
         connection_await_nothing(exchange->connection);
+        if (exchange->gone) return MHD_NO;
+        if (!exchange->is_due && api_must_wait(api, exchange->connection->caller.uid, &exchange->turn)) {
+            exchange_suspend(exchange);
+            return MHD_YES;
+        }
+        exchange->dispatched = true;
         dispatch(exchange, method, url);
     }
     return proceed(exchange);

@@ -84,7 +84,7 @@ int input_merge_query(struct MHD_Connection *connection, json_t *params, struct 
     return merge.result;
 }
 
-static int merge_object(json_t *members, json_t *params, struct error *reterr) {
+int input_merge(json_t *members, json_t *params, struct error *reterr) {
     const char *name;
     json_t *value;
     json_object_foreach(members, name, value) {
@@ -93,19 +93,6 @@ static int merge_object(json_t *members, json_t *params, struct error *reterr) {
             return error_set(reterr, E_NO_MEMORY, "no memory for the parameters");
     }
     return 0;
-}
-
-int input_merge_body(const struct buf *body, json_t *params, struct error *reterr) {
-    if (body->size == 0) return 0;
-    json_error_t where;
-    json_t *members = json_loadb((const char *)body->data, body->size, JSON_REJECT_DUPLICATES, &where);
-    if (!members)
-        return error_set(reterr, E_INVALID, "the body is not JSON: line %d, column %d: %s", where.line, where.column,
-                         where.text);
-    int result = json_is_object(members) ? merge_object(members, params, reterr)
-                                         : error_set(reterr, E_INVALID, "the body is not a JSON object");
-    json_decref(members);
-    return result;
 }
 
 /* ---- headers ---- */

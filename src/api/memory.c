@@ -43,14 +43,14 @@ static void cleanup_digest(EVP_MD_CTX **context) {
 }
 
 /* Method and path hold no NUL, so their terminators keep the three apart. */
-int memory_fingerprint(const char *method, const char *path, const struct buf *body, uint8_t ret[FINGERPRINT_BYTES],
-                       struct error *reterr) {
+int memory_fingerprint(const char *method, const char *path, const uint8_t *body, size_t size,
+                       uint8_t ret[FINGERPRINT_BYTES], struct error *reterr) {
     CLEANUP(cleanup_digest) EVP_MD_CTX *context = EVP_MD_CTX_new();
     uint8_t digest[EVP_MAX_MD_SIZE];
     if (!context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1 ||
         EVP_DigestUpdate(context, method, strlen(method) + 1) != 1 ||
-        EVP_DigestUpdate(context, path, strlen(path) + 1) != 1 ||
-        EVP_DigestUpdate(context, body->data, body->size) != 1 || EVP_DigestFinal_ex(context, digest, NULL) != 1)
+        EVP_DigestUpdate(context, path, strlen(path) + 1) != 1 || EVP_DigestUpdate(context, body, size) != 1 ||
+        EVP_DigestFinal_ex(context, digest, NULL) != 1)
         return error_set(reterr, E_NO_MEMORY, "no memory to tell requests apart");
     memcpy(ret, digest, FINGERPRINT_BYTES);
     return 0;

@@ -1,24 +1,28 @@
-/* Answers wait for the next turn of the loop, so that no transport is called back from inside its own call. */
+/* Answers wait for the next turn of the loop, so that no transport is called back from inside its own call. When many
+   are ready at once they are given out over several turns. */
 #include "core/core_internal.h"
 
-static void on_turn(uv_timer_t *timer) {
-    struct engine *engine = timer->data;
-    struct answer *answer = engine->answers;
-    engine->answers = NULL;
-    engine->answers_tail = &engine->answers;
-    while (answer) {
-        struct answer *next = answer->next;
-        const struct error *error = answer->failed ? &answer->error : NULL;
-        audited_end(answer->request, error);
-        answer->request->done(answer->request, answer->result, error);
-        free(answer);
-        answer = next;
-    }
+static void give(struct engine *engine, struct answer *answer) {
+    const struct error *error = answer->failed ? &answer->error : NULL;
+    engine->answers = answer->next;
+    if (!engine->answers) engine->answers_tail = &engine->answers;
+    loop_note(engine->loop, "answer", NULL);
+    audited_end(answer->request, error);
+    answer->request->done(answer->request, answer->result, error);
+    free(answer);
+}
+
+static void on_turn(uv_idle_t *idle) {
+    struct engine *engine = idle->data;
+    do {
+        if (engine->answers) give(engine, engine->answers);
+    } while (engine->answers && !loop_turn_is_full(engine->loop));
+    if (!engine->answers) uv_idle_stop(idle);
     engine_try_close(engine);
 }
 
 void engine_wake(struct engine *engine) {
-    if (engine->close_wanted) uv_timer_start(&engine->answer_timer, on_turn, 0, 0);
+    if (engine->close_wanted) uv_idle_start(&engine->answer_idle, on_turn);
 }
 
 static void queue_answer(struct engine *engine, struct request *request, json_t *result, const struct error *error) {
@@ -29,7 +33,7 @@ static void queue_answer(struct engine *engine, struct request *request, json_t 
     if (error) answer->error = *error;
     *engine->answers_tail = answer;
     engine->answers_tail = &answer->next;
-    uv_timer_start(&engine->answer_timer, on_turn, 0, 0);
+    uv_idle_start(&engine->answer_idle, on_turn);
 }
 
 void answer_ok(struct engine *engine, struct request *request, json_t *result) {

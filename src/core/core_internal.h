@@ -308,7 +308,7 @@ struct engine {
     uint64_t machine_ns, machine_idle_ns; /* when it was last looked at, and how long its cores had been idle by then */
     uv_timer_t telling_timer;
     uint64_t telling_due_ms; /* when it goes off */
-    uv_timer_t answer_timer;
+    uv_idle_t answer_idle; /* active while answers wait */
     struct answer *answers, **answers_tail;
 
     bool close_wanted;            /* closing begins when nothing is under way any more */

@@ -331,11 +331,11 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     engine->config = *config;
     engine->started_at_ms = clock_wall_ms();
     engine->answers_tail = &engine->answers;
-    uv_timer_init(loop, &engine->answer_timer);
+    uv_idle_init(loop, &engine->answer_idle);
     metering_open(engine);
     vigil_open(engine);
     tell_open(engine);
-    engine->answer_timer.data = engine;
+    engine->answer_idle.data = engine;
     host_init(engine);
     int result = open_parts(engine, reterr);
     if (result == 0) {
@@ -442,7 +442,7 @@ void engine_try_close(struct engine *engine) {
     watcher_close(engine->watcher, part_closed, engine);
     jail_link_close(engine->host.link, part_closed, engine);
     pool_close(engine->pool, part_closed, engine);
-    uv_close((uv_handle_t *)&engine->answer_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->vigil_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->telling_timer, on_timer_closed);

@@ -5,11 +5,7 @@
 
 enum {
     TEXT_MAX_BYTES = 64 * 1024,
-    NAME_MAX_BYTES = 255,
-    EXPRESSION_MAX_BYTES = 64 << 10, /* an atom's length in the VM */
-    PATH_MAX_BYTES = 4095,
     ENTRIES_MAX = 64,
-    VARIABLE_MAX_BYTES = 32 * 1024, /* name and value of an environment variable */
     RESTARTS_MAX = 1000000,
     PREVIEW_MAX_BYTES = 64,
 };
@@ -98,8 +94,11 @@ static int convert_number(const struct op_param *param, const json_t *value, jso
 
 /* ---- text ---- */
 
-static int check_length(const struct op_param *param, const json_t *value, int64_t own_max, struct error *reterr) {
-    int64_t max = param->max ? param->max : own_max;
+int64_t ops_text_max(const struct op_param *param) {
+    return param->max ? param->max : TEXT_MAX_BYTES;
+}
+
+static int check_length(const struct op_param *param, const json_t *value, int64_t max, struct error *reterr) {
     int64_t length = (int64_t)json_string_length(value);
     if (length < param->min) return error_set(reterr, E_INVALID, "the text is empty");
     if (length > max)
@@ -110,7 +109,7 @@ static int check_length(const struct op_param *param, const json_t *value, int64
 
 static int convert_text(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     if (!plain_text(value)) return refuse(value, reterr, "text");
-    int result = check_length(param, value, TEXT_MAX_BYTES, reterr);
+    int result = check_length(param, value, ops_text_max(param), reterr);
     return result < 0 ? result : hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
@@ -131,13 +130,13 @@ static int convert_id(const struct op_param *param, const json_t *value, json_t 
 static int convert_path(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     const char *text = plain_text(value);
     if (!text || text[0] != '/') return refuse(value, reterr, "an absolute path");
-    int result = check_length(param, value, PATH_MAX_BYTES, reterr);
+    int result = check_length(param, value, OP_PATH_MAX_BYTES, reterr);
     return result < 0 ? result : hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
 static bool name_valid(const char *text) {
     size_t length = strlen(text);
-    if (length == 0 || length > NAME_MAX_BYTES) return false;
+    if (length == 0 || length > OP_NAME_MAX_BYTES) return false;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++)
         if (*at <= ' ' || *at == 0x7F || (at[0] == 0xC2 && at[1] < 0xA0)) return false;
     return true;
@@ -188,17 +187,17 @@ static int convert_restart(const struct op_param *param, const json_t *value, js
     return hand_over(json_incref((json_t *)value), ret, reterr);
 }
 
-static int64_t entries_max(const struct op_param *param) {
+int64_t ops_entries_max(const struct op_param *param) {
     return param->max ? param->max : ENTRIES_MAX;
 }
 
 static bool expression_valid(const char *text) {
     size_t length = strlen(text);
-    return length > 0 && length <= EXPRESSION_MAX_BYTES;
+    return length > 0 && length <= OP_EXPRESSION_MAX_BYTES;
 }
 
 static bool path_valid(const char *text) {
-    return text[0] == '/' && strlen(text) <= PATH_MAX_BYTES;
+    return text[0] == '/' && strlen(text) <= OP_PATH_MAX_BYTES;
 }
 
 /* What one entry of a list is. */
@@ -213,9 +212,9 @@ static const struct entry {
 
 static int convert_list(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     if (!json_is_array(value)) return refuse(value, reterr, "a list of text");
-    if ((int64_t)json_array_size(value) > entries_max(param))
+    if ((int64_t)json_array_size(value) > ops_entries_max(param))
         return error_set(reterr, E_INVALID, "%zu entries; %lld are allowed", json_array_size(value),
-                         (long long)entries_max(param));
+                         (long long)ops_entries_max(param));
     size_t index;
     json_t *entry;
     json_array_foreach(value, index, entry) {
@@ -228,23 +227,23 @@ static int convert_list(const struct op_param *param, const json_t *value, json_
 static bool variable_name_valid(const char *name) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     size_t length = strlen(name);
-    return length > 0 && length <= NAME_MAX_BYTES && strspn(name, allowed) == length &&
+    return length > 0 && length <= OP_NAME_MAX_BYTES && strspn(name, allowed) == length &&
            (name[0] < '0' || name[0] > '9');
 }
 
 static int convert_pairs(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
     if (!json_is_object(value)) return refuse(value, reterr, "an object of text");
-    if ((int64_t)json_object_size(value) > entries_max(param))
+    if ((int64_t)json_object_size(value) > ops_entries_max(param))
         return error_set(reterr, E_INVALID, "%zu entries; %lld are allowed", json_object_size(value),
-                         (long long)entries_max(param));
+                         (long long)ops_entries_max(param));
     const char *name;
     json_t *entry;
     json_object_foreach((json_t *)value, name, entry) {
         if (!variable_name_valid(name))
             return error_set(reterr, E_INVALID, "\"%.64s\" is not a variable's name: letters, digits and _", name);
         if (!plain_text(entry)) return refuse(entry, reterr, "text");
-        if (strlen(name) + json_string_length(entry) > VARIABLE_MAX_BYTES)
-            return error_set(reterr, E_INVALID, "%.64s is longer than %d bytes", name, VARIABLE_MAX_BYTES);
+        if (strlen(name) + json_string_length(entry) > OP_VARIABLE_MAX_BYTES)
+            return error_set(reterr, E_INVALID, "%.64s is longer than %d bytes", name, OP_VARIABLE_MAX_BYTES);
     }
     return hand_over(json_deep_copy(value), ret, reterr);
 }

@@ -76,7 +76,7 @@ static int read_params(const uint8_t *text, size_t size, json_t **ret, struct er
     return 0;
 }
 
-int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr) {
+int direct_split_question(const uint8_t *frame, size_t size, struct direct_text *ret, struct error *reterr) {
     char name[DIRECT_NAME_MAX_BYTES + 1];
     size_t length = size > LENGTH_AT ? frame[LENGTH_AT] : 0;
     if (length == 0 || size < NAME_AT + length || memchr(frame + NAME_AT, '\0', length))
@@ -86,10 +86,19 @@ int direct_read_question(const uint8_t *frame, size_t size, struct direct_questi
     const struct op *op = ops_find(name);
     if (!op || !direct_takes(op))
         return error_set(reterr, E_NOT_FOUND, "there is no operation '%.64s' that can be asked for directly", name);
+    *ret = (struct direct_text){.op = op,
+                                .params = frame + NAME_AT + length,
+                                .size = size - NAME_AT - length,
+                                .processor = (unsigned)load(frame + DIRECT_SIZE_BYTES, DIRECT_PROCESSOR_BYTES)};
+    return 0;
+}
+
+int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr) {
+    struct direct_text text;
     json_t *params = NULL;
-    int result = read_params(frame + NAME_AT + length, size - NAME_AT - length, &params, reterr);
-    if (result == 0)
-        *ret = (struct direct_question){op, params, (unsigned)load(frame + DIRECT_SIZE_BYTES, DIRECT_PROCESSOR_BYTES)};
+    int result = direct_split_question(frame, size, &text, reterr);
+    if (result == 0) result = read_params(text.params, text.size, &params, reterr);
+    if (result == 0) *ret = (struct direct_question){text.op, params, text.processor};
     return result;
 }
 

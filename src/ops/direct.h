@@ -47,6 +47,15 @@ bool direct_is_whole(const uint8_t *bytes, size_t size, size_t *ret_size);
 void direct_put_question(struct buf *buf, const struct direct_question *question);
 void direct_put_answer(struct buf *buf, unsigned status, const void *body, size_t size);
 
+struct direct_text { /* a question whose parameters are not read yet */
+    const struct op *op;
+    const uint8_t *params; /* inside of the frame */
+    size_t size;
+    unsigned processor;
+};
+
+/* Of a whole frame, or of one that has come as far as its operation's name. Errors as of direct_read_question. */
+int direct_split_question(const uint8_t *frame, size_t size, struct direct_text *ret, struct error *reterr);
 /* Of a whole frame; the parameters are the caller's to release. E_FORMAT for what is no question at all, after which
    nothing that comes can be trusted to be one; E_NOT_FOUND and E_INVALID for one that can't be carried out. */
 int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr);

@@ -75,7 +75,13 @@ struct op {
     size_t param_count;
 };
 
-enum { OP_ID_MAX_BYTES = 64 };
+enum {
+    OP_ID_MAX_BYTES = 64,
+    OP_NAME_MAX_BYTES = 255,
+    OP_EXPRESSION_MAX_BYTES = 64 << 10, /* an atom's length in the VM */
+    OP_PATH_MAX_BYTES = 4095,
+    OP_VARIABLE_MAX_BYTES = 32 * 1024, /* name and value of an environment variable */
+};
 
 const struct op *ops_table(size_t *ret_count);
 const struct op *ops_find(const char *name); /* NULL when unknown */
@@ -96,6 +102,12 @@ int ops_check(const struct op *op, const json_t *input, json_t **ret, struct err
 
 /* The same for one value of one parameter; the error does not name the parameter. */
 int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr);
+
+/* What a text, and a list or an object of texts, may hold at most. */
+int64_t ops_text_max(const struct op_param *param);
+int64_t ops_entries_max(const struct op_param *param);
+/* How long a request's parameters may be as JSON. */
+size_t ops_body_max(const struct op *op);
 
 bool ops_id_valid(const char *id);
 

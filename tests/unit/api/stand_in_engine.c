@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void on_idle(uv_idle_t *idle) {
     struct engine *engine = idle->data;
@@ -59,8 +60,15 @@ static void on_cancel(struct request *request) {
     stand_in_answer(engine, request, NULL, E_TIMEOUT);
 }
 
+static void burn(unsigned us) {
+    clock_t end = clock() + (clock_t)us * CLOCKS_PER_SEC / 1000000;
+    while (us > 0 && clock() < end) {
+    }
+}
+
 void engine_info(struct engine *engine, struct request *request) {
     note(engine, request);
+    burn(engine->burn_us);
     if (strcmp(id_of(request), "missing") == 0)
         stand_in_answer(engine, request, NULL, E_NOT_FOUND);
     else if (strcmp(id_of(request), "held") == 0)

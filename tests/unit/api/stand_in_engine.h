@@ -22,6 +22,7 @@ struct engine {
     struct request *open_stream; /* events: open until cancelled or answered */
     unsigned created, started, cancelled;
     size_t list_size;
+    unsigned burn_us; /* of CPU time, in each info */
     struct caller last_caller;
     char last_params[512];
 };

@@ -22,9 +22,9 @@ static inline struct scene *scene_open(void) {
     scene->stage = stage;
     engine->loop = &scene->stage->loop;
     engine->answers_tail = &engine->answers;
-    engine->answer_timer.data = engine;
+    engine->answer_idle.data = engine;
     engine->config.boot_deadline_ms = 60000;
-    uv_timer_init(engine->loop, &engine->answer_timer);
+    uv_idle_init(engine->loop, &engine->answer_idle);
     scene->sandbox = sandbox_new(engine, "s", &error);
     scene->sandbox->config.profile = jail_profile_find("medium");
     scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
@@ -43,7 +43,7 @@ static inline int scene_close(struct scene *scene) {
     fd_close(scene->agent);
     sandbox_remove(scene->sandbox);
     RUN_UNTIL(scene->stage, scene->engine.open_parts == 0);
-    uv_close((uv_handle_t *)&scene->engine.answer_timer, NULL);
+    uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     map_free(&scene->engine.sandboxes);
     void *stage = scene->stage;
     int result = stage_teardown(&stage); /* runs the loop until the timers have closed */

@@ -23,8 +23,8 @@ static inline int stage_setup(void **state) {
     assert_int_equal(uv_loop_init(&stage->loop), 0);
     stage->engine.loop = &stage->loop;
     stage->engine.answers_tail = &stage->engine.answers;
-    uv_timer_init(&stage->loop, &stage->engine.answer_timer);
-    stage->engine.answer_timer.data = &stage->engine;
+    uv_idle_init(&stage->loop, &stage->engine.answer_idle);
+    stage->engine.answer_idle.data = &stage->engine;
     *state = stage;
     return 0;
 }
@@ -32,7 +32,7 @@ static inline int stage_setup(void **state) {
 static inline int stage_teardown(void **state) {
     struct stage *stage = *state;
     uv_run(&stage->loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&stage->engine.answer_timer, NULL);
+    uv_close((uv_handle_t *)&stage->engine.answer_idle, NULL);
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&stage->loop), 0);
     assert_int_equal(stage->engine.open_parts, 0);

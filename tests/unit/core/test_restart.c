@@ -25,8 +25,8 @@ static void open_engine(struct scene *scene) {
     engine->loop = &scene->stage->loop;
     engine->answers_tail = &engine->answers;
     engine->config.heartbeat_deadline_ms = 60000;
-    uv_timer_init(engine->loop, &engine->answer_timer);
-    engine->answer_timer.data = engine;
+    uv_idle_init(engine->loop, &engine->answer_idle);
+    engine->answer_idle.data = engine;
     assert_true(feed_init(&engine->events, 16, 0));
     assert_int_equal(store_open(engine->loop, scene->stage->home, &engine->store, &error), 0);
 }
@@ -64,7 +64,7 @@ static int tear_down(void **state) {
     sandbox_remove(scene->sandbox);
     store_close(scene->engine.store, on_store_closed, scene);
     RUN_UNTIL(stage, scene->store_closed && scene->engine.open_parts == 0);
-    uv_close((uv_handle_t *)&scene->engine.answer_timer, NULL);
+    uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     feed_free(&scene->engine.events);
     map_free(&scene->engine.sandboxes);
     void *staged = stage;
