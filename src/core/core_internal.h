@@ -294,7 +294,8 @@ struct engine {
     struct alarms webhook_alarms;
     struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
     struct alarms errand_alarms;
-    unsigned asking; /* nodes, what code they run */
+    unsigned asking;   /* nodes, what code they run */
+    unsigned listings; /* under way */
     uint8_t reload_key[32];
     int64_t started_at_ms;
     uint64_t run_count;
@@ -308,7 +309,7 @@ struct engine {
     uint64_t machine_ns, machine_idle_ns; /* when it was last looked at, and how long its cores had been idle by then */
     uv_timer_t telling_timer;
     uint64_t telling_due_ms; /* when it goes off */
-    uv_idle_t answer_idle; /* active while answers wait */
+    uv_idle_t answer_idle;   /* active while answers wait */
     struct answer *answers, **answers_tail;
 
     bool close_wanted;            /* closing begins when nothing is under way any more */

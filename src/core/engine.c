@@ -419,7 +419,7 @@ static bool is_busy(struct engine *engine) {
         if (sandbox->jobs || sandbox->destroying) return true;
     }
     return engine->admitting > 0 || engine->toolchain_probing || engine->answers || engine->asking > 0 ||
-           !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
+           engine->listings > 0 || !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

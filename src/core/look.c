@@ -1,26 +1,7 @@
-/* Looking: list, info, events, profiles, doctor, health. None of them waits for a sandbox that is busy. */
+/* Looking: info, events, profiles, doctor, health. None of them waits for a sandbox that is busy. */
 #include <string.h>
 
 #include "core/core_internal.h"
-
-/* ---- list ---- */
-
-static int by_id(const void *a, const void *b) {
-    const struct sandbox *const *left = a, *const *right = b;
-    return strcmp((*left)->id, (*right)->id);
-}
-
-void engine_list(struct engine *engine, struct request *request) {
-    CLEANUP_FREE struct sandbox **visible = calloc(engine->sandboxes.count + 1, sizeof *visible);
-    size_t count = 0, at = 0;
-    void *value;
-    while (visible && map_next(&engine->sandboxes, &at, NULL, &value))
-        if (sandbox_visible(value, &request->caller)) visible[count++] = value;
-    if (visible) qsort(visible, count, sizeof *visible, by_id);
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(array, sandbox_to_json(visible[i]));
-    answer_ok(engine, request, array);
-}
 
 /* ---- info ---- */
 

@@ -327,7 +327,8 @@ static void on_tick(uv_timer_t *timer) {
     struct engine *engine = timer->data;
     size_t at = 0;
     void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+    loop_note(engine->loop, "metering", NULL);
+    while (!loop_turn_is_full(engine->loop) && map_next(&engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
         const struct metering *metering = &sandbox->metering;
         if (metering->next_ms && !metering->is_asking && metering->next_ms <= uv_now(engine->loop)) look_at(sandbox);

@@ -86,6 +86,7 @@ static void on_vigil(uv_timer_t *timer);
 
 static void on_second_look(uv_timer_t *timer) {
     struct engine *engine = timer->data;
+    loop_note(engine->loop, "vigil", NULL);
     uint64_t now_ns = uv_hrtime();
     size_t at = 0;
     void *value;
@@ -165,6 +166,7 @@ static bool tend_everybody(struct engine *engine) {
 /* It goes on while something runs, whether that can be watched just now or not: a node could choose when. */
 static void on_vigil(uv_timer_t *timer) {
     struct engine *engine = timer->data;
+    loop_note(engine->loop, "vigil", NULL);
     struct census census = count_all(engine);
     bool is_due = census.any && (somebody_works(engine, census.any->node, census.watched) || census.yielding);
     if (is_due) look_at_everybody(engine, census.yielding);
