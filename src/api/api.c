@@ -30,14 +30,22 @@ void api_config_defaults(struct api_config *ret) {
 /* ---- MHD on the loop ---- */
 
 static void on_mhd_timer(uv_timer_t *timer);
+static void on_mhd_turn(uv_idle_t *idle);
 
+/* What is ready now waits for the next turn: a timer of no time would go off again in the same one, for as long as
+   somebody sends. */
 static void run_mhd(struct api *api) {
     if (api->stopped) return;
     MHD_UNSIGNED_LONG_LONG timeout_ms = 0;
     loop_note(api->loop, "http", NULL);
     api->resumed = false;
     MHD_run(api->daemon);
-    if (api->resumed || MHD_get_timeout(api->daemon, &timeout_ms) == MHD_YES)
+    bool is_due = api->resumed || MHD_get_timeout(api->daemon, &timeout_ms) == MHD_YES;
+    if (is_due && (api->resumed || timeout_ms == 0))
+        uv_idle_start(&api->mhd_idle, on_mhd_turn);
+    else
+        uv_idle_stop(&api->mhd_idle);
+    if (is_due && timeout_ms > 0)
         uv_timer_start(&api->mhd_timer, on_mhd_timer, timeout_ms, 0);
     else
         uv_timer_stop(&api->mhd_timer);
@@ -45,6 +53,10 @@ static void run_mhd(struct api *api) {
 
 static void on_mhd_timer(uv_timer_t *timer) {
     run_mhd(timer->data);
+}
+
+static void on_mhd_turn(uv_idle_t *idle) {
+    run_mhd(idle->data);
 }
 
 static void on_mhd_ready(uv_poll_t *poll, int status, int events) {
@@ -56,7 +68,7 @@ static void on_mhd_ready(uv_poll_t *poll, int status, int events) {
 void api_run_soon(struct api *api) {
     if (api->resumed) return;
     api->resumed = true;
-    uv_timer_start(&api->mhd_timer, on_mhd_timer, 0, 0);
+    uv_idle_start(&api->mhd_idle, on_mhd_turn);
 }
 
 /* ---- turns: one that would keep the loop for too long waits for the next, and callers take them by turns ---- */
@@ -137,7 +149,7 @@ static void close_handles(struct api *api) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&api->mhd_poll,    (uv_handle_t *)&api->gone_poll,    (uv_handle_t *)&api->mhd_timer,
         (uv_handle_t *)&api->sweep_timer, (uv_handle_t *)&api->stream_timer, (uv_handle_t *)&api->close_timer,
-        (uv_handle_t *)&api->turn_idle,
+        (uv_handle_t *)&api->turn_idle,   (uv_handle_t *)&api->mhd_idle,
     };
     api->handles = ARRAY_SIZE(handles) + 1;
     loop_workers_close(&api->workers, on_workers_closed, api);
@@ -234,7 +246,8 @@ static void start_timers(struct api *api) {
         timers[i]->data = api;
     }
     uv_idle_init(api->loop, &api->turn_idle);
-    api->turn_idle.data = api;
+    uv_idle_init(api->loop, &api->mhd_idle);
+    api->turn_idle.data = api->mhd_idle.data = api;
 }
 
 /* What remains is freed when these have closed. */

@@ -248,7 +248,7 @@ struct api {
     struct memory memory;
     struct loop_workers workers; /* for long bodies and answers */
     struct fair turns;           /* exchanges and direct connections that wait for theirs */
-    uv_idle_t turn_idle;
+    uv_idle_t turn_idle, mhd_idle;
     struct answer *openapi; /* made when first asked for */
     uint64_t next_request_id;
     struct series questions; /* direct ones */

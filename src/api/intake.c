@@ -30,10 +30,11 @@ static int read_text(struct intake *intake, struct error *reterr) {
 /* What was refused may hold anything, and is looked at no more than the audit trail shows of it. */
 static void forget_unchecked(struct intake *intake) {
     if (intake->size <= INTAKE_SHORT_BYTES) return;
-    json_t *id = json_incref(json_object_get(intake->params, "id"));
-    json_object_clear(intake->params);
-    if (json_is_string(id) && json_string_length(id) <= OP_ID_MAX_BYTES) json_object_set(intake->params, "id", id);
-    json_decref(id);
+    json_t *left = json_object(); /* a new one: the old has room for everything that was in it */
+    json_t *id = json_object_get(intake->params, "id");
+    if (left && json_is_string(id) && json_string_length(id) <= OP_ID_MAX_BYTES) json_object_set(left, "id", id);
+    json_decref(intake->params);
+    intake->params = left;
 }
 
 static int check(struct intake *intake, struct error *reterr) {

@@ -3,6 +3,7 @@
 #ifndef LOOP_LOOP_H
 #define LOOP_LOOP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,28 +91,29 @@ void fair_remove(struct fair *fair, struct fair_item *item);
 enum { LOOP_WORKERS = 2 };
 
 struct loop_work {
-    struct fair_item item;        /* while it waits */
-    STAILQ_ENTRY(loop_work) link; /* while it is between the threads */
+    struct fair_item item; /* while it waits */
     uint64_t key;
     void (*run)(struct loop_work *work);  /* on a thread */
     void (*done)(struct loop_work *work); /* on the loop; the work is its owner's again */
 };
 
-STAILQ_HEAD(loop_work_list, loop_work);
+struct loop_worker {
+    struct loop_workers *workers;
+    struct loop_work *work; /* the loop's word: it runs, or has run and is not done yet */
+    _Atomic(struct loop_work *) given, finished;
+    int wake_fd; /* -1: it is not started */
+    uv_thread_t thread;
+};
 
 /* Threads of a low priority, apart from those of uv_queue_work: what one caller sends must not keep others' builds
-   waiting. A key has one of them at a time. */
+   waiting. A key has one of them at a time. They share no lock with the loop: it would wait for a thread that waits for
+   its turn on the processor. */
 struct loop_workers {
     uv_loop_t *loop;
     struct fair waiting;
-    struct loop_work *running[LOOP_WORKERS];
-    uv_thread_t threads[LOOP_WORKERS];
-    unsigned thread_count; /* they are started when they are first needed */
-    uv_mutex_t mutex;      /* of the following */
-    uv_cond_t changed;
-    struct loop_work_list ready, finished;
-    bool is_ending;
-    uv_async_t wake;
+    struct loop_worker each[LOOP_WORKERS]; /* they are started when they are first needed */
+    int done_fd;
+    uv_poll_t done;
     void (*closed)(void *data);
     void *closed_data;
 };
