@@ -43,11 +43,22 @@ static void own_unified_path(char *ret, size_t size) {
         if (string_starts(line, "0::/") && line[4]) snprintf(ret, size, "%s", line + 3);
 }
 
+static bool counts_sockets(const struct cgroup_host *host) {
+    const char *file = cgroup_backend_of(host)->socket_limit_file;
+    char path[PATH_MAX], options[4096];
+    if (!host->has_memory) return false;
+    if (!file) return cgroup_read("/proc/cmdline", options, sizeof options) < 0 || cgroup_v2_counts_sockets(options);
+    const char *hierarchy = host->hierarchies[CGROUP_MEMORY];
+    if (string_format(path, sizeof path, NULL, "%s/%s/%s", host->mount, hierarchy, file) < 0) return false;
+    return access(path, F_OK) == 0;
+}
+
 static void note_abilities(struct cgroup_host *host) {
     host->has_memory = host->hierarchies[CGROUP_MEMORY][0];
     host->has_cpu = host->hierarchies[CGROUP_CPU][0];
     host->has_tasks = host->hierarchies[CGROUP_PIDS][0];
     host->has_freezer = host->hierarchies[CGROUP_FREEZER][0] || host->hierarchies[CGROUP_UNIFIED][0];
+    host->counts_sockets = counts_sockets(host);
     if (!host->has_memory && !host->has_cpu && !host->has_tasks && !host->has_freezer) host->version = 0;
 }
 

@@ -69,7 +69,8 @@ struct cgroup_host {
     char group[128];      /* the instance's directory below each hierarchy, e.g. "sandbox/3" */
     bool is_root;
     bool has_memory, has_cpu, has_tasks, has_freezer;
-    bool has_yielding;                                                 /* known once the group was made */
+    bool counts_sockets; /* their buffers are bounded, with the memory (v2) or beside it (v1) */
+    bool has_yielding;   /* known once the group was made */
     char hierarchies[CGROUP_CONTROLLER_COUNT][CGROUP_HIERARCHY_BYTES]; /* below mount; "" when absent */
 };
 
@@ -100,8 +101,8 @@ int cgroup_join(const struct cgroup *cgroup);
    milliseconds. */
 void cgroup_started_inside(struct cgroup *cgroup);
 void cgroup_close(struct cgroup *cgroup);
-/* E_CONFLICT, and nothing changed, when the node uses more memory than the new limit. A limit of 0 stays as it is, but
-   for the CPU's: no cap. */
+/* E_CONFLICT, and nothing changed, when the node uses more memory than the new limit, or its sockets do. A limit of 0
+   stays as it is, but for the CPU's: no cap. */
 int cgroup_set_limits(const struct cgroup_host *host, const char *node, const struct jail_limits *limits,
                       struct error *reterr);
 /* Whether every other node goes first: it has the processor only while they want none. It has the usual weight when it
