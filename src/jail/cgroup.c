@@ -110,17 +110,38 @@ static void note_yielding(struct cgroup_host *host) {
                          access(path, W_OK) == 0;
 }
 
+static int make_groups(struct cgroup_host *host, const char *group, struct error *reterr) {
+    if (string_format(host->group, sizeof host->group, reterr, "%s", group) < 0) return -1;
+    for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
+        if (cgroup_is_distinct(host, controller) && make_group(host, controller, reterr) < 0) {
+            cgroup_host_close(host);
+            return -1;
+        }
+    note_abilities(host);
+    return 0;
+}
+
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr) {
     struct cgroup_host host;
     cgroup_host_find(mount, root, &host);
-    if (string_format(host.group, sizeof host.group, reterr, "%s", group) < 0) return -1;
-    for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
-        if (cgroup_is_distinct(&host, controller) && make_group(&host, controller, reterr) < 0) {
-            cgroup_host_close(&host);
-            return -1;
-        }
-    note_abilities(&host);
+    if (make_groups(&host, group, reterr) < 0) return -1;
     note_yielding(&host);
+    *ret = host;
+    return 0;
+}
+
+int cgroup_host_open_beside(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
+                            struct error *reterr) {
+    static const enum cgroup_controller left_out[] = {CGROUP_CPU, CGROUP_CPUACCT, CGROUP_FREEZER};
+    struct cgroup_host host = *nodes;
+    for (size_t i = 0; i < ARRAY_SIZE(left_out); i++) host.hierarchies[left_out[i]][0] = '\0';
+    /* Beside v1 the unified hierarchy has nothing that bounds. */
+    if (host.version == 1) host.hierarchies[CGROUP_UNIFIED][0] = '\0';
+    host.has_yielding = false;
+    note_abilities(&host);
+    if (!host.has_memory && !host.has_tasks)
+        return error_set(reterr, E_GUARANTEE, "this host has no cgroups that bound memory or tasks");
+    if (make_groups(&host, group, reterr) < 0) return -1;
     *ret = host;
     return 0;
 }

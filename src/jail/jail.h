@@ -19,6 +19,10 @@ enum {
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 
+/* Of the daemon itself: what `daemon-memory` may say. */
+#define JAIL_DAEMON_MEMORY_LEAST (128ULL << 20)
+#define JAIL_DAEMON_MEMORY_MOST (1ULL << 40)
+
 /* ---- policy: profiles and limits ---- */
 
 enum jail_network {

@@ -89,6 +89,10 @@ void cgroup_host_find(const char *mount, bool root, struct cgroup_host *ret);
 /* The same, and make the group's directories. A host without usable cgroups is no failure: its version is 0 and every
    function below accepts it and does nothing. */
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr);
+/* Another group of the same instance, in a directory of its own, where memory and tasks are bounded and the processor
+   is not: what is in there has no part of the nodes' share. E_GUARANTEE where the host bounds neither. */
+int cgroup_host_open_beside(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
+                            struct error *reterr);
 /* Remove the group's directories, and those above it that are ours and empty. */
 void cgroup_host_close(const struct cgroup_host *host);
 /* Make the directories and set the limits (memory is memory plus disk, swap 0). Nothing is left when it fails;
@@ -125,6 +129,8 @@ uint64_t cgroup_oom_kills(const struct cgroup_host *host, const char *node);
 size_t cgroup_pids(const struct cgroup_host *host, const char *node, pid_t *ret, size_t max);
 /* Kill whatever is inside, and remove the directories; -EBUSY-like failures are retried for a bounded time. */
 int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr);
+/* Remove the directories unless somebody is inside. */
+void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node);
 /* Names of the nodes that have cgroups here, for adoption. */
 int cgroup_list(const struct cgroup_host *host, void (*each)(void *data, const char *node), void *data,
                 struct error *reterr);

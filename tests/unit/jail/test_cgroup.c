@@ -200,6 +200,38 @@ static void v2_says_what_it_lacks(void **state) {
     assert_int_equal(tree->host.version, 0);
 }
 
+/* What belongs to the service and not to nodes has no part in their share of the processor. */
+static void v2_bounds_the_service_beside_its_nodes(void **state) {
+    struct tree *tree = *state;
+    struct cgroup_host beside;
+    struct error error;
+    struct cgroup cgroup;
+    static const char *const files[] = {"cgroup.procs", "memory.max", "memory.swap.max", "cpu.max", "pids.max"};
+    assert_int_equal(cgroup_host_open(tree->root, "sandbox/3", true, &tree->host, &error), 0);
+    make(tree, "service");
+    put(tree, "service/cgroup.subtree_control", "");
+    make(tree, "service/3");
+    put(tree, "service/3/cgroup.subtree_control", "");
+    make(tree, "service/3/daemon");
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "service/3/daemon/%s", files[i]);
+        put(tree, name, "");
+    }
+    assert_int_equal(cgroup_host_open_beside(&tree->host, "service/3", &beside, &error), 0);
+    assert_file(tree, "service/3/cgroup.subtree_control", "+memory +pids");
+    assert_int_equal(cgroup_make(&beside, "daemon", &limits, &cgroup, &error), 0);
+    assert_int_equal(cgroup_join(&cgroup), 0);
+    cgroup_close(&cgroup);
+    assert_file(tree, "service/3/daemon/cgroup.procs", "0");
+    assert_file(tree, "service/3/daemon/memory.max", "67108864");
+    assert_file(tree, "service/3/daemon/pids.max", "32");
+    assert_file(tree, "service/3/daemon/cpu.max", "");
+    put(tree, "cgroup.controllers", "cpuset cpu\n");
+    cgroup_host_find(tree->root, true, &tree->host);
+    assert_int_equal(cgroup_host_open_beside(&tree->host, "service/4", &beside, &error), -E_GUARANTEE);
+}
+
 static void v2_writes_limits(void **state) {
     struct tree *tree = *state;
     struct error error;
@@ -503,6 +535,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(v2_enables_controllers_on_the_way_down, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v1_says_whether_sockets_are_bounded, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_says_what_it_lacks, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(v2_bounds_the_service_beside_its_nodes, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_writes_limits, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_refuses_to_go_below_use, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_freezes_until_it_took_effect, tree_setup, tree_teardown),
