@@ -205,6 +205,12 @@ uint32_t jail_guarantees_of(const struct jail_features *features, const struct j
 /* Find out by trying, without side effects that stay. */
 void jail_features_probe(struct jail_features *ret);
 
+/* ---- the daemon's own confinement ---- */
+
+/* From now on the daemon, with every thread that it has or starts, makes only the system calls that its work needs. It
+   can't be undone. */
+int jail_confine_daemon(struct error *reterr);
+
 /* ---- plan: a profile made concrete for one node ---- */
 
 /* verb in the text, operands: W a word, N a number, and what the launcher does.

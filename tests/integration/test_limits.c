@@ -428,12 +428,28 @@ static void a_frozen_sandbox_stands_still_and_goes_on(void **state) {
     assert_value(world, "7");
 }
 
+/* A daemon has bounds of its own, the next one too. One that was built with a sanitizer has no filter. */
+static void assert_daemon_is_bounded(const struct world *world) {
+    char path[64];
+    pid_t daemon = world_pid(world, "daemon.lock");
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)daemon);
+    CLEANUP_FREE char *cgroups = read_whole(path);
+    assert_non_null(cgroups);
+    assert_non_null(strstr(cgroups, "/sandbox-daemon/"));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    CLEANUP_FREE char *filter = process_status(daemon, "Seccomp");
+    assert_string_equal(filter, "2");
+#endif
+}
+
 static void a_new_daemon_finds_it_frozen(void **state) {
     struct world *world = *state;
     pid_t os_pid = os_pid_of(world);
     world_do(world, "freeze", "{s:s}", "id", "a");
+    assert_daemon_is_bounded(world);
     process_end(world_pid(world, "daemon.lock"), SIGKILL);
     assert_frozen(world, true);
+    assert_daemon_is_bounded(world);
     outlast_a_heartbeat();
     world_do(world, "thaw", "{s:s}", "id", "a");
     assert_value(world, "7");
