@@ -87,14 +87,15 @@ static void tell_unbounded(const struct launcher *launcher, const struct error *
 void daemon_bounds_open(struct launcher *launcher, const char *instance) {
     char group[sizeof launcher->cgroups.group];
     struct error error;
-    if (string_format(group, sizeof group, &error, "sandbox-daemon/%s", instance) < 0 ||
+    if (string_format(group, sizeof group, &error, CGROUP_OF_DAEMONS "/%s", instance) < 0 ||
         cgroup_host_open_beside(&launcher->cgroups, group, &launcher->daemon_cgroups, &error) < 0)
         tell_unbounded(launcher, &error);
 }
 
 void daemon_bounds_make(const struct launcher *launcher, struct cgroup *ret) {
     uint64_t memory = memory_wanted(launcher);
-    struct jail_limits limits = {.memory_bytes = memory, .socket_memory_bytes = memory / SOCKET_SHARE, .os_tasks = TASKS_MAX};
+    struct jail_limits limits = {
+        .memory_bytes = memory, .socket_memory_bytes = memory / SOCKET_SHARE, .os_tasks = TASKS_MAX};
     struct error error;
     if (!launcher->daemon_cgroups.version) return;
     if (cgroup_make(&launcher->daemon_cgroups, LEAF, &limits, ret, &error) < 0) tell_unbounded(launcher, &error);

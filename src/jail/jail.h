@@ -211,6 +211,13 @@ void jail_features_probe(struct jail_features *ret);
    can't be undone. */
 int jail_confine_daemon(struct error *reterr);
 
+struct jail_own_bounds {
+    uint64_t memory_bytes; /* of the cgroup that the launcher gave it; 0: it has none */
+    bool is_filtered;
+};
+
+struct jail_own_bounds jail_own_bounds(void);
+
 /* ---- plan: a profile made concrete for one node ---- */
 
 /* verb in the text, operands: W a word, N a number, and what the launcher does.

@@ -50,6 +50,8 @@ int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first
 
 /* ---- cgroups: one facade, a backend per version ---- */
 
+#define CGROUP_OF_DAEMONS "sandbox-daemon" /* beside the nodes' */
+
 enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };
 
 enum cgroup_controller {

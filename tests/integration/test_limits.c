@@ -145,6 +145,7 @@ static bool is_full(void *data) {
 static void unread_data_is_held_at_the_limit(void **state) {
     struct world *world = *state;
     json_t *info = world_op(world, "doctor", NULL);
+    assert_true(number_in(info, "daemon", "memory_limit_bytes") >= 2LL << 30);
     bool is_v1 = json_integer_value(json_object_get(info, "cgroup_version")) == 1;
     json_decref(info);
     long most_kib = is_v1 ? 24 << 10 : (128 + 16) << 10;
