@@ -35,7 +35,8 @@ static const struct syscall_group groups[] = {
      "inotify_rm_watch pidfd_open"},
     /* time */
     {DAEMON, ALLOW,
-     "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getitimer setitimer alarm"},
+     "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getitimer setitimer alarm "
+     "timer_create timer_settime timer_gettime timer_getoverrun timer_delete"},
     /* threads, and signals of its own */
     {DAEMON, ALLOW,
      "futex futex_waitv set_robust_list get_robust_list set_tid_address rseq arch_prctl gettid getpid getppid exit "

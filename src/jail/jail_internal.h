@@ -155,7 +155,7 @@ struct sock_fprog; /* linux/filter.h */
 int seccomp_filter_build(const char *set, bool exec_counted, struct sock_fprog **ret, struct error *reterr);
 /* For a kernel without notifications: calls that would notify fail at once, and programs are not counted. */
 int seccomp_filter_build_quiet(const char *set, struct sock_fprog **ret, struct error *reterr);
-/* For the daemon itself: the same, of its own table. */
+/* For the daemon itself, which must be the caller: of its own table, and it may signal its own threads. */
 int seccomp_filter_build_for_daemon(struct sock_fprog **ret, struct error *reterr);
 void seccomp_filter_free(struct sock_fprog *filter);
 static inline void cleanup_seccomp_filter(struct sock_fprog **filter) {

@@ -14,7 +14,8 @@
 struct dialect {
     unsigned set;
     bool exec_counted;
-    bool quiet; /* refuse at once what would notify */
+    bool quiet;    /* refuse at once what would notify */
+    pid_t own_pid; /* whose threads it may signal; 0: as the table says */
 };
 
 static const struct {
@@ -90,7 +91,10 @@ static int add_all(scmp_filter_ctx context, const struct dialect *dialect, struc
             return -1;
     for (size_t i = 0; i < table.rule_count; i++)
         if ((table.rules[i].sets & dialect->set) && add_call(context, dialect, &table.rules[i], reterr) < 0) return -1;
-    return 0;
+    if (!dialect->own_pid) return 0;
+    struct syscall_rule own_threads = {
+        "tgkill", dialect->set, SYSCALL_ALLOW, 1, {{0, SYSCALL_EQUAL, (uint64_t)dialect->own_pid, 0}}};
+    return add_call(context, dialect, &own_threads, reterr);
 }
 
 static void cleanup_context(scmp_filter_ctx *context) {
@@ -140,7 +144,7 @@ int seccomp_filter_build_quiet(const char *set, struct sock_fprog **ret, struct 
 }
 
 int seccomp_filter_build_for_daemon(struct sock_fprog **ret, struct error *reterr) {
-    return build(&(struct dialect){.set = SYSCALLS_DAEMON, .quiet = true}, ret, reterr);
+    return build(&(struct dialect){.set = SYSCALLS_DAEMON, .quiet = true, .own_pid = getpid()}, ret, reterr);
 }
 
 void seccomp_filter_free(struct sock_fprog *filter) {

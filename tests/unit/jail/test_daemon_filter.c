@@ -136,6 +136,10 @@ static int load_a_library(void) {
     return dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) ? 0 : ENOENT;
 }
 
+static int signal_itself(void) {
+    return pthread_kill(pthread_self(), 0);
+}
+
 static int look_at_its_limits(void) {
     struct rlimit limit;
     return raw(getrlimit(RLIMIT_NOFILE, &limit));
@@ -174,6 +178,10 @@ static int read_another_process(void) {
 
 static int signal_another_process(void) {
     return raw(kill(getppid(), 0));
+}
+
+static int signal_anothers_thread(void) {
+    return raw(syscall(SYS_tgkill, getppid(), getppid(), 0));
 }
 
 static int take_a_descriptor(void) {
@@ -264,6 +272,7 @@ static const struct {
     ROW(look_up_a_name, 0),
     ROW(load_a_library, 0),
     ROW(look_at_its_limits, 0),
+    ROW(signal_itself, 0),
     ROW(run_a_program, EPERM),
     ROW(run_a_program_by_descriptor, EPERM),
     ROW(start_a_process, ENOSYS),
@@ -271,6 +280,7 @@ static const struct {
     ROW(trace, EPERM),
     ROW(read_another_process, EPERM),
     ROW(signal_another_process, EPERM),
+    ROW(signal_anothers_thread, ENOSYS),
     ROW(take_a_descriptor, EPERM),
     ROW(change_limits_of_another, ENOSYS),
     ROW(open_a_packet_socket, EAFNOSUPPORT),
