@@ -255,7 +255,9 @@ static void start(struct job *job) {
 
 /* ---- checking what was asked for ---- */
 
-static int check_required(struct engine *engine, json_t *names, struct error *reterr) {
+static int check_required(const struct engine *engine, const struct jail_profile *profile, json_t *names,
+                          struct error *reterr) {
+    uint32_t given = jail_guarantees_of(&engine->host.features, profile);
     size_t i;
     json_t *name;
     json_array_foreach(names, i, name) {
@@ -263,7 +265,7 @@ static int check_required(struct engine *engine, json_t *names, struct error *re
         if (jail_guarantee_find(json_string_value(name), &guarantee) < 0)
             return error_set(reterr, E_INVALID, "there is no guarantee '%.60s'; `sandbox doctor` lists them",
                              json_string_value(name));
-        if (!(engine->host.features.guarantees & 1u << guarantee))
+        if (!(given & 1u << guarantee))
             return error_set(reterr, E_GUARANTEE, "this host can't give the guarantee '%s' (%s)",
                              json_string_value(name), jail_guarantee_meaning(guarantee));
     }
@@ -296,8 +298,9 @@ static int check(struct engine *engine, struct request *request, struct sandbox_
                          engine->config.sandboxes_max);
     if (request->caller.peer_fd < 0)
         return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
-    int result = check_required(engine, json_object_get(request->params, "require"), reterr);
-    if (result == 0) result = sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
+    int result = sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
+    if (result == 0)
+        result = check_required(engine, config->profile, json_object_get(request->params, "require"), reterr);
     if (result == 0) result = check_way_out(engine, config->profile, reterr);
     return result;
 }

@@ -35,6 +35,7 @@ enum limit_unit { UNIT_COUNT, UNIT_SIZE, UNIT_PERCENT, UNIT_DURATION };
 /* name, field of jail_limits, unit, holder, policies that make sense, the one by default */
 #define LIMIT_LIST(X)                                                                                                  \
     X(MEMORY, "memory", "memory_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                          \
+    X(SOCKET_MEMORY, "socket_memory", "socket_memory_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)     \
     X(CPU, "cpu", "cpu_percent", UNIT_PERCENT, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                              \
     X(PROCESSES, "processes", "processes", UNIT_COUNT, HELD_BY_AGENT, LIMIT_ANY, LIMIT_KILL_PROCESS)                   \
     X(DISK, "disk", "disk_bytes", UNIT_SIZE, HELD_BY_KERNEL, LIMIT_OUTSIDE, LIMIT_WARN)                                \

@@ -112,6 +112,14 @@ void engine_profiles(struct engine *engine, struct request *request) {
     answer_ok(engine, request, array);
 }
 
+/* What the daemon itself is held to. */
+static json_t *daemon_json(void) {
+    struct jail_own_bounds bounds = jail_own_bounds();
+    return json_pack("{s:o, s:b}", "memory_limit_bytes",
+                     bounds.memory_bytes ? json_integer((json_int_t)bounds.memory_bytes) : json_null(), "filtered",
+                     bounds.is_filtered);
+}
+
 void engine_doctor(struct engine *engine, struct request *request) {
     const struct jail_features *features = &engine->host.features;
     const struct toolchain *toolchain = &engine->host.toolchain;
@@ -126,9 +134,9 @@ void engine_doctor(struct engine *engine, struct request *request) {
     json_object_set_new(tools, "problem",
                         engine->toolchain_error.code ? json_string(engine->toolchain_error.detail) : json_null());
     answer_ok(engine, request,
-              json_pack("{s:o, s:i, s:i, s:b, s:b, s:o, s:o}", "guarantees", guarantees, "cgroup_version",
+              json_pack("{s:o, s:i, s:i, s:b, s:b, s:o, s:o, s:o}", "guarantees", guarantees, "cgroup_version",
                         features->cgroup_version, "landlock_abi", features->landlock_abi, "root", features->root,
-                        "launcher", engine->link_up, "toolchain", tools, "patterns",
+                        "launcher", engine->link_up, "daemon", daemon_json(), "toolchain", tools, "patterns",
                         patterns_visible(engine, &request->caller)));
 }
 

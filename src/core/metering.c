@@ -80,6 +80,7 @@ void metering_look(struct sandbox *sandbox) {
     node_watch_disk(sandbox->node);
     node_usage(sandbox->node, &usage);
     metering->now.values[METER_MEMORY] = known(usage.memory_bytes);
+    metering->now.values[METER_SOCKET_MEMORY] = known(usage.socket_memory_bytes);
     metering->now.values[METER_DISK] = known(usage.disk_bytes);
     metering->disk_percent = known(usage.disk_percent);
     metering->now.values[METER_DESCRIPTORS] = known(usage.descriptors);

@@ -53,6 +53,8 @@ static const struct setting {
      "signs what is posted; better in sandbox.conf than among the flags, which everyone sees"},
     {"webhook-events", KIND_TEXT, offsetof(struct settings, webhook_events), 0, 0,
      "the kinds of events that are posted, with commas between them, or all"},
+    {"daemon-memory", KIND_SIZE, offsetof(struct settings, daemon_memory_bytes), JAIL_DAEMON_MEMORY_LEAST,
+     JAIL_DAEMON_MEMORY_MOST, "memory of sandboxd itself; 2G or an eighth of the machine's, whichever is more"},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
      "how long a node waits for a daemon"},
 };

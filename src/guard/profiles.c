@@ -226,6 +226,7 @@ static const struct key keys[] = {
     {"escalate-after", PLAIN_NUMBER(on_violation.after, parse_u64)},
     {"escalate-within", PLAIN_NUMBER(on_violation.within_ms, parse_duration)},
     {"memory", NUMBER(memory_bytes, parse_size)},
+    {"socket-memory", NUMBER(socket_memory_bytes, parse_size)},
     {"cpu", NUMBER(cpu_percent, parse_u64)},
     {"processes", NUMBER(processes, parse_u64)},
     {"max-run", NUMBER(max_run_ms, parse_duration)},

@@ -43,11 +43,22 @@ static void own_unified_path(char *ret, size_t size) {
         if (string_starts(line, "0::/") && line[4]) snprintf(ret, size, "%s", line + 3);
 }
 
+static bool counts_sockets(const struct cgroup_host *host) {
+    const char *file = cgroup_backend_of(host)->socket_limit_file;
+    char path[PATH_MAX], options[4096];
+    if (!host->has_memory) return false;
+    if (!file) return cgroup_read("/proc/cmdline", options, sizeof options) < 0 || cgroup_v2_counts_sockets(options);
+    const char *hierarchy = host->hierarchies[CGROUP_MEMORY];
+    if (string_format(path, sizeof path, NULL, "%s/%s/%s", host->mount, hierarchy, file) < 0) return false;
+    return access(path, F_OK) == 0;
+}
+
 static void note_abilities(struct cgroup_host *host) {
     host->has_memory = host->hierarchies[CGROUP_MEMORY][0];
     host->has_cpu = host->hierarchies[CGROUP_CPU][0];
     host->has_tasks = host->hierarchies[CGROUP_PIDS][0];
     host->has_freezer = host->hierarchies[CGROUP_FREEZER][0] || host->hierarchies[CGROUP_UNIFIED][0];
+    host->counts_sockets = counts_sockets(host);
     if (!host->has_memory && !host->has_cpu && !host->has_tasks && !host->has_freezer) host->version = 0;
 }
 
@@ -99,17 +110,38 @@ static void note_yielding(struct cgroup_host *host) {
                          access(path, W_OK) == 0;
 }
 
+static int make_groups(struct cgroup_host *host, const char *group, struct error *reterr) {
+    if (string_format(host->group, sizeof host->group, reterr, "%s", group) < 0) return -1;
+    for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
+        if (cgroup_is_distinct(host, controller) && make_group(host, controller, reterr) < 0) {
+            cgroup_host_close(host);
+            return -1;
+        }
+    note_abilities(host);
+    return 0;
+}
+
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr) {
     struct cgroup_host host;
     cgroup_host_find(mount, root, &host);
-    if (string_format(host.group, sizeof host.group, reterr, "%s", group) < 0) return -1;
-    for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
-        if (cgroup_is_distinct(&host, controller) && make_group(&host, controller, reterr) < 0) {
-            cgroup_host_close(&host);
-            return -1;
-        }
-    note_abilities(&host);
+    if (make_groups(&host, group, reterr) < 0) return -1;
     note_yielding(&host);
+    *ret = host;
+    return 0;
+}
+
+int cgroup_host_open_beside(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
+                            struct error *reterr) {
+    static const enum cgroup_controller left_out[] = {CGROUP_CPU, CGROUP_CPUACCT, CGROUP_FREEZER};
+    struct cgroup_host host = *nodes;
+    for (size_t i = 0; i < ARRAY_SIZE(left_out); i++) host.hierarchies[left_out[i]][0] = '\0';
+    /* Beside v1 the unified hierarchy has nothing that bounds. */
+    if (host.version == 1) host.hierarchies[CGROUP_UNIFIED][0] = '\0';
+    host.has_yielding = false;
+    note_abilities(&host);
+    if (!host.has_memory && !host.has_tasks)
+        return error_set(reterr, E_GUARANTEE, "this host has no cgroups that bound memory or tasks");
+    if (make_groups(&host, group, reterr) < 0) return -1;
     *ret = host;
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "jail/jail_internal.h"
 
 enum {
-    CGROUP_SETTINGS_MAX = 8,
+    CGROUP_SETTINGS_MAX = 10,
     CGROUP_VALUE_BYTES = 48,
     CGROUP_PERIOD_US = 100000, /* of the CPU quota */
     CGROUP_PIDS_MAX = 4096,    /* read from one cgroup at a time */
@@ -23,7 +23,8 @@ struct cgroup_backend {
     const char *join_file; /* in a controller's hierarchy; the unified one always has cgroup.procs */
     const char *memory_usage_file;
     const char *memory_limit_file;
-    const char *oom_file; /* has a line "oom_kill N" */
+    const char *socket_limit_file; /* NULL: buffers of sockets are memory like any other */
+    const char *oom_file;          /* has a line "oom_kill N" */
     /* Pure: what to write, in which order; raising says that the memory limit goes up. Returns the count. */
     size_t (*limit_settings)(const struct cgroup_host *host, const struct jail_limits *limits, bool raising,
                              struct cgroup_setting ret[CGROUP_SETTINGS_MAX]);
@@ -43,6 +44,9 @@ extern const struct cgroup_backend cgroup_v2;
 void cgroup_v1_find(const char *mount, struct cgroup_host *ret);
 /* subdirectory: where the unified hierarchy is mounted below mount; own_path: where in it ours begins, "" or "/…". */
 void cgroup_v2_find(const char *mount, const char *subdirectory, const char *own_path, struct cgroup_host *ret);
+
+/* Unless the kernel was started with cgroup.memory=nosocket among its options. */
+bool cgroup_v2_counts_sockets(const char *kernel_options);
 
 const struct cgroup_backend *cgroup_backend_of(const struct cgroup_host *host);
 

@@ -159,6 +159,10 @@ static int remove_directories(const struct cgroup_host *host, const char *node) 
     return stays;
 }
 
+void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node) {
+    remove_directories(host, node);
+}
+
 int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr) {
     /* The common case first: the node has ended, and nothing is inside. */
     int stays = remove_directories(host, node);

@@ -7,6 +7,9 @@
 
 enum { SHARES_FULL = 1024 }; /* the kernel's own default */
 
+/* Named for TCP, but buffers of UDP are counted there too. Kernels without CONFIG_MEMCG_KMEM have no such file. */
+#define SOCKET_LIMIT_FILE "memory.kmem.tcp.limit_in_bytes"
+
 /* Names a controller's hierarchy may be mounted under. */
 static const char *const mount_names[CGROUP_CONTROLLER_COUNT][2] = {
     [CGROUP_MEMORY] = {"memory"}, [CGROUP_CPU] = {"cpu", "cpu,cpuacct"}, [CGROUP_CPUACCT] = {"cpuacct", "cpu,cpuacct"},
@@ -68,8 +71,13 @@ static size_t memory_settings(uint64_t bytes, bool raising, struct cgroup_settin
 static size_t limit_settings(const struct cgroup_host *host, const struct jail_limits *limits, bool raising,
                              struct cgroup_setting ret[CGROUP_SETTINGS_MAX]) {
     size_t count = 0;
+    /* First, since the kernel refuses less than is used: then nothing has changed yet. */
+    if (host->has_memory && limits->socket_memory_bytes) {
+        set(&ret[count], CGROUP_MEMORY, SOCKET_LIMIT_FILE, limits->socket_memory_bytes);
+        ret[count++].optional = true;
+    }
     if (host->has_memory && limits->memory_bytes)
-        count += memory_settings(limits->memory_bytes + limits->disk_bytes, raising, ret);
+        count += memory_settings(limits->memory_bytes + limits->disk_bytes, raising, ret + count);
     if (host->has_cpu) {
         set(&ret[count++], CGROUP_CPU, "cpu.cfs_period_us", CGROUP_PERIOD_US);
         cpu_setting(limits->cpu_percent, &ret[count++]);
@@ -88,6 +96,7 @@ const struct cgroup_backend cgroup_v1 = {
     .join_file = "tasks",
     .memory_usage_file = "memory.usage_in_bytes",
     .memory_limit_file = "memory.limit_in_bytes",
+    .socket_limit_file = SOCKET_LIMIT_FILE,
     .oom_file = "memory.oom_control",
     .limit_settings = limit_settings,
     .cpu_setting = cpu_setting,

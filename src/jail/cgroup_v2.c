@@ -38,6 +38,15 @@ void cgroup_v2_find(const char *mount, const char *subdirectory, const char *own
             memcpy(ret->hierarchies[controllers[i].controller], hierarchy, sizeof hierarchy);
 }
 
+bool cgroup_v2_counts_sockets(const char *kernel_options) {
+    static const char option[] = "cgroup.memory=";
+    const char *value = strstr(kernel_options, option);
+    if (!value) return true;
+    size_t length = strcspn(value, " \n");
+    const char *word = strstr(value, "nosocket");
+    return !word || word >= value + length;
+}
+
 static void cpu_setting(uint32_t cpu_percent, struct cgroup_setting *ret) {
     *ret = (struct cgroup_setting){.controller = CGROUP_CPU, .file = "cpu.max"};
     if (cpu_percent)
@@ -60,7 +69,7 @@ static void weight_setting(uint32_t weight_percent, struct cgroup_setting *ret) 
 
 static size_t limit_settings(const struct cgroup_host *host, const struct jail_limits *limits, bool raising,
                              struct cgroup_setting ret[CGROUP_SETTINGS_MAX]) {
-    (void)raising; /* swap is a bound of its own here: no order to keep */
+    (void)raising; /* swap is a bound of its own here: no order to keep. Buffers of sockets are memory. */
     size_t count = 0;
     if (host->has_memory && limits->memory_bytes) {
         set(&ret[count++], CGROUP_MEMORY, "memory.max", limits->memory_bytes + limits->disk_bytes);

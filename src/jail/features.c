@@ -131,11 +131,8 @@ void features_note_cgroups(struct jail_features *features, const struct cgroup_h
     const struct {
         bool is_given;
         uint32_t guarantee;
-    } found[] = {{host->version, BIT(CGROUPS)},
-                 {host->has_memory, BIT(MEMORY)},
-                 {host->has_cpu, BIT(CPU)},
-                 {host->has_tasks, BIT(TASKS)},
-                 {host->has_freezer, BIT(FREEZER)}};
+    } found[] = {{host->version, BIT(CGROUPS)}, {host->has_memory, BIT(MEMORY)}, {host->counts_sockets, BIT(SOCKETS)},
+                 {host->has_cpu, BIT(CPU)},     {host->has_tasks, BIT(TASKS)},   {host->has_freezer, BIT(FREEZER)}};
     features->cgroup_version = host->version;
     for (size_t i = 0; i < ARRAY_SIZE(found); i++) {
         features->guarantees &= ~found[i].guarantee;

@@ -27,3 +27,10 @@ int jail_guarantee_find(const char *name, enum jail_guarantee *ret) {
         }
     return -1;
 }
+
+uint32_t jail_guarantees_of(const struct jail_features *features, const struct jail_profile *profile) {
+    uint32_t given = features->guarantees;
+    bool is_unbounded = profile->network != JAIL_NETWORK_NONE && !(given & 1u << JAIL_GUARANTEE_SOCKETS);
+    /* A limit on memory that buffers of sockets pass by is none. */
+    return is_unbounded ? given & ~(1u << JAIL_GUARANTEE_MEMORY) : given;
+}

@@ -19,6 +19,10 @@ enum {
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 
+/* Of the daemon itself: what `daemon-memory` may say. */
+#define JAIL_DAEMON_MEMORY_LEAST (128ULL << 20)
+#define JAIL_DAEMON_MEMORY_MOST (1ULL << 40)
+
 /* ---- policy: profiles and limits ---- */
 
 enum jail_network {
@@ -103,6 +107,7 @@ struct jail_limits {
     uint64_t max_run_ms;          /* one eval or run; 0: no bound */
     uint64_t ttl_ms;              /* the sandbox's life; 0: no bound */
     uint64_t disk_bytes;          /* /data and /tmp together are charged to it */
+    uint64_t socket_memory_bytes; /* in buffers of internet sockets, where memory does not count them: cgroup v1 */
     uint32_t os_tasks;            /* processes and threads in the pids cgroup */
     uint32_t descriptors;         /* of the VM, and of each program that it starts */
     uint64_t file_bytes;          /* of one file; 0: no bound but the disk's */
@@ -166,6 +171,8 @@ int jail_limits_check(const struct jail_limits *limits, struct error *reterr);
     X(LANDLOCK, "landlock", "files and programs restricted by Landlock")                                               \
     X(CGROUPS, "cgroups", "resource limits by cgroup at all")                                                          \
     X(MEMORY, "memory_limit", "memory bounded")                                                                        \
+    X(SOCKETS, "socket_memory",                                                                                        \
+      "buffers of internet sockets bounded; where they are not, profiles with a network have no memory_limit")         \
     X(CPU, "cpu_limit", "CPU time bounded")                                                                            \
     X(TASKS, "task_limit", "processes and threads bounded")                                                            \
     X(FREEZER, "freezer", "freezing a node whole, instead of stopping its processes by signals")                       \
@@ -192,8 +199,24 @@ struct jail_features {
     bool root;           /* the launcher has privileges */
 };
 
+/* Those of them that hold for a node of this profile. */
+uint32_t jail_guarantees_of(const struct jail_features *features, const struct jail_profile *profile);
+
 /* Find out by trying, without side effects that stay. */
 void jail_features_probe(struct jail_features *ret);
+
+/* ---- the daemon's own confinement ---- */
+
+/* From now on the daemon, with every thread that it has or starts, makes only the system calls that its work needs. It
+   can't be undone. */
+int jail_confine_daemon(struct error *reterr);
+
+struct jail_own_bounds {
+    uint64_t memory_bytes; /* of the cgroup that the launcher gave it; 0: it has none */
+    bool is_filtered;
+};
+
+struct jail_own_bounds jail_own_bounds(void);
 
 /* ---- plan: a profile made concrete for one node ---- */
 
@@ -204,6 +227,7 @@ void jail_features_probe(struct jail_features *ret);
     X(HOSTNAME, "hostname", "W")                                                                                       \
     X(NETWORK, "network", "W") /* none | loopback */                                                                   \
     X(MEMORY, "memory", "N")   /* cgroup memory, bytes; swap is always 0 */                                            \
+    X(SOCKETS, "sockets", "N") /* bytes in buffers of internet sockets, where the memory does not count them */        \
     X(CPU, "cpu", "N")         /* quota in percent of one core; absent: no cap */                                      \
     X(WEIGHT, "weight", "N")   /* of the CPU, in percent of what other nodes get; absent: the same */                  \
     X(TASKS, "tasks", "N")                                                                                             \

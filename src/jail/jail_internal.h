@@ -50,6 +50,8 @@ int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first
 
 /* ---- cgroups: one facade, a backend per version ---- */
 
+#define CGROUP_OF_DAEMONS "sandbox-daemon" /* beside the nodes' */
+
 enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };
 
 enum cgroup_controller {
@@ -69,7 +71,8 @@ struct cgroup_host {
     char group[128];      /* the instance's directory below each hierarchy, e.g. "sandbox/3" */
     bool is_root;
     bool has_memory, has_cpu, has_tasks, has_freezer;
-    bool has_yielding;                                                 /* known once the group was made */
+    bool counts_sockets; /* their buffers are bounded, with the memory (v2) or beside it (v1) */
+    bool has_yielding;   /* known once the group was made */
     char hierarchies[CGROUP_CONTROLLER_COUNT][CGROUP_HIERARCHY_BYTES]; /* below mount; "" when absent */
 };
 
@@ -88,6 +91,10 @@ void cgroup_host_find(const char *mount, bool root, struct cgroup_host *ret);
 /* The same, and make the group's directories. A host without usable cgroups is no failure: its version is 0 and every
    function below accepts it and does nothing. */
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr);
+/* Another group of the same instance, in a directory of its own, where memory and tasks are bounded and the processor
+   is not: what is in there has no part of the nodes' share. E_GUARANTEE where the host bounds neither. */
+int cgroup_host_open_beside(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
+                            struct error *reterr);
 /* Remove the group's directories, and those above it that are ours and empty. */
 void cgroup_host_close(const struct cgroup_host *host);
 /* Make the directories and set the limits (memory is memory plus disk, swap 0). Nothing is left when it fails;
@@ -100,8 +107,8 @@ int cgroup_join(const struct cgroup *cgroup);
    milliseconds. */
 void cgroup_started_inside(struct cgroup *cgroup);
 void cgroup_close(struct cgroup *cgroup);
-/* E_CONFLICT, and nothing changed, when the node uses more memory than the new limit. A limit of 0 stays as it is, but
-   for the CPU's: no cap. */
+/* E_CONFLICT, and nothing changed, when the node uses more memory than the new limit, or its sockets do. A limit of 0
+   stays as it is, but for the CPU's: no cap. */
 int cgroup_set_limits(const struct cgroup_host *host, const char *node, const struct jail_limits *limits,
                       struct error *reterr);
 /* Whether every other node goes first: it has the processor only while they want none. It has the usual weight when it
@@ -124,6 +131,8 @@ uint64_t cgroup_oom_kills(const struct cgroup_host *host, const char *node);
 size_t cgroup_pids(const struct cgroup_host *host, const char *node, pid_t *ret, size_t max);
 /* Kill whatever is inside, and remove the directories; -EBUSY-like failures are retried for a bounded time. */
 int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr);
+/* Remove the directories unless somebody is inside. */
+void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node);
 /* Names of the nodes that have cgroups here, for adoption. */
 int cgroup_list(const struct cgroup_host *host, void (*each)(void *data, const char *node), void *data,
                 struct error *reterr);
@@ -146,7 +155,12 @@ struct sock_fprog; /* linux/filter.h */
 int seccomp_filter_build(const char *set, bool exec_counted, struct sock_fprog **ret, struct error *reterr);
 /* For a kernel without notifications: calls that would notify fail at once, and programs are not counted. */
 int seccomp_filter_build_quiet(const char *set, struct sock_fprog **ret, struct error *reterr);
+/* For the daemon itself, which must be the caller: of its own table, and it may signal its own threads. */
+int seccomp_filter_build_for_daemon(struct sock_fprog **ret, struct error *reterr);
 void seccomp_filter_free(struct sock_fprog *filter);
+static inline void cleanup_seccomp_filter(struct sock_fprog **filter) {
+    seccomp_filter_free(*filter);
+}
 
 enum { SECCOMP_NAME_BYTES = 32 };
 

@@ -154,17 +154,25 @@ static int watch_signals(struct launcher *launcher, struct error *reterr) {
 }
 
 /* Several homes of one user share what was delegated to that user: each has a name of its own there. */
-static void name_group(const struct launcher *launcher, char *ret, size_t size) {
+static void name_instance(const struct launcher *launcher, char *ret, size_t size) {
     uint32_t hash = 2166136261u;
     for (const char *at = launcher->home; *at; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
     if (launcher->root)
-        snprintf(ret, size, "sandbox/%u", launcher->slot);
+        snprintf(ret, size, "%u", launcher->slot);
     else
-        snprintf(ret, size, "sandbox/u%u-%08x", launcher->daemon_uid, hash);
+        snprintf(ret, size, "u%u-%08x", launcher->daemon_uid, hash);
+}
+
+static int open_cgroups(struct launcher *launcher, struct error *reterr) {
+    char instance[64], group[128];
+    name_instance(launcher, instance, sizeof instance);
+    snprintf(group, sizeof group, "sandbox/%s", instance);
+    if (cgroup_host_open("/sys/fs/cgroup", group, launcher->root, &launcher->cgroups, reterr) < 0) return -1;
+    if (launcher->daemon.wanted) daemon_bounds_open(launcher, instance);
+    return 0;
 }
 
 static int open_all(struct launcher *launcher, const char *home, struct error *reterr) {
-    char group[128];
     launcher->nodes = calloc(JAIL_NODES_MAX, sizeof *launcher->nodes);
     launcher->projects = calloc(JAIL_PROJECTS_MAX, sizeof *launcher->projects);
     if (!launcher->nodes || !launcher->projects) return error_set(reterr, E_NO_MEMORY, "no memory for the tables");
@@ -174,9 +182,8 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
     if (home_open(launcher, home, reterr) < 0) return -1;
     /* Wherever we were started is nobody's business, and a helper's /proc/self/cwd would lead there. */
     if (chdir("/") < 0) return error_errno(reterr, errno, "go to /");
-    name_group(launcher, group, sizeof group);
     jail_features_probe(&launcher->features);
-    if (cgroup_host_open("/sys/fs/cgroup", group, launcher->root, &launcher->cgroups, reterr) < 0) return -1;
+    if (open_cgroups(launcher, reterr) < 0) return -1;
     /* A controller that is there may still not be ours to have. */
     features_note_cgroups(&launcher->features, &launcher->cgroups);
     if (watch_signals(launcher, reterr) < 0 || adopt_all(launcher, reterr) < 0) return -1;
@@ -189,6 +196,7 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
 /* Nodes live on, unless the service was shut down. */
 static void close_all(struct launcher *launcher) {
     if (launcher->server_fd >= 0) unlinkat(launcher->home_fd, "launcher.sock", 0);
+    daemon_bounds_close(launcher);
     if (launcher->shutting_down && launcher->node_count == 0) {
         egress_end(launcher);
         home_close(launcher);

@@ -184,6 +184,7 @@ struct launcher {
     gid_t daemon_gid;
     struct jail_features features;
     struct cgroup_host cgroups;
+    struct cgroup_host daemon_cgroups; /* version 0: the daemon has none */
     struct filter_cache filters;
     struct userns_cache user_namespaces;
     struct egress egress;
@@ -400,6 +401,15 @@ void opener_end(struct launcher *launcher);
 void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name);
 /* Write the tree or file at source_fd to out_fd as docs/architecture.md says; name is the file's, NULL for a tree. */
 int project_stream_write(int source_fd, const char *name, int out_fd, struct error *reterr);
+
+/* ---- daemon_bounds.c: what the daemon may use ---- */
+
+/* In a directory of the instance's name. A host that bounds nothing is said in the log. */
+void daemon_bounds_open(struct launcher *launcher, const char *instance);
+/* For the daemon that is started next; ret stays empty where there is none. */
+void daemon_bounds_make(const struct launcher *launcher, struct cgroup *ret);
+void daemon_bounds_join(const struct launcher *launcher, const struct cgroup *cgroup); /* in the daemon's process */
+void daemon_bounds_close(const struct launcher *launcher); /* nothing is left, unless the daemon lives */
 
 /* ---- supervise.c: the daemon ---- */
 

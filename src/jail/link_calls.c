@@ -247,6 +247,7 @@ void jail_link_yield(struct jail_link *link, const char *node, bool yields, jail
 
 static void put_limits(struct buf *text, const struct jail_limits *limits) {
     wire_put_number(text, "memory", limits->memory_bytes);
+    wire_put_number(text, "sockets", limits->socket_memory_bytes);
     wire_put_number(text, "cpu", limits->cpu_percent);
     wire_put_number(text, "tasks", limits->os_tasks);
     wire_put_number(text, "disk", limits->disk_bytes);

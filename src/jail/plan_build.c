@@ -84,8 +84,10 @@ static void add_limits(struct draft *draft) {
     };
     const struct jail_limits *limits = &draft->request->limits;
     /* What is in a tmpfs is charged to its memory: without the sum a full disk would kill the VM. */
-    if (can(draft, JAIL_GUARANTEE_MEMORY))
+    if (can(draft, JAIL_GUARANTEE_MEMORY)) {
         add(draft, JAIL_PLAN_MEMORY, NULL, NULL, limits->memory_bytes + limits->disk_bytes);
+        if (limits->socket_memory_bytes) add(draft, JAIL_PLAN_SOCKETS, NULL, NULL, limits->socket_memory_bytes);
+    }
     if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_percent)
         add(draft, JAIL_PLAN_CPU, NULL, NULL, limits->cpu_percent);
     if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_weight_percent)
@@ -226,9 +228,10 @@ int jail_plan_build(const struct jail_request *request, const struct jail_featur
     add_filters(&draft);
     add_program(&draft);
     if (draft.failed) return draft.failed;
-    *ret_lost = ~features->guarantees & ((1u << JAIL_GUARANTEE_COUNT) - 1);
-    /* Who is allowed no way out loses nothing where there is none. */
+    *ret_lost = ~jail_guarantees_of(features, request->profile) & ((1u << JAIL_GUARANTEE_COUNT) - 1);
+    /* A profile without a network loses nothing where there is none, and its memory holds no such buffers. */
     if (request->profile->network != JAIL_NETWORK_OUTGOING) *ret_lost &= ~(1u << JAIL_GUARANTEE_EGRESS);
+    if (request->profile->network == JAIL_NETWORK_NONE) *ret_lost &= ~(1u << JAIL_GUARANTEE_SOCKETS);
     *ret = draft.plan;
     draft.plan = (struct jail_plan){0};
     return 0;

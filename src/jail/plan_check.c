@@ -83,6 +83,7 @@ static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_HOSTNAME] = {.words = {is_hostname}, .times = 1},
     [JAIL_PLAN_NETWORK] = {.words = {is_network}, .times = 1},
     [JAIL_PLAN_MEMORY] = {.least = 1 << 20, .most = PLAN_BYTES_MAX, .times = 1},
+    [JAIL_PLAN_SOCKETS] = {.least = 1, .most = PLAN_BYTES_MAX, .times = 1},
     [JAIL_PLAN_CPU] = {.least = 1, .most = 100ULL * 4096, .times = 1},
     [JAIL_PLAN_WEIGHT] = {.least = 1, .most = 100, .times = 1},
     [JAIL_PLAN_TASKS] = {.least = 1, .most = 1 << 22, .times = 1},

@@ -20,6 +20,7 @@ static const struct jail_profile profiles[] = {
         .summary = "Untrusted code: no network at all, no programs, half a core",
         .isolation = "high",
         .limits = {.memory_bytes = 64 * MIB,
+                   .socket_memory_bytes = 16 * MIB,
                    .cpu_percent = 50,
                    .processes = 50,
                    .max_run_ms = MINUTE_MS,
@@ -43,6 +44,7 @@ static const struct jail_profile profiles[] = {
         .summary = "Ordinary applications: connections to public addresses, no programs, one core",
         .isolation = "medium",
         .limits = {.memory_bytes = 128 * MIB,
+                   .socket_memory_bytes = 16 * MIB,
                    .cpu_percent = 100,
                    .processes = 100,
                    .max_run_ms = 5 * MINUTE_MS,
@@ -66,6 +68,7 @@ static const struct jail_profile profiles[] = {
         .summary = "Trusted code: programs and native code too, connections anywhere, any number of cores",
         .isolation = "low",
         .limits = {.memory_bytes = 256 * MIB,
+                   .socket_memory_bytes = 32 * MIB,
                    .cpu_percent = 0,
                    .processes = 200,
                    .max_run_ms = 10 * MINUTE_MS,
@@ -90,6 +93,7 @@ static const struct jail_profile profiles[] = {
         .summary = "Compiling one sandbox's sources, whose macros are as untrusted as the rest",
         .isolation = "high",
         .limits = {.memory_bytes = 768 * MIB,
+                   .socket_memory_bytes = 16 * MIB,
                    .cpu_percent = 200,
                    .processes = 0,
                    .disk_bytes = 256 * MIB,
@@ -115,16 +119,25 @@ const struct jail_profile *jail_profile_find(const char *name) {
 
 static const struct jail_limit_kind kinds[] = {
     {LIMIT(memory_bytes), false, 16 * MIB, TIB}, /* an idle VM needs 12 MiB */
-    {LIMIT(cpu_percent), true, 1, 100ULL * 1024}, {LIMIT(processes), false, 1, 1000000},
-    {LIMIT(max_run_ms), true, 1, 30 * DAY_MS},    {LIMIT(ttl_ms), true, 1, 3650 * DAY_MS},
-    {LIMIT(disk_bytes), false, 64 * KIB, TIB},    {LIMIT(os_tasks), false, 16, 32768}, /* a VM has 11 */
+    {LIMIT(cpu_percent), true, 1, 100ULL * 1024},
+    {LIMIT(processes), false, 1, 1000000},
+    {LIMIT(max_run_ms), true, 1, 30 * DAY_MS},
+    {LIMIT(ttl_ms), true, 1, 3650 * DAY_MS},
+    {LIMIT(disk_bytes), false, 64 * KIB, TIB},
+    {LIMIT(os_tasks), false, 16, 32768},  /* a VM has 11 */
     {LIMIT(atoms), true, 20000, 1 << 20}, /* an idle Elixir node has 15,000; the VM's own bound */
-    {LIMIT(ets_tables), true, 1, 1000000},        {LIMIT(ports), true, 1, 1 << 20},
-    {LIMIT(message_queue), true, 10, 1000000000}, {LIMIT(ets_bytes), true, MIB, TIB},
-    {LIMIT(heap_bytes), true, MIB, TIB},          {LIMIT(descriptors), false, 64, 1 << 20}, /* an idle VM has 18 */
+    {LIMIT(ets_tables), true, 1, 1000000},
+    {LIMIT(ports), true, 1, 1 << 20},
+    {LIMIT(message_queue), true, 10, 1000000000},
+    {LIMIT(ets_bytes), true, MIB, TIB},
+    {LIMIT(heap_bytes), true, MIB, TIB},
+    {LIMIT(descriptors), false, 64, 1 << 20}, /* an idle VM has 18 */
     {LIMIT(file_bytes), true, 64 * MIB, TIB}, /* the VM keeps machine code in files of that size at most */
-    {LIMIT(sockets), true, 1, 1 << 20},           {LIMIT(network_rate_bytes), true, 16 * KIB, TIB},
-    {LIMIT(network_total_bytes), true, KIB, TIB}, {LIMIT(connections), false, 1, 65536},
+    {LIMIT(sockets), true, 1, 1 << 20},
+    {LIMIT(network_rate_bytes), true, 16 * KIB, TIB},
+    {LIMIT(network_total_bytes), true, KIB, TIB},
+    {LIMIT(connections), false, 1, 65536},
+    {LIMIT(socket_memory_bytes), false, 256 * KIB, TIB}, /* a connection's two ends begin with 150 KiB of buffers */
 };
 
 const struct jail_limit_kind *jail_limit_kinds(size_t *ret_count) {

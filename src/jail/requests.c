@@ -152,21 +152,23 @@ static uint32_t narrow(uint64_t number) {
 }
 
 static bool read_limits(const struct call *call, struct jail_limits *ret) {
-    uint64_t memory = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0, rate = 0, traffic = 0,
+    uint64_t memory = 0, sockets = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0, rate = 0, traffic = 0,
              connections = 0;
     const struct {
         const char *name;
         uint64_t *value;
-    } operands[] = {{"memory", &memory},           {"disk", &disk}, {"cpu", &cpu},   {"tasks", &tasks},
-                    {"descriptors", &descriptors}, {"file", &file}, {"rate", &rate}, {"traffic", &traffic},
-                    {"connections", &connections}};
+    } operands[] = {{"memory", &memory},           {"disk", &disk},      {"cpu", &cpu},   {"tasks", &tasks},
+                    {"descriptors", &descriptors}, {"file", &file},      {"rate", &rate}, {"traffic", &traffic},
+                    {"connections", &connections}, {"sockets", &sockets}};
     for (size_t i = 0; i < ARRAY_SIZE(operands); i++)
         wire_message_number(call->message, operands[i].name, operands[i].value);
-    if (memory > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX || rate > PLAN_BYTES_MAX || traffic > PLAN_BYTES_MAX) {
+    if (memory > PLAN_BYTES_MAX || sockets > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX || rate > PLAN_BYTES_MAX ||
+        traffic > PLAN_BYTES_MAX) {
         refuse(call, E_INVALID, "the limit is out of bounds");
         return false;
     }
     *ret = (struct jail_limits){.memory_bytes = memory,
+                                .socket_memory_bytes = sockets,
                                 .disk_bytes = disk,
                                 .cpu_percent = narrow(cpu),
                                 .os_tasks = narrow(tasks),

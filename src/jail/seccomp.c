@@ -14,7 +14,8 @@
 struct dialect {
     unsigned set;
     bool exec_counted;
-    bool quiet; /* refuse at once what would notify */
+    bool quiet;    /* refuse at once what would notify */
+    pid_t own_pid; /* whose threads it may signal; 0: as the table says */
 };
 
 static const struct {
@@ -75,15 +76,25 @@ static int add_group(scmp_filter_ctx context, const struct dialect *dialect, con
     return 0;
 }
 
+static struct syscall_table table_of(const struct dialect *dialect) {
+    struct syscall_table table;
+    if (dialect->set == SYSCALLS_DAEMON) return *syscalls_of_daemon();
+    table.groups = syscall_groups(&table.group_count);
+    table.rules = syscall_rules(&table.rule_count);
+    return table;
+}
+
 static int add_all(scmp_filter_ctx context, const struct dialect *dialect, struct error *reterr) {
-    size_t count;
-    const struct syscall_group *groups = syscall_groups(&count);
-    for (size_t i = 0; i < count; i++)
-        if ((groups[i].sets & dialect->set) && add_group(context, dialect, &groups[i], reterr) < 0) return -1;
-    const struct syscall_rule *rules = syscall_rules(&count);
-    for (size_t i = 0; i < count; i++)
-        if ((rules[i].sets & dialect->set) && add_call(context, dialect, &rules[i], reterr) < 0) return -1;
-    return 0;
+    struct syscall_table table = table_of(dialect);
+    for (size_t i = 0; i < table.group_count; i++)
+        if ((table.groups[i].sets & dialect->set) && add_group(context, dialect, &table.groups[i], reterr) < 0)
+            return -1;
+    for (size_t i = 0; i < table.rule_count; i++)
+        if ((table.rules[i].sets & dialect->set) && add_call(context, dialect, &table.rules[i], reterr) < 0) return -1;
+    if (!dialect->own_pid) return 0;
+    struct syscall_rule own_threads = {
+        "tgkill", dialect->set, SYSCALL_ALLOW, 1, {{0, SYSCALL_EQUAL, (uint64_t)dialect->own_pid, 0}}};
+    return add_call(context, dialect, &own_threads, reterr);
 }
 
 static void cleanup_context(scmp_filter_ctx *context) {
@@ -130,6 +141,10 @@ int seccomp_filter_build_quiet(const char *set, struct sock_fprog **ret, struct 
     struct dialect dialect = {.quiet = true};
     if (!find_set(set, &dialect.set)) return error_set(reterr, E_INVALID, "there is no system-call set '%s'", set);
     return build(&dialect, ret, reterr);
+}
+
+int seccomp_filter_build_for_daemon(struct sock_fprog **ret, struct error *reterr) {
+    return build(&(struct dialect){.set = SYSCALLS_DAEMON, .quiet = true, .own_pid = getpid()}, ret, reterr);
 }
 
 void seccomp_filter_free(struct sock_fprog *filter) {

@@ -185,12 +185,14 @@ static void undo(struct launcher *launcher, struct launcher_node *node) {
 }
 
 static struct jail_limits limits_of(const struct jail_plan *plan) {
-    uint64_t memory = 0, cpu = 0, weight = 0, tasks = 0;
+    uint64_t memory = 0, sockets = 0, cpu = 0, weight = 0, tasks = 0;
     jail_plan_number(plan, JAIL_PLAN_MEMORY, &memory);
+    jail_plan_number(plan, JAIL_PLAN_SOCKETS, &sockets);
     jail_plan_number(plan, JAIL_PLAN_CPU, &cpu);
     jail_plan_number(plan, JAIL_PLAN_WEIGHT, &weight);
     jail_plan_number(plan, JAIL_PLAN_TASKS, &tasks);
     return (struct jail_limits){.memory_bytes = memory,
+                                .socket_memory_bytes = sockets,
                                 .cpu_percent = (uint32_t)cpu,
                                 .cpu_weight_percent = (uint32_t)weight,
                                 .os_tasks = (uint32_t)tasks};

@@ -32,7 +32,7 @@ static int detach_input(struct error *reterr) {
 }
 
 /* By its descriptor, which was opened with our rights. */
-static _Noreturn void run_daemon(const struct launcher *launcher, int program_fd) {
+static _Noreturn void run_daemon(const struct launcher *launcher, const struct cgroup *cgroup, int program_fd) {
     struct error error;
     char stamp[16];
     const char *arguments[OPTIONS_MAX + 8] = {"sandboxd", "--home", launcher->home};
@@ -49,6 +49,7 @@ static _Noreturn void run_daemon(const struct launcher *launcher, int program_fd
     /* A terminal of whoever started us: it could type into it. */
     setsid();
     priority_raise();
+    daemon_bounds_join(launcher, cgroup);
     if (detach_input(&error) == 0 && leave_privileges(launcher, &error) == 0) {
         execveat(program_fd, "", (char *const *)arguments, environ, AT_EMPTY_PATH);
         error_errno(&error, errno, "start sandboxd");
@@ -84,10 +85,12 @@ static bool adopt_daemon(struct launcher *launcher) {
 
 static int start_child(struct launcher *launcher, struct error *reterr) {
     CLEANUP_FD int program_fd = -1;
+    CLEANUP(cgroup_close) struct cgroup cgroup = {0};
     if (installation_open_daemon(&program_fd, reterr) < 0) return -1;
+    daemon_bounds_make(launcher, &cgroup);
     pid_t pid = fork();
     if (pid < 0) return error_errno(reterr, errno, "start the daemon");
-    if (pid == 0) run_daemon(launcher, program_fd);
+    if (pid == 0) run_daemon(launcher, &cgroup, program_fd);
     launcher->daemon.pid = pid;
     launcher->daemon.pidfd = pidfd_open(pid, 0);
     launcher->daemon.is_child = true;

@@ -1,4 +1,4 @@
-/* The system calls a node may make, as data. What is in no row fails with ENOSYS. */
+/* The system calls that a node may make, and the daemon, as data. What is in no row fails with ENOSYS. */
 #ifndef JAIL_SYSCALLS_H
 #define JAIL_SYSCALLS_H
 
@@ -10,6 +10,7 @@ enum {
     SYSCALLS_NETWORK = 2, /* the same with internet sockets */
     SYSCALLS_OPEN = 4,    /* ordinary programs too */
     SYSCALLS_EVERY = 7,
+    SYSCALLS_DAEMON = 8, /* has a table of its own */
     SYSCALL_CONDITIONS_MAX = 3,
     SYSCALL_NAME_BYTES = 32,
 };
@@ -45,6 +46,16 @@ struct syscall_rule {
     struct syscall_condition conditions[SYSCALL_CONDITIONS_MAX];
 };
 
+struct syscall_table {
+    const struct syscall_group *groups;
+    size_t group_count;
+    const struct syscall_rule *rules;
+    size_t rule_count;
+};
+
+const struct syscall_table *syscalls_of_daemon(void);
+
+/* Those of nodes. */
 const struct syscall_group *syscall_groups(size_t *ret_count);
 const struct syscall_rule *syscall_rules(size_t *ret_count);
 

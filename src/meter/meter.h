@@ -16,6 +16,7 @@
 #define METER_METRIC_LIST(X)                                                                                           \
     X(MEMORY, "memory_bytes", true)                                                                                    \
     X(CPU, "cpu_percent", true)                                                                                        \
+    X(SOCKET_MEMORY, "socket_memory_bytes", true)                                                                      \
     X(DISK, "disk_bytes", true)                                                                                        \
     X(DESCRIPTORS, "descriptors", true)                                                                                \
     X(OS_TASKS, "os_tasks", true)                                                                                      \

@@ -136,7 +136,9 @@ bool node_is_frozen(const struct node *node);
 
 struct node_usage { /* NODE_UNKNOWN: not told here, or not yet */
     uint64_t memory_bytes;
-    uint64_t cpu_ns; /* since it started */
+    uint64_t cpu_ns;              /* since it started */
+    uint64_t socket_memory_bytes; /* in buffers of its internet sockets; known on cgroup v1 alone, elsewhere they are
+                                     memory */
     uint64_t disk_bytes;
     uint64_t disk_percent; /* of whichever place is fullest */
     uint64_t descriptors;  /* of the VM; kernels before 6.2 don't tell */

@@ -54,6 +54,11 @@ static uint64_t memory_bytes(const struct node *node) {
     return is_known ? bytes : NODE_UNKNOWN;
 }
 
+static uint64_t socket_memory_bytes(const struct node *node) {
+    uint64_t bytes;
+    return read_number(node->memory_cgroup, "memory.kmem.tcp.usage_in_bytes", &bytes) ? bytes : NODE_UNKNOWN;
+}
+
 static bool read_cpu(const char *cgroup, uint64_t *ret_ns) {
     return read_number(cgroup, "cpuacct.usage", ret_ns) || read_cpu_stat(cgroup, ret_ns);
 }
@@ -132,6 +137,7 @@ static uint64_t descriptors(struct node *node) {
 
 void node_usage(struct node *node, struct node_usage *ret) {
     *ret = (struct node_usage){.memory_bytes = memory_bytes(node),
+                               .socket_memory_bytes = socket_memory_bytes(node),
                                .cpu_ns = node_cpu_ns(node),
                                .disk_bytes = NODE_UNKNOWN,
                                .disk_percent = NODE_UNKNOWN,

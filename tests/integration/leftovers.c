@@ -17,6 +17,8 @@
 #define SLOTS "/run/sandbox/slots"
 #define RECORDS "/run/sandbox/nodes"
 #define CGROUPS "/sys/fs/cgroup"
+#define NODES "sandbox"
+#define DAEMON "sandbox-daemon"
 enum { SLOT_UID_BASE = 1000000000, SLOT_UIDS = 65536, PROCESSES_MAX = 4096, NAMES_MAX = 512 };
 
 struct process {
@@ -136,13 +138,14 @@ static void note_process(pid_t pid, void *data) {
 }
 
 /* Every cgroup of the slot, in whichever hierarchy. */
-static void visit_cgroups(int slot, void (*visit)(const char *path, const char *name, void *data), void *data) {
+static void visit_cgroups(const char *group, int slot, void (*visit)(const char *path, const char *name, void *data),
+                          void *data) {
     DIR *hierarchies = opendir(CGROUPS);
     for (struct dirent *entry; hierarchies && (entry = readdir(hierarchies));) {
         char path[PATH_MAX];
         /* "." is the root of a machine with the unified hierarchy only. */
         if (strcmp(entry->d_name, "..") == 0) continue;
-        snprintf(path, sizeof path, CGROUPS "/%s/sandbox/%d", entry->d_name, slot);
+        snprintf(path, sizeof path, CGROUPS "/%s/%s/%d", entry->d_name, group, slot);
         DIR *nodes = opendir(path);
         if (nodes) visit(path, "", data);
         for (struct dirent *node; nodes && (node = readdir(nodes));)
@@ -169,7 +172,7 @@ struct footprint *footprint_take(const char *home) {
     footprint->slot = find_slot(home);
     footprint->own_network = network_of(getpid());
     visit_processes(note_process, footprint);
-    if (footprint->slot >= 0) visit_cgroups(footprint->slot, note_cgroup, footprint);
+    if (footprint->slot >= 0) visit_cgroups(NODES, footprint->slot, note_cgroup, footprint);
     return footprint;
 }
 
@@ -275,7 +278,8 @@ char *footprint_left(const struct footprint *footprint) {
     remains.slot_is_free = footprint->slot >= 0 && access(path, F_OK) < 0;
     if (find_slot(footprint->home) >= 0) buf_printf(&remains.text, "slot %s\n", path);
     visit_processes(left_process, &remains);
-    if (footprint->slot >= 0) visit_cgroups(footprint->slot, left_cgroup, &remains);
+    if (footprint->slot >= 0) visit_cgroups(NODES, footprint->slot, left_cgroup, &remains);
+    if (footprint->slot >= 0) visit_cgroups(DAEMON, footprint->slot, left_cgroup, &remains);
     left_mounts(&remains);
     left_files(&remains);
     if (remains.text.size > 0) return buf_take_string(&remains.text);

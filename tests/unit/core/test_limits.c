@@ -42,6 +42,7 @@ static void values_are_read_in_their_units(void **state) {
         {"heap", "none", LIMIT_OF_HEAP, 32 << 20},
         {"ets_memory", "2M", LIMIT_OF_ETS_MEMORY, 2 << 20},
         {"descriptors", "200", LIMIT_OF_DESCRIPTORS, 200},
+        {"socket_memory", "4M", LIMIT_OF_SOCKET_MEMORY, 4 << 20},
         {"file_size", "64M", LIMIT_OF_FILE_SIZE, 64 << 20},
         {"file_size", "none", LIMIT_OF_FILE_SIZE, 0},
         {"sockets", "5", LIMIT_OF_SOCKETS, 5},

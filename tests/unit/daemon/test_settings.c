@@ -129,6 +129,7 @@ static void test_texts(void **state) {
 
 static void test_bad_values(void **state) {
     (void)state;
+    assert_refused("--daemon-memory", "64M", "daemon-memory");
     assert_refused("--heartbeat", "soon", "heartbeat is 'soon'");
     assert_refused("--heartbeat", "1ms", "from 10 to");
     assert_refused("--heartbeat", "-5s", "heartbeat");

@@ -114,7 +114,7 @@ static void test_limits(void **state) {
         read_profiles("[profile odd]\nmemory = 100M\ncpu = 33\nprocesses = 33\nmax-run = 33s\nttl = 33s\ndisk = 100M\n"
                       "file-size = 100M\ndescriptors = 333\nos-tasks = 33\natoms = 33333\nets-tables = 33\n"
                       "ets-memory = 33M\nvm-ports = 33\nsockets = 33\nmessage-queue = 33\nheap = 33M\n"
-                      "network-rate = 33M\nnetwork-total = 33M\nconnections = 33\n");
+                      "socket-memory = 33M\nnetwork-rate = 33M\nnetwork-total = 33M\nconnections = 33\n");
     const struct jail_limits *given = &guard_profile_find(&profiles, "odd")->jail.limits;
     const struct jail_limits *usual = &guard_profile_find(&profiles, "medium")->jail.limits;
     size_t count;

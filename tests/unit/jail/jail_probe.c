@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FLOOD = 2000, CROWD = 24, RELAYS = 4, EXHAUST_BYTES = 64 << 20 };
+enum { FLOOD = 2000, CROWD = 24, RELAYS = 4, EXHAUST_BYTES = 64 << 20, GORGE_TIMES = 4 };
 
 static const char *own_path;
 static char lock_path[4096];
@@ -314,6 +314,15 @@ static void probe_insist(const char *name) {
     for (;; poll(NULL, 0, 5)) unshare(CLONE_NEWUSER);
 }
 
+/* More than a daemon of a test may have; one that may waits. */
+static void probe_gorge(const char *name) {
+    for (int i = 0; i < GORGE_TIMES; i++) {
+        void *block = mmap(NULL, EXHAUST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (block != MAP_FAILED) memset(block, 1, EXHAUST_BYTES);
+    }
+    probe_wait(name);
+}
+
 static int signal_pipe[2];
 
 static void on_signal(int number) {
@@ -384,6 +393,7 @@ static const struct {
     {"insist", probe_insist},
     {"signal", probe_signal},
     {"wait", probe_wait},
+    {"gorge", probe_gorge},
     {"fail", probe_fail},
 };
 

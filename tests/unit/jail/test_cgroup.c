@@ -21,8 +21,11 @@
 
 enum { FREEZE_WAIT_MS = 500 };
 
-static const struct jail_limits limits = {
-    .memory_bytes = 48 * MIB, .disk_bytes = 16 * MIB, .cpu_percent = 50, .os_tasks = 32};
+static const struct jail_limits limits = {.memory_bytes = 48 * MIB,
+                                          .socket_memory_bytes = 4 * MIB,
+                                          .disk_bytes = 16 * MIB,
+                                          .cpu_percent = 50,
+                                          .os_tasks = 32};
 
 /* ---- what would be written ---- */
 
@@ -41,6 +44,7 @@ static const struct cgroup_host able = {.has_memory = true, .has_cpu = true, .ha
 static void v1_settings(void **state) {
     (void)state;
     assert_settings(&cgroup_v1, &able, &limits, false,
+                    "memory.kmem.tcp.limit_in_bytes=4194304 ?\n"
                     "memory.limit_in_bytes=67108864\n"
                     "memory.memsw.limit_in_bytes=67108864 ?\n"
                     "cpu.cfs_period_us=100000\n"
@@ -73,6 +77,13 @@ static void v2_settings(void **state) {
                     "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=100 ?\npids.max=7\n");
     assert_settings(&cgroup_v2, &(struct cgroup_host){.has_cpu = true}, &(struct jail_limits){.cpu_weight_percent = 2},
                     false, "cpu.max=max 100000\ncpu.idle=0 ?\ncpu.weight=2 ?\n");
+}
+
+static void v2_sockets_are_memory_unless_the_kernel_was_told(void **state) {
+    (void)state;
+    assert_true(cgroup_v2_counts_sockets("ro quiet\n"));
+    assert_true(cgroup_v2_counts_sockets("ro cgroup.memory=nokmem nosocket\n"));
+    assert_false(cgroup_v2_counts_sockets("ro cgroup.memory=nokmem,nosocket quiet\n"));
 }
 
 /* ---- v2 on a fake tree ---- */
@@ -159,6 +170,23 @@ static void v2_enables_controllers_on_the_way_down(void **state) {
     assert_file(tree, "sandbox/3/cgroup.subtree_control", "+memory +cpu +pids");
 }
 
+/* A kernel may have been built without the file that bounds them. */
+static void v1_says_whether_sockets_are_bounded(void **state) {
+    struct tree *tree = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/cgroup.controllers", tree->root);
+    assert_int_equal(remove(path), 0);
+    make(tree, "memory");
+    put(tree, "memory/tasks", "");
+    cgroup_host_find(tree->root, true, &tree->host);
+    assert_int_equal(tree->host.version, 1);
+    assert_true(tree->host.has_memory);
+    assert_false(tree->host.counts_sockets);
+    put(tree, "memory/memory.kmem.tcp.limit_in_bytes", "");
+    cgroup_host_find(tree->root, true, &tree->host);
+    assert_true(tree->host.counts_sockets);
+}
+
 static void v2_says_what_it_lacks(void **state) {
     struct tree *tree = *state;
     put(tree, "cgroup.controllers", "cpuset pids\n");
@@ -170,6 +198,38 @@ static void v2_says_what_it_lacks(void **state) {
     snprintf(path, sizeof path, "%s/none", tree->root);
     cgroup_host_find(path, true, &tree->host);
     assert_int_equal(tree->host.version, 0);
+}
+
+/* What belongs to the service and not to nodes has no part in their share of the processor. */
+static void v2_bounds_the_service_beside_its_nodes(void **state) {
+    struct tree *tree = *state;
+    struct cgroup_host beside;
+    struct error error;
+    struct cgroup cgroup;
+    static const char *const files[] = {"cgroup.procs", "memory.max", "memory.swap.max", "cpu.max", "pids.max"};
+    assert_int_equal(cgroup_host_open(tree->root, "sandbox/3", true, &tree->host, &error), 0);
+    make(tree, "service");
+    put(tree, "service/cgroup.subtree_control", "");
+    make(tree, "service/3");
+    put(tree, "service/3/cgroup.subtree_control", "");
+    make(tree, "service/3/daemon");
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "service/3/daemon/%s", files[i]);
+        put(tree, name, "");
+    }
+    assert_int_equal(cgroup_host_open_beside(&tree->host, "service/3", &beside, &error), 0);
+    assert_file(tree, "service/3/cgroup.subtree_control", "+memory +pids");
+    assert_int_equal(cgroup_make(&beside, "daemon", &limits, &cgroup, &error), 0);
+    assert_int_equal(cgroup_join(&cgroup), 0);
+    cgroup_close(&cgroup);
+    assert_file(tree, "service/3/daemon/cgroup.procs", "0");
+    assert_file(tree, "service/3/daemon/memory.max", "67108864");
+    assert_file(tree, "service/3/daemon/pids.max", "32");
+    assert_file(tree, "service/3/daemon/cpu.max", "");
+    put(tree, "cgroup.controllers", "cpuset cpu\n");
+    cgroup_host_find(tree->root, true, &tree->host);
+    assert_int_equal(cgroup_host_open_beside(&tree->host, "service/4", &beside, &error), -E_GUARANTEE);
 }
 
 static void v2_writes_limits(void **state) {
@@ -323,6 +383,7 @@ static void real_limits_are_the_kernels(void **state) {
     cgroup_close(&cgroup);
     if (host->version == 1) {
         assert_value(host, CGROUP_MEMORY, "memory.limit_in_bytes", "67108864");
+        assert_value(host, CGROUP_MEMORY, "memory.kmem.tcp.limit_in_bytes", "4194304");
         assert_value(host, CGROUP_CPU, "cpu.cfs_quota_us", "50000");
     } else {
         assert_value(host, CGROUP_MEMORY, "memory.max", "67108864");
@@ -470,8 +531,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(v1_settings),
         cmocka_unit_test(v2_settings),
+        cmocka_unit_test(v2_sockets_are_memory_unless_the_kernel_was_told),
         cmocka_unit_test_setup_teardown(v2_enables_controllers_on_the_way_down, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(v1_says_whether_sockets_are_bounded, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_says_what_it_lacks, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(v2_bounds_the_service_beside_its_nodes, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_writes_limits, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_refuses_to_go_below_use, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_freezes_until_it_took_effect, tree_setup, tree_teardown),

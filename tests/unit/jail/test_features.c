@@ -74,7 +74,8 @@ static void others_lose_what_needs_privileges(void **state) {
     waitpid(pid, NULL, 0);
     assert_false(features.root);
     assert_int_equal(features.guarantees & (BIT(UID) | BIT(GROUPS) | BIT(TAKEOVER) | BIT(IDMAP)), 0);
-    assert_int_equal(features.guarantees & (BIT(CGROUPS) | BIT(MEMORY) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER)), 0);
+    assert_int_equal(
+        features.guarantees & (BIT(CGROUPS) | BIT(MEMORY) | BIT(SOCKETS) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER)), 0);
     uint32_t kept = BIT(NAMESPACES) | BIT(NETWORK) | BIT(SECCOMP) | BIT(NOTIFY) | BIT(LANDLOCK);
     assert_int_equal(features.guarantees & kept, kept);
 }
@@ -83,7 +84,7 @@ static void others_lose_what_needs_privileges(void **state) {
 static void only_cgroups_that_were_had_count(void **state) {
     (void)state;
     uint32_t others = BIT(NAMESPACES) | BIT(LANDLOCK);
-    uint32_t cgroups = BIT(CGROUPS) | BIT(MEMORY) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER);
+    uint32_t cgroups = BIT(CGROUPS) | BIT(MEMORY) | BIT(SOCKETS) | BIT(CPU) | BIT(TASKS) | BIT(FREEZER);
     struct jail_features features = {.guarantees = others | cgroups, .cgroup_version = 2};
     struct cgroup_host host = {.version = 2, .has_tasks = true, .has_freezer = true};
     features_note_cgroups(&features, &host);
@@ -91,7 +92,7 @@ static void only_cgroups_that_were_had_count(void **state) {
     features_note_cgroups(&features, &(struct cgroup_host){0});
     assert_int_equal(features.guarantees, others);
     assert_int_equal(features.cgroup_version, 0);
-    host.has_memory = host.has_cpu = true;
+    host.has_memory = host.counts_sockets = host.has_cpu = true;
     features_note_cgroups(&features, &host);
     assert_int_equal(features.guarantees, others | cgroups);
 }

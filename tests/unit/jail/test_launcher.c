@@ -220,6 +220,31 @@ static void limits_change_in_a_running_node(void **state) {
     assert_true(client_ask(client, "bury", "grows", -1));
 }
 
+/* A kernel that has no such file counts these buffers as memory, or not at all. */
+static void assert_socket_bound(const char *memory_directory, const char *expected) {
+    char path[320], text[32] = "";
+    snprintf(path, sizeof path, "%s/memory.kmem.tcp.limit_in_bytes", memory_directory);
+    if (access(path, F_OK) < 0) return;
+    assert_true(file_read_text(AT_FDCWD, path, text, sizeof text) > 0);
+    text[strcspn(text, "\n")] = '\0';
+    assert_string_equal(text, expected);
+}
+
+static void buffers_of_sockets_are_bounded(void **state) {
+    struct client *client = *state;
+    char directory[256];
+    assert_true(client_spawn(client, "talks", "sockets 4194304\n", "wait"));
+    client_directory(client, "memory=", directory);
+    assert_socket_bound(directory, "4194304");
+    assert_true(client_ask(client, "limit", "talks sockets=2097152", -1));
+    assert_socket_bound(directory, "2097152");
+    assert_true(client_ask(client, "equip", "talks sockets=8388608\nnode talks\n", -1));
+    assert_socket_bound(directory, "8388608");
+    assert_true(client_ask(client, "limit", "talks cpu=50", -1)); /* none that is said is none that changes */
+    assert_socket_bound(directory, "8388608");
+    assert_true(client_ask(client, "bury", "talks", -1));
+}
+
 struct bad_plan {
     const char *more;
     const char *slug;
@@ -456,6 +481,7 @@ int main(void) {
         BOTH(a_thaw_or_an_end_calls_a_freeze_off),
         BOTH(what_does_not_come_to_stand_still_goes_on),
         BOTH(limits_change_in_a_running_node),
+        ROOT(buffers_of_sockets_are_bounded),
         BOTH(failing_spawns_leave_nothing),
         BOTH(binds_with_the_daemons_rights_only),
         BOTH(mounts_into_a_running_node),

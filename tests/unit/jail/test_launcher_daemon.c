@@ -124,6 +124,75 @@ static void a_killed_daemon_is_started_again(void **state) {
     assert_int_equal(end(service, SIGTERM), 0);
 }
 
+/* The directory of a process in the hierarchy that has this controller, v1 or v2. */
+static void directory_of(pid_t pid, const char *controller, char ret[PATH_MAX]) {
+    char path[64], line[PATH_MAX], *names, *below;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    *ret = '\0';
+    while (fgets(line, sizeof line, file) && (names = strchr(line, ':')) && (below = strchr(++names, ':'))) {
+        *below++ = '\0';
+        below[strcspn(below, "\n")] = '\0';
+        if (strcmp(names, controller) == 0) snprintf(ret, PATH_MAX, "/sys/fs/cgroup/%s%s", controller, below);
+        if (!*names && !*ret) snprintf(ret, PATH_MAX, "/sys/fs/cgroup%s", below);
+    }
+    fclose(file);
+}
+
+/* In a file of the directory; the first that is there. */
+static void assert_bound(const char *directory, const char *v1, const char *v2, const char *expected) {
+    char path[2 * PATH_MAX], text[64] = "";
+    snprintf(path, sizeof path, "%s/%s", directory, v1);
+    if (access(path, F_OK) < 0) snprintf(path, sizeof path, "%s/%s", directory, v2);
+    assert_true(file_read_text(AT_FDCWD, path, text, sizeof text) > 0);
+    text[strcspn(text, "\n")] = '\0';
+    assert_string_equal(text, expected);
+}
+
+static pid_t await_daemon(struct service *service) {
+    client_read_until(service->output_fd, "ids=");
+    return client_program_of(service->launcher);
+}
+
+static void assert_bounded(pid_t daemon) {
+    char memory[PATH_MAX], tasks[PATH_MAX], cpu[PATH_MAX];
+    directory_of(daemon, "memory", memory);
+    directory_of(daemon, "pids", tasks);
+    assert_non_null(strstr(memory, "/sandbox-daemon/"));
+    assert_bound(memory, "memory.limit_in_bytes", "memory.max", "314572800");
+    assert_bound(tasks, "pids.max", "pids.max", "512");
+    directory_of(daemon, "cpu", cpu);
+    assert_null(strstr(cpu, "/sandbox/")); /* it has no part of the nodes' share */
+}
+
+/* The launcher reads one line of the settings; what follows the first section is a profile's. */
+static void the_daemon_has_a_cgroup_of_its_own(void **state) {
+    struct service *service = *state;
+    char conf[128], memory[PATH_MAX];
+    snprintf(conf, sizeof conf, "%s/sandbox.conf", service->client.home);
+    write_file(conf, "heartbeat = 1s\n  daemon-memory=300M # enough\n[profile a]\ndaemon-memory = 200M\n",
+               service->client.daemon_uid, 0644);
+    start(service, "ids", "wait", NULL);
+    pid_t first = await_daemon(service);
+    assert_bounded(first);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    pid_t second = await_daemon(service);
+    assert_int_not_equal(second, first);
+    assert_bounded(second);
+    directory_of(second, "memory", memory);
+    assert_int_equal(end(service, SIGTERM), 0);
+    assert_int_equal(access(memory, F_OK), -1);
+    assert_int_equal(unlink(conf), 0);
+}
+
+static void a_daemon_that_takes_too_much_is_started_again(void **state) {
+    struct service *service = *state;
+    start(service, "ids", "gorge", "--daemon-memory=128M");
+    for (int i = 0; i < 2; i++) client_read_until(service->output_fd, "ids=");
+    assert_int_equal(end(service, SIGTERM), 0);
+}
+
 static void a_failing_daemon_is_tried_again(void **state) {
     struct service *service = *state;
     start(service, "ids", "fail", NULL);
@@ -178,6 +247,8 @@ int main(void) {
         cmocka_unit_test(the_daemon_inherits_nothing),
         cmocka_unit_test(the_daemon_learns_only_what_is_for_it),
         cmocka_unit_test(a_killed_daemon_is_started_again),
+        cmocka_unit_test(the_daemon_has_a_cgroup_of_its_own),
+        cmocka_unit_test(a_daemon_that_takes_too_much_is_started_again),
         cmocka_unit_test(a_failing_daemon_is_tried_again),
         cmocka_unit_test(the_launcher_ends_with_a_daemon_that_was_told_to),
         cmocka_unit_test(a_living_daemon_is_kept),

@@ -216,7 +216,8 @@ static void nodes_leave_descriptors_for_the_rest(void **state) {
 
 static void limits_beyond_all_bounds_are_refused(void **state) {
     (void)state;
-    static const char *const limits[] = {"vast disk=18446744073709551615", "vast memory=18446744073709551615"};
+    static const char *const limits[] = {"vast disk=18446744073709551615", "vast memory=18446744073709551615",
+                                         "vast sockets=18446744073709551615"};
     assert_true(client_spawn(&client, "vast", "", "wait"));
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
         assert_false(client_ask(&client, "limit", limits[i], -1));

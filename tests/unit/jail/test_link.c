@@ -53,7 +53,8 @@ static void asks_in_the_launchers_words(void **state) {
                                  .file_bytes = 6,
                                  .network_rate_bytes = 7,
                                  .network_total_bytes = 8,
-                                 .connections = 9};
+                                 .connections = 9,
+                                 .socket_memory_bytes = 10};
     struct jail_host resolved = {.bits = 32, .address = {1, 2, 3, 4}, .first_port = 443, .last_port = 443};
     struct jail_bind binds[] = {{.source = "/a b", .target = "/app/x"},
                                 {.source = "/c", .target = "/app/y", .executable = true}};
@@ -74,13 +75,17 @@ static void asks_in_the_launchers_words(void **state) {
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
-    assert_heard(stage, "limit 4 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9");
+    assert_heard(
+        stage,
+        "limit 4 n1 memory=1 sockets=10 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9");
     assert_heard(stage, "mount 5 n1 /a%20b /app/x");
     assert_heard(stage, "release 6 p-1");
     assert_heard(stage, "shutdown 7");
-    assert_heard(stage, "equip 8 n1 memory=1 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9\n"
-                        "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n"
-                        "reach public\nport 443\nconnections 9\n");
+    assert_heard(
+        stage,
+        "equip 8 n1 memory=1 sockets=10 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9\n"
+        "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n"
+        "reach public\nport 443\nconnections 9\n");
     assert_heard(stage, "resolved 9 n1\nnode n1\nresolved 1.2.3.4:443\n");
     assert_heard(stage, "yield 10 n1 on=1");
     assert_heard(stage, "yield 11 n1 on=0");

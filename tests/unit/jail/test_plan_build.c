@@ -113,6 +113,7 @@ static void high(void **state) {
                 "hostname sandbox.local\n"
                 "network none\n"
                 "memory 83886080\n"
+                "sockets 16777216\n"
                 "cpu 50\n"
                 "tasks 64\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
                 "execs 2\n" PROGRAM);
@@ -128,6 +129,7 @@ static void medium(void **state) {
                 "rate 10485760\n"
                 "connections 256\n"
                 "memory 150994944\n"
+                "sockets 16777216\n"
                 "cpu 100\n"
                 "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp network\n"
                 "execs 2\n" PROGRAM);
@@ -142,6 +144,7 @@ static void low(void **state) {
                 "reach anywhere\n"
                 "connections 1024\n"
                 "memory 285212672\n"
+                "sockets 33554432\n"
                 "tasks 256\n" RLIMITS "bind-exec /usr/bin /usr/bin\n"
                 "bind-exec /usr/lib /usr/lib\n"
                 "bind-exec /bin /bin\n"
@@ -165,6 +168,7 @@ static void compiler(void **state) {
                 "hostname sandbox.local\n"
                 "network none\n"
                 "memory 1073741824\n"
+                "sockets 16777216\n"
                 "cpu 200\n"
                 "tasks 256\n" RLIMITS BINDS DEVICES "tmpfs /data 201326592\n"
                 "tmpfs /tmp 67108864\n" PLACES LANDLOCK "seccomp strict\n"
@@ -187,6 +191,7 @@ static void without_a_network_namespace(void **state) {
                 "node n1\n"
                 "hostname sandbox.local\n"
                 "memory 150994944\n"
+                "sockets 16777216\n"
                 "cpu 100\n"
                 "tasks 128\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES LANDLOCK "seccomp strict\n"
                 "execs 2\n" PROGRAM);
@@ -215,6 +220,24 @@ static void nobody_misses_what_he_may_not_have(void **state) {
     assert_int_equal(lost, BIT(CPU));
 }
 
+static uint32_t lost_without_socket_memory(const char *profile) {
+    struct jail_request request = request_for(profile);
+    struct jail_features features = {.guarantees = EVERYTHING & ~BIT(SOCKETS), .cgroup_version = 1};
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    uint32_t lost;
+    assert_int_equal(jail_plan_build(&request, &features, &plan, &lost, NULL), 0);
+    return lost;
+}
+
+/* Their buffers would be beside the memory: a limit on it is no promise then, but to those without sockets. */
+static void memory_is_not_bounded_where_sockets_are_not(void **state) {
+    (void)state;
+    assert_int_equal(lost_without_socket_memory("medium"), BIT(SOCKETS) | BIT(MEMORY));
+    assert_int_equal(lost_without_socket_memory("low"), BIT(SOCKETS) | BIT(MEMORY));
+    assert_int_equal(lost_without_socket_memory("high"), 0);
+    assert_int_equal(lost_without_socket_memory("compiler"), 0);
+}
+
 static void without_landlock_and_notifications(void **state) {
     (void)state;
     assert_plan("high", EVERYTHING & ~(BIT(LANDLOCK) | BIT(NOTIFY) | BIT(TAKEOVER)),
@@ -222,6 +245,7 @@ static void without_landlock_and_notifications(void **state) {
                 "hostname sandbox.local\n"
                 "network none\n"
                 "memory 83886080\n"
+                "sockets 16777216\n"
                 "cpu 50\n"
                 "tasks 64\n" RLIMITS BINDS DEVICES SMALL_DISK PLACES "seccomp strict\n" PROGRAM);
 }
@@ -323,6 +347,7 @@ int main(void) {
         cmocka_unit_test(high),
         cmocka_unit_test(there_may_be_no_way_out),
         cmocka_unit_test(nobody_misses_what_he_may_not_have),
+        cmocka_unit_test(memory_is_not_bounded_where_sockets_are_not),
         cmocka_unit_test(medium),
         cmocka_unit_test(low),
         cmocka_unit_test(compiler),

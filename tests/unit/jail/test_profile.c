@@ -76,6 +76,8 @@ static void limits_have_bounds(void **state) {
     assert_refused(limits, "processes is 0");
     limits = good, limits.disk_bytes = 1;
     assert_refused(limits, "disk_bytes");
+    limits = good, limits.socket_memory_bytes = 0;
+    assert_refused(limits, "socket_memory_bytes is 0");
     limits = good, limits.os_tasks = 8;
     assert_refused(limits, "os_tasks");
     limits = good, limits.ttl_ms = UINT64_MAX;
