@@ -49,7 +49,7 @@ static void test_a_reply_before_the_call_was_sent_is_forged(void **state) {
     RUN_UNTIL(stage, !node_is_ready(node));
     uint64_t id = stage_call(stage, 'a', node, 60000);
     assert_true(id > 0);
-    assert_false(calls_answer(node, id, NULL));
+    assert_false(calls_answer(node, id, NULL, NULL));
     stage_expect(stage, "");
 }
 
