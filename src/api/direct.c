@@ -221,7 +221,7 @@ static void take_input(struct direct *direct) {
 
 static void read_some(struct direct *direct) {
     uint8_t bytes[READ_BYTES];
-    ssize_t size = recv(direct->connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    ssize_t size = receive_bytes(direct->api, direct->connection->fd, bytes, sizeof bytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) {
         leave(direct);

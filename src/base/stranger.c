@@ -20,7 +20,8 @@ enum {
 };
 
 bool stranger_refuse_descriptors(int listener) {
-    return setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int)) == 0;
+    int result = setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+    return result == 0 || errno == ENOTSOCK || errno == EOPNOTSUPP; /* by those none can come */
 }
 
 /* Peeked at without room for descriptors, a message says that it has some (MSG_CTRUNC) and keeps them. What was peeked
