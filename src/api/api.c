@@ -39,7 +39,10 @@ static void run_mhd(struct api *api) {
     MHD_UNSIGNED_LONG_LONG timeout_ms = 0;
     loop_note(api->loop, "http", NULL);
     api->resumed = false;
+    receive_begin(api);
     MHD_run(api->daemon);
+    receive_end();
+    connection_close_ended(api);
     bool is_due = api->resumed || MHD_get_timeout(api->daemon, &timeout_ms) == MHD_YES;
     if (is_due && (api->resumed || timeout_ms == 0))
         uv_idle_start(&api->mhd_idle, on_mhd_turn);
@@ -121,9 +124,19 @@ void api_unwatch_caller(struct api *api, struct exchange *exchange) {
 
 /* ---- closing ---- */
 
+/* Connections that were not accepted may hold descriptors. */
+static void close_listener(struct api *api) {
+    if (api->is_careful)
+        stranger_close(api->config.listen_fd);
+    else
+        fd_close(api->config.listen_fd);
+    api->config.listen_fd = -1;
+}
+
 static void free_api(struct api *api) {
     fd_close(api->gone_epoll);
-    fd_close(api->config.listen_fd);
+    close_listener(api);
+    buf_free(&api->ended_fds);
     memory_free(&api->memory);
     answer_release(api->openapi);
     free(api);
@@ -167,13 +180,15 @@ static bool anything_suspended(const struct api *api) {
 /* Quiet first: MHD would close the socket that is ours. */
 static void stop_daemon(struct api *api) {
     MHD_quiesce_daemon(api->daemon);
-    api->config.listen_fd = fd_close(api->config.listen_fd);
+    close_listener(api);
     MHD_stop_daemon(api->daemon);
+    connection_close_ended(api);
 }
 
 static void stop(struct api *api) {
     uv_poll_stop(&api->mhd_poll); /* MHD closes its descriptor */
     MHD_stop_daemon(api->daemon);
+    connection_close_ended(api);
     api->stopped = true;
     close_handles(api);
 }
@@ -198,7 +213,7 @@ void api_close(struct api *api, void (*closed)(void *data), void *data) {
     api->closing = true;
     api->close_deadline_ms = uv_now(api->loop) + CLOSE_GRACE_MS;
     MHD_quiesce_daemon(api->daemon);
-    api->config.listen_fd = fd_close(api->config.listen_fd);
+    close_listener(api);
     struct exchange *exchange = TAILQ_FIRST(&api->exchanges);
     while (exchange) {
         struct exchange *next = TAILQ_NEXT(exchange, link);
@@ -232,6 +247,7 @@ static int set_nonblocking(int fd, struct error *reterr) {
 static int open_parts(struct api *api, struct error *reterr) {
     int result = set_nonblocking(api->config.listen_fd, reterr);
     if (result < 0) return result;
+    api->is_careful = !stranger_refuse_descriptors(api->config.listen_fd);
     api->gone_epoll = epoll_create1(EPOLL_CLOEXEC);
     if (api->gone_epoll < 0) return error_errno(reterr, errno, "watching for callers who leave");
     api->daemon = start_daemon(api);

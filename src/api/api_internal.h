@@ -81,6 +81,7 @@ void connection_await_body(struct api *api, struct connection *connection, size_
 void connection_await_reader(struct api *api, struct connection *connection);
 void connection_await_nothing(struct connection *connection);
 void connection_sweep(uv_timer_t *timer);
+void connection_close_ended(struct api *api); /* after MHD has run: it has closed its own descriptors of them */
 
 /* ---- memory.c: answers to requests with an Idempotency-Key ---- */
 
@@ -201,6 +202,14 @@ struct record {
 };
 
 void record_write(const struct api *api, const struct record *record);
+void record_passed_descriptor(const struct api *api, uid_t uid);
+
+/* ---- receive.c: bytes of callers without their descriptors ---- */
+
+void receive_begin(struct api *api); /* MHD reads from now on, on this thread */
+void receive_end(void);
+/* As recv without waiting; what has descriptors along fails with ECONNRESET. */
+ssize_t receive_bytes(struct api *api, int fd, void *data, size_t size);
 
 /* ---- dispatch.c: from a received request to the operation, or straight to an answer ---- */
 
@@ -240,8 +249,10 @@ struct api {
     uv_timer_t stream_timer;
     uv_timer_t close_timer;
     unsigned handles;
+    bool is_careful; /* the kernel refuses no descriptors here: look before reading, close on another thread */
     struct connection_list connections;
     size_t connection_count;
+    struct buf ended_fds; /* duplicates of those that MHD closes now */
     struct exchange_list exchanges;
     struct direct_list directs;
     struct stream_list streams;

@@ -1,5 +1,6 @@
 #include "api/api_internal.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -40,7 +41,24 @@ static void started(struct api *api, struct MHD_Connection *mhd, void **context)
     *context = connection;
 }
 
+/* MHD closes the socket after this. With a duplicate its close drops nothing that the caller sent along. */
+static void keep_open(struct api *api, int fd) {
+    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (kept >= 0) buf_append(&api->ended_fds, &kept, sizeof kept);
+}
+
+void connection_close_ended(struct api *api) {
+    struct buf *fds = &api->ended_fds;
+    for (size_t at = 0; at + sizeof(int) <= fds->size; at += sizeof(int)) {
+        int fd;
+        memcpy(&fd, fds->data + at, sizeof fd);
+        stranger_close(fd);
+    }
+    buf_clear(fds);
+}
+
 static void ended(struct api *api, struct connection *connection) {
+    if (api->is_careful) keep_open(api, connection->fd);
     TAILQ_REMOVE(&api->connections, connection, link);
     api->connection_count--;
     free(connection);

@@ -335,7 +335,7 @@ static void begin_question(struct direct *direct) {
 
 static void read_some(struct direct *direct) {
     uint8_t bytes[READ_BYTES];
-    ssize_t size = recv(direct->connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    ssize_t size = receive_bytes(direct->api, direct->connection->fd, bytes, sizeof bytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0 || is_busy(direct)) { /* what a thread reads stays as it is */
         leave(direct);

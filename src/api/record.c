@@ -10,6 +10,12 @@ static enum log_level level_of(const struct record *record) {
     return changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
 }
 
+void record_passed_descriptor(const struct api *api, uid_t uid) {
+    char text[16];
+    snprintf(text, sizeof text, "%u", uid);
+    if (api->config.log) log_line(api->config.log, LOG_WARN_LEVEL, "descriptor_passed", "uid", text, NULL);
+}
+
 void record_write(const struct api *api, const struct record *record) {
     const struct log *log = api->config.log;
     enum log_level level = level_of(record);

@@ -34,7 +34,8 @@ static void on_cancel(struct request *request) {
     on_abort(request->state, &error);
 }
 
-static json_t *result_json(const struct term *result) {
+/* On a thread of the pool where the result is large. */
+static void *result_json(const struct term *result) {
     bool natural = false;
     uint64_t duration_us = 0;
     CLEANUP_FREE char *text = NULL;
@@ -53,19 +54,25 @@ static json_t *result_json(const struct term *result) {
                      "duration_us", (json_int_t)duration_us);
 }
 
+static void release_json(void *value) {
+    json_decref(value);
+}
+
+static const struct node_preparation as_json = {.make = result_json, .release = release_json};
+
 /* The limit's time, not a shorter one of the caller's own. The evaluation is killed in any case. */
 static bool ran_too_long(const struct eval_job *eval, const struct error *error) {
     return error && error->code == E_TIMEOUT && eval->timeout_ms == eval->job.sandbox->config.limits.max_run_ms;
 }
 
-static void on_evaluated(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+static void on_evaluated(void *data, void *result, const struct term *reason, const struct error *error) {
     struct eval_job *eval = data;
     struct sandbox *sandbox = eval->job.sandbox;
     (void)reason;
     if (error)
         answer_error(sandbox->engine, eval->job.request, error, NULL);
     else
-        answer_ok(sandbox->engine, eval->job.request, result_json(result));
+        answer_ok(sandbox->engine, eval->job.request, result);
     if (eval->lingers) lingering_begin(&sandbox->metering.lingering, uv_hrtime());
     bool is_over_limit = ran_too_long(eval, error) && !sandbox->destroying;
     uint64_t limit_ms = eval->timeout_ms;
@@ -114,7 +121,8 @@ static void start(struct job *job) {
     term_put_atom(&args, "linger_us");
     term_put_uint64(&args, eval->lingers ? LINGER_US : 0);
     job->request->cancel = on_cancel;
-    eval->call_id = node_call(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, on_evaluated, eval);
+    eval->call_id = node_call_prepared(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, &as_json,
+                                       on_evaluated, eval);
 }
 
 static uint64_t timeout_of(const struct sandbox *sandbox, json_t *params) {

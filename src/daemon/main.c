@@ -55,6 +55,7 @@ static int open_socket(const char *home, struct error *reterr) {
                          sizeof address.sun_path - 1);
     CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return error_errno(reterr, errno, "making a socket");
+    stranger_refuse_descriptors(fd); /* before anybody can dial; the api finds out whether it worked */
     unlink(address.sun_path);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
         return error_errno(reterr, errno, "binding %s", address.sun_path);

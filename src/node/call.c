@@ -21,12 +21,18 @@ static void unlink_call(struct call *call) {
 
 /* Take the call off the list, close its timer, and tell its caller. The caller may start other calls or end the node.
  */
-static void finish(struct call *call, const struct term *result, const struct term *reason, const struct error *error) {
+static void finish(struct call *call, const struct term *result, void **made, const struct term *reason,
+                   const struct error *error) {
+    const struct node_preparation *preparation = call->preparation;
+    node_prepared_fn prepared = call->prepared;
     node_reply_fn reply = call->reply;
     void *data = call->data;
     unlink_call(call);
     uv_close((uv_handle_t *)&call->timer, free_call);
-    if (reply) reply(data, result, reason, error);
+    if (!preparation && reply) reply(data, result, reason, error);
+    if (!preparation) return;
+    void *own = made ? take_ptr(*made) : NULL;
+    prepared(data, result && !own ? preparation->make(result) : own, reason, error); /* a small one is made here */
 }
 
 static void send_cancel(struct node *node, uint64_t id) {
@@ -49,7 +55,7 @@ static void on_deadline(uv_timer_t *timer) {
         error_set(&error, E_TIMEOUT, "the node did not answer within %llu ms",
                   (unsigned long long)uv_timer_get_repeat(timer));
     if (call->sent && !call->refused) send_cancel(call->node, call->id);
-    finish(call, NULL, NULL, &error);
+    finish(call, NULL, NULL, NULL, &error);
 }
 
 static void encode(struct call *call, const char *op, struct buf *args) {
@@ -72,11 +78,14 @@ static void send_call(struct call *call) {
     uv_timer_start(&call->timer, on_deadline, 0, 1);
 }
 
-uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms, node_reply_fn reply,
-                   void *data) {
+static uint64_t start_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
+                           const struct call *wanted) {
     struct call *call = calloc(1, sizeof *call);
     if (!call) abort(); /* a few hundred bytes: nothing sensible is left to do */
-    *call = (struct call){.next = node->calls, .node = node, .id = ++node->next_call_id, .reply = reply, .data = data};
+    *call = *wanted;
+    call->next = node->calls;
+    call->node = node;
+    call->id = ++node->next_call_id;
     node->calls = call;
     encode(call, op, args);
     uv_timer_init(node->host->loop, &call->timer);
@@ -89,6 +98,17 @@ uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t
     uv_timer_start(&call->timer, on_deadline, call->refused ? 0 : timeout_ms, timeout_ms ? timeout_ms : 1);
     if (!call->refused && node->channel.agent) send_call(call);
     return call->id;
+}
+
+uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms, node_reply_fn reply,
+                   void *data) {
+    return start_call(node, op, args, timeout_ms, &(struct call){.reply = reply, .data = data});
+}
+
+uint64_t node_call_prepared(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
+                            const struct node_preparation *preparation, node_prepared_fn reply, void *data) {
+    return start_call(node, op, args, timeout_ms,
+                      &(struct call){.preparation = preparation, .prepared = reply, .data = data});
 }
 
 void node_cancel(struct node *node, uint64_t id) {
@@ -128,11 +148,11 @@ void calls_lose_sent(struct node *node) {
     struct error error;
     error_set(&error, E_NODE, "the node closed its control channel before it answered");
     struct call *call;
-    while ((call = first_sent(node))) finish(call, NULL, NULL, &error);
+    while ((call = first_sent(node))) finish(call, NULL, NULL, NULL, &error);
 }
 
 void calls_fail_all(struct node *node, const struct error *error) {
-    while (node->calls) finish(node->calls, NULL, NULL, error);
+    while (node->calls) finish(node->calls, NULL, NULL, NULL, error);
 }
 
 /* The agent's reason as an error of ours: its kind chooses the code, its message is the detail. */
@@ -157,17 +177,33 @@ static void reason_to_error(const struct term *reason, struct error *ret) {
     error_set(ret, code, "%s", !message ? "the agent gave no reason" : clean ? message : buf_string(&escaped));
 }
 
-bool calls_answer(struct node *node, uint64_t id, const struct term *result) {
+static struct call *find_call(const struct node *node, uint64_t id) {
     struct call *call = node->calls;
     while (call && call->id != id) call = call->next;
+    return call;
+}
+
+const struct node_preparation *calls_preparation(const struct node *node, const struct term *frame,
+                                                 const struct term **ret_part) {
+    uint64_t id;
+    const struct term *result = term_at(frame, 2);
+    if (!term_is_tagged(frame, "reply", 3) || !term_to_uint64(term_at(frame, 1), &id)) return NULL;
+    const struct call *call = term_is_tagged(result, "ok", 2) ? find_call(node, id) : NULL;
+    if (!call || !call->sent || !call->preparation) return NULL;
+    *ret_part = term_at(result, 1);
+    return call->preparation;
+}
+
+bool calls_answer(struct node *node, uint64_t id, const struct term *result, void **made) {
+    struct call *call = find_call(node, id);
     if (!call) return id <= node->next_call_id && id > 0; /* cancelled or timed out: late, not forged */
     if (!call->sent) return false;
     if (term_is_tagged(result, "ok", 2)) {
-        finish(call, term_at(result, 1), NULL, NULL);
+        finish(call, term_at(result, 1), made, NULL, NULL);
     } else if (term_is_tagged(result, "error", 2)) {
         struct error error;
         reason_to_error(term_at(result, 1), &error);
-        finish(call, NULL, term_at(result, 1), &error);
+        finish(call, NULL, NULL, term_at(result, 1), &error);
     } else {
         return false;
     }

@@ -158,12 +158,24 @@ void node_misbehaved(struct node *node, enum node_cause cause, const char *forma
     end_because(node, cause, cause == NODE_SILENT ? E_NODE : E_PROTOCOL, text);
 }
 
+static void report(struct node *node, const char *what, const char *detail) {
+    if (node->handler.violation) node->handler.violation(node->data, node, what, detail);
+}
+
 void node_flooded(struct node *node) {
     if (node->channel.flood_reported) return;
     node->channel.flood_reported = true;
-    if (node->handler.violation)
-        node->handler.violation(node->data, node, "channel_flood",
-                                "the control channel is read no faster than its budget grows");
+    report(node, "channel_flood", "the control channel is read no faster than its budget grows");
+}
+
+void node_dials_flooded(struct node *node) {
+    if (node->channel.dials_reported) return;
+    node->channel.dials_reported = true;
+    report(node, "channel_flood", "the control channel is dialled more often than connections are taken");
+}
+
+void node_passed_descriptor(struct node *node) {
+    report(node, "passed_descriptor", "a message on the control channel came with a descriptor");
 }
 
 static void on_death(uv_poll_t *poll, int status, int events) {
@@ -181,9 +193,7 @@ bool node_hello(struct node *node, const struct term *secret, int fd) {
                 CRYPTO_memcmp(secret->binary.data, node->secret, secret->binary.size) == 0;
     bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (node->uid == 0 || peer.uid == node->uid);
     if (fits && own) return true;
-    if (node->handler.violation)
-        node->handler.violation(node->data, node, "forged_hello",
-                                fits ? "from a process that is not the node's" : "with a wrong secret");
+    report(node, "forged_hello", fits ? "from a process that is not the node's" : "with a wrong secret");
     return false;
 }
 
@@ -203,11 +213,11 @@ void node_disconnected(struct node *node) {
     if (node->state < NODE_CLOSING) calls_lose_sent(node);
 }
 
-void node_frame(struct node *node, const struct term *frame) {
+void node_frame(struct node *node, const struct term *frame, void **made) {
     uint64_t id;
     if (node->state >= NODE_ENDING) return;
     if (term_is_tagged(frame, "reply", 3) && term_to_uint64(term_at(frame, 1), &id)) {
-        if (!calls_answer(node, id, term_at(frame, 2)))
+        if (!calls_answer(node, id, term_at(frame, 2), made))
             node_misbehaved(node, NODE_MISBEHAVED, "a reply to no call (%llu)", (unsigned long long)id);
         return;
     }

@@ -114,6 +114,14 @@ struct node_handler {
 typedef void (*node_reply_fn)(void *data, const struct term *result, const struct term *reason,
                               const struct error *error);
 
+/* What is made of a large answer, on a thread of the pool: it may look at nothing but the term. */
+struct node_preparation {
+    void *(*make)(const struct term *result); /* NULL without memory */
+    void (*release)(void *made);
+};
+/* As node_reply_fn, with what was made of the result, which is the function's from now on. */
+typedef void (*node_prepared_fn)(void *data, void *made, const struct term *reason, const struct error *error);
+
 int node_start(struct node_host *host, const struct node_spec *spec, const struct node_handler *handler, void *data,
                struct node **ret, struct error *reterr);
 /* Take up a node that ran before this daemon did: listen for its agent at once; the launcher's word on it comes with
@@ -174,6 +182,9 @@ size_t node_tasks(const struct node *node, struct node_task *ret, size_t max);
    timeout_ms. Returns an id to cancel by. */
 uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms, node_reply_fn reply,
                    void *data);
+/* The same for an answer that may be large: the pool makes something of it before the reply function is called. */
+uint64_t node_call_prepared(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
+                            const struct node_preparation *preparation, node_prepared_fn reply, void *data);
 /* The reply function is not called any more, and the agent is told to stop. */
 void node_cancel(struct node *node, uint64_t id);
 

@@ -12,10 +12,15 @@ enum {
     COMPILER_FRAME_MAX_BYTES = 64 << 20,
     SEND_MAX_BYTES = 64 << 20, /* queued to one node */
     STRANGERS_MAX = 4,         /* connections that have not said hello */
+    STRANGER_READS_MAX = 256,  /* until a hello is whole: single bytes cost a turn each */
+    DIAL_COST_MS = 100,        /* in the long run there is one dial in so much time */
+    DIALS_BURST = 16,
     HELLO_MAX_BYTES = 4096,
     HELLO_DEADLINE_MS = 5000,
     BUDGET_BYTES_PER_MS = 8192, /* what a node may send in the long run */
     FRAME_COST_BYTES = 512,     /* on top of its size, so that a flood of tiny frames is no cheaper */
+    TERM_COST_BYTES = 8,        /* each, on top of that: reading terms takes longer than reading bytes */
+    TERMS_FREE = 64,            /* of each frame: an ordinary answer has fewer */
     CALLS_MAX = 1024,           /* under way on one node */
     OUTPUT_BYTES_PER_MS = 1024, /* of the VM's own stdout and stderr */
     OUTPUT_BURST_BYTES = 4 << 20,
@@ -50,21 +55,26 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
 /* A VM that prints the boot file for its toolchain and ends. */
 int vm_probe_plan(const struct node_host *host, const char *name, struct jail_plan *ret, struct error *reterr);
 
-/* ---- channel.c: a listening socket in the node's control directory, and framed connections ---- */
+/* ---- channel.c: a listening socket in the node's control directory, and who dials it ---- */
 
 struct connection;
 
 struct channel {
     struct node *node;
-    uv_pipe_t listener;
+    int fd;
+    uv_poll_t listener;
+    uv_timer_t dial_timer; /* the end of a pause in which no dial is taken */
     bool listening;
+    bool takes_dials;         /* neither too many strangers, nor too many dials of late */
+    bool is_careful;          /* the kernel refuses no descriptors here: look before reading */
     struct connection *agent; /* the one that said hello */
     struct connection *all;   /* every open one */
     unsigned strangers;
-    bool waiting; /* one more connection, until there are fewer strangers */
+    bool is_decoding; /* a large frame, on the pool: one at a time for each node */
     size_t frame_max_bytes;
     struct pace pace;
-    bool flood_reported;
+    struct pace dials; /* in milliseconds */
+    bool flood_reported, dials_reported;
 };
 
 int channel_listen(struct channel *channel, struct node *node, const char *directory, struct error *reterr);
@@ -73,15 +83,44 @@ bool channel_send(struct channel *channel,
 /* Close every connection and the listener; each handle was counted in the node's open_handles and says
  * node_handle_closed. */
 void channel_close(struct channel *channel);
+void channel_take_dials(struct channel *channel); /* again, if it may: there are fewer strangers now */
+
+/* ---- connection.c: frames to and from one process of the node ---- */
+
+void connection_open(struct channel *channel, int fd); /* the descriptor is taken over */
+void connection_close(struct connection *connection);
+/* A whole frame; what can't be sent at once is taken over. False when too much waits already. */
+bool connection_send(struct connection *connection, struct buf *frame);
+
+/* ---- decode.c: a frame's bytes as a term; small ones at once, others on the pool ---- */
+
+struct decoding;
+typedef void (*decoded_fn)(void *data, struct decoding *decoding);
+
+/* At once, if it is small. Returns 1 when it is not, and 0 or negative as term_decode does. */
+int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct error *reterr);
+/* The frame of size bytes at an offset of a buffer, which is taken over. */
+void decode_large(uv_loop_t *loop, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data);
+/* NULL with the reason in *reterr when it is no term, or too large a one. */
+const struct term *decoding_root(const struct decoding *decoding, struct error *reterr);
+size_t decoding_terms(const struct decoding *decoding);
+/* Have the pool make something of a part of it; decoded is called again. */
+void decoding_prepare(struct decoding *decoding, const struct node_preparation *preparation, const struct term *part,
+                      decoded_fn decoded);
+void **decoding_made(struct decoding *decoding); /* what it made; to be taken, or it is released */
+void decoding_end(struct decoding *decoding);    /* frees it, on the pool too: that takes its time as well */
 
 /* What the channel tells its node. */
 bool node_hello(struct node *node, const struct term *secret, int fd); /* whether to let it in */
 void node_connected(struct node *node);
 void node_disconnected(struct node *node);
-void node_frame(struct node *node, const struct term *frame);
+/* made: what was prepared of an answer, or NULL; taken by a call that asked for it. */
+void node_frame(struct node *node, const struct term *frame, void **made);
 void node_misbehaved(struct node *node, enum node_cause cause, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void node_flooded(struct node *node);
+void node_dials_flooded(struct node *node);
+void node_passed_descriptor(struct node *node);
 void node_handle_closed(struct node *node);
 
 /* ---- call.c: calls under way ---- */
@@ -96,13 +135,19 @@ struct call {
     uv_timer_t timer;
     uint64_t due_ms; /* by loop_attended_ms */
     node_reply_fn reply;
+    const struct node_preparation *preparation; /* NULL: the answer goes to reply, else what was made of it */
+    node_prepared_fn prepared;
     void *data;
 };
 
 void calls_flush(struct node *node);     /* send what waits for the agent */
 void calls_lose_sent(struct node *node); /* the connection they were sent on is gone */
 void calls_fail_all(struct node *node, const struct error *error);
-bool calls_answer(struct node *node, uint64_t id, const struct term *result); /* false: nobody asked */
+/* False: nobody asked. made is as in node_frame. */
+bool calls_answer(struct node *node, uint64_t id, const struct term *result, void **made);
+/* How a call wants this answer of its agent prepared, and which part of it; NULL: it is no such answer. */
+const struct node_preparation *calls_preparation(const struct node *node, const struct term *frame,
+                                                 const struct term **ret_part);
 unsigned calls_count(const struct node *node);
 
 /* ---- node.c ---- */

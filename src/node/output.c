@@ -1,6 +1,8 @@
 /* What a VM itself prints, such as why it could not boot: read from a pipe, no faster than its pace allows. */
 #include "node/node_internal.h"
 
+enum { OUTPUT_NEXT_TURN_MS = 1 };
+
 static void on_output_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
     (void)suggested;
     struct node *node = handle->data;
@@ -19,6 +21,8 @@ static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes)
     if (count < 0) node_close_handle(&node->output_open, &node->output);
     if (count <= 0) return;
     uint64_t pause_ms = pace_spend(&node->output_pace, (uint64_t)count, uv_now(node->host->loop));
+    /* libuv goes on for 32 buffers while each is filled: one is a turn. */
+    if (pause_ms == 0 && (size_t)count == bytes->len) pause_ms = OUTPUT_NEXT_TURN_MS;
     if (pause_ms > 0) {
         uv_read_stop(stream);
         uv_timer_start(&node->output_pause, on_output_pause_over, pause_ms, 0);

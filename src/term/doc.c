@@ -20,6 +20,7 @@ struct term_doc {
     size_t size;
     struct arena arena;
     struct term root;
+    size_t terms;
 };
 
 /* Exactly size bytes must come out and all of data must go in: anything else is not what the sender announced. */
@@ -72,7 +73,7 @@ int term_decode(const uint8_t *data, size_t size, const struct term_bounds *boun
     if (!doc) return error_set(reterr, E_NO_MEMORY, "no memory for a term");
     int result = fill(doc, data, size, bounds->max_bytes, reterr);
     if (result < 0) return result;
-    result = term_read(doc->bytes, doc->size, bounds, &doc->arena, &doc->root, reterr);
+    result = term_read(doc->bytes, doc->size, bounds, &doc->arena, &doc->root, &doc->terms, reterr);
     if (result < 0) return result;
     *ret = take_ptr(doc);
     return 0;
@@ -80,6 +81,10 @@ int term_decode(const uint8_t *data, size_t size, const struct term_bounds *boun
 
 const struct term *term_root(const struct term_doc *doc) {
     return &doc->root;
+}
+
+size_t term_count(const struct term_doc *doc) {
+    return doc->terms;
 }
 
 struct term_doc *term_free(struct term_doc *doc) {

@@ -26,8 +26,35 @@ const struct term *term_at(const struct term *tuple_or_list, size_t index) {
     return index < tuple_or_list->items.count ? &tuple_or_list->items.elements[index] : NULL;
 }
 
+enum { FEW_PAIRS = 32 }; /* looked through sooner than searched */
+
+static const struct term *search(const struct term *map, const struct term *key) {
+    size_t low = 0, high = map->items.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct term *pair = &map->items.elements[2 * (size_t)map->items.sorted[middle]];
+        int order = term_compare(pair, key);
+        if (order == 0) return pair + 1;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* A stranger may have sent a million keys, and a dozen of them are asked for. */
+static const struct term *search_text(const struct term *map, const char *text) {
+    size_t length = strlen(text);
+    const struct term atom = {.type = TERM_ATOM, .atom = {text, length}};
+    const struct term binary = {.type = TERM_BINARY, .binary = {(const uint8_t *)text, length, 8}};
+    const struct term *value = search(map, &atom);
+    return value ? value : search(map, &binary);
+}
+
 const struct term *term_map_get(const struct term *map, const char *atom_or_binary_key) {
     if (!map || map->type != TERM_MAP) return NULL;
+    if (map->items.count > FEW_PAIRS) return search_text(map, atom_or_binary_key);
     for (size_t i = 0; i < map->items.count; i++)
         if (is_text(&map->items.elements[2 * i], atom_or_binary_key)) return &map->items.elements[2 * i + 1];
     return NULL;

@@ -202,7 +202,7 @@ static int read_promised(struct reader *reader, struct term *ret) {
 }
 
 int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
-              struct error *reterr) {
+              size_t *ret_count, struct error *reterr) {
     struct reader reader = {
         .data = data,
         .size = size,
@@ -216,6 +216,7 @@ int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, stru
     if (result < 0) return result;
     if (reader.at != size) return reader_malformed(&reader, "trailing bytes");
     *ret = root;
+    *ret_count = bounds->max_terms - reader.terms_left;
     return 0;
 }
 

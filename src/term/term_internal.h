@@ -51,7 +51,7 @@ void arena_free(struct arena *arena);
 /* Read the one term that fills data, which the result points into and which must live as long; bytes of it may change,
    but not what they mean. */
 int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
-              struct error *reterr);
+              size_t *ret_count, struct error *reterr);
 
 /* A total order that agrees with =:= and with nothing else. */
 int term_compare(const struct term *a, const struct term *b);

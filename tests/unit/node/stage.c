@@ -282,7 +282,7 @@ static void on_ready(void *data, struct node *node) {
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
     struct stage *stage = data;
     (void)node, (void)term;
-    if (stage->story.size < 4096) buf_printf(&stage->story, "event:%s ", kind);
+    if (stage->story.size < 16384) buf_printf(&stage->story, "event:%s ", kind);
 }
 
 static void on_output(void *data, struct node *node, const char *bytes, size_t size) {

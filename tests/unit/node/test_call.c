@@ -1,6 +1,9 @@
 /* Calls to an agent: every one gets exactly one answer, whatever the agent does. */
 #include "node/stage.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 static void test_an_answer(void **state) {
     struct stage *stage = *state;
     int agent;
@@ -49,8 +52,125 @@ static void test_a_reply_before_the_call_was_sent_is_forged(void **state) {
     RUN_UNTIL(stage, !node_is_ready(node));
     uint64_t id = stage_call(stage, 'a', node, 60000);
     assert_true(id > 0);
-    assert_false(calls_answer(node, id, NULL));
+    assert_false(calls_answer(node, id, NULL, NULL));
     stage_expect(stage, "");
+}
+
+/* ---- answers that are prepared ---- */
+
+struct made {
+    pthread_t by;
+    size_t count;
+};
+
+static atomic_uint made_count, released_count;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* what is made waits while a test holds it */
+
+static void *make(const struct term *result) {
+    struct made *made = calloc(1, sizeof *made);
+    assert_non_null(made);
+    *made = (struct made){pthread_self(), result->items.count};
+    atomic_fetch_add(&made_count, 1);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return made;
+}
+
+static void release(void *made) {
+    atomic_fetch_add(&released_count, 1);
+    free(made);
+}
+
+static const struct node_preparation preparation = {make, release};
+
+struct prepared {
+    bool is_answered;
+    struct made made;
+    enum error_code failed;
+};
+
+static void on_prepared(void *data, void *made, const struct term *reason, const struct error *error) {
+    struct prepared *prepared = data;
+    (void)reason;
+    prepared->is_answered = true;
+    if (error) prepared->failed = error->code;
+    if (made) prepared->made = *(struct made *)made;
+    free(made);
+}
+
+static uint64_t ask_prepared(struct node *node, struct prepared *prepared) {
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    return node_call_prepared(node, "eval", &args, 60000, &preparation, on_prepared, prepared);
+}
+
+static void reply_list(int agent, uint64_t id, size_t count) {
+    struct buf reply = BUF_INIT;
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_tuple(&reply, 2);
+    term_put_atom(&reply, "ok");
+    term_put_list(&reply, count);
+    for (size_t i = 0; i < count; i++) term_put_integer(&reply, 1);
+    term_put_nil(&reply);
+    agent_send(agent, &reply);
+}
+
+static void test_a_large_answer_is_prepared_elsewhere(void **state) {
+    struct stage *stage = *state;
+    static const size_t sizes[] = {3, 20000};
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        struct prepared prepared = {0};
+        ask_prepared(node, &prepared);
+        reply_list(agent, agent_take_call(stage, agent, "eval"), sizes[i]);
+        RUN_UNTIL(stage, prepared.is_answered);
+        assert_int_equal(prepared.failed, E_NONE);
+        assert_int_equal(prepared.made.count, sizes[i]);
+        assert_int_equal(pthread_equal(prepared.made.by, pthread_self()) != 0, i == 0);
+    }
+    close(agent);
+}
+
+static void test_a_prepared_answer_that_fails(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct prepared prepared = {0};
+    struct node *node = stage_start_ready(stage, &agent);
+    ask_prepared(node, &prepared);
+    agent_reply_error(agent, agent_take_call(stage, agent, "eval"), "timeout", "late", 4);
+    RUN_UNTIL(stage, prepared.is_answered);
+    assert_int_equal(prepared.failed, E_TIMEOUT);
+    assert_int_equal(prepared.made.count, 0);
+    close(agent);
+}
+
+/* Taken back, or lost with the connection, while the pool works on its answer. */
+static void test_nobody_waits_for_what_was_prepared(void **state) {
+    struct stage *stage = *state;
+    for (int i = 0; i < 2; i++) {
+        int agent;
+        struct prepared prepared = {0};
+        struct node *node = stage_start_ready(stage, &agent);
+        unsigned made_before = atomic_load(&made_count), released_before = atomic_load(&released_count);
+        uint64_t id = ask_prepared(node, &prepared);
+        reply_list(agent, agent_take_call(stage, agent, "eval"), 20000);
+        pthread_mutex_lock(&gate);
+        RUN_UNTIL(stage, atomic_load(&made_count) > made_before);
+        if (i == 0)
+            node_cancel(node, id);
+        else
+            node_kill(node, "for the test");
+        pthread_mutex_unlock(&gate);
+        RUN_UNTIL(stage, atomic_load(&released_count) > released_before);
+        if (i == 1) RUN_UNTIL(stage, stage_heard(stage, "gone"));
+        assert_int_equal(prepared.is_answered, i == 1);
+        assert_int_equal(prepared.failed, i == 1 ? E_NODE : E_NONE);
+        close(agent);
+    }
 }
 
 static void test_time_is_over(void **state) {
@@ -364,6 +484,9 @@ int main(void) {
         ON_STAGE(test_answers_in_another_order),
         ON_STAGE(test_calls_wait_for_the_agent_and_keep_their_order),
         ON_STAGE(test_a_reply_before_the_call_was_sent_is_forged),
+        ON_STAGE(test_a_large_answer_is_prepared_elsewhere),
+        ON_STAGE(test_a_prepared_answer_that_fails),
+        ON_STAGE(test_nobody_waits_for_what_was_prepared),
         ON_STAGE(test_time_is_over),
         ON_STAGE(test_time_is_over_before_the_agent_came),
         ON_STAGE(test_a_replayed_answer_answers_nobody),

@@ -49,6 +49,34 @@ static void test_keys_may_be_atoms_or_binaries(void **state) {
     assert_null(term_map_get(NULL, "a"));
 }
 
+/* Found in few steps, whether atom or binary, first, last or absent. */
+static void test_keys_of_wide_maps(void **state) {
+    (void)state;
+    enum { PAIRS = 1000 };
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    struct error error;
+    char key[16];
+    term_put_version(&bytes);
+    term_put_map(&bytes, PAIRS);
+    for (int i = 0; i < PAIRS; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        if (i % 2)
+            term_put_atom(&bytes, key);
+        else
+            term_put_string(&bytes, key);
+        term_put_integer(&bytes, i);
+    }
+    assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, &error), 0);
+    assert_int_equal(term_count(doc), 1 + 2 * PAIRS);
+    for (int i = 0; i < PAIRS; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        assert_int_equal(term_map_get(term_root(doc), key)->integer, i);
+    }
+    assert_null(term_map_get(term_root(doc), "key1000"));
+    assert_null(term_map_get(term_root(doc), ""));
+}
+
 static void test_integers_convert_when_they_fit(void **state) {
     (void)state;
     CLEANUP_TERM struct term_doc *doc = call_sample();
@@ -115,9 +143,13 @@ static void test_other_terms_are_no_strings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes_are_recognised),         cmocka_unit_test(test_elements_are_reached_within_range),
-        cmocka_unit_test(test_keys_may_be_atoms_or_binaries), cmocka_unit_test(test_integers_convert_when_they_fit),
-        cmocka_unit_test(test_texts_become_strings),          cmocka_unit_test(test_other_terms_are_no_strings),
+        cmocka_unit_test(test_shapes_are_recognised),
+        cmocka_unit_test(test_elements_are_reached_within_range),
+        cmocka_unit_test(test_keys_of_wide_maps),
+        cmocka_unit_test(test_keys_may_be_atoms_or_binaries),
+        cmocka_unit_test(test_integers_convert_when_they_fit),
+        cmocka_unit_test(test_texts_become_strings),
+        cmocka_unit_test(test_other_terms_are_no_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
     writable/0, fill/1, fill_inodes/1, follow_link/2, hard_link/1,
     foreign_processes/0, environment/0, signal_everything/1,
     shell/1, run_again/0, spin/0, stop_spinning/0,
-    say/1, say_hello/1, say_truncated/0, replay_hello/1, aftermath/0,
+    say/1, say_hello/1, say_truncated/0, replay_hello/1, aftermath/0, pass_descriptor/0, dial_daemon/1,
     dial/2, dial_abstract/1, listen/0, packet_socket/0,
     native/0, native_copy/1, call/2
 ]).
@@ -150,6 +150,45 @@ say_with_secret(Term) ->
     {ok, Socket} = gen_tcp:connect({local, ?SOCKET}, 0, [binary, {active, false}]),
     ok = gen_tcp:send(Socket, [Hello, framed(Term)]),
     Socket.
+
+%% The message has the last reference. Where there is no network, any descriptor must do.
+pass_descriptor() ->
+    {ok, Socket} = socket:open(local, stream),
+    ok = socket:connect(Socket, #{family => local, path => ?SOCKET}),
+    Passed = try lingering() catch _:_ -> Socket end,
+    {ok, Fd} = socket:getopt(Passed, otp, fd),
+    Rights = #{level => socket, type => rights, data => <<Fd:32/native>>},
+    Answer = socket:sendmsg(Socket, #{iov => [<<0>>], ctrl => [Rights]}),
+    %% What was refused would hold up this VM alone.
+    Answer =:= ok orelse socket:setopt(Passed, socket, linger, #{onoff => false, linger => 0}),
+    Answer.
+
+lingering() ->
+    {ok, Listener} = socket:open(inet, stream),
+    ok = socket:bind(Listener, #{family => inet, addr => loopback, port => 0}),
+    ok = socket:setopt(Listener, socket, rcvbuf, 4096),
+    ok = socket:listen(Listener),
+    {ok, Address} = socket:sockname(Listener),
+    {ok, Socket} = socket:open(inet, stream),
+    ok = socket:setopt(Socket, socket, sndbuf, 4096),
+    ok = socket:connect(Socket, Address),
+    ok = socket:setopt(Socket, socket, linger, #{onoff => true, linger => 30}),
+    fill_buffer(Socket, binary:copy(<<0>>, 65536)).
+
+fill_buffer(Socket, Bytes) ->
+    case socket:send(Socket, Bytes, 50) of
+        ok -> fill_buffer(Socket, Bytes);
+        _Full -> Socket
+    end.
+
+dial_daemon(0) ->
+    ok;
+dial_daemon(Times) ->
+    case gen_tcp:connect({local, ?SOCKET}, 0, [], 50) of
+        {ok, Socket} -> gen_tcp:close(Socket);
+        {error, _Full} -> ok
+    end,
+    dial_daemon(Times - 1).
 
 framed(Term) ->
     Binary = term_to_binary(Term),

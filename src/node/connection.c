@@ -1,0 +1,405 @@
+/* One connection of the control channel: length-prefixed terms. Everything that arrives here was written by a hostile
+   node, which gets a bounded turn of the loop at a time. */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "node/node_internal.h"
+
+enum {
+    TURN_FRAMES = 256,
+    TURN_TERMS = 8192,
+    NEXT_TURN_MS = 1, /* libuv runs a timer of 0 ms in the same turn again */
+    DECODING_AGAIN_MS = 5,
+};
+
+struct message { /* what the socket did not take at once */
+    struct message *next;
+    struct buf frame;
+    size_t sent;
+};
+
+struct connection {
+    struct connection *next;
+    struct channel *channel;
+    int fd;
+    uv_poll_t poll;
+    uv_timer_t timer; /* the deadline of its hello, then the end of a rest */
+    struct buf in;
+    struct message *out, **out_tail;
+    size_t out_bytes;
+    unsigned reads; /* before its hello */
+    bool said_hello;
+    bool rests;    /* is not read: it has had its turn, or outran its budget */
+    bool decoding; /* is not read either: frames are taken in their order */
+    bool closing;
+    int handles; /* that are not closed yet, and work under way */
+};
+
+struct turn {
+    size_t frames, terms;
+    bool is_cut; /* more could be taken now */
+};
+
+/* ---- the end ---- */
+
+static void free_messages(struct connection *connection) {
+    while (connection->out) {
+        struct message *message = connection->out;
+        connection->out = message->next;
+        buf_free(&message->frame);
+        free(message);
+    }
+}
+
+static void let_go(struct connection *connection) {
+    struct node *node = connection->channel->node;
+    if (--connection->handles == 0) {
+        buf_free(&connection->in);
+        free_messages(connection);
+        free(connection);
+    }
+    node_handle_closed(node);
+}
+
+static void hold(struct connection *connection) {
+    connection->handles++;
+    connection->channel->node->open_handles++;
+}
+
+static void on_closed(uv_handle_t *handle) {
+    let_go(handle->data);
+}
+
+static void unlink_connection(struct connection *connection) {
+    for (struct connection **at = &connection->channel->all; *at; at = &(*at)->next) {
+        if (*at != connection) continue;
+        *at = connection->next;
+        return;
+    }
+}
+
+void connection_close(struct connection *connection) {
+    if (connection->closing) return;
+    struct channel *channel = connection->channel;
+    connection->closing = true;
+    unlink_connection(connection);
+    if (!connection->said_hello) channel->strangers--;
+    uv_close((uv_handle_t *)&connection->poll, on_closed);
+    uv_close((uv_handle_t *)&connection->timer, on_closed);
+    if (channel->is_careful)
+        stranger_close(connection->fd);
+    else
+        fd_close(connection->fd);
+    if (channel->agent == connection) {
+        channel->agent = NULL;
+        node_disconnected(channel->node);
+    }
+    channel_take_dials(channel);
+}
+
+/* ---- when it is looked at ---- */
+
+static void on_ready(uv_poll_t *poll, int status, int events);
+
+static void watch(struct connection *connection) {
+    if (connection->closing) return;
+    int events = connection->rests || connection->decoding ? 0 : UV_READABLE;
+    if (connection->out) events |= UV_WRITABLE;
+    if (events)
+        uv_poll_start(&connection->poll, events, on_ready);
+    else
+        uv_poll_stop(&connection->poll);
+}
+
+static void take_turn(struct connection *connection, size_t bytes);
+
+static void on_rested(uv_timer_t *timer) {
+    struct connection *connection = timer->data;
+    connection->rests = false;
+    take_turn(connection, 0);
+}
+
+static void rest(struct connection *connection, uint64_t ms) {
+    connection->rests = true;
+    uv_timer_start(&connection->timer, on_rested, ms, 0);
+}
+
+/* ---- hello ---- */
+
+static void on_hello_deadline(uv_timer_t *timer) {
+    connection_close(timer->data);
+}
+
+static void welcome(struct connection *connection) {
+    struct channel *channel = connection->channel;
+    connection->said_hello = true;
+    channel->strangers--;
+    uv_timer_stop(&connection->timer);
+    if (channel->agent) connection_close(channel->agent); /* it dials again only after it has lost the old one */
+    if (connection->closing) return;                      /* whoever lost a call by that has let go of the node */
+    channel->agent = connection;
+    channel_take_dials(channel);
+    struct buf frame = BUF_INIT;
+    buf_append_u32(&frame, 0);
+    term_put_version(&frame);
+    term_put_tuple(&frame, 2);
+    term_put_atom(&frame, "welcome");
+    term_put_integer(&frame, PROTOCOL_VERSION);
+    channel_send(channel, &frame);
+    node_connected(channel->node);
+}
+
+/* {hello, 1, Secret, Info}: the only thing a stranger may say. */
+static void take_hello(struct connection *connection, const struct term *frame) {
+    int64_t version;
+    bool is_known = term_is_tagged(frame, "hello", 4) && term_to_int64(term_at(frame, 1), &version) &&
+                    version == PROTOCOL_VERSION &&
+                    node_hello(connection->channel->node, term_at(frame, 2), connection->fd);
+    if (is_known)
+        welcome(connection);
+    else
+        connection_close(connection);
+}
+
+/* ---- frames ---- */
+
+/* Told first: the calls that are lost with the connection may end the node too, for a lesser reason. */
+static void refuse_frame(struct connection *connection, const struct error *error) {
+    if (connection->said_hello)
+        node_misbehaved(connection->channel->node, NODE_MISBEHAVED, "a frame can't be decoded: %s", error->detail);
+    connection_close(connection);
+}
+
+static uint64_t cost_of_terms(size_t terms) {
+    return terms > TERMS_FREE ? (terms - TERMS_FREE) * (uint64_t)TERM_COST_BYTES : 0;
+}
+
+/* It waited for the pool, which is not its own doing. */
+static void end_decoding(struct connection *connection, struct decoding *decoding) {
+    struct node *node = connection->channel->node;
+    decoding_end(decoding);
+    connection->channel->is_decoding = connection->decoding = false;
+    node->last_alive_ms = uv_now(node->host->loop);
+    if (!connection->closing) take_turn(connection, 0);
+    let_go(connection);
+}
+
+static void on_prepared(void *data, struct decoding *decoding) {
+    struct connection *connection = data;
+    struct error error;
+    if (!connection->closing)
+        node_frame(connection->channel->node, decoding_root(decoding, &error), decoding_made(decoding));
+    end_decoding(connection, decoding);
+}
+
+static void on_decoded(void *data, struct decoding *decoding) {
+    struct connection *connection = data;
+    struct channel *channel = connection->channel;
+    const struct term *part = NULL;
+    struct error error;
+    const struct term *frame = decoding_root(decoding, &error);
+    pace_spend(&channel->pace, cost_of_terms(decoding_terms(decoding)), uv_now(channel->node->host->loop));
+    const struct node_preparation *preparation =
+        frame && !connection->closing ? calls_preparation(channel->node, frame, &part) : NULL;
+    if (preparation) {
+        decoding_prepare(decoding, preparation, part, on_prepared);
+        return;
+    }
+    if (frame && !connection->closing)
+        node_frame(channel->node, frame, NULL);
+    else if (!connection->closing)
+        refuse_frame(connection, &error);
+    end_decoding(connection, decoding);
+}
+
+/* The pool takes the buffer as it is; what follows the frame goes on in a new one. */
+static void take_large(struct connection *connection, size_t at, size_t size) {
+    struct buf rest_of_it = {.max = connection->in.max};
+    size_t end = at + size;
+    buf_append(&rest_of_it, connection->in.data + end, connection->in.size - end);
+    hold(connection);
+    connection->channel->is_decoding = connection->decoding = true;
+    decode_large(connection->channel->node->host->loop, &connection->in, at, size, on_decoded, connection);
+    connection->in = rest_of_it;
+}
+
+/* False: it is one for the pool. */
+static bool take_small(struct connection *connection, const uint8_t *data, size_t size, struct turn *turn) {
+    struct error error;
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    int result = decode_small(data, size, &doc, &error);
+    if (result > 0 && connection->said_hello) return false;
+    turn->frames++;
+    if (result != 0) {
+        if (result > 0) error_set(&error, E_TOO_LARGE, "a hello of too many terms");
+        refuse_frame(connection, &error);
+        return true;
+    }
+    turn->terms += term_count(doc);
+    if (connection->said_hello)
+        node_frame(connection->channel->node, term_root(doc), NULL);
+    else
+        take_hello(connection, term_root(doc));
+    return true;
+}
+
+/* How long the frame at an offset is; false until it is whole, or when it may not be. */
+static bool next_frame(struct connection *connection, size_t at, size_t *ret) {
+    const struct channel *channel = connection->channel;
+    const uint8_t *header = connection->in.data + at;
+    size_t left = connection->in.size - at;
+    if (left < FRAME_HEADER_BYTES) return false;
+    size_t size = (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
+    size_t max = connection->said_hello ? channel->frame_max_bytes : HELLO_MAX_BYTES;
+    if (size > max) {
+        if (connection->said_hello)
+            node_misbehaved(channel->node, NODE_MISBEHAVED, "a frame of %zu bytes is larger than the %zu allowed", size,
+                            max);
+        connection_close(connection);
+        return false;
+    }
+    *ret = size;
+    return left >= FRAME_HEADER_BYTES + size;
+}
+
+static void drop_taken(struct connection *connection, size_t used) {
+    if (connection->closing) return;
+    buf_consume(&connection->in, used);
+    if (connection->in.size == 0) buf_free(&connection->in);
+}
+
+static struct turn take_frames(struct connection *connection) {
+    struct turn turn = {0};
+    size_t used = 0, size;
+    while (!connection->closing && next_frame(connection, used, &size)) {
+        size_t at = used + FRAME_HEADER_BYTES;
+        turn.is_cut = turn.frames == TURN_FRAMES || turn.terms >= TURN_TERMS;
+        if (turn.is_cut) break;
+        if (take_small(connection, connection->in.data + at, size, &turn)) {
+            used = at + size;
+            continue;
+        }
+        turn.is_cut = connection->channel->is_decoding; /* another connection's, which this one has followed */
+        if (turn.is_cut) break;
+        turn.frames++;
+        take_large(connection, at, size);
+        return turn;
+    }
+    drop_taken(connection, used);
+    return turn;
+}
+
+/* A node that outruns its budget is read no faster than the budget grows. */
+static void end_turn(struct connection *connection, size_t bytes, const struct turn *turn) {
+    struct channel *channel = connection->channel;
+    uint64_t cost =
+        bytes + (turn->frames || !bytes ? turn->frames : 1) * (uint64_t)FRAME_COST_BYTES + cost_of_terms(turn->terms);
+    uint64_t pause_ms = pace_spend(&channel->pace, cost, uv_now(channel->node->host->loop));
+    if (connection->said_hello && !connection->decoding) {
+        if (pause_ms > 0) node_flooded(channel->node);
+        if (pause_ms > 0 || turn->is_cut)
+            rest(connection, pause_ms > 0 ? pause_ms : channel->is_decoding ? DECODING_AGAIN_MS : NEXT_TURN_MS);
+    }
+    watch(connection);
+}
+
+static void take_turn(struct connection *connection, size_t bytes) {
+    hold(connection); /* the node must outlive what its own frames make happen */
+    struct turn turn = take_frames(connection);
+    if (!connection->closing) end_turn(connection, bytes, &turn);
+    let_go(connection);
+}
+
+/* ---- reading ---- */
+
+static ssize_t receive(struct connection *connection) {
+    struct node_host *host = connection->channel->node->host;
+    size_t size = connection->said_hello ? sizeof host->read_buffer : HELLO_MAX_BYTES;
+    return connection->channel->is_careful ? stranger_receive(connection->fd, host->read_buffer, size)
+                                           : recv(connection->fd, host->read_buffer, size, MSG_DONTWAIT);
+}
+
+static void read_some(struct connection *connection) {
+    struct channel *channel = connection->channel;
+    ssize_t count = receive(connection);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+        watch(connection);
+        return;
+    }
+    if (count < 0 && errno == EBADMSG) node_passed_descriptor(channel->node);
+    if (count > 0) buf_append(&connection->in, channel->node->host->read_buffer, (size_t)count);
+    bool is_tedious = !connection->said_hello && ++connection->reads > STRANGER_READS_MAX;
+    if (count <= 0 || connection->in.failed || is_tedious)
+        connection_close(connection);
+    else
+        take_turn(connection, (size_t)count);
+}
+
+/* ---- sending ---- */
+
+/* What the socket takes at once, which is nearly always all of it: waiting to hear that it was taken would cost a turn
+   of the loop. Returns how much. A failure shows when it is read. */
+static size_t send_now(const struct connection *connection, const uint8_t *data, size_t size) {
+    ssize_t taken = send(connection->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return taken > 0 ? (size_t)taken : 0;
+}
+
+static void send_waiting(struct connection *connection) {
+    struct message *message = connection->out;
+    size_t taken = send_now(connection, message->frame.data + message->sent, message->frame.size - message->sent);
+    message->sent += taken;
+    connection->out_bytes -= taken;
+    if (message->sent < message->frame.size) return;
+    connection->out = message->next;
+    if (!connection->out) connection->out_tail = &connection->out;
+    buf_free(&message->frame);
+    free(message);
+    watch(connection);
+}
+
+static void send_later(struct connection *connection, struct buf *frame, size_t sent) {
+    struct message *message = calloc(1, sizeof *message);
+    if (!message) abort(); /* half a frame may be on its way; as in node_call */
+    *message = (struct message){.frame = *frame, .sent = sent};
+    *frame = (struct buf)BUF_INIT;
+    *connection->out_tail = message;
+    connection->out_tail = &message->next;
+    connection->out_bytes += message->frame.size - sent;
+    watch(connection);
+}
+
+bool connection_send(struct connection *connection, struct buf *frame) {
+    if (connection->out_bytes + frame->size > (size_t)2 * SEND_MAX_BYTES) return false;
+    size_t sent = connection->out ? 0 : send_now(connection, frame->data, frame->size);
+    if (sent < frame->size) send_later(connection, frame, sent);
+    return true;
+}
+
+/* An error shows to those who read, after what came before it; libuv stops looking then. */
+static void on_ready(uv_poll_t *poll, int status, int events) {
+    struct connection *connection = poll->data;
+    if (events & UV_WRITABLE && connection->out) send_waiting(connection);
+    if (status < 0 || events & UV_READABLE) read_some(connection);
+}
+
+/* ---- the beginning ---- */
+
+void connection_open(struct channel *channel, int fd) {
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection) abort(); /* as in node_call */
+    uv_loop_t *loop = channel->node->host->loop;
+    connection->channel = channel;
+    connection->fd = fd;
+    connection->out_tail = &connection->out;
+    connection->in.max = channel->frame_max_bytes + FRAME_HEADER_BYTES + 2 * sizeof channel->node->host->read_buffer;
+    connection->next = channel->all;
+    channel->all = connection;
+    channel->strangers++;
+    uv_poll_init_socket(loop, &connection->poll, fd);
+    uv_timer_init(loop, &connection->timer);
+    connection->poll.data = connection->timer.data = connection;
+    hold(connection);
+    hold(connection);
+    uv_timer_start(&connection->timer, on_hello_deadline, HELLO_DEADLINE_MS, 0);
+    watch(connection);
+}

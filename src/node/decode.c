@@ -1,0 +1,116 @@
+/* A node's frames as terms. The loop reads what is small; what may take longer the pool reads, makes use of and frees,
+   so that no node decides how long a turn of the loop takes. */
+#include "node/node_internal.h"
+
+enum {
+    SMALL_BYTES = 64 << 10,
+    SMALL_TERMS = 4096,
+    EVENT_TERMS_MAX = 10000, /* an event tells of one thing */
+    REPLY_TERMS_MAX = 2000000,
+    DEPTH_MAX = 256,
+};
+
+struct decoding {
+    uv_work_t work;
+    decoded_fn decoded;
+    void *data;
+    struct buf buffer;
+    size_t at, size;
+    struct term_doc *doc;
+    struct error error;
+    const struct node_preparation *preparation;
+    const struct term *part;
+    void *made;
+};
+
+/* As every VM writes {event, …}. Another way of writing it, compressed for one, gets the bounds of an answer. */
+static bool is_event(const uint8_t *data, size_t size) {
+    static const uint8_t begin[] = {131, 104, 3}, utf8[] = {119, 5}, latin1[] = {115, 5}, old[] = {100, 0, 5};
+    if (size < sizeof begin + sizeof old + 5 || memcmp(data, begin, sizeof begin) != 0) return false;
+    const uint8_t *atom = data + sizeof begin;
+    if (memcmp(atom, utf8, sizeof utf8) == 0 || memcmp(atom, latin1, sizeof latin1) == 0)
+        return memcmp(atom + sizeof utf8, "event", 5) == 0;
+    return memcmp(atom, old, sizeof old) == 0 && memcmp(atom + sizeof old, "event", 5) == 0;
+}
+
+/* Compressed or not, a frame may hold no more than was sent: otherwise little traffic could mean much work. */
+static struct term_bounds bounds_of(const uint8_t *data, size_t size) {
+    return (struct term_bounds){.max_bytes = size,
+                                .max_terms = is_event(data, size) ? EVENT_TERMS_MAX : REPLY_TERMS_MAX,
+                                .max_depth = DEPTH_MAX};
+}
+
+int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct error *reterr) {
+    const struct term_bounds bounds = {.max_bytes = size, .max_terms = SMALL_TERMS, .max_depth = DEPTH_MAX};
+    if (size > SMALL_BYTES) return 1;
+    int result = term_decode(data, size, &bounds, ret, reterr);
+    return result == -E_TOO_LARGE ? 1 : result; /* the pool finds out by how much */
+}
+
+/* ---- on the pool ---- */
+
+static void on_decode(uv_work_t *work) {
+    struct decoding *decoding = work->data;
+    const uint8_t *data = decoding->buffer.data + decoding->at;
+    const struct term_bounds bounds = bounds_of(data, decoding->size);
+    if (term_decode(data, decoding->size, &bounds, &decoding->doc, &decoding->error) < 0) decoding->doc = NULL;
+    buf_free(&decoding->buffer);
+}
+
+static void on_prepare(uv_work_t *work) {
+    struct decoding *decoding = work->data;
+    decoding->made = decoding->preparation->make(decoding->part);
+}
+
+static void on_free(uv_work_t *work) {
+    struct decoding *decoding = work->data;
+    if (decoding->made) decoding->preparation->release(decoding->made);
+    term_free(decoding->doc);
+}
+
+/* ---- on the loop ---- */
+
+static void on_done(uv_work_t *work, int status) {
+    (void)status; /* nothing of this is ever cancelled */
+    struct decoding *decoding = work->data;
+    decoding->decoded(decoding->data, decoding);
+}
+
+static void on_freed(uv_work_t *work, int status) {
+    (void)status;
+    free(work->data);
+}
+
+void decode_large(uv_loop_t *loop, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data) {
+    struct decoding *decoding = calloc(1, sizeof *decoding);
+    if (!decoding) abort(); /* as in node_call */
+    *decoding = (struct decoding){.decoded = decoded, .data = data, .buffer = *buffer, .at = at, .size = size};
+    *buffer = (struct buf)BUF_INIT;
+    decoding->work.data = decoding;
+    uv_queue_work(loop, &decoding->work, on_decode, on_done);
+}
+
+const struct term *decoding_root(const struct decoding *decoding, struct error *reterr) {
+    if (!decoding->doc) *reterr = decoding->error;
+    return decoding->doc ? term_root(decoding->doc) : NULL;
+}
+
+size_t decoding_terms(const struct decoding *decoding) {
+    return decoding->doc ? term_count(decoding->doc) : 0;
+}
+
+void decoding_prepare(struct decoding *decoding, const struct node_preparation *preparation, const struct term *part,
+                      decoded_fn decoded) {
+    decoding->preparation = preparation;
+    decoding->part = part;
+    decoding->decoded = decoded;
+    uv_queue_work(decoding->work.loop, &decoding->work, on_prepare, on_done);
+}
+
+void **decoding_made(struct decoding *decoding) {
+    return &decoding->made;
+}
+
+void decoding_end(struct decoding *decoding) {
+    uv_queue_work(decoding->work.loop, &decoding->work, on_free, on_freed);
+}
