@@ -24,7 +24,9 @@ enum {
     NODE_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop everybody, or let everybody go on */
     NODE_SIGNAL_GO_ON = SIGUSR2,
     HELPER_FD = 3,
-    OPEN_TIMEOUT_S = 10, /* for a project */
+    HELPER_FDS_MAX = 4,
+    OPEN_TIMEOUT_S = 10,    /* for a project */
+    STREAM_TIMEOUT_S = 120, /* for its files, where they come as a stream */
     FILTER_SETS = 3,
     MESSAGE_FDS_MAX = 2,
     PROJECT_TOKEN_BYTES = 32,
@@ -94,7 +96,8 @@ struct launcher_project {
     char path[PATH_MAX];
     struct request request;
     struct caller caller;
-    uint64_t deadline_ms; /* while opening */
+    uint64_t deadline_ms; /* of the helper: to open it, then to send its files; UINT64_MAX: there is none */
+    int helper_pidfd;     /* the process that opens it, or sends its files; -1: there is none */
     int helper_fd;        /* while opening: where the helper's answer comes from */
     int file_fd;          /* and where the content comes from, should it be a single file */
     int source_fd;        /* opened with the caller's rights */
@@ -112,7 +115,8 @@ struct opened {
 /* The process that waits for the next project to open. */
 struct opener {
     int socket_fd; /* -1: none waits */
-    int file_fd;   /* where the content comes from, should it be a single file */
+    int pidfd;
+    int file_fd; /* where the content comes from, should it be a single file */
     uint64_t refill_due_ms;
 };
 
@@ -386,10 +390,12 @@ int project_mount(const struct launcher_project *project, int userns_fd, int *re
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */
 int caller_become(const struct caller *caller, bool root, struct error *reterr);
-/* Run body in a process that nobody waits for, with nothing open but the standard descriptors and fds, which are
-   HELPER_FD and the next there. */
-int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count,
+/* Run body in a process that is reaped by the system, with nothing open but the standard descriptors and fds, which
+   are HELPER_FD and the next there. *ret_pidfd is the process. */
+int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count, int *ret_pidfd,
                  struct error *reterr);
+/* Kill it, whatever it does or whether it was stopped, and close the descriptor. Returns -1, for the variable. */
+int helper_end(int pidfd);
 /* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr);
 void opener_used(struct launcher *launcher); /* a project is not used any more */

@@ -9,7 +9,8 @@
 
 #include "jail/launcher_internal.h"
 
-enum { PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000 };
+/* The helper's own alarms are not enough, and a little shorter: it runs with the caller's uid, who may stop it. */
+enum { OPEN_PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000, STREAM_PATIENCE_MS = (STREAM_TIMEOUT_S + 1) * 1000 };
 
 struct opening {
     const struct launcher *launcher;
@@ -25,14 +26,16 @@ struct launcher_project *project_find(struct launcher *launcher, const char *tok
 
 void project_release(struct launcher *launcher, struct launcher_project *project) {
     launcher_unwatch(launcher, project->helper_fd);
+    helper_end(project->helper_pidfd);
     fd_close(project->helper_fd);
     fd_close(project->file_fd);
     fd_close(project->source_fd);
-    *project = (struct launcher_project){.helper_fd = -1, .file_fd = -1, .source_fd = -1};
+    *project = (struct launcher_project){.helper_pidfd = -1, .helper_fd = -1, .file_fd = -1, .source_fd = -1};
     opener_used(launcher);
 }
 
 void project_release_all(struct launcher *launcher) {
+    if (!launcher->projects) return;
     for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
         if (launcher->projects[i].state != PROJECT_FREE) project_release(launcher, &launcher->projects[i]);
 }
@@ -59,7 +62,8 @@ static struct launcher_project *take_entry(struct launcher *launcher, struct req
     }
     *project = (struct launcher_project){.state = PROJECT_OPENING,
                                          .request = request,
-                                         .deadline_ms = clock_monotonic_ms() + PATIENCE_MS,
+                                         .deadline_ms = clock_monotonic_ms() + OPEN_PATIENCE_MS,
+                                         .helper_pidfd = -1,
                                          .helper_fd = -1,
                                          .file_fd = -1,
                                          .source_fd = -1};
@@ -106,14 +110,23 @@ static void give_up(struct launcher *launcher, struct launcher_project *project)
     end_failed(launcher, project, &error);
 }
 
-/* A helper's own alarm is not enough: it runs with the caller's uid, who may have stopped it. */
+/* An open project stays open, but sends no more of its files: who reads them sees that they ended early. */
+static void run_out_of_time(struct launcher *launcher, struct launcher_project *project) {
+    if (project->state == PROJECT_OPENING) {
+        give_up(launcher, project);
+        return;
+    }
+    project->helper_pidfd = helper_end(project->helper_pidfd);
+    project->deadline_ms = UINT64_MAX;
+}
+
 uint64_t project_check(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
     for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++) {
         struct launcher_project *project = &launcher->projects[i];
-        if (project->state != PROJECT_OPENING) continue;
+        if (project->state == PROJECT_FREE) continue;
         if (now_ms >= project->deadline_ms)
-            give_up(launcher, project);
+            run_out_of_time(launcher, project);
         else if (project->deadline_ms < next_ms)
             next_ms = project->deadline_ms;
     }
@@ -175,7 +188,10 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
     if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int read_fd = fds[0];
     CLEANUP_FD int write_fd = fds[1];
-    if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, reterr) < 0) return -1;
+    project->helper_pidfd = helper_end(project->helper_pidfd);
+    if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, &project->helper_pidfd, reterr) <
+        0)
+        return -1;
     *ret_fd = take_fd(&read_fd);
     return 0;
 }
@@ -213,12 +229,20 @@ static void answer_signature(struct launcher *launcher, struct launcher_project 
     server_ok(launcher, request, buf_string(&text), NULL, 0);
 }
 
+/* Who opened a folder that is bound has done all there is to do. */
+static void expect_files(struct launcher *launcher, struct launcher_project *project) {
+    if (project->bindable) project->helper_pidfd = helper_end(project->helper_pidfd);
+    project->deadline_ms = project->bindable ? UINT64_MAX : clock_monotonic_ms() + STREAM_PATIENCE_MS;
+    launcher_due_at(launcher, project->deadline_ms);
+}
+
 static void answer_opened(struct launcher *launcher, struct launcher_project *project, bool is_file, int fd) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     launcher_unwatch(launcher, project->helper_fd);
     project->helper_fd = fd_close(project->helper_fd);
     project->file_fd = fd_close(project->file_fd);
     project->state = PROJECT_OPEN;
+    expect_files(launcher, project);
     wire_put_pair(&text, "token", project->token);
     wire_put_pair(&text, "kind", project->bindable ? "mount" : "stream");
     wire_put_pair(&text, "file", is_file ? file_name(project) : "");

@@ -142,8 +142,16 @@ static bool opens(struct client *client) {
     return client_ask(client, "project", project, peer_fd);
 }
 
-/* Another process that runs the launcher's program; 0: none does yet. */
-static pid_t find_opener(const struct client *client) {
+static uid_t uid_of(pid_t pid) {
+    char path[64], text[2048];
+    unsigned uid = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    const char *line = file_read_text(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "\nUid:") : NULL;
+    return line && sscanf(line, "\nUid:\t%u", &uid) == 1 ? (uid_t)uid : (uid_t)-1;
+}
+
+/* Another process that runs the launcher's program, with that uid if it is not -1; 0: none does yet. */
+static pid_t find_helper(const struct client *client, uid_t uid) {
     char program[128], link[64], target[PATH_MAX];
     struct dirent *entry;
     pid_t found = 0;
@@ -155,35 +163,78 @@ static pid_t find_opener(const struct client *client) {
         ssize_t size = readlink(link, target, sizeof target - 1);
         target[size < 0 ? 0 : size] = '\0';
         pid_t pid = (pid_t)atoi(entry->d_name);
-        if (pid != client->launcher && strcmp(target, program) == 0) found = pid;
+        bool is_helper = pid != client->launcher && strcmp(target, program) == 0;
+        if (is_helper && (uid == (uid_t)-1 || uid_of(pid) == uid)) found = pid;
     }
     closedir(processes);
     return found;
 }
 
-static pid_t await_opener(const struct client *client) {
+static pid_t await_helper(const struct client *client, uid_t uid) {
     for (uint64_t end_ms = clock_monotonic_ms() + 10000; clock_monotonic_ms() < end_ms; poll(NULL, 0, 1)) {
-        pid_t opener = find_opener(client);
-        if (opener) return opener;
+        pid_t helper = find_helper(client, uid);
+        if (helper) return helper;
     }
-    fail_msg("nobody waits for the next project");
+    fail_msg("there is no helper");
     return 0;
 }
 
 static void who_waits_to_open_may_die(void **state) {
     struct client *client = *state;
     assert_true(opens(client));
-    CLEANUP_FD int opener = pidfd_open(await_opener(client), 0);
+    CLEANUP_FD int opener = pidfd_open(await_helper(client, (uid_t)-1), 0);
     assert_int_equal(pidfd_send_signal(opener, SIGKILL, NULL, 0), 0);
     assert_int_equal(poll(&(struct pollfd){opener, POLLIN, 0}, 1, 10000), 1);
     assert_true(opens(client));
 }
 
+/* ---- helpers that their caller has stopped ---- */
+
+enum { STOPPER = 54322 };
+
+/* A file that no pipe holds, which a process of the caller's uid is sending: stopped. Returns its pidfd. */
+static int stop_sender(struct client *client, char ret_token[64]) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/large", client->directory);
+    write_file(path, "", STOPPER, 0600);
+    assert_int_equal(truncate(path, 1 << 20), 0);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, STOPPER, &peer_fd);
+    assert_true(client_ask(client, "project", path, peer_fd));
+    word_of(client, "token=", ret_token);
+    int helper = pidfd_open(await_helper(client, STOPPER), 0);
+    assert_int_equal(pidfd_send_signal(helper, SIGSTOP, NULL, 0), 0);
+    return helper;
+}
+
+/* No alarm reaches a process that was stopped. */
+static void a_stopped_helper_ends_with_its_project(void **state) {
+    struct client *client = *state;
+    char token[64];
+    CLEANUP_FD int helper = stop_sender(client, token);
+    assert_int_equal(poll(&(struct pollfd){helper, POLLIN, 0}, 1, 0), 0);
+    assert_true(client_ask(client, "release", token, -1));
+    assert_int_equal(poll(&(struct pollfd){helper, POLLIN, 0}, 1, 5000), 1);
+}
+
+static void a_stopped_helper_ends_with_its_daemon(void **state) {
+    struct client *client = *state;
+    char token[64];
+    CLEANUP_FD int helper = stop_sender(client, token);
+    client_dial(client);
+    client_hello(client);
+    assert_int_equal(poll(&(struct pollfd){helper, POLLIN, 0}, 1, 5000), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        BOTH(opens_a_project_as_its_owner),  BOTH(opens_nothing_for_others),
-        BOTH(single_files_come_as_a_stream), ROOT(a_project_that_cant_be_bound_is_streamed),
+        BOTH(opens_a_project_as_its_owner),
+        BOTH(opens_nothing_for_others),
+        BOTH(single_files_come_as_a_stream),
+        ROOT(a_project_that_cant_be_bound_is_streamed),
         BOTH(who_waits_to_open_may_die),
+        ROOT(a_stopped_helper_ends_with_its_project),
+        ROOT(a_stopped_helper_ends_with_its_daemon),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }
