@@ -320,7 +320,7 @@ struct jail_violation {
 
 struct jail_project {
     const char *token; /* names it in plans until released */
-    int fd;            /* the receiver's: a directory (is_stream false) to openat from, or a pipe with its files */
+    int fd;            /* the receiver's: a directory to openat from, or (is_stream) a file with all of its files */
     bool is_stream;
     bool is_file; /* the path named a single file: fd holds a directory with just that file, which name tells */
     const char *name;
