@@ -137,14 +137,17 @@ struct userns_map project_map(const struct launcher_project *project, uid_t uid,
     return (struct userns_map){project->caller.uid, uid, project->caller.gid, gid};
 }
 
+/* What is mounted below comes along, with the same attributes: without it the files that it covers would be seen. Where
+   one of them has no idmapped mounts it fails, and the project is streamed. */
 int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr) {
-    CLEANUP_FD int fd = open_tree(project->source_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    CLEANUP_FD int fd =
+        open_tree(project->source_fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "bind %s", project->path);
     struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                             MOUNT_ATTR_NOEXEC | MOUNT_ATTR_IDMAP,
                                 .propagation = MS_PRIVATE,
                                 .userns_fd = (unsigned)userns_fd};
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
+    if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof change) < 0)
         return error_errno(reterr, errno, "map the owner of %s", project->path);
     *ret_fd = take_fd(&fd);
     return 0;

@@ -131,6 +131,88 @@ static void a_project_that_cant_be_bound_is_streamed(void **state) {
     assert_int_equal(umount(merged), 0);
 }
 
+/* ---- mounts below a project ---- */
+
+enum { COVERED_OWNER = 54323 };
+
+/* A project with a folder that holds a file, which is covered by a tmpfs that holds another. */
+static void make_covered_project(const struct client *client, const char *name, char ret[128], char ret_below[160]) {
+    char path[224];
+    snprintf(ret, 128, "%s/%s", client->directory, name);
+    make_directory(ret, COVERED_OWNER, 0755);
+    snprintf(ret_below, 160, "%s/below", ret);
+    make_directory(ret_below, COVERED_OWNER, 0755);
+    snprintf(path, sizeof path, "%s/covered", ret_below);
+    write_file(path, "covered", COVERED_OWNER, 0644);
+    assert_int_equal(mount("none", ret_below, "tmpfs", 0, "mode=0755"), 0);
+    snprintf(path, sizeof path, "%s/seen", ret_below);
+    write_file(path, "seen", COVERED_OWNER, 0644);
+}
+
+static bool can_be_seen(int folder, const char *path) {
+    return faccessat(folder, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* What a mount covers stays covered, for the daemon and for nodes, and nothing of it can be written. */
+static void mounts_below_come_along(void **state) {
+    struct client *client = *state;
+    char project[128], below[160], token[64], more[128];
+    make_covered_project(client, "covered", project, below);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, COVERED_OWNER, &peer_fd);
+    if (!client_ask(client, "project", project, peer_fd)) fail_msg("%s", client_detail(client));
+    assert_non_null(strstr(client->message, " kind=mount file="));
+    word_of(client, "token=", token);
+    assert_true(can_be_seen(client->fds[0], "below/seen"));
+    assert_false(can_be_seen(client->fds[0], "below/covered"));
+    CLEANUP_FD int written = openat(client->fds[0], "below/new", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(written, -1);
+    assert_int_equal(errno, EROFS);
+    snprintf(more, sizeof more, "project %s /src\n", token);
+    if (!client_spawn(client, "above", more, "wait")) fail_msg("%s", client_detail(client));
+    char inside[64];
+    snprintf(inside, sizeof inside, "/proc/%d/root/src", (int)client_number(client, "pid"));
+    CLEANUP_FD int inside_fd = open(inside, O_PATH | O_CLOEXEC);
+    assert_true(can_be_seen(inside_fd, "below/seen"));
+    assert_false(can_be_seen(inside_fd, "below/covered"));
+    fd_close(take_fd(&inside_fd));
+    assert_true(client_ask(client, "bury", "above", -1));
+    assert_true(client_ask(client, "release", token, -1));
+    for (int i = 0; i < 2; i++) client->fds[i] = fd_close(client->fds[i]);
+    assert_int_equal(umount2(below, MNT_DETACH), 0);
+}
+
+/* Everything that the pipe says, until its end. */
+static void read_stream(int fd, char ret[256]) {
+    size_t used = 0;
+    for (ssize_t size = 1; size > 0; used += (size_t)size) {
+        size = read(fd, ret + used, 255 - used);
+        assert_true(size >= 0);
+    }
+    ret[used] = '\0';
+}
+
+/* An overlay among them, as above. */
+static void mounts_below_that_cant_be_mapped_are_streamed(void **state) {
+    struct client *client = *state;
+    char project[128], below[160], text[256], lower[192], options[512];
+    make_covered_project(client, "mapless", project, below);
+    snprintf(lower, sizeof lower, "%s/lower", project);
+    make_directory(lower, COVERED_OWNER, 0755);
+    snprintf(options, sizeof options, "lowerdir=%s:%s", below, lower);
+    assert_int_equal(mount("overlay", lower, "overlay", 0, options), 0);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, COVERED_OWNER, &peer_fd);
+    assert_true(client_ask(client, "project", project, peer_fd));
+    assert_non_null(strstr(client->message, " kind=stream file="));
+    read_stream(client->fds[0], text);
+    assert_non_null(strstr(text, " below/seen\nseen"));
+    assert_non_null(strstr(text, " lower/seen\nseen"));
+    assert_null(strstr(text, "covered"));
+    assert_int_equal(umount2(lower, MNT_DETACH), 0);
+    assert_int_equal(umount2(below, MNT_DETACH), 0);
+}
+
 /* ---- the process that waits for the next project ---- */
 
 static bool opens(struct client *client) {
@@ -234,6 +316,8 @@ int main(void) {
         ROOT(a_project_that_cant_be_bound_is_streamed),
         BOTH(who_waits_to_open_may_die),
         ROOT(a_stopped_helper_ends_with_its_project),
+        ROOT(mounts_below_come_along),
+        ROOT(mounts_below_that_cant_be_mapped_are_streamed),
         ROOT(a_stopped_helper_ends_with_its_daemon),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
