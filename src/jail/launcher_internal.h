@@ -109,7 +109,8 @@ struct launcher_project {
 struct opened {
     struct error error;
     bool is_file;
-    uint64_t signature; /* when that is all that is wanted: then no descriptor comes with it */
+    bool must_be_streamed; /* a folder that is not to be bound, whether it can be or not */
+    uint64_t signature;    /* when that is all that is wanted: then no descriptor comes with it */
 };
 
 /* The process that waits for the next project to open. */
@@ -364,7 +365,7 @@ void bury_everything(struct launcher *launcher);
 /* After any node has gone: the shutdown that waited for it may be answered. */
 void shutdown_advance(struct launcher *launcher);
 
-/* ---- project.c, opener.c, project_stream.c, project_sign.c, grant.c, caller.c ---- */
+/* ---- project.c, opener.c, project_stream.c, project_sign.c, project_mounts.c, grant.c, caller.c ---- */
 
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
 /* By a standing permission; or just find out whether it is as it was. */
@@ -372,6 +373,9 @@ void project_open_granted(struct launcher *launcher, struct request request, con
 /* The caller at the other end, if he may bring projects. */
 int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
 uint64_t project_sign(int source_fd, bool is_file);
+/* By the process that opens it: this may wait for a file system. */
+bool project_must_be_streamed(int source_fd);
+bool project_mount_forbids_binding(char *line, const char *folder); /* one line of mountinfo, which is changed */
 int grant_write(const struct launcher *launcher, const char *name, const struct caller *caller, const char *path,
                 struct error *reterr);
 int grant_read(const struct launcher *launcher, const char *name, struct caller *ret_caller, char ret_path[PATH_MAX],

@@ -76,6 +76,7 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
         opened.signature = project_sign(fd, opened.is_file);
         fd = fd_close(fd);
     }
+    if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
     send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
     if (fd >= 0 && opened.is_file) opener_write_stream(launcher, job->path, fd, strrchr(job->path, '/') + 1);
 }

@@ -210,14 +210,14 @@ static int open_unchangeable(struct launcher *launcher, const struct launcher_pr
 }
 
 /* A directory the daemon can read, if it can be had; else its files as a stream. */
-static int hand_on(struct launcher *launcher, struct launcher_project *project, bool is_file, int *ret_fd,
-                   struct error *reterr) {
-    if (is_file) {
+static int hand_on(struct launcher *launcher, struct launcher_project *project, const struct opened *opened,
+                   int *ret_fd, struct error *reterr) {
+    if (opened->is_file) {
         *ret_fd = take_fd(&project->file_fd);
         return 0;
     }
     if (launcher->root)
-        *ret_fd = open_unchangeable(launcher, project);
+        *ret_fd = opened->must_be_streamed ? -1 : open_unchangeable(launcher, project);
     else
         *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
     project->bindable = *ret_fd >= 0;
@@ -257,7 +257,7 @@ void project_advance(struct launcher *launcher, struct launcher_project *project
     struct opened opened = {0};
     CLEANUP_FD int fd = -1;
     int failed = receive_opened(project, &opened, &error);
-    if (!failed && !project->wants_signature) failed = hand_on(launcher, project, opened.is_file, &fd, &error);
+    if (!failed && !project->wants_signature) failed = hand_on(launcher, project, &opened, &fd, &error);
     if (failed)
         end_failed(launcher, project, &error);
     else if (project->wants_signature)

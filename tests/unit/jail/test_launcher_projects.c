@@ -213,6 +213,52 @@ static void mounts_below_that_cant_be_mapped_are_streamed(void **state) {
     assert_int_equal(umount2(below, MNT_DETACH), 0);
 }
 
+/* A copy leaves out what is not to be bound, and would show what it covers. */
+static void mounts_below_that_cant_be_bound_are_streamed(void **state) {
+    struct client *client = *state;
+    char project[128], below[160], text[256];
+    make_covered_project(client, "not bound", project, below);
+    assert_int_equal(mount(NULL, below, NULL, MS_UNBINDABLE, NULL), 0);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, COVERED_OWNER, &peer_fd);
+    snprintf(text, sizeof text, "%s/not%%20bound", client->directory);
+    assert_true(client_ask(client, "project", text, peer_fd));
+    assert_non_null(strstr(client->message, " kind=stream file="));
+    read_stream(client->fds[0], text);
+    assert_non_null(strstr(text, " below/seen\nseen"));
+    assert_null(strstr(text, "covered"));
+    assert_int_equal(umount2(below, MNT_DETACH), 0);
+}
+
+static void knows_mounts_that_forbid_binding(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        bool forbids;
+    } lines[] = {
+        {"36 35 98:0 / /a/b rw,noatime - ext3 /dev/root rw\n", false},
+        {"36 35 98:0 / /a/b rw,noatime unbindable - ext3 /dev/root rw\n", true},
+        {"36 35 98:0 / /a/b rw master:1 unbindable - ext3 /dev/root rw\n", true},
+        {"36 35 98:0 / /a/b rw - fuse.sshfs host: rw,user_id=1000\n", true},
+        {"36 35 98:0 / /a/b rw - fuse x rw\n", true},
+        {"36 35 98:0 / /a rw - fuse x rw\n", false}, /* itself: asked of the file system */
+        {"36 35 98:0 / /ab/c rw - fuse x rw\n", false},
+        {"36 35 98:0 / / rw - fuse x rw\n", false},
+        {"36 35 98:0 / /a/b\\040c\\134 rw - fuse x rw\n", true},
+        {"36 35 98:0 / /x\\040fuse rw - ext4 fuse rw\n", false},
+        {"36 35\n", false},
+        {"", false},
+        {" - fuse", false},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+        char line[128];
+        snprintf(line, sizeof line, "%s", lines[i].line);
+        if (project_mount_forbids_binding(line, "/a") != lines[i].forbids) fail_msg("%s", lines[i].line);
+    }
+    char odd[] = "36 35 98:0 / /a\\040b/c rw - fuse x rw";
+    assert_true(project_mount_forbids_binding(odd, "/a b"));
+}
+
 /* ---- the process that waits for the next project ---- */
 
 static bool opens(struct client *client) {
@@ -308,6 +354,35 @@ static void a_stopped_helper_ends_with_its_daemon(void **state) {
     assert_int_equal(poll(&(struct pollfd){helper, POLLIN, 0}, 1, 5000), 1);
 }
 
+/* A file system whose server is its caller's, and never answers. */
+static void mount_silent(const char *path, int *ret_server) {
+    char options[128];
+    *ret_server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    if (*ret_server < 0) skip(); /* a host without such file systems */
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", *ret_server);
+    assert_int_equal(mount("silent", path, "fuse", 0, options), 0);
+}
+
+static void a_file_system_that_is_silent_holds_nobody_up(void **state) {
+    struct client *client = *state;
+    char silent[128], rest[160];
+    snprintf(silent, sizeof silent, "%s/silent", client->directory);
+    make_directory(silent, STOPPER, 0755);
+    int server = -1;
+    mount_silent(silent, &server);
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, STOPPER, &peer_fd);
+    snprintf(rest, sizeof rest, "project 999999 %s", silent);
+    client_send(client, rest, peer_fd);
+    CLEANUP_FD int helper = pidfd_open(await_helper(client, STOPPER), 0);
+    assert_true(opens(client)); /* somebody else, meanwhile */
+    client_dial(client);
+    client_hello(client);
+    assert_int_equal(poll(&(struct pollfd){helper, POLLIN, 0}, 1, 5000), 1);
+    assert_int_equal(umount2(silent, MNT_DETACH), 0);
+    close(server);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         BOTH(opens_a_project_as_its_owner),
@@ -317,6 +392,9 @@ int main(void) {
         BOTH(who_waits_to_open_may_die),
         ROOT(a_stopped_helper_ends_with_its_project),
         ROOT(mounts_below_come_along),
+        ROOT(mounts_below_that_cant_be_bound_are_streamed),
+        cmocka_unit_test(knows_mounts_that_forbid_binding),
+        ROOT(a_file_system_that_is_silent_holds_nobody_up),
         ROOT(mounts_below_that_cant_be_mapped_are_streamed),
         ROOT(a_stopped_helper_ends_with_its_daemon),
     };
