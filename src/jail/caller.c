@@ -149,6 +149,13 @@ int helper_start(void (*body)(const void *data), const void *data, const int *fd
     return 0;
 }
 
+int helper_error(const struct error *report, struct error *reterr) {
+    if (report->code == E_NONE) return 0;
+    bool is_known = report->code > E_NONE && report->code < E_COUNT;
+    return error_set(reterr, is_known ? report->code : E_SYSTEM, "%.*s", (int)sizeof report->detail - 1,
+                     report->detail);
+}
+
 int helper_end(int pidfd) {
     /* SIGKILL alone: its user may have stopped it, and no other signal reaches a stopped process. */
     if (pidfd >= 0) pidfd_send_signal(pidfd, SIGKILL, NULL, 0);

@@ -16,6 +16,7 @@ enum {
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
     JAIL_PROJECTS_MAX = 256,         /* open at once */
+    JAIL_PROJECTS_OF_ONE = 128,      /* of one caller's, so that some are left for others */
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 

@@ -398,6 +398,8 @@ int caller_become(const struct caller *caller, bool root, struct error *reterr);
    are HELPER_FD and the next there. *ret_pidfd is the process. */
 int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count, int *ret_pidfd,
                  struct error *reterr);
+/* The error that such a process reports, if it is one: it came through a pipe, and is not believed. 0: it is none. */
+int helper_error(const struct error *report, struct error *reterr);
 /* Kill it, whatever it does or whether it was stopped, and close the descriptor. Returns -1, for the variable. */
 int helper_end(int pidfd);
 /* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */

@@ -72,5 +72,5 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
     ssize_t size = read(read_fd, &error, sizeof error);
     waitpid(pid, NULL, 0);
     if (size != (ssize_t)sizeof error) return error_set(reterr, E_SYSTEM, "the helper inside the node ended early");
-    return error.code == E_NONE ? 0 : error_set(reterr, error.code, "%s", error.detail);
+    return helper_error(&error, reterr);
 }

@@ -44,7 +44,18 @@ static const char *file_name(const struct launcher_project *project) {
     return strrchr(project->path, '/') + 1;
 }
 
+/* The entry at hand is counted too. Root and the service's own user are not bound. */
+static int check_share(const struct launcher *launcher, uid_t uid, struct error *reterr) {
+    size_t count = 0;
+    if (uid == 0 || uid == launcher->daemon_uid) return 0;
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
+        count += launcher->projects[i].state != PROJECT_FREE && launcher->projects[i].caller.uid == uid;
+    if (count <= JAIL_PROJECTS_OF_ONE) return 0;
+    return error_set(reterr, E_LIMIT, "uid %u has %d projects open already", uid, JAIL_PROJECTS_OF_ONE);
+}
+
 static int start_opening(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
+    if (check_share(launcher, project->caller.uid, reterr) < 0) return -1;
     if (opener_begin(launcher, project, reterr) < 0) return -1;
     return launcher_watch(launcher, project->helper_fd, SOURCE_PROJECT, (size_t)(project - launcher->projects), reterr);
 }
@@ -165,9 +176,7 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
                              .msg_controllen = sizeof control.bytes};
     if (recvmsg(project->helper_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof opened)
         return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
-    opened.error.detail[ERROR_DETAIL_BYTES - 1] = '\0';
-    if (opened.error.code != E_NONE)
-        return error_set(reterr, opened.error.code < E_COUNT ? opened.error.code : E_SYSTEM, "%s", opened.error.detail);
+    if (helper_error(&opened.error, reterr) < 0) return -1;
     *ret = opened;
     if (project->wants_signature) return 0;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);

@@ -308,6 +308,33 @@ static void descriptors_that_come_along_are_bounded(void **state) {
     assert_true(string_starts(client.message, "not_found"));
 }
 
+static bool opens_for(uid_t uid) {
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, uid, &peer_fd);
+    return client_ask(&client, "project", "/usr", peer_fd);
+}
+
+/* All that are open end with the link. */
+static void one_caller_leaves_projects_for_others(void **state) {
+    (void)state;
+    client_dial(&client);
+    client_hello(&client);
+    for (int i = 0; i < JAIL_PROJECTS_OF_ONE; i++)
+        if (!opens_for(STRANGER)) fail_msg("project %d: %s", i, client_detail(&client));
+    assert_false(opens_for(STRANGER));
+    assert_true(string_starts(client.message, "limit_reached"));
+    assert_true(opens_for(STRANGER + 1));
+    for (int i = 0; i <= JAIL_PROJECTS_OF_ONE; i++)
+        if (!opens_for(0)) {
+            assert_int_equal(i, JAIL_PROJECTS_OF_ONE - 1); /* the table is full */
+            assert_true(string_starts(client.message, "limit_reached"));
+            break;
+        }
+    client_dial(&client);
+    client_hello(&client);
+    assert_true(opens_for(STRANGER));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mounts_of_a_node_stay_in_it),
@@ -320,6 +347,7 @@ int main(void) {
         cmocka_unit_test(a_caller_who_left_opens_nothing),
         cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
         cmocka_unit_test(limits_beyond_all_bounds_are_refused),
+        cmocka_unit_test(one_caller_leaves_projects_for_others),
         cmocka_unit_test(equipment_fits_where_it_is_put),
         cmocka_unit_test(plans_may_be_as_long_as_they_are_bounded),
         cmocka_unit_test(messages_hold_so_many_words),
