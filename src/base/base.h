@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/series.h"
 #include "base/slice.h"
+#include "base/turns.h"
 #include "base/utf8.h"
 #include "base/util.h"
 
