@@ -83,21 +83,21 @@ static void on_turn(uv_idle_t *idle) {
     do {
         item = fair_take(&api->turns, NULL, NULL);
         if (!item) break;
-        struct turn *turn = (struct turn *)((char *)item - offsetof(struct turn, item));
+        struct api_turn *turn = (struct api_turn *)((char *)item - offsetof(struct api_turn, item));
         turn->go(turn);
     } while (!loop_turn_is_full(api->loop));
     if (api->turns.count == 0) uv_idle_stop(idle);
 }
 
 /* Others who wait go first. Once a turn: a timer of no time would go off again in the same one. */
-bool api_must_wait(struct api *api, uid_t uid, struct turn *turn) {
+bool api_must_wait(struct api *api, uid_t uid, struct api_turn *turn) {
     if (!loop_turn_is_full(api->loop) && api->turns.count == 0) return false;
     if (!fair_put(&api->turns, uid, &turn->item)) return false;
     uv_idle_start(&api->turn_idle, on_turn);
     return true;
 }
 
-void api_wait_no_more(struct api *api, struct turn *turn) {
+void api_wait_no_more(struct api *api, struct api_turn *turn) {
     fair_remove(&api->turns, &turn->item);
 }
 

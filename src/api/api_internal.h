@@ -142,9 +142,9 @@ void stream_on_timer(uv_timer_t *timer);
 
 /* ---- exchange.c: one request and its answer ---- */
 
-struct turn { /* whoever waits for one */
+struct api_turn { /* whoever waits for one */
     struct fair_item item;
-    void (*go)(struct turn *turn);
+    void (*go)(struct api_turn *turn);
 };
 
 struct exchange {
@@ -166,9 +166,9 @@ struct exchange {
     struct outcome outcome; /* while it is being printed */
     struct answer *answer;
     struct loop_work work;
-    struct turn turn; /* while it waits to be dispatched */
-    unsigned status;  /* of the response; 0 before there is one */
-    bool is_upgrade;  /* to direct calls */
+    struct api_turn turn; /* while it waits to be dispatched */
+    unsigned status;      /* of the response; 0 before there is one */
+    bool is_upgrade;      /* to direct calls */
     struct stream *stream;
     struct remembered *remembered; /* set while this exchange is the one that runs the request */
     bool dispatched;
@@ -273,8 +273,8 @@ struct api {
 
 void api_run_soon(struct api *api); /* after a connection was resumed */
 /* Whether the loop has worked long enough in this turn: then the caller waits for its own, in which go is called. */
-bool api_must_wait(struct api *api, uid_t uid, struct turn *turn);
-void api_wait_no_more(struct api *api, struct turn *turn); /* if it does */
+bool api_must_wait(struct api *api, uid_t uid, struct api_turn *turn);
+void api_wait_no_more(struct api *api, struct api_turn *turn); /* if it does */
 void api_watch_caller(struct api *api, struct exchange *exchange);
 void api_unwatch_caller(struct api *api, struct exchange *exchange);
 void api_maybe_stop(struct api *api); /* goes on with closing when no exchange is left */

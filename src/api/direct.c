@@ -25,7 +25,7 @@ struct direct {
     struct request request;
     struct outcome outcome; /* while it is being printed */
     struct loop_work work;
-    struct turn turn;      /* while it waits to be read */
+    struct api_turn turn;  /* while it waits to be read */
     size_t reserved_bytes; /* for the question that is being received */
     bool in_work;          /* a thread reads the question or prints the answer */
     bool running;          /* the engine has it */
@@ -346,7 +346,7 @@ static void read_some(struct direct *direct) {
     take_input(direct);
 }
 
-static void on_turn(struct turn *turn) {
+static void on_turn(struct api_turn *turn) {
     struct direct *direct = (struct direct *)((char *)turn - offsetof(struct direct, turn));
     if (direct->gone) return;
     uv_poll_start(&direct->poll, UV_READABLE, on_ready);

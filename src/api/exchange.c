@@ -5,11 +5,11 @@
 
 /* ---- life ---- */
 
-static struct exchange *exchange_of_turn(struct turn *turn) {
+static struct exchange *exchange_of_turn(struct api_turn *turn) {
     return (struct exchange *)((char *)turn - offsetof(struct exchange, turn));
 }
 
-static void on_turn(struct turn *turn) {
+static void on_turn(struct api_turn *turn) {
     struct exchange *exchange = exchange_of_turn(turn);
     exchange->is_due = true;
     exchange_wake(exchange);

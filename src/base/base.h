@@ -14,6 +14,7 @@
 #include "base/series.h"
 #include "base/slice.h"
 #include "base/stranger.h"
+#include "base/turns.h"
 #include "base/utf8.h"
 #include "base/util.h"
 

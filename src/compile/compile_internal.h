@@ -28,9 +28,9 @@ int file_list_add_copy(struct file_list *list, const char *path, const void *dat
 void file_list_free(struct file_list *list);
 
 /* Blocking; for the thread pool. */
-int receive_project(int pipe, const char *folder,
+int receive_project(int source, const char *folder,
                     struct error *reterr); /* unpack the launcher's stream into an empty folder */
-int receive_file(int pipe, struct buf *content, struct error *reterr); /* the same of a single file, into memory */
+int receive_file(int source, struct buf *content, struct error *reterr); /* the same of a single file, into memory */
 int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr);
 void remove_tree(const char *path);
 void empty_tree(const char *path); /* the same, but the folder itself stays */

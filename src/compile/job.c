@@ -91,7 +91,7 @@ void job_end(struct compile_job *job) {
     job->is_ending = true;
     if (job->aborted && job->error.code == E_NONE) error_set(&job->error, E_SHUTDOWN, "the compilation was called off");
     if (job->has_copy) /* thousands of files, perhaps: not on the loop's thread */
-        uv_queue_work(job->compiler->host->loop, &job->work, empty_copy, on_copy_emptied);
+        host_work(job->compiler->host, job->request.owner, &job->work, empty_copy, on_copy_emptied);
     else
         finish(job);
 }
@@ -137,7 +137,7 @@ void job_work(struct compile_job *job, uv_work_cb work, void (*done)(struct comp
     *step = (struct step){.job = job, .run = work, .done = done};
     step->work.data = step;
     job->is_working = true;
-    uv_queue_work(job->compiler->host->loop, &step->work, run_step, on_step);
+    host_work(job->compiler->host, job->request.owner, &step->work, run_step, on_step);
 }
 
 static uint64_t time_left_ms(const struct compile_job *job) {

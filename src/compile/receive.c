@@ -1,20 +1,16 @@
 /* A project that could not be bound arrives as a stream of its files, read with its caller's rights; here it becomes a
- * folder of ours. */
+   folder of ours. The link to the launcher has all of the stream in a file before it comes here: reading never waits
+   for the process that sent it. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "compile/compile_internal.h"
 
-enum {
-    LINE_MAX_BYTES = 3 * PATH_MAX,
-    /* A file system of the caller's own may never answer; the thread that waits for it is one of few. */
-    SILENCE_MAX_MS = 20000,
-};
+enum { LINE_MAX_BYTES = 3 * PATH_MAX };
 
 struct stream {
     int fd;
@@ -32,11 +28,10 @@ static int damaged(struct error *reterr) {
 /* ---- reading ---- */
 
 static int refill(struct stream *stream, struct error *reterr) {
-    struct pollfd ready = {.fd = stream->fd, .events = POLLIN};
-    int count = poll(&ready, 1, SILENCE_MAX_MS);
-    if (count == 0) return error_set(reterr, E_TIMEOUT, "the project's files did not come for %d ms", SILENCE_MAX_MS);
-    ssize_t got = count < 0 ? -1 : read(stream->fd, stream->buffer, sizeof stream->buffer);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return refill(stream, reterr);
+    ssize_t got;
+    do {
+        got = read(stream->fd, stream->buffer, sizeof stream->buffer);
+    } while (got < 0 && errno == EINTR);
     if (got < 0) return error_errno(reterr, errno, "reading the project's files");
     if (got == 0) return error_set(reterr, E_SYSTEM, "the project's files ended early");
     stream->at = 0;
@@ -175,13 +170,13 @@ static int take_entry(struct stream *stream, char *line, struct error *reterr) {
     return take_at(stream, kind, path, (size_t)size, reterr);
 }
 
-static struct stream *open_stream(int pipe, int folder, struct error *reterr) {
+static struct stream *open_stream(int source, int folder, struct error *reterr) {
     struct stream *stream = malloc(sizeof *stream);
     if (!stream) {
         error_set(reterr, E_NO_MEMORY, "no memory for a project's files");
         return NULL;
     }
-    stream->fd = pipe, stream->folder = folder;
+    stream->fd = source, stream->folder = folder;
     stream->entries = stream->total_bytes = stream->at = stream->have = 0;
     return stream;
 }
@@ -198,8 +193,8 @@ static int take_content(struct stream *stream, size_t size, struct buf *content,
     return content->failed ? error_set(reterr, E_NO_MEMORY, "no memory for a file") : 0;
 }
 
-int receive_file(int pipe, struct buf *content, struct error *reterr) {
-    CLEANUP_FREE struct stream *stream = open_stream(pipe, -1, reterr);
+int receive_file(int source, struct buf *content, struct error *reterr) {
+    CLEANUP_FREE struct stream *stream = open_stream(source, -1, reterr);
     char line[LINE_MAX_BYTES] = {0};
     unsigned mode;
     unsigned long long size;
@@ -212,10 +207,10 @@ int receive_file(int pipe, struct buf *content, struct error *reterr) {
     return take_content(stream, (size_t)size, content, reterr);
 }
 
-int receive_project(int pipe, const char *folder, struct error *reterr) {
+int receive_project(int source, const char *folder, struct error *reterr) {
     CLEANUP_FD int target = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (target < 0) return error_errno(reterr, errno, "opening %s", folder);
-    CLEANUP_FREE struct stream *stream = open_stream(pipe, target, reterr);
+    CLEANUP_FREE struct stream *stream = open_stream(source, target, reterr);
     if (!stream) return -E_NO_MEMORY;
     char line[LINE_MAX_BYTES] = {0};
     for (;;) {

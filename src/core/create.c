@@ -182,7 +182,7 @@ static int begin_scan(struct create_job *create, struct error *reterr) {
     if (result < 0) return result;
     create->stage = STAGE_SCAN;
     create->work.data = create;
-    uv_queue_work(sandbox->engine->loop, &create->work, scan, on_scanned);
+    host_work(&sandbox->engine->host, sandbox->owner, &create->work, scan, on_scanned);
     return 0;
 }
 

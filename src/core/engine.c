@@ -317,6 +317,7 @@ static void host_init(struct engine *engine) {
         .heartbeat_deadline_ms = config->heartbeat_deadline_ms,
         .boot_deadline_ms = config->boot_deadline_ms,
         .grace_ms = config->grace_ms,
+        .turns = {.service = geteuid()},
     };
 }
 

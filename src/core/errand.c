@@ -174,5 +174,5 @@ void errand_work(struct errand *errand, int (*run)(struct errand *errand, struct
     errand->run = run;
     errand->worked = worked;
     errand->work.data = errand;
-    uv_queue_work(errand->engine->loop, &errand->work, do_work, on_worked);
+    host_work(&errand->engine->host, errand->request->caller.uid, &errand->work, do_work, on_worked);
 }

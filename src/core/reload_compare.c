@@ -119,6 +119,6 @@ void reload_begin_comparing(struct reload_job *reload) {
         error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
         reload_try_once_settled(reload, &error);
     } else if (reload_prepare(reload)) {
-        uv_queue_work(sandbox->engine->loop, &reload->work, reload_compare, reload_compared);
+        host_work(&sandbox->engine->host, sandbox->owner, &reload->work, reload_compare, reload_compared);
     }
 }

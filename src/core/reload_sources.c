@@ -139,15 +139,16 @@ static void on_read_and_compared(uv_work_t *work, int status) {
 }
 
 static void queue_reading(struct reload_job *reload) {
-    uv_loop_t *loop = engine_of(reload)->loop;
+    struct node_host *host = &engine_of(reload)->host;
+    uid_t owner = reload->job.sandbox->owner;
     int beams_fd = reload->beams_fd;
     bool is_last = reload->part_at + 1 == reload->part_count && running_is_known(reload->job.sandbox);
     reload->stage = RELOAD_WORKING;
     reload->work.data = reload;
     if (!is_last)
-        uv_queue_work(loop, &reload->work, read_beams, on_beams_read);
+        host_work(host, owner, &reload->work, read_beams, on_beams_read);
     else if (reload_prepare(reload))
-        uv_queue_work(loop, &reload->work, read_and_compare, on_read_and_compared);
+        host_work(host, owner, &reload->work, read_and_compare, on_read_and_compared);
     else
         fd_close(beams_fd); /* and the reload is gone */
 }

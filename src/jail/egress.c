@@ -163,7 +163,8 @@ static int start_keeper(struct launcher *launcher, struct error *reterr) {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int read_fd = fds[0], write_fd = fds[1];
-    if (helper_start(keep, NULL, &write_fd, 1, reterr) < 0 ||
+    CLEANUP_FD int keeper_fd = -1; /* it says who it is when it is ready, and lives on when we end */
+    if (helper_start(keep, NULL, &write_fd, 1, &keeper_fd, reterr) < 0 ||
         launcher_watch(launcher, read_fd, SOURCE_GREETING, 0, reterr) < 0)
         return -1;
     egress->greeting_fd = take_fd(&read_fd);
@@ -214,7 +215,7 @@ static int take_greeting(struct launcher *launcher, struct error *reterr) {
     ssize_t size = read(launcher->egress.greeting_fd, &greeting, sizeof greeting);
     stop_waiting(launcher);
     if (size != sizeof greeting) return error_set(reterr, E_SYSTEM, "the way out was not made");
-    if (greeting.error.code != E_NONE) return error_set(reterr, greeting.error.code, "%s", greeting.error.detail);
+    if (helper_error(&greeting.error, reterr) < 0) return -1;
     return settle(launcher, greeting.pid, reterr);
 }
 

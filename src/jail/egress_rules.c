@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Everything that is not public, and what it is instead. */
@@ -43,6 +44,7 @@ void egress_place_make(uint16_t number, struct egress_place *ret) {
 
 /* Room is for the longest policy there can be: JAIL_HOSTS_MAX, JAIL_PORTS_MAX, and the fixed ones. */
 static struct egress_rule *add(struct egress_rules *rules, enum egress_match match, enum egress_verdict verdict) {
+    if (rules->count == EGRESS_RULES_MAX) abort(); /* fewer rules would let more through */
     struct egress_rule *rule = &rules->items[rules->count++];
     *rule = (struct egress_rule){.match = match, .verdict = verdict};
     return rule;

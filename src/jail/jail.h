@@ -16,6 +16,7 @@ enum {
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
     JAIL_PROJECTS_MAX = 256,         /* open at once */
+    JAIL_PROJECTS_OF_ONE = 128,      /* of one caller's, so that some are left for others */
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 
@@ -344,7 +345,7 @@ struct jail_violation {
 
 struct jail_project {
     const char *token; /* names it in plans until released */
-    int fd;            /* the receiver's: a directory (is_stream false) to openat from, or a pipe with its files */
+    int fd;            /* the receiver's: a directory to openat from, or (is_stream) a file with all of its files */
     bool is_stream;
     bool is_file; /* the path named a single file: fd holds a directory with just that file, which name tells */
     const char *name;

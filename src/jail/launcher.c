@@ -209,6 +209,7 @@ static void close_all(struct launcher *launcher) {
             fd_close(launcher->nodes[i].listener_fd);
             free(launcher->nodes[i].egress);
         }
+    project_release_all(launcher);
     opener_end(launcher);
     filters_free(&launcher->filters);
     userns_cache_free(&launcher->user_namespaces);
@@ -325,7 +326,7 @@ int main(int count, char **arguments) {
                                   .due_ms = UINT64_MAX,
                                   .server_fd = -1,
                                   .link_fd = -1,
-                                  .opener = {.socket_fd = -1, .file_fd = -1},
+                                  .opener = {.socket_fd = -1, .pidfd = -1, .file_fd = -1},
                                   .daemon_options = options.daemon_options,
                                   .command_line = arguments[0],
                                   .command_line_size = command_line_size(count, arguments),

@@ -24,7 +24,9 @@ enum {
     NODE_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop everybody, or let everybody go on */
     NODE_SIGNAL_GO_ON = SIGUSR2,
     HELPER_FD = 3,
-    OPEN_TIMEOUT_S = 10, /* for a project */
+    HELPER_FDS_MAX = 4,
+    OPEN_TIMEOUT_S = 10,    /* for a project */
+    STREAM_TIMEOUT_S = 120, /* for its files, where they come as a stream */
     FILTER_SETS = 3,
     MESSAGE_FDS_MAX = 2,
     PROJECT_TOKEN_BYTES = 32,
@@ -94,7 +96,8 @@ struct launcher_project {
     char path[PATH_MAX];
     struct request request;
     struct caller caller;
-    uint64_t deadline_ms; /* while opening */
+    uint64_t deadline_ms; /* of the helper: to open it, then to send its files; UINT64_MAX: there is none */
+    int helper_pidfd;     /* the process that opens it, or sends its files; -1: there is none */
     int helper_fd;        /* while opening: where the helper's answer comes from */
     int file_fd;          /* and where the content comes from, should it be a single file */
     int source_fd;        /* opened with the caller's rights */
@@ -106,13 +109,15 @@ struct launcher_project {
 struct opened {
     struct error error;
     bool is_file;
-    uint64_t signature; /* when that is all that is wanted: then no descriptor comes with it */
+    bool must_be_streamed; /* a folder that is not to be bound, whether it can be or not */
+    uint64_t signature;    /* when that is all that is wanted: then no descriptor comes with it */
 };
 
 /* The process that waits for the next project to open. */
 struct opener {
     int socket_fd; /* -1: none waits */
-    int file_fd;   /* where the content comes from, should it be a single file */
+    int pidfd;
+    int file_fd; /* where the content comes from, should it be a single file */
     uint64_t refill_due_ms;
 };
 
@@ -361,7 +366,7 @@ void bury_everything(struct launcher *launcher);
 /* After any node has gone: the shutdown that waited for it may be answered. */
 void shutdown_advance(struct launcher *launcher);
 
-/* ---- project.c, opener.c, project_stream.c, project_sign.c, grant.c, caller.c ---- */
+/* ---- project.c, opener.c, project_stream.c, project_sign.c, project_mounts.c, grant.c, caller.c ---- */
 
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
 /* By a standing permission; or just find out whether it is as it was. */
@@ -369,6 +374,9 @@ void project_open_granted(struct launcher *launcher, struct request request, con
 /* The caller at the other end, if he may bring projects. */
 int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
 uint64_t project_sign(int source_fd, bool is_file);
+/* By the process that opens it: this may wait for a file system. */
+bool project_must_be_streamed(int source_fd);
+bool project_mount_forbids_binding(char *line, const char *folder); /* one line of mountinfo, which is changed */
 int grant_write(const struct launcher *launcher, const char *name, const struct caller *caller, const char *path,
                 struct error *reterr);
 int grant_read(const struct launcher *launcher, const char *name, struct caller *ret_caller, char ret_path[PATH_MAX],
@@ -387,10 +395,14 @@ int project_mount(const struct launcher_project *project, int userns_fd, int *re
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */
 int caller_become(const struct caller *caller, bool root, struct error *reterr);
-/* Run body in a process that nobody waits for, with nothing open but the standard descriptors and fds, which are
-   HELPER_FD and the next there. */
-int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count,
+/* Run body in a process that is reaped by the system, with nothing open but the standard descriptors and fds, which
+   are HELPER_FD and the next there. *ret_pidfd is the process. */
+int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count, int *ret_pidfd,
                  struct error *reterr);
+/* The error that such a process reports, if it is one: it came through a pipe, and is not believed. 0: it is none. */
+int helper_error(const struct error *report, struct error *reterr);
+/* Kill it, whatever it does or whether it was stopped, and close the descriptor. Returns -1, for the variable. */
+int helper_end(int pidfd);
 /* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr);
 void opener_used(struct launcher *launcher); /* a project is not used any more */

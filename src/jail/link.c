@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -46,6 +47,8 @@ struct calls {
 struct jail_link {
     uv_loop_t *loop;
     struct sockaddr_un address;
+    char home[PATH_MAX];
+    struct link_stream *streams; /* projects whose files are coming */
     struct jail_link_handler handler;
     void *data;
     enum link_state state;
@@ -129,6 +132,26 @@ static void on_handle_closed(struct jail_link *link) {
     free(link);
 }
 
+uv_loop_t *link_loop(struct jail_link *link) {
+    return link->loop;
+}
+
+const char *link_home(const struct jail_link *link) {
+    return link->home;
+}
+
+struct link_stream **link_streams(struct jail_link *link) {
+    return &link->streams;
+}
+
+void link_hold(struct jail_link *link) {
+    link->open_handles++;
+}
+
+void link_let_go(struct jail_link *link) {
+    on_handle_closed(link);
+}
+
 static void on_timer_closed(uv_handle_t *handle) {
     on_handle_closed(handle->data);
 }
@@ -161,6 +184,9 @@ static void disconnect(struct jail_link *link, const char *reason) {
         calls_take(&link->asked, call->id);
         fail_call(link, call, E_LAUNCHER, reason);
     }
+    struct error error;
+    error_set(&error, E_LAUNCHER, "%s", reason);
+    link_streams_fail(link, &error);
     if (!link->is_closing) uv_timer_stop(&link->answer_timer);
     tell_failed_later(link);
 }
@@ -289,6 +315,7 @@ void link_ask(struct jail_link *link, const struct link_call *call, const char *
         return;
     }
     *own = *call;
+    own->link = link;
     own->id = ++link->last_id;
     buf_printf(&message, "%s %llu", verb, (unsigned long long)own->id);
     buf_append(&message, text->data, text->size);
@@ -450,6 +477,7 @@ int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_han
     link->loop = loop, link->handler = *handler, link->data = data;
     link->address.sun_family = AF_UNIX;
     int failed = string_format(link->address.sun_path, sizeof link->address.sun_path, reterr, "%s/launcher.sock", home);
+    if (!failed) failed = string_format(link->home, sizeof link->home, reterr, "%s", home);
     if (failed) {
         free(link);
         return failed;

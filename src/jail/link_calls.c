@@ -148,7 +148,10 @@ static bool deliver_project(const struct link_call *call, struct link_answer *an
         return is_good;
     }
     project.fd = take_descriptor(answer, 0);
-    done(call->data, &project, NULL);
+    if (project.is_stream)
+        link_stream_receive(call->link, &project, done, call->data);
+    else
+        done(call->data, &project, NULL);
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* Between the link's two files: link.c moves messages, link_calls.c knows what they say. */
+/* Between the link's files: link.c moves messages, link_calls.c knows what they say, link_streams.c receives projects
+   that come as a stream. */
 #ifndef JAIL_LINK_INTERNAL_H
 #define JAIL_LINK_INTERNAL_H
 
@@ -22,6 +23,7 @@ typedef void (*link_done_fn)(void); /* the asker's callback, cast back by the de
 
 struct link_call {
     uint64_t id;
+    struct jail_link *link; /* set by link_ask */
     link_deliver_fn deliver;
     link_done_fn done;
     void *data;
@@ -34,6 +36,20 @@ struct link_call {
 /* Send "verb ID" and the text after it, with fd when it isn't negative (it stays the caller's); call is a template and
    is copied. Whatever happens, deliver is called once, later. */
 void link_ask(struct jail_link *link, const struct link_call *call, const char *verb, const struct buf *text, int fd);
+
+uv_loop_t *link_loop(struct jail_link *link);
+const char *link_home(const struct jail_link *link);
+/* The link is not freed before each hold is let go. */
+void link_hold(struct jail_link *link);
+void link_let_go(struct jail_link *link);
+
+/* ---- link_streams.c ---- */
+
+struct link_stream;
+struct link_stream **link_streams(struct jail_link *link); /* those under way: link.c keeps the first of the list */
+/* Takes the descriptor over; done gets the project once its files are in a file of ours, or an error. */
+void link_stream_receive(struct jail_link *link, const struct jail_project *project, jail_project_fn done, void *data);
+void link_streams_fail(struct jail_link *link, const struct error *why);
 
 /* From now on; for tests, which have no half minute. */
 void link_expect_answers_within(struct jail_link *link, uint64_t timeout_ms);

@@ -1,7 +1,9 @@
 /* Changes inside a node that runs already: a helper goes in, since mounts can only be attached and sized from there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -9,6 +11,8 @@
 #include <sys/wait.h>
 
 #include "jail/launcher_internal.h"
+
+enum { PATIENCE_MS = 10000 }; /* as for starting a node */
 
 /* The node's uid in there, so that what is made belongs to it; capabilities over its namespaces stay. */
 static int take_identity(struct error *reterr) {
@@ -69,8 +73,10 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
     if (pid < 0) return error_errno(reterr, errno, "start a helper");
     if (pid == 0) run_helper(launcher, node, job, write_fd);
     fd_close(take_fd(&write_fd));
+    /* Everything else waits for it: a file system that hangs must not make that for ever. */
+    if (poll(&(struct pollfd){.fd = read_fd, .events = POLLIN}, 1, PATIENCE_MS) <= 0) kill(pid, SIGKILL);
     ssize_t size = read(read_fd, &error, sizeof error);
     waitpid(pid, NULL, 0);
     if (size != (ssize_t)sizeof error) return error_set(reterr, E_SYSTEM, "the helper inside the node ended early");
-    return error.code == E_NONE ? 0 : error_set(reterr, error.code, "%s", error.detail);
+    return helper_error(&error, reterr);
 }

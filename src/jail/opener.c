@@ -11,7 +11,6 @@
 #include "jail/spawn.h"
 
 enum {
-    STREAM_TIMEOUT_S = 120,
     /* Whoever asked has more to do, on the same few cores: until it is through with the project, or for so long. */
     REFILL_AFTER_MS = 10,
     REFILL_AFTER_USE_MS = 1,
@@ -77,6 +76,7 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
         opened.signature = project_sign(fd, opened.is_file);
         fd = fd_close(fd);
     }
+    if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
     send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
     if (fd >= 0 && opened.is_file) opener_write_stream(launcher, job->path, fd, strrchr(job->path, '/') + 1);
 }
@@ -98,7 +98,8 @@ static int start(struct launcher *launcher, struct error *reterr) {
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int file_fd = pipe_fds[0];
     CLEANUP_FD int content_fd = pipe_fds[1];
-    if (helper_start(await_job, launcher, (int[]){helper_fd, content_fd}, 2, reterr) < 0) return -1;
+    if (helper_start(await_job, launcher, (int[]){helper_fd, content_fd}, 2, &launcher->opener.pidfd, reterr) < 0)
+        return -1;
     launcher->opener.socket_fd = take_fd(&socket_fd);
     launcher->opener.file_fd = take_fd(&file_fd);
     return 0;
@@ -107,7 +108,8 @@ static int start(struct launcher *launcher, struct error *reterr) {
 /* It is gone when its end of the socket is. */
 void opener_end(struct launcher *launcher) {
     struct pollfd ended = {.fd = launcher->opener.socket_fd, .events = POLLIN};
-    if (ended.fd >= 0 && shutdown(ended.fd, SHUT_WR) == 0) poll(&ended, 1, END_PATIENCE_MS);
+    launcher->opener.pidfd = helper_end(launcher->opener.pidfd);
+    if (ended.fd >= 0) poll(&ended, 1, END_PATIENCE_MS);
     launcher->opener.socket_fd = fd_close(launcher->opener.socket_fd);
     launcher->opener.file_fd = fd_close(launcher->opener.file_fd);
 }
@@ -131,6 +133,7 @@ int opener_begin(struct launcher *launcher, struct launcher_project *project, st
     struct job job = {.caller = project->caller, .wants_signature = project->wants_signature};
     memcpy(job.path, project->path, sizeof job.path);
     if (send_job(launcher, &job, reterr) < 0) return -1;
+    project->helper_pidfd = take_fd(&launcher->opener.pidfd);
     project->helper_fd = take_fd(&launcher->opener.socket_fd);
     project->file_fd = take_fd(&launcher->opener.file_fd);
     refill_after(launcher, REFILL_AFTER_MS);

@@ -3,7 +3,7 @@
 
 #include "jail/spawn.h"
 
-enum { MOUNTS_MAX = 256, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
+enum { MOUNTS_MAX = NODE_BINDS_MAX, RLIMITS_MAX = 16, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 
 bool path_is_clean(const char *path) {
     if (path[0] != '/' || strlen(path) >= PATH_MAX) return false;
@@ -75,7 +75,7 @@ static bool is_anything(const char *word) {
 struct rule {
     bool (*words[2])(const char *word); /* NULL: the verb has no such word */
     uint64_t least, most;
-    size_t times; /* at most; 0: as often as there is room */
+    size_t times; /* at most */
 };
 
 static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
@@ -87,7 +87,7 @@ static const struct rule rules[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_CPU] = {.least = 1, .most = 100ULL * 4096, .times = 1},
     [JAIL_PLAN_WEIGHT] = {.least = 1, .most = 100, .times = 1},
     [JAIL_PLAN_TASKS] = {.least = 1, .most = 1 << 22, .times = 1},
-    [JAIL_PLAN_RLIMIT] = {.words = {is_text}, .most = UINT64_MAX},
+    [JAIL_PLAN_RLIMIT] = {.words = {is_text}, .most = UINT64_MAX, .times = RLIMITS_MAX},
     [JAIL_PLAN_BIND] = {.words = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_BIND_EXEC] = {.words = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROJECT] = {.words = {is_name, path_is_clean}, .times = 8},
@@ -141,10 +141,13 @@ static int check_ops(const struct jail_plan *plan, size_t times[JAIL_PLAN_VERB_C
         const struct jail_plan_op *op = &plan->ops[i];
         if (op->verb >= JAIL_PLAN_VERB_COUNT) return error_set(reterr, E_INVALID, "the plan has an unknown verb");
         if (check_op(op, reterr) < 0) return -1;
-        if (++times[op->verb] > rules[op->verb].times && rules[op->verb].times)
+        if (++times[op->verb] > rules[op->verb].times)
             return error_set(reterr, E_INVALID, "the plan has more than %zu %s", rules[op->verb].times,
                              verb_word(op->verb));
     }
+    /* They are mounted together, whichever verb they came by. */
+    if (times[JAIL_PLAN_BIND] + times[JAIL_PLAN_BIND_EXEC] > MOUNTS_MAX)
+        return error_set(reterr, E_INVALID, "the plan has more than %d binds", MOUNTS_MAX);
     return 0;
 }
 
@@ -165,8 +168,10 @@ int plan_check_equipment(const struct jail_plan *plan, struct error *reterr) {
         [JAIL_PLAN_RATE] = true,     [JAIL_PLAN_TRAFFIC] = true, [JAIL_PLAN_CONNECTIONS] = true,
         [JAIL_PLAN_RESOLVED] = true,
     };
+    /* First: it also tells whether a verb is one. */
+    if (check_ops(plan, (size_t[JAIL_PLAN_VERB_COUNT]){0}, reterr) < 0) return -1;
     for (size_t i = 0; i < plan->count; i++)
         if (!can_be_given[plan->ops[i].verb])
             return error_set(reterr, E_INVALID, "a running node can't be given %s", verb_word(plan->ops[i].verb));
-    return check_ops(plan, (size_t[JAIL_PLAN_VERB_COUNT]){0}, reterr);
+    return 0;
 }

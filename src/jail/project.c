@@ -9,7 +9,8 @@
 
 #include "jail/launcher_internal.h"
 
-enum { PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000 };
+/* The helper's own alarms are not enough, and a little shorter: it runs with the caller's uid, who may stop it. */
+enum { OPEN_PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000, STREAM_PATIENCE_MS = (STREAM_TIMEOUT_S + 1) * 1000 };
 
 struct opening {
     const struct launcher *launcher;
@@ -25,14 +26,16 @@ struct launcher_project *project_find(struct launcher *launcher, const char *tok
 
 void project_release(struct launcher *launcher, struct launcher_project *project) {
     launcher_unwatch(launcher, project->helper_fd);
+    helper_end(project->helper_pidfd);
     fd_close(project->helper_fd);
     fd_close(project->file_fd);
     fd_close(project->source_fd);
-    *project = (struct launcher_project){.helper_fd = -1, .file_fd = -1, .source_fd = -1};
+    *project = (struct launcher_project){.helper_pidfd = -1, .helper_fd = -1, .file_fd = -1, .source_fd = -1};
     opener_used(launcher);
 }
 
 void project_release_all(struct launcher *launcher) {
+    if (!launcher->projects) return;
     for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
         if (launcher->projects[i].state != PROJECT_FREE) project_release(launcher, &launcher->projects[i]);
 }
@@ -41,7 +44,18 @@ static const char *file_name(const struct launcher_project *project) {
     return strrchr(project->path, '/') + 1;
 }
 
+/* The entry at hand is counted too. Root and the service's own user are not bound. */
+static int check_share(const struct launcher *launcher, uid_t uid, struct error *reterr) {
+    size_t count = 0;
+    if (uid == 0 || uid == launcher->daemon_uid) return 0;
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
+        count += launcher->projects[i].state != PROJECT_FREE && launcher->projects[i].caller.uid == uid;
+    if (count <= JAIL_PROJECTS_OF_ONE) return 0;
+    return error_set(reterr, E_LIMIT, "uid %u has %d projects open already", uid, JAIL_PROJECTS_OF_ONE);
+}
+
 static int start_opening(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
+    if (check_share(launcher, project->caller.uid, reterr) < 0) return -1;
     if (opener_begin(launcher, project, reterr) < 0) return -1;
     return launcher_watch(launcher, project->helper_fd, SOURCE_PROJECT, (size_t)(project - launcher->projects), reterr);
 }
@@ -59,7 +73,8 @@ static struct launcher_project *take_entry(struct launcher *launcher, struct req
     }
     *project = (struct launcher_project){.state = PROJECT_OPENING,
                                          .request = request,
-                                         .deadline_ms = clock_monotonic_ms() + PATIENCE_MS,
+                                         .deadline_ms = clock_monotonic_ms() + OPEN_PATIENCE_MS,
+                                         .helper_pidfd = -1,
                                          .helper_fd = -1,
                                          .file_fd = -1,
                                          .source_fd = -1};
@@ -106,14 +121,23 @@ static void give_up(struct launcher *launcher, struct launcher_project *project)
     end_failed(launcher, project, &error);
 }
 
-/* A helper's own alarm is not enough: it runs with the caller's uid, who may have stopped it. */
+/* An open project stays open, but sends no more of its files: who reads them sees that they ended early. */
+static void run_out_of_time(struct launcher *launcher, struct launcher_project *project) {
+    if (project->state == PROJECT_OPENING) {
+        give_up(launcher, project);
+        return;
+    }
+    project->helper_pidfd = helper_end(project->helper_pidfd);
+    project->deadline_ms = UINT64_MAX;
+}
+
 uint64_t project_check(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
     for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++) {
         struct launcher_project *project = &launcher->projects[i];
-        if (project->state != PROJECT_OPENING) continue;
+        if (project->state == PROJECT_FREE) continue;
         if (now_ms >= project->deadline_ms)
-            give_up(launcher, project);
+            run_out_of_time(launcher, project);
         else if (project->deadline_ms < next_ms)
             next_ms = project->deadline_ms;
     }
@@ -124,14 +148,17 @@ struct userns_map project_map(const struct launcher_project *project, uid_t uid,
     return (struct userns_map){project->caller.uid, uid, project->caller.gid, gid};
 }
 
+/* What is mounted below comes along, with the same attributes: without it the files that it covers would be seen. Where
+   one of them has no idmapped mounts it fails, and the project is streamed. */
 int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr) {
-    CLEANUP_FD int fd = open_tree(project->source_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    CLEANUP_FD int fd =
+        open_tree(project->source_fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "bind %s", project->path);
     struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                             MOUNT_ATTR_NOEXEC | MOUNT_ATTR_IDMAP,
                                 .propagation = MS_PRIVATE,
                                 .userns_fd = (unsigned)userns_fd};
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
+    if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof change) < 0)
         return error_errno(reterr, errno, "map the owner of %s", project->path);
     *ret_fd = take_fd(&fd);
     return 0;
@@ -149,9 +176,7 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
                              .msg_controllen = sizeof control.bytes};
     if (recvmsg(project->helper_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof opened)
         return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
-    opened.error.detail[ERROR_DETAIL_BYTES - 1] = '\0';
-    if (opened.error.code != E_NONE)
-        return error_set(reterr, opened.error.code < E_COUNT ? opened.error.code : E_SYSTEM, "%s", opened.error.detail);
+    if (helper_error(&opened.error, reterr) < 0) return -1;
     *ret = opened;
     if (project->wants_signature) return 0;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
@@ -175,7 +200,10 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
     if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int read_fd = fds[0];
     CLEANUP_FD int write_fd = fds[1];
-    if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, reterr) < 0) return -1;
+    project->helper_pidfd = helper_end(project->helper_pidfd);
+    if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, &project->helper_pidfd, reterr) <
+        0)
+        return -1;
     *ret_fd = take_fd(&read_fd);
     return 0;
 }
@@ -191,14 +219,14 @@ static int open_unchangeable(struct launcher *launcher, const struct launcher_pr
 }
 
 /* A directory the daemon can read, if it can be had; else its files as a stream. */
-static int hand_on(struct launcher *launcher, struct launcher_project *project, bool is_file, int *ret_fd,
-                   struct error *reterr) {
-    if (is_file) {
+static int hand_on(struct launcher *launcher, struct launcher_project *project, const struct opened *opened,
+                   int *ret_fd, struct error *reterr) {
+    if (opened->is_file) {
         *ret_fd = take_fd(&project->file_fd);
         return 0;
     }
     if (launcher->root)
-        *ret_fd = open_unchangeable(launcher, project);
+        *ret_fd = opened->must_be_streamed ? -1 : open_unchangeable(launcher, project);
     else
         *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
     project->bindable = *ret_fd >= 0;
@@ -213,12 +241,20 @@ static void answer_signature(struct launcher *launcher, struct launcher_project 
     server_ok(launcher, request, buf_string(&text), NULL, 0);
 }
 
+/* Who opened a folder that is bound has done all there is to do. */
+static void expect_files(struct launcher *launcher, struct launcher_project *project) {
+    if (project->bindable) project->helper_pidfd = helper_end(project->helper_pidfd);
+    project->deadline_ms = project->bindable ? UINT64_MAX : clock_monotonic_ms() + STREAM_PATIENCE_MS;
+    launcher_due_at(launcher, project->deadline_ms);
+}
+
 static void answer_opened(struct launcher *launcher, struct launcher_project *project, bool is_file, int fd) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     launcher_unwatch(launcher, project->helper_fd);
     project->helper_fd = fd_close(project->helper_fd);
     project->file_fd = fd_close(project->file_fd);
     project->state = PROJECT_OPEN;
+    expect_files(launcher, project);
     wire_put_pair(&text, "token", project->token);
     wire_put_pair(&text, "kind", project->bindable ? "mount" : "stream");
     wire_put_pair(&text, "file", is_file ? file_name(project) : "");
@@ -230,7 +266,7 @@ void project_advance(struct launcher *launcher, struct launcher_project *project
     struct opened opened = {0};
     CLEANUP_FD int fd = -1;
     int failed = receive_opened(project, &opened, &error);
-    if (!failed && !project->wants_signature) failed = hand_on(launcher, project, opened.is_file, &fd, &error);
+    if (!failed && !project->wants_signature) failed = hand_on(launcher, project, &opened, &fd, &error);
     if (failed)
         end_failed(launcher, project, &error);
     else if (project->wants_signature)

@@ -130,9 +130,8 @@ static enum word receive_word(int sync_fd, int *ret_listener_fd, struct error *r
     if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(ret_listener_fd, CMSG_DATA(header), sizeof(int));
     if (size == 1) return WORD_FILTERED;
-    report.detail[sizeof report.detail - 1] = '\0';
-    bool is_report = size == (ssize_t)sizeof report && report.code > E_NONE && report.code < E_COUNT;
-    error_set(reterr, is_report ? report.code : E_SYSTEM, "%s", is_report ? report.detail : "the child said nonsense");
+    if (size != (ssize_t)sizeof report || helper_error(&report, reterr) == 0)
+        error_set(reterr, E_SYSTEM, "the child said nonsense");
     return WORD_FAILED;
 }
 

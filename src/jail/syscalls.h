@@ -17,8 +17,9 @@ enum {
 
 enum syscall_action {
     SYSCALL_ALLOW,
-    SYSCALL_NOTIFY, /* the launcher is asked: it refuses and reports */
-    SYSCALL_EXEC,   /* the launcher is asked when programs are counted, else allowed */
+    SYSCALL_NOTIFY,  /* the launcher is asked: it refuses and reports */
+    SYSCALL_EXEC,    /* the launcher is asked when programs are counted, else allowed */
+    SYSCALL_PRETEND, /* nothing is done, and the caller is told that it was */
 };
 
 enum syscall_compare { SYSCALL_EQUAL, SYSCALL_DIFFERENT, SYSCALL_ABOVE };

@@ -35,7 +35,7 @@ struct connection {
     int handles; /* that are not closed yet, and work under way */
 };
 
-struct turn {
+struct channel_turn {
     size_t frames, terms;
     bool is_cut; /* more could be taken now */
 };
@@ -224,7 +224,7 @@ static void take_large(struct connection *connection, size_t at, size_t size) {
 }
 
 /* False: it is one for the pool. */
-static bool take_small(struct connection *connection, const uint8_t *data, size_t size, struct turn *turn) {
+static bool take_small(struct connection *connection, const uint8_t *data, size_t size, struct channel_turn *turn) {
     struct error error;
     CLEANUP_TERM struct term_doc *doc = NULL;
     int result = decode_small(data, size, &doc, &error);
@@ -268,8 +268,8 @@ static void drop_taken(struct connection *connection, size_t used) {
     if (connection->in.size == 0) buf_free(&connection->in);
 }
 
-static struct turn take_frames(struct connection *connection) {
-    struct turn turn = {0};
+static struct channel_turn take_frames(struct connection *connection) {
+    struct channel_turn turn = {0};
     size_t used = 0, size;
     while (!connection->closing && next_frame(connection, used, &size)) {
         size_t at = used + FRAME_HEADER_BYTES;
@@ -290,7 +290,7 @@ static struct turn take_frames(struct connection *connection) {
 }
 
 /* A node that outruns its budget is read no faster than the budget grows. */
-static void end_turn(struct connection *connection, size_t bytes, const struct turn *turn) {
+static void end_turn(struct connection *connection, size_t bytes, const struct channel_turn *turn) {
     struct channel *channel = connection->channel;
     uint64_t cost =
         bytes + (turn->frames || !bytes ? turn->frames : 1) * (uint64_t)FRAME_COST_BYTES + cost_of_terms(turn->terms);
@@ -305,7 +305,7 @@ static void end_turn(struct connection *connection, size_t bytes, const struct t
 
 static void take_turn(struct connection *connection, size_t bytes) {
     hold(connection); /* the node must outlive what its own frames make happen */
-    struct turn turn = take_frames(connection);
+    struct channel_turn turn = take_frames(connection);
     if (!connection->closing) end_turn(connection, bytes, &turn);
     let_go(connection);
 }

@@ -59,8 +59,13 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
     struct probe *probe;         /* the one under way, or NULL; probe.c keeps it */
     struct map nodes;            /* every living node by name; node.c keeps it */
+    struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
 };
+
+/* As uv_queue_work, for work whose length a caller decides: what is queued for one caller runs one after the other, so
+   that none has more than one of the pool's few threads. Root and the service's own user are not bound. */
+void host_work(struct node_host *host, uid_t caller, uv_work_t *work, uv_work_cb run_work, uv_after_work_cb after);
 
 #define NODE_APP_PLACE "/app/%s" /* where a node sees an application */
 

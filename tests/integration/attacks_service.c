@@ -1,9 +1,11 @@
 /* Attacks that take more than an expression: on the scheduler, on destroying, on the service's rights. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,6 +15,10 @@
 
 enum {
     STRANGER = 12345,       /* a user without any rights */
+    STOPPER = 12346,        /* another, who has no processes but those of the attack */
+    STOPPED = 8,            /* twice as many as the daemon has threads */
+    SENT_BYTES = 200000,    /* more than a pipe holds, of a file of 60 MiB */
+    BESIDE_MAX_MS = 10000,  /* on a loaded machine; it took 39 s */
     ANSWER_MAX_MS = 1000,   /* of a neighbour, while others spin */
     DESTROY_MAX_MS = 500,   /* on a loaded machine; it takes 5 */
     CPU_PERIOD_US = 100000, /* the kernel's own */
@@ -152,23 +158,28 @@ static char *hold_out_frozen(struct scene *scene) {
 
 /* ---- the service's rights ---- */
 
-/* The command line's exit status when a user without rights asks for a sandbox of this project. */
-static int create_as_stranger(struct scene *scene, const char *id, const char *project) {
+/* The command line, run by a user without rights. */
+static pid_t run_as(struct scene *scene, uid_t user, const char *verb, const char *first, const char *second) {
     char program[PATH_MAX];
     struct error error;
     if (client_find_program("sandbox", program, &error) < 0) return -1;
-    CLEANUP_FD int program_fd = open(program, O_PATH | O_CLOEXEC); /* the build may lie where the stranger can't go */
-    char *const arguments[] = {"sandbox",       "--home", (char *)world_home(scene->world), "create", (char *)id,
-                               (char *)project, NULL};
+    CLEANUP_FD int program_fd = open(program, O_PATH | O_CLOEXEC); /* the build may lie where the user can't go */
+    char *const arguments[] = {"sandbox",      "--home", (char *)world_home(scene->world), (char *)verb, (char *)first,
+                               (char *)second, NULL};
     pid_t child = fork();
     if (child == 0) {
-        if (setgroups(0, NULL) < 0 || setgid(STRANGER) < 0 || setuid(STRANGER) < 0) _exit(126);
+        if (setgroups(0, NULL) < 0 || setgid(user) < 0 || setuid(user) < 0) _exit(126);
         if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(126);
         execveat(program_fd, "", arguments, environ, AT_EMPTY_PATH);
         _exit(127);
     }
+    return child;
+}
+
+/* The exit status when a user without rights asks for a sandbox of this project. */
+static int create_as_stranger(struct scene *scene, const char *id, const char *project) {
     int status = -1;
-    waitpid(child, &status, 0);
+    waitpid(run_as(scene, STRANGER, "create", id, project), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -217,6 +228,60 @@ static char *read_a_project_through_a_link(struct scene *scene) {
     return refused == 1 || refused == 3 || refused == 5 ? NULL : string_print("through a link: exit %d", refused);
 }
 
+/* ---- processes of the service's that have a caller's uid ---- */
+
+/* How much it has written; 0 where it is none of that user's that sends a project's files. */
+static unsigned long long sent_bytes(const char *pid, uid_t user) {
+    char path[64], text[2048];
+    unsigned uid = 0;
+    unsigned long long bytes = 0;
+    snprintf(path, sizeof path, "/proc/%.20s/status", pid);
+    const char *line = file_read_text(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "\nUid:") : NULL;
+    if (!line || !strstr(text, "Name:\tsandbox-launch") || sscanf(line, "\nUid:\t%u", &uid) != 1 || uid != user)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%.20s/io", pid);
+    line = file_read_text(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "wchar: ") : NULL;
+    return line && sscanf(line, "wchar: %llu", &bytes) == 1 ? bytes : 0;
+}
+
+/* As their user may, at any time. How many are in the middle of it and stand still now. */
+static int stop_senders(uid_t user) {
+    int stopped = 0;
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry; (entry = readdir(processes));)
+        if (sent_bytes(entry->d_name, user) > SENT_BYTES) stopped += kill(atoi(entry->d_name), SIGSTOP) == 0;
+    closedir(processes);
+    return stopped;
+}
+
+static char *create_beside(struct scene *scene) {
+    uint64_t begin_ms = clock_monotonic_ms();
+    json_decref(world_create(scene->world, "beside", VICTIM, "medium"));
+    uint64_t took_ms = clock_monotonic_ms() - begin_ms;
+    world_destroy(scene->world, "beside");
+    return took_ms <= BESIDE_MAX_MS ? NULL : string_print("another's create took %d ms", (int)took_ms);
+}
+
+/* More of them than the daemon has threads to wait for them. */
+static char *stop_project_openers(struct scene *scene) {
+    pid_t clients[STOPPED];
+    const char *large = world_file(scene->world, "large.erl", "");
+    assert_int_equal(truncate(large, 60 << 20), 0);
+    assert_int_equal(give_entry(large, STOPPER, 0600), 0);
+    for (int i = 0; i < STOPPED; i++) clients[i] = run_as(scene, STOPPER, "compile", large, NULL);
+    uint64_t end_ms = clock_monotonic_ms() + WORLD_DEADLINE_MS;
+    int stopped = 0;
+    while (stopped < STOPPED && clock_monotonic_ms() < end_ms && waitpid(clients[0], NULL, WNOHANG) == 0)
+        stopped = stop_senders(STOPPER);
+    char *failure = create_beside(scene);
+    for (int i = 0; i < STOPPED; i++) {
+        kill(clients[i], SIGKILL);
+        waitpid(clients[i], NULL, 0);
+    }
+    return failure || stopped >= STOPPED / 2 ? failure : string_print("only %d could be stopped", stopped);
+}
+
 static const struct attack on_service[] = {
     {.name = "spin_on_every_core",
      .tries = "spin in more processes than there are cores, in three sandboxes at once",
@@ -248,6 +313,11 @@ static const struct attack on_service[] = {
      .where = MEDIUM,
      .wall = "launcher: projects are opened with the caller's rights",
      .run = read_a_project_through_a_link},
+    {.name = "stop_project_openers",
+     .tries = "stop the processes that send the caller's own project, and have others wait for them",
+     .where = MEDIUM,
+     .wall = "daemon: no thread waits for a stream; launcher: kills who sends it",
+     .run = stop_project_openers},
 };
 
 const struct attack_table attacks_on_service = ATTACK_TABLE("The service and its host", on_service);

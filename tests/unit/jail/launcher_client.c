@@ -186,16 +186,12 @@ static void keep_unasked(struct client *client) {
     buf_append_byte(&client->unasked, '\n');
 }
 
-bool client_ask(struct client *client, const char *verb, const char *rest, int fd) {
-    CLEANUP(buf_free) struct buf text = BUF_INIT;
-    char ok[32], error[32];
+void client_send(struct client *client, const char *text, int fd) {
     union {
         char bytes[CMSG_SPACE(sizeof fd)];
         struct cmsghdr align;
     } control = {0};
-    uint64_t id = ++client->next_id;
-    buf_printf(&text, "%s %llu%s%s", verb, (unsigned long long)id, *rest && *rest != '\n' ? " " : "", rest);
-    struct msghdr message = {.msg_iov = &(struct iovec){text.data, text.size}, .msg_iovlen = 1};
+    struct msghdr message = {.msg_iov = &(struct iovec){(char *)text, strlen(text)}, .msg_iovlen = 1};
     if (fd >= 0) {
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof control.bytes;
@@ -204,6 +200,14 @@ bool client_ask(struct client *client, const char *verb, const char *rest, int f
         memcpy(CMSG_DATA(header), &fd, sizeof fd);
     }
     assert_true(sendmsg(client->link_fd, &message, MSG_NOSIGNAL) > 0);
+}
+
+bool client_ask(struct client *client, const char *verb, const char *rest, int fd) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    char ok[32], error[32];
+    uint64_t id = ++client->next_id;
+    buf_printf(&text, "%s %llu%s%s", verb, (unsigned long long)id, *rest && *rest != '\n' ? " " : "", rest);
+    client_send(client, buf_string(&text), fd);
     snprintf(ok, sizeof ok, "ok %llu", (unsigned long long)id);
     snprintf(error, sizeof error, "error %llu ", (unsigned long long)id);
     for (;; keep_unasked(client)) {

@@ -34,6 +34,7 @@ int client_kill_launcher(struct client *client, int signal_number);
 /* Shut the service down and check that nothing is left. */
 void client_close(struct client *client);
 
+void client_send(struct client *client, const char *text, int fd); /* fd -1: none goes with it */
 /* Send "verb id rest", and wait for the answer, which is client->message from after the id: "ok…" as "…". True for ok.
  */
 bool client_ask(struct client *client, const char *verb, const char *rest, int fd);

@@ -101,8 +101,11 @@ void on_project(void *data, const struct jail_project *project, const struct err
         record_error(stage, error);
         return;
     }
-    buf_printf(&stage->story, "project %s stream %d file %d '%s' fd %d\n", project->token, project->is_stream,
+    char text[64] = "";
+    ssize_t size = project->is_stream ? read(project->fd, text, sizeof text - 1) : 0;
+    buf_printf(&stage->story, "project %s stream %d file %d '%s' fd %d", project->token, project->is_stream,
                project->is_file, project->name, fcntl(project->fd, F_GETFD));
+    buf_printf(&stage->story, size > 0 ? " holds '%s'\n" : "\n", text);
     close(project->fd);
 }
 
@@ -204,11 +207,9 @@ void assert_heard(struct link_stage *stage, const char *expected) {
     assert_string_equal(hear(stage, NULL), expected);
 }
 
-void say_with(struct link_stage *stage, const char *text, size_t size, size_t fd_count) {
-    int fds[4];
-    char control[CMSG_SPACE(sizeof fds)] = {0};
+static void say_with_these(struct link_stage *stage, const char *text, size_t size, const int *fds, size_t fd_count) {
+    char control[CMSG_SPACE(4 * sizeof *fds)] = {0};
     struct msghdr message = {.msg_iov = &(struct iovec){(char *)text, size}, .msg_iovlen = 1};
-    for (size_t i = 0; i < fd_count; i++) fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd_count) {
         message.msg_control = control;
         message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
@@ -218,7 +219,21 @@ void say_with(struct link_stage *stage, const char *text, size_t size, size_t fd
         memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
     }
     assert_int_equal(sendmsg(stage->launcher_fd, &message, MSG_NOSIGNAL), size);
+}
+
+void say_with(struct link_stage *stage, const char *text, size_t size, size_t fd_count) {
+    int fds[4] = {-1, -1, -1, -1};
+    for (size_t i = 0; i < fd_count; i++) fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    say_with_these(stage, text, size, fds, fd_count);
     for (size_t i = 0; i < fd_count; i++) close(fds[i]);
+}
+
+int say_with_pipe(struct link_stage *stage, const char *text) {
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    say_with_these(stage, text, strlen(text), fds, 1);
+    close(fds[0]);
+    return fds[1];
 }
 
 void say(struct link_stage *stage, const char *text) {

@@ -48,5 +48,6 @@ void assert_heard(struct link_stage *stage, const char *expected);
 /* Say something, with as many copies of /dev/null as wanted. */
 void say_with(struct link_stage *stage, const char *text, size_t size, size_t fd_count);
 void say(struct link_stage *stage, const char *text);
+int say_with_pipe(struct link_stage *stage, const char *text); /* returns the end to write to */
 
 #endif

@@ -226,13 +226,133 @@ static void limits_beyond_all_bounds_are_refused(void **state) {
     assert_true(client_ask(&client, "bury", "vast", -1));
 }
 
+/* "equip" for a running node, with so many binds of either kind. */
+static bool equip(const char *node, size_t binds, size_t executable_binds) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s\nnode %s\n", node, node);
+    for (size_t i = 0; i < binds; i++) buf_append_string(&text, "bind /etc /app/m\n");
+    for (size_t i = 0; i < executable_binds; i++) buf_append_string(&text, "bind-exec /etc /app/m\n");
+    return client_ask(&client, "equip", buf_string(&text), -1);
+}
+
+/* Either kind may fill the array of mounts, so both together may not be more than it holds. */
+static void equipment_fits_where_it_is_put(void **state) {
+    (void)state;
+    assert_true(client_spawn(&client, "laden", "", "wait"));
+    assert_false(equip("laden", 256, 256));
+    assert_true(string_starts(client.message, "invalid_input"));
+    assert_false(equip("laden", 256, 1));
+    assert_true(string_starts(client.message, "invalid_input"));
+    if (!equip("laden", 128, 128)) fail_msg("%s", client_detail(&client));
+    assert_true(client_ask(&client, "bury", "laden", -1));
+}
+
+static bool spawn_with(const char *line, size_t count) {
+    CLEANUP(buf_free) struct buf more = BUF_INIT;
+    for (size_t i = 0; i < count; i++) buf_append_string(&more, line);
+    return client_spawn(&client, "full", buf_string(&more), "wait");
+}
+
+/* The whole way, where tests of the plan alone stop. */
+static void plans_may_be_as_long_as_they_are_bounded(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        size_t most; /* besides those of every plan of these tests */
+    } lines[] = {
+        {"bind /etc /app/m\n", 255}, {"env a=b\n", 256},          {"tmpfs /data 4096\n", 15}, {"device null\n", 7},
+        {"rlimit nofile 64\n", 15},  {"directory /app/d\n", 255}, {"argument wait\n", 1022},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+        if (lines[i].most && !spawn_with(lines[i].line, lines[i].most))
+            fail_msg("%s%s", lines[i].line, client_detail(&client));
+        if (lines[i].most) assert_true(client_ask(&client, "bury", "full", -1));
+        assert_false(spawn_with(lines[i].line, lines[i].most + 1));
+        assert_true(string_starts(client.message, "invalid_input"));
+    }
+}
+
+/* One more word than a message holds ends the link, and the launcher lives on. */
+static void messages_hold_so_many_words(void **state) {
+    (void)state;
+    assert_false(client_ask(&client, "limit", "none a b c d e f g h i j k l m n", -1)); /* 16 with the id */
+    assert_true(string_starts(client.message, "not_found"));
+    static const char words[] = "limit 1 none a b c d e f g h i j k l m n o";
+    char byte;
+    assert_int_equal(send(client.link_fd, words, strlen(words), MSG_NOSIGNAL), (ssize_t)strlen(words));
+    assert_int_equal(recv(client.link_fd, &byte, 1, 0), 0);
+    client_dial(&client);
+    client_hello(&client);
+}
+
+/* Two descriptors fit; of more none is kept, and nothing is written where there is no room. */
+static void descriptors_that_come_along_are_bounded(void **state) {
+    (void)state;
+    enum { PASSED = 64 };
+    static const char text[] = "limit 7 none";
+    union {
+        char bytes[CMSG_SPACE(PASSED * sizeof(int))];
+        struct cmsghdr header;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &(struct iovec){(char *)text, strlen(text)},
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    int fds[PASSED];
+    for (size_t i = 0; i < PASSED; i++) fds[i] = STDIN_FILENO;
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(&control.header), fds, sizeof fds);
+    for (int i = 0; i < 3; i++) assert_true(sendmsg(client.link_fd, &message, MSG_NOSIGNAL) > 0);
+    assert_false(client_ask(&client, "freeze", "none", -1));
+    assert_true(string_starts(client.message, "not_found"));
+}
+
+static bool opens_for(uid_t uid) {
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, uid, &peer_fd);
+    return client_ask(&client, "project", "/usr", peer_fd);
+}
+
+/* All that are open end with the link. */
+static void one_caller_leaves_projects_for_others(void **state) {
+    (void)state;
+    client_dial(&client);
+    client_hello(&client);
+    for (int i = 0; i < JAIL_PROJECTS_OF_ONE; i++)
+        if (!opens_for(STRANGER)) fail_msg("project %d: %s", i, client_detail(&client));
+    assert_false(opens_for(STRANGER));
+    assert_true(string_starts(client.message, "limit_reached"));
+    assert_true(opens_for(STRANGER + 1));
+    for (int i = 0; i <= JAIL_PROJECTS_OF_ONE; i++)
+        if (!opens_for(0)) {
+            assert_int_equal(i, JAIL_PROJECTS_OF_ONE - 1); /* the table is full */
+            assert_true(string_starts(client.message, "limit_reached"));
+            break;
+        }
+    client_dial(&client);
+    client_hello(&client);
+    assert_true(opens_for(STRANGER));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mounts_of_a_node_stay_in_it),          cmocka_unit_test(no_link_of_proc_is_followed),
-        cmocka_unit_test(nothing_is_made_in_a_project),         cmocka_unit_test(the_daemon_can_only_read_a_project),
-        cmocka_unit_test(the_launcher_stays_nowhere),           cmocka_unit_test(a_project_is_no_link_of_proc),
-        cmocka_unit_test(a_pair_of_sockets_is_no_caller),       cmocka_unit_test(a_caller_who_left_opens_nothing),
-        cmocka_unit_test(nodes_leave_descriptors_for_the_rest), cmocka_unit_test(limits_beyond_all_bounds_are_refused),
+        cmocka_unit_test(mounts_of_a_node_stay_in_it),
+        cmocka_unit_test(no_link_of_proc_is_followed),
+        cmocka_unit_test(nothing_is_made_in_a_project),
+        cmocka_unit_test(the_daemon_can_only_read_a_project),
+        cmocka_unit_test(the_launcher_stays_nowhere),
+        cmocka_unit_test(a_project_is_no_link_of_proc),
+        cmocka_unit_test(a_pair_of_sockets_is_no_caller),
+        cmocka_unit_test(a_caller_who_left_opens_nothing),
+        cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
+        cmocka_unit_test(limits_beyond_all_bounds_are_refused),
+        cmocka_unit_test(one_caller_leaves_projects_for_others),
+        cmocka_unit_test(equipment_fits_where_it_is_put),
+        cmocka_unit_test(plans_may_be_as_long_as_they_are_bounded),
+        cmocka_unit_test(messages_hold_so_many_words),
+        cmocka_unit_test(descriptors_that_come_along_are_bounded),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }

@@ -132,7 +132,7 @@ static void opens_projects_with_the_callers_socket(void **state) {
     struct link_stage *stage = *state;
     int pair[2], received;
     struct stat sent, arrived;
-    static const char mount[] = "ok 1 token=p-1 kind=mount file=", stream[] = "ok 2 token=p-2 kind=stream file=a.ex";
+    static const char mount[] = "ok 1 token=p-1 kind=mount file=";
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     come_up(stage);
     jail_link_open_project(stage->link, pair[0], "/home/me", on_project, stage);
@@ -146,10 +146,63 @@ static void opens_projects_with_the_callers_socket(void **state) {
     close(received);
     jail_link_open_project(stage->link, pair[0], "/home/me/a.ex", on_project, stage);
     assert_string_equal(hear(stage, &received), "project 2 /home/me/a.ex");
-    say_with(stage, stream, strlen(stream), 1);
+    int pipe_fd = say_with_pipe(stage, "ok 2 token=p-2 kind=stream file=a.ex");
+    assert_int_equal(write(pipe_fd, "some ", 5), 5);
+    assert_int_equal(write(pipe_fd, "files", 5), 5);
+    close(pipe_fd);
     run_until_told(stage);
-    assert_story(stage, "project p-2 stream 1 file 1 'a.ex' fd 1\n");
+    assert_story(stage, "project p-2 stream 1 file 1 'a.ex' fd 1 holds 'some files'\n");
     close(received), close(pair[0]), close(pair[1]);
+}
+
+static size_t count_of(const char *text, const char *part) {
+    size_t count = 0;
+    while ((text = strstr(text, part))) text++, count++;
+    return count;
+}
+
+/* The process that sends one has its caller's uid, and can be stopped: others get their answers meanwhile. */
+static void a_stream_that_does_not_come_holds_nobody_up(void **state) {
+    struct link_stage *stage = *state;
+    enum { STREAMS = 16 }; /* more than the pool has threads */
+    int pipes[STREAMS], pair[2], received;
+    char text[64];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    come_up(stage);
+    for (int i = 0; i < STREAMS; i++) {
+        jail_link_open_project(stage->link, pair[0], "/a", on_project, stage);
+        hear(stage, &received);
+        close(received);
+        snprintf(text, sizeof text, "ok %d token=p-%d kind=stream file=", i + 1, i + 1);
+        pipes[i] = say_with_pipe(stage, text);
+        assert_int_equal(write(pipes[i], "half", 4), 4);
+    }
+    jail_link_open_project(stage->link, pair[0], "/b", on_project, stage);
+    hear(stage, &received);
+    close(received);
+    int pipe_fd = say_with_pipe(stage, "ok 17 token=p-17 kind=stream file=");
+    assert_int_equal(write(pipe_fd, "all", 3), 3);
+    close(pipe_fd);
+    run_until_told(stage);
+    assert_story(stage, "project p-17 stream 1 file 0 '' fd 1 holds 'all'\n");
+    for (int i = 0; i < STREAMS; i++) close(pipes[i]);
+    close(pair[0]), close(pair[1]);
+    while (count_of(buf_string(&stage->story), "holds 'half'") < STREAMS) uv_run(&stage->loop, UV_RUN_ONCE);
+    buf_free(&stage->story);
+}
+
+static void streams_end_with_the_link(void **state) {
+    struct link_stage *stage = *state;
+    int pair[2], received;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    come_up(stage);
+    jail_link_open_project(stage->link, pair[0], "/a", on_project, stage);
+    hear(stage, &received);
+    int pipe_fd = say_with_pipe(stage, "ok 1 token=p-1 kind=stream file=");
+    uv_run(&stage->loop, UV_RUN_ONCE);
+    close_link(stage);
+    assert_story(stage, "launcher_unavailable: the link to the launcher was closed\n");
+    close(pipe_fd), close(received), close(pair[0]), close(pair[1]);
 }
 
 static void passes_violations_on(void **state) {
@@ -429,6 +482,8 @@ int main(void) {
         STAGED(asks_in_the_launchers_words),
         STAGED(hands_out_what_tells_a_disks_use),
         STAGED(opens_projects_with_the_callers_socket),
+        STAGED(a_stream_that_does_not_come_holds_nobody_up),
+        STAGED(streams_end_with_the_link),
         STAGED(passes_violations_on),
         STAGED(answers_later_when_there_is_no_launcher),
         STAGED(fails_what_was_asked_and_dials_again),

@@ -90,12 +90,84 @@ static void equipment_is_no_more_than_that(void **state) {
     assert_string_equal(error.detail, "a running node can't be given tmpfs");
 }
 
+/* A plan of the whole and so many lines more, half of which are the second. */
+static int check_many(struct jail_plan_op first, struct jail_plan_op second, size_t count, bool is_equipment,
+                      struct error *reterr) {
+    struct jail_plan_op ops[PLAN_OPS_MAX];
+    size_t used = is_equipment ? 1 : ARRAY_SIZE(whole);
+    assert_in_range(used + count, 1, PLAN_OPS_MAX);
+    memcpy(ops, whole, used * sizeof *ops);
+    for (size_t i = 0; i < count; i++) ops[used++] = i % 2 ? second : first;
+    struct jail_plan plan = {ops, used};
+    return is_equipment ? plan_check_equipment(&plan, reterr) : plan_check(&plan, reterr);
+}
+
+#define PATHS .words = {(char *)"/a", (char *)"/b"}
+
+/* Every verb that may come more than once. What plans are made into has room for so many. */
+static void every_verb_is_bounded(void **state) {
+    (void)state;
+    static const struct {
+        struct jail_plan_op op;
+        size_t most;
+    } verbs[] = {
+        {{.verb = JAIL_PLAN_BIND, PATHS}, 256},
+        {{.verb = JAIL_PLAN_BIND_EXEC, PATHS}, 256},
+        {{.verb = JAIL_PLAN_DIRECTORY, PATHS}, 256},
+        {{.verb = JAIL_PLAN_SYMLINK, PATHS}, 256},
+        {{.verb = JAIL_PLAN_READ, PATHS}, 256},
+        {{.verb = JAIL_PLAN_WRITE, PATHS}, 256},
+        {{.verb = JAIL_PLAN_EXECUTE, PATHS}, 256},
+        {{.verb = JAIL_PLAN_PROJECT, .words = {(char *)"p1", (char *)"/b"}}, 8},
+        {{.verb = JAIL_PLAN_DEVICE, .words = {(char *)"null"}}, 8},
+        {{.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/a"}, .number = 4096}, 16},
+        {{.verb = JAIL_PLAN_RLIMIT, .words = {(char *)"nofile"}, .number = 1}, 16},
+        {{.verb = JAIL_PLAN_HOST, .words = {(char *)"10.0.0.1"}}, JAIL_HOSTS_MAX},
+        {{.verb = JAIL_PLAN_RESOLVED, .words = {(char *)"10.0.0.1"}}, JAIL_RESOLVED_MAX},
+        {{.verb = JAIL_PLAN_PORT, .number = 1}, JAIL_PORTS_MAX},
+        {{.verb = JAIL_PLAN_ENV, .words = {(char *)"a=b"}}, 256},
+        {{.verb = JAIL_PLAN_ARGUMENT, .words = {(char *)""}}, 1023}, /* and the one that is in the whole */
+        {{.verb = JAIL_PLAN_REACH, .words = {(char *)"public"}}, 1},
+        {{.verb = JAIL_PLAN_RATE, .number = 1}, 1},
+        {{.verb = JAIL_PLAN_MEMORY, .number = 1 << 20}, 1},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+        struct error error = {0};
+        if (check_many(verbs[i].op, verbs[i].op, verbs[i].most, false, &error) < 0)
+            fail_msg("verb %zu, at its bound: %s", i, error.detail);
+        if (check_many(verbs[i].op, verbs[i].op, verbs[i].most + 1, false, &error) == 0)
+            fail_msg("verb %zu, above its bound", i);
+        assert_int_equal(error.code, E_INVALID);
+    }
+}
+
+static void binds_are_counted_together(void **state) {
+    (void)state;
+    static const struct jail_plan_op bind = {.verb = JAIL_PLAN_BIND, PATHS},
+                                     bind_exec = {.verb = JAIL_PLAN_BIND_EXEC, PATHS};
+    for (int is_equipment = 0; is_equipment < 2; is_equipment++) {
+        struct error error = {0};
+        assert_int_equal(check_many(bind, bind_exec, NODE_BINDS_MAX, is_equipment, &error), 0);
+        assert_true(check_many(bind, bind_exec, NODE_BINDS_MAX + 1, is_equipment, &error) < 0);
+        assert_string_equal(error.detail, "the plan has more than 256 binds");
+        assert_true(check_many(bind, bind_exec, 2 * NODE_BINDS_MAX, is_equipment, &error) < 0);
+    }
+}
+
+static void equipment_has_known_verbs(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct jail_plan_op ops[] = {whole[0], {.verb = JAIL_PLAN_VERB_COUNT + 1000}};
+    assert_true(plan_check_equipment(&(struct jail_plan){ops, ARRAY_SIZE(ops)}, &error) < 0);
+    assert_string_equal(error.detail, "the plan has an unknown verb");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_clean_paths),
-        cmocka_unit_test(needs_a_whole_plan),
-        cmocka_unit_test(refuses_bad_operands),
-        cmocka_unit_test(equipment_is_no_more_than_that),
+        cmocka_unit_test(knows_clean_paths),         cmocka_unit_test(needs_a_whole_plan),
+        cmocka_unit_test(refuses_bad_operands),      cmocka_unit_test(equipment_is_no_more_than_that),
+        cmocka_unit_test(every_verb_is_bounded),     cmocka_unit_test(binds_are_counted_together),
+        cmocka_unit_test(equipment_has_known_verbs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,6 +184,17 @@ static int try_socket_with_high_bits(void) {
     return raw(syscall(SYS_socket, 0x100000001UL, SOCK_STREAM, 0));
 }
 
+/* Of no descriptor: who would really sync something says EBADF. */
+static int try_fsync(void) {
+    return raw(fsync(-1));
+}
+static int try_fdatasync(void) {
+    return raw(fdatasync(-1));
+}
+static int try_syncfs(void) {
+    return raw(syncfs(-1));
+}
+
 /* The errno of each call in each set; 0: it goes through. */
 static const struct {
     const char *name;
@@ -229,6 +240,9 @@ static const struct {
     {"PR_SET_NAME", try_name, 0, 0, 0},
     {"PR_SET_KEEPCAPS", try_keep_caps, ENOSYS, ENOSYS, ENOSYS},
     {"PR_SET_DUMPABLE", try_dumpable, ENOSYS, ENOSYS, ENOSYS},
+    {"fsync", try_fsync, 0, 0, 0},
+    {"fdatasync", try_fdatasync, 0, 0, 0},
+    {"syncfs", try_syncfs, ENOSYS, ENOSYS, 0},
 };
 
 static void assert_attempts(const char *set, size_t column) {

@@ -1,0 +1,30 @@
+/* Who may have a thread of a small pool now. Work for one owner waits for earlier work of the same owner, so that an
+   owner whose work takes long, or hangs, holds one thread and no more. Knows nothing of threads: whoever takes a turn
+   is told when it begins, and says when it has ended. One thread's alone, the loop's. Zeroed is empty. */
+#ifndef BASE_TURNS_H
+#define BASE_TURNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TURNS_OF_ONE = 1 }; /* at once */
+
+struct turn {
+    struct turn *next;
+    uint32_t owner;
+    void (*begin)(struct turn *turn);
+};
+
+struct turns {
+    uint32_t service; /* the service's own user, who is not bound; nor is root */
+    struct turn *running, *waiting;
+};
+
+/* Begin at once, or when earlier turns of its owner have ended. The caller fills owner and begin, and keeps it. */
+void turns_take(struct turns *turns, struct turn *turn);
+/* It has ended. The oldest that waits for its owner begins, from inside this. */
+void turns_give_back(struct turns *turns, struct turn *turn);
+size_t turns_waiting(const struct turns *turns);
+
+#endif
