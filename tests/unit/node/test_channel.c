@@ -437,6 +437,25 @@ static void test_an_event_tells_of_one_thing(void **state) {
     close(agent);
 }
 
+/* However it is written: the loop would make use of it. */
+static void test_an_event_is_short(void **state) {
+    struct stage *stage = *state;
+    static uint8_t zeros[200000];
+    int agent;
+    stage_start_ready(stage, &agent);
+    struct buf event = BUF_INIT;
+    term_put_version(&event);
+    buf_append_byte(&event, 105); /* a large tuple of three */
+    buf_append_u32(&event, 3);
+    term_put_atom(&event, "event");
+    term_put_atom(&event, "output");
+    term_put_binary(&event, zeros, sizeof zeros);
+    agent_send(agent, &event);
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, over);
+    close(agent);
+}
+
 /* The pool reads it, and what comes behind it waits. */
 static void test_a_large_answer_keeps_its_place(void **state) {
     struct stage *stage = *state;
@@ -565,6 +584,7 @@ int main(void) {
         ON_STAGE(test_a_second_agent_takes_the_place_of_the_first),
         ON_STAGE(test_let_go_in_the_middle_of_a_hello),
         ON_STAGE(test_an_event_tells_of_one_thing),
+        ON_STAGE(test_an_event_is_short),
         ON_STAGE(test_a_large_answer_keeps_its_place),
         ON_STAGE(test_many_frames_take_many_turns),
         ON_STAGE(test_a_flood_is_read_slowly_and_hurts_nobody_else),
