@@ -155,6 +155,18 @@ void calls_fail_all(struct node *node, const struct error *error) {
     while (node->calls) finish(node->calls, NULL, NULL, NULL, error);
 }
 
+/* No more of it than can be kept: a stranger may have sent megabytes. */
+static char *message_of(const struct term *reason) {
+    enum { TEXT_MAX = 4 * ERROR_DETAIL_BYTES };
+    const struct term *text = term_map_get(reason, "message");
+    char *message = NULL;
+    if (!text) return NULL;
+    struct term part = *text;
+    if (part.type == TERM_BINARY) part.binary.size = utf8_cut(part.binary.data, part.binary.size, TEXT_MAX);
+    if (part.type == TERM_LIST && part.items.count > TEXT_MAX) part.items.count = TEXT_MAX;
+    return term_to_string(&part, &message) ? message : NULL;
+}
+
 /* The agent's reason as an error of ours: its kind chooses the code, its message is the detail. */
 static void reason_to_error(const struct term *reason, struct error *ret) {
     static const struct {
@@ -168,10 +180,8 @@ static void reason_to_error(const struct term *reason, struct error *ret) {
     const struct term *kind = term_map_get(reason, "kind");
     for (size_t i = 0; kind && i < ARRAY_SIZE(kinds); i++)
         if (term_is_atom(kind, kinds[i].kind)) code = kinds[i].code;
-    CLEANUP_FREE char *message = NULL;
+    CLEANUP_FREE char *message = message_of(reason);
     CLEANUP(buf_free) struct buf escaped = BUF_INIT;
-    const struct term *text = term_map_get(reason, "message");
-    if (!text || !term_to_string(text, &message)) message = NULL;
     bool clean = !message || utf8_valid((const uint8_t *)message, strlen(message));
     if (!clean) escape_text(&escaped, message, strnlen(message, ERROR_DETAIL_BYTES)); /* it becomes JSON later */
     error_set(ret, code, "%s", !message ? "the agent gave no reason" : clean ? message : buf_string(&escaped));

@@ -62,13 +62,18 @@ static int bind_socket(const char *directory, bool *ret_is_careful, struct error
     return take_fd(&fd);
 }
 
-static void open_handles(struct channel *channel) {
+static int open_handles(struct channel *channel, struct error *reterr) {
     uv_loop_t *loop = channel->node->host->loop;
-    uv_poll_init_socket(loop, &channel->listener, channel->fd);
+    int result = uv_poll_init_socket(loop, &channel->listener, channel->fd);
+    if (result < 0) {
+        channel->fd = fd_close(channel->fd);
+        return error_errno(reterr, -result, "watching agent.sock");
+    }
     uv_timer_init(loop, &channel->dial_timer);
     channel->listener.data = channel->dial_timer.data = channel;
     channel->listening = true;
     channel->node->open_handles += 2;
+    return 0;
 }
 
 int channel_listen(struct channel *channel, struct node *node, const char *directory, struct error *reterr) {
@@ -79,9 +84,9 @@ int channel_listen(struct channel *channel, struct node *node, const char *direc
     channel->fd = fd;
     pace_start(&channel->pace, (int64_t)channel->frame_max_bytes * 2, BUDGET_BYTES_PER_MS, now_ms);
     pace_start(&channel->dials, DIALS_BURST * DIAL_COST_MS, 1, now_ms);
-    open_handles(channel);
-    watch(channel);
-    return 0;
+    int result = open_handles(channel, reterr);
+    if (result == 0) watch(channel);
+    return result;
 }
 
 bool channel_send(struct channel *channel, struct buf *frame) {

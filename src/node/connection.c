@@ -375,11 +375,21 @@ bool connection_send(struct connection *connection, struct buf *frame) {
     return true;
 }
 
+/* The other side is gone, which is noticed when it is its turn to be read. */
+static void give_up_sending(struct connection *connection) {
+    free_messages(connection);
+    connection->out_tail = &connection->out;
+    connection->out_bytes = 0;
+    watch(connection);
+}
+
 /* An error shows to those who read, after what came before it; libuv stops looking then. */
 static void on_ready(uv_poll_t *poll, int status, int events) {
     struct connection *connection = poll->data;
     if (events & UV_WRITABLE && connection->out) send_waiting(connection);
-    if (status < 0 || events & UV_READABLE) read_some(connection);
+    bool is_read = !connection->rests && !connection->decoding;
+    if (status < 0 && !is_read) give_up_sending(connection);
+    if (is_read && (status < 0 || events & UV_READABLE)) read_some(connection);
 }
 
 /* ---- the beginning ---- */
@@ -388,6 +398,11 @@ void connection_open(struct channel *channel, int fd) {
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection) abort(); /* as in node_call */
     uv_loop_t *loop = channel->node->host->loop;
+    if (uv_poll_init_socket(loop, &connection->poll, fd) < 0) { /* the kernel watches no more for this user */
+        stranger_close(fd);
+        free(connection);
+        return;
+    }
     connection->channel = channel;
     connection->fd = fd;
     connection->out_tail = &connection->out;
@@ -395,7 +410,6 @@ void connection_open(struct channel *channel, int fd) {
     connection->next = channel->all;
     channel->all = connection;
     channel->strangers++;
-    uv_poll_init_socket(loop, &connection->poll, fd);
     uv_timer_init(loop, &connection->timer);
     connection->poll.data = connection->timer.data = connection;
     hold(connection);

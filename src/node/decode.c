@@ -5,7 +5,8 @@
 enum {
     SMALL_BYTES = 64 << 10,
     SMALL_TERMS = 4096,
-    EVENT_TERMS_MAX = 10000, /* an event tells of one thing */
+    EVENT_TERMS_MAX = 10000, /* an event tells of one thing, and the loop makes use of it */
+    EVENT_MAX_BYTES = 128 << 10,
     REPLY_TERMS_MAX = 2000000,
     DEPTH_MAX = 256,
 };
@@ -49,11 +50,21 @@ int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct
 
 /* ---- on the pool ---- */
 
+static bool is_too_much(const struct decoding *decoding) {
+    return term_is_tagged(term_root(decoding->doc), "event", 3) &&
+           (decoding->size > EVENT_MAX_BYTES || term_count(decoding->doc) > EVENT_TERMS_MAX);
+}
+
 static void on_decode(uv_work_t *work) {
     struct decoding *decoding = work->data;
     const uint8_t *data = decoding->buffer.data + decoding->at;
     const struct term_bounds bounds = bounds_of(data, decoding->size);
     if (term_decode(data, decoding->size, &bounds, &decoding->doc, &decoding->error) < 0) decoding->doc = NULL;
+    if (decoding->doc && is_too_much(decoding)) {
+        error_set(&decoding->error, E_TOO_LARGE, "an event of %zu bytes and %zu terms", decoding->size,
+                  term_count(decoding->doc));
+        decoding->doc = term_free(decoding->doc);
+    }
     buf_free(&decoding->buffer);
 }
 
