@@ -394,7 +394,7 @@ void job_begin(struct compile_job *job) {
 void compile_abort(struct compile_job *job) {
     if (job->aborted || job->is_ending) return;
     job->aborted = true;
-    if (job->workspace->jobs != job)
+    if (job->workspace->jobs != job || !job->has_turn)
         job_work(job, do_nothing, NULL); /* it only waited: the step finds it called off */
     else if (job->worker && !job->is_working)
         worker_kill(job->worker, "the compilation was called off");

@@ -228,6 +228,11 @@ void quotas_give(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t am
     forget_if_idle(quotas, account);
 }
 
+uint64_t quotas_held(const struct quotas *quotas, uid_t uid, enum quota quota) {
+    const struct account *account = quotas ? find_account(quotas, uid) : NULL;
+    return account ? account->held[quota] : 0;
+}
+
 /* ---- rates ---- */
 
 int quotas_spend(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount, bool may_overdraw,

@@ -126,6 +126,7 @@ int quotas_take(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amo
 /* Whether or not there is room: for what is there already. */
 void quotas_count(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount);
 void quotas_give(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount);
+uint64_t quotas_held(const struct quotas *quotas, uid_t uid, enum quota quota);
 
 /* Of a rate. What ends something may overdraw it, by as much again. */
 int quotas_spend(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount, bool may_overdraw,
