@@ -63,14 +63,16 @@ struct connection {
     TAILQ_ENTRY(connection) link;
     int fd;
     struct caller caller;
-    bool over_limit;
-    uint64_t deadline_ms; /* 0: it is our turn, or the answer is being sent */
+    bool is_refused;       /* it is told why when it asks, and closed */
+    struct error *refusal; /* its caller's quota; NULL: all connections are taken */
+    uint64_t deadline_ms;  /* 0: it is our turn, or the answer is being sent */
 };
 
 TAILQ_HEAD(connection_list, connection);
 
 void connection_notify(void *api, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
 struct connection *connection_of(struct MHD_Connection *mhd); /* NULL: there was no memory for it */
+struct answer *connection_refusal(const struct api *api, const struct connection *connection);
 /* What may a caller take for the next part: the header, the body of which `received` has come, or nothing to wait for.
  */
 void connection_await_request(struct api *api, struct connection *connection);
@@ -216,7 +218,7 @@ struct api {
     uv_timer_t close_timer;
     unsigned handles;
     struct connection_list connections;
-    size_t connection_count;
+    size_t served_count, refused_count; /* of the connections */
     struct exchange_list exchanges;
     struct direct_list directs;
     struct stream_list streams;

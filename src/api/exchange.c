@@ -117,7 +117,7 @@ static enum MHD_Result respond(struct exchange *exchange) {
                                                            : stream_response(exchange->stream);
     if (!response) return MHD_NO;
     MHD_add_response_header(response, "X-Request-Id", exchange->request_id);
-    if (exchange->api->closing || exchange->connection->over_limit)
+    if (exchange->api->closing || exchange->connection->is_refused)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result result = MHD_queue_response(exchange->mhd, status, response);
     MHD_destroy_response(response);
@@ -148,8 +148,8 @@ static enum MHD_Result begin(struct api *api, struct MHD_Connection *mhd, void *
     if (!exchange) return MHD_NO;
     *context = exchange;
     connection_await_body(api, exchange->connection, exchange->header_ms, 0);
-    if (exchange->connection->over_limit) {
-        exchange->answer = answer_overloaded(api->config.connections_max);
+    if (exchange->connection->is_refused) {
+        exchange->answer = connection_refusal(api, exchange->connection);
     } else if (announced_too_large(exchange)) {
         struct error error;
         error_set(&error, E_TOO_LARGE, "the body is longer than %zu bytes", api->config.body_max_bytes);
