@@ -10,6 +10,7 @@ static void on_turn(uv_timer_t *timer) {
         struct answer *next = answer->next;
         const struct error *error = answer->failed ? &answer->error : NULL;
         audited_end(answer->request, error);
+        request_over(engine, answer->request);
         answer->request->done(answer->request, answer->result, error);
         free(answer);
         answer = next;

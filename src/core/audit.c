@@ -25,6 +25,7 @@ static void add_end(struct engine *engine, const struct audit_subject *subject, 
     audit_record_begin(&record, subject->op, request, "end");
     audit_record_outcome(&record, error, duration_ms);
     if (is_first) audit_record_params(&record, request->params);
+    quotas_charge(engine->config.quotas, request->caller.uid, QUOTA_LOG, record.size);
     audit_add(engine->audit, &record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
 }
 
@@ -92,31 +93,51 @@ static struct audited *new_audited(struct engine *engine, const struct audit_sub
     return audited;
 }
 
+/* Whether its caller may still cause records; the last one of an operation is written in any case, and charged. A
+   refusal for this reason is in no record: it would be one more. */
+static bool has_room(struct engine *engine, enum audit_kind kind, struct request *request, size_t bytes) {
+    struct quotas *quotas = engine->config.quotas;
+    struct error error;
+    if (quotas_spend(quotas, request->caller.uid, QUOTA_LOG, bytes, kind == AUDIT_ENDS, &error) == 0) return true;
+    quotas_leave_out(quotas, request->caller.uid);
+    answer_error(engine, request, &error, NULL);
+    return false;
+}
+
+void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                   const struct error *error) {
+    if (subject->kind == AUDIT_NOT || has_room(engine, AUDIT_READS, request, 0)) {
+        if (subject->kind != AUDIT_NOT) add_end(engine, subject, request, error, 0, true);
+        answer_error(engine, request, error, NULL);
+    }
+}
+
 void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
                       engine_fn *run) {
     struct audit_subject watched = {.op = subject->op, .kind = AUDIT_READS};
+    struct error error;
+    if (request_admit(engine, request, &error) < 0) {
+        engine_refuse(engine, subject, request, &error);
+        return;
+    }
     if (subject->kind == AUDIT_NOT && !is_watched(engine, request)) {
         run(engine, request);
         return;
     }
     if (subject->kind <= AUDIT_READS) {
+        if (!has_room(engine, AUDIT_READS, request, 0)) return;
         new_audited(engine, &watched, request, run);
         run(engine, request);
         return;
     }
-    struct audited *audited = new_audited(engine, subject, request, run);
     CLEANUP(buf_free) struct buf record = BUF_INIT;
     audit_record_begin(&record, subject->op, request, "begin");
     audit_record_params(&record, request->params);
+    if (!has_room(engine, subject->kind, request, record.size)) return;
+    struct audited *audited = new_audited(engine, subject, request, run);
     request->cancel = on_cancel;
     engine->admitting++;
     audit_add(engine->audit, &record, subject->kind == AUDIT_ENDS, on_begun, audited);
-}
-
-void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
-                   const struct error *error) {
-    if (subject->kind != AUDIT_NOT) add_end(engine, subject, request, error, 0, true);
-    answer_error(engine, request, error, NULL);
 }
 
 /* ---- the operation `audit` ---- */

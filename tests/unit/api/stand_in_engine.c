@@ -172,6 +172,10 @@ void engine_top(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_quotas(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_limits(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
