@@ -20,7 +20,8 @@ enum {
 };
 
 #define SETTINGS                                                                                                       \
-    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = 1\n[access low]\nusers = "      \
+    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = 1\nlog = 64K\n[access "         \
+    "low]\nusers = "                                                                                                   \
     "root\n"
 
 /* ---- as somebody else ---- */
@@ -221,6 +222,37 @@ static void root_is_not_bound(void **state) {
     world_destroy(world, "roots");
 }
 
+/* ---- the log ---- */
+
+enum { REFUSED_MAX = 1000 };
+
+/* Until the service says that it writes no more of this user. */
+static void fill_log(const struct world *world, int outcome_fd) {
+    struct sbx *client;
+    struct sbx_error error;
+    become_stranger();
+    if (sbx_open(world_home(world), &client, &error) < 0) _exit(1);
+    for (unsigned i = 0; i < REFUSED_MAX; i++) {
+        if (sbx_op(client, "thaw", "{\"id\": \"nowhere\"}", NULL, &error) == 0 || strstr(error.detail, "quota")) break;
+        sbx_error_clear(&error);
+    }
+    dprintf(outcome_fd, "%s", error.detail);
+    _exit(0);
+}
+
+static void what_can_not_be_audited_is_refused(void **state) {
+    struct world *world = *state;
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    struct call call = {fork(), ends[0]};
+    if (call.child == 0) fill_log(world, ends[1]);
+    close(ends[1]);
+    CLEANUP_FREE char *outcome = end_call(&call);
+    if (!strstr(outcome, "quota \"log\" is used up")) fail_msg("%s", outcome);
+    /* What ends something may overdraw. */
+    expect(world, "destroy", "{\"id\": \"nowhere\"}", "there is no sandbox 'nowhere'");
+}
+
 static void write_settings(const struct world *world, int sandboxes) {
     char path[128];
     snprintf(path, sizeof path, "%s/sandbox.conf", world_home(world));
@@ -266,7 +298,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_user_may_ask_for_so_much),         cmocka_unit_test(root_is_not_bound),
         cmocka_unit_test(connections_of_one_user_leave_room), cmocka_unit_test(compilations_wait_their_turn),
-        cmocka_unit_test(a_lowered_quota_ends_nothing),
+        cmocka_unit_test(what_can_not_be_audited_is_refused), cmocka_unit_test(a_lowered_quota_ends_nothing),
     };
     if (getuid() != 0) return 77; /* no other user to be */
     return cmocka_run_group_tests(tests, open_world, close_world);
