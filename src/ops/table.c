@@ -199,7 +199,7 @@ static const struct op table[] = {
      .method = "GET",
      .path = "/api/v1/quotas",
      .shape = OP_LIST,
-     .summary = "show what you may hold at once, and hold now; to an admin, of every user",
+     .summary = "show quotas and what is held of them",
      .example = "sandbox quotas --user alice",
      PARAMS(quotas_params)},
     {.name = "doctor",
