@@ -20,7 +20,7 @@ enum {
 };
 
 #define SETTINGS                                                                                                       \
-    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = 1\nlog = 64K\n[access "         \
+    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\nlog = 64K\n[access "        \
     "low]\nusers = "                                                                                                   \
     "root\n"
 
@@ -164,11 +164,22 @@ static bool second_waits(void *world) {
     return held(world, "projects") == 2;
 }
 
+static bool third_waits(void *world) {
+    return held(world, "projects") == 3;
+}
+
+#define QUICK "{\"file\": \"quick.erl\", \"code\": \"-module(quick).\\n\"}"
+
 static void compilations_wait_their_turn(void **state) {
     struct world *world = *state;
     struct call first = begin_call(world, "compile", "{\"file\": \"slow.ex\", \"code\": \"Process.sleep(:infinity)\"}");
     assert_true(wait_until(first_compiles, world, WORLD_DEADLINE_MS));
-    struct call second = begin_call(world, "compile", "{\"file\": \"quick.erl\", \"code\": \"-module(quick).\\n\"}");
+    struct call second = begin_call(world, "compile", QUICK);
+    assert_true(wait_until(second_waits, world, WORLD_DEADLINE_MS));
+    struct call impatient = begin_call(world, "compile", QUICK);
+    assert_true(wait_until(third_waits, world, WORLD_DEADLINE_MS));
+    kill(impatient.child, SIGKILL);
+    free(end_call(&impatient));
     assert_true(wait_until(second_waits, world, WORLD_DEADLINE_MS));
     assert_int_equal(held(world, "compilers"), 1);
     kill(first.child, SIGKILL);
@@ -253,19 +264,19 @@ static void what_can_not_be_audited_is_refused(void **state) {
     expect(world, "destroy", "{\"id\": \"nowhere\"}", "there is no sandbox 'nowhere'");
 }
 
-static void write_settings(const struct world *world, int sandboxes) {
+static void write_settings(const struct world *world, int sandboxes, int compilers) {
     char path[128];
     snprintf(path, sizeof path, "%s/sandbox.conf", world_home(world));
     FILE *file = fopen(path, "we");
     assert_non_null(file);
-    fprintf(file, SETTINGS, sandboxes);
+    fprintf(file, SETTINGS, sandboxes, compilers);
     assert_int_equal(fclose(file), 0);
 }
 
 static void a_lowered_quota_ends_nothing(void **state) {
     struct world *world = *state;
     json_t *before = world_info(world, "mine");
-    write_settings(world, 0);
+    write_settings(world, 0, 0);
     process_end(world_pid(world, "daemon.lock"), SIGKILL);
     json_t *after = world_info(world, "mine");
     assert_string_equal(json_string_value(json_object_get(after, "status")), "running");
@@ -276,6 +287,7 @@ static void a_lowered_quota_ends_nothing(void **state) {
     assert_int_equal(held(world, "sandboxes"), 1);
     assert_int_equal(held(world, "memory"), (json_int_t)2 << 30);
     expect(world, "create", params_of(world, "another", ""), "quota \"sandboxes\" is used up: 1 of 0 (user 65534)");
+    expect(world, "compile", QUICK, "quota \"compilers\" is used up: 0 of 0 (user 65534)"); /* it would wait for ever */
     expect(world, "destroy", "{\"id\": \"mine\"}", "ok");
     assert_int_equal(held(world, "sandboxes"), 0);
     assert_int_equal(held(world, "memory"), 0);
@@ -284,7 +296,7 @@ static void a_lowered_quota_ends_nothing(void **state) {
 
 static int open_world(void **state) {
     char settings[512];
-    snprintf(settings, sizeof settings, SETTINGS, 2);
+    snprintf(settings, sizeof settings, SETTINGS, 2, 1);
     *state = world_open(settings);
     return 0;
 }
