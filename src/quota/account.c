@@ -8,8 +8,9 @@
 #include "quota/quota.h"
 
 enum {
-    REFILL_MS = 60000,     /* from empty to full */
-    TIDY_EVERY_MS = 60000, /* accounts that only waited to be full again */
+    REFILL_MS = 60000,      /* from empty to full */
+    REFILL_MAX_MS = 120000, /* from all that may be overdrawn */
+    TIDY_EVERY_MS = 60000,  /* accounts that only waited to be full again */
     UID_BYTES = 12,
 };
 
@@ -95,12 +96,12 @@ static uint64_t limit_of(const struct quotas *quotas, uid_t uid, const struct ac
 /* Rates come back with time. There is one of them, so one time for all is enough. */
 static void refill(const struct quotas *quotas, struct account *account) {
     uint64_t now_ms = quotas->config.now_ms(), passed_ms = now_ms - account->refilled_ms;
-    if (passed_ms > 2 * REFILL_MS) passed_ms = 2 * REFILL_MS; /* enough for what was overdrawn */
+    if (passed_ms > REFILL_MAX_MS) passed_ms = REFILL_MAX_MS;
     for (unsigned i = 0; i < QUOTAS; i++) {
         uint64_t *used = &account->held[i];
         if (quota_row(i)->kind != QUOTA_RATE) continue;
         uint64_t limit = limit_of(quotas, account->uid, account, i);
-        uint64_t back = limit > UINT64_MAX / (2 * REFILL_MS) ? limit : limit * passed_ms / REFILL_MS;
+        uint64_t back = limit > UINT64_MAX / REFILL_MAX_MS ? limit : limit * passed_ms / REFILL_MS;
         if (*used > 0 && back == 0) return; /* the time that passed counts with the next look */
         *used -= back < *used ? back : *used;
     }
