@@ -144,7 +144,7 @@ static void print_default(enum quota quota, char ret[QUANTITY_BYTES]) {
 
 static void print_quotas(void) {
     printf("\n## Quotas\n\nWhat one user may hold at once. Set in `sandbox.conf`, in the sections `[quota]`, "
-           "`[quota user NAME]` and `[quota group NAME]`; `unlimited` is a\nvalue too. Root and the service's own user "
+           "`[quota user NAME]` and `[quota group NAME]`;\n`unlimited` is a value too. Root and the service's own user "
            "are not bound. `sandbox quotas` shows them.\n\n| name | default | bounds |\n|---|---|---|\n");
     for (unsigned i = 0; i < QUOTAS; i++) {
         char fallback[QUANTITY_BYTES];

@@ -117,7 +117,7 @@ bool quotas_is_bound(const struct quotas *quotas, uid_t uid);
 /* How many of a bound that all share one caller may take: places are kept free for those who are not bound. */
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free);
 
-/* Somebody came: which groups it is in counts from now on, for all that this uid does. */
+/* A principal has connected: the groups it is in count from now on, for all that this uid does. */
 void quotas_introduce(struct quotas *quotas, const struct quota_identity *identity);
 bool quotas_in_group(const struct quotas *quotas, uid_t uid, gid_t gid);
 

@@ -24,7 +24,7 @@ enum {
     "low]\nusers = "                                                                                                   \
     "root\n"
 
-/* ---- as somebody else ---- */
+/* ---- as another user ---- */
 
 static void become_stranger(void) {
     if (setgroups(0, NULL) < 0 || setgid(STRANGER) < 0 || setuid(STRANGER) < 0) _exit(126);

@@ -130,7 +130,7 @@ static void test_lowered(void **state) {
     take(USER, QUOTA_SANDBOXES, 1);
 }
 
-/* What groups somebody is in is known from its last connection. */
+/* The groups of a principal are known from its last connection. */
 static void test_groups(void **state) {
     (void)state;
     static const gid_t groups[] = {50, 60};
@@ -204,7 +204,7 @@ static void test_what_was_left_out_is_told_once(void **state) {
     assert_int_equal(told_left_out, 1);
 }
 
-/* Whoever comes and goes leaves nothing. */
+/* Principals that come and go leave nothing. */
 static void test_accounts_are_forgotten(void **state) {
     (void)state;
     for (uid_t uid = 2000; uid < 12000; uid++) {
