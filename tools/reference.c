@@ -134,6 +134,25 @@ static void print_settings(void) {
     settings_each(print_setting, NULL);
 }
 
+static void print_default(enum quota quota, char ret[QUANTITY_BYTES]) {
+    uint64_t value = quota_row(quota)->fallback;
+    if (value == QUOTA_HALF_THE_MEMORY)
+        snprintf(ret, QUANTITY_BYTES, "half of the machine's");
+    else
+        quota_to_text(quota, value, ret);
+}
+
+static void print_quotas(void) {
+    printf("\n## Quotas\n\nWhat one user may hold at once. Set in `sandbox.conf`, in the sections `[quota]`, "
+           "`[quota user NAME]` and `[quota group NAME]`;\n`unlimited` is a value too. Root and the service's own user "
+           "are not bound. `sandbox quotas` shows them.\n\n| name | default | bounds |\n|---|---|---|\n");
+    for (unsigned i = 0; i < QUOTAS; i++) {
+        char fallback[QUANTITY_BYTES];
+        print_default(i, fallback);
+        printf("| `%s` | %s | %s |\n", quota_row(i)->name, fallback, quota_row(i)->summary);
+    }
+}
+
 int main(void) {
     size_t count;
     const struct op *table = ops_table(&count);
@@ -148,5 +167,6 @@ int main(void) {
     print_events();
     print_errors();
     print_settings();
+    print_quotas();
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
+#include "quota/quota.h"
 
 struct api;
 
@@ -18,6 +19,7 @@ struct api_config {
     uint64_t idle_timeout_ms;       /* from a connection's start, or an answer's end, to the next request's header */
     uint64_t keepalive_interval_ms; /* a stream that is silent for so long gets an empty line */
     size_t stream_buffer_max_bytes; /* a reader who is further behind is cut off */
+    struct quotas *quotas;          /* what callers may have; must live longer than the api. NULL: no bounds */
     const struct log *log;          /* NULL: nothing is logged */
 };
 

@@ -63,7 +63,8 @@ struct connection {
     TAILQ_ENTRY(connection) link;
     int fd;
     struct caller caller;
-    bool over_limit;
+    bool is_refused;       /* it is told why when it asks, and closed */
+    struct error *refusal; /* its caller's quota; NULL: all connections are taken */
     /* By loop_attended_ms: while we did not listen, nobody was late. */
     uint64_t asked_at_ms; /* when the request at hand began to come */
     uint64_t deadline_ms; /* 0: it is our turn, or the answer is being sent */
@@ -73,6 +74,7 @@ TAILQ_HEAD(connection_list, connection);
 
 void connection_notify(void *api, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
 struct connection *connection_of(struct MHD_Connection *mhd); /* NULL: there was no memory for it */
+struct answer *connection_refusal(const struct api *api, const struct connection *connection);
 /* What may a caller take for the next part: the header, the body of which `received` has come, or nothing to wait for.
  */
 void connection_await_request(struct api *api, struct connection *connection);
@@ -251,8 +253,8 @@ struct api {
     unsigned handles;
     bool is_careful; /* the kernel refuses no descriptors here: look before reading, close on another thread */
     struct connection_list connections;
-    size_t connection_count;
-    struct buf ended_fds; /* duplicates of those that MHD closes now */
+    size_t served_count, refused_count; /* of the connections */
+    struct buf ended_fds;               /* duplicates of those that MHD closes now */
     struct exchange_list exchanges;
     struct direct_list directs;
     struct stream_list streams;

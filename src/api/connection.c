@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-enum { BODY_BYTES_PER_SECOND = 64 << 10, SWEEPS_PER_TIMEOUT = 4 };
+enum {
+    BODY_BYTES_PER_SECOND = 64 << 10,
+    SWEEPS_PER_TIMEOUT = 4,
+    CONNECTIONS_KEPT_FREE = 32, /* for those whom no quota binds */
+    REFUSALS_MAX = 32,          /* refused ones that wait to be told why; the others are hung up on */
+    REFUSAL_MS = 2000,          /* until it asks something */
+};
 
 static enum role role_of(const struct api *api, uid_t uid) {
     return uid == 0 || uid == api->config.admin_uid ? ROLE_ADMIN : ROLE_OPERATOR;
@@ -20,6 +26,63 @@ static struct caller identify(const struct api *api, int fd) {
         .uid = peer.uid, .gid = peer.gid, .pid = peer.pid, .role = role_of(api, peer.uid), .peer_fd = fd};
 }
 
+/* All groups that the kernel has for it. One with more of them than fit is known by its primary one. */
+static void introduce(const struct api *api, const struct caller *caller) {
+    gid_t groups[QUOTA_GROUPS_MAX] = {caller->gid};
+    socklen_t size = sizeof groups - sizeof groups[0];
+    size_t count = 1;
+    if (getsockopt(caller->peer_fd, SOL_SOCKET, SO_PEERGROUPS, groups + 1, &size) == 0)
+        count += size / sizeof groups[0];
+    quotas_introduce(api->config.quotas,
+                     &(struct quota_identity){.uid = caller->uid, .groups = groups, .group_count = count});
+}
+
+/* ---- whether there is room ---- */
+
+static void refuse(struct api *api, struct connection *connection, const struct error *why) {
+    connection->is_refused = true;
+    connection->refusal = why ? malloc(sizeof *why) : NULL;
+    if (connection->refusal) *connection->refusal = *why;
+    connection->deadline_ms = uv_now(api->loop) + REFUSAL_MS;
+    /* Refused connections that say nothing must not take the places of others. */
+    bool is_bound = quotas_is_bound(api->config.quotas, connection->caller.uid);
+    if (api->refused_count++ >= REFUSALS_MAX && is_bound) shutdown(connection->fd, SHUT_RDWR);
+}
+
+static void admit(struct api *api, struct connection *connection) {
+    struct quotas *quotas = api->config.quotas;
+    uid_t uid = connection->caller.uid;
+    struct error error;
+    introduce(api, &connection->caller);
+    uint64_t max = quotas_share(quotas, uid, api->config.connections_max, CONNECTIONS_KEPT_FREE);
+    if (quotas_take(quotas, uid, QUOTA_CONNECTIONS, 1, &error) < 0) {
+        refuse(api, connection, &error);
+    } else if (api->served_count >= max) {
+        quotas_give(quotas, uid, QUOTA_CONNECTIONS, 1);
+        refuse(api, connection, NULL);
+    } else {
+        api->served_count++;
+        connection_await_request(api, connection);
+    }
+}
+
+static void dismiss(struct api *api, struct connection *connection) {
+    if (connection->is_refused) {
+        api->refused_count--;
+    } else {
+        api->served_count--;
+        quotas_give(api->config.quotas, connection->caller.uid, QUOTA_CONNECTIONS, 1);
+    }
+    free(connection->refusal);
+}
+
+struct answer *connection_refusal(const struct api *api, const struct connection *connection) {
+    return connection->refusal ? answer_problem(connection->refusal, NULL, NULL)
+                               : answer_overloaded(api->config.connections_max);
+}
+
+/* ---- beginning and end ---- */
+
 static uint64_t sweep_interval(const struct api *api) {
     const struct api_config *config = &api->config;
     uint64_t least =
@@ -32,12 +95,10 @@ static void started(struct api *api, struct MHD_Connection *mhd, void **context)
     if (!connection) return;
     connection->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     connection->caller = identify(api, connection->fd);
-    connection->over_limit = api->connection_count >= api->config.connections_max;
-    connection_await_request(api, connection);
+    admit(api, connection);
     if (TAILQ_EMPTY(&api->connections))
         uv_timer_start(&api->sweep_timer, connection_sweep, sweep_interval(api), sweep_interval(api));
     TAILQ_INSERT_TAIL(&api->connections, connection, link);
-    api->connection_count++;
     *context = connection;
 }
 
@@ -60,7 +121,7 @@ void connection_close_ended(struct api *api) {
 static void ended(struct api *api, struct connection *connection) {
     if (api->is_careful) keep_open(api, connection->fd);
     TAILQ_REMOVE(&api->connections, connection, link);
-    api->connection_count--;
+    dismiss(api, connection);
     free(connection);
     if (TAILQ_EMPTY(&api->connections)) uv_timer_stop(&api->sweep_timer);
 }

@@ -129,7 +129,7 @@ static enum MHD_Result respond(struct exchange *exchange) {
                                                            : stream_response(exchange->stream);
     if (!response) return MHD_NO;
     MHD_add_response_header(response, "X-Request-Id", exchange->request_id);
-    if (exchange->api->closing || exchange->connection->over_limit)
+    if (exchange->api->closing || exchange->connection->is_refused)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result result = MHD_queue_response(exchange->mhd, status, response);
     MHD_destroy_response(response);
@@ -178,8 +178,8 @@ static enum MHD_Result begin(struct api *api, struct MHD_Connection *mhd, const 
     *context = exchange;
     connection_begin_body(api, exchange->connection);
     dispatch_route(exchange, method, url);
-    if (exchange->connection->over_limit)
-        exchange->answer = answer_overloaded(api->config.connections_max);
+    if (exchange->connection->is_refused)
+        exchange->answer = connection_refusal(api, exchange->connection);
     else if (admit_body(exchange, &error) < 0)
         dispatch_fail(exchange, &error);
     else

@@ -1,6 +1,7 @@
 #include "api/api_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Reads and evaluations are many and seldom matter (the audit trail has those that do); what changes something else,
    and what fails on our side, is worth a line. */
@@ -16,6 +17,31 @@ void record_passed_descriptor(const struct api *api, uid_t uid) {
     if (api->config.log) log_line(api->config.log, LOG_WARN_LEVEL, "descriptor_passed", "uid", text, NULL);
 }
 
+enum { LINE_BYTES = 256, ESCAPE_BYTES = 4, VALUE_MAX_BYTES = 2048 };
+
+/* About what a line takes: the caller chose one of its values. */
+static uint64_t size_of(const struct record *record) {
+    size_t length = record->sandbox_id ? strnlen(record->sandbox_id, VALUE_MAX_BYTES) : 0;
+    return LINE_BYTES + ESCAPE_BYTES * (uint64_t)length;
+}
+
+/* The line that stands for those that were left out is charged too. */
+static bool may_write(const struct api *api, const struct record *record, const char *uid) {
+    struct quotas *quotas = api->config.quotas;
+    if (quotas_spend(quotas, record->uid, QUOTA_LOG, size_of(record), false, NULL) < 0) {
+        quotas_leave_out(quotas, record->uid);
+        return false;
+    }
+    uint64_t count = quotas_take_left_out(quotas, record->uid);
+    if (count == 0) return true;
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)count);
+    quotas_charge(quotas, record->uid, QUOTA_LOG, LINE_BYTES);
+    log_line(api->config.log, LOG_WARN_LEVEL, "left_out", "uid", uid, "count", text, "why", "quota \"log\" was used up",
+             NULL);
+    return true;
+}
+
 void record_write(const struct api *api, const struct record *record) {
     const struct log *log = api->config.log;
     enum log_level level = level_of(record);
@@ -23,6 +49,7 @@ void record_write(const struct api *api, const struct record *record) {
     char status[16], uid[16], duration[32];
     snprintf(status, sizeof status, "%u", record->status);
     snprintf(uid, sizeof uid, "%u", record->uid);
+    if (!may_write(api, record, uid)) return;
     snprintf(duration, sizeof duration, "%llu", (unsigned long long)(uv_now(api->loop) - record->begun_ms));
     log_line(log, level, "request", "op", record->op ? record->op->name : "", "sandbox_id", record->sandbox_id,
              "status", status, "uid", uid, "duration_ms", duration, "request_id", record->request_id, NULL);

@@ -57,9 +57,13 @@ int stream_open(struct exchange *exchange, int peer_fd, struct error *reterr) {
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream) return error_set(reterr, E_NO_MEMORY, "no memory for a stream");
     stream->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 0);
-    if (stream->peer_fd < 0) {
+    int result = stream->peer_fd < 0
+                     ? error_errno(reterr, errno, "keeping the caller's socket")
+                     : quotas_take(api->config.quotas, exchange->request.caller.uid, QUOTA_STREAMS, 1, reterr);
+    if (result < 0) {
+        fd_close(stream->peer_fd);
         free(stream);
-        return error_errno(reterr, errno, "keeping the caller's socket");
+        return result;
     }
     stream->exchange = exchange;
     stream->format = format_for(exchange->mhd);
@@ -74,6 +78,7 @@ void stream_free(struct stream *stream) {
     if (!stream) return;
     struct api *api = stream->exchange->api;
     TAILQ_REMOVE(&api->streams, stream, link);
+    quotas_give(api->config.quotas, stream->exchange->request.caller.uid, QUOTA_STREAMS, 1);
     if (TAILQ_EMPTY(&api->streams)) uv_timer_stop(&api->stream_timer);
     fd_close(stream->peer_fd);
     buf_free(&stream->out);

@@ -55,7 +55,7 @@ enum error_recovery {
     X(TOOLCHAIN, "toolchain_missing", 422, 1, SYSTEM, FIX_INPUT, false, 0,                                             \
       "The Erlang or Elixir toolchain is not usable", "install it, or name it with --otp and --elixir")                \
     X(LIMIT, "limit_reached", 429, 5, RESOURCE, RETRY, true, 20, "A limit was reached",                                \
-      "wait until less is used, or raise it: sandbox limits ID")                                                       \
+      "wait until less is used, or have it raised: sandbox quotas and sandbox limits ID show what there is")           \
     X(SYSTEM, "system_error", 500, 1, SYSTEM, RETRY, true, 5, "The system failed",                                     \
       "try again; daemon.log in the home has more if it stays")                                                        \
     X(PROTOCOL, "protocol_violation", 502, 1, SECURITY, TERMINATE, false, 3, "The node broke the protocol",            \

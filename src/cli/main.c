@@ -16,7 +16,7 @@ static const struct {
     {"reload", verb_reload},     {"rollback", verb_reload},   {"versions", verb_versions}, {"export", verb_export},
     {"scan", verb_scan},         {"audit", verb_audit},       {"freeze", verb_freeze},     {"thaw", verb_freeze},
     {"watch", verb_watch},       {"stats", verb_stats},       {"top", verb_top},           {"limits", verb_limits},
-    {"profiles", verb_profiles},
+    {"profiles", verb_profiles}, {"quotas", verb_quotas},
 };
 
 static const struct command commands[] = {

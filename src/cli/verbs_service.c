@@ -19,19 +19,49 @@ int verb_version(struct cli *cli, const struct op *op, struct arguments *argumen
 
 /* ---- profiles ---- */
 
+static void add_names(struct buf *text, json_t *access, const char *key) {
+    size_t index;
+    json_t *name;
+    json_array_foreach(json_object_get(access, key), index, name) {
+        if (index == 0) buf_printf(text, "%s%s ", text->size > 0 ? "; " : "", key);
+        buf_printf(text, "%s%s", index > 0 ? ", " : "", json_string_value(name));
+    }
+}
+
+/* Whom a profile is for: "everyone", "users alice, bob; groups staff", or "admins". */
+static void add_access(json_t *profiles) {
+    size_t index;
+    json_t *profile;
+    json_array_foreach(profiles, index, profile) {
+        CLEANUP(buf_free) struct buf text = BUF_INIT;
+        json_t *access = json_object_get(profile, "access");
+        add_names(&text, access, "users");
+        add_names(&text, access, "groups");
+        if (text.size == 0) buf_append_string(&text, json_is_object(access) ? "admins" : "everyone");
+        json_object_set_new(profile, "for", json_string(buf_string(&text)));
+    }
+}
+
 /* What people choose by; JSON has the rest. */
 int verb_profiles(struct cli *cli, const struct op *op, struct arguments *arguments) {
     static const struct column columns[] = {
-        {"NAME", "name", false},          {"ISOLATION", "isolation", false},
-        {"MEMORY", "memory_bytes", true}, {"CPU", "cpu_percent", true},
-        {"PROCESSES", "processes", true}, {"MAX RUN", "max_run_ms", true},
-        {"DISK", "disk_bytes", true},     {"NETWORK", "network", false},
-        {"EXEC", "may_exec", false},      {"VIOLATION", "on_violation", false},
+        {"NAME", "name", false},
+        {"ISOLATION", "isolation", false},
+        {"MEMORY", "memory_bytes", true},
+        {"CPU", "cpu_percent", true},
+        {"PROCESSES", "processes", true},
+        {"MAX RUN", "max_run_ms", true},
+        {"DISK", "disk_bytes", true},
+        {"NETWORK", "network", false},
+        {"EXEC", "may_exec", false},
+        {"VIOLATION", "on_violation", false},
+        {"FOR", "for", false},
         {"SUMMARY", "summary", false},
     };
     CLEANUP_JSON json_t *profiles = NULL;
     struct sbx_error error;
     if (session_call(cli, op, arguments->params, &profiles, &error) < 0) return fail_call(cli, &error);
+    if (!cli->json) add_access(profiles);
     if (cli->json)
         view_json(stdout, profiles);
     else

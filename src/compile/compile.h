@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "node/node.h"
+#include "quota/quota.h"
 #include "store/store.h"
 
 enum source_kind { SOURCE_MIX, SOURCE_REBAR3, SOURCE_FOLDER, SOURCE_FILE, SOURCE_EBIN };
@@ -37,6 +38,7 @@ struct compiler_settings {
     uint32_t warm_max;        /* how many idle ones are kept at most */
     uint32_t spares;          /* nodes booted ahead of time, for whichever project comes next: 0 or 1 */
     uint64_t cache_max_bytes; /* of what single files compiled to */
+    struct quotas *quotas;    /* how many compilations of one owner are under way at once; NULL: any number */
 };
 
 /* wake is called when nothing is left of what compiler_quiesce ended. */

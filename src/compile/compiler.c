@@ -76,13 +76,63 @@ void compiler_worker_gone(struct compiler *compiler, struct worker *worker) {
     }
 }
 
+/* ---- turns: one owner has only so many compilations under way, each of which may have a node ---- */
+
+static void do_nothing(uv_work_t *work) {
+    (void)work;
+}
+
+static void wait_for_turn(struct compile_job *job) {
+    struct compile_job **at = &job->compiler->waiting;
+    while (*at) at = &(*at)->next_waiting;
+    *at = job;
+}
+
+/* Begin, or wait until another one of this owner has ended. One that has none under way would wait for ever. */
+static void begin_in_turn(struct compile_job *job) {
+    struct quotas *quotas = job->compiler->settings.quotas;
+    struct error error;
+    if (quotas_take(quotas, job->request.owner, QUOTA_COMPILERS, 1, &error) == 0) {
+        job->has_turn = true;
+        job_begin(job);
+    } else if (quotas_held(quotas, job->request.owner, QUOTA_COMPILERS) > 0) {
+        wait_for_turn(job);
+    } else {
+        job_fail(job, &error);
+        if (!job->aborted) job_work(job, do_nothing, NULL); /* the step finds it failed */
+    }
+}
+
+static void stop_waiting(struct compile_job *job) {
+    struct compile_job **at = &job->compiler->waiting;
+    while (*at && *at != job) at = &(*at)->next_waiting;
+    if (*at) *at = job->next_waiting;
+    job->next_waiting = NULL;
+}
+
+static void end_turn(struct compile_job *ended) {
+    struct compiler *compiler = ended->compiler;
+    struct compile_job *next = compiler->waiting;
+    uid_t owner = ended->request.owner;
+    if (!ended->has_turn) {
+        stop_waiting(ended);
+        return;
+    }
+    quotas_give(compiler->settings.quotas, owner, QUOTA_COMPILERS, 1);
+    while (next && next->request.owner != owner) next = next->next_waiting;
+    if (!next) return;
+    stop_waiting(next);
+    begin_in_turn(next);
+}
+
 void workspace_next(struct workspace *workspace, struct compile_job *ended) {
     struct compile_job **at = &workspace->jobs;
+    end_turn(ended);
     bool was_first = *at == ended;
     while (*at != ended) at = &(*at)->next;
     *at = ended->next;
     if (workspace->jobs && was_first)
-        job_begin(workspace->jobs);
+        begin_in_turn(workspace->jobs);
     else if (!workspace->jobs && !workspace->worker)
         close_workspace(workspace);
 }
@@ -161,6 +211,6 @@ struct compile_job *compile_start(const struct compile_request *request, compile
     bool is_first = !*at;
     while (*at) at = &(*at)->next;
     *at = job;
-    if (is_first) job_begin(job);
+    if (is_first) begin_in_turn(job);
     return job;
 }

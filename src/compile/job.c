@@ -393,9 +393,11 @@ void job_begin(struct compile_job *job) {
 
 void compile_abort(struct compile_job *job) {
     if (job->aborted || job->is_ending) return;
+    bool only_waited = job->workspace->jobs != job || !job->has_turn;
     job->aborted = true;
-    if (job->workspace->jobs != job)
-        job_work(job, do_nothing, NULL); /* it only waited: the step finds it called off */
-    else if (job->worker && !job->is_working)
+    if (job->is_working) return; /* the step finds it called off */
+    if (only_waited)
+        job_work(job, do_nothing, NULL); /* likewise */
+    else if (job->worker)
         worker_kill(job->worker, "the compilation was called off");
 }

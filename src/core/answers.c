@@ -8,6 +8,7 @@ static void give(struct engine *engine, struct answer *answer) {
     if (!engine->answers) engine->answers_tail = &engine->answers;
     loop_note(engine->loop, "answer", NULL);
     audited_end(answer->request, error);
+    request_over(engine, answer->request);
     answer->request->done(answer->request, answer->result, error);
     free(answer);
 }

@@ -25,6 +25,7 @@ static void add_end(struct engine *engine, const struct audit_subject *subject, 
     audit_record_begin(&record, subject->op, request, "end");
     audit_record_outcome(&record, error, duration_ms);
     if (is_first) audit_record_params(&record, request->params);
+    quotas_charge(engine->config.quotas, request->caller.uid, QUOTA_LOG, record.size);
     audit_add(engine->audit, &record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
 }
 
@@ -92,31 +93,63 @@ static struct audited *new_audited(struct engine *engine, const struct audit_sub
     return audited;
 }
 
-void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
-                      engine_fn *run) {
+/* Whether its caller may still cause records. The last one of an operation is written in any case, and charged. */
+static int check_room(struct engine *engine, enum audit_kind kind, const struct request *request, size_t bytes,
+                      struct error *reterr) {
+    struct quotas *quotas = engine->config.quotas;
+    uid_t uid = request->caller.uid;
+    int result = quotas_spend(quotas, uid, QUOTA_LOG, bytes, kind == AUDIT_ENDS, reterr);
+    if (result < 0) quotas_leave_out(quotas, uid);
+    return result;
+}
+
+void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                   const struct error *error) {
+    if (subject->kind != AUDIT_NOT && check_room(engine, AUDIT_READS, request, 0, NULL) == 0)
+        add_end(engine, subject, request, error, 0, true);
+    answer_error(engine, request, error, NULL);
+}
+
+/* How it ended is in the trail, if it is to be there at all. */
+static void carry_out_reading(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                              engine_fn *run) {
     struct audit_subject watched = {.op = subject->op, .kind = AUDIT_READS};
-    if (subject->kind == AUDIT_NOT && !is_watched(engine, request)) {
-        run(engine, request);
+    struct error error;
+    bool is_audited = subject->kind == AUDIT_READS || is_watched(engine, request);
+    if (is_audited && check_room(engine, AUDIT_READS, request, 0, &error) < 0) {
+        answer_error(engine, request, &error, NULL);
         return;
     }
-    if (subject->kind <= AUDIT_READS) {
-        new_audited(engine, &watched, request, run);
-        run(engine, request);
-        return;
-    }
-    struct audited *audited = new_audited(engine, subject, request, run);
+    if (is_audited) new_audited(engine, &watched, request, run);
+    run(engine, request);
+}
+
+/* A refusal for want of room is in no record: it would be one more. */
+static void carry_out_writing(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                              engine_fn *run) {
+    struct error error;
     CLEANUP(buf_free) struct buf record = BUF_INIT;
     audit_record_begin(&record, subject->op, request, "begin");
     audit_record_params(&record, request->params);
+    if (check_room(engine, subject->kind, request, record.size, &error) < 0) {
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
+    struct audited *audited = new_audited(engine, subject, request, run);
     request->cancel = on_cancel;
     engine->admitting++;
     audit_add(engine->audit, &record, subject->kind == AUDIT_ENDS, on_begun, audited);
 }
 
-void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
-                   const struct error *error) {
-    if (subject->kind != AUDIT_NOT) add_end(engine, subject, request, error, 0, true);
-    answer_error(engine, request, error, NULL);
+void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
+                      engine_fn *run) {
+    struct error error;
+    if (request_admit(engine, request, &error) < 0)
+        engine_refuse(engine, subject, request, &error);
+    else if (subject->kind <= AUDIT_READS)
+        carry_out_reading(engine, subject, request, run);
+    else
+        carry_out_writing(engine, subject, request, run);
 }
 
 /* ---- the operation `audit` ---- */

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "compile/compile.h"
+#include "quota/quota.h"
 
 struct engine;
 
@@ -41,6 +42,7 @@ struct request {
     void (*cancel)(struct request *request);
     void *state;
     struct audited *audited; /* NULL: it is not in the audit trail */
+    bool is_counted;         /* among its caller's requests under way */
 };
 
 /* `done`'s result: on success the operation's JSON (a reference handed over); on failure NULL or the object for the
@@ -64,7 +66,8 @@ struct engine_config {
     uint32_t audit_files_kept;
     const char *webhook; /* address that events are posted to; NULL: none */
     const char *webhook_secret, *webhook_events;
-    const char *profiles; /* the user's own, as guard_profiles_read reads them; NULL: none */
+    const char *profiles;  /* the user's own, as guard_profiles_read reads them; NULL: none */
+    struct quotas *quotas; /* what callers may have; must live longer than the engine. NULL: no bounds */
     const struct log *log;
 };
 
@@ -101,7 +104,7 @@ void engine_refuse(struct engine *engine, const struct audit_subject *subject, s
 
 engine_fn engine_watch, engine_reload, engine_rollback, engine_versions, engine_export;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
-engine_fn engine_freeze, engine_thaw, engine_stats, engine_top, engine_limits;
+engine_fn engine_freeze, engine_thaw, engine_stats, engine_top, engine_limits, engine_quotas;
 engine_fn engine_compile, engine_validate, engine_deps, engine_scan;
 engine_fn engine_audit, engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
 

@@ -5,6 +5,8 @@
 #include "core/containment.h"
 #include "core/watching.h"
 
+enum { SANDBOXES_KEPT_FREE = 32 }; /* for those whom no quota binds */
+
 enum stage {
     STAGE_WAITING,
     STAGE_TOOLCHAIN,
@@ -30,6 +32,11 @@ struct create_job {
     atomic_bool call_off;
     json_t *scan;
     struct error scan_error;
+};
+
+struct sandbox_owner {
+    struct engine *engine;
+    uid_t uid;
 };
 
 static struct engine *engine_of(struct create_job *create) {
@@ -194,6 +201,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     create->report = report;
     jail_link_release_project(engine_of(create)->host.link, create->token);
     create->token[0] = '\0';
+    charge_give(sandbox->engine, &sandbox->charge, QUOTA_PROJECTS);
     if (error || build_read(sandbox->engine->store, digest, &sandbox->build, &problem) < 0) {
         fail(create, error ? error : &problem);
         return;
@@ -287,22 +295,59 @@ static int check_way_out(const struct engine *engine, const struct jail_profile 
                                    : "it takes rights that root alone has; start the service as root");
 }
 
+static bool is_in_group(void *data, gid_t gid) {
+    const struct sandbox_owner *owner = data;
+    return quotas_in_group(owner->engine->config.quotas, owner->uid, gid);
+}
+
+static int check_access(struct engine *engine, const struct caller *caller, const struct jail_profile *profile,
+                        struct error *reterr) {
+    struct sandbox_owner owner = {engine, caller->uid};
+    if (caller->role == ROLE_ADMIN) return 0;
+    if (guard_access_allows(&guard_profile_of(profile)->access, caller->uid, is_in_group, &owner)) return 0;
+    return error_set(reterr, E_FORBIDDEN,
+                     "the profile '%s' is for certain users and groups, and uid %u is none of them; `sandbox profiles` "
+                     "shows whom each is for",
+                     profile->name, caller->uid);
+}
+
+static int check_room(const struct engine *engine, const struct caller *caller, struct error *reterr) {
+    uint64_t max = quotas_share(engine->config.quotas, caller->uid, engine->config.sandboxes_max, SANDBOXES_KEPT_FREE);
+    if (engine->sandboxes.count < max) return 0;
+    return error_set(reterr, E_LIMIT, "there are %zu sandboxes already, as many as this service takes",
+                     engine->sandboxes.count);
+}
+
 static int check(struct engine *engine, struct request *request, struct sandbox_config *config, struct error *reterr) {
     if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
     if (map_get(&engine->sandboxes, json_string_value(json_object_get(request->params, "id"))))
         return error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id",
                          json_string_value(json_object_get(request->params, "id")));
-    if (engine->sandboxes.count >= engine->config.sandboxes_max)
-        return error_set(reterr, E_LIMIT, "there are %u sandboxes already, as many as this service takes",
-                         engine->config.sandboxes_max);
+    int result = check_room(engine, &request->caller, reterr);
+    if (result < 0) return result;
     if (request->caller.peer_fd < 0)
         return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
-    int result = sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
+    result = sandbox_config_from_json(&engine->profiles, request->params, config, reterr);
+    if (result == 0) result = check_access(engine, &request->caller, config->profile, reterr);
     if (result == 0)
         result = check_required(engine, config->profile, json_object_get(request->params, "require"), reterr);
     if (result == 0) result = check_way_out(engine, config->profile, reterr);
     return result;
+}
+
+/* In the map and charged, or not at all. */
+static struct sandbox *make(struct engine *engine, struct request *request, struct sandbox_config *config,
+                            struct error *reterr) {
+    struct charge charge;
+    if (check(engine, request, config, reterr) < 0) return NULL;
+    if (charge_create(engine, request->caller.uid, &config->limits, &charge, reterr) < 0) return NULL;
+    struct sandbox *sandbox = sandbox_new(engine, json_string_value(json_object_get(request->params, "id")), reterr);
+    if (sandbox)
+        sandbox->charge = charge;
+    else
+        charge_give_all(engine, &charge);
+    return sandbox;
 }
 
 void engine_create(struct engine *engine, struct request *request) {
@@ -312,8 +357,8 @@ void engine_create(struct engine *engine, struct request *request) {
     struct sandbox *sandbox = NULL;
     if (!create)
         error_set(&error, E_NO_MEMORY, "no memory for a request");
-    else if (check(engine, request, &config, &error) == 0)
-        sandbox = sandbox_new(engine, json_string_value(json_object_get(request->params, "id")), &error);
+    else
+        sandbox = make(engine, request, &config, &error);
     if (!sandbox) {
         sandbox_config_free(&config);
         free(create);

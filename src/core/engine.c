@@ -330,6 +330,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     }
     engine->loop = loop;
     engine->config = *config;
+    engine->config.compiler.quotas = config->quotas;
     engine->started_at_ms = clock_wall_ms();
     engine->answers_tail = &engine->answers;
     uv_idle_init(loop, &engine->answer_idle);

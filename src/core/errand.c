@@ -5,14 +5,15 @@
 /* ---- beginning and ending ---- */
 
 static int check(const struct engine *engine, const struct request *request, struct error *reterr) {
-    unsigned all = 0, own = 0;
+    struct quotas *quotas = engine->config.quotas;
+    uint64_t all = 0, max = quotas_share(quotas, request->caller.uid, ERRANDS_MAX, ERRANDS_KEPT_FREE);
     if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
-    for (const struct errand *errand = engine->errands; errand; errand = errand->next, all++)
-        own += errand->request->caller.uid == request->caller.uid;
-    if (all >= ERRANDS_MAX || own >= ERRANDS_OF_ONE_CALLER)
-        return error_set(reterr, E_LIMIT, "%u compilations and the like are under way, %u of them yours", all, own);
-    return 0;
+    for (const struct errand *errand = engine->errands; errand; errand = errand->next) all++;
+    if (all >= max)
+        return error_set(reterr, E_LIMIT, "%llu compilations and the like are under way, and no more are begun",
+                         (unsigned long long)all);
+    return quotas_take(quotas, request->caller.uid, QUOTA_PROJECTS, 1, reterr);
 }
 
 static void call_off(struct errand *errand, const struct error *why) {
@@ -33,7 +34,7 @@ struct errand *errand_begin(struct engine *engine, struct request *request, size
     struct errand *errand = NULL;
     if (check(engine, request, &error) == 0) {
         errand = calloc(1, size);
-        if (!errand) error_set(&error, E_NO_MEMORY, "no memory for a request");
+        if (!errand) abort(); /* as in answers.c */
     }
     if (!errand) {
         answer_error(engine, request, &error, NULL);
@@ -41,6 +42,7 @@ struct errand *errand_begin(struct engine *engine, struct request *request, size
     }
     errand->engine = engine;
     errand->request = request;
+    errand->uid = request->caller.uid;
     errand->next = engine->errands;
     engine->errands = errand;
     request->state = errand;
@@ -53,6 +55,7 @@ static void end(struct errand *errand) {
     struct errand **at = &engine->errands;
     while (*at != errand) at = &(*at)->next;
     *at = errand->next;
+    quotas_give(engine->config.quotas, errand->uid, QUOTA_PROJECTS, 1);
     if (errand->token[0]) jail_link_release_project(engine->host.link, errand->token);
     json_decref(errand->report);
     free(errand);

@@ -9,8 +9,8 @@
 #include "core/core_internal.h"
 
 enum {
-    ERRANDS_MAX = 64,           /* under way at once */
-    ERRANDS_OF_ONE_CALLER = 16, /* so that one can't take them all */
+    ERRANDS_MAX = 64,       /* under way at once; of one caller as many as the quota of projects says */
+    ERRANDS_KEPT_FREE = 16, /* for those whom no quota binds */
 };
 
 struct errand;
@@ -24,6 +24,7 @@ struct errand {
     struct errand *next; /* of the engine's */
     struct engine *engine;
     struct request *request;
+    uid_t uid;        /* whose it is, also when the request is answered */
     struct error why; /* it was called off; E_NONE: it was not */
     atomic_bool call_off;
 

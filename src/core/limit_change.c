@@ -23,7 +23,10 @@ static void finish(struct change_job *change) {
         answer_error(engine, change->job.request, &change->error, NULL);
     else
         answer_ok(engine, change->job.request, limits_to_json(&sandbox->config.limits, &sandbox->config.policies));
-    if (sandbox->change == change) sandbox->change = NULL;
+    if (sandbox->change == change) {
+        sandbox->change = NULL;
+        charge_lower(engine, &sandbox->charge, &sandbox->config.limits);
+    }
     job_finish(&change->job);
     free(change);
 }
@@ -127,6 +130,11 @@ static void start(struct job *job) {
         return;
     }
     sandbox->change = change;
+    bool is_admin = job->request->caller.role == ROLE_ADMIN;
+    if (charge_raise(sandbox->engine, &sandbox->charge, &change->limits, is_admin, &change->error) < 0) {
+        finish(change);
+        return;
+    }
     if (!sandbox->node || !limits_differ(&change->limits, &sandbox->config.limits, HELD_BY_KERNEL)) {
         ask_agent(change);
         return;

@@ -83,6 +83,22 @@ static json_t *egress_json(const struct jail_egress *egress, const struct jail_l
                      bound_json(limits->network_rate_bytes), "total_bytes", bound_json(limits->network_total_bytes));
 }
 
+static json_t *names_json(const char *names) {
+    json_t *array = json_array();
+    for (const char *at = names; *at;) {
+        size_t length = strcspn(at, ",");
+        json_array_append_new(array, json_stringn(at, length));
+        at += length + (at[length] == ',');
+    }
+    return array;
+}
+
+/* null: everyone may choose it. */
+static json_t *access_json(const struct guard_access *access) {
+    if (!access->is_restricted) return json_null();
+    return json_pack("{s:o, s:o}", "users", names_json(access->user_names), "groups", names_json(access->group_names));
+}
+
 static json_t *profile_json(const struct guard_profile *guard) {
     const struct jail_profile *profile = &guard->jail;
     const struct jail_limits *limits = &profile->limits;
@@ -100,6 +116,7 @@ static json_t *profile_json(const struct guard_profile *guard) {
     json_object_set_new(object, "egress",
                         profile->network == JAIL_NETWORK_OUTGOING ? egress_json(&profile->egress, limits)
                                                                   : json_null());
+    json_object_set_new(object, "access", access_json(&guard->access));
     json_object_set_new(object, "inherits", guard->inherits[0] ? json_string(guard->inherits) : json_null());
     json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
     return object;

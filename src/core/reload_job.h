@@ -43,6 +43,8 @@ struct reload_job {
     size_t part_count, part_at; /* the one at hand */
     bool is_whole;              /* the project is among them: what is not in it goes */
     char token[64];
+    bool has_project; /* it counts among those that project_uid has open */
+    uid_t project_uid;
     struct compile_job *compile;
     int beams_fd;
     bool beams_are_stream, beams_are_file;

@@ -19,8 +19,11 @@ static struct reload_part *part_of(struct reload_job *reload) {
 }
 
 void reload_release_project(struct reload_job *reload) {
-    if (reload->token[0]) jail_link_release_project(engine_of(reload)->host.link, reload->token);
+    struct engine *engine = engine_of(reload);
+    if (reload->token[0]) jail_link_release_project(engine->host.link, reload->token);
     reload->token[0] = '\0';
+    if (reload->has_project) quotas_give(engine->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1);
+    reload->has_project = false;
 }
 
 void reload_free_parts(struct reload_job *reload) {
@@ -275,11 +278,21 @@ static void open_text(struct reload_job *reload) {
     fd_close(project.fd);
 }
 
+static int take_project(struct reload_job *reload, struct error *reterr) {
+    reload->project_uid = reload->job.request->caller.uid;
+    int result = quotas_take(engine_of(reload)->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1, reterr);
+    reload->has_project = result == 0;
+    return result;
+}
+
 static void open_next(struct reload_job *reload) {
+    struct error error;
     if (reload->part_at == reload->part_count) {
         reload_begin_comparing(reload);
     } else if (reload_param(reload, "code")) {
         open_text(reload);
+    } else if (take_project(reload, &error) < 0) {
+        reload_fail(reload, &error, NULL);
     } else {
         reload->stage = RELOAD_OPENING;
         caller_open_project(engine_of(reload), &reload->job.request->caller, part_of(reload)->path, on_project, reload);

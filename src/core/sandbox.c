@@ -52,6 +52,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
 
 void sandbox_remove(struct sandbox *sandbox) {
     map_remove(&sandbox->engine->sandboxes, sandbox->id);
+    charge_give_all(sandbox->engine, &sandbox->charge);
     feed_end(sandbox->engine, &sandbox->log);
     watching_end(sandbox);
     uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
@@ -213,10 +214,12 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
     if (result == 0 && row->node && row->secret)
         result = node_expect(&engine->host, row->node, row->secret, NODE_APPLICATION, &tree_node_handler, sandbox,
                              &sandbox->node, reterr);
-    if (result < 0)
+    if (result < 0) {
         sandbox_remove(sandbox);
-    else
+    } else {
+        charge_restored(engine, sandbox->owner, &sandbox->config.limits, &sandbox->charge);
         sandbox_start_ttl(sandbox);
+    }
     return result;
 }
 

@@ -22,6 +22,7 @@ struct daemon {
     struct settings settings;
     struct log log;
     struct loop_watch *watch;
+    struct quotas *quotas;
     struct engine *engine;
     struct api *api;
     bool ending;
@@ -104,6 +105,23 @@ static void watch_signal(struct daemon *daemon, uv_signal_t *signal, int number)
     uv_signal_start(signal, on_signal, number);
 }
 
+static void on_left_out(void *data, uid_t uid, uint64_t count) {
+    const struct daemon *daemon = data;
+    char uid_text[16], count_text[32];
+    snprintf(uid_text, sizeof uid_text, "%u", uid);
+    snprintf(count_text, sizeof count_text, "%llu", (unsigned long long)count);
+    log_line(&daemon->log, LOG_WARN_LEVEL, "left_out", "uid", uid_text, "count", count_text, "why",
+             "quota \"log\" was used up", NULL);
+}
+
+static int open_quotas(struct daemon *daemon, struct error *reterr) {
+    struct quotas_config config = {.rules = &daemon->settings.quotas,
+                                   .service_uid = daemon->settings.admin_uid,
+                                   .left_out = on_left_out,
+                                   .data = daemon};
+    return quotas_open(&config, &daemon->quotas, reterr);
+}
+
 static int serve(struct daemon *daemon, struct error *reterr) {
     const struct settings *settings = &daemon->settings;
     struct engine_config engine_config = settings->engine;
@@ -112,7 +130,9 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     engine_config.log = api_config.log = &daemon->log;
     api_config.admin_uid = settings->admin_uid;
     int result = loop_watch_open(&daemon->loop, &daemon->watch, reterr);
+    if (result == 0) result = open_quotas(daemon, reterr);
     if (result < 0) return result;
+    engine_config.quotas = api_config.quotas = daemon->quotas;
     result = engine_open(&daemon->loop, &engine_config, &daemon->engine, reterr);
     if (result < 0) return result;
     api_config.listen_fd = open_socket(settings->engine.home, reterr);
@@ -125,6 +145,7 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     log_line(&daemon->log, LOG_INFO_LEVEL, "serving", "home", settings->engine.home, "version", SANDBOX_VERSION, NULL);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     remove_socket(settings->engine.home);
+    daemon->quotas = quotas_close(daemon->quotas);
     return 0;
 }
 

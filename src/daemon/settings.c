@@ -118,35 +118,74 @@ static void cut_comment(char *line) {
     }
 }
 
-static int read_line(struct settings *settings, char *line, const char *path, unsigned number, struct error *reterr) {
-    cut_comment(line);
-    char *name = trim(line);
-    if (!name[0]) return 0;
-    char *equals = strchr(name, '=');
-    if (!equals) return error_set(reterr, E_INVALID, "%s:%u: a line is 'name = value'", path, number);
+/* What the lines that follow are of. */
+enum section { SECTION_SETTINGS, SECTION_PROFILES, SECTION_QUOTAS };
+
+struct reading {
+    struct settings *settings;
+    enum section section;
+    struct quota_rule *rule; /* of a section of quotas */
+};
+
+/* "name = value"; false: the line is something else. */
+static bool split(char *line, char **ret_name, char **ret_value) {
+    char *equals = strchr(line, '=');
+    if (!equals) return false;
     *equals = '\0';
-    char *key = trim(name);
-    const struct setting *setting = find(key, strlen(key));
-    if (!setting) return error_set(reterr, E_INVALID, "%s:%u: there is no setting '%s'", path, number, key);
-    return set(settings, setting, trim(equals + 1), reterr);
+    *ret_name = trim(line);
+    *ret_value = trim(equals + 1);
+    return true;
 }
 
-/* From the first section on, all lines are of profiles; the engine reads them. */
+static int read_pair(struct reading *reading, char *line, struct error *reterr) {
+    char *name, *value;
+    if (!split(line, &name, &value)) return error_set(reterr, E_INVALID, "a line is 'name = value'");
+    if (reading->section == SECTION_QUOTAS) return quota_rule_set(reading->rule, name, value, reterr);
+    const struct setting *setting = find(name, strlen(name));
+    if (!setting) return error_set(reterr, E_INVALID, "there is no setting '%s'", name);
+    return set(reading->settings, setting, value, reterr);
+}
+
+static bool is_section_of_quotas(const char *line) {
+    return string_starts(line, "[quota]") || string_starts(line, "[quota ");
+}
+
+static int begin_quotas(struct reading *reading, char *line, struct error *reterr) {
+    char *close = strchr(line, ']');
+    if (!close) return error_set(reterr, E_INVALID, "a section is '[quota user NAME]'");
+    *close = '\0';
+    reading->section = SECTION_QUOTAS;
+    return quota_rules_begin(&reading->settings->quotas, trim(line + 1), &reading->rule, reterr);
+}
+
+/* The engine reads profiles. Lines of other sections are empty there, so that it can name a line by its number. */
 static int keep_profile_line(struct settings *settings, const char *line, struct error *reterr) {
     size_t length = strlen(settings->profiles);
     return string_format(settings->profiles + length, sizeof settings->profiles - length, reterr, "%s", line);
 }
 
+static int read_line(struct reading *reading, char *line, struct error *reterr) {
+    const char *begin = line + strspn(line, " \t");
+    if (begin[0] == '[') reading->section = is_section_of_quotas(begin) ? SECTION_QUOTAS : SECTION_PROFILES;
+    if (reading->section == SECTION_PROFILES) return keep_profile_line(reading->settings, line, reterr);
+    int result = keep_profile_line(reading->settings, "\n", reterr);
+    cut_comment(line);
+    char *text = trim(line);
+    if (result < 0 || !text[0]) return result;
+    return text[0] == '[' ? begin_quotas(reading, text, reterr) : read_pair(reading, text, reterr);
+}
+
 static int read_file(struct settings *settings, struct error *reterr) {
     char path[PATH_MAX + 32], line[PATH_MAX + 256];
+    struct reading reading = {.settings = settings};
     snprintf(path, sizeof path, "%s/sandbox.conf", settings->home);
     FILE *file = fopen(path, "re");
     if (!file) return errno == ENOENT ? 0 : error_errno(reterr, errno, "reading %s", path);
     int result = 0;
-    for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++)
-        result = settings->profiles[0] || line[strspn(line, " \t")] == '['
-                     ? keep_profile_line(settings, line, reterr)
-                     : read_line(settings, line, path, number, reterr);
+    for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++) {
+        result = read_line(&reading, line, reterr);
+        if (result < 0) error_prefix(reterr, "%s:%u", path, number);
+    }
     fclose(file);
     return result;
 }
@@ -222,9 +261,15 @@ static int find_agent(struct settings *settings, struct error *reterr) {
     return error_set(reterr, E_SYSTEM, "the agent is not installed: no lib/sandbox/ebin beside sandboxd");
 }
 
+static uint64_t machine_memory_bytes(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0;
+}
+
 int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr) {
     struct settings settings = {.admin_uid = getuid(), .webhook_events = WEBHOOK_EVENTS};
     engine_config_defaults(&settings.engine);
+    quota_rules_init(&settings.quotas, machine_memory_bytes());
     int result = read_environment(&settings, reterr);
     if (result == 0) result = read_flags(&settings, argc, argv, reterr);
     if (result == 0 && !settings.show_only && !settings.home[0])

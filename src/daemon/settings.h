@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "core/core.h"
+#include "quota/quota.h"
 
 enum { SETTINGS_PROFILES_MAX_BYTES = 32 << 10, SETTINGS_TEXT_BYTES = 1024 };
 
@@ -16,8 +17,9 @@ struct settings {
     char agent_dir[PATH_MAX];
     char otp[PATH_MAX], elixir[PATH_MAX];
     char webhook[SETTINGS_TEXT_BYTES], webhook_secret[SETTINGS_TEXT_BYTES], webhook_events[SETTINGS_TEXT_BYTES];
-    char profiles[SETTINGS_PROFILES_MAX_BYTES]; /* the sections of sandbox.conf, as they are */
-    bool show_only;                             /* --help or --version was asked for, and answered */
+    char profiles[SETTINGS_PROFILES_MAX_BYTES]; /* sections of sandbox.conf as they are, on the same lines as there */
+    struct quota_rules quotas;
+    bool show_only; /* --help or --version was asked for, and answered */
 };
 
 /* Every setting there is. */

@@ -210,6 +210,18 @@ static int set_ports(struct guard_profile *profile, const struct key *key, const
     return 0;
 }
 
+static int set_users(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    (void)key;
+    profile->has_own_access = true;
+    return guard_access_users(&profile->access, value, reterr);
+}
+
+static int set_groups(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    (void)key;
+    profile->has_own_access = true;
+    return guard_access_groups(&profile->access, value, reterr);
+}
+
 static const char *const reach_names[] = {"listed", "public", "anywhere"};
 
 #define FIELD(field) offsetof(struct guard_profile, field), sizeof(((struct guard_profile *)NULL)->field)
@@ -248,6 +260,8 @@ static const struct key keys[] = {
     {"network-rate", NUMBER(network_rate_bytes, parse_size)},
     {"network-total", NUMBER(network_total_bytes, parse_size)},
     {"connections", NUMBER(connections, parse_u64)},
+    {"users", set_users, 0, 0, NULL, NULL, 0},
+    {"groups", set_groups, 0, 0, NULL, NULL, 0},
 };
 
 static int set_key(struct guard_profile *profile, const char *name, const char *value, struct error *reterr) {
@@ -299,6 +313,8 @@ static int begin_profile(struct guard_profiles *profiles, char *header, struct g
     if (!medium) return error_set(reterr, E_INVALID, "there is no profile 'medium' to begin with");
     struct guard_profile *profile = &profiles->items[profiles->count++];
     *profile = *medium;
+    profile->has_own_access = false;
+    profile->access = (struct guard_access){0};
     snprintf(profile->jail.name, sizeof profile->jail.name, "%s", name);
     snprintf(profile->inherits, sizeof profile->inherits, "medium");
     own_texts(profile);
@@ -313,6 +329,8 @@ static int inherit(struct guard_profiles *profiles, struct guard_profile *profil
     if (!parent || parent == profile || !parent->jail.is_public)
         return error_set(reterr, E_INVALID, "there is no profile '%.60s' before it to inherit from", from);
     *profile = *parent;
+    profile->has_own_access = false;
+    profile->access = (struct guard_access){0}; /* the parent's may still come: see inherit_access */
     memcpy(profile->jail.name, copy.jail.name, sizeof copy.jail.name);
     snprintf(profile->inherits, sizeof profile->inherits, "%s", parent->jail.name);
     own_texts(profile);
@@ -322,8 +340,31 @@ static int inherit(struct guard_profiles *profiles, struct guard_profile *profil
 struct reading {
     struct guard_profiles *profiles;
     struct guard_profile *profile; /* whose section it is; NULL: none yet */
+    bool is_access;                /* the section is [access NAME] */
     unsigned lines;                /* of the section */
 };
+
+/* [access NAME] */
+static int begin_access(const struct guard_profiles *profiles, char *header, struct guard_profile **ret,
+                        struct error *reterr) {
+    char *close = strchr(header, ']');
+    if (!close) return error_set(reterr, E_INVALID, "'%.60s' is no section; one is [access NAME]", header);
+    *close = '\0';
+    const char *name = trim(header + strlen("[access "));
+    struct guard_profile *profile = find(profiles, name);
+    if (!profile) return error_set(reterr, E_INVALID, "there is no profile '%.60s' before this line", name);
+    *ret = profile;
+    return 0;
+}
+
+/* A profile that takes after a restricted one is as restricted, wherever that is said. Parents come first. */
+static void inherit_access(struct guard_profiles *profiles) {
+    for (size_t i = 0; i < profiles->count; i++) {
+        struct guard_profile *profile = &profiles->items[i];
+        const struct guard_profile *parent = profile->inherits[0] ? find(profiles, profile->inherits) : NULL;
+        if (parent && !profile->has_own_access) profile->access = parent->access;
+    }
+}
 
 static int end_section(const struct reading *reading, struct error *reterr) {
     if (!reading->profile) return 0;
@@ -336,6 +377,9 @@ static int read_setting(struct reading *reading, char *line, struct error *reter
     if (!equals || !reading->profile) return error_set(reterr, E_INVALID, "a line of a profile is 'name = value'");
     *equals = '\0';
     const char *name = trim(line), *value = trim(equals + 1);
+    if (reading->is_access && strcmp(name, "users") != 0 && strcmp(name, "groups") != 0)
+        return error_set(reterr, E_INVALID, "[access %s] has users and groups, not '%.60s'",
+                         reading->profile->jail.name, name);
     int result = reading->lines++ == 0 && strcmp(name, "inherits") == 0
                      ? inherit(reading->profiles, reading->profile, value, reterr)
                      : set_key(reading->profile, name, value, reterr);
@@ -349,15 +393,21 @@ static int read_line(struct reading *reading, char *line, struct error *reterr) 
     if (line[0] != '[') return read_setting(reading, line, reterr);
     int result = end_section(reading, reterr);
     reading->lines = 0;
-    return result < 0 ? result : begin_profile(reading->profiles, line, &reading->profile, reterr);
+    reading->is_access = string_starts(line, "[access ");
+    if (result < 0) return result;
+    return reading->is_access ? begin_access(reading->profiles, line, &reading->profile, reterr)
+                              : begin_profile(reading->profiles, line, &reading->profile, reterr);
 }
 
 static int read_text(struct guard_profiles *profiles, char *text, struct error *reterr) {
     struct reading reading = {.profiles = profiles};
+    unsigned number = 0;
     int result = 0;
-    for (char *line = strsep(&text, "\n"); result == 0 && line; line = strsep(&text, "\n"))
-        result = read_line(&reading, line, reterr);
-    return result < 0 ? result : end_section(&reading, reterr);
+    for (char *line; result == 0 && (line = strsep(&text, "\n")); number++) result = read_line(&reading, line, reterr);
+    if (result == 0) result = end_section(&reading, reterr);
+    if (result < 0) return error_prefix(reterr, "sandbox.conf:%u", number);
+    inherit_access(profiles);
+    return 0;
 }
 
 int guard_profiles_read(const char *text, struct guard_profiles *ret, struct error *reterr) {

@@ -3,6 +3,7 @@
 #ifndef GUARD_PROFILES_H
 #define GUARD_PROFILES_H
 
+#include "guard/access.h"
 #include "guard/escalation.h"
 #include "guard/guard.h"
 #include "jail/jail.h"
@@ -23,6 +24,8 @@ struct guard_profile {
     enum guard_scan scan;
     enum guard_audit audit;
     struct escalation_policy on_violation;
+    struct guard_access access; /* who may choose it; its own, or what it inherits */
+    bool has_own_access;
 };
 
 struct guard_profiles {
@@ -30,7 +33,9 @@ struct guard_profiles {
     size_t count;
 };
 
-/* The built-in ones, and those that text has: sections [profile NAME] of lines `key = value`. NULL: none. */
+/* The built-in ones, and those that text has: sections [profile NAME] of lines `key = value`, and [access NAME], which
+   says who may choose a profile, a built-in one too. NULL: none. Errors name the line, counted from the text's first.
+ */
 int guard_profiles_read(const char *text, struct guard_profiles *ret, struct error *reterr);
 void guard_profiles_free(struct guard_profiles *profiles);
 const struct guard_profile *guard_profile_find(const struct guard_profiles *profiles, const char *name);

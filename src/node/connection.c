@@ -179,7 +179,7 @@ static void end_decoding(struct connection *connection, struct decoding *decodin
     struct node *node = connection->channel->node;
     decoding_end(decoding);
     connection->channel->is_decoding = connection->decoding = false;
-    node->last_alive_ms = uv_now(node->host->loop);
+    node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (!connection->closing) take_turn(connection, 0);
     let_go(connection);
 }

@@ -351,6 +351,10 @@ static const struct op_param audit_params[] = {
     {.name = "outcome", .type = OP_NAME, .summary = "only what ended so: ok, or an error's code such as forbidden"},
 };
 
+static const struct op_param quotas_params[] = {
+    {.name = "user", .type = OP_NAME, .summary = "only this user's, by its name or number; others' take an admin"},
+};
+
 static const struct op_param events_params[] = {
     FOLLOW_PARAM,
     {.name = "since", .type = OP_INTEGER, .min = 0, .max = INT64_MAX, .summary = "only events after this number"},

@@ -51,6 +51,15 @@ int fixture_setup(void **state) {
     return 0;
 }
 
+int fixture_setup_with(void **state, struct quotas *quotas, const struct log *log) {
+    struct fixture *fixture = prepare();
+    fixture->config.quotas = quotas;
+    fixture->config.log = log;
+    open_api(fixture);
+    *state = fixture;
+    return 0;
+}
+
 int fixture_setup_small(void **state) {
     struct fixture *fixture = prepare();
     fixture->config.connections_max = 2;

@@ -40,6 +40,7 @@ struct response {
 
 int fixture_setup(void **state);
 int fixture_setup_small(void **state); /* few connections, short bodies, short times */
+int fixture_setup_with(void **state, struct quotas *quotas, const struct log *log);
 int fixture_teardown(void **state);
 void fixture_begin_closing_api(struct fixture *fixture);
 void fixture_end_closing_api(struct fixture *fixture);

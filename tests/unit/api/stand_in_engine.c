@@ -180,6 +180,10 @@ void engine_top(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_quotas(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_limits(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

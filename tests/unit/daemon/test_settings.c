@@ -155,7 +155,13 @@ static void test_bad_files(void **state) {
     } files[] = {{"heartbeat\n", ":1: a line is"},
                  {"\n\nnothing = 1\n", ":3: there is no setting 'nothing'"},
                  {"heartbeat = soon\n", "heartbeat is 'soon'"},
-                 {"= 5s\n", "there is no setting ''"}};
+                 {"= 5s\n", "there is no setting ''"},
+                 {"[quota user no-such-user]\n", "sandbox.conf:1: there is no user 'no-such-user'"},
+                 {"\n[quota group no-such-group]\n", "sandbox.conf:2: there is no group 'no-such-group'"},
+                 {"[quota]\nmemory = much\n", "sandbox.conf:2: the quota memory is 'much'"},
+                 {"[quota]\nheartbeat = 1s\n", "sandbox.conf:2: there is no quota 'heartbeat'"},
+                 {"[quota user root\n", "sandbox.conf:1: a section is"},
+                 {"[quota]\nmemory\n", "sandbox.conf:2: a line is"}};
     static struct settings settings;
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
         struct error error = {0};
@@ -164,6 +170,31 @@ static void test_bad_files(void **state) {
         assert_int_equal(error.code, E_INVALID);
         assert_non_null(strstr(error.detail, files[i].says));
     }
+}
+
+static void test_quotas(void **state) {
+    (void)state;
+    static struct settings settings;
+    struct error error = {0};
+    struct quota_identity user = {.uid = 1000};
+    write_conf("heartbeat = 1s\n"
+               "[quota] # of all\n"
+               "sandboxes = 20\n"
+               "memory=1G # at first\n"
+               "[profile web]\n"
+               "inherits = high\n"
+               "  [quota user 1000]\n"
+               "memory = 4G\n"
+               "cpu = unlimited\n"
+               "[access low]\n"
+               "groups = 5\n");
+    if (read_words(&settings, &error, "--home", home, "--agent", "/a", NULL) < 0) fail_msg("%s", error.detail);
+    assert_int_equal(settings.engine.heartbeat_ms, 1000);
+    assert_int_equal(quota_rules_resolve(&settings.quotas, &user, QUOTA_SANDBOXES, NULL), 20);
+    assert_int_equal(quota_rules_resolve(&settings.quotas, &user, QUOTA_MEMORY, NULL), UINT64_C(4) << 30);
+    /* On the lines that they have in the file. */
+    assert_string_equal(settings.engine.profiles,
+                        "\n\n\n\n[profile web]\ninherits = high\n\n\n\n[access low]\ngroups = 5\n");
 }
 
 static void test_a_bad_environment(void **state) {
@@ -232,6 +263,7 @@ int main(void) {
         IN_HOME(test_bad_values),
         IN_HOME(test_unknown_options),
         IN_HOME(test_bad_files),
+        IN_HOME(test_quotas),
         IN_HOME(test_a_bad_environment),
         IN_HOME(test_a_home_is_needed),
         IN_HOME(test_the_agent_is_found_beside_the_program_or_missed),

@@ -126,6 +126,44 @@ static void test_limits(void **state) {
     assert_int_equal(given->message_queue, 33);
 }
 
+static bool is_in_five(void *data, gid_t gid) {
+    (void)data;
+    return gid == 5;
+}
+
+static bool is_in_none(void *data, gid_t gid) {
+    (void)data, (void)gid;
+    return false;
+}
+
+static void test_access(void **state) {
+    (void)state;
+    CLEANUP(guard_profiles_free)
+    struct guard_profiles profiles = read_profiles("[profile ours]\n"
+                                                   "inherits = low\n"
+                                                   "[profile open]\n"
+                                                   "inherits = low\n"
+                                                   "users = 7\n"
+                                                   "[access low]\n"
+                                                   "users = root, 1000\n"
+                                                   "groups = 5\n"
+                                                   "[access high]\n"
+                                                   "users =\n");
+    const struct guard_access *low = &guard_profile_find(&profiles, "low")->access;
+    assert_true(guard_access_allows(low, 0, is_in_none, NULL));
+    assert_true(guard_access_allows(low, 1000, is_in_none, NULL));
+    assert_true(guard_access_allows(low, 7, is_in_five, NULL));
+    assert_false(guard_access_allows(low, 7, is_in_none, NULL));
+    assert_string_equal(low->user_names, "root,1000");
+    assert_string_equal(low->group_names, "5");
+    /* What takes after it is as restricted, unless it says otherwise. */
+    assert_false(guard_access_allows(&guard_profile_find(&profiles, "ours")->access, 7, is_in_none, NULL));
+    assert_true(guard_access_allows(&guard_profile_find(&profiles, "open")->access, 7, is_in_none, NULL));
+    assert_false(guard_access_allows(&guard_profile_find(&profiles, "open")->access, 1000, is_in_five, NULL));
+    assert_true(guard_access_allows(&guard_profile_find(&profiles, "medium")->access, 7, is_in_none, NULL));
+    assert_false(guard_access_allows(&guard_profile_find(&profiles, "high")->access, 7, is_in_five, NULL));
+}
+
 static void test_refused(void **state) {
     static const struct {
         const char *text, *expected;
@@ -153,6 +191,10 @@ static void test_refused(void **state) {
         {"[profile a]\noperations = flying\n", "there is no operation 'flying'"},
         {"[profile a]\ncolour = red\n", "there is no setting 'colour'"},
         {"[profile a]\nmemory = 64M\ninherits = high\n", "there is no setting 'inherits'"},
+        {"\n[profile a]\nusers = no-such-user\n", "sandbox.conf:3: profile 'a': there is no user 'no-such-user'"},
+        {"[access low]\ngroups = root, no-such-group\n", "sandbox.conf:2: profile 'low': there is no group"},
+        {"[access none]\n", "sandbox.conf:1: there is no profile 'none'"},
+        {"[access low]\nmemory = 1G\n", "[access low] has users and groups"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -178,6 +220,7 @@ static void test_too_many(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in), cmocka_unit_test(test_inheriting),
                                        cmocka_unit_test(test_limits),   cmocka_unit_test(test_the_way_out),
-                                       cmocka_unit_test(test_refused),  cmocka_unit_test(test_too_many)};
+                                       cmocka_unit_test(test_access),   cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_too_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,189 @@
+/* What one user may have of the transport: connections, streams, and lines in the log. */
+#include "api_fixture.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STRANGER = 65534, REFUSED_MAX = 32 };
+
+static struct quota_rules rules;
+static struct quotas *quotas;
+static struct log log_of_test;
+static FILE *log_file;
+static uint64_t now_ms;
+
+static uint64_t get_now_ms(void) {
+    return now_ms;
+}
+
+static void set_rule(const char *name, const char *value) {
+    struct error error;
+    if (quota_rule_set(&rules.items[0], name, value, &error) < 0) fail_msg("%s", error.detail);
+}
+
+/* The test's own user is the service's. */
+static int setup(void **state) {
+    struct error error;
+    struct quotas_config config = {.rules = &rules, .service_uid = getuid(), .now_ms = get_now_ms};
+    now_ms = 1;
+    quota_rules_init(&rules, UINT64_C(1) << 30);
+    set_rule("connections", "2");
+    set_rule("streams", "1");
+    set_rule("log", "4K");
+    if (quotas_open(&config, &quotas, &error) < 0) return -1;
+    log_file = tmpfile();
+    log_of_test = (struct log){.fd = fileno(log_file), .level = LOG_INFO_LEVEL};
+    fixture_setup_with(state, quotas, &log_of_test);
+    struct fixture *fixture = *state;
+    return chmod(fixture->folder, 0755) == 0 ? chmod(fixture->path, 0777) : -1;
+}
+
+static int teardown(void **state) {
+    int result = fixture_teardown(state);
+    uid_t uids[4];
+    assert_int_equal(quotas_held(quotas, STRANGER, QUOTA_CONNECTIONS), 0);
+    assert_int_equal(quotas_held(quotas, STRANGER, QUOTA_STREAMS), 0);
+    assert_true(quotas_principals(quotas, uids, ARRAY_SIZE(uids)) <= 2);
+    quotas = quotas_close(quotas);
+    fclose(log_file);
+    return result;
+}
+
+/* Who dials is told by the effective user of that moment. */
+static void open_as_stranger(struct fixture *fixture, struct client *ret) {
+    assert_int_equal(seteuid(STRANGER), 0);
+    client_open(fixture, ret);
+    assert_int_equal(seteuid(getuid()), 0);
+}
+
+static void assert_quota(const struct response *response, const char *quota) {
+    char expected[64];
+    assert_problem(response, 429, "limit_reached");
+    snprintf(expected, sizeof expected, "quota \"%s\" is used up", quota);
+    if (!strstr(response_text(response, "detail"), expected)) fail_msg("%s", response_text(response, "detail"));
+}
+
+static void assert_healthy(struct client *client) {
+    struct response response;
+    client_ask(client, "GET", "/health", NULL, NULL, &response);
+    assert_int_equal(response.status, 200);
+    response_free(&response);
+}
+
+static void a_connection_over_the_quota_is_told_so(void **state) {
+    struct fixture *fixture = *state;
+    struct client half_open, other, third, own;
+    struct response response;
+    open_as_stranger(fixture, &half_open);
+    client_send(&half_open, "GET /health HT");
+    open_as_stranger(fixture, &other);
+    assert_healthy(&other);
+    open_as_stranger(fixture, &third);
+    client_ask(&third, "GET", "/health", NULL, NULL, &response);
+    assert_quota(&response, "connections");
+    assert_non_null(strcasestr(response.header, "\r\nConnection: close\r\n"));
+    response_free(&response);
+    client_wait_eof(&third);
+    client_close(&third);
+    client_open(fixture, &own);
+    assert_healthy(&own);
+    client_close(&other);
+    fixture_turn(fixture, -1);
+    open_as_stranger(fixture, &third);
+    assert_healthy(&third);
+    client_close(&third);
+    client_close(&half_open);
+    client_close(&own);
+}
+
+/* They may not fill the places of those who are served. */
+static void refused_ones_that_say_nothing_are_hung_up_on(void **state) {
+    struct fixture *fixture = *state;
+    struct client clients[2 + REFUSED_MAX + 1], own;
+    size_t count = ARRAY_SIZE(clients);
+    for (size_t i = 0; i < count; i++) {
+        open_as_stranger(fixture, &clients[i]);
+        fixture_turn(fixture, -1);
+    }
+    client_wait_eof(&clients[count - 1]);
+    client_open(fixture, &own);
+    assert_healthy(&own);
+    client_close(&own);
+    for (size_t i = 0; i < count; i++) client_close(&clients[i]);
+}
+
+static bool is_streaming(void *data) {
+    return ((struct engine *)data)->open_stream != NULL;
+}
+
+static void a_stream_over_the_quota_is_told_so(void **state) {
+    struct fixture *fixture = *state;
+    struct client first, second;
+    struct response response;
+    open_as_stranger(fixture, &first);
+    client_send(&first, "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
+    fixture_wait(fixture, is_streaming, &fixture->engine);
+    open_as_stranger(fixture, &second);
+    client_ask(&second, "GET", "/api/v1/events?follow=true", NULL, NULL, &response);
+    assert_quota(&response, "streams");
+    response_free(&response);
+    assert_healthy(&second); /* on the same connection */
+    client_close(&second);
+    client_close(&first);
+}
+
+static char *read_log(void) {
+    static char text[16384];
+    ssize_t size = pread(fileno(log_file), text, sizeof text - 1, 0);
+    assert_true(size >= 0);
+    text[size] = '\0';
+    return text;
+}
+
+static unsigned count_text(const char *text, const char *part) {
+    unsigned count = 0;
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) count++;
+    return count;
+}
+
+static void create_some(struct client *client, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        struct response response;
+        client_ask(client, "POST", "/api/v1/sandboxes", NULL, "{\"id\": \"a\", \"source\": \"/a\"}", &response);
+        assert_int_equal(response.status, 200);
+        response_free(&response);
+    }
+}
+
+/* Lines over the quota are left out, and one line says how many. */
+static void lines_over_the_quota_are_counted(void **state) {
+    struct fixture *fixture = *state;
+    struct client client, own;
+    open_as_stranger(fixture, &client);
+    create_some(&client, 50);
+    unsigned written = count_text(read_log(), " request ");
+    assert_in_range(written, 5, 20); /* of 4 KiB */
+    assert_int_equal(count_text(read_log(), "left_out"), 0);
+    client_open(fixture, &own);
+    create_some(&own, 30); /* which is not bound */
+    assert_int_equal(count_text(read_log(), " request "), written + 30);
+    now_ms += 60000;
+    create_some(&client, 2);
+    fixture_turn(fixture, -1);
+    char expected[64];
+    snprintf(expected, sizeof expected, "left_out uid=\"65534\" count=\"%u\"", 50 - written);
+    if (!strstr(read_log(), expected)) fail_msg("no %s in:\n%s", expected, read_log());
+    client_close(&client);
+    client_close(&own);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_connection_over_the_quota_is_told_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_ones_that_say_nothing_are_hung_up_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_over_the_quota_is_told_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(lines_over_the_quota_are_counted, setup, teardown),
+    };
+    if (getuid() != 0) return 0; /* no other user to be */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
