@@ -160,7 +160,7 @@ static void follow(struct errand *errand, uint64_t last_seq) {
     struct request *request = errand->request;
     struct feed_filter filter = {.since = last_seq, .tail = SIZE_MAX, .may_see = may_see, .data = request};
     errand_release(errand);
-    feed_stream(engine, &engine->audit_feed, request, &filter, true);
+    feed_stream(engine, engine->audit_feed, request, &filter, true);
 }
 
 static void on_read(struct errand *errand, const struct error *error) {
@@ -206,7 +206,7 @@ void engine_audit(struct engine *engine, struct request *request) {
 /* Kept only for those who follow, or are about to: the others read the files. */
 void audit_feed_record(void *data, const char *line) {
     struct engine *engine = data;
-    bool is_wanted = engine->audit_readers > 0 || engine->audit_feed.followers;
+    bool is_wanted = engine->audit_readers > 0 || engine->audit_feed->followers > 0;
     json_t *record = is_wanted ? json_loads(line, 0, NULL) : NULL;
-    if (record) feed_put(&engine->audit_feed, record);
+    if (record) feed_put(engine->audit_feed, record);
 }

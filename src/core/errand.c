@@ -138,7 +138,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
     struct errand *errand = data;
-    alarm_violation(errand->engine, &errand->engine->errand_alarms, NULL, node, what, detail);
+    alarm_violation_of(errand->engine, &errand->engine->errand_alarms, errand->request->caller.uid, node, what, detail);
 }
 
 void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled) {

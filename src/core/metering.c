@@ -224,13 +224,14 @@ static void judge(struct sandbox *sandbox) {
 struct question {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
     metering_done_fn done;
     void *data;
 };
 
 static void on_told(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct question *question = data;
-    struct sandbox *sandbox = map_get(&question->engine->sandboxes, question->id);
+    struct sandbox *sandbox = sandbox_again(question->engine, question->id, question->number);
     (void)reason;
     if (sandbox && !error) {
         take_word(sandbox, result);
@@ -255,6 +256,7 @@ void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data) {
     }
     *question = (struct question){.engine = sandbox->engine, .done = done, .data = data};
     memcpy(question->id, sandbox->id, sizeof question->id);
+    question->number = sandbox->number;
     struct buf args = BUF_INIT;
     term_put_map(&args, 1);
     term_put_atom(&args, "usage");

@@ -13,7 +13,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     build_free(&sandbox->build);
     history_free(&sandbox->history);
     json_decref(sandbox->probation.undo);
-    feed_free(&sandbox->log);
+    feed_release(sandbox->log);
     metering_free(sandbox);
     free(sandbox->app_name);
     free(sandbox->supervisor_module);
@@ -30,14 +30,15 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
         return NULL;
     }
     struct sandbox *sandbox = calloc(1, sizeof *sandbox);
-    if (!sandbox || !feed_init(&sandbox->log, LOG_RECORDS_KEPT, LOG_KEPT_BYTES) ||
-        !map_set(&engine->sandboxes, id, sandbox)) {
-        if (sandbox) feed_free(&sandbox->log);
+    if (sandbox) sandbox->log = feed_new(LOG_RECORDS_KEPT, LOG_KEPT_BYTES);
+    if (!sandbox || !sandbox->log || !map_set(&engine->sandboxes, id, sandbox)) {
+        if (sandbox) feed_release(sandbox->log);
         free(sandbox);
         error_set(reterr, E_NO_MEMORY, "no memory for a sandbox");
         return NULL;
     }
     sandbox->engine = engine;
+    sandbox->number = ++engine->sandboxes_made;
     snprintf(sandbox->id, sizeof sandbox->id, "%s", id);
     sandbox->created_at_ms = sandbox->updated_at_ms = clock_wall_ms();
     uv_timer_init(engine->loop, &sandbox->ttl);
@@ -52,7 +53,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
 
 void sandbox_remove(struct sandbox *sandbox) {
     map_remove(&sandbox->engine->sandboxes, sandbox->id);
-    feed_end(sandbox->engine, &sandbox->log);
+    feed_end(sandbox->log);
     watching_end(sandbox);
     uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
     uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
@@ -61,6 +62,16 @@ void sandbox_remove(struct sandbox *sandbox) {
 
 bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller) {
     return caller->role == ROLE_ADMIN || caller->uid == sandbox->owner;
+}
+
+struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number) {
+    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
+    return sandbox && sandbox->number == number ? sandbox : NULL;
+}
+
+const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]) {
+    snprintf(ret, OWNER_TEXT_BYTES, "uid:%u", owner);
+    return ret;
 }
 
 struct sandbox *sandbox_find(struct engine *engine, struct request *request, struct error *reterr) {
@@ -293,8 +304,7 @@ static void set_time(json_t *object, const char *name, int64_t wall_ms) {
 }
 
 json_t *sandbox_to_json(struct sandbox *sandbox) {
-    char owner[32];
-    snprintf(owner, sizeof owner, "uid:%u", sandbox->owner);
+    char owner[OWNER_TEXT_BYTES];
     json_t *modules = json_object_get(sandbox->build.facts, "modules");
     json_t *object = json_object();
     json_object_set_new(object, "id", json_string(sandbox->id));
@@ -311,7 +321,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "restart_count", json_integer(sandbox->restart_count));
     json_object_set_new(object, "source", json_string(sandbox->config.source));
     json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
-    json_object_set_new(object, "owner", json_string(owner));
+    json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
     json_object_set_new(object, "usage", usage_json(sandbox));
     json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
