@@ -253,6 +253,7 @@ struct engine {
     json_t *scans; /* what was found in builds; see containment.h */
     struct audit *audit;
     struct feed *audit_feed;
+    bool has_run;           /* in this home before */
     unsigned audit_readers; /* who read the trail's files now, and may go on to follow it */
     unsigned admitting;     /* operations that wait to be in the audit trail */
     bool ready;             /* recovered, and connected to a launcher once */

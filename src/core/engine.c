@@ -223,6 +223,7 @@ static void note_first_event(struct engine *engine, const struct restored *resto
     bool is_first = before == 0 && restored->count == 0;
     bool ended_well = restored->ended_well && *next > before; /* else the last one left no event at all */
     if (before > *next) *next = before;
+    engine->has_run = !is_first;
     if (!is_first && !ended_well) feed_skip(engine->events, EVENTS_UNSAVED_MAX);
     snprintf(text, sizeof text, "%020llu\n", (unsigned long long)*next);
     if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) unlink(path);
@@ -287,6 +288,17 @@ static int open_audit(struct engine *engine, struct error *reterr) {
     struct audit_limits limits = {.file_max_bytes = engine->config.audit_file_max_bytes,
                                   .files_kept = engine->config.audit_files_kept};
     return audit_open(engine->loop, engine->config.home, &limits, audit_feed_record, engine, &engine->audit, reterr);
+}
+
+/* A trail that is not what the last service left is told, and goes on. */
+static void tell_audit_damage(struct engine *engine, bool has_run) {
+    char text[256];
+    const char *damage = audit_damage(engine->audit, has_run, text, sizeof text);
+    struct error error;
+    if (!damage) return;
+    error_set(&error, E_FORMAT, "%s", damage);
+    engine_log_error(engine, "audit_damaged", NULL, &error);
+    engine_event(engine, EVENT_AUDIT_DAMAGED, NULL, json_pack("{s:s}", "detail", damage));
 }
 
 static int open_parts(struct engine *engine, struct error *reterr) {
@@ -354,6 +366,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     host_init(engine);
     int result = open_parts(engine, reterr);
     if (result == 0) {
+        tell_audit_damage(engine, engine->has_run);
         engine_event(engine, EVENT_SERVICE_STARTED, NULL, json_pack("{s:s}", "version", SANDBOX_VERSION));
         *ret = engine;
     }

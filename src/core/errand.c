@@ -20,6 +20,7 @@ static void call_off(struct errand *errand, const struct error *why) {
     errand->why = *why;
     atomic_store(&errand->call_off, true);
     if (errand->compile) compile_abort(errand->compile);
+    if (errand->waiting) errand->waiting(errand);
 }
 
 static void on_cancel(struct request *request) {
@@ -76,7 +77,11 @@ void errand_release(struct errand *errand) {
 }
 
 void errands_call_off(struct engine *engine, const struct error *why) {
-    for (struct errand *errand = engine->errands; errand; errand = errand->next) call_off(errand, why);
+    struct errand *next;
+    for (struct errand *errand = engine->errands; errand; errand = next) {
+        next = errand->next; /* one that waits ends here */
+        call_off(errand, why);
+    }
 }
 
 /* Between two steps: whether it goes on. */

@@ -26,6 +26,7 @@ struct errand {
     struct request *request;
     struct error why; /* it was called off; E_NONE: it was not */
     atomic_bool call_off;
+    void (*waiting)(struct errand *errand); /* set while nothing is under way: it ends the errand that is called off */
 
     char token[64]; /* of the opened project; "" */
     struct compile_job *compile;
