@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -152,24 +153,29 @@ static char *hold_out_frozen(struct scene *scene) {
 
 /* ---- the service's rights ---- */
 
-/* The command line's exit status when a user without rights asks for a sandbox of this project. */
-static int create_as_stranger(struct scene *scene, const char *id, const char *project) {
+/* The command line's exit status when a user without rights runs it; what it prints goes to the descriptor. */
+static int run_as_stranger(char *const arguments[], int output_fd) {
     char program[PATH_MAX];
     struct error error;
     if (client_find_program("sandbox", program, &error) < 0) return -1;
     CLEANUP_FD int program_fd = open(program, O_PATH | O_CLOEXEC); /* the build may lie where the stranger can't go */
-    char *const arguments[] = {"sandbox",       "--home", (char *)world_home(scene->world), "create", (char *)id,
-                               (char *)project, NULL};
     pid_t child = fork();
     if (child == 0) {
         if (setgroups(0, NULL) < 0 || setgid(STRANGER) < 0 || setuid(STRANGER) < 0) _exit(126);
-        if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(126);
+        if (dup2(output_fd, STDOUT_FILENO) < 0 || dup2(output_fd, STDERR_FILENO) < 0) _exit(126);
         execveat(program_fd, "", arguments, environ, AT_EMPTY_PATH);
         _exit(127);
     }
     int status = -1;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int create_as_stranger(struct scene *scene, const char *id, const char *project) {
+    CLEANUP_FD int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    char *const arguments[] = {"sandbox",       "--home", (char *)world_home(scene->world), "create", (char *)id,
+                               (char *)project, NULL};
+    return run_as_stranger(arguments, null_fd);
 }
 
 static int give_entry(const char *path, uid_t owner, mode_t mode) {
@@ -217,6 +223,23 @@ static char *read_a_project_through_a_link(struct scene *scene) {
     return refused == 1 || refused == 3 || refused == 5 ? NULL : string_print("through a link: exit %d", refused);
 }
 
+/* What root did under this id, and where its project lay, is not for the next user of the id. */
+static char *read_the_history_of_an_id(struct scene *scene) {
+    CLEANUP_FD int output_fd = memfd_create("events", MFD_CLOEXEC);
+    char text[16384] = "";
+    json_decref(world_fails(scene->world, "create", "not_found", "{s:s, s:s}", "id", "reused", "source",
+                            "/nowhere/a-name-of-roots"));
+    int allowed = create_as_stranger(scene, "reused", strangers_project(scene));
+    if (allowed != 0) return string_print("creating: exit %d", allowed);
+    char *const arguments[] = {"sandbox", "--home", (char *)world_home(scene->world), "events", "--sandbox",
+                               "reused",  NULL};
+    int read_exit = run_as_stranger(arguments, output_fd);
+    ssize_t size = pread(output_fd, text, sizeof text - 1, 0);
+    world_destroy(scene->world, "reused");
+    if (read_exit != 0 || size <= 0 || !strstr(text, "created")) return string_print("exit %d: %s", read_exit, text);
+    return strstr(text, "a-name-of-roots") || strstr(text, "create_failed") ? strdup(text) : NULL;
+}
+
 static const struct attack on_service[] = {
     {.name = "spin_on_every_core",
      .tries = "spin in more processes than there are cores, in three sandboxes at once",
@@ -248,6 +271,11 @@ static const struct attack on_service[] = {
      .where = MEDIUM,
      .wall = "launcher: projects are opened with the caller's rights",
      .run = read_a_project_through_a_link},
+    {.name = "read_the_history_of_an_id",
+     .tries = "take an id that root has used, and read its events",
+     .where = MEDIUM,
+     .wall = "daemon: an event is its owner's of that time",
+     .run = read_the_history_of_an_id},
 };
 
 const struct attack_table attacks_on_service = ATTACK_TABLE("The service and its host", on_service);
