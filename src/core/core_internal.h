@@ -32,6 +32,7 @@ enum {
     MODULE_EXPORT_MAX_BYTES = 8 << 20, /* in one answer */
     FREEZE_REASON_BYTES = 128,
     OWNER_TEXT_BYTES = 16, /* "uid:4294967295" */
+    WALL_BOOT_ID_BYTES = 37,
 };
 
 /* ---- answers.c: every answer leaves through here, in a later turn of the loop ---- */
@@ -165,6 +166,19 @@ struct containment {
     char what[128]; /* the violation that led to it */
 };
 
+/* ---- wall.c ---- */
+
+struct wall {
+    char boot_id[WALL_BOOT_ID_BYTES]; /* "": not known */
+    int64_t opened_wall_ms, opened_boot_ms;
+    int64_t step_before_ms; /* since the daemon before was opened, in this run of the machine */
+};
+
+void wall_open(struct engine *engine);
+/* How far the wall clock was stepped forward since the daemon before this one began: files may look so much older. */
+int64_t wall_forward_ms(const struct engine *engine);
+int64_t wall_age_ms(int64_t at_ms); /* how long ago that was by the wall clock; never negative */
+
 struct job;
 
 /* A change of code that may still be taken back, by the agent itself. */
@@ -182,7 +196,8 @@ struct sandbox {
     struct sandbox_config config;
     struct restart_policy policy;
     uid_t owner;
-    int64_t created_at_ms, updated_at_ms, started_at_ms;
+    int64_t created_at_ms, updated_at_ms, started_at_ms; /* by the wall clock, to be shown */
+    int64_t born_ms, started_ms; /* by the machine's, which decides; before its start for one of an earlier run */
     uint32_t restart_count, restarts_in_a_row;
     bool persistent; /* it is in the registry */
 
@@ -271,6 +286,7 @@ struct engine {
     unsigned asking; /* nodes, what code they run */
     uint8_t reload_key[32];
     int64_t started_at_ms;
+    struct wall wall;
     uint64_t run_count;
     struct series evals;
 

@@ -306,6 +306,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
+    wall_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);
     if (result == 0) result = notify_open(engine, reterr);

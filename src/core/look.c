@@ -162,5 +162,5 @@ void engine_health(struct engine *engine, struct request *request) {
                         "sandboxes", (int)engine->sandboxes.count, "warm_nodes", (int)pool_ready(engine->pool),
                         "launcher", engine->link_up, "webhook", notify_to_json(engine), "lost_writes",
                         (json_int_t)store_lost_writes(engine->store, NULL), "uptime_ms",
-                        (json_int_t)(clock_wall_ms() - engine->started_at_ms)));
+                        (json_int_t)clock_boot_ms() - engine->wall.opened_boot_ms));
 }

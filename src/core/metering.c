@@ -207,12 +207,24 @@ static void keep_on_disk(struct sandbox *sandbox) {
     if (text) store_add_usage(sandbox->engine->store, &(struct store_usage){sandbox->id, point->at_ms, text});
 }
 
+enum { STEP_MIN_MS = 1000 }; /* less is the clock being adjusted */
+
+/* Samples are shown with wall time and measured by the machine's own. */
+static void note_time(struct metering *metering) {
+    int64_t wall_ms = clock_wall_ms(), offset_ms = wall_ms - (int64_t)clock_boot_ms();
+    int64_t step_ms = offset_ms - metering->wall_offset_ms;
+    if (metering->wall_offset_ms != 0 && (step_ms > STEP_MIN_MS || step_ms < -STEP_MIN_MS))
+        meter_history_step(&metering->history, step_ms);
+    metering->wall_offset_ms = offset_ms;
+    metering->now.at_ms = wall_ms;
+}
+
 static void judge(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     bool is_busy = metering->now.values[METER_CPU] >= BUSY_PERCENT;
     struct meter_situation situation = {
         .is_busy = is_busy, .nearest_percent = 0, .soonest_ms = INFINITY, .idle_looks = metering->idle_looks};
-    metering->now.at_ms = clock_wall_ms();
+    note_time(metering);
     if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent) keep_on_disk(sandbox);
     for (unsigned i = 0; i < METER_METRIC_COUNT; i++) judge_metric(sandbox, i, &situation);
     metering->next_ms = uv_now(sandbox->engine->loop) + meter_next_look_ms(&situation);

@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -126,6 +127,7 @@ int main(int argc, char **argv) {
     struct error error;
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NAME, "sandboxd"); /* executed by a descriptor, it would be called by the descriptor's number */
+    if (getenv("SANDBOX_TEST_CLOCK")) clock_step_wall_by_file(getenv("SANDBOX_TEST_CLOCK")); /* tests step it */
     if (settings_read(argc, argv, &daemon.settings, &error) < 0) return fail(&daemon, "bad_settings", &error);
     if (daemon.settings.show_only) return 0;
     CLEANUP_FD int lock = take_lock(daemon.settings.engine.home, &error);
