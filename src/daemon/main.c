@@ -13,6 +13,7 @@
 
 #include "api/api.h"
 #include "core/core.h"
+#include "daemon/log_file.h"
 #include "daemon/settings.h"
 
 struct daemon {
@@ -132,9 +133,18 @@ int main(int argc, char **argv) {
     if (daemon.settings.show_only) return 0;
     CLEANUP_FD int lock = take_lock(daemon.settings.engine.home, &error);
     if (lock < 0) return fail(&daemon, "not_started", &error);
+    struct log_file *log_file = NULL;
+    if (log_file_open(daemon.settings.engine.home, daemon.settings.log_max_bytes, &log_file, &error) < 0)
+        return fail(&daemon, "not_started", &error);
+    if (log_file) daemon.log.fd = log_file_fd(log_file);
     uv_loop_init(&daemon.loop);
-    if (serve(&daemon, &error) < 0) return fail(&daemon, "not_started", &error);
+    if (serve(&daemon, &error) < 0) {
+        int status = fail(&daemon, "not_started", &error);
+        log_file_close(log_file);
+        return status;
+    }
     int leaked = uv_loop_close(&daemon.loop);
     log_line(&daemon.log, LOG_INFO_LEVEL, "ended", "clean", leaked == 0 ? "yes" : "no", NULL);
+    log_file_close(log_file);
     return leaked == 0 ? 0 : 1;
 }

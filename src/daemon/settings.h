@@ -10,7 +10,8 @@ enum { SETTINGS_PROFILES_MAX_BYTES = 32 << 10, SETTINGS_TEXT_BYTES = 1024 };
 
 struct settings {
     struct engine_config engine;
-    uid_t admin_uid; /* besides root */
+    uid_t admin_uid;        /* besides root */
+    uint64_t log_max_bytes; /* of daemon.log and what is kept of it */
     char home[PATH_MAX];
     char agent_dir[PATH_MAX];
     char otp[PATH_MAX], elixir[PATH_MAX];
