@@ -318,7 +318,7 @@ void sandbox_remove(struct sandbox *sandbox);      /* out of the map; freed once
 struct sandbox *sandbox_find(struct engine *engine, struct request *request,
                              struct error *reterr); /* that the caller may see */
 bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller);
-/* The one that had this id and number when something was asked for; NULL when it is gone, whoever has its id now. */
+/* The one that had this id and number when something was asked for; NULL when it is gone, even if its id is taken. */
 struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number);
 const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]); /* as sandboxes and events have it */
 void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status,

@@ -51,7 +51,7 @@ static void free_reader(struct feed_reader *reader) {
     free(reader);
 }
 
-/* It is answered by whoever calls this, and not touched any more. */
+/* The caller has answered the request, or does so next. */
 static void leave(struct feed_reader *reader) {
     reader->is_over = true;
     reader->request->more = NULL;

@@ -46,8 +46,8 @@ void engine_info(struct engine *engine, struct request *request) {
 
 /* ---- events ---- */
 
-/* An event is its sandbox's owner's at the time, whoever has the id now. One that says of no owner is the service's, or
-   from before events said so: it is for admins. */
+/* An event belongs to the user who owned its sandbox at the time; the id may be another user's by now. An event without
+   an owner is the service's own, or older than this member: it is for admins. */
 bool event_visible(const struct caller *caller, const json_t *event) {
     char text[OWNER_TEXT_BYTES];
     const char *owner = json_string_value(json_object_get(event, "owner"));

@@ -36,7 +36,7 @@ static void name_of(unsigned number, char ret[32]) {
         snprintf(ret, 32, LOG_NAME ".%u", number);
 }
 
-/* The next file is there before the present one goes: whoever opens the log at any time finds one. */
+/* The next file is there before the present one goes: a program that opens the log at any time finds one. */
 static int open_next(const struct log_file *file) {
     unlinkat(file->home_fd, LOG_NEXT_NAME, 0);
     return openat(file->home_fd, LOG_NEXT_NAME, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,

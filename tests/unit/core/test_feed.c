@@ -299,7 +299,7 @@ static void test_a_tail_is_found_without_a_long_turn(void **state) {
     feed_release(feed);
 }
 
-/* The sandbox is gone, and its log with it; whoever reads it has the rest of it first. */
+/* The sandbox is gone, and its log with it; its readers have the rest of it first. */
 static void test_a_feed_outlives_its_owner_for_its_readers(void **state) {
     struct stage *stage = *state;
     struct feed *feed = feed_new(CAPACITY, 0);

@@ -1,4 +1,4 @@
-/* The log is bounded, whole lines long, and loses nothing but its oldest files, whoever else writes to it. */
+/* The log is bounded, whole lines long, and loses nothing but its oldest files, with another program writing to it. */
 #include "scratch.h"
 
 #include <errno.h>
