@@ -17,7 +17,7 @@ static void come_back_at(struct engine *engine, uint64_t due_ms) {
 struct message {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES]; /* the sandbox may be let go of before the launcher answers */
-    uint64_t number; /* the sandbox's, since its id may be taken again */
+    uint64_t number;           /* the sandbox's, since its id may be taken again */
     enum tell what;
 };
 

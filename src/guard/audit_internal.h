@@ -48,7 +48,7 @@ struct audit_walk {
     size_t files;
 };
 
-int audit_folder_open(const char *home, char path[PATH_MAX], struct error *reterr); /* the descriptor */
+int audit_folder_open(const char *home, char path[PATH_MAX], struct error *reterr);     /* the descriptor */
 int audit_walk_file(struct audit_walk *walk, const char *folder, struct error *reterr); /* the one that is named */
 int audit_walk_all(struct audit_walk *walk, int folder, const char *path, struct error *reterr);
 
