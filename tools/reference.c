@@ -70,7 +70,11 @@ static void print_errors(void) {
 }
 
 static void print_events(void) {
-    printf("\n## Events\n\n`seq, time, kind, sandbox_id, data`.\n\n| kind | tells | data |\n|---|---|---|\n");
+    printf("\n## Events\n\n`seq, time, kind, sandbox_id, owner, data`. `owner` is `uid:N`, or null for the service's "
+           "own: an event is "
+           "shown to\nthat user and to admins, also after another user has taken the id. A reader that records pass by "
+           "gets "
+           "the item\n`{\"skipped\": N}` in their place.\n\n| kind | tells | data |\n|---|---|---|\n");
 #define X(name, slug, meaning, data) printf("| `%s` | %s | %s |\n", slug, meaning, data);
     EVENT_KIND_LIST(X)
 #undef X

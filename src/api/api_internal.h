@@ -137,6 +137,8 @@ TAILQ_HEAD(stream_list, stream);
 int stream_open(struct exchange *exchange, int peer_fd, struct error *reterr);
 void stream_free(struct stream *stream);
 void stream_item(struct request *request, json_t *item);
+void stream_item_text(struct request *request, uint64_t seq, const char *text, size_t size);
+bool stream_has_room(struct request *request);
 /* False: nothing was sent yet, so the failure can be an ordinary answer. */
 bool stream_finish(struct stream *stream, json_t *result, const struct error *error);
 struct MHD_Response *stream_response(struct stream *stream);

@@ -131,6 +131,8 @@ static void run(struct exchange *exchange) {
     exchange->running = true;
     exchange->request.done = on_done;
     exchange->request.item = stream_item;
+    exchange->request.item_text = stream_item_text;
+    exchange->request.has_room = stream_has_room;
     exchange->request.transport = exchange;
     exchange->request.correlation_id = exchange->request_id;
     if (exchange->stream) exchange->request.caller.peer_fd = exchange->stream->peer_fd;

@@ -6,9 +6,10 @@
 #include <string.h>
 
 enum {
-    START_MS = 100,          /* a failure that comes sooner is an ordinary answer with its own status */
-    BLOCK_BYTES = 16 << 10,  /* of one chunk */
-    COMPACT_BYTES = 64 << 10 /* sent bytes that are worth moving the rest for */
+    START_MS = 100,           /* a failure that comes sooner is an ordinary answer with its own status */
+    BLOCK_BYTES = 16 << 10,   /* of one chunk */
+    COMPACT_BYTES = 64 << 10, /* sent bytes that are worth moving the rest for */
+    ROOM_BYTES = 64 << 10     /* with more unread, a reader is not sent more of what can wait */
 };
 
 /* ---- the timer: when to start, when to send an empty line ---- */
@@ -94,21 +95,28 @@ static int append_bytes(const char *bytes, size_t size, void *data) {
 }
 
 /* One line {"name": value}; as an event, an item is a message with its number as id, the end is an event by name. */
-static void append_line(struct stream *stream, const char *name, const json_t *value) {
+static void append_head(struct stream *stream, const char *name, uint64_t seq) {
     struct buf *out = &stream->out;
-    json_t *seq = json_object_get(value, "seq");
     if (stream->format == STREAM_NDJSON) {
         buf_printf(out, "{\"%s\":", name);
     } else {
         if (strcmp(name, "item") != 0) buf_printf(out, "event: %s\n", name);
-        if (json_is_integer(seq)) buf_printf(out, "id: %lld\n", (long long)json_integer_value(seq));
+        if (seq > 0) buf_printf(out, "id: %llu\n", (unsigned long long)seq);
         buf_append_string(out, "data: ");
     }
+}
+
+static void append_end(struct stream *stream) {
+    buf_append_string(&stream->out, stream->format == STREAM_NDJSON ? "}\n" : "\n\n");
+}
+
+static void append_line(struct stream *stream, const char *name, const json_t *value) {
+    append_head(stream, name, (uint64_t)json_integer_value(json_object_get(value, "seq")));
     if (value)
-        json_dump_callback(value, append_bytes, out, JSON_COMPACT | JSON_ENCODE_ANY);
+        json_dump_callback(value, append_bytes, &stream->out, JSON_COMPACT | JSON_ENCODE_ANY);
     else
-        buf_append_string(out, "null");
-    buf_append_string(out, stream->format == STREAM_NDJSON ? "}\n" : "\n\n");
+        buf_append_string(&stream->out, "null");
+    append_end(stream);
 }
 
 static void append_problem(struct stream *stream, const struct error *error, json_t *result) {
@@ -136,17 +144,14 @@ static void cut_off(struct stream *stream) {
     exchange_cancel(stream->exchange);
 }
 
-void stream_item(struct request *request, json_t *item) {
-    struct exchange *exchange = request->transport;
-    struct stream *stream = exchange->stream;
-    if (!stream || stream->ended || exchange->completed || exchange->gone) {
-        json_decref(item);
-        return;
-    }
-    compact(stream);
-    size_t before = stream->out.size, waiting = before - stream->sent;
-    append_line(stream, "item", item);
-    json_decref(item);
+static bool is_open(const struct exchange *exchange) {
+    return exchange->stream && !exchange->stream->ended && !exchange->completed && !exchange->gone;
+}
+
+/* An item stands behind what was there before, or is taken off again because it is too much. */
+static void item_appended(struct stream *stream, size_t before) {
+    struct exchange *exchange = stream->exchange;
+    size_t waiting = before - stream->sent;
     stream->started = true;
     stream->deadline_ms = uv_now(exchange->api->loop) + exchange->api->config.keepalive_interval_ms;
     bool too_much = waiting > 0 && stream->out.size - stream->sent > exchange->api->config.stream_buffer_max_bytes;
@@ -157,6 +162,36 @@ void stream_item(struct request *request, json_t *item) {
     stream->out.size = before;
     stream->out.failed = false;
     cut_off(stream);
+}
+
+void stream_item(struct request *request, json_t *item) {
+    struct exchange *exchange = request->transport;
+    if (is_open(exchange)) {
+        compact(exchange->stream);
+        size_t before = exchange->stream->out.size;
+        append_line(exchange->stream, "item", item);
+        item_appended(exchange->stream, before);
+    }
+    json_decref(item);
+}
+
+void stream_item_text(struct request *request, uint64_t seq, const char *text, size_t size) {
+    struct exchange *exchange = request->transport;
+    if (!is_open(exchange)) return;
+    compact(exchange->stream);
+    size_t before = exchange->stream->out.size;
+    append_head(exchange->stream, "item", seq);
+    buf_append(&exchange->stream->out, text, size);
+    append_end(exchange->stream);
+    item_appended(exchange->stream, before);
+}
+
+/* A reader that is gone is not waited for: whatever it was to get is dropped. */
+bool stream_has_room(struct request *request) {
+    const struct exchange *exchange = request->transport;
+    size_t max = exchange->api->config.stream_buffer_max_bytes / 2;
+    if (!is_open(exchange)) return true;
+    return exchange->stream->out.size - exchange->stream->sent < (max < ROOM_BYTES ? max : ROOM_BYTES);
 }
 
 bool stream_finish(struct stream *stream, json_t *result, const struct error *error) {
@@ -188,6 +223,8 @@ static ssize_t read_stream(void *data, uint64_t position, char *into, size_t max
     size_t size = waiting < max ? waiting : max;
     memcpy(into, stream->out.data + stream->sent, size);
     stream->sent += size;
+    struct request *request = &stream->exchange->request;
+    if (stream->exchange->running && request->more && stream_has_room(request)) request->more(request);
     return (ssize_t)size;
 }
 

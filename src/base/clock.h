@@ -2,13 +2,20 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RFC3339_BYTES = 32 };
 
 uint64_t clock_monotonic_us(void);
 uint64_t clock_monotonic_ms(void);
-int64_t clock_wall_ms(void); /* since 1970, UTC */
+uint64_t clock_boot_ms(void); /* since the machine's start, with the time that it slept */
+int64_t clock_wall_ms(void);  /* since 1970, UTC; it may be stepped: no life depends on it */
+/* For tests: what is added to the wall clock from now on, by all threads. NULL: nothing. */
+void clock_step_wall(const _Atomic int64_t *step_ms);
+/* The same by another process: the step is the 64-bit number in this file, whatever it is at the time. False: the file
+   can't be mapped. */
+bool clock_step_wall_by_file(const char *path);
 
 /* How long to wait before the next attempt: twice as long after each failure in a row, up to the most. */
 uint64_t backoff_ms(uint64_t first_ms, uint64_t max_ms, unsigned failures);

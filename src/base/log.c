@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@ static void append_value(struct buf *line, const char *key, const char *value) {
     buf_append_string(line, kept < length ? "…\"" : "\"");
 }
 
+/* Lines that a queue had no room for, since the last one that it had. */
+static atomic_uint lost_lines;
+
 void log_line(const struct log *log, enum log_level level, const char *event, ...) {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     if (level < log->level) return;
@@ -34,9 +38,10 @@ void log_line(const struct log *log, enum log_level level, const char *event, ..
         append_value(&line, key, value ? value : "");
     }
     va_end(arguments);
+    unsigned lost = atomic_exchange(&lost_lines, 0);
+    if (lost > 0) buf_printf(&line, " lost_lines=\"%u\"", lost);
     buf_append_byte(&line, '\n');
     /* One write per line keeps lines whole; a log that can't be written must not stop the program. */
-    if (!line.failed && write(log->fd, line.data, line.size) < 0) { /* nowhere left to say so */
-    }
+    if (line.failed || write(log->fd, line.data, line.size) < 0) atomic_fetch_add(&lost_lines, lost + 1);
     buf_free(&line);
 }

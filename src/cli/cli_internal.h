@@ -114,6 +114,9 @@ const char *style_code(bool colour, enum style style); /* "" without colour; STY
 /* Text from a sandbox, harmless on a terminal: controls but newline and tab are written as escapes. */
 void text_clean(struct buf *buf, const char *text, size_t size);
 void text_print(FILE *out, const char *text);
+/* The same for what is one line or a part of one, such as the name of a file: a newline in it does not end the line. */
+void text_clean_line(struct buf *buf, const char *text, size_t size);
+void text_print_line(FILE *out, const char *text);
 size_t text_width(const char *text); /* columns on a terminal */
 
 void format_bytes(int64_t bytes, struct buf *buf);             /* "64 MiB" */
@@ -137,6 +140,7 @@ void columns_print(FILE *out, bool colour, const struct column *columns, size_t 
 void view_json(FILE *out, const json_t *value);
 void view_object(FILE *out, bool colour, json_t *object);
 void view_list(FILE *out, bool colour, json_t *list);
+bool view_skipped(FILE *out, json_t *record); /* true: it was no record, but how many there are not */
 void view_log_record(FILE *out, bool colour, json_t *record);
 
 /* ---- probe.c: what the machine can enforce, without a service ---- */

@@ -28,9 +28,9 @@ static char *cell_text(const struct column *column, json_t *row) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     const char *key = strrchr(column->path, '.');
     format_value(key ? key + 1 : column->path, json_at(row, column->path), &text);
-    /* One row, one line. */
+    /* A tab has no width of its own. */
     for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] == '\n' || text.data[i] == '\t') text.data[i] = ' ';
+        if (text.data[i] == '\t') text.data[i] = ' ';
     return buf_take_string(&text);
 }
 

@@ -158,7 +158,7 @@ static void print_indented(const char *text, size_t size) {
 
 static void print_place(const struct view *view, const char *file, size_t line, size_t column) {
     fprintf(stderr, "%s  --> %s", code_of(view, STYLE_DIM), code_of(view, STYLE_PLAIN));
-    text_print(stderr, file);
+    text_print_line(stderr, file);
     if (line) fprintf(stderr, ":%zu", line);
     if (line && column) fprintf(stderr, ":%zu", column);
     fputc('\n', stderr);

@@ -4,9 +4,9 @@
 static void print_note(const struct cli *cli, const char *label, const char *subject, const char *reason) {
     fprintf(stderr, "%s%s:%s ", style_code(cli->err_colour, STYLE_YELLOW), label,
             style_code(cli->err_colour, STYLE_PLAIN));
-    if (subject) text_print(stderr, subject);
+    if (subject) text_print_line(stderr, subject);
     if (subject && reason) fputs(": ", stderr);
-    if (reason) text_print(stderr, reason);
+    if (reason) text_print_line(stderr, reason);
     fputc('\n', stderr);
 }
 

@@ -42,11 +42,13 @@ static bool is_harmful(uint32_t code) {
     return within(code, ranges, ARRAY_SIZE(ranges));
 }
 
-void text_clean(struct buf *buf, const char *text, size_t size) {
+static void clean(struct buf *buf, const char *text, size_t size, bool is_line) {
     for (size_t at = 0; at < size;) {
         uint32_t code;
         size_t length = decode(text + at, size - at, &code);
-        if (!is_harmful(code))
+        if (is_line && code == '\n')
+            buf_append_string(buf, "\\n");
+        else if (!is_harmful(code))
             buf_append(buf, text + at, length);
         else if (code > 0xFF)
             buf_printf(buf, "\\u{%X}", code);
@@ -56,10 +58,26 @@ void text_clean(struct buf *buf, const char *text, size_t size) {
     }
 }
 
+void text_clean(struct buf *buf, const char *text, size_t size) {
+    clean(buf, text, size, false);
+}
+
+void text_clean_line(struct buf *buf, const char *text, size_t size) {
+    clean(buf, text, size, true);
+}
+
+static void print(FILE *out, const char *text, bool is_line) {
+    CLEANUP(buf_free) struct buf cleaned = BUF_INIT;
+    clean(&cleaned, text, strlen(text), is_line);
+    if (cleaned.size > 0 && !cleaned.failed) fwrite(cleaned.data, 1, cleaned.size, out);
+}
+
 void text_print(FILE *out, const char *text) {
-    CLEANUP(buf_free) struct buf clean = BUF_INIT;
-    text_clean(&clean, text, strlen(text));
-    if (clean.size > 0 && !clean.failed) fwrite(clean.data, 1, clean.size, out);
+    print(out, text, false);
+}
+
+void text_print_line(FILE *out, const char *text) {
+    print(out, text, true);
 }
 
 static size_t character_width(uint32_t code) {
@@ -175,7 +193,7 @@ static bool format_quantity(const char *key, const json_t *value, struct buf *bu
 void format_value(const char *key, const json_t *value, struct buf *buf) {
     if (json_is_number(value) && format_quantity(key, value, buf)) return;
     if (json_is_string(value))
-        text_clean(buf, json_string_value(value), json_string_length(value));
+        text_clean_line(buf, json_string_value(value), json_string_length(value));
     else if (json_is_boolean(value))
         buf_append_string(buf, json_is_true(value) ? "yes" : "no");
     else if (json_is_array(value))

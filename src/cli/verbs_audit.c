@@ -10,7 +10,7 @@ static const char *text_of(json_t *object, const char *name) {
 
 static void put_text(struct buf *line, json_t *record, const char *name) {
     const char *text = text_of(record, name);
-    text_clean(line, text, strlen(text));
+    text_clean_line(line, text, strlen(text));
 }
 
 /* "2026-11-16 04:05:00  17  uid 0  pid 812  create  shop  ok  212 ms" */
@@ -44,6 +44,8 @@ static int show_record(struct cli *cli, json_t *record, void *data) {
     (void)data;
     if (cli->json) {
         json_dumpf(record, stdout, JSON_COMPACT);
+    } else if (view_skipped(stdout, record)) {
+        return 0;
     } else {
         format_record(cli, record, &line);
         fputs(buf_string(&line), stdout);
@@ -69,7 +71,7 @@ static int show_verdict(const struct cli *cli, json_t *verdict) {
         if (json_is_string(json_object_get(problem, "file")))
             fprintf(stderr, "%s:%lld: ", text_of(problem, "file"),
                     (long long)json_integer_value(json_object_get(problem, "line")));
-        text_print(stderr, text_of(problem, "detail"));
+        text_print_line(stderr, text_of(problem, "detail"));
         fputc('\n', stderr);
     }
     return !valid;

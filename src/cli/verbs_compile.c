@@ -80,7 +80,7 @@ static void show_files(const struct cli *cli, json_t *files) {
         if (!detail) continue;
         fprintf(stderr, "%ssandbox:%s ", style_code(cli->err_colour, STYLE_RED),
                 style_code(cli->err_colour, STYLE_PLAIN));
-        text_print(stderr, json_string_value(json_object_get(file, "file")));
+        text_print_line(stderr, json_string_value(json_object_get(file, "file")));
         fputs(": ", stderr);
         text_print(stderr, detail);
         fputc('\n', stderr);

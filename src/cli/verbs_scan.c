@@ -15,14 +15,14 @@ static void print_finding(const struct cli *cli, json_t *finding) {
     json_int_t line = json_integer_value(json_object_get(finding, "line"));
     const char *file = text_of(finding, "file"), *module = text_of(finding, "module");
     fputs(style_code(cli->out_colour, STYLE_BOLD), stdout);
-    text_print(stdout, *file ? file : module);
+    text_print_line(stdout, *file ? file : module);
     if (line > 0) printf(":%lld", (long long)line);
     printf(":%s ", style_code(cli->out_colour, STYLE_PLAIN));
-    text_print(stdout, module);
+    text_print_line(stdout, module);
     if (*module) putchar(' ');
-    text_print(stdout, text_of(finding, "function"));
+    text_print_line(stdout, text_of(finding, "function"));
     if (*text_of(finding, "function")) putchar(' ');
-    text_print(stdout, text_of(finding, "detail"));
+    text_print_line(stdout, text_of(finding, "detail"));
     putchar('\n');
 }
 
@@ -30,9 +30,9 @@ static void print_finding(const struct cli *cli, json_t *finding) {
 static void print_operation(const struct cli *cli, json_t *finding) {
     printf("%s%s:%s without it, ", style_code(cli->out_colour, STYLE_YELLOW), text_of(finding, "operation"),
            style_code(cli->out_colour, STYLE_PLAIN));
-    text_print(stdout, text_of(finding, "held"));
+    text_print_line(stdout, text_of(finding, "held"));
     fputs("; to allow it, ", stdout);
-    text_print(stdout, text_of(finding, "allow"));
+    text_print_line(stdout, text_of(finding, "allow"));
     putchar('\n');
 }
 

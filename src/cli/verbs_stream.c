@@ -35,7 +35,7 @@ static int show_record(struct cli *cli, json_t *record, void *data) {
     if (cli->json) {
         json_dumpf(record, stdout, JSON_COMPACT);
         fputc('\n', stdout);
-    } else {
+    } else if (!view_skipped(stdout, record)) {
         view_log_record(stdout, cli->out_colour, record);
     }
     fflush(stdout);
@@ -50,6 +50,7 @@ static const char *text_of(json_t *object, const char *name) {
 /* "21:05:00.123  security.violation  counter  syscall=execve count=1" */
 static int show_event(struct cli *cli, json_t *event, void *data) {
     if (cli->json) return show_record(cli, event, data);
+    if (view_skipped(stdout, event)) return 0;
     CLEANUP(buf_free) struct buf line = BUF_INIT;
     const char *time = text_of(event, "time");
     const char *clock = strchr(time, 'T');
@@ -57,18 +58,18 @@ static int show_event(struct cli *cli, json_t *event, void *data) {
                style_code(cli->out_colour, STYLE_PLAIN));
     const char *kind = text_of(event, "kind");
     const char *id = text_of(event, "sandbox_id");
-    text_clean(&line, kind, strlen(kind));
+    text_clean_line(&line, kind, strlen(kind));
     buf_append_string(&line, "  ");
-    text_clean(&line, id, strlen(id));
+    text_clean_line(&line, id, strlen(id));
     const char *key;
     json_t *value;
     json_object_foreach(json_object_get(event, "data"), key, value) {
         if (json_is_null(value)) continue;
-        buf_printf(&line, "  %s=", key);
+        buf_append_string(&line, "  ");
+        text_clean_line(&line, key, strlen(key));
+        buf_append_byte(&line, '=');
         format_value(key, value, &line);
     }
-    for (size_t i = 0; i < line.size; i++)
-        if (line.data[i] == '\n') line.data[i] = ' ';
     printf("%s\n", buf_string(&line));
     fflush(stdout);
     return 0;
@@ -107,7 +108,7 @@ static int show_run_record(struct cli *cli, json_t *record, void *data) {
     if (id && ops_id_valid(id)) memcpy(run->sandbox_id, id, strlen(id) + 1);
     if (cli->json) return 0;
     diagnostics_print(cli, SEVERITY_WARNING, json_at(record, "compilation.warnings"));
-    view_log_record(stdout, cli->out_colour, record);
+    if (!view_skipped(stdout, record)) view_log_record(stdout, cli->out_colour, record);
     fflush(stdout);
     watch_line(cli, json_object_get(record, "event"));
     return 0;

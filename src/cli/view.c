@@ -15,7 +15,9 @@ void view_json(FILE *out, const json_t *value) {
 /* "memory_bytes" reads as "memory": the value shows its unit. */
 static void label_of(const char *key, char *ret, size_t size) {
     static const char *const units[] = {"_bytes", "_ms", "_us", "_percent"};
-    snprintf(ret, size, "%s", key);
+    CLEANUP(buf_free) struct buf clean = BUF_INIT;
+    text_clean_line(&clean, key, strlen(key));
+    snprintf(ret, size, "%s", buf_string(&clean));
     for (size_t i = 0; i < ARRAY_SIZE(units); i++)
         if (string_ends(ret, units[i])) ret[strlen(ret) - strlen(units[i])] = '\0';
     for (char *at = ret; *at; at++)
@@ -100,6 +102,15 @@ void view_list(FILE *out, bool colour, json_t *list) {
 }
 
 /* ---- logs ---- */
+
+/* A reader that was too slow, or asked too late, is told what it has not seen. */
+bool view_skipped(FILE *out, json_t *record) {
+    json_t *skipped = json_object_get(record, "skipped");
+    if (!json_is_integer(skipped)) return false;
+    fprintf(out, "(%lld records are not shown: they left the history before they could be read)\n",
+            (long long)json_integer_value(skipped));
+    return true;
+}
 
 /* Output is shown as it was printed; a log record is a line of its own, with its level. */
 void view_log_record(FILE *out, bool colour, json_t *record) {

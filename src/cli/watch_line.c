@@ -17,7 +17,7 @@ static void append_names(struct buf *line, json_t *names, size_t count) {
     for (size_t i = 0; i < shown; i++) {
         if (i > 0) buf_append_string(line, ", ");
         const char *name = json_string_value(json_array_get(names, i));
-        text_clean(line, name ? name : "?", name ? strlen(name) : 1);
+        text_clean_line(line, name ? name : "?", name ? strlen(name) : 1);
     }
     if (count > shown && shown > 0) buf_printf(line, " and %zu more", count - shown);
 }
@@ -63,7 +63,7 @@ static void print_failed(const struct cli *cli, json_t *data) {
     if (count > 0) /* which follow */
         buf_printf(&line, "%zu error%s", count, count == 1 ? "" : "s");
     else
-        text_clean(&line, detail ? detail : "failed", strlen(detail ? detail : "failed"));
+        text_clean_line(&line, detail ? detail : "failed", strlen(detail ? detail : "failed"));
     buf_append_string(&line, "; what ran before runs on");
     fprintf(stderr, "%s\n", buf_string(&line));
     diagnostics_print(cli, SEVERITY_ERROR, errors);

@@ -15,21 +15,35 @@ static bool may_tell(struct alarms *alarms, uint64_t now_ms) {
     return false;
 }
 
+/* False: it is not told, and data is gone. */
+static bool admit(struct engine *engine, struct alarms *alarms, json_t *data) {
+    if (!may_tell(alarms, uv_now(engine->loop))) {
+        json_decref(data);
+        return false;
+    }
+    if (alarms->suppressed) json_object_set_new(data, "suppressed", json_integer((json_int_t)alarms->suppressed));
+    alarms->suppressed = 0;
+    return true;
+}
+
 void alarm_event(struct engine *engine, struct alarms *alarms, enum event_kind kind, const char *sandbox_id,
                  json_t *data) {
-    if (may_tell(alarms, uv_now(engine->loop))) {
-        if (alarms->suppressed) json_object_set_new(data, "suppressed", json_integer((json_int_t)alarms->suppressed));
-        alarms->suppressed = 0;
-        engine_event(engine, kind, sandbox_id, data);
-    } else {
-        json_decref(data);
-    }
+    if (admit(engine, alarms, data)) engine_event(engine, kind, sandbox_id, data);
+}
+
+static json_t *violation_json(struct node *node, const char *what, const char *detail) {
+    CLEANUP(buf_free) struct buf clean = BUF_INIT;
+    escape_text(&clean, detail, strlen(detail));
+    return json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node));
 }
 
 void alarm_violation(struct engine *engine, struct alarms *alarms, const char *sandbox_id, struct node *node,
                      const char *what, const char *detail) {
-    CLEANUP(buf_free) struct buf clean = BUF_INIT;
-    escape_text(&clean, detail, strlen(detail));
-    alarm_event(engine, alarms, EVENT_VIOLATION, sandbox_id,
-                json_pack("{s:s, s:s, s:s}", "what", what, "detail", buf_string(&clean), "node", node_name(node)));
+    alarm_event(engine, alarms, EVENT_VIOLATION, sandbox_id, violation_json(node, what, detail));
+}
+
+void alarm_violation_of(struct engine *engine, struct alarms *alarms, uid_t owner, struct node *node, const char *what,
+                        const char *detail) {
+    json_t *data = violation_json(node, what, detail);
+    if (admit(engine, alarms, data)) engine_event_of(engine, EVENT_VIOLATION, owner, data);
 }

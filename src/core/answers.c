@@ -30,6 +30,7 @@ static void queue_answer(struct engine *engine, struct request *request, json_t 
     struct answer *answer = calloc(1, sizeof *answer);
     if (!answer) abort(); /* a daemon that can't even say so is better started again: it loses nothing by that */
     request->cancel = NULL;
+    request->more = NULL;
     *answer = (struct answer){.request = request, .result = result, .failed = error != NULL};
     if (error) answer->error = *error;
     *engine->answers_tail = answer;

@@ -154,11 +154,16 @@ void engine_carry_out(struct engine *engine, const struct audit_subject *subject
 
 /* ---- the operation `audit` ---- */
 
+/* The past is read from the files page by page, as the reader takes it. */
 struct look {
     struct errand errand;
     struct audit_filter filter;
     bool verifies, follows;
-    json_t *result;
+    struct audit_chain known; /* that was written when it was asked */
+    json_t *verdict;
+    bool has_sought;
+    struct audit_cursor cursor;
+    struct buf lines; /* the page */
 };
 
 static struct audit_filter filter_of(json_t *params) {
@@ -176,8 +181,24 @@ static struct audit_filter filter_of(json_t *params) {
 static int run(struct errand *errand, struct error *reterr) {
     struct look *look = (struct look *)errand;
     const char *home = errand->engine->config.home;
-    if (look->verifies) return audit_verify(home, &errand->call_off, &look->result, reterr);
-    return audit_read(home, &look->filter, &errand->call_off, &look->result, reterr);
+    atomic_bool *call_off = &errand->call_off;
+    if (look->verifies) return audit_verify(home, &look->known, call_off, &look->verdict, reterr);
+    int result = look->has_sought ? 0 : audit_seek(home, &look->filter, call_off, &look->cursor, reterr);
+    look->has_sought = true;
+    if (result == 0) result = audit_read_page(home, &look->filter, call_off, &look->cursor, &look->lines, reterr);
+    return result;
+}
+
+static void end_look(struct look *look) {
+    look->errand.engine->audit_readers--;
+    look->errand.request->more = NULL;
+    buf_free(&look->lines);
+    json_decref(look->verdict);
+}
+
+static void fail_look(struct look *look, const struct error *error) {
+    end_look(look);
+    errand_fail(&look->errand, error, NULL);
 }
 
 static bool may_see(void *data, const struct caller *caller, const json_t *record) {
@@ -188,41 +209,97 @@ static bool may_see(void *data, const struct caller *caller, const json_t *recor
 }
 
 /* The past has been sent; what came meanwhile and what comes is in the feed. */
-static void follow(struct errand *errand, uint64_t last_seq) {
-    struct engine *engine = errand->engine;
-    struct request *request = errand->request;
-    struct feed_filter filter = {.since = last_seq, .tail = SIZE_MAX, .may_see = may_see, .data = request};
-    errand_release(errand);
-    feed_stream(engine, &engine->audit_feed, request, &filter, true);
+static void follow(struct look *look) {
+    struct engine *engine = look->errand.engine;
+    struct request *request = look->errand.request;
+    struct feed_filter filter = {.since =
+                                     look->cursor.seen > look->filter.since ? look->cursor.seen : look->filter.since,
+                                 .tail = SIZE_MAX,
+                                 .may_see = may_see,
+                                 .data = request};
+    end_look(look);
+    errand_release(&look->errand);
+    feed_stream(engine, engine->audit_feed, request, &filter, true);
+}
+
+/* Whether the feed goes on where the files were left: a reader that took its time has to go on with the files. */
+static bool feed_goes_on(const struct look *look) {
+    const struct feed *feed = look->errand.engine->audit_feed;
+    return feed->count == 0 || feed_record_seq(feed_record_at(feed, feed->gone)) <= look->cursor.seen + 1;
+}
+
+static void send_line(struct request *request, const char *line, size_t size) {
+    struct audit_chain record = {0};
+    if (request->item_text) {
+        audit_line_end(line, &record);
+        request->item_text(request, record.seq, line, size);
+        return;
+    }
+    json_t *item = json_loadb(line, size, 0, NULL);
+    if (item) request->item(request, item);
+}
+
+static void send_page(struct look *look) {
+    struct request *request = look->errand.request;
+    char *line = (char *)buf_string(&look->lines), *newline;
+    if (look->cursor.skipped > 0)
+        request->item(request, json_pack("{s:I}", "skipped", (json_int_t)look->cursor.skipped));
+    look->cursor.skipped = 0;
+    for (; (newline = strchr(line, '\n')); line = newline + 1) {
+        *newline = '\0';
+        send_line(request, line, (size_t)(newline - line));
+    }
+    buf_clear(&look->lines);
+}
+
+static void on_read(struct errand *errand, const struct error *error);
+
+/* Nothing is under way that would notice. */
+static void on_called_off(struct errand *errand) {
+    fail_look((struct look *)errand, &errand->why);
+}
+
+static void on_more(struct request *request) {
+    struct errand *errand = request->state;
+    if (!errand->waiting) return;
+    errand->waiting = NULL;
+    errand_work(errand, run, on_read);
+}
+
+static void read_on(struct look *look) {
+    struct request *request = look->errand.request;
+    look->errand.waiting = on_called_off;
+    request->more = on_more;
+    if (!request->has_room || request->has_room(request)) on_more(request);
 }
 
 static void on_read(struct errand *errand, const struct error *error) {
     struct look *look = (struct look *)errand;
-    size_t index;
-    json_t *record;
-    errand->engine->audit_readers--;
     if (error || errand->why.code != E_NONE) {
-        json_decref(look->result);
-        errand_fail(errand, errand->why.code != E_NONE ? &errand->why : error, NULL);
+        fail_look(look, errand->why.code != E_NONE ? &errand->why : error);
         return;
     }
-    uint64_t last_seq = look->filter.since;
-    if (look->verifies) errand->request->item(errand->request, json_incref(look->result));
-    json_array_foreach(look->result, index, record) {
-        last_seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
-        errand->request->item(errand->request, json_incref(record));
-    }
-    json_decref(look->result);
-    if (look->follows)
-        follow(errand, last_seq);
+    if (look->verifies)
+        errand->request->item(errand->request, json_incref(look->verdict));
     else
+        send_page(look);
+    if (errand->why.code != E_NONE) { /* the reader has gone at one of them */
+        fail_look(look, &errand->why);
+    } else if (!look->verifies && (!look->cursor.is_at_end || (look->follows && !feed_goes_on(look)))) {
+        read_on(look);
+    } else if (look->follows) {
+        follow(look);
+    } else {
+        end_look(look);
         errand_answer(errand, json_object());
+    }
 }
 
 /* What was answered before is in the files now. */
 static void on_flushed(void *data, const struct error *error) {
     struct look *look = data;
     (void)error;
+    look->known = *audit_last(look->errand.engine->audit);
     errand_work(&look->errand, run, on_read);
 }
 
@@ -239,7 +316,7 @@ void engine_audit(struct engine *engine, struct request *request) {
 /* Kept only for those who follow, or are about to: the others read the files. */
 void audit_feed_record(void *data, const char *line) {
     struct engine *engine = data;
-    bool is_wanted = engine->audit_readers > 0 || engine->audit_feed.followers;
+    bool is_wanted = engine->audit_readers > 0 || engine->audit_feed->followers > 0;
     json_t *record = is_wanted ? json_loads(line, 0, NULL) : NULL;
-    if (record) feed_put(&engine->audit_feed, record);
+    if (record) feed_put(engine->audit_feed, record);
 }

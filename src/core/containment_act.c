@@ -30,6 +30,7 @@ struct rollback {
     struct request request;
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
 };
 
 static void do_more_than_roll_back(struct sandbox *sandbox) {
@@ -55,7 +56,7 @@ static void rollback_done(struct sandbox *sandbox) {
 
 static void on_rolled_back(struct request *request, json_t *result, const struct error *error) {
     struct rollback *rollback = request->transport;
-    struct sandbox *sandbox = map_get(&rollback->engine->sandboxes, rollback->id);
+    struct sandbox *sandbox = sandbox_again(rollback->engine, rollback->id, rollback->number);
     if (sandbox && sandbox->containment.is_rolling_back) {
         sandbox->containment.is_rolling_back = false;
         if (error && error->code != E_SHUTDOWN && !sandbox->destroying)
@@ -69,7 +70,8 @@ static void on_rolled_back(struct request *request, json_t *result, const struct
 }
 
 static void run_rollback(struct engine *engine, struct request *request) {
-    const struct sandbox *sandbox = map_get(&engine->sandboxes, ((struct rollback *)request->transport)->id);
+    const struct rollback *rollback = request->transport;
+    const struct sandbox *sandbox = sandbox_again(engine, rollback->id, rollback->number);
     char build[STORE_DIGEST_BYTES] = "";
     if (sandbox) memcpy(build, sandbox->previous_build, sizeof build);
     reload_to_build(engine, request, build);
@@ -81,6 +83,7 @@ static void ask_for_rollback(struct sandbox *sandbox) {
     if (!rollback) abort(); /* as in answers.c */
     rollback->engine = sandbox->engine;
     memcpy(rollback->id, sandbox->id, sizeof rollback->id);
+    rollback->number = sandbox->number;
     rollback->request = (struct request){
         .params = json_pack("{s:s, s:i, s:i}", "id", sandbox->id, "retries", ROLLBACK_RETRIES, "probation_ms", 0),
         .caller = {.uid = sandbox->owner, .role = ROLE_ADMIN, .peer_fd = -1, .is_service = true},

@@ -35,11 +35,17 @@ struct request {
     void (*done)(struct request *request, json_t *result, const struct error *error);
     /* Streams only: one item to the reader, reference taken over. */
     void (*item)(struct request *request, json_t *item);
+    /* The same for an item that is printed already, with its number, 0 for none; borrowed. NULL: `item` is used. */
+    void (*item_text)(struct request *request, uint64_t seq, const char *text, size_t size);
+    /* Whether the reader has taken enough to be sent more; NULL: always. What is sent without room may be too much. */
+    bool (*has_room)(struct request *request);
+    bool is_prompt;             /* the engine's own: its items may come from inside the call that makes them */
     void *transport;            /* the transport's own */
     const char *correlation_id; /* by which the caller and the audit trail know it; NULL: none */
 
     /* The engine's. A transport whose reader has gone calls `cancel` if set; `done` still follows. */
     void (*cancel)(struct request *request);
+    void (*more)(struct request *request); /* if set, a transport that had no room calls it when it has some */
     void *state;
     struct audited *audited; /* NULL: it is not in the audit trail */
     bool is_counted;         /* among its caller's requests under way */

@@ -5,6 +5,7 @@
 #include "code/code.h"
 #include "core/core.h"
 #include "core/events.h"
+#include "core/feed.h"
 #include "core/limit_table.h"
 #include "core/metering.h"
 #include "core/patterns.h"
@@ -31,6 +32,8 @@ enum {
     JOBS_MAX = 256,                    /* waiting on one sandbox */
     MODULE_EXPORT_MAX_BYTES = 8 << 20, /* in one answer */
     FREEZE_REASON_BYTES = 128,
+    OWNER_TEXT_BYTES = 16, /* "uid:4294967295" */
+    WALL_BOOT_ID_BYTES = 37,
 };
 
 /* ---- answers.c: every answer leaves through here, in a later turn of the loop ---- */
@@ -56,40 +59,6 @@ void engine_try_close(struct engine *engine); /* of engine.c */
 
 void audited_end(struct request *request, const struct error *error); /* it is being answered */
 void audit_feed_record(void *engine, const char *line);
-
-/* ---- feed.c: bounded histories that can be followed ---- */
-
-/* A ring of JSON records, each with a "seq" member, and the requests that follow it. */
-struct feed {
-    json_t **records;
-    size_t capacity, first, count;
-    size_t text_bytes, text_bytes_max; /* of the records' "text" members; no bound: 0 */
-    uint64_t next_seq;
-    struct follower *followers;
-    unsigned walkers; /* while there are any, none of the followers is freed */
-};
-
-bool feed_init(struct feed *feed, size_t capacity, size_t text_bytes_max);
-void feed_free(struct feed *feed);
-/* Sets "seq" and "time", keeps the record (reference taken over) and hands it to the followers. */
-json_t *feed_add(struct feed *feed, json_t *record);
-/* The same for a record that has both already. */
-void feed_put(struct feed *feed, json_t *record);
-void feed_restore(struct feed *feed, json_t *record); /* one from the store, with its seq; borrowed */
-void feed_skip(struct feed *feed, uint64_t count);    /* leave numbers out: those of records that the store missed */
-
-struct feed_filter {
-    uint64_t since;         /* records after this seq */
-    size_t tail;            /* at most so many of the past; SIZE_MAX: all */
-    const char *sandbox_id; /* NULL: any */
-    bool (*may_see)(void *data, const struct caller *caller, const json_t *record); /* NULL: all */
-    void *data;
-};
-
-/* Send the past, then go on with what comes if follow; otherwise answer. */
-void feed_stream(struct engine *engine, struct feed *feed, struct request *request, const struct feed_filter *filter,
-                 bool follow);
-void feed_end(struct engine *engine, struct feed *feed); /* no more will come: answer every follower */
 
 /* ---- sandboxes ---- */
 
@@ -157,9 +126,12 @@ struct alarms {
 /* Takes data over. */
 void alarm_event(struct engine *engine, struct alarms *alarms, enum event_kind kind, const char *sandbox_id,
                  json_t *data);
-/* What a node tried and was refused. */
+/* What a node of a sandbox's tried and was refused. */
 void alarm_violation(struct engine *engine, struct alarms *alarms, const char *sandbox_id, struct node *node,
                      const char *what, const char *detail);
+/* The same of a node that worked for a user and no sandbox. */
+void alarm_violation_of(struct engine *engine, struct alarms *alarms, uid_t owner, struct node *node, const char *what,
+                        const char *detail);
 
 /* ---- timing.c ---- */
 
@@ -220,6 +192,19 @@ struct containment {
     char what[128]; /* the violation that led to it */
 };
 
+/* ---- wall.c ---- */
+
+struct wall {
+    char boot_id[WALL_BOOT_ID_BYTES]; /* "": not known */
+    int64_t opened_wall_ms, opened_boot_ms;
+    int64_t step_before_ms; /* since the daemon before was opened, in this run of the machine */
+};
+
+void wall_open(struct engine *engine);
+/* How far the wall clock was stepped forward since the daemon before this one began: files may look so much older. */
+int64_t wall_forward_ms(const struct engine *engine);
+int64_t wall_age_ms(int64_t at_ms); /* how long ago that was by the wall clock; never negative */
+
 struct job;
 
 /* A change of code that may still be taken back, by the agent itself. */
@@ -232,12 +217,14 @@ struct probation {
 struct sandbox {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* of this daemon's: no other has it, while the id may be taken again */
     enum sandbox_status status;
     struct sandbox_config config;
     struct restart_policy policy;
     uid_t owner;
     struct charge charge;
-    int64_t created_at_ms, updated_at_ms, started_at_ms;
+    int64_t created_at_ms, updated_at_ms, started_at_ms; /* by the wall clock, to be shown */
+    int64_t born_ms, started_ms; /* by the machine's, which decides; before its start for one of an earlier run */
     uint32_t restart_count, restarts_in_a_row;
     bool persistent; /* it is in the registry */
 
@@ -260,7 +247,7 @@ struct sandbox {
     struct telling telling;
     uint64_t names_due_ms;    /* until when its start waits for what names stand for; 0: it does not */
     struct error limit_error; /* why its VM is being ended; E_NONE: it is not for a limit */
-    struct feed log;
+    struct feed *log;
     struct alarms alarms;         /* of violations */
     struct alarms limit_alarms;   /* apart, so that the others do not drive these out */
     struct alarms network_alarms; /* likewise: of refused connections */
@@ -300,12 +287,15 @@ struct engine {
     struct pool *pool;
     struct names *names; /* NULL: no profile lists any */
     struct map sandboxes;
+    uint64_t sandboxes_made;  /* since the start */
     uint64_t builds_at_sweep; /* that had been written when builds were swept last */
-    struct feed events;
+    struct feed *events;
+    struct feed_pump pump;
     struct guard_profiles profiles;
     json_t *scans; /* what was found in builds; see containment.h */
     struct audit *audit;
-    struct feed audit_feed;
+    struct feed *audit_feed;
+    bool has_run;           /* in this home before */
     unsigned audit_readers; /* who read the trail's files now, and may go on to follow it */
     unsigned admitting;     /* operations that wait to be in the audit trail */
     bool ready;             /* recovered, and connected to a launcher once */
@@ -324,6 +314,7 @@ struct engine {
     unsigned listings; /* under way */
     uint8_t reload_key[32];
     int64_t started_at_ms;
+    struct wall wall;
     uint64_t run_count;
     struct series evals;
 
@@ -355,6 +346,9 @@ void sandbox_remove(struct sandbox *sandbox);      /* out of the map; freed once
 struct sandbox *sandbox_find(struct engine *engine, struct request *request,
                              struct error *reterr); /* that the caller may see */
 bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller);
+/* The one that had this id and number when something was asked for; NULL when it is gone, even if its id is taken. */
+struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number);
+const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]); /* as sandboxes and events have it */
 void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status,
                         const char *reason);                                /* and tells the world */
 void sandbox_set_error(struct sandbox *sandbox, const struct error *error); /* NULL clears it */
@@ -448,6 +442,7 @@ json_t *notify_to_json(struct engine *engine);
 /* ---- engine.c ---- */
 
 const char *event_slug(enum event_kind kind);
+bool event_visible(const struct caller *caller, const json_t *event); /* of look.c */
 
 struct toolchain_waiter {
     struct toolchain_waiter *next;
@@ -457,7 +452,11 @@ struct toolchain_waiter {
 
 /* Find and probe the toolchain unless that is done already; then done is called from inside. */
 void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data);
+/* Takes data over. The event is its sandbox's owner's for good; one without a sandbox, or of one that is in no map, is
+   for admins. */
 void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data);
+/* One without a sandbox that is a user's nevertheless. */
+void engine_event_of(struct engine *engine, enum event_kind kind, uid_t owner, json_t *data);
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error);
 
 json_t *problem_json(const struct error *error); /* what `last_error` holds */

@@ -40,12 +40,23 @@ const char *event_slug(enum event_kind kind) {
     return event_slugs[kind];
 }
 
-void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data) {
-    json_t *event = json_pack("{s:s, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "data",
-                              data ? data : json_object());
+static void tell(struct engine *engine, enum event_kind kind, const char *sandbox_id, const uid_t *owner,
+                 json_t *data) {
+    char text[OWNER_TEXT_BYTES];
+    json_t *event = json_pack("{s:s, s:s?, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "owner",
+                              owner ? owner_text(*owner, text) : NULL, "data", data ? data : json_object());
     if (!event) return;
-    store_add_event(engine->store, feed_add(&engine->events, event));
+    store_add_event(engine->store, feed_add(engine->events, event));
     notify_event(engine, kind, event);
+}
+
+void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data) {
+    const struct sandbox *sandbox = sandbox_id ? map_get(&engine->sandboxes, sandbox_id) : NULL;
+    tell(engine, kind, sandbox_id, sandbox ? &sandbox->owner : NULL, data);
+}
+
+void engine_event_of(struct engine *engine, enum event_kind kind, uid_t owner, json_t *data) {
+    tell(engine, kind, NULL, &owner, data);
 }
 
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error) {
@@ -193,7 +204,7 @@ struct restored {
 static void restore_event(void *data, json_t *event) {
     struct restored *restored = data;
     const char *kind = json_string_value(json_object_get(event, "kind"));
-    feed_restore(&restored->engine->events, event);
+    feed_restore(restored->engine->events, event);
     restored->count++;
     restored->ended_well = string_equal(kind, event_slugs[EVENT_SERVICE_ENDED]);
 }
@@ -203,7 +214,7 @@ static void restore_event(void *data, json_t *event) {
    effort: a disk that is full is no reason not to start. */
 static void note_first_event(struct engine *engine, const struct restored *restored) {
     char path[PATH_MAX], text[32] = "";
-    uint64_t before = 0, *next = &engine->events.next_seq;
+    uint64_t before = 0, *next = &engine->events->next_seq;
     if (string_format(path, sizeof path, NULL, "%s/store/first_event", engine->config.home) < 0) return;
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     ssize_t length = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
@@ -212,7 +223,8 @@ static void note_first_event(struct engine *engine, const struct restored *resto
     bool is_first = before == 0 && restored->count == 0;
     bool ended_well = restored->ended_well && *next > before; /* else the last one left no event at all */
     if (before > *next) *next = before;
-    if (!is_first && !ended_well) feed_skip(&engine->events, EVENTS_UNSAVED_MAX);
+    engine->has_run = !is_first;
+    if (!is_first && !ended_well) feed_skip(engine->events, EVENTS_UNSAVED_MAX);
     snprintf(text, sizeof text, "%020llu\n", (unsigned long long)*next);
     if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) unlink(path);
 }
@@ -278,11 +290,23 @@ static int open_audit(struct engine *engine, struct error *reterr) {
     return audit_open(engine->loop, engine->config.home, &limits, audit_feed_record, engine, &engine->audit, reterr);
 }
 
+/* A trail that is not what the last service left is told, and goes on. */
+static void tell_audit_damage(struct engine *engine, bool has_run) {
+    char text[256];
+    const char *damage = audit_damage(engine->audit, has_run, text, sizeof text);
+    struct error error;
+    if (!damage) return;
+    error_set(&error, E_FORMAT, "%s", damage);
+    engine_log_error(engine, "audit_damaged", NULL, &error);
+    engine_event(engine, EVENT_AUDIT_DAMAGED, NULL, json_pack("{s:s}", "detail", damage));
+}
+
 static int open_parts(struct engine *engine, struct error *reterr) {
     static const struct jail_link_handler handler = {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
+    wall_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);
     if (result == 0) result = notify_open(engine, reterr);
@@ -323,8 +347,11 @@ static void host_init(struct engine *engine) {
 
 int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engine **ret, struct error *reterr) {
     struct engine *engine = calloc(1, sizeof *engine);
-    if (!engine || !feed_init(&engine->events, EVENTS_KEPT, 0) ||
-        !feed_init(&engine->audit_feed, AUDIT_RECORDS_KEPT, 0)) {
+    if (engine) {
+        engine->events = feed_new(EVENTS_KEPT, 0);
+        engine->audit_feed = feed_new(AUDIT_RECORDS_KEPT, 0);
+    }
+    if (!engine || !engine->events || !engine->audit_feed) {
         free(engine);
         return error_set(reterr, E_NO_MEMORY, "no memory for the engine");
     }
@@ -337,10 +364,12 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     metering_open(engine);
     vigil_open(engine);
     tell_open(engine);
+    feed_pump_open(engine);
     engine->answer_idle.data = engine;
     host_init(engine);
     int result = open_parts(engine, reterr);
     if (result == 0) {
+        tell_audit_damage(engine, engine->has_run);
         engine_event(engine, EVENT_SERVICE_STARTED, NULL, json_pack("{s:s}", "version", SANDBOX_VERSION));
         *ret = engine;
     }
@@ -370,18 +399,19 @@ void engine_quiesce(struct engine *engine) {
     pool_quiesce(engine->pool);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
     errands_call_off(engine, &why);
-    feed_end(engine, &engine->events);
-    feed_end(engine, &engine->audit_feed);
+    feed_end(engine->events);
+    feed_end(engine->audit_feed);
     at = 0;
-    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(engine, &((struct sandbox *)sandbox)->log);
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(((struct sandbox *)sandbox)->log);
+    feed_pump_quiesce(engine);
 }
 
 static void finish_close(void *data) {
     struct engine *engine = data;
     void (*closed)(void *) = engine->closed_hook;
     void *closed_data = engine->closed_data;
-    feed_free(&engine->events);
-    feed_free(&engine->audit_feed);
+    feed_release(engine->events);
+    feed_release(engine->audit_feed);
     guard_profiles_free(&engine->profiles);
     json_decref(engine->scans);
     compiler_free(engine->compiler);
@@ -438,12 +468,13 @@ void engine_try_close(struct engine *engine) {
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
     engine->closed = finish_close;
-    engine->open_parts += 9; /* those closed below */
+    engine->open_parts += 10; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
     jail_link_close(engine->host.link, part_closed, engine);
     pool_close(engine->pool, part_closed, engine);
+    feed_pump_close(engine, on_timer_closed);
     uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->vigil_timer, on_timer_closed);

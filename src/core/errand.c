@@ -21,6 +21,7 @@ static void call_off(struct errand *errand, const struct error *why) {
     errand->why = *why;
     atomic_store(&errand->call_off, true);
     if (errand->compile) compile_abort(errand->compile);
+    if (errand->waiting) errand->waiting(errand);
 }
 
 static void on_cancel(struct request *request) {
@@ -79,7 +80,11 @@ void errand_release(struct errand *errand) {
 }
 
 void errands_call_off(struct engine *engine, const struct error *why) {
-    for (struct errand *errand = engine->errands; errand; errand = errand->next) call_off(errand, why);
+    struct errand *next;
+    for (struct errand *errand = engine->errands; errand; errand = next) {
+        next = errand->next; /* one that waits ends here */
+        call_off(errand, why);
+    }
 }
 
 /* Between two steps: whether it goes on. */
@@ -141,7 +146,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
     struct errand *errand = data;
-    alarm_violation(errand->engine, &errand->engine->errand_alarms, NULL, node, what, detail);
+    alarm_violation_of(errand->engine, &errand->engine->errand_alarms, errand->request->caller.uid, node, what, detail);
 }
 
 void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled) {

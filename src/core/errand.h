@@ -27,6 +27,7 @@ struct errand {
     uid_t uid;        /* whose it is, also when the request is answered */
     struct error why; /* it was called off; E_NONE: it was not */
     atomic_bool call_off;
+    void (*waiting)(struct errand *errand); /* set while nothing is under way: it ends the errand that is called off */
 
     char token[64]; /* of the opened project; "" */
     struct compile_job *compile;

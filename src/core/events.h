@@ -33,6 +33,7 @@
     X(PATTERN, "pattern", "failures of one kind repeat, or have stopped to: state is open or over",                    \
       "state, code, op, count, since_ms, rest_ms, category, recovery, advice, detail")                                 \
     X(WEBHOOK, "webhook", "deliveries to the webhook fail, are lost, or arrive again", "state, reason, tries, lost")   \
+    X(AUDIT_DAMAGED, "audit_damaged", "the audit trail is not what the last daemon left: verify it", "detail")         \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \
     X(SERVICE_ENDED, "service_ended", "the daemon ended in good order", "")                                            \

@@ -9,6 +9,7 @@ struct freezing {
     struct engine *engine;
     struct request *request; /* NULL: the engine's own wish */
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
     char reason[FREEZE_REASON_BYTES];
     bool frozen;
 };
@@ -29,7 +30,7 @@ static void fail(const struct freezing *freezing, const struct error *error) {
 
 static void on_done(void *data, const struct error *error) {
     struct freezing *freezing = data;
-    struct sandbox *sandbox = map_get(&freezing->engine->sandboxes, freezing->id);
+    struct sandbox *sandbox = sandbox_again(freezing->engine, freezing->id, freezing->number);
     struct error gone;
     if (sandbox && !freezing->request) sandbox->freezing = false;
     if (error) {
@@ -57,6 +58,7 @@ static void ask(struct sandbox *sandbox, bool frozen, const char *reason, struct
     if (!freezing) abort(); /* as in answers.c */
     *freezing = (struct freezing){.engine = sandbox->engine, .request = request, .frozen = frozen};
     memcpy(freezing->id, sandbox->id, sizeof freezing->id);
+    freezing->number = sandbox->number;
     snprintf(freezing->reason, sizeof freezing->reason, "%.*s",
              (int)utf8_cut(reason, strlen(reason), sizeof freezing->reason - 1), reason);
     node_freeze(sandbox->node, frozen, on_done, freezing);

@@ -86,12 +86,13 @@ static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_
 struct relief {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
     struct reached reached;
 };
 
 static void on_relieved(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct relief *relief = data;
-    struct sandbox *sandbox = map_get(&relief->engine->sandboxes, relief->id);
+    struct sandbox *sandbox = sandbox_again(relief->engine, relief->id, relief->number);
     const struct term *killed = error ? NULL : term_map_get(result, "killed");
     uint64_t count = 0;
     (void)reason;
@@ -107,6 +108,7 @@ static void ask_for_relief(struct sandbox *sandbox, const struct reached *reache
     if (!relief) abort(); /* as in node_call */
     *relief = (struct relief){.engine = sandbox->engine, .reached = *reached};
     memcpy(relief->id, sandbox->id, sizeof relief->id);
+    relief->number = sandbox->number;
     term_put_map(&args, 1);
     term_put_atom(&args, "by");
     term_put_atom(&args, reached->limit == LIMIT_OF_CONNECTIONS ? "sockets" : "traffic");

@@ -27,12 +27,17 @@ void engine_info(struct engine *engine, struct request *request) {
 
 /* ---- events ---- */
 
-/* Events of a sandbox that is gone are for admins: whose it was is no longer known. */
+/* An event belongs to the user who owned its sandbox at the time; the id may be another user's by now. An event without
+   an owner is the service's own, or older than this member: it is for admins. */
+bool event_visible(const struct caller *caller, const json_t *event) {
+    char text[OWNER_TEXT_BYTES];
+    const char *owner = json_string_value(json_object_get(event, "owner"));
+    return caller->role == ROLE_ADMIN || (owner && strcmp(owner, owner_text(caller->uid, text)) == 0);
+}
+
 static bool may_see_event(void *data, const struct caller *caller, const json_t *record) {
-    struct engine *engine = data;
-    const char *id = json_string_value(json_object_get(record, "sandbox_id"));
-    struct sandbox *sandbox = id ? map_get(&engine->sandboxes, id) : NULL;
-    return caller->role == ROLE_ADMIN || (sandbox && sandbox_visible(sandbox, caller));
+    (void)data;
+    return event_visible(caller, record);
 }
 
 void engine_events(struct engine *engine, struct request *request) {
@@ -42,9 +47,8 @@ void engine_events(struct engine *engine, struct request *request) {
         .tail = SIZE_MAX,
         .sandbox_id = json_string_value(json_object_get(params, "sandbox_id")),
         .may_see = may_see_event,
-        .data = engine,
     };
-    feed_stream(engine, &engine->events, request, &filter, json_is_true(json_object_get(params, "follow")));
+    feed_stream(engine, engine->events, request, &filter, json_is_true(json_object_get(params, "follow")));
 }
 
 /* ---- the service itself ---- */
@@ -181,5 +185,5 @@ void engine_health(struct engine *engine, struct request *request) {
                         "sandboxes", (int)engine->sandboxes.count, "warm_nodes", (int)pool_ready(engine->pool),
                         "launcher", engine->link_up, "webhook", notify_to_json(engine), "loop", loop_to_json(engine),
                         "lost_writes", (json_int_t)store_lost_writes(engine->store, NULL), "uptime_ms",
-                        (json_int_t)(clock_wall_ms() - engine->started_at_ms)));
+                        (json_int_t)clock_boot_ms() - engine->wall.opened_boot_ms));
 }

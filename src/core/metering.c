@@ -208,13 +208,26 @@ static void keep_on_disk(struct sandbox *sandbox) {
     if (text) store_add_usage(sandbox->engine->store, &(struct store_usage){sandbox->id, point->at_ms, text});
 }
 
+enum { STEP_MIN_MS = 1000 }; /* less is the clock being adjusted */
+
+/* Samples are shown with wall time and measured by the machine's own. */
+static void note_time(struct metering *metering) {
+    int64_t wall_ms = clock_wall_ms(), offset_ms = wall_ms - (int64_t)clock_boot_ms();
+    int64_t step_ms = offset_ms - metering->wall_offset_ms;
+    if (metering->wall_offset_ms != 0 && (step_ms > STEP_MIN_MS || step_ms < -STEP_MIN_MS))
+        meter_history_step(&metering->history, step_ms);
+    metering->wall_offset_ms = offset_ms;
+    metering->now.at_ms = wall_ms;
+}
+
 static void judge(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     bool is_busy = metering->now.values[METER_CPU] >= BUSY_PERCENT;
     struct meter_situation situation = {
         .is_busy = is_busy, .nearest_percent = 0, .soonest_ms = INFINITY, .idle_looks = metering->idle_looks};
-    metering->now.at_ms = clock_wall_ms();
-    if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent) keep_on_disk(sandbox);
+    note_time(metering);
+    if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent && !sandbox->destroying)
+        keep_on_disk(sandbox); /* behind its removal it would be left for the next owner of the id */
     for (unsigned i = 0; i < METER_METRIC_COUNT; i++) judge_metric(sandbox, i, &situation);
     metering->next_ms = uv_now(sandbox->engine->loop) + meter_next_look_ms(&situation);
     metering->idle_looks = is_busy ? 0 : metering->idle_looks + 1;
@@ -225,13 +238,14 @@ static void judge(struct sandbox *sandbox) {
 struct question {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
     metering_done_fn done;
     void *data;
 };
 
 static void on_told(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct question *question = data;
-    struct sandbox *sandbox = map_get(&question->engine->sandboxes, question->id);
+    struct sandbox *sandbox = sandbox_again(question->engine, question->id, question->number);
     (void)reason;
     if (sandbox && !error) {
         take_word(sandbox, result);
@@ -256,6 +270,7 @@ void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data) {
     }
     *question = (struct question){.engine = sandbox->engine, .done = done, .data = data};
     memcpy(question->id, sandbox->id, sizeof question->id);
+    question->number = sandbox->number;
     struct buf args = BUF_INIT;
     term_put_map(&args, 1);
     term_put_atom(&args, "usage");

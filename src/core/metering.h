@@ -14,6 +14,7 @@ struct metering {
     struct meter_sample now; /* of which a look from outside renews a part only */
     enum meter_level levels[METER_METRIC_COUNT];
     uint64_t next_ms;                /* on the loop's clock; 0: never, nothing runs */
+    int64_t wall_offset_ms;          /* of the wall clock from the machine's own, at the last sample; 0: none was */
     uint64_t looked_ms, cpu_ns;      /* at the last look from outside */
     uint64_t vigil_ns, vigil_cpu_ns; /* at the last one that was for CPU time alone; 0: none to go by */
     bool is_working;                 /* by that look */

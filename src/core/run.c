@@ -9,6 +9,7 @@ struct run {
     struct request *request; /* the caller's */
     char id[SANDBOX_ID_BYTES];
     struct request create, logs, events, eval;
+    uint64_t since; /* the last event before it */
     bool cancelled;
     bool ending;
     unsigned open; /* requests to the engine that are not answered yet, the destroying among them */
@@ -69,6 +70,17 @@ static void on_log_item(struct request *request, json_t *item) {
         json_decref(item);
     else
         run->request->item(run->request, item);
+}
+
+/* The log goes as fast as the caller takes it. */
+static bool has_room_for_log(struct request *request) {
+    const struct run *run = request->transport;
+    return run->cancelled || !run->request->has_room || run->request->has_room(run->request);
+}
+
+static void on_more(struct request *request) {
+    struct run *run = request->state;
+    if (run->logs.more) run->logs.more(&run->logs);
 }
 
 static void on_logs_over(struct request *request, json_t *result, const struct error *error) {
@@ -166,10 +178,12 @@ static void on_created(struct request *request, json_t *result, const struct err
     }
     tell_warnings(run, json_object_get(result, "compilation"));
     json_decref(result);
-    run->logs = (struct request){.item = on_log_item, .done = on_logs_over};
-    run->events = (struct request){.item = on_event_item, .done = on_events_over};
+    run->logs = (struct request){.item = on_log_item, .has_room = has_room_for_log, .done = on_logs_over};
+    run->events = (struct request){.item = on_event_item, .done = on_events_over, .is_prompt = true};
     ask(run, &run->logs, json_pack("{s:s, s:b}", "id", run->id, "follow", 1), engine_logs);
-    ask(run, &run->events, json_pack("{s:s, s:b}", "sandbox_id", run->id, "follow", 1), engine_events);
+    ask(run, &run->events,
+        json_pack("{s:s, s:b, s:I}", "sandbox_id", run->id, "follow", 1, "since", (json_int_t)run->since),
+        engine_events);
     if (!code || run->ending) return;
     run->eval = (struct request){.done = on_evaluated};
     json_t *params = json_pack("{s:s, s:O}", "id", run->id, "code", code);
@@ -181,6 +195,7 @@ static void on_cancel(struct request *request) {
     struct run *run = request->state;
     struct error error;
     run->cancelled = true;
+    stop_following(&run->logs); /* it may wait for a reader that is gone */
     if (run->engine->closing)
         error_set(&error, E_SHUTDOWN, "the service is shutting down");
     else
@@ -191,7 +206,8 @@ static void on_cancel(struct request *request) {
 void engine_run(struct engine *engine, struct request *request) {
     struct run *run = calloc(1, sizeof *run);
     if (!run) abort(); /* as in answers.c */
-    *run = (struct run){.engine = engine, .request = request, .result = json_object()};
+    *run = (struct run){
+        .engine = engine, .request = request, .since = engine->events->next_seq - 1, .result = json_object()};
     snprintf(run->id, sizeof run->id, "run-%llx-%llu", (unsigned long long)engine->started_at_ms,
              (unsigned long long)++engine->run_count);
     json_object_set_new(run->result, "id", json_string(run->id));
@@ -201,6 +217,7 @@ void engine_run(struct engine *engine, struct request *request) {
     json_object_set_new(params, "ephemeral", json_true());
     request->state = run;
     request->cancel = on_cancel;
+    request->more = on_more;
     run->create = (struct request){.done = on_created};
     ask(run, &run->create, params, engine_create);
     /* Its name before anything else, so that a caller who leaves at once can wait for its end. */

@@ -124,6 +124,7 @@ struct asking {
     uv_work_t work;
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
     char reload_id[RELOAD_ID_BYTES];
     bool on_probation;
     char from_path[PATH_MAX], to_path[PATH_MAX];
@@ -144,7 +145,7 @@ static void compare(uv_work_t *work) {
 static void on_compared(uv_work_t *work, int status) {
     struct asking *asking = work->data;
     struct engine *engine = asking->engine;
-    struct sandbox *sandbox = map_get(&engine->sandboxes, asking->id);
+    struct sandbox *sandbox = sandbox_again(engine, asking->id, asking->number);
     (void)status;
     /* Whatever changed its code meanwhile knows better. */
     bool is_as_compared =
@@ -185,6 +186,7 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     asking->on_probation = on_probation;
     asking->work.data = asking;
     snprintf(asking->id, sizeof asking->id, "%s", sandbox->id);
+    asking->number = sandbox->number;
     snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
     memcpy(asking->from_build, sandbox->build.digest, sizeof asking->from_build);
     asking->from_facts = json_incref(sandbox->build.facts);

@@ -13,7 +13,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     build_free(&sandbox->build);
     history_free(&sandbox->history);
     json_decref(sandbox->probation.undo);
-    feed_free(&sandbox->log);
+    feed_release(sandbox->log);
     metering_free(sandbox);
     free(sandbox->app_name);
     free(sandbox->supervisor_module);
@@ -30,16 +30,18 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
         return NULL;
     }
     struct sandbox *sandbox = calloc(1, sizeof *sandbox);
-    if (!sandbox || !feed_init(&sandbox->log, LOG_RECORDS_KEPT, LOG_KEPT_BYTES) ||
-        !map_set(&engine->sandboxes, id, sandbox)) {
-        if (sandbox) feed_free(&sandbox->log);
+    if (sandbox) sandbox->log = feed_new(LOG_RECORDS_KEPT, LOG_KEPT_BYTES);
+    if (!sandbox || !sandbox->log || !map_set(&engine->sandboxes, id, sandbox)) {
+        if (sandbox) feed_release(sandbox->log);
         free(sandbox);
         error_set(reterr, E_NO_MEMORY, "no memory for a sandbox");
         return NULL;
     }
     sandbox->engine = engine;
+    sandbox->number = ++engine->sandboxes_made;
     snprintf(sandbox->id, sizeof sandbox->id, "%s", id);
     sandbox->created_at_ms = sandbox->updated_at_ms = clock_wall_ms();
+    sandbox->born_ms = sandbox->started_ms = (int64_t)clock_boot_ms();
     uv_timer_init(engine->loop, &sandbox->ttl);
     uv_timer_init(engine->loop, &sandbox->backoff);
     sandbox->ttl.data = sandbox->backoff.data = sandbox;
@@ -53,7 +55,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
 void sandbox_remove(struct sandbox *sandbox) {
     map_remove(&sandbox->engine->sandboxes, sandbox->id);
     charge_give_all(sandbox->engine, &sandbox->charge);
-    feed_end(sandbox->engine, &sandbox->log);
+    feed_end(sandbox->log);
     watching_end(sandbox);
     uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
     uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
@@ -62,6 +64,16 @@ void sandbox_remove(struct sandbox *sandbox) {
 
 bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller) {
     return caller->role == ROLE_ADMIN || caller->uid == sandbox->owner;
+}
+
+struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number) {
+    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
+    return sandbox && sandbox->number == number ? sandbox : NULL;
+}
+
+const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]) {
+    snprintf(ret, OWNER_TEXT_BYTES, "uid:%u", owner);
+    return ret;
 }
 
 struct sandbox *sandbox_find(struct engine *engine, struct request *request, struct error *reterr) {
@@ -128,6 +140,9 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
     json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
+    json_object_set_new(
+        config, "born",
+        json_pack("{s:s, s:I}", "boot_id", sandbox->engine->wall.boot_id, "ms", (json_int_t)sandbox->born_ms));
     json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
     json_object_set_new(config, "previous_build", json_string(sandbox->previous_build));
     json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
@@ -175,6 +190,15 @@ static void use_known_profile(const struct engine *engine, json_t *config) {
         json_object_set_new(config, "profile", json_string("high"));
 }
 
+/* By the machine's own clock if it has not been started again since; else by the wall clock, which may have been
+   stepped: an age is at least 0. */
+static int64_t restore_born(const struct sandbox *sandbox, json_t *born) {
+    int64_t now_ms = (int64_t)clock_boot_ms(), born_ms = json_integer_value(json_object_get(born, "ms"));
+    const char *boot_id = json_string_value(json_object_get(born, "boot_id"));
+    bool is_this_run = boot_id && boot_id[0] && strcmp(boot_id, sandbox->engine->wall.boot_id) == 0;
+    return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_age_ms(sandbox->created_at_ms);
+}
+
 static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
     json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
     use_known_profile(sandbox->engine, config);
@@ -190,6 +214,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     const char *booted_build = json_string_value(json_object_get(config, "booted_build"));
     snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
     restore_probation(sandbox, json_object_get(config, "probation"));
+    sandbox->created_at_ms = row->created_at_ms;
+    sandbox->born_ms = restore_born(sandbox, json_object_get(config, "born"));
     json_decref(config);
     if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
     if (result < 0) return result;
@@ -197,8 +223,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;
     if (sandbox->status == STATUS_RELOADING) sandbox->status = STATUS_RUNNING; /* its node knows how that ended */
     sandbox->owner = row->owner_uid;
-    sandbox->created_at_ms = row->created_at_ms;
     sandbox->updated_at_ms = sandbox->started_at_ms = row->updated_at_ms;
+    sandbox->started_ms = (int64_t)clock_boot_ms() - wall_age_ms(row->updated_at_ms);
     sandbox->restart_count = row->restart_count;
     sandbox->last_error = row->last_error ? json_loads(row->last_error, 0, NULL) : NULL;
     sandbox->persistent = true;
@@ -247,7 +273,7 @@ void sandbox_start_ttl(struct sandbox *sandbox) {
     if (sandbox->config.ephemeral && limits->max_run_ms && (life_ms == 0 || limits->max_run_ms < life_ms))
         life_ms = limits->max_run_ms;
     if (life_ms == 0) return;
-    int64_t left_ms = sandbox->created_at_ms + (int64_t)life_ms - clock_wall_ms();
+    int64_t left_ms = sandbox->born_ms + (int64_t)life_ms - (int64_t)clock_boot_ms();
     uv_timer_start(&sandbox->ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
 }
 
@@ -281,7 +307,7 @@ static json_t *usage_json(struct sandbox *sandbox) {
     metering_put_traffic(sandbox, object);
     json_object_set_new(
         object, "uptime_ms",
-        number_or_null(lives && sandbox->started_at_ms, (uint64_t)(clock_wall_ms() - sandbox->started_at_ms)));
+        number_or_null(lives && sandbox->started_at_ms, clock_boot_ms() - (uint64_t)sandbox->started_ms));
     return object;
 }
 
@@ -296,8 +322,7 @@ static void set_time(json_t *object, const char *name, int64_t wall_ms) {
 }
 
 json_t *sandbox_to_json(struct sandbox *sandbox) {
-    char owner[32];
-    snprintf(owner, sizeof owner, "uid:%u", sandbox->owner);
+    char owner[OWNER_TEXT_BYTES];
     json_t *modules = json_object_get(sandbox->build.facts, "modules");
     json_t *object = json_object();
     json_object_set_new(object, "id", json_string(sandbox->id));
@@ -314,7 +339,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "restart_count", json_integer(sandbox->restart_count));
     json_object_set_new(object, "source", json_string(sandbox->config.source));
     json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
-    json_object_set_new(object, "owner", json_string(owner));
+    json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
     json_object_set_new(object, "usage", usage_json(sandbox));
     json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));

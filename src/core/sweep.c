@@ -47,6 +47,7 @@ struct beam_sweep {
     uv_work_t work;
     char *home;
     struct map used;
+    int64_t min_age_s;
 };
 
 static void beam_sweep_free(struct beam_sweep *sweep) {
@@ -57,7 +58,7 @@ static void beam_sweep_free(struct beam_sweep *sweep) {
 
 static void run_beam_sweep(uv_work_t *work) {
     struct beam_sweep *sweep = work->data;
-    code_beams_sweep(sweep->home, &sweep->used, BYTES_KEPT_S);
+    code_beams_sweep(sweep->home, &sweep->used, sweep->min_age_s);
 }
 
 static void on_beams_swept(uv_work_t *work, int status) {
@@ -71,6 +72,7 @@ static void begin_beam_sweep(struct engine *engine) {
     if (!sweep) return;
     sweep->work.data = sweep;
     sweep->home = strdup(engine->config.home);
+    sweep->min_age_s = BYTES_KEPT_S + wall_forward_ms(engine) / 1000;
     if (!sweep->home || !history_names(engine, &sweep->used) ||
         uv_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0)
         beam_sweep_free(sweep);
@@ -80,7 +82,7 @@ static void begin_beam_sweep(struct engine *engine) {
 
 void sweep_at_start(struct engine *engine) {
     CLEANUP(map_free) struct map used = MAP_INIT;
-    sweep_builds(engine, UNHEARD_OF_MAX_S);
+    sweep_builds(engine, UNHEARD_OF_MAX_S + wall_forward_ms(engine) / 1000);
     if (history_names(engine, &used)) code_beams_sweep(engine->config.home, &used, 0);
 }
 

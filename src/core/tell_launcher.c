@@ -17,6 +17,7 @@ static void come_back_at(struct engine *engine, uint64_t due_ms) {
 struct message {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES]; /* the sandbox may be let go of before the launcher answers */
+    uint64_t number;           /* the sandbox's, since its id may be taken again */
     enum tell what;
 };
 
@@ -26,12 +27,13 @@ static struct message *message_new(const struct sandbox *sandbox, enum tell what
     message->engine = sandbox->engine;
     message->what = what;
     memcpy(message->id, sandbox->id, sizeof message->id);
+    message->number = sandbox->number;
     return message;
 }
 
 static void on_answer(void *data, const struct error *error) {
     struct message *message = data;
-    struct sandbox *sandbox = map_get(&message->engine->sandboxes, message->id);
+    struct sandbox *sandbox = sandbox_again(message->engine, message->id, message->number);
     if (sandbox) {
         telling_answered(&sandbox->telling, message->what, error != NULL, clock_monotonic_ms());
         come_back_at(message->engine, telling_next_ms(&sandbox->telling));

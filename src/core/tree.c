@@ -57,6 +57,7 @@ static void on_tree_started(void *data, const struct term *result, const struct 
     metering_begin(sandbox);
     if (sandbox->states) states_arrived(sandbox->states, result);
     sandbox->started_at_ms = clock_wall_ms();
+    sandbox->started_ms = (int64_t)clock_boot_ms();
     void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
     started(sandbox, NULL);
 }
@@ -343,7 +344,7 @@ static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end)
     }
     if (sandbox->stop_seen && !is_for_a_limit)
         error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
-    bool was_steady = clock_wall_ms() - sandbox->started_at_ms > STEADY_MS;
+    bool was_steady = (int64_t)clock_boot_ms() - sandbox->started_ms > STEADY_MS;
     if (was_steady) sandbox->restarts_in_a_row = 0;
     note_end(sandbox, was_steady, crashed ? &error : NULL);
     sandbox_set_error(sandbox, crashed ? &error : NULL);

@@ -7,6 +7,7 @@ struct watch_call {
     struct engine *engine;
     struct request *request;
     char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
     bool was_on;
 };
 
@@ -56,7 +57,7 @@ static void begin_anew(struct sandbox *sandbox, struct request *request) {
 
 static void on_saved(void *data, const struct error *error) {
     struct watch_call *call = data;
-    struct sandbox *sandbox = map_get(&call->engine->sandboxes, call->id);
+    struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
     if (error)
         answer_error(call->engine, call->request, error, NULL);
     else if (!sandbox || sandbox->destroying)
@@ -79,7 +80,7 @@ static void save(struct sandbox *sandbox, struct watch_call *call) {
 static void on_granted(void *data, const struct error *error) {
     struct watch_call *call = data;
     json_t *params = call->request->params;
-    struct sandbox *sandbox = map_get(&call->engine->sandboxes, call->id);
+    struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
     if (error || !sandbox) {
         struct error gone;
         error_set(&gone, E_NOT_FOUND, "there is no sandbox '%s' any more", call->id);
@@ -95,7 +96,7 @@ static void on_granted(void *data, const struct error *error) {
 
 static void on_stopped(void *data) {
     struct watch_call *call = data;
-    struct sandbox *sandbox = map_get(&call->engine->sandboxes, call->id);
+    struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
     if (!sandbox) {
         on_saved(call, NULL);
         return;
@@ -118,6 +119,7 @@ static void change(struct sandbox *sandbox, struct request *request, bool is_on)
     if (!call) abort(); /* as in answers.c */
     *call = (struct watch_call){.engine = sandbox->engine, .request = request};
     memcpy(call->id, sandbox->id, sizeof call->id);
+    call->number = sandbox->number;
     call->engine->asking++;
     if (is_on)
         jail_link_grant(call->engine->host.link, request->caller.peer_fd, sandbox->id, sandbox->config.source,

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 
 #include "api/api.h"
 #include "core/core.h"
+#include "daemon/log_file.h"
 #include "daemon/settings.h"
 #include "loop/loop.h"
 
@@ -173,14 +175,24 @@ int main(int argc, char **argv) {
     set_allocator();
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NAME, "sandboxd"); /* executed by a descriptor, it would be called by the descriptor's number */
+    if (getenv("SANDBOX_TEST_CLOCK")) clock_step_wall_by_file(getenv("SANDBOX_TEST_CLOCK")); /* tests step it */
     if (settings_read(argc, argv, &daemon.settings, &error) < 0) return fail(&daemon, "bad_settings", &error);
     if (daemon.settings.show_only) return 0;
     confine(&daemon);
     CLEANUP_FD int lock = take_lock(daemon.settings.engine.home, &error);
     if (lock < 0) return fail(&daemon, "not_started", &error);
+    struct log_file *log_file = NULL;
+    if (log_file_open(daemon.settings.engine.home, daemon.settings.log_max_bytes, &log_file, &error) < 0)
+        return fail(&daemon, "not_started", &error);
+    if (log_file) daemon.log.fd = log_file_fd(log_file);
     uv_loop_init(&daemon.loop);
-    if (serve(&daemon, &error) < 0) return fail(&daemon, "not_started", &error);
+    if (serve(&daemon, &error) < 0) {
+        int status = fail(&daemon, "not_started", &error);
+        log_file_close(log_file);
+        return status;
+    }
     int leaked = uv_loop_close(&daemon.loop);
     log_line(&daemon.log, LOG_INFO_LEVEL, "ended", "clean", leaked == 0 ? "yes" : "no", NULL);
+    log_file_close(log_file);
     return leaked == 0 ? 0 : 1;
 }

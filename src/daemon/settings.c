@@ -7,6 +7,8 @@
 /* What an operator wants to be woken up for. */
 #define WEBHOOK_EVENTS "alert,limit,violation,contained,rolled_back,create_failed,pattern,launcher_lost"
 
+enum { LOG_MAX_BYTES = 64 << 20 };
+
 enum kind { KIND_PATH, KIND_TEXT, KIND_DURATION, KIND_NUMBER, KIND_SIZE };
 
 /* Flag --heartbeat, environment SANDBOX_HEARTBEAT, line "heartbeat = 5s" of sandbox.conf. */
@@ -48,6 +50,8 @@ static const struct setting {
      "how large a file of the audit trail becomes before the next begins"},
     {"audit-files", KIND_NUMBER, offsetof(struct settings, engine.audit_files_kept), 2, 4000,
      "how many files of the audit trail are kept"},
+    {"log-max", KIND_SIZE, offsetof(struct settings, log_max_bytes), 64 << 10, UINT64_C(1) << 40,
+     "bytes that daemon.log and the three files before it take together"},
     {"webhook", KIND_TEXT, offsetof(struct settings, webhook), 0, 0, "http or https address that events are posted to"},
     {"webhook-secret", KIND_TEXT, offsetof(struct settings, webhook_secret), 0, 0,
      "signs what is posted; better in sandbox.conf than among the flags, which everyone sees"},
@@ -270,6 +274,7 @@ int settings_read(int argc, char **argv, struct settings *ret, struct error *ret
     struct settings settings = {.admin_uid = getuid(), .webhook_events = WEBHOOK_EVENTS};
     engine_config_defaults(&settings.engine);
     quota_rules_init(&settings.quotas, machine_memory_bytes());
+    settings.log_max_bytes = LOG_MAX_BYTES;
     int result = read_environment(&settings, reterr);
     if (result == 0) result = read_flags(&settings, argc, argv, reterr);
     if (result == 0 && !settings.show_only && !settings.home[0])

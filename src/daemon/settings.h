@@ -13,6 +13,7 @@ struct settings {
     struct engine_config engine;
     uid_t admin_uid;              /* besides root */
     uint64_t daemon_memory_bytes; /* the launcher reads it by itself: here it is only checked */
+    uint64_t log_max_bytes;       /* of daemon.log and what is kept of it */
     char home[PATH_MAX];
     char agent_dir[PATH_MAX];
     char otp[PATH_MAX], elixir[PATH_MAX];

@@ -3,6 +3,7 @@
    microseconds. As soon as the disk is slow, or there is much to write, a thread does, so that the loop never waits for
    the disk. That what the loop wrote survives the power's end is seen to afterwards, for all at once, on the pool. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -44,8 +45,9 @@ struct audit {
     struct entry_list fresh; /* not in anybody's hands yet */
     size_t fresh_count, fresh_bytes;
     size_t pending, with_thread;
-    bool is_failing;   /* the last record could not be written */
-    size_t room_bytes; /* that find place in the file whatever happens to the disk, besides all that is pending */
+    struct audit_chain last; /* the last record that was told */
+    bool is_failing;         /* the last record could not be written */
+    size_t room_bytes;       /* that find place in the file whatever happens to the disk, besides all that is pending */
     struct audit_slate slate; /* of all that is pending, what it had room for */
     bool is_slate_behind;     /* something came that it has not: what it has are the first records since it was wiped */
     uint64_t slow_until_ms;
@@ -150,7 +152,10 @@ static void note_outcome(struct audit *audit, const struct entry *entry) {
 
 static void tell(struct audit *audit, struct entry *entry) {
     note_outcome(audit, entry);
-    if (entry->line) audit->record(audit->record_data, entry->line);
+    if (entry->line) {
+        audit_line_end(entry->line, &audit->last);
+        audit->record(audit->record_data, entry->line);
+    }
     if (entry->done) entry->done(entry->data, entry->error.code == E_NONE ? NULL : &entry->error);
     free(entry->line);
     free(entry);
@@ -378,6 +383,25 @@ void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {
     queue(audit, entry);
 }
 
+const struct audit_chain *audit_last(const struct audit *audit) {
+    return &audit->last;
+}
+
+const char *audit_damage(const struct audit *audit, bool has_run, char *ret, size_t size) {
+    const struct audit_log *log = &audit->log;
+    if (log->had_head && log->head_seq > log->files_seq)
+        snprintf(ret, size, "record %llu was written last, and the files ended with %llu",
+                 (unsigned long long)log->head_seq, (unsigned long long)log->files_seq);
+    else if (!log->had_head && log->files_seq > 0)
+        snprintf(ret, size, "the file that tells the last record was missing or damaged; the files ended with %llu",
+                 (unsigned long long)log->files_seq);
+    else if (!log->had_head && has_run)
+        snprintf(ret, size, "a service has run in this home, and its audit trail was gone");
+    else
+        return NULL;
+    return ret;
+}
+
 /* ---- opening ---- */
 
 static int start_thread(struct audit *audit, struct error *reterr) {
@@ -417,6 +441,7 @@ int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *lim
     }
     *audit = (struct audit){.log = log, .record = record, .record_data = data, .sync_fd = -1};
     if (audit_slate_carry_over(&audit->log)) audit_slate_open(&audit->log, &audit->slate);
+    audit->last = audit->log.chain;
     STAILQ_INIT(&audit->queued);
     STAILQ_INIT(&audit->finished);
     STAILQ_INIT(&audit->fresh);

@@ -17,6 +17,7 @@ enum {
     AUDIT_FRAME_BYTES = 256,        /* more than all of a line but its members */
     AUDIT_RESERVE_BYTES = 64 << 10, /* room kept on the disk for how things ended, and for ending them */
     AUDIT_LIST_MAX = 100000,        /* records in one answer */
+    AUDIT_PAGE_BYTES = 64 << 10,    /* of records that are read at once, and a line */
 };
 
 /* ---- chain.c: records and what joins them (pure) ---- */
@@ -35,6 +36,9 @@ int audit_chain_add(struct audit_chain *chain, const char *members, struct buf *
 int audit_line_read(const char *line, size_t size, struct audit_chain *ret, char ret_before[AUDIT_HASH_BYTES],
                     struct error *reterr);
 
+/* The same for a line that was just written, of which no more is to be checked. */
+void audit_line_end(const char *line, struct audit_chain *ret);
+
 /* ---- log.c: the files ---- */
 
 struct audit_limits {
@@ -51,6 +55,9 @@ struct audit_log {
     struct audit_chain chain;
     struct audit_limits limits;
     uint64_t missed; /* records that found no room although what they tell has happened */
+    /* What was there when it was opened. */
+    bool had_head;
+    uint64_t head_seq, files_seq; /* the last record by the head and by the files; 0: none */
 };
 
 /* Opens or creates $home/audit. What a killed daemon left unfinished is cut off, and a record says so. Blocking, like
@@ -79,11 +86,27 @@ struct audit_filter {
 };
 
 bool audit_matches(const struct audit_filter *filter, json_t *record);
-/* An array of records, oldest first. */
-int audit_read(const char *home, const struct audit_filter *filter, atomic_bool *call_off, json_t **ret,
+
+/* Where a reader of the files is. */
+struct audit_cursor {
+    uint64_t next;         /* the number of the first record that is wanted */
+    uint64_t file, offset; /* the file by its first record's number, or any number after the one before it */
+    uint64_t seen;         /* the number of the last record that was looked at; 0: none */
+    uint64_t skipped;      /* records that went with their files before they were looked at */
+    bool is_at_end;        /* of what is there now */
+};
+
+/* Where the newest `limit` records begin that match. */
+int audit_seek(const char *home, const struct audit_filter *filter, atomic_bool *call_off, struct audit_cursor *ret,
                struct error *reterr);
-/* {valid, records, first_seq, last_seq, files, problem}: problem is null or {file, line, detail}. */
-int audit_verify(const char *home, atomic_bool *call_off, json_t **ret, struct error *reterr);
+/* The next records that match as lines with their ends, behind what is in the buffer, until it has AUDIT_PAGE_BYTES or
+   the trail ends. A cursor at the end may be used again when there is more. */
+int audit_read_page(const char *home, const struct audit_filter *filter, atomic_bool *call_off,
+                    struct audit_cursor *cursor, struct buf *lines, struct error *reterr);
+/* {valid, records, first_seq, last_seq, files, problem}: problem is null or {file, line, detail}. `known` is a record
+   that the caller knows to be in the files, since it wrote it; NULL: it knows of none, and of no service that wrote. */
+int audit_verify(const char *home, const struct audit_chain *known, atomic_bool *call_off, json_t **ret,
+                 struct error *reterr);
 
 /* ---- audit.c: a thread that writes ---- */
 
@@ -103,5 +126,10 @@ void audit_close(struct audit *audit, void (*closed)(void *data), void *data);
 void audit_add(struct audit *audit, const struct buf *members, bool urgent, audit_done_fn *done, void *data);
 /* Once all that was added before is written. */
 void audit_flush(struct audit *audit, audit_done_fn *done, void *data);
+/* The last record that was written and told. */
+const struct audit_chain *audit_last(const struct audit *audit);
+/* What was wrong with the trail when it was opened; NULL: nothing that shows. has_run: a service has run in this home
+   before, so that there must be a trail. */
+const char *audit_damage(const struct audit *audit, bool has_run, char *ret, size_t size);
 
 #endif

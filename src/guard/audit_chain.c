@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <openssl/sha.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "guard/audit.h"
@@ -44,6 +45,14 @@ int audit_chain_add(struct audit_chain *chain, const char *members, struct buf *
                          AUDIT_LINE_MAX_BYTES);
     *chain = next;
     return 0;
+}
+
+void audit_line_end(const char *line, struct audit_chain *ret) {
+    size_t length = strlen(line);
+    if (!string_starts(line, SEQ_START) || length < TAIL_BYTES) return;
+    ret->seq = strtoull(line + strlen(SEQ_START), NULL, 10);
+    memcpy(ret->hash, line + length - TAIL_BYTES + strlen(HASH_START), HASH_DIGITS);
+    ret->hash[HASH_DIGITS] = '\0';
 }
 
 /* ---- reading one back ---- */

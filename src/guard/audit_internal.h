@@ -2,6 +2,8 @@
 #ifndef GUARD_AUDIT_INTERNAL_H
 #define GUARD_AUDIT_INTERNAL_H
 
+#include <limits.h>
+
 #include "guard/audit.h"
 
 #define AUDIT_FOLDER "audit"
@@ -31,6 +33,24 @@ uint64_t audit_name_seq(const char *name);
 /* False when there is none, or none that is whole. */
 bool audit_head_read(int folder, struct audit_chain *ret);
 void audit_head_write(int fd, const struct audit_chain *chain);
+
+/* ---- walk.c ---- */
+
+/* One line without its end; a negative answer ends it. is_whole: the end was there. */
+typedef int audit_line_fn(void *data, const char *line, size_t size, bool is_whole, struct error *reterr);
+
+struct audit_walk {
+    atomic_bool *call_off;
+    audit_line_fn *each;
+    void *data;
+    char name[AUDIT_NAME_BYTES]; /* of the present file */
+    uint64_t line;               /* in it, from 1 */
+    size_t files;
+};
+
+int audit_folder_open(const char *home, char path[PATH_MAX], struct error *reterr);     /* the descriptor */
+int audit_walk_file(struct audit_walk *walk, const char *folder, struct error *reterr); /* the one that is named */
+int audit_walk_all(struct audit_walk *walk, int folder, const char *path, struct error *reterr);
 
 /* ---- slate.c: what a killed daemon doesn't lose although it is not in the files yet ---- */
 

@@ -83,8 +83,12 @@ static int find_end(struct audit_log *log, size_t *ret_torn, struct error *reter
         is_found = tail->line != NULL;
         if (is_found) audit_line_read(tail->line, tail->line_size, &log->chain, before, NULL);
     }
-    if (result == 0 && audit_head_read(log->folder, &head) && head.seq > log->chain.seq) log->chain = head;
-    return result;
+    if (result < 0) return result;
+    log->files_seq = log->chain.seq;
+    log->had_head = audit_head_read(log->folder, &head);
+    if (log->had_head) log->head_seq = head.seq;
+    if (log->had_head && head.seq > log->chain.seq) log->chain = head;
+    return 0;
 }
 
 static int note_torn(struct audit_log *log, size_t torn_bytes, struct error *reterr) {

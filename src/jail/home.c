@@ -43,7 +43,7 @@ static bool is_ours(const char *name) {
         "api.sock", "daemon.log", "sandbox.conf", "store",         "nodes",       "toolchain"};
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(name, names[i]) == 0) return true;
-    return string_starts(name, "registry.db");
+    return string_starts(name, "registry.db") || string_starts(name, "daemon.log");
 }
 
 static DIR *open_listing(int directory_fd, const char *name) {

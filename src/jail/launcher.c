@@ -180,6 +180,7 @@ static int open_all(struct launcher *launcher, const char *home, struct error *r
     if (launcher->epoll_fd < 0) return error_errno(reterr, errno, "make an epoll descriptor");
     if (launcher->root && setgroups(0, NULL) < 0) return error_errno(reterr, errno, "drop groups");
     if (home_open(launcher, home, reterr) < 0) return -1;
+    launcher_log_open(launcher);
     /* Wherever we were started is nobody's business, and a helper's /proc/self/cwd would lead there. */
     if (chdir("/") < 0) return error_errno(reterr, errno, "go to /");
     jail_features_probe(&launcher->features);
@@ -333,6 +334,7 @@ int main(int count, char **arguments) {
                                   .daemon = {.pidfd = -1, .wanted = !options.no_daemon}};
     egress_init(&launcher->egress);
     if (open_all(launcher, options.home, &error) == 0) {
+        launcher_log_follow(launcher);
         log_line(&launcher->log, LOG_INFO_LEVEL, "launcher_ready", "home", launcher->home, NULL);
         run_loop(launcher);
         status = launcher->exit_status;

@@ -173,6 +173,7 @@ struct launcher {
     struct log log;
     bool root;
     bool ending;        /* leave the loop at the next turn */
+    bool follows_log;   /* standard error is the home's daemon.log, which the daemon rotates */
     bool shutting_down; /* every node dies, and we after the daemon */
     int exit_status;
     char home[PATH_MAX];
@@ -247,6 +248,12 @@ void launcher_want_output(struct launcher *launcher, bool wanted);
 /* Have the deadlines looked at by then. */
 void launcher_due_at(struct launcher *launcher, uint64_t due_ms);
 void launcher_end(struct launcher *launcher, int exit_status);
+
+/* ---- launcher_log.c ---- */
+
+void launcher_log_open(struct launcher *launcher);
+/* Before a line is written: the file may have another name by now. */
+void launcher_log_follow(const struct launcher *launcher);
 
 /* ---- home.c, slot.c: what is ours on this machine ---- */
 

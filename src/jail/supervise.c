@@ -86,6 +86,7 @@ static bool adopt_daemon(struct launcher *launcher) {
 static int start_child(struct launcher *launcher, struct error *reterr) {
     CLEANUP_FD int program_fd = -1;
     CLEANUP(cgroup_close) struct cgroup cgroup = {0};
+    launcher_log_follow(launcher); /* the daemon inherits it */
     if (installation_open_daemon(&program_fd, reterr) < 0) return -1;
     daemon_bounds_make(launcher, &cgroup);
     pid_t pid = fork();
@@ -138,6 +139,7 @@ uint64_t supervise_check(struct launcher *launcher, uint64_t now_ms) {
     struct supervisor *daemon = &launcher->daemon;
     struct error error;
     if (daemon->start_due_ms && now_ms >= daemon->start_due_ms && supervise_start(launcher, &error) < 0) {
+        launcher_log_follow(launcher);
         log_line(&launcher->log, LOG_ERROR_LEVEL, "daemon_not_started", "detail", error.detail, NULL);
         start_later(launcher);
     }

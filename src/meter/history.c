@@ -114,6 +114,13 @@ bool meter_history_add(struct meter_history *history, const struct meter_sample 
     return fill(history, METER_DAY, sample, weight_ms);
 }
 
+void meter_history_step(struct meter_history *history, int64_t step_ms) {
+    struct meter_ring *recent = &history->rings[METER_RECENT];
+    if (history->last.at_ms == 0) return;
+    for (size_t i = 0; i < recent->count; i++) recent->points[(recent->first + i) % recent->capacity].at_ms += step_ms;
+    history->last.at_ms += step_ms;
+}
+
 void meter_history_restore(struct meter_history *history, const struct meter_point *point) {
     ring_add(&history->rings[METER_DAY], spans[METER_DAY].kept, point);
 }

@@ -91,6 +91,9 @@ void meter_history_free(struct meter_history *history);
 /* Samples come in the order of time; one that does not is left out. True when a point of the longest span has come to
    be, which is worth keeping on disk. */
 bool meter_history_add(struct meter_history *history, const struct meter_sample *sample);
+/* The clock that samples' times are of was stepped by so much since the last one: what is measured by them goes on as
+   if it always had been. Points of spans that are over keep the times they had. */
+void meter_history_step(struct meter_history *history, int64_t step_ms);
 /* A point of the longest span, from disk; oldest first, before any sample. */
 void meter_history_restore(struct meter_history *history, const struct meter_point *point);
 size_t meter_history_count(const struct meter_history *history, enum meter_span span);

@@ -25,6 +25,10 @@ static const char *const migrations[] = {
     "  STRICT, WITHOUT ROWID;",
 };
 
+/* What is kept of sandboxes that are gone, should there be any: the next sandbox with the id may be another user's. */
+static const char forget_orphans[] = "DELETE FROM histories WHERE sandbox NOT IN (SELECT id FROM sandboxes);"
+                                     "DELETE FROM usage WHERE sandbox NOT IN (SELECT id FROM sandboxes);";
+
 enum statement {
     BEGIN,
     COMMIT,
@@ -161,6 +165,7 @@ static int open_database(struct store_sql *sql, const char *path, struct error *
         execute(sql->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304",
                 path, reterr);
     if (result == 0 && (result = migrate(sql->db, reterr)) < 0) error_prefix(reterr, "%s", path);
+    if (result == 0) result = execute(sql->db, forget_orphans, path, reterr);
     return result < 0 ? result : prepare_statements(sql, reterr);
 }
 

@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -158,29 +159,38 @@ static char *hold_out_frozen(struct scene *scene) {
 
 /* ---- the service's rights ---- */
 
-/* The command line, run by a user without rights. */
-static pid_t run_as(struct scene *scene, uid_t user, const char *verb, const char *first, const char *second) {
+/* The command line, run by a user without rights; what it prints goes to the descriptor. */
+static pid_t start_as(uid_t user, char *const arguments[], int output_fd) {
     char program[PATH_MAX];
     struct error error;
     if (client_find_program("sandbox", program, &error) < 0) return -1;
     CLEANUP_FD int program_fd = open(program, O_PATH | O_CLOEXEC); /* the build may lie where the user can't go */
-    char *const arguments[] = {"sandbox",      "--home", (char *)world_home(scene->world), (char *)verb, (char *)first,
-                               (char *)second, NULL};
     pid_t child = fork();
     if (child == 0) {
         if (setgroups(0, NULL) < 0 || setgid(user) < 0 || setuid(user) < 0) _exit(126);
-        if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(126);
+        if (dup2(output_fd, STDOUT_FILENO) < 0 || dup2(output_fd, STDERR_FILENO) < 0) _exit(126);
         execveat(program_fd, "", arguments, environ, AT_EMPTY_PATH);
         _exit(127);
     }
     return child;
 }
 
+static pid_t run_as(struct scene *scene, uid_t user, const char *verb, const char *first, const char *second) {
+    CLEANUP_FD int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    char *const arguments[] = {"sandbox",      "--home", (char *)world_home(scene->world), (char *)verb, (char *)first,
+                               (char *)second, NULL};
+    return start_as(user, arguments, null_fd);
+}
+
+static int exit_of(pid_t child) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /* The exit status when a user without rights asks for a sandbox of this project. */
 static int create_as_stranger(struct scene *scene, const char *id, const char *project) {
-    int status = -1;
-    waitpid(run_as(scene, STRANGER, "create", id, project), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return exit_of(run_as(scene, STRANGER, "create", id, project));
 }
 
 static int give_entry(const char *path, uid_t owner, mode_t mode) {
@@ -282,6 +292,23 @@ static char *stop_project_openers(struct scene *scene) {
     return failure || stopped >= STOPPED / 2 ? failure : string_print("only %d could be stopped", stopped);
 }
 
+/* What root did under this id, and where its project lay, is not for the next user of the id. */
+static char *read_the_history_of_an_id(struct scene *scene) {
+    CLEANUP_FD int output_fd = memfd_create("events", MFD_CLOEXEC);
+    char text[16384] = "";
+    json_decref(world_fails(scene->world, "create", "not_found", "{s:s, s:s}", "id", "reused", "source",
+                            "/nowhere/a-name-of-roots"));
+    int allowed = create_as_stranger(scene, "reused", strangers_project(scene));
+    if (allowed != 0) return string_print("creating: exit %d", allowed);
+    char *const arguments[] = {"sandbox", "--home", (char *)world_home(scene->world), "events", "--sandbox",
+                               "reused",  NULL};
+    int read_exit = exit_of(start_as(STRANGER, arguments, output_fd));
+    ssize_t size = pread(output_fd, text, sizeof text - 1, 0);
+    world_destroy(scene->world, "reused");
+    if (read_exit != 0 || size <= 0 || !strstr(text, "created")) return string_print("exit %d: %s", read_exit, text);
+    return strstr(text, "a-name-of-roots") || strstr(text, "create_failed") ? strdup(text) : NULL;
+}
+
 static const struct attack on_service[] = {
     {.name = "spin_on_every_core",
      .tries = "spin in more processes than there are cores, in three sandboxes at once",
@@ -318,6 +345,11 @@ static const struct attack on_service[] = {
      .where = MEDIUM,
      .wall = "daemon: no thread waits for a stream; launcher: kills who sends it",
      .run = stop_project_openers},
+    {.name = "read_the_history_of_an_id",
+     .tries = "take an id that root has used, and read its events",
+     .where = MEDIUM,
+     .wall = "daemon: an event is its owner's of that time",
+     .run = read_the_history_of_an_id},
 };
 
 const struct attack_table attacks_on_service = ATTACK_TABLE("The service and its host", on_service);

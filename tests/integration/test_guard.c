@@ -13,6 +13,7 @@
 
 #define COUNTER EXAMPLES "/counter_erl"
 #define SETTINGS                                                                                                       \
+    "log-max = 64K\n"                                                                                                  \
     "audit-file = 64K\n"                                                                                               \
     "[profile sums]\n"                                                                                                 \
     "inherits = high\n"                                                                                                \
@@ -133,6 +134,59 @@ static void test_a_killed_daemon_leaves_a_whole_trail(void **state) {
     assert_recorded(world, "create", "refused_by_policy", "a"); /* it is all there */
 }
 
+/* ---- the log ---- */
+
+static bool log_exists(struct world *world, const char *name) {
+    CLEANUP_FREE char *path = string_print("%s/%s", world_home(world), name);
+    return access(path, F_OK) == 0;
+}
+
+static void assert_writes_to_log(struct world *world, const char *lock) {
+    CLEANUP_FREE char *log = string_print("%s/daemon.log", world_home(world));
+    CLEANUP_FREE char *output = string_print("/proc/%d/fd/2", (int)world_pid(world, lock));
+    struct stat named, used;
+    assert_int_equal(stat(log, &named), 0);
+    assert_int_equal(stat(output, &used), 0);
+    assert_int_equal(named.st_ino, used.st_ino);
+}
+
+/* Any user's failing requests fill it. The launcher finds the new file when it starts the next daemon. */
+static void test_the_log_is_rotated(void **state) {
+    struct world *world = *state;
+    for (int i = 0; i < 2000 && !log_exists(world, "daemon.log.3"); i++)
+        json_decref(world_fails(world, "restart", "not_found", "{s:s}", "id", "nobody"));
+    assert_true(log_exists(world, "daemon.log.3"));
+    assert_writes_to_log(world, "daemon.lock");
+    pid_t daemon = world_pid(world, "daemon.lock");
+    CLEANUP_FD int pidfd = process_open(daemon);
+    process_end(daemon, SIGKILL);
+    assert_true(process_ends(pidfd, WORLD_DEADLINE_MS));
+    json_decref(world_op(world, "list", NULL));
+    assert_writes_to_log(world, "daemon.lock");
+    assert_writes_to_log(world, "launcher.lock");
+    assert_false(log_exists(world, "daemon.log.4"));
+}
+
+/* ---- an emptied trail ---- */
+
+static void test_an_emptied_trail_is_found(void **state) {
+    struct world *world = *state;
+    CLEANUP_FREE char *folder = string_print("%s/audit", world_home(world));
+    CLEANUP_FREE char *first = string_print("%s/00000000000000000001.jsonl", folder);
+    CLEANUP_FREE char *head = string_print("%s/head", folder);
+    uint64_t since = world_now(world);
+    assert_true(is_whole(world));
+    assert_int_equal(truncate(first, 0), 0);
+    assert_int_equal(unlink(head), 0);
+    assert_false(is_whole(world));
+    pid_t daemon = world_pid(world, "daemon.lock");
+    CLEANUP_FD int pidfd = process_open(daemon);
+    process_end(daemon, SIGKILL);
+    assert_true(process_ends(pidfd, WORLD_DEADLINE_MS));
+    json_decref(world_op(world, "list", NULL)); /* starts another, should the launcher not have */
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "audit_damaged"}));
+}
+
 /* ---- a full disk ---- */
 
 static void mount_audit(struct world *world, const char *audit) {
@@ -214,6 +268,8 @@ int main(void) {
         cmocka_unit_test(test_what_fails_is_recorded),
         cmocka_unit_test(test_a_changed_byte_is_found),
         cmocka_unit_test(test_a_killed_daemon_leaves_a_whole_trail),
+        cmocka_unit_test(test_the_log_is_rotated),
+        cmocka_unit_test(test_an_emptied_trail_is_found),
         cmocka_unit_test(test_a_full_disk_stops_what_must_be_recorded),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);

@@ -162,6 +162,43 @@ static void a_slow_reader_is_cut_off_and_told(void **state) {
     client_close(&client);
 }
 
+/* ---- what is sent only as it is read ---- */
+
+enum { PULLED_ITEMS = 4000 };
+
+static unsigned pulled; /* items so far */
+
+static void pull(struct request *request) {
+    char text[1001];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    while (pulled < PULLED_ITEMS && request->has_room(request)) {
+        char line[1100];
+        int size = snprintf(line, sizeof line, "{\"n\":%u,\"text\":\"%s\"}", pulled++, text);
+        request->item_text(request, pulled, line, (size_t)size);
+    }
+}
+
+/* Four times the buffer: a reader that takes its time is asked to, and nothing is cut off. */
+static void what_can_wait_waits_for_the_reader(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    follow(fixture, &client, "");
+    struct request *request = fixture->engine.open_stream;
+    pulled = 0;
+    request->more = pull;
+    pull(request);
+    unsigned at_once = pulled;
+    assert_in_range(at_once, 1, PULLED_ITEMS / 10);
+    for (int i = 0; i < 100; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    assert_true(pulled < PULLED_ITEMS);
+    assert_true(client_wait_text(&client, "{\"n\":3999,"));
+    end(fixture, json_object(), E_NONE);
+    assert_true(client_wait_text(&client, "done"));
+    assert_null(strstr(buf_string(&client.in), "problem"));
+    client_close(&client);
+}
+
 static void one_item_may_be_larger_than_the_buffer(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -192,6 +229,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(items_after_the_reader_left_are_dropped, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_is_cut_off_and_told, fixture_setup_small, fixture_teardown),
         cmocka_unit_test_setup_teardown(one_item_may_be_larger_than_the_buffer, fixture_setup_small, fixture_teardown),
+        cmocka_unit_test_setup_teardown(what_can_wait_waits_for_the_reader, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,28 @@ static void test_days_are_the_librarys(void **state) {
     }
 }
 
+static void assert_near(int64_t found_ms, int64_t expected_ms) {
+    assert_true(found_ms - expected_ms > -60000 && found_ms - expected_ms < 60000);
+}
+
+static void test_the_wall_clock_can_be_stepped_and_no_other(void **state) {
+    (void)state;
+    static _Atomic int64_t step_ms;
+    int64_t wall_ms = clock_wall_ms();
+    uint64_t monotonic_ms = clock_monotonic_ms(), boot_ms = clock_boot_ms();
+    clock_step_wall(&step_ms);
+    assert_near(clock_wall_ms(), wall_ms);
+    step_ms = INT64_C(10) * 365 * 86400000;
+    assert_near(clock_wall_ms(), wall_ms + step_ms);
+    step_ms = -step_ms;
+    assert_near(clock_wall_ms(), wall_ms + step_ms);
+    assert_near((int64_t)clock_monotonic_ms(), (int64_t)monotonic_ms);
+    assert_near((int64_t)clock_boot_ms(), (int64_t)boot_ms);
+    clock_step_wall(NULL);
+    assert_near(clock_wall_ms(), wall_ms);
+    assert_false(clock_step_wall_by_file("/nowhere"));
+}
+
 static void test_the_monotonic_clock_never_goes_back(void **state) {
     (void)state;
     uint64_t last_us = clock_monotonic_us();
@@ -63,6 +85,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_rfc3339),
         cmocka_unit_test(test_days_are_the_librarys),
+        cmocka_unit_test(test_the_wall_clock_can_be_stepped_and_no_other),
         cmocka_unit_test(test_the_monotonic_clock_never_goes_back),
         cmocka_unit_test(test_the_wall_clock_is_in_this_century),
         cmocka_unit_test(test_attempts_grow_further_apart),

@@ -38,7 +38,7 @@ static void columns_are_aligned(void **state) {
     columns_print(page.out, false, columns, ARRAY_SIZE(columns), rows);
     page_expect(&page, "ID     MEMORY  NOTE\n"
                        "a       1 KiB  x\n"
-                       "größe  64 MiB  two lines\n"
+                       "größe  64 MiB  two\\nlines\n"
                        "漢字        -  -\n");
 }
 
@@ -76,6 +76,28 @@ static void any_object_has_lines(void **state) {
     page_expect(&page, "id      c\nlimits\n  memory        1 KiB\n  ttl           -\nfrozen  no\n");
 }
 
+/* Neither a value nor a name adds a line of its own. */
+static void a_field_is_one_line(void **state) {
+    (void)state;
+    CLEANUP_JSON json_t *object =
+        json_loads("{\"source\":\"/tmp/a\\nstatus  running\",\"k\\ney\":1,\"list\":[\"b\\nc\"]}", 0, NULL);
+    struct page page;
+    page_open(&page);
+    view_object(page.out, false, object);
+    page_expect(&page, "source  /tmp/a\\nstatus  running\nk\\ney   1\nlist    b\\nc\n");
+}
+
+static void what_was_not_read_is_told(void **state) {
+    (void)state;
+    CLEANUP_JSON json_t *skipped = json_pack("{s:i}", "skipped", 12);
+    CLEANUP_JSON json_t *record = json_pack("{s:s}", "text", "skipped");
+    struct page page;
+    page_open(&page);
+    assert_true(view_skipped(page.out, skipped));
+    assert_false(view_skipped(page.out, record));
+    page_expect(&page, "(12 records are not shown: they left the history before they could be read)\n");
+}
+
 static void records_are_shown_as_printed(void **state) {
     (void)state;
     CLEANUP_JSON json_t *output = json_loads("{\"text\":\"no newline\"}", 0, NULL);
@@ -93,7 +115,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_aligned),          cmocka_unit_test(no_rows_are_a_heading),
         cmocka_unit_test(any_list_has_columns),         cmocka_unit_test(any_object_has_lines),
-        cmocka_unit_test(records_are_shown_as_printed),
+        cmocka_unit_test(records_are_shown_as_printed), cmocka_unit_test(a_field_is_one_line),
+        cmocka_unit_test(what_was_not_read_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

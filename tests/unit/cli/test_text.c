@@ -36,6 +36,15 @@ static void terminals_are_safe_from_text(void **state) {
     expect_clean("a\0b", 3, "a\\x00b");
 }
 
+/* The name of a folder can't add a line to what is shown of it. */
+static void a_name_stays_on_its_line(void **state) {
+    (void)state;
+    CLEANUP(buf_free) struct buf line = BUF_INIT;
+    static const char name[] = "/tmp/a\nstatus  running\033[2J";
+    text_clean_line(&line, name, strlen(name));
+    assert_string_equal(buf_string(&line), "/tmp/a\\nstatus  running\\x1B[2J");
+}
+
 static void widths_are_columns(void **state) {
     (void)state;
     assert_int_equal(text_width(""), 0);
@@ -84,6 +93,7 @@ static void colour_is_off_without_a_terminal(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terminals_are_safe_from_text),
+        cmocka_unit_test(a_name_stays_on_its_line),
         cmocka_unit_test(widths_are_columns),
         cmocka_unit_test(values_show_their_unit),
         cmocka_unit_test(colour_is_off_without_a_terminal),

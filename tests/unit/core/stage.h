@@ -25,6 +25,7 @@ static inline int stage_setup(void **state) {
     stage->engine.answers_tail = &stage->engine.answers;
     uv_idle_init(&stage->loop, &stage->engine.answer_idle);
     stage->engine.answer_idle.data = &stage->engine;
+    feed_pump_open(&stage->engine);
     *state = stage;
     return 0;
 }
@@ -33,6 +34,7 @@ static inline int stage_teardown(void **state) {
     struct stage *stage = *state;
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&stage->engine.answer_idle, NULL);
+    feed_pump_close(&stage->engine, NULL);
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&stage->loop), 0);
     assert_int_equal(stage->engine.open_parts, 0);

@@ -58,7 +58,7 @@ static void test_what_is_too_old(void **state) {
 /* ---- what a node sends ---- */
 
 static json_t *last_of(struct sandbox *sandbox) {
-    const struct feed *log = &sandbox->log;
+    const struct feed *log = sandbox->log;
     return log->records[(log->first + log->count - 1) % log->capacity];
 }
 
@@ -84,7 +84,8 @@ static void test_a_record_says_where_it_was_logged(void **state) {
     (void)state;
     struct sandbox sandbox = {.id = "a"};
     struct buf bytes = BUF_INIT;
-    assert_true(feed_init(&sandbox.log, 4, 0));
+    sandbox.log = feed_new(4, 0);
+    assert_non_null(sandbox.log);
     term_put_version(&bytes);
     term_put_map(&bytes, 5);
     put_text(&bytes, "text", "hello");
@@ -100,7 +101,7 @@ static void test_a_record_says_where_it_was_logged(void **state) {
     assert_member(&sandbox, "pid", "<0.9.0>");
     assert_member(&sandbox, "function", "counter:init/1");
     assert_int_equal(json_integer_value(json_object_get(last_of(&sandbox), "line")), 7);
-    feed_free(&sandbox.log);
+    feed_release(sandbox.log);
 }
 
 /* The node may send anything: what makes no sense is left out, and what is too long cut. */
@@ -110,7 +111,8 @@ static void test_inventions_of_a_node(void **state) {
     struct buf bytes = BUF_INIT;
     char longer[NODE_TEXT_MAX_BYTES + 100];
     memset(longer, 'f', sizeof longer);
-    assert_true(feed_init(&sandbox.log, 4, 0));
+    sandbox.log = feed_new(4, 0);
+    assert_non_null(sandbox.log);
     term_put_version(&bytes);
     term_put_map(&bytes, 5);
     put_text(&bytes, "text", "hello");
@@ -129,8 +131,8 @@ static void test_inventions_of_a_node(void **state) {
     term_put_version(&bytes);
     term_put_map(&bytes, 0);
     take(&sandbox, &bytes);
-    assert_int_equal(sandbox.log.count, 1); /* without a text it is none */
-    feed_free(&sandbox.log);
+    assert_int_equal(sandbox.log->count, 1); /* without a text it is none */
+    feed_release(sandbox.log);
 }
 
 static void test_long_text_becomes_several_records(void **state) {
@@ -138,12 +140,13 @@ static void test_long_text_becomes_several_records(void **state) {
     struct sandbox sandbox = {.id = "a"};
     char text[LOG_RECORD_MAX_BYTES + 10];
     memset(text, 'x', sizeof text);
-    assert_true(feed_init(&sandbox.log, 4, 0));
+    sandbox.log = feed_new(4, 0);
+    assert_non_null(sandbox.log);
     log_add(&sandbox, "output", NULL, NULL, text, sizeof text);
-    assert_int_equal(sandbox.log.count, 2);
+    assert_int_equal(sandbox.log->count, 2);
     assert_int_equal(json_string_length(json_object_get(last_of(&sandbox), "text")), 10);
     assert_true(json_is_null(json_object_get(last_of(&sandbox), "level")));
-    feed_free(&sandbox.log);
+    feed_release(sandbox.log);
 }
 
 int main(void) {

@@ -27,7 +27,8 @@ static void open_engine(struct scene *scene) {
     engine->config.heartbeat_deadline_ms = 60000;
     uv_idle_init(engine->loop, &engine->answer_idle);
     engine->answer_idle.data = engine;
-    assert_true(feed_init(&engine->events, 16, 0));
+    engine->events = feed_new(16, 0);
+    assert_non_null(engine->events);
     assert_int_equal(store_open(engine->loop, scene->stage->home, &engine->store, &error), 0);
 }
 
@@ -65,7 +66,7 @@ static int tear_down(void **state) {
     store_close(scene->engine.store, on_store_closed, scene);
     RUN_UNTIL(stage, scene->store_closed && scene->engine.open_parts == 0);
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
-    feed_free(&scene->engine.events);
+    feed_release(scene->engine.events);
     map_free(&scene->engine.sandboxes);
     void *staged = stage;
     int result = stage_teardown(&staged); /* runs the loop until the timer has closed */

@@ -54,7 +54,7 @@ static void test_records_are_written_and_told(void **state) {
     assert_int_equal(stage.records, 1000);
     assert_int_equal(stage.done, 666);
     assert_int_equal(uv_loop_close(&stage.loop), 0);
-    assert_int_equal(audit_verify(stage.scratch->path, &call_off, &verdict, &error), 0);
+    assert_int_equal(audit_verify(stage.scratch->path, NULL, &call_off, &verdict, &error), 0);
     assert_true(json_is_true(json_object_get(verdict, "valid")));
     assert_int_equal(json_integer_value(json_object_get(verdict, "records")), 1000);
     json_decref(verdict);
@@ -76,7 +76,7 @@ static void on_turn(void *data, const struct error *error) {
     json_t *verdict;
     assert_null(error);
     stage->done++;
-    assert_int_equal(audit_verify(stage->scratch->path, &call_off, &verdict, NULL), 0);
+    assert_int_equal(audit_verify(stage->scratch->path, NULL, &call_off, &verdict, NULL), 0);
     assert_true(json_integer_value(json_object_get(verdict, "records")) >= stage->records); /* told of what is there */
     assert_true(json_is_true(json_object_get(verdict, "valid")));
     json_decref(verdict);
@@ -86,6 +86,36 @@ static void on_turn(void *data, const struct error *error) {
     }
     for (int i = 0; i < CROWD && stage->done % 10 == 0; i++) add_one(stage, NULL);
     add_one(stage, on_turn);
+}
+
+/* What was there when the trail was opened. */
+static void expect_damage(struct scratch *scratch, bool has_run, const char *expected) {
+    struct stage stage = {.scratch = scratch};
+    char text[256];
+    uv_loop_init(&stage.loop);
+    assert_int_equal(
+        audit_open(&stage.loop, scratch->path, &audit_default_limits, on_record, &stage, &stage.audit, NULL), 0);
+    const char *damage = audit_damage(stage.audit, has_run, text, sizeof text);
+    stage.last_seq = (int64_t)audit_last(stage.audit)->seq;
+    if (!expected) assert_null(damage);
+    if (expected && (!damage || !strstr(damage, expected))) fail_msg("%s: not \"%s\"", damage, expected);
+    for (int i = 0; i < 3; i++) add_one(&stage, NULL);
+    audit_close(stage.audit, on_closed, &stage);
+    uv_run(&stage.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&stage.loop), 0);
+}
+
+static void test_damage_is_seen_at_the_start(void **state) {
+    struct scratch *scratch = *state;
+    expect_damage(scratch, false, NULL);
+    expect_damage(scratch, true, NULL);
+    assert_int_equal(unlinkat(scratch->fd, "audit/head", 0), 0);
+    expect_damage(scratch, true, "the files ended with 6");
+    assert_int_equal(unlinkat(scratch->fd, "audit/00000000000000000001.jsonl", 0), 0);
+    expect_damage(scratch, true, "record 9 was written last, and the files ended with 0");
+    assert_int_equal(unlinkat(scratch->fd, "audit/head", 0), 0);
+    assert_int_equal(unlinkat(scratch->fd, "audit/00000000000000000010.jsonl", 0), 0);
+    expect_damage(scratch, true, "its audit trail was gone");
 }
 
 static void test_loop_and_thread_take_turns(void **state) {
@@ -164,6 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_records_are_written_and_told, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_loop_and_thread_take_turns, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_damage_is_seen_at_the_start, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_who_waits_waits_for_no_turn, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_a_flush_comes_after_what_was_before, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_opened_is_told, scratch_setup, scratch_teardown),

@@ -2,6 +2,8 @@
 #include "own_mounts.h"
 #include "scratch.h"
 
+#include "audit_test.h"
+
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,7 +39,7 @@ static bool verifies(const char *home, char problem[256], uint64_t *ret_records)
     atomic_bool call_off = false;
     json_t *verdict;
     struct error error;
-    if (audit_verify(home, &call_off, &verdict, &error) < 0) fail_msg("%s", error.detail);
+    if (audit_verify(home, NULL, &call_off, &verdict, &error) < 0) fail_msg("%s", error.detail);
     const char *detail = json_string_value(json_object_get(json_object_get(verdict, "problem"), "detail"));
     bool valid = json_is_true(json_object_get(verdict, "valid"));
     assert_int_equal(valid, detail == NULL);
@@ -237,11 +239,10 @@ static void test_the_oldest_go_and_the_trail_says_so(void **state) {
 /* ---- reading ---- */
 
 static size_t count_matching(const struct scratch *scratch, struct audit_filter filter) {
-    atomic_bool call_off = false;
-    json_t *records;
-    assert_int_equal(audit_read(scratch->path, &filter, &call_off, &records, NULL), 0);
-    size_t count = json_array_size(records);
-    json_decref(records);
+    CLEANUP(buf_free) struct buf lines = BUF_INIT;
+    read_all(scratch->path, &filter, &lines);
+    size_t count = 0;
+    for (const char *at = buf_string(&lines); (at = strchr(at, '\n')); at++) count++;
     return count;
 }
 
@@ -257,13 +258,91 @@ static void test_filters(void **state) {
     assert_int_equal(count_matching(scratch, (struct audit_filter){.limit = 100, .uid = -1, .outcome = "ok"}), 9);
 }
 
+static uint64_t seq_of(const char *line) {
+    struct audit_chain record = {0};
+    audit_line_end(line, &record);
+    return record.seq;
+}
+
+/* Small files and small pages of them: none is left out, none comes twice, whatever the number that is wanted. */
+static void test_pages(void **state) {
+    struct scratch *scratch = *state;
+    static const struct audit_limits small = {.file_max_bytes = 20000, .files_kept = 100};
+    static const uint64_t wanted[] = {1, 99, 100, 101, 399, 400, 5000};
+    enum { RECORDS = 400 };
+    CLEANUP(audit_log_close) struct audit_log log = open_log(scratch, &small);
+    for (int i = 0; i < RECORDS; i++) add(&log, "create");
+    for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+        CLEANUP(buf_free) struct buf lines = BUF_INIT;
+        read_all(scratch->path, &(struct audit_filter){.limit = wanted[i], .uid = -1}, &lines);
+        uint64_t expected = wanted[i] < RECORDS ? RECORDS - wanted[i] : 0;
+        char *rest = (char *)buf_string(&lines), *line;
+        while ((line = strsep(&rest, "\n")) && *line) assert_int_equal(seq_of(line), ++expected);
+        assert_int_equal(expected, RECORDS);
+    }
+}
+
+/* Files go while one is read that is older: the reader learns how many records it missed, and has the newest. */
+static void test_a_reader_whose_files_go(void **state) {
+    struct scratch *scratch = *state;
+    static const struct audit_limits small = {.file_max_bytes = 80000, .files_kept = 2};
+    const struct audit_filter filter = {.limit = 100000, .uid = -1};
+    atomic_bool call_off = false;
+    struct audit_cursor cursor;
+    CLEANUP(buf_free) struct buf page = BUF_INIT;
+    CLEANUP(audit_log_close) struct audit_log log = open_log(scratch, &small);
+    for (int i = 0; i < 500; i++) add(&log, "create");
+    assert_int_equal(audit_seek(scratch->path, &filter, &call_off, &cursor, NULL), 0);
+    assert_int_equal(audit_read_page(scratch->path, &filter, &call_off, &cursor, &page, NULL), 0);
+    assert_false(cursor.is_at_end);
+    uint64_t seen = cursor.seen;
+    for (int i = 0; i < 1000; i++) add(&log, "create");
+    buf_clear(&page);
+    assert_int_equal(audit_read_page(scratch->path, &filter, &call_off, &cursor, &page, NULL), 0);
+    assert_true(cursor.skipped > 0);
+    assert_int_equal(seq_of(buf_string(&page)), seen + cursor.skipped + 1);
+    while (!cursor.is_at_end) {
+        buf_clear(&page);
+        assert_int_equal(audit_read_page(scratch->path, &filter, &call_off, &cursor, &page, NULL), 0);
+    }
+    assert_int_equal(cursor.seen, log.chain.seq);
+}
+
+/* ---- compared with what the service knows ---- */
+
+static void expect_known(const struct scratch *scratch, const struct audit_chain *known, const char *expected) {
+    atomic_bool call_off = false;
+    json_t *verdict;
+    assert_int_equal(audit_verify(scratch->path, known, &call_off, &verdict, NULL), 0);
+    const char *detail = json_string_value(json_object_get(json_object_get(verdict, "problem"), "detail"));
+    assert_int_equal(json_is_true(json_object_get(verdict, "valid")), expected == NULL);
+    if (expected && !strstr(detail, expected)) fail_msg("\"%s\" does not say \"%s\"", detail, expected);
+    json_decref(verdict);
+}
+
+static void test_an_emptied_trail_is_no_whole_one(void **state) {
+    struct scratch *scratch = *state;
+    CLEANUP(audit_log_close) struct audit_log log = open_log(scratch, &limits);
+    for (int i = 0; i < 9; i++) add(&log, "create");
+    struct audit_chain known = log.chain, another = log.chain;
+    another.hash[0] = another.hash[0] == '0' ? '1' : '0';
+    expect_known(scratch, &known, NULL);
+    expect_known(scratch, &another, "record 9 is not the one that the service wrote");
+    assert_int_equal(unlinkat(scratch->fd, "audit/head", 0), 0);
+    expect_known(scratch, &known, "missing or damaged");
+    save(scratch, FIRST_FILE, "", 0);
+    expect_known(scratch, &known, "the service wrote record 9, and the trail ends with 0");
+    assert_int_equal(unlinkat(scratch->fd, FIRST_FILE, 0), 0);
+    expect_known(scratch, &known, "the service wrote record 9, and the trail ends with 0");
+}
+
 static void test_called_off(void **state) {
     struct scratch *scratch = *state;
     atomic_bool call_off = true;
     json_t *verdict = NULL;
     struct error error;
     write_some(scratch, 1);
-    assert_true(audit_verify(scratch->path, &call_off, &verdict, &error) < 0);
+    assert_true(audit_verify(scratch->path, NULL, &call_off, &verdict, &error) < 0);
     assert_int_equal(error.code, E_SHUTDOWN);
     assert_null(verdict);
 }
@@ -328,6 +407,9 @@ int main(void) {
         WITH_SCRATCH(test_files_follow_one_another),
         WITH_SCRATCH(test_the_oldest_go_and_the_trail_says_so),
         WITH_SCRATCH(test_filters),
+        WITH_SCRATCH(test_pages),
+        WITH_SCRATCH(test_a_reader_whose_files_go),
+        WITH_SCRATCH(test_an_emptied_trail_is_no_whole_one),
         WITH_SCRATCH(test_called_off),
         cmocka_unit_test(test_a_full_disk),
     };

@@ -56,6 +56,22 @@ static void time_that_does_not_pass_adds_nothing(void **state) {
     assert_float_equal(history->last.values[METER_MEMORY], 1, 0);
 }
 
+/* The wall clock is stepped back a day, and on by years: what is measured goes on. */
+static void a_stepped_clock_loses_no_sample(void **state) {
+    static const int64_t steps_ms[] = {-86400000, INT64_C(315360000000), -86400000};
+    struct meter_history *history = *state;
+    int64_t at_ms = BEGIN_MS * INT64_C(10);
+    for (size_t i = 0; i < sizeof steps_ms / sizeof *steps_ms; i++) {
+        for (int n = 0; n < 10; n++) add(history, at_ms += 1000, (double)(i * 10) + n);
+        meter_history_step(history, steps_ms[i]);
+        at_ms += steps_ms[i];
+    }
+    assert_int_equal(meter_history_count(history, METER_RECENT), 30);
+    struct meter_trend trend = meter_trend(history, METER_MEMORY, 59);
+    assert_float_equal(trend.per_s, 1, 0.01);
+    assert_float_equal(trend.reached_in_ms, 30000, 300);
+}
+
 /* A sample counts for the time since the one before, however irregular the looks are. */
 static void a_minute_is_its_average_over_time_and_its_peak(void **state) {
     struct meter_history *history = *state;
@@ -109,6 +125,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_HISTORY(the_last_samples_are_kept_as_they_came),
         WITH_HISTORY(time_that_does_not_pass_adds_nothing),
+        WITH_HISTORY(a_stepped_clock_loses_no_sample),
         WITH_HISTORY(a_minute_is_its_average_over_time_and_its_peak),
         WITH_HISTORY(a_day_is_kept_and_no_more),
         WITH_HISTORY(what_is_restored_comes_before),

@@ -153,12 +153,20 @@ static void see_history(void *data, const struct store_history *row) {
     seen->count++;
 }
 
+static void put_sandbox(struct fixture *fixture, const char *id) {
+    store_put_sandbox(fixture->store, &(struct store_sandbox){.id = id, .status = "running"}, NULL, NULL);
+}
+
+/* What is written behind a sandbox's removal would be the next one's of that id. */
 static void histories_go_with_their_sandbox(void **state) {
     struct fixture *fixture = *state;
     struct error error = {0};
+    put_sandbox(fixture, "a");
+    put_sandbox(fixture, "b");
     static const struct store_history rows[] = {{"a", "m", "1"}, {"a", "n", "1"}, {"b", "m", "1"}, {"a", "m", "2"}};
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) store_put_history(fixture->store, &rows[i], NULL, NULL);
     store_delete_sandbox(fixture->store, "b", fixture_on_done, fixture);
+    store_put_history(fixture->store, &(struct store_history){"b", "late", "1"}, NULL, NULL);
     fixture_run_until(fixture, &fixture->answers, 1);
     fixture_close(fixture);
     fixture_open(fixture);
@@ -179,8 +187,12 @@ static void a_day_of_usage_is_kept_and_goes_with_its_sandbox(void **state) {
     struct error error = {0};
     static const struct store_usage rows[] = {
         {"a", 1000, "old"}, {"a", 1001, "1"}, {"b", 1000, "1"}, {"c", 1000, "1"}, {"a", 86401000, "2"}};
+    put_sandbox(fixture, "a");
+    put_sandbox(fixture, "b");
+    put_sandbox(fixture, "c");
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) store_add_usage(fixture->store, &rows[i]);
     store_delete_sandbox(fixture->store, "b", fixture_on_done, fixture);
+    store_add_usage(fixture->store, &(struct store_usage){"b", 2000, "late"});
     fixture_run_until(fixture, &fixture->answers, 1);
     fixture_close(fixture);
     fixture_open(fixture);
