@@ -201,10 +201,13 @@ static int mount_plan(const struct launcher *launcher, const struct launcher_nod
                       struct error *reterr) {
     struct node_bind binds[NODE_BINDS_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->ops[i].verb == JAIL_PLAN_BIND || plan->ops[i].verb == JAIL_PLAN_BIND_EXEC)
-            binds[count++] = (struct node_bind){plan->ops[i].words[0], plan->ops[i].words[1],
-                                                plan->ops[i].verb == JAIL_PLAN_BIND_EXEC};
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct jail_plan_op *op = &plan->ops[i];
+        if (op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC) continue;
+        if (count == ARRAY_SIZE(binds))
+            return error_set(reterr, E_INVALID, "more than %d mounts at once", NODE_BINDS_MAX);
+        binds[count++] = (struct node_bind){op->words[0], op->words[1], op->verb == JAIL_PLAN_BIND_EXEC};
+    }
     return count > 0 ? node_mount(launcher, node, binds, count, reterr) : 0;
 }
 
