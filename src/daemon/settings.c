@@ -135,16 +135,26 @@ static int keep_profile_line(struct settings *settings, const char *line, struct
     return string_format(settings->profiles + length, sizeof settings->profiles - length, reterr, "%s", line);
 }
 
+static int read_any_line(struct settings *settings, char *line, const char *path, unsigned number,
+                         struct error *reterr) {
+    if (settings->profiles[0] || line[strspn(line, " \t")] == '[') return keep_profile_line(settings, line, reterr);
+    return read_line(settings, line, path, number, reterr);
+}
+
+int settings_read_stream(FILE *file, const char *path, struct settings *settings, struct error *reterr) {
+    char line[PATH_MAX + 256];
+    int result = 0;
+    for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++)
+        result = read_any_line(settings, line, path, number, reterr);
+    return result;
+}
+
 static int read_file(struct settings *settings, struct error *reterr) {
-    char path[PATH_MAX + 32], line[PATH_MAX + 256];
+    char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/sandbox.conf", settings->home);
     FILE *file = fopen(path, "re");
     if (!file) return errno == ENOENT ? 0 : error_errno(reterr, errno, "reading %s", path);
-    int result = 0;
-    for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++)
-        result = settings->profiles[0] || line[strspn(line, " \t")] == '['
-                     ? keep_profile_line(settings, line, reterr)
-                     : read_line(settings, line, path, number, reterr);
+    int result = settings_read_stream(file, path, settings, reterr);
     fclose(file);
     return result;
 }
