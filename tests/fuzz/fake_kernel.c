@@ -110,8 +110,9 @@ static int descriptor_or_failure(void) {
     return result_of_choice() < 0 ? -1 : new_descriptor(0);
 }
 
+/* As many calls as chosen wait in it. */
 int fake_listener(void) {
-    return new_descriptor(fake_choose() ? 1 : 0);
+    return fake_place(eventfd(fake_choose() % 8, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
 }
 
 void fake_play_child(bool begins) {
@@ -376,9 +377,10 @@ ssize_t __wrap_recv(int fd, void *data, size_t size, int flags) {
 
 /* ---- what a node does ---- */
 
-static int receive_notification(struct seccomp_notif *call) {
+static int receive_notification(int listener_fd, struct seccomp_notif *call) {
     static const int numbers[] = {SYS_execve, SYS_socket, SYS_mount, SYS_ptrace, SYS_execveat, 100000, -1};
     unsigned choice = fake_choose();
+    eventfd_read(listener_fd, &(eventfd_t){0});
     if (fake_fails_by(choice)) return -1;
     *call = (struct seccomp_notif){.id = 1, .pid = 7, .data.nr = numbers[choice % ARRAY_SIZE(numbers)]};
     for (size_t i = 0; i < 6; i++) call->data.args[i] = choice * 4000;
@@ -389,7 +391,7 @@ int __real_ioctl(int fd, unsigned long request, void *argument);
 int __wrap_ioctl(int fd, unsigned long request, void *argument);
 int __wrap_ioctl(int fd, unsigned long request, void *argument) {
     if (!fake.is_on) return __real_ioctl(fd, request, argument);
-    return request == SECCOMP_IOCTL_NOTIF_RECV ? receive_notification(argument) : result_of_choice();
+    return request == SECCOMP_IOCTL_NOTIF_RECV ? receive_notification(fd, argument) : result_of_choice();
 }
 
 ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,

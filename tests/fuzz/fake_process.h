@@ -13,8 +13,8 @@ void process_forget_all(void);
 
 unsigned fake_choose(void); /* 0: as it should be */
 bool fake_fails_by(unsigned choice);
-int fake_place(int fd);  /* where the process that is played has its descriptors */
-int fake_listener(void); /* with or without a call that waits */
+int fake_place(int fd); /* where the process that is played has its descriptors */
+int fake_listener(void);
 void fake_play_child(bool begins);
 
 #endif
