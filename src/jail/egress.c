@@ -214,6 +214,7 @@ static int take_greeting(struct launcher *launcher, struct error *reterr) {
     ssize_t size = read(launcher->egress.greeting_fd, &greeting, sizeof greeting);
     stop_waiting(launcher);
     if (size != sizeof greeting) return error_set(reterr, E_SYSTEM, "the way out was not made");
+    greeting.error.detail[ERROR_DETAIL_BYTES - 1] = '\0';
     if (greeting.error.code != E_NONE) return error_set(reterr, greeting.error.code, "%s", greeting.error.detail);
     return settle(launcher, greeting.pid, reterr);
 }

@@ -72,5 +72,6 @@ int node_do_inside(const struct launcher *launcher, const struct launcher_node *
     ssize_t size = read(read_fd, &error, sizeof error);
     waitpid(pid, NULL, 0);
     if (size != (ssize_t)sizeof error) return error_set(reterr, E_SYSTEM, "the helper inside the node ended early");
+    error.detail[ERROR_DETAIL_BYTES - 1] = '\0'; /* it ran among the node's own processes */
     return error.code == E_NONE ? 0 : error_set(reterr, error.code, "%s", error.detail);
 }

@@ -251,7 +251,10 @@ pid_t __real_fork(void);
 pid_t __wrap_fork(void);
 pid_t __wrap_fork(void) {
     if (!fake.is_on) return __real_fork();
-    return result_of_choice() < 0 ? -1 : fake.next_pid++;
+    unsigned choice = fake_choose();
+    if (fake_fails_by(choice)) return -1;
+    if (choice) process_report_failure(choice);
+    return fake.next_pid++;
 }
 
 static long clone_process(const struct clone_args *arguments) {

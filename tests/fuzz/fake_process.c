@@ -17,15 +17,16 @@ enum { KEPT_MAX = 256, KEEPER_PID = 4000 };
 static struct {
     struct spawn *spawn; /* that is under way */
     int socket_fd;       /* the other end of the latest pair */
+    int pipe_fd;         /* where the latest pipe is written to */
     int kept[KEPT_MAX];  /* what processes that live on hold */
     size_t kept_count;
-} played = {.socket_fd = -1};
+} played = {.socket_fd = -1, .pipe_fd = -1};
 
 void process_forget_all(void) {
     for (size_t i = 0; i < played.kept_count; i++) close(played.kept[i]);
     played.kept_count = 0;
     played.spawn = NULL;
-    played.socket_fd = -1;
+    played.socket_fd = played.pipe_fd = -1;
 }
 
 static void keep(int fd) {
@@ -60,6 +61,20 @@ int __wrap_socketpair(int family, int type, int protocol, int fds[2]) {
     int failed = __real_socketpair(family, type, protocol, fds);
     played.socket_fd = failed ? -1 : fds[1];
     return failed;
+}
+
+int __real_pipe2(int fds[2], int flags);
+int __wrap_pipe2(int fds[2], int flags);
+int __wrap_pipe2(int fds[2], int flags) {
+    int failed = __real_pipe2(fds, flags);
+    played.pipe_fd = failed ? -1 : fds[1];
+    return failed;
+}
+
+void process_report_failure(unsigned choice) {
+    struct error error;
+    make_failure(&error, choice);
+    if (played.pipe_fd >= 0 && writev(played.pipe_fd, &(struct iovec){&error, sizeof error}, 1) < 0) abort();
 }
 
 /* ---- nodes ---- */
