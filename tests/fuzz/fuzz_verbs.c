@@ -9,6 +9,7 @@ int launcher_main(int count, char **arguments);
 #undef main
 
 #include <dirent.h>
+#include <seccomp.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
@@ -47,6 +48,39 @@ static void connect_caller(void) {
     check(caller_fds[1] >= 0, "accept");
 }
 
+/* A call that nobody plays must not be made: the target may run as root. What libFuzzer and sanitizers need is left. */
+static void forbid_real_calls(void) {
+    static const char *const names[] = {"capset",
+                                        "fsconfig",
+                                        "fsmount",
+                                        "fsopen",
+                                        "fspick",
+                                        "kill",
+                                        "mount",
+                                        "mount_setattr",
+                                        "move_mount",
+                                        "open_tree",
+                                        "pidfd_getfd",
+                                        "pidfd_open",
+                                        "pidfd_send_signal",
+                                        "pivot_root",
+                                        "setfsgid",
+                                        "setfsuid",
+                                        "setgroups",
+                                        "sethostname",
+                                        "setns",
+                                        "setresgid",
+                                        "setresuid",
+                                        "umount2",
+                                        "unshare"};
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        check(seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, seccomp_syscall_resolve_name(names[i]), 0) == 0,
+              "seccomp");
+    check(seccomp_load(filter) == 0, "seccomp");
+    seccomp_release(filter);
+}
+
 void fuzz_prepare(void) {
     static const char *const sets[] = {"strict", "network", "open"};
     struct rlimit limit;
@@ -57,6 +91,7 @@ void fuzz_prepare(void) {
         for (size_t counted = 0; counted < 2; counted++)
             check(seccomp_filter_build(sets[i], counted, &filters.filters[i][counted], NULL) == 0, "build a filter");
     connect_caller();
+    forbid_real_calls();
 }
 
 static size_t count_descriptors(void) {
