@@ -20,7 +20,8 @@ fi
 longest() {
     case $1 in
     answer | http_request | objects | ops_check | plan | scan | settings | term | told | verbs | wire) echo 65536 ;;
-    audit | elf | stream) echo 16384 ;;
+    elf | stream) echo 16384 ;;
+    audit) echo 8192 ;;
     *) echo 4096 ;;
     esac
 }
