@@ -48,7 +48,7 @@ static void connect_caller(void) {
     check(caller_fds[1] >= 0, "accept");
 }
 
-/* A call that nobody plays must not be made: the target may run as root. What libFuzzer and sanitizers need is left. */
+/* A call without a fake must not be made: the target may run as root. What libFuzzer and sanitizers need is left. */
 static void forbid_real_calls(void) {
     static const char *const names[] = {"capset",
                                         "fsconfig",
