@@ -165,6 +165,7 @@ static int resize_all(void *data, struct error *reterr) {
     size_t count = find_writable(resizing->mounts, found);
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += (double)found[i].bytes;
+    if (count > 0 && sum <= 0) return error_set(reterr, E_CONFLICT, "the node's disk has no size to share out anew");
     for (size_t i = 0; i < count; i++) {
         uint64_t share = (uint64_t)((double)resizing->disk_bytes * (double)found[i].bytes / sum);
         if (set_size(found[i].target, share, reterr) < 0) return -1;
