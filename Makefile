@@ -51,7 +51,7 @@ test-compile-large: all ## what is compiled again after each kind of change to 5
 test-packages: all ## compile Erlang projects that the distribution ships as sources
 	@tools/test_packages.sh $(BUILD)
 
-fuzz: all ## each parser under libFuzzer for SECONDS (60)
+fuzz: all ## each fuzz target under libFuzzer for SECONDS (60)
 	@tools/fuzz.sh all $(or $(SECONDS),60)
 
 docs: all ## make docs/reference.md and docs/attacks.md anew from the tables

@@ -78,7 +78,7 @@ static char *put(char *at, uint64_t value, unsigned digits, char behind) {
 
 void clock_rfc3339(int64_t wall_ms, char ret[RFC3339_BYTES]) {
     int64_t of_day_ms = (wall_ms % MS_PER_DAY + MS_PER_DAY) % MS_PER_DAY; /* also before 1970 */
-    struct date date = date_of((wall_ms - of_day_ms) / MS_PER_DAY);
+    struct date date = date_of(wall_ms / MS_PER_DAY - (wall_ms % MS_PER_DAY < 0));
     uint64_t ms = (uint64_t)of_day_ms;
     char *at = put(ret, (uint64_t)date.year, 4, '-');
     at = put(at, date.month, 2, '-');

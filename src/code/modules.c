@@ -126,16 +126,21 @@ static const char *first_app(const json_t *facts) {
     return json_string_value(json_object_get(json_array_get(json_object_get(facts, "apps"), 0), "name"));
 }
 
+static int refuse_description(const struct reading *reading, struct error *reterr) {
+    return error_set(reterr, E_SYSTEM, "the build at %s has no usable description", reading->path);
+}
+
 static int read_modules(struct reading *reading, const json_t *facts, struct error *reterr) {
     const json_t *sources = json_object_get(facts, "sources"), *protocols = json_object_get(facts, "consolidated");
     const char *app = first_app(facts);
     int result = 0;
     for (size_t i = 0; i < json_array_size(sources); i++)
-        if (!add_source(reading, json_array_get(sources, i)))
-            return error_set(reterr, E_SYSTEM, "the build at %s has no usable description", reading->path);
+        if (!add_source(reading, json_array_get(sources, i))) return refuse_description(reading, reterr);
     for (size_t i = 0; i < json_array_size(sources); i++) add_dependencies(reading, json_array_get(sources, i));
-    for (size_t i = 0; i < json_array_size(protocols) && result == 0; i++)
-        result = add_consolidated(reading, app, json_string_value(json_array_get(protocols, i)), reterr);
+    for (size_t i = 0; i < json_array_size(protocols) && result == 0; i++) {
+        const char *name = json_string_value(json_array_get(protocols, i));
+        result = app && name ? add_consolidated(reading, app, name, reterr) : refuse_description(reading, reterr);
+    }
     return result;
 }
 

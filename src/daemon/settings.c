@@ -179,17 +179,23 @@ static int read_line(struct reading *reading, char *line, struct error *reterr) 
     return text[0] == '[' ? begin_quotas(reading, text, reterr) : read_pair(reading, text, reterr);
 }
 
-static int read_file(struct settings *settings, struct error *reterr) {
-    char path[PATH_MAX + 32], line[PATH_MAX + 256];
+int settings_read_stream(FILE *file, const char *path, struct settings *settings, struct error *reterr) {
+    char line[PATH_MAX + 256];
     struct reading reading = {.settings = settings};
-    snprintf(path, sizeof path, "%s/sandbox.conf", settings->home);
-    FILE *file = fopen(path, "re");
-    if (!file) return errno == ENOENT ? 0 : error_errno(reterr, errno, "reading %s", path);
     int result = 0;
     for (unsigned number = 1; result == 0 && fgets(line, sizeof line, file); number++) {
         result = read_line(&reading, line, reterr);
         if (result < 0) error_prefix(reterr, "%s:%u", path, number);
     }
+    return result;
+}
+
+static int read_file(struct settings *settings, struct error *reterr) {
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/sandbox.conf", settings->home);
+    FILE *file = fopen(path, "re");
+    if (!file) return errno == ENOENT ? 0 : error_errno(reterr, errno, "reading %s", path);
+    int result = settings_read_stream(file, path, settings, reterr);
     fclose(file);
     return result;
 }

@@ -3,6 +3,7 @@
 #define DAEMON_SETTINGS_H
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "core/core.h"
 #include "quota/quota.h"
@@ -25,6 +26,9 @@ struct settings {
 
 /* Every setting there is. */
 void settings_each(void (*each)(void *data, const char *name, const char *summary), void *data);
+
+/* The lines of a file into settings, which may be half changed when it fails; path is for messages. */
+int settings_read_stream(FILE *file, const char *path, struct settings *settings, struct error *reterr);
 
 int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr);
 

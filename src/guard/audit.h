@@ -15,6 +15,7 @@ enum {
     AUDIT_HASH_BYTES = 65, /* SHA-256 as hexadecimal text, with the terminator */
     AUDIT_LINE_MAX_BYTES = 16 << 10,
     AUDIT_FRAME_BYTES = 256,        /* more than all of a line but its members */
+    AUDIT_LINE_TAIL_BYTES = 75,     /* of a line, its own hash and its name */
     AUDIT_RESERVE_BYTES = 64 << 10, /* room kept on the disk for how things ended, and for ending them */
     AUDIT_LIST_MAX = 100000,        /* records in one answer */
     AUDIT_PAGE_BYTES = 64 << 10,    /* of records that are read at once, and a line */

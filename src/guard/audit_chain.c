@@ -13,6 +13,7 @@
 #define LINE_END "\"}"
 
 enum { HASH_DIGITS = AUDIT_HASH_BYTES - 1, TAIL_BYTES = sizeof HASH_START - 1 + HASH_DIGITS + sizeof LINE_END - 1 };
+_Static_assert((int)TAIL_BYTES == (int)AUDIT_LINE_TAIL_BYTES, "others cut it off too");
 
 void audit_chain_begin(struct audit_chain *chain) {
     *chain = (struct audit_chain){.seq = 0};

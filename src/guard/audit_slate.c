@@ -103,9 +103,23 @@ static void read_written(const struct audit_log *log, uint64_t seq, struct buf *
     }
 }
 
-/* Members have a time and a correlation id, so no two are alike. */
-static bool is_written(const struct buf *written, const char *members) {
-    return written->size > 0 && memmem(written->data, written->size, members, strlen(members));
+/* What stands between the hashes of a line, cut out in place; NULL: it is no record. */
+static char *members_of(char *line, size_t size) {
+    char *start = strstr(line, "\",");
+    if (!start || size < AUDIT_LINE_TAIL_BYTES || line + size - AUDIT_LINE_TAIL_BYTES < start + 2) return NULL;
+    line[size - AUDIT_LINE_TAIL_BYTES] = '\0';
+    return start + 2;
+}
+
+/* Members have a time and a correlation id, so no two are alike. A set of them: to look each up in the text would take
+   the product of both. */
+static bool note_written(struct buf *written, struct map *ret) {
+    char *text = written->size > 0 ? (char *)(uintptr_t)buf_string(written) : NULL, *rest = NULL;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *members = members_of(line, strlen(line));
+        if (members && !map_set(ret, members, ret)) return false;
+    }
+    return !written->failed;
 }
 
 /* When the machine has stopped, pages may be there that never belonged together. */
@@ -122,11 +136,13 @@ static bool carry_lines(const struct audit_slate_page *left, struct audit_log *l
     size_t used = left->used <= TEXT_BYTES ? left->used : 0;
     CLEANUP_FREE char *text = strndup(left->text, used);
     CLEANUP(buf_free) struct buf written = BUF_INIT;
+    CLEANUP(map_free) struct map known = MAP_INIT;
     char *rest = NULL;
-    bool is_all = text != NULL;
     if (used > 0) read_written(log, left->seq + 1, &written);
-    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
-        if (is_record(line) && !is_written(&written, line)) is_all &= audit_log_add(log, line, true, NULL, NULL) == 0;
+    if (!text || !note_written(&written, &known)) return false;
+    bool is_all = true;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (is_record(line) && !map_get(&known, line)) is_all &= audit_log_add(log, line, true, NULL, NULL) == 0;
     audit_log_seal(log);
     return is_all;
 }

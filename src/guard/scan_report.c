@@ -47,9 +47,13 @@ static void put_text(struct buf *buf, struct beam_text text) {
     escape_text(buf, text.data, text.size < NAME_MAX_BYTES ? text.size : NAME_MAX_BYTES);
 }
 
+/* Not for a size of 0: a text that is not there has no address to add to. */
+static struct beam_text without_start(struct beam_text text, size_t size) {
+    return (struct beam_text){text.data + size, text.size - size};
+}
+
 static void put_module(struct buf *buf, struct beam_text module) {
-    size_t skipped = is_elixir(module) ? strlen(ALIAS_START) : 0;
-    put_text(buf, (struct beam_text){module.data + skipped, module.size - skipped});
+    put_text(buf, is_elixir(module) ? without_start(module, strlen(ALIAS_START)) : module);
 }
 
 /* "os:cmd/1", "System.cmd/2", "os:_/1" */
@@ -75,8 +79,7 @@ static void put_function(struct buf *buf, struct beam_text name, uint32_t arity)
         return;
     }
     bool is_macro = name.size > strlen(macro) && memcmp(name.data, macro, strlen(macro)) == 0;
-    size_t skipped = is_macro ? strlen(macro) : 0;
-    put_text(buf, (struct beam_text){name.data + skipped, name.size - skipped});
+    put_text(buf, is_macro ? without_start(name, strlen(macro)) : name);
     buf_printf(buf, "/%u", is_macro && arity > 0 ? arity - 1 : arity);
 }
 
@@ -107,8 +110,8 @@ static int append(json_t *list, json_t *object, struct error *reterr) {
 /* A path as a compiler notes it may be any of several for the same file; its last part is the same in all. */
 static struct beam_text last_part(struct beam_text path) {
     const char *slash = path.size > 0 ? memrchr(path.data, '/', path.size) : NULL;
-    size_t skipped = slash ? (size_t)(slash + 1 - path.data) : 0;
-    return (struct beam_text){path.data + skipped, path.size - skipped};
+    if (!slash) return path; /* which may be none at all */
+    return without_start(path, (size_t)(slash + 1 - path.data));
 }
 
 static void put_key(struct buf *key, struct beam_text file, uint32_t line, const struct scan_target *target) {

@@ -175,9 +175,9 @@ static bool is_type_attribute(const struct token *token) {
 static void skip_form(struct source_scan *scan) {
     for (;;) {
         struct token token = take(scan);
+        if (token.kind == TOKEN_END) return;
         const char *next = token.text.data + 1;
-        bool is_dot = is_mark(&token, '.') && (next == scan->tokens.end || strchr(" \t\r\n%", *next));
-        if (is_dot || token.kind == TOKEN_END) return;
+        if (is_mark(&token, '.') && (next == scan->tokens.end || strchr(" \t\r\n%", *next))) return;
     }
 }
 

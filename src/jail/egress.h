@@ -3,6 +3,8 @@
 #ifndef JAIL_EGRESS_H
 #define JAIL_EGRESS_H
 
+#include <linux/netlink.h>
+
 #include "jail/egress_rules.h"
 
 /* ---- netlink.c: requests that are answered at once ---- */
@@ -13,6 +15,11 @@ struct netlink {
     int fd; /* belongs to the network namespace that it was made in */
     uint32_t sequence;
 };
+
+/* A whole message lies there. libmnl's own check takes lengths from 2 GiB on for negative ones, and lets them pass. */
+static inline bool netlink_is_whole(const struct nlmsghdr *header, int left) {
+    return left >= (int)sizeof *header && header->nlmsg_len >= sizeof *header && header->nlmsg_len <= (uint32_t)left;
+}
 
 int netlink_open(int protocol, struct netlink *ret, struct error *reterr);
 void netlink_close(struct netlink *netlink);

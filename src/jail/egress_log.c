@@ -122,7 +122,7 @@ size_t egress_log_read(const struct netlink *netlink, struct egress_refusal *ret
     size_t count = 0;
     ssize_t got = recv(netlink->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     int left = got < 0 ? 0 : (int)got;
-    for (const struct nlmsghdr *header = (const void *)bytes; count < max && mnl_nlmsg_ok(header, left);
+    for (const struct nlmsghdr *header = (const void *)bytes; count < max && netlink_is_whole(header, left);
          header = mnl_nlmsg_next(header, &left))
         if (header->nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET))
             count += read_message(header, &ret[count]);

@@ -37,7 +37,7 @@ int netlink_open_in(int namespace_fd, int home_fd, int protocol, struct netlink 
 /* The errors of one datagram, and how many acknowledgements it has. */
 static int read_errors(const char *bytes, size_t size, unsigned *acknowledged) {
     int left = (int)size;
-    for (const struct nlmsghdr *header = (const void *)bytes; mnl_nlmsg_ok(header, left);
+    for (const struct nlmsghdr *header = (const void *)bytes; netlink_is_whole(header, left);
          header = mnl_nlmsg_next(header, &left)) {
         const struct nlmsgerr *report = mnl_nlmsg_get_payload(header);
         if (header->nlmsg_type != NLMSG_ERROR || mnl_nlmsg_get_payload_len(header) < sizeof *report) continue;

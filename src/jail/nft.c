@@ -293,7 +293,7 @@ uint64_t nft_read_used(struct netlink *netlink, const struct egress_place *place
     nftnl_obj_set_u32(quota, NFTNL_OBJ_TYPE, NFT_OBJECT_QUOTA);
     nftnl_obj_nlmsg_build_payload(header, quota);
     ssize_t got = netlink_get(netlink, bytes, header->nlmsg_len, bytes, sizeof bytes);
-    bool is_told = got > 0 && mnl_nlmsg_ok(header, (int)got) && nftnl_obj_nlmsg_parse(header, quota) >= 0;
+    bool is_told = got > 0 && netlink_is_whole(header, (int)got) && nftnl_obj_nlmsg_parse(header, quota) >= 0;
     uint64_t used_bytes = is_told ? nftnl_obj_get_u64(quota, NFTNL_OBJ_QUOTA_CONSUMED) : 0;
     nftnl_obj_free(quota);
     return used_bytes;

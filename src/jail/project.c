@@ -164,6 +164,15 @@ int project_mount(const struct launcher_project *project, int userns_fd, int *re
     return 0;
 }
 
+/* A descriptor that came along, whatever the message says; -1: none. */
+static int descriptor_of(struct msghdr *message) {
+    int fd = -1;
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
 static int receive_opened(struct launcher_project *project, struct opened *ret, struct error *reterr) {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -174,15 +183,15 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
-    if (recvmsg(project->helper_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof opened)
+    ssize_t size = recvmsg(project->helper_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    CLEANUP_FD int fd = size < 0 ? -1 : descriptor_of(&message);
+    if (size != sizeof opened)
         return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
     if (helper_error(&opened.error, reterr) < 0) return -1;
     *ret = opened;
     if (project->wants_signature) return 0;
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int)))
-        return error_set(reterr, E_SYSTEM, "%s was opened without a descriptor", project->path);
-    memcpy(&project->source_fd, CMSG_DATA(header), sizeof(int));
+    if (fd < 0) return error_set(reterr, E_SYSTEM, "%s was opened without a descriptor", project->path);
+    project->source_fd = take_fd(&fd);
     return 0;
 }
 

@@ -304,6 +304,11 @@ static void handle_disk(const struct call *call) {
 }
 
 static void handle_shutdown(const struct call *call) {
+    /* One answer goes out at the end: a second request would take the first one's. */
+    if (call->launcher->shutdown_request.link_serial == call->request.link_serial) {
+        refuse(call, E_CONFLICT, "the launcher is shutting down already");
+        return;
+    }
     call->launcher->shutting_down = true;
     call->launcher->daemon.wanted = false;
     call->launcher->shutdown_request = call->request;

@@ -57,11 +57,11 @@ static void check_record(const struct record *record) {
     check_json(json);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     struct error error = {0};
     struct term_doc *doc = NULL;
     struct model model = {0};
-    if (term_decode(data, size, &bounds, &doc, &error) < 0) return 0;
+    if (term_decode(data, size, &bounds, &doc, &error) < 0) return;
     check_json(diagnostics_to_json(term_root(doc)));
     if (model_from_term(term_root(doc), &model, &error) == 0)
         check_model(&model);
@@ -73,5 +73,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     record_check_beams(record, 25, &error);
     record_free(record);
     term_free(doc);
-    return 0;
 }

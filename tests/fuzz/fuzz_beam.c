@@ -59,17 +59,16 @@ static void read_again(struct beam *beam) {
     free(quick.functions);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     struct error error = {0};
     struct beam *beam = NULL;
     if (beam_read(data, size, &bounds, &beam, &error) < 0) {
         check(!beam && (error.code == E_FORMAT || error.code == E_TOO_LARGE) && error.detail[0] != '\0');
-        return 0;
+        return;
     }
     check(touch(beam) > 0);
     read_again(beam);
     hash(beam);
     collect(beam);
     beam_free(beam);
-    return 0;
 }

@@ -21,16 +21,15 @@ static void check_again(const struct direct_question *question) {
     buf_free(&frame);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     size_t frame_size;
     struct direct_question question = {.params = NULL};
     unsigned status;
     const char *body;
     size_t body_size;
-    if (!direct_is_whole(data, size, &frame_size)) return 0;
+    if (!direct_is_whole(data, size, &frame_size)) return;
     if (direct_read_question(data, frame_size, &question, NULL) == 0) check_again(&question);
     json_decref(question.params);
     if (direct_read_answer(data, frame_size, &status, &body, &body_size, NULL) == 0)
         check((const uint8_t *)body + body_size == data + frame_size);
-    return 0;
 }

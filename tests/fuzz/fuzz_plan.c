@@ -29,14 +29,13 @@ static void print_and_parse(const struct jail_plan *plan) {
     check_same(plan, &again);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     struct error error = {0};
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     if (jail_plan_parse((const char *)data, size, &plan, &error) < 0) {
         check(plan.count == 0 && (error.code == E_FORMAT || error.code == E_TOO_LARGE));
-        return 0;
+        return;
     }
     check(plan.count > 0 && plan.count <= PLAN_OPS_MAX && plan.ops[0].verb == JAIL_PLAN_NODE);
     print_and_parse(&plan);
-    return 0;
 }

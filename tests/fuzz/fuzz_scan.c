@@ -38,9 +38,8 @@ static void scan_as_beam(const uint8_t *data, size_t size) {
     beam_free(beam);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     scan_as_beam(data, size);
     scan_as_source(data, size, SCAN_ELIXIR);
     scan_as_source(data, size, SCAN_ERLANG);
-    return 0;
 }

@@ -19,7 +19,7 @@ static int remove_entry(const char *path, const struct stat *info, int flag, str
     return remove(path);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     char parent[TEST_FOLDER_BYTES], folder[64];
     struct error error = {0};
     CLEANUP_FD int fd = memfd_create("stream", MFD_CLOEXEC);
@@ -30,5 +30,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check(result == 0 || (error.code != E_NONE && error.detail[0] != '\0'));
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     check(rmdir(parent) == 0); /* nothing else is in it */
-    return 0;
 }

@@ -55,12 +55,12 @@ static void copy_string(const struct term *term) {
     if (term_to_string(term, &string)) free(string);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     struct error error = {0};
     struct term_doc *doc = NULL;
     if (term_decode(data, size, &bounds, &doc, &error) < 0) {
         check(doc == NULL && (error.code == E_FORMAT || error.code == E_TOO_LARGE) && error.detail[0] != '\0');
-        return 0;
+        return;
     }
     print_text(term_root(doc), TERM_ERLANG);
     print_text(term_root(doc), TERM_ELIXIR);
@@ -68,5 +68,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     write_and_read(term_root(doc));
     copy_string(term_root(doc));
     term_free(doc);
-    return 0;
 }

@@ -27,13 +27,12 @@ static void check_same(const struct wire_message *a, const struct wire_message *
     check(string_equal(wire_message_value(a, "pid"), wire_message_value(b, "pid")));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+void fuzz_one(const uint8_t *data, size_t size) {
     struct wire_message message = {0}, again = {0};
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     CLEANUP_FREE char *copy = strndup((const char *)data, size);
-    if (!copy || wire_message_parse(copy, &message, NULL) < 0) return 0;
+    if (!copy || wire_message_parse(copy, &message, NULL) < 0) return;
     write_again(&message, &text);
     check(wire_message_parse((char *)text.data, &again, NULL) == 0);
     check_same(&message, &again);
-    return 0;
 }

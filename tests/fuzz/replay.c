@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,16 @@
 #include "fuzz/fuzz.h"
 
 enum { SAMPLE_MAX_BYTES = 1 << 24 };
+
+static const char *volatile replayed = ""; /* for whom a signal ends it */
+
+static void tell_sample(int number) {
+    const char *const words[] = {"replay: ended by ", replayed, "\n"};
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (write(STDERR_FILENO, words[i], strlen(words[i])) < 0) break;
+    signal(number, SIG_DFL);
+    raise(number);
+}
 
 /* An allocation of exactly the file's size, so that a read past its end is one past the allocation's. */
 static int read_sample(int fd, uint8_t **ret, size_t *ret_size, struct error *reterr) {
@@ -33,7 +44,9 @@ static int replay_file(int directory_fd, const char *name, struct error *reterr)
     size_t size = 0;
     int result = read_sample(fd, &data, &size, reterr);
     if (result < 0) return result;
+    replayed = name;
     LLVMFuzzerTestOneInput(data, size);
+    replayed = "";
     return 0;
 }
 
@@ -62,6 +75,7 @@ static int replay(const char *path, unsigned *count, struct error *reterr) {
 
 int main(int argc, char **argv) {
     unsigned count = 0;
+    signal(SIGABRT, tell_sample);
     for (int i = 1; i < argc; i++) {
         struct error error = {0};
         if (replay(argv[i], &count, &error) < 0) {

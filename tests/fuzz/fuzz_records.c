@@ -1,0 +1,78 @@
+/* Any text as what the launcher keeps beside the records of its nodes, which without root the daemon's user can write:
+   a record, a permission, the keeper of the way out, a policy. What is read can be written, and reads back the same. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/fuzz.h"
+#include "fuzz/place.h"
+#include "jail/spawn.h"
+
+static struct launcher *launcher;
+
+static void check(bool holds) {
+    if (!holds) abort();
+}
+
+void fuzz_prepare(void) {
+    launcher = calloc(1, sizeof *launcher);
+    check(launcher != NULL);
+    launcher->records_fd = open(place_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    check(launcher->records_fd >= 0);
+}
+
+static void read_record(void) {
+    struct error error = {0};
+    struct launcher_node node, again;
+    if (record_read(launcher, "n1", &node, &error) < 0) {
+        check(error.code != E_NONE && error.detail[0]);
+        return;
+    }
+    check(node.pid >= 2 && strcmp(node.name, "n1") == 0 && node.pidfd < 0);
+    memcpy(node.name, "n2", 3);
+    check(record_write(launcher, &node, NULL) == 0 && record_read(launcher, "n2", &again, NULL) == 0);
+    check(again.pid == node.pid && again.start_time == node.start_time && again.uid == node.uid &&
+          again.disk_bytes == node.disk_bytes && again.execs_max == node.execs_max &&
+          again.execs_used == node.execs_used && again.counts_execs == node.counts_execs);
+}
+
+static void read_grant(void) {
+    struct error error = {0};
+    struct caller caller, again;
+    char path[PATH_MAX], path_again[PATH_MAX];
+    if (grant_read(launcher, "n1", &caller, path, &error) < 0) {
+        check(error.code != E_NONE && error.detail[0]);
+        return;
+    }
+    check(path_is_clean(path) && caller.group_count <= CALLER_GROUPS_MAX);
+    if (grant_write(launcher, "n2", &caller, path, NULL) < 0) return; /* written, it may be longer than it was */
+    check(grant_read(launcher, "n2", &again, path_again, NULL) == 0 && strcmp(path, path_again) == 0);
+    check(again.uid == caller.uid && again.gid == caller.gid && again.group_count == caller.group_count &&
+          memcmp(again.groups, caller.groups, caller.group_count * sizeof *caller.groups) == 0);
+}
+
+static void read_policy(void) {
+    struct launcher_node node = {.name = "n1"}, again = {.name = "n2"};
+    egress_policy_read(launcher, &node);
+    if (!node.egress) return;
+    check(node.egress->host_count <= JAIL_HOSTS_MAX && node.egress->resolved_count <= JAIL_RESOLVED_MAX &&
+          node.egress->port_count <= JAIL_PORTS_MAX);
+    memcpy(node.name, "n2", 3);
+    if (egress_policy_write(launcher, &node, NULL) == 0) {
+        egress_policy_read(launcher, &again);
+        check(again.egress && egress_is_same(node.egress, again.egress));
+    }
+    free(again.egress);
+    free(node.egress);
+}
+
+void fuzz_one(const uint8_t *data, size_t size) {
+    place_write("n1", data, size);
+    place_write(".grant-n1", data, size);
+    place_write(".egress", data, size);
+    place_write(".egress-n1", data, size);
+    read_record();
+    read_grant();
+    read_policy();
+    egress_record_read(launcher);
+}
