@@ -1,0 +1,92 @@
+/* The neighbour: root's sandbox, asked for `info` and `eval` without a pause by one client that is connected already. A
+   new client and a `create` are tried at the end of each window, while the attack still goes on. */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "siege.h"
+
+enum { NEWCOMERS = 3, RETRY_PAUSE_MS = 20, FAILED_EARLY_MS = 5 };
+
+struct times {
+    double *values_ms;
+    size_t count, capacity;
+    unsigned failed;
+};
+
+static void note(struct times *times, double value_ms) {
+    if (times->count == times->capacity) {
+        times->capacity = times->capacity ? times->capacity * 2 : 1024;
+        times->values_ms = realloc(times->values_ms, times->capacity * sizeof *times->values_ms);
+        if (!times->values_ms) bench_end("times", "no memory");
+    }
+    times->values_ms[times->count++] = value_ms;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+static double percentile(const struct times *times, unsigned percent) {
+    return times->count ? times->values_ms[((times->count - 1) * percent + 50) / 100] : -1;
+}
+
+static json_t *summary(struct times *times) {
+    if (times->count) qsort(times->values_ms, times->count, sizeof *times->values_ms, ascending);
+    json_t *told =
+        json_pack("{s:i, s:i, s:f, s:f, s:f}", "count", (int)times->count, "failed", (int)times->failed, "p50",
+                  percentile(times, 50), "p99", percentile(times, 99), "worst", percentile(times, 100));
+    free(times->values_ms);
+    return told;
+}
+
+/* What fails at once is asked again after a pause: a refusal is no latency. */
+static void finish(struct times *times, uint64_t begun_us, int result) {
+    double took_ms = bench_since_ms(begun_us);
+    if (result == 0) {
+        note(times, took_ms);
+        return;
+    }
+    times->failed++;
+    if (took_ms < FAILED_EARLY_MS) poll(NULL, 0, RETRY_PAUSE_MS);
+}
+
+static void ask_info(struct sbx *client, struct times *times) {
+    uint64_t begun_us = clock_monotonic_us();
+    finish(times, begun_us, client ? sbx_info(client, NEIGHBOUR, NULL, NULL) : -1);
+}
+
+static void ask_eval(struct sbx *client, struct times *times) {
+    uint64_t begun_us = clock_monotonic_us();
+    finish(times, begun_us, sbx_eval(client, NEIGHBOUR, "counter:value()", NULL, NULL, NULL));
+}
+
+static void come_anew(const struct arena *arena, struct times *times) {
+    uint64_t begun_us = clock_monotonic_us();
+    struct sbx *client = arena_client(arena->home);
+    finish(times, begun_us, client ? sbx_info(client, NEIGHBOUR, NULL, NULL) : -1);
+    sbx_close(client);
+}
+
+static void create_another(struct arena *arena, struct times *times) {
+    uint64_t begun_us = clock_monotonic_us();
+    finish(times, begun_us, sbx_create(arena->service, "another", arena->counter, NULL, NULL, NULL));
+    sbx_destroy(arena->service, "another", NULL);
+}
+
+json_t *neighbour_watch(struct arena *arena, uint64_t length_ms) {
+    struct times info = {0}, eval = {0}, newcomers = {0}, creates = {0};
+    for (uint64_t until_ms = clock_monotonic_ms() + length_ms; clock_monotonic_ms() < until_ms;) {
+        ask_info(arena->service, &info);
+        ask_eval(arena->service, &eval);
+    }
+    for (int i = 0; i < NEWCOMERS; i++) come_anew(arena, &newcomers);
+    create_another(arena, &creates);
+    return json_pack("{s:o, s:o, s:o, s:o}", "info", summary(&info), "eval", summary(&eval), "newcomers",
+                     summary(&newcomers), "create", summary(&creates));
+}
+
+bool neighbour_lives(struct arena *arena) {
+    return sbx_eval(arena->service, NEIGHBOUR, "counter:value()", NULL, NULL, NULL) == 0;
+}
