@@ -19,6 +19,7 @@ void followers_volley(struct crew *crew) {
         fds[i] = crew_dial(crew);
         if (fds[i] < 0 || !crew_request(fds[i], "GET", "/api/v1/events?follow=true", NULL, 0)) crew->stage->refused++;
     }
+    crew->stage->strikes++;
     while (crew->stage->is_on) poll(NULL, 0, LOOK_MS);
     for (unsigned i = 0; i < count; i++) fd_close(fds[i]);
 }

@@ -27,6 +27,7 @@ struct assault {
     struct crew crew;
     pid_t child; /* 0: inside */
     unsigned lost;
+    unsigned strikes_before;
 };
 
 /* ---- what volleys are made of ---- */
@@ -103,6 +104,7 @@ static int attack_by_turns(void *data) {
         stage->busy++;
         crew->attack->volley(crew);
         stage->busy--;
+        stage->strikes++;
         stage->volleys++;
     }
     return 0;
@@ -179,10 +181,15 @@ struct assault *assault_open(struct arena *arena, const struct siege_attack *att
 }
 
 void assault_begin(struct assault *assault, uint64_t length_ms) {
+    assault->strikes_before = assault->crew.stage->strikes;
     if (assault->child)
         assault->crew.stage->is_on = true;
     else
         begin_inside(assault, length_ms + LINGERING_MS);
+}
+
+bool assault_has_struck(const struct assault *assault) {
+    return !assault || !assault->child || assault->crew.stage->strikes != assault->strikes_before;
 }
 
 void assault_end(struct assault *assault) {

@@ -11,12 +11,12 @@ enum { ROUNDS = 5, ROW_MAX_MS = 120000, WARM_UP_MS = 300, SETTLED_MS = 200 };
 
 /* What the client waits for its own turn is neither the neighbour's time nor the service's. What it starts waits. */
 static void go_before_everybody(void) {
-    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &(struct sched_param){.sched_priority = 1}) < 0)
+    if (sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1}) < 0)
         bench_end("a priority of its own", "this takes root");
 }
 
 static void go_with_everybody(void) {
-    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &(struct sched_param){0});
+    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 }
 
 /* The largest that the daemon has been, in MiB; 0: it is gone. */
@@ -48,11 +48,11 @@ static void take_turns(struct arena *arena, struct assault *assault, uint64_t wi
                        json_t *attacked) {
     uint64_t until_ms = clock_monotonic_ms() + ROW_MAX_MS;
     for (int i = 0; i < ROUNDS && clock_monotonic_ms() < until_ms && neighbour_lives(arena); i++) {
-        json_array_append_new(quiet, neighbour_watch(arena, window_ms));
+        json_array_append_new(quiet, neighbour_watch(arena, window_ms, NULL));
         assault_begin(assault, window_ms);
-        json_array_append_new(attacked, neighbour_watch(arena, window_ms));
+        json_array_append_new(attacked, neighbour_watch(arena, window_ms, assault));
         assault_end(assault);
-        json_decref(neighbour_watch(arena, SETTLED_MS)); /* what the attack has left to be done is no quiet */
+        json_decref(neighbour_watch(arena, SETTLED_MS, NULL)); /* what the attack has left to be done is no quiet */
     }
 }
 
@@ -63,7 +63,7 @@ static void bench_attack(struct arena *arena, const struct siege_attack *attack,
     arena_open(arena);
     struct assault *assault = assault_open(arena, attack);
     go_before_everybody();
-    json_decref(neighbour_watch(arena, WARM_UP_MS)); /* with whatever is loaded for them */
+    json_decref(neighbour_watch(arena, WARM_UP_MS, NULL)); /* with whatever is loaded for them */
     take_turns(arena, assault, window_ms, quiet, attacked);
     go_with_everybody();
     json_t *did = assault_close(assault);

@@ -1,6 +1,7 @@
-/* The neighbour: root's sandbox, asked for `info` and `eval` without a pause by one client that is connected already. A
+/* The neighbour: root's sandbox, asked for `info` and `eval` without a pause by a client that is connected already. A
    new client and a `create` are tried at the end of each window, while the attack still goes on. */
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ static void finish(struct times *times, uint64_t begun_us, int result) {
 
 static void ask_info(struct sbx *client, struct times *times) {
     uint64_t begun_us = clock_monotonic_us();
-    finish(times, begun_us, client ? sbx_info(client, NEIGHBOUR, NULL, NULL) : -1);
+    finish(times, begun_us, sbx_info(client, NEIGHBOUR, NULL, NULL));
 }
 
 static void ask_eval(struct sbx *client, struct times *times) {
@@ -75,12 +76,46 @@ static void create_another(struct arena *arena, struct times *times) {
     sbx_destroy(arena->service, "another", NULL);
 }
 
-json_t *neighbour_watch(struct arena *arena, uint64_t length_ms) {
-    struct times info = {0}, eval = {0}, newcomers = {0}, creates = {0};
-    for (uint64_t until_ms = clock_monotonic_ms() + length_ms; clock_monotonic_ms() < until_ms;) {
-        ask_info(arena->service, &info);
-        ask_eval(arena->service, &eval);
+/* Each kind of question has a thread of its own: one that waits for a stalled service must not hide the stall from the
+   other. */
+struct asking {
+    struct sbx *service;
+    void (*ask)(struct sbx *service, struct times *times);
+    uint64_t until_ms, latest_ms;
+    const struct assault *assault;
+    struct times times;
+    pthread_t thread;
+};
+
+static bool goes_on(const struct asking *asking) {
+    uint64_t now_ms = clock_monotonic_ms();
+    return now_ms < asking->until_ms || (now_ms < asking->latest_ms && !assault_has_struck(asking->assault));
+}
+
+static void *ask_on(void *data) {
+    struct asking *asking = data;
+    while (goes_on(asking)) asking->ask(asking->service, &asking->times);
+    return NULL;
+}
+
+static void ask_both(struct arena *arena, uint64_t length_ms, const struct assault *assault, struct times *ret_info,
+                     struct times *ret_eval) {
+    struct asking askings[] = {{.ask = ask_info}, {.ask = ask_eval}};
+    for (size_t i = 0; i < ARRAY_SIZE(askings); i++) {
+        askings[i].service = arena->service;
+        askings[i].assault = assault;
+        askings[i].until_ms = clock_monotonic_ms() + length_ms;
+        askings[i].latest_ms = askings[i].until_ms + PATIENCE_MS;
+        if (pthread_create(&askings[i].thread, NULL, ask_on, &askings[i]) != 0) bench_end("a thread", "none");
     }
+    for (size_t i = 0; i < ARRAY_SIZE(askings); i++) pthread_join(askings[i].thread, NULL);
+    *ret_info = askings[0].times;
+    *ret_eval = askings[1].times;
+}
+
+json_t *neighbour_watch(struct arena *arena, uint64_t length_ms, const struct assault *assault) {
+    struct times info = {0}, eval = {0}, newcomers = {0}, creates = {0};
+    ask_both(arena, length_ms, assault, &info, &eval);
     for (int i = 0; i < NEWCOMERS; i++) come_anew(arena, &newcomers);
     create_another(arena, &creates);
     return json_pack("{s:o, s:o, s:o, s:o}", "info", summary(&info), "eval", summary(&eval), "newcomers",

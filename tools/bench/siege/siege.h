@@ -44,8 +44,11 @@ pid_t arena_fork_as(uid_t uid, int (*run)(void *data), void *data);
 
 /* ---- neighbour.c ---- */
 
-/* One window of asking: percentiles of info and eval, times of new clients and of a create, failures. */
-json_t *neighbour_watch(struct arena *arena, uint64_t length_ms);
+struct assault;
+
+/* One window of asking: percentiles of info and eval, times of new clients and of a create, failures. Under an assault
+   (NULL: none) it lasts until that has struck, too: the largest take longer to prepare than a window. */
+json_t *neighbour_watch(struct arena *arena, uint64_t length_ms, const struct assault *assault);
 bool neighbour_lives(struct arena *arena);
 
 /* ---- crew.c: attackers outside ---- */
@@ -55,7 +58,8 @@ struct siege_attack;
 /* In memory that the attackers share with the benchmark. */
 struct stage {
     atomic_bool is_on, is_over;
-    atomic_uint busy; /* attackers within a volley */
+    atomic_uint busy;    /* attackers within a volley */
+    atomic_uint strikes; /* volleys whose whole weight has fallen on the service */
     atomic_uint volleys, refused;
 };
 
@@ -90,9 +94,10 @@ struct siege_attack {
 const struct siege_attack *siege_attacks(size_t *ret_count);
 
 /* Runs by turns; takes part in no measuring. */
-struct assault;
 struct assault *assault_open(struct arena *arena, const struct siege_attack *attack);
 void assault_begin(struct assault *assault, uint64_t length_ms);
+/* Whether its full weight has been felt since it began; true for NULL. */
+bool assault_has_struck(const struct assault *assault);
 void assault_end(struct assault *assault);      /* and wait until it rests */
 json_t *assault_close(struct assault *assault); /* what it did */
 

@@ -48,6 +48,7 @@ void openers_volley(struct crew *crew) {
         fds[i] = crew_dial(crew);
         if (fds[i] < 0 || !crew_request(fds[i], "POST", "/api/v1/compile", &crew->body, 0)) crew->stage->refused++;
     }
+    crew->stage->strikes++;
     while (crew->stage->is_on) {
         kill(-1, SIGSTOP);
         poll(NULL, 0, 1);
@@ -96,6 +97,7 @@ void compilations_volley(struct crew *crew) {
         fds[i] = crew_dial(crew);
         if (fds[i] < 0 || !crew_request(fds[i], "POST", "/api/v1/compile", &body, 0)) crew->stage->refused++;
     }
+    crew->stage->strikes++;
     for (unsigned i = 0; i < crew->attack->count; i++) {
         if (fds[i] >= 0) await_or_leave(crew, fds[i]);
         fd_close(fds[i]);
@@ -129,6 +131,7 @@ void failures_volley(struct crew *crew) {
             if (fds[i] >= 0 && !crew_await_answer(fds[i])) fds[i] = fd_close(fds[i]);
         for (unsigned i = 0; i < crew->attack->count; i++)
             if (fds[i] < 0) fds[i] = crew_dial(crew);
+        crew->stage->strikes++;
         crew->stage->volleys++;
     }
     for (unsigned i = 0; i < crew->attack->count; i++) fd_close(fds[i]);
