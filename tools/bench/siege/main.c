@@ -7,7 +7,7 @@
 #include "client/client.h"
 #include "siege.h"
 
-enum { ROUNDS = 5, ROW_MAX_MS = 120000, WARM_UP_MS = 300, SETTLED_MS = 200 };
+enum { ROUNDS = 4, ROW_MAX_MS = 120000 };
 
 /* What the client waits for its own turn is neither the neighbour's time nor the service's. What it starts waits. */
 static void go_before_everybody(void) {
@@ -52,7 +52,7 @@ static void take_turns(struct arena *arena, struct assault *assault, uint64_t wi
         assault_begin(assault, window_ms);
         json_array_append_new(attacked, neighbour_watch(arena, window_ms, assault));
         assault_end(assault);
-        json_decref(neighbour_watch(arena, SETTLED_MS, NULL)); /* what the attack has left to be done is no quiet */
+        neighbour_settle(arena); /* what the attack has left to be done is no quiet */
     }
 }
 
@@ -63,7 +63,7 @@ static void bench_attack(struct arena *arena, const struct siege_attack *attack,
     arena_open(arena);
     struct assault *assault = assault_open(arena, attack);
     go_before_everybody();
-    json_decref(neighbour_watch(arena, WARM_UP_MS, NULL)); /* with whatever is loaded for them */
+    neighbour_settle(arena); /* with whatever is loaded for them */
     take_turns(arena, assault, window_ms, quiet, attacked);
     go_with_everybody();
     json_t *did = assault_close(assault);

@@ -49,6 +49,7 @@ struct assault;
 /* One window of asking: percentiles of info and eval, times of new clients and of a create, failures. Under an assault
    (NULL: none) it lasts until that has struck, too: the largest take longer to prepare than a window. */
 json_t *neighbour_watch(struct arena *arena, uint64_t length_ms, const struct assault *assault);
+void neighbour_settle(struct arena *arena); /* asked for a while without counting */
 bool neighbour_lives(struct arena *arena);
 
 /* ---- crew.c: attackers outside ---- */

@@ -33,7 +33,7 @@ bool openers_prepare(struct crew *crew) {
     block[sizeof block - 1] = '\n';
     for (size_t i = 0; fd >= 0 && i < PROJECT_BYTES / sizeof block; i++)
         if (file_write_all(fd, (uint8_t *)block, sizeof block) < 0) return false;
-    json_t *body = json_pack("{s:s}", "path", path);
+    json_t *body = json_pack("{s:s}", "source", path);
     CLEANUP_FREE char *text = json_dumps(body, 0);
     json_decref(body);
     buf_append_string(&crew->body, text);
