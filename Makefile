@@ -93,7 +93,7 @@ bench-limits: all ## each limit under attack: how long until it holds, what a ne
 	@tools/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500) $(LIMITS)
 
 bench-siege: all ## a neighbour's info and eval while strangers attack the service, by turns with quiet (takes ten minutes); ATTACKS="bodies dials" for some families
-	@tools/bench/siege/siege.sh $(BUILD) $(or $(WINDOW_MS),1000) $(ATTACKS)
+	@tools/bench/siege/siege.sh $(BUILD) $(or $(WINDOW_MS),1000) $(or $(ROUNDS),4) $(ATTACKS)
 
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

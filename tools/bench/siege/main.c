@@ -7,7 +7,12 @@
 #include "client/client.h"
 #include "siege.h"
 
-enum { ROUNDS = 4, ROW_MAX_MS = 120000 };
+enum { ROW_MAX_MS = 120000 };
+
+struct course {
+    uint64_t window_ms;
+    unsigned rounds;
+};
 
 /* What the client waits for its own turn is neither the neighbour's time nor the service's. What it starts waits. */
 static void go_before_everybody(void) {
@@ -44,19 +49,19 @@ static json_t *loop_turns(const struct arena *arena) {
 }
 
 /* By turns, so that whatever else the machine does is in both. A row that takes long enough says enough. */
-static void take_turns(struct arena *arena, struct assault *assault, uint64_t window_ms, json_t *quiet,
+static void take_turns(struct arena *arena, struct assault *assault, const struct course *course, json_t *quiet,
                        json_t *attacked) {
     uint64_t until_ms = clock_monotonic_ms() + ROW_MAX_MS;
-    for (int i = 0; i < ROUNDS && clock_monotonic_ms() < until_ms && neighbour_lives(arena); i++) {
-        json_array_append_new(quiet, neighbour_watch(arena, window_ms, NULL));
-        assault_begin(assault, window_ms);
-        json_array_append_new(attacked, neighbour_watch(arena, window_ms, assault));
+    for (unsigned i = 0; i < course->rounds && clock_monotonic_ms() < until_ms && neighbour_lives(arena); i++) {
+        json_array_append_new(quiet, neighbour_watch(arena, course->window_ms, NULL));
+        assault_begin(assault, course->window_ms);
+        json_array_append_new(attacked, neighbour_watch(arena, course->window_ms, assault));
         assault_end(assault);
         neighbour_settle(arena); /* what the attack has left to be done is no quiet */
     }
 }
 
-static void bench_attack(struct arena *arena, const struct siege_attack *attack, uint64_t window_ms) {
+static void bench_attack(struct arena *arena, const struct siege_attack *attack, const struct course *course) {
     json_t *quiet = json_array(), *attacked = json_array();
     fprintf(stderr, "%s: %s\n", attack->family, attack->tries);
     go_with_everybody();
@@ -64,7 +69,7 @@ static void bench_attack(struct arena *arena, const struct siege_attack *attack,
     struct assault *assault = assault_open(arena, attack);
     go_before_everybody();
     neighbour_settle(arena); /* with whatever is loaded for them */
-    take_turns(arena, assault, window_ms, quiet, attacked);
+    take_turns(arena, assault, course, quiet, attacked);
     go_with_everybody();
     json_t *did = assault_close(assault);
     json_t *row =
@@ -85,13 +90,13 @@ static bool is_wanted(const struct siege_attack *attack, char *const *names) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) bench_end("usage", "bench_siege WORK_FOLDER WINDOW_MS [ATTACK…]");
+    if (argc < 4) bench_end("usage", "bench_siege WORK_FOLDER WINDOW_MS ROUNDS [ATTACK…]");
     struct arena arena = {0};
-    uint64_t window_ms = strtoul(argv[2], NULL, 10);
+    const struct course course = {strtoul(argv[2], NULL, 10), (unsigned)strtoul(argv[3], NULL, 10)};
     size_t count;
     const struct siege_attack *attacks = siege_attacks(&count);
     arena_find(&arena, argv[1]);
     for (size_t i = 0; i < count; i++)
-        if (is_wanted(&attacks[i], argv + 3)) bench_attack(&arena, &attacks[i], window_ms);
+        if (is_wanted(&attacks[i], argv + 4)) bench_attack(&arena, &attacks[i], &course);
     return 0;
 }

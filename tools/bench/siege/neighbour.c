@@ -7,7 +7,7 @@
 
 #include "siege.h"
 
-enum { NEWCOMERS = 3, SETTLED_MS = 200, RETRY_PAUSE_MS = 20, FAILED_EARLY_MS = 5 };
+enum { NEWCOMERS = 3, SETTLED_MS = 200, STRIKE_MAX_MS = 20000, RETRY_PAUSE_MS = 20, FAILED_EARLY_MS = 5 };
 
 struct times {
     double *values_ms;
@@ -117,7 +117,7 @@ static void ask_both(struct arena *arena, uint64_t length_ms, const struct assau
         askings[i].times.is_series = true;
         askings[i].assault = assault;
         askings[i].until_ms = clock_monotonic_ms() + length_ms;
-        askings[i].latest_ms = askings[i].until_ms + PATIENCE_MS;
+        askings[i].latest_ms = askings[i].until_ms + STRIKE_MAX_MS;
         if (pthread_create(&askings[i].thread, NULL, ask_on, &askings[i]) != 0) bench_end("a thread", "none");
     }
     for (size_t i = 0; i < ARRAY_SIZE(askings); i++) pthread_join(askings[i].thread, NULL);

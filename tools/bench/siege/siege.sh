@@ -2,22 +2,23 @@
 # The service under siege: what a neighbour's info and eval take while a stranger attacks, beside what they take by turns
 # without. The table goes between its marks in docs/limits.md, all figures as JSON lines in BUILD_DIR/bench_siege.json.
 # With ATTACKs, just those families, and only shown.
-# usage: tools/bench/siege/siege.sh [BUILD_DIR [WINDOW_MS [ATTACK…]]]
+# usage: tools/bench/siege/siege.sh [BUILD_DIR [WINDOW_MS [ROUNDS [ATTACK…]]]]
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 # shellcheck source=tools/bench_common.sh
 . "$root/tools/bench_common.sh"
 export SANDBOX_SPARE_COMPILERS=0
 window_ms=${2:-1000}
-shift "$(($# < 2 ? $# : 2))"
+rounds=${3:-4}
+shift "$(($# < 3 ? $# : 3))"
 
 # Where users without rights can read them.
 cp -r "$root/examples/counter_erl" "$root/tools/bench/siege/inside/siege.erl" "$work/"
 chmod -R a+rX "$work/counter_erl" "$work/siege.erl"
 install -d -m 755 -o 61234 -g 61234 "$work/large"
 
-measure "$build/tools/bench_siege" "$work" "$window_ms" "$@"
-jq -s --arg machine "$(this_machine); windows of $window_ms ms." '{machine: $machine, rows: .}' \
+measure "$build/tools/bench_siege" "$work" "$window_ms" "$rounds" "$@"
+jq -s --arg machine "$(this_machine); $rounds windows of $window_ms ms." '{machine: $machine, rows: .}' \
     "$work/times.json" >"$build/bench_siege.json"
 
 tabulate "$build/bench_siege.json" <<'END_OF_TABLE'
