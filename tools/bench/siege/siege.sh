@@ -15,6 +15,8 @@ shift "$(($# < 3 ? $# : 3))"
 # Where users without rights can read them.
 cp -r "$root/examples/counter_erl" "$root/tools/bench/siege/inside/siege.erl" "$work/"
 chmod -R a+rX "$work/counter_erl" "$work/siege.erl"
+# What was stopped as the unused user stays stopped when the benchmark is cut short.
+trap 'pkill -KILL -U 61234 || true; clean_up' EXIT
 install -d -m 755 -o 61234 -g 61234 "$work/large"
 
 measure "$build/tools/bench_siege" "$work" "$window_ms" "$rounds" "$@"
