@@ -14,7 +14,7 @@ enum {
     CONNECTIONS_MAX = 32,
     PROJECT_BYTES = 40 << 20,
     FUNCTIONS = 400,
-    PATH_LENGTH = 4000,
+    PATH_LENGTH = 3990, /* ends within a name: a path that ends with a slash is refused before it is looked at */
 };
 
 /* ---- stopped openers ---- */
