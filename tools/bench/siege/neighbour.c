@@ -13,7 +13,6 @@ struct times {
     double *values_ms;
     size_t count, capacity;
     unsigned failed;
-    bool is_series; /* asked again and again, without a pause */
 };
 
 static void note(struct times *times, double value_ms) {
@@ -34,8 +33,26 @@ static double percentile(const struct times *times, unsigned percent) {
     return times->count ? times->values_ms[((times->count - 1) * percent + 50) / 100] : -1;
 }
 
-static json_t *summary(struct times *times) {
+static void sort(struct times *times) {
     if (times->count) qsort(times->values_ms, times->count, sizeof *times->values_ms, ascending);
+}
+
+/* A client that waits asks nothing meanwhile, so one stall would count as one slow call among thousands. The calls that
+   it kept from being made count too, each from its own time on, as often as calls are made otherwise. */
+static void add_unasked(struct times *times) {
+    static const double shortest_ms = 0.02, longest_ms = 0.1;
+    sort(times);
+    size_t asked = times->count;
+    double interval_ms = percentile(times, 50);
+    if (interval_ms < shortest_ms) interval_ms = shortest_ms;
+    if (interval_ms > longest_ms) interval_ms = longest_ms;
+    for (size_t i = 0; i < asked; i++)
+        for (double rest_ms = times->values_ms[i] - interval_ms; rest_ms > 0; rest_ms -= interval_ms)
+            note(times, rest_ms);
+}
+
+static json_t *summary(struct times *times) {
+    sort(times);
     json_t *told =
         json_pack("{s:i, s:i, s:f, s:f, s:f}", "count", (int)times->count, "failed", (int)times->failed, "p50",
                   percentile(times, 50), "p99", percentile(times, 99), "worst", percentile(times, 100));
@@ -43,21 +60,11 @@ static json_t *summary(struct times *times) {
     return told;
 }
 
-/* About how often each is asked while the service is quick. */
-static const double interval_ms = 0.1;
-
-/* A client that waits asks nothing meanwhile, and one stall would count as one slow call among thousands. So those that
-   would have come during the stall count too, each from its own time on. */
-static void note_wait(struct times *times, double took_ms) {
-    note(times, took_ms);
-    while (times->is_series && (took_ms -= interval_ms) > 0) note(times, took_ms);
-}
-
 /* What fails at once is asked again after a pause: a refusal is no latency. */
 static void finish(struct times *times, uint64_t begun_us, int result) {
     double took_ms = bench_since_ms(begun_us);
     if (result == 0) {
-        note_wait(times, took_ms);
+        note(times, took_ms);
         return;
     }
     times->failed++;
@@ -114,7 +121,6 @@ static void ask_both(struct arena *arena, uint64_t length_ms, const struct assau
     struct asking askings[] = {{.ask = ask_info}, {.ask = ask_eval}};
     for (size_t i = 0; i < ARRAY_SIZE(askings); i++) {
         askings[i].service = arena->service;
-        askings[i].times.is_series = true;
         askings[i].assault = assault;
         askings[i].until_ms = clock_monotonic_ms() + length_ms;
         askings[i].latest_ms = askings[i].until_ms + STRIKE_MAX_MS;
@@ -128,6 +134,8 @@ static void ask_both(struct arena *arena, uint64_t length_ms, const struct assau
 json_t *neighbour_watch(struct arena *arena, uint64_t length_ms, const struct assault *assault) {
     struct times info = {0}, eval = {0}, newcomers = {0}, creates = {0};
     ask_both(arena, length_ms, assault, &info, &eval);
+    add_unasked(&info);
+    add_unasked(&eval);
     for (int i = 0; i < NEWCOMERS; i++) come_anew(arena, &newcomers);
     create_another(arena, &creates);
     return json_pack("{s:o, s:o, s:o, s:o}", "info", summary(&info), "eval", summary(&eval), "newcomers",
