@@ -60,15 +60,15 @@ static json_t *summary(struct times *times) {
     return told;
 }
 
-/* What fails at once is asked again after a pause: a refusal is no latency. */
+/* What fails at once is asked again after a pause: a refusal is no latency. What fails after a wait has taken it. */
 static void finish(struct times *times, uint64_t begun_us, int result) {
     double took_ms = bench_since_ms(begun_us);
-    if (result == 0) {
+    bool failed_early = result < 0 && took_ms < FAILED_EARLY_MS;
+    times->failed += result < 0;
+    if (failed_early)
+        poll(NULL, 0, RETRY_PAUSE_MS);
+    else
         note(times, took_ms);
-        return;
-    }
-    times->failed++;
-    if (took_ms < FAILED_EARLY_MS) poll(NULL, 0, RETRY_PAUSE_MS);
 }
 
 static void ask_info(struct sbx *client, struct times *times) {

@@ -34,6 +34,7 @@ def failed(f): map(f | .failed) | add // 0;
 def reached: .victims.ended == 0 and is_reached(.info) and is_reached(.eval);
 def refusals: (.attacked | failed(.newcomers)) as $new | (.attacked | failed(.create)) as $create
     | if $new + $create == 0 then "" else ", \($new + $create) failed" end;
+def newcomers: [.attacked[].newcomers.worst | select(. >= 0)] | if length == 0 then "none" else max | shown end;
 def turns: if .loop == null then "not told" elif .loop.turns_over_5ms == 0 then "0"
     else (.loop.worst | max_by(.cpu_us)) as $worst
     | "\(.loop.turns_over_5ms): worst \(($worst.cpu_us // 0) / 1000 | shown) ms, \($worst.work // "")" end;
@@ -41,7 +42,7 @@ def name: if .attacker.status == 0 then .tries else "\(.tries) (it could not beg
 .machine, "",
 "| attack | from | info quiet, ms: p50, p99 | info attacked: p50, p99 (spread) | eval quiet, ms: p50, p99 | eval attacked: p50, p99 (spread) | new client, worst ms | create, ms: quiet, attacked | sandboxes ended | daemon, MiB | turns over 5 ms | aim |",
 "|---|---|---|---|---|---|---|---|---|---|---|---|",
-(.rows[] | "| \(name) | \(.from) | \(.quiet | figure(.info.p50)), \(.quiet | figure(.info.p99)) | \(.attacked | figure(.info.p50)), \(.attacked | spread(.info.p99)) | \(.quiet | figure(.eval.p50)), \(.quiet | figure(.eval.p99)) | \(.attacked | figure(.eval.p50)), \(.attacked | spread(.eval.p99)) | \(.attacked | map(.newcomers.worst) | max // -1 | shown)\(refusals) | \(.quiet | figure(.create.p50)), \(.attacked | figure(.create.p50)) | \(.victims.ended) of \(.victims.of) | \(.peak_mib) | \(turns) | \(if reached then "reached" else "missed" end) |"), "",
+(.rows[] | "| \(name) | \(.from) | \(.quiet | figure(.info.p50)), \(.quiet | figure(.info.p99)) | \(.attacked | figure(.info.p50)), \(.attacked | spread(.info.p99)) | \(.quiet | figure(.eval.p50)), \(.quiet | figure(.eval.p99)) | \(.attacked | figure(.eval.p50)), \(.attacked | spread(.eval.p99)) | \(newcomers)\(refusals) | \(.quiet | figure(.create.p50)), \(.attacked | figure(.create.p50)) | \(.victims.ended) of \(.victims.of) | \(.peak_mib) | \(turns) | \(if reached then "reached" else "missed" end) |"), "",
 "Aim reached in \([.rows[] | select(reached)] | length) of \(.rows | length) rows; sandboxes ended that did not attack: \([.rows[].victims.ended] | add)."
 END_OF_TABLE
 [ $# -eq 0 ] || exit 0
