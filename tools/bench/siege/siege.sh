@@ -24,7 +24,7 @@ jq -s --arg machine "$(this_machine); $rounds windows of $window_ms ms." '{machi
     "$work/times.json" >"$build/bench_siege.json"
 
 tabulate "$build/bench_siege.json" <<'END_OF_TABLE'
-def median: sort | if length == 0 then null else .[((length - 1) / 2) | floor] end;
+def median: sort | if length == 0 then null else (.[((length - 1) / 2) | floor] + .[(length / 2) | floor]) / 2 end;
 def figure(f): map(f | select(. >= 0)) | if length == 0 then "none" else median | shown end;
 def spread(f): map(f | select(. >= 0)) | if length == 0 then "none"
     else "\(median | shown) (\(min | shown) to \(max | shown))" end;
