@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -91,6 +91,9 @@ bench-reload: all ## how long changing running code takes, beside the same by ha
 
 bench-limits: all ## each limit under attack: how long until it holds, what a neighbour notices (takes two minutes); LIMITS="cpu atoms" for some of them
 	@tools/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500) $(LIMITS)
+
+bench-siege: all ## a neighbour's info and eval while strangers attack the service, by turns with quiet (takes ten minutes); ATTACKS="bodies dials" for some families
+	@tools/bench/siege/siege.sh $(BUILD) $(or $(WINDOW_MS),1000) $(or $(ROUNDS),4) $(ATTACKS)
 
 format: ## format the C sources in place
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
