@@ -1,6 +1,10 @@
 #include "base/clock.h"
 
+#include <fcntl.h>
+#include <string.h>
 #include <time.h>
+
+#include "base/file.h"
 
 uint64_t clock_monotonic_us(void) {
     struct timespec now;
@@ -16,6 +20,11 @@ int64_t clock_wall_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void clock_boot_id(char ret[BOOT_ID_BYTES]) {
+    if (file_read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, BOOT_ID_BYTES) < 0) ret[0] = '\0';
+    ret[strcspn(ret, "\n")] = '\0';
 }
 
 /* ---- as text: every answer, record and line of the log has one, so without the C library's formats ---- */

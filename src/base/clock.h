@@ -4,11 +4,14 @@
 
 #include <stdint.h>
 
-enum { RFC3339_BYTES = 32 };
+enum { RFC3339_BYTES = 32, BOOT_ID_BYTES = 64 };
 
 uint64_t clock_monotonic_us(void);
 uint64_t clock_monotonic_ms(void);
 int64_t clock_wall_ms(void); /* since 1970, UTC */
+
+/* Which boot of the machine this is, as the kernel names it; "" when it does not tell. */
+void clock_boot_id(char ret[BOOT_ID_BYTES]);
 
 /* How long to wait before the next attempt: twice as long after each failure in a row, up to the most. */
 uint64_t backoff_ms(uint64_t first_ms, uint64_t max_ms, unsigned failures);

@@ -248,6 +248,7 @@ struct sandbox {
     bool code_known;                           /* the build is what runs; else the node has to be asked */
     bool code_asked;                           /* it has been, and has not answered yet */
     char booted_build[STORE_DIGEST_BYTES];     /* what its VM was started with, and sees; "" for none */
+    char boot_id[BOOT_ID_BYTES];               /* of the host's boot in which its VM was started; "" for none */
     char last_reload[STORE_DIGEST_BYTES + 48]; /* the transaction that the build came from; "" for none */
     char previous_build[STORE_DIGEST_BYTES];   /* what ran before that; "" for none */
     struct node *node;
@@ -324,6 +325,7 @@ struct engine {
     unsigned listings; /* under way */
     uint8_t reload_key[32];
     int64_t started_at_ms;
+    char boot_id[BOOT_ID_BYTES]; /* of the host's present boot; "" when it can't be read */
     uint64_t run_count;
     struct series evals;
 
@@ -403,6 +405,9 @@ void tree_go_on(struct sandbox *sandbox); /* with a start that waited for what n
 /* Kill the node, if there is one; `ended` is called once it is gone with all it had. Not from inside unless there is
    none. */
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
+/* Its VM ended with the machine, which is no failure of its own: any restart policy starts it again, without one it is
+   stopped. */
+void tree_ended_with_host(struct sandbox *sandbox);
 
 /* ---- source_text.c: source text in place of a path: the parameters `code` and `file` ---- */
 

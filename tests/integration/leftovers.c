@@ -185,6 +185,53 @@ size_t footprint_node_count(const struct footprint *footprint) {
     return footprint->cgroup_count;
 }
 
+bool footprint_runs(const struct footprint *footprint) {
+    for (size_t i = 0; i < footprint->process_count; i++)
+        if (footprint->processes[i].start_time) return true;
+    return false;
+}
+
+const char *footprint_node(const struct footprint *footprint, size_t index) {
+    return footprint->cgroups[index];
+}
+
+bool footprint_has_node(const struct footprint *footprint, const char *name) {
+    for (size_t i = 0; i < footprint->cgroup_count; i++)
+        if (strcmp(footprint->cgroups[i], name) == 0) return true;
+    return false;
+}
+
+static bool is_dots(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+size_t count_entries(const char *path) {
+    size_t count = 0;
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) count += !is_dots(entry->d_name);
+    if (directory) closedir(directory);
+    return count;
+}
+
+/* A node's own, or of its way out; the way out of all has one too. */
+static bool is_of_node(const struct footprint *footprint, const char *record) {
+    static const char way_out[] = ".egress";
+    if (strncmp(record, way_out, strlen(way_out)) != 0) return footprint_has_node(footprint, record);
+    record += strlen(way_out);
+    return !*record || footprint_has_node(footprint, record + 1);
+}
+
+size_t footprint_stray_record_count(const struct footprint *footprint) {
+    char path[PATH_MAX];
+    size_t count = 0;
+    snprintf(path, sizeof path, RECORDS "/%d", footprint->slot);
+    DIR *directory = footprint->slot < 0 ? NULL : opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        count += !is_dots(entry->d_name) && !is_of_node(footprint, entry->d_name);
+    if (directory) closedir(directory);
+    return count;
+}
+
 void footprint_kill(const struct footprint *footprint) {
     for (size_t i = 0; i < footprint->process_count; i++)
         if (start_time_of(footprint->processes[i].pid) == footprint->processes[i].start_time)

@@ -11,6 +11,13 @@ struct footprint;
 struct footprint *footprint_take(const char *home);
 void footprint_free(struct footprint *footprint);
 size_t footprint_node_count(const struct footprint *footprint); /* by their cgroups */
+bool footprint_runs(const struct footprint *footprint);         /* any process of it */
+bool footprint_has_node(const struct footprint *footprint, const char *name);
+const char *footprint_node(const struct footprint *footprint, size_t index);
+/* The launcher's records in its slot that are of no node there is, standing permissions among them. */
+size_t footprint_stray_record_count(const struct footprint *footprint);
+/* Entries of a folder, without "." and ".."; 0 when there is none. */
+size_t count_entries(const char *path);
 /* What is still there of it, one line each, NULL when nothing is. To be freed. */
 char *footprint_left(const struct footprint *footprint);
 /* End its processes by force, when it did not end by itself. */
