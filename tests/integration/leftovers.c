@@ -165,14 +165,20 @@ static void note_cgroup(const char *path, const char *name, void *data) {
     snprintf(footprint->cgroups[footprint->cgroup_count++], sizeof footprint->cgroups[0], "%s", name);
 }
 
-struct footprint *footprint_take(const char *home) {
+struct footprint *footprint_take_nodes(const char *home) {
     struct footprint *footprint = calloc(1, sizeof *footprint);
     if (!footprint) return NULL;
     snprintf(footprint->home, sizeof footprint->home, "%s", home);
     footprint->slot = find_slot(home);
+    if (footprint->slot >= 0) visit_cgroups(NODES, footprint->slot, note_cgroup, footprint);
+    return footprint;
+}
+
+struct footprint *footprint_take(const char *home) {
+    struct footprint *footprint = footprint_take_nodes(home);
+    if (!footprint) return NULL;
     footprint->own_network = network_of(getpid());
     visit_processes(note_process, footprint);
-    if (footprint->slot >= 0) visit_cgroups(NODES, footprint->slot, note_cgroup, footprint);
     return footprint;
 }
 
@@ -193,6 +199,14 @@ bool footprint_runs(const struct footprint *footprint) {
 
 const char *footprint_node(const struct footprint *footprint, size_t index) {
     return footprint->cgroups[index];
+}
+
+bool footprint_node_holds(const struct footprint *footprint, size_t index, pid_t pid) {
+    char path[64], name[80];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    snprintf(name, sizeof name, "/%s\n", footprint->cgroups[index]);
+    CLEANUP_FREE char *text = read_whole(path);
+    return text && strstr(text, name);
 }
 
 bool footprint_has_node(const struct footprint *footprint, const char *name) {
