@@ -44,6 +44,7 @@ stress: all ## a hundred sandboxes at once, and ten of them attacking; saves by 
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks outside
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks agent
+	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks kernel
 
 test-compile-large: all ## what is compiled again after each kind of change to 500 modules, beside Mix
 	@COMPILE_MODULES=500 $(BUILD)/tests/integration/test_compile_changes
