@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-compile-large test-packages install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -44,6 +44,11 @@ stress: all ## a hundred sandboxes at once, and ten of them attacking; saves by 
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks outside
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks agent
+	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks kernel
+	@FROZEN_AT_LENGTH=1 $(BUILD)/tests/integration/test_frozen
+
+test-frozen: all ## the daemon stopped for a minute, the home's disk frozen for 20 s: no sandbox ends
+	@FROZEN_AT_LENGTH=1 $(BUILD)/tests/integration/test_frozen
 
 test-compile-large: all ## what is compiled again after each kind of change to 500 modules, beside Mix
 	@COMPILE_MODULES=500 $(BUILD)/tests/integration/test_compile_changes

@@ -9,7 +9,6 @@
 -include("sbx.hrl").
 
 -define(DIAL_TIMEOUT_MS, 1000).
--define(WELCOME_TIMEOUT_MS, 5000).
 -define(SEND_TIMEOUT_MS, 30000).
 -define(BACKOFF_MIN_MS, 50).
 -define(BACKOFF_MAX_MS, 1000).
@@ -174,8 +173,10 @@ dial(#state{path = Path} = State) ->
         {error, _Reason} -> dial_later(State)
     end.
 
-greet(#state{socket = Socket, secret = Secret} = State) ->
-    _ = erlang:send_after(?WELCOME_TIMEOUT_MS, self(), {?MODULE, welcome_late, Socket}),
+%% A daemon that is stopped welcomes us later, and one that ends closes the connection. Dialling again meanwhile would
+%% leave it one connection after the other that says hello and is gone.
+greet(#state{socket = Socket, secret = Secret, lonely_since = Since, grace_ms = Grace} = State) ->
+    _ = erlang:send_after(max(0, Since + Grace - now_ms()), self(), {?MODULE, welcome_late, Socket}),
     case gen_tcp:send(Socket, term_to_binary({hello, ?PROTOCOL, Secret, sbx_info:hello()})) of
         ok -> State;
         {error, _Reason} -> alone(State)

@@ -29,6 +29,8 @@
     baseline :: #{pid() => []},
     %% What ran when there were last no more than allowed.
     calm = [] :: [pid()],
+    %% What was told to end, and has not had its turn for that yet.
+    dying = #{} :: #{pid() => []},
     reductions = 0 :: integer(),
     %% Until the next look, if the node idles.
     doze_ms = ?IDLE_MS :: pos_integer(),
@@ -154,7 +156,7 @@ look(Before) ->
     #state{limit = Limit} = State = tell_late(Before),
     case count() > Limit of
         true -> pass(State);
-        false -> watch_on(State#state{passes = 0, calm = processes()})
+        false -> watch_on(State#state{passes = 0, dying = #{}, calm = processes()})
     end.
 
 watch_on(#state{reductions = Before} = State) ->
@@ -189,23 +191,30 @@ awake(State) ->
     true = sbx_doze:wake_up(?MODULE),
     State#state{doze_ms = ?IDLE_MS}.
 
-pass(#state{passes = Passes, baseline = Baseline} = State) ->
+%% What was killed before counts no more: on a starved machine it has had no turn to die since, and others would be
+%% killed in its place.
+pass(#state{baseline = Baseline, dying = Before} = State) ->
     Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not is_map_key(Pid, Baseline)],
-    {Suspects, Keep} = suspects(Own, State),
+    {Dying, Living} = lists:partition(fun(Pid) -> is_map_key(Pid, Before) end, Own),
+    {Suspects, Keep} = suspects(Living, State),
     case length(Suspects) > Keep of
         true ->
-            lists:foreach(fun(Pid) -> exit(Pid, kill) end, lists:nthtail(Keep, lists:sort(Suspects))),
-            watch(tell(length(Own), State#state{passes = Passes + 1}), ?PASS_MS);
+            Killed = lists:nthtail(Keep, lists:sort(Suspects)),
+            lists:foreach(fun(Pid) -> exit(Pid, kill) end, Killed),
+            Passed = State#state{passes = State#state.passes + 1, dying = maps:from_keys(Killed ++ Dying, [])},
+            watch(tell(length(Own), Passed), ?PASS_MS);
         false ->
             watch(State, ?PASS_MS)
     end.
 
 %% Who may have to go, and how many of them stay: in the first pass as many as are allowed, then half of those, and so on.
-suspects(Own, #state{limit = Limit, calm = Calm, passes = Passes}) when Passes < ?SPARING_PASSES ->
-    Newcomers = Own -- Calm,
-    {Newcomers, max(0, Limit - (length(Own) - length(Newcomers))) bsr Passes};
-suspects(Own, #state{limit = Limit, passes = Passes}) ->
-    {Own, Limit bsr (Passes - ?SPARING_PASSES)}.
+suspects(Living, #state{limit = Limit, calm = Calm, passes = Passes}) when Passes < ?SPARING_PASSES ->
+    Newcomers = Living -- Calm,
+    {Newcomers, max(0, Limit - (length(Living) - length(Newcomers))) bsr Passes};
+suspects(Living, #state{limit = Limit}) when length(Living) =< Limit ->
+    {[], 0};
+suspects(Living, #state{limit = Limit, passes = Passes}) ->
+    {Living, Limit bsr (Passes - ?SPARING_PASSES)}.
 
 tell(Count, #state{limit = Limit, told_at = ToldAt} = State) ->
     case now_ms() - ToldAt >= ?EVENT_EVERY_MS of

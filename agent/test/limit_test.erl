@@ -8,7 +8,7 @@
 %% One node takes them all, each as an application of its own; the bomb that never ends comes last.
 limited_node_test() ->
     Vm = vm:start(#{}),
-    [limited(Vm, Step) || Step <- [fun crowd/1, fun lent/1, fun crashes/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1]],
+    [limited(Vm, Step) || Step <- [fun crowd/1, fun lent/1, fun crashes/1, fun starved/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1]],
     vm:stop(Vm).
 
 limited(Vm, Step) ->
@@ -52,6 +52,31 @@ lent(Vm) ->
         " end)",
     ?assertMatch({ok, #{term := 100}}, vm:eval(Vm, Code)),
     crowd(Vm).
+
+%% Who is killed and has no turn to die for a while is not replaced by who was there before. Processes of a high priority
+%% keep all others from their turns here, as a starved machine does.
+starved(Vm) ->
+    Code =
+        "process_flag(priority, max),"
+        "Spin = fun(F) -> receive stop -> ok after 0 -> F(F) end end,"
+        "Holders = [spawn_opt(fun() -> receive go -> Spin(Spin) end end, [monitor, {priority, high}])"
+        "           || _ <- lists:seq(1, erlang:system_info(schedulers_online))],"
+        "Work = fun() -> element(2, process_info(whereis(sbx_limit), reductions)) end,"
+        "Passes = fun(_, 0, _) -> still_there;"
+        "            (F, N, Before) ->"
+        "                receive {'DOWN', _, _, _, Why} -> Why"
+        "                after 1 -> Now = Work(), F(F, if Now > Before -> N - 1; true -> N end, Now)"
+        "                end"
+        "         end,"
+        "still_there = Passes(Passes, 2, Work()),"
+        "[Pid ! go || {Pid, _} <- Holders],"
+        "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100)],"
+        "Outcome = Passes(Passes, 30, Work()),"
+        "[Pid ! stop || {Pid, _} <- Holders],"
+        "Outcome",
+    ?assertMatch({ok, #{term := still_there}}, vm:eval(Vm, Code)),
+    #{limit := 50} = vm:event(Vm, process_limit),
+    ?assertEqual(ok, settles(Vm, 50)).
 
 %% Distracting who counts doesn't help.
 flooded(Vm) ->

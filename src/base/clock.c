@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 uint64_t clock_monotonic_us(void) {
     struct timespec now;
@@ -46,6 +49,11 @@ int64_t clock_wall_ms(void) {
     clock_gettime(CLOCK_REALTIME, &now);
     const _Atomic int64_t *step_ms = atomic_load_explicit(&injected_step_ms, memory_order_acquire);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + (step_ms ? atomic_load(step_ms) : 0);
+}
+
+void clock_boot_id(char ret[BOOT_ID_BYTES]) {
+    if (file_read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, BOOT_ID_BYTES) < 0) ret[0] = '\0';
+    ret[strcspn(ret, "\n")] = '\0';
 }
 
 /* ---- as text: every answer, record and line of the log has one, so without the C library's formats ---- */

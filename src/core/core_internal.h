@@ -33,7 +33,6 @@ enum {
     MODULE_EXPORT_MAX_BYTES = 8 << 20, /* in one answer */
     FREEZE_REASON_BYTES = 128,
     OWNER_TEXT_BYTES = 16, /* "uid:4294967295" */
-    WALL_BOOT_ID_BYTES = 37,
 };
 
 /* ---- answers.c: every answer leaves through here, in a later turn of the loop ---- */
@@ -195,7 +194,7 @@ struct containment {
 /* ---- wall.c ---- */
 
 struct wall {
-    char boot_id[WALL_BOOT_ID_BYTES]; /* "": not known */
+    char boot_id[BOOT_ID_BYTES]; /* of the host's present boot; "": it can't be read */
     int64_t opened_wall_ms, opened_boot_ms;
     int64_t step_before_ms; /* since the daemon before was opened, in this run of the machine */
 };
@@ -235,6 +234,7 @@ struct sandbox {
     bool code_known;                           /* the build is what runs; else the node has to be asked */
     bool code_asked;                           /* it has been, and has not answered yet */
     char booted_build[STORE_DIGEST_BYTES];     /* what its VM was started with, and sees; "" for none */
+    char boot_id[BOOT_ID_BYTES];               /* of the host's boot in which its VM was started; "" for none */
     char last_reload[STORE_DIGEST_BYTES + 48]; /* the transaction that the build came from; "" for none */
     char previous_build[STORE_DIGEST_BYTES];   /* what ran before that; "" for none */
     struct node *node;
@@ -397,6 +397,9 @@ void tree_go_on(struct sandbox *sandbox); /* with a start that waited for what n
 /* Kill the node, if there is one; `ended` is called once it is gone with all it had. Not from inside unless there is
    none. */
 void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
+/* Its VM ended with the machine, which is no failure of its own: any restart policy starts it again, without one it is
+   stopped. */
+void tree_ended_with_host(struct sandbox *sandbox);
 
 /* ---- source_text.c: source text in place of a path: the parameters `code` and `file` ---- */
 

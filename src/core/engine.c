@@ -129,13 +129,27 @@ static void on_link_node(void *data, const struct jail_node *info) {
                    NULL); /* nobody's: its create or destroy was cut short */
 }
 
+/* Whether its VM was started in another boot of the machine. */
+static bool is_of_another_boot(const struct sandbox *sandbox) {
+    const char *now = sandbox->engine->wall.boot_id;
+    return now[0] && sandbox->boot_id[0] && strcmp(now, sandbox->boot_id) != 0;
+}
+
+/* One that the registry says runs, without a node. */
+static void settle_without_node(struct sandbox *sandbox) {
+    if (is_of_another_boot(sandbox))
+        tree_ended_with_host(sandbox);
+    else
+        sandbox_set_status(sandbox, STATUS_ERROR, "its VM ended while no daemon ran");
+}
+
 /* What became of a sandbox while no daemon ran, and what was to come next. */
 static void settle(struct sandbox *sandbox) {
     bool lost = sandbox->node && node_os_pid(sandbox->node) == 0;
-    if (lost)
-        node_lost(sandbox->node); /* its end decides what follows, unless a restart was under way */
+    if (lost) /* its end decides what follows, unless a restart was under way */
+        node_lost(sandbox->node, is_of_another_boot(sandbox));
     else if (!sandbox->node && sandbox->status == STATUS_RUNNING)
-        sandbox_set_status(sandbox, STATUS_ERROR, "its VM ended while no daemon ran");
+        settle_without_node(sandbox);
     if (sandbox->status == STATUS_STARTING)
         sandbox_resume_restart(sandbox);
     else if (!lost && (sandbox->status == STATUS_ERROR || sandbox->status == STATUS_STOPPED))

@@ -146,6 +146,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
     json_object_set_new(config, "previous_build", json_string(sandbox->previous_build));
     json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
+    json_object_set_new(config, "boot_id", json_string(sandbox->boot_id));
     if (sandbox->probation.id[0])
         json_object_set_new(config, "probation",
                             json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
@@ -213,6 +214,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     snprintf(sandbox->previous_build, sizeof sandbox->previous_build, "%s", previous_build ? previous_build : "");
     const char *booted_build = json_string_value(json_object_get(config, "booted_build"));
     snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
+    const char *boot_id = json_string_value(json_object_get(config, "boot_id"));
+    snprintf(sandbox->boot_id, sizeof sandbox->boot_id, "%s", boot_id ? boot_id : "");
     restore_probation(sandbox, json_object_get(config, "probation"));
     sandbox->created_at_ms = row->created_at_ms;
     sandbox->born_ms = restore_born(sandbox, json_object_get(config, "born"));

@@ -179,6 +179,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     };
     sandbox->is_warm = false;
     memcpy(sandbox->booted_build, sandbox->build.digest, sizeof sandbox->booted_build);
+    memcpy(sandbox->boot_id, engine->wall.boot_id, sizeof sandbox->boot_id);
     return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
                                          &sandbox->is_warm, reterr)
                        : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
@@ -333,6 +334,18 @@ static void note_end(struct sandbox *sandbox, bool was_steady, const struct erro
     patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, &end);
 }
 
+void tree_ended_with_host(struct sandbox *sandbox) {
+    struct error error;
+    bool comes_back = sandbox->policy.kind != RESTART_NEVER;
+    error_set(&error, E_NODE, "the host was restarted");
+    sandbox->restarts_in_a_row = 0;
+    sandbox_set_error(sandbox, &error);
+    /* An error while it waits to be started: a daemon that is killed meanwhile leaves it to the next. */
+    sandbox_set_status(sandbox, comes_back ? STATUS_ERROR : STATUS_STOPPED, error.detail);
+    sandbox_schedule_restart(sandbox, true);
+    sandbox_save(sandbox, NULL, NULL);
+}
+
 static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
     struct error error = end->error;
     bool crashed = sandbox->stop_seen ? sandbox->stop_crashed : end->cause != NODE_EXITED;
@@ -372,7 +385,10 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     } else if (sandbox->started) {
         start_failed(sandbox, &end->error);
     } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {
-        ended_by_itself(sandbox, end);
+        if (end->cause == NODE_HOST_RESTARTED)
+            tree_ended_with_host(sandbox);
+        else
+            ended_by_itself(sandbox, end);
         sandbox->containment.due = GUARD_LOG; /* the VM that is to come has done nothing yet */
         reload_lost(sandbox, &end->error);
     }

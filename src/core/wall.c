@@ -9,7 +9,7 @@
 /* The wall clock and the machine's own at one moment, of one run of the machine. */
 struct moment {
     long long wall_ms, boot_ms;
-    char boot_id[WALL_BOOT_ID_BYTES];
+    char boot_id[BOOT_ID_BYTES];
 };
 
 static struct moment moment_now(const struct engine *engine) {
@@ -40,10 +40,7 @@ static void moment_write(int fd, const struct moment *moment) {
 void wall_open(struct engine *engine) {
     char path[PATH_MAX];
     struct moment before;
-    if (file_read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", engine->wall.boot_id,
-                       sizeof engine->wall.boot_id) <= 0)
-        engine->wall.boot_id[0] = '\0';
-    engine->wall.boot_id[strcspn(engine->wall.boot_id, "\n")] = '\0';
+    clock_boot_id(engine->wall.boot_id);
     struct moment now = moment_now(engine);
     engine->wall.opened_wall_ms = now.wall_ms;
     engine->wall.opened_boot_ms = now.boot_ms;

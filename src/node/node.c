@@ -356,10 +356,11 @@ void node_adopted(struct node *node, const struct jail_node *info) {
 
 /* ---- asking and telling ---- */
 
-void node_lost(struct node *node) {
+void node_lost(struct node *node, bool host_restarted) {
     if (node->state != NODE_SPAWNING) return;
-    node->end = (struct node_end){.cause = NODE_CRASHED, .status = -1};
-    error_set(&node->end.error, E_NODE, "the VM ended while no daemon watched it");
+    node->end = (struct node_end){.cause = host_restarted ? NODE_HOST_RESTARTED : NODE_CRASHED, .status = -1};
+    error_set(&node->end.error, E_NODE,
+              host_restarted ? "the host was restarted" : "the VM ended while no daemon watched it");
     close_handles(node);
 }
 

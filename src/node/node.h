@@ -92,9 +92,10 @@ enum node_cause {
     NODE_EXITED,  /* the VM ended by itself */
     NODE_CRASHED, /* by a signal that we did not send, or with a failure status */
     NODE_OUT_OF_MEMORY,
-    NODE_KILLED,     /* node_kill */
-    NODE_SILENT,     /* missed its heartbeat, or never said hello in time */
-    NODE_MISBEHAVED, /* broke the protocol */
+    NODE_HOST_RESTARTED, /* it ran in another boot of the machine */
+    NODE_KILLED,         /* node_kill */
+    NODE_SILENT,         /* missed its heartbeat, or never said hello in time */
+    NODE_MISBEHAVED,     /* broke the protocol */
 };
 
 struct node_end {
@@ -134,7 +135,8 @@ int node_start(struct node_host *host, const struct node_spec *spec, const struc
 int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
                 const struct node_handler *handler, void *data, struct node **ret, struct error *reterr);
 void node_adopted(struct node *node, const struct jail_node *info);
-void node_lost(struct node *node); /* the launcher knows nothing of it: it ended while no daemon ran; `gone` follows */
+/* The launcher knows nothing of it: it ended while no daemon ran, perhaps with the whole host; `gone` follows. */
+void node_lost(struct node *node, bool host_restarted);
 
 struct node *node_find(const struct node_host *host, const char *name); /* NULL when unknown */
 const char *node_name(const struct node *node);

@@ -11,8 +11,6 @@
 /* What is written is safe from our own death at once, and from the power's a moment later, when build_sync is through.
    So only a build that was written under another boot of the machine may be torn; its name tells whether it is. */
 
-enum { BOOT_ID_BYTES = 64 };
-
 struct paths {
     char **items;
     size_t count;
@@ -93,10 +91,6 @@ static bool build_is_whole(int builds_fd, const char *digest) {
     return build_hash_end(&hash, actual, NULL) == 0 && strcmp(actual, digest) == 0;
 }
 
-static void read_boot_id(int folder_fd, const char *path, char ret[BOOT_ID_BYTES]) {
-    if (file_read_text(folder_fd, path, ret, BOOT_ID_BYTES) < 0) ret[0] = '\0';
-}
-
 /* Not worth an error: without the note the next start checks again. */
 static void note_boot_id(int store_fd, const char *boot_id) {
     CLEANUP_FD int fd = openat(store_fd, "boot_id", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -121,8 +115,9 @@ static int remove_torn(int builds_fd, struct error *reterr) {
 
 int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr) {
     char now[BOOT_ID_BYTES], noted[BOOT_ID_BYTES];
-    read_boot_id(AT_FDCWD, "/proc/sys/kernel/random/boot_id", now);
-    read_boot_id(store_fd, "boot_id", noted);
+    clock_boot_id(now);
+    if (file_read_text(store_fd, "boot_id", noted, sizeof noted) < 0) noted[0] = '\0';
+    noted[strcspn(noted, "\n")] = '\0';
     if (now[0] && strcmp(now, noted) == 0) return 0;
     int result = remove_torn(builds_fd, reterr);
     if (result == 0) result = build_remove_tree(store_fd, STOCK_NAME, reterr);

@@ -74,8 +74,9 @@ struct scene {
 extern const char *const profile_names[PROFILES];
 
 /* A service with these settings and a neighbour on it; and an attacking sandbox of each profile in `where`, those in
-   `small` with less memory, which is sooner used up. */
-struct scene *scene_open(const char *settings, unsigned where, unsigned small);
+   `small` with less memory, which is sooner used up. Their profiles are those given, or, if NULL, those of their names.
+ */
+struct scene *scene_open(const char *settings, unsigned where, unsigned small, const char *const *profiles);
 void scene_close(struct scene *scene);
 /* The same service, the same neighbour with the same state, nobody at the host's doors. */
 void scene_check(struct scene *scene);

@@ -1,5 +1,6 @@
-/* Attacks on the kernel, from native code, which only `low` may have: the calls that have broken jails before.
-   Arguments are such that a call which got through would fail otherwise, or do no harm. */
+/* Attacks on the kernel, from native code: the calls that have broken jails before. Only `low` loads native code when
+   asked to, but a crafted BEAM file runs it at any profile. So the others have profiles here that add `nif` and keep
+   their filter. Arguments are such that a call which got through would fail otherwise, or do no harm. */
 #include "attacks.h"
 
 #define EPERM_ANSWER "{error,1}"
@@ -10,7 +11,7 @@
 /* A call that the launcher is asked about: refused, and told. */
 #define REFUSED(call, arguments, what)                                                                                 \
     {                                                                                                                  \
-        .name = "system_call_" call, .tries = what, .where = LOW, .wall = "seccomp, no capabilities",                  \
+        .name = "system_call_" call, .tries = what, .where = EVERY, .wall = "seccomp, no capabilities",                \
         .code = "attack:call(" call ", [" arguments "])", .answers = EPERM_ANSWER, .seen_kind = "violation",           \
         .seen_value = call                                                                                             \
     }
@@ -18,7 +19,7 @@
 /* A call that is not there, or finds nothing it may do. */
 #define ABSENT(call, arguments, what)                                                                                  \
     {                                                                                                                  \
-        .name = "system_call_" call, .tries = what, .where = LOW, .wall = "seccomp",                                   \
+        .name = "system_call_" call, .tries = what, .where = EVERY, .wall = "seccomp",                                 \
         .code = "attack:call(" call ", [" arguments "])", .answers = ENOSYS_ANSWER "|" EPERM_ANSWER "|" EACCES_ANSWER  \
     }
 

@@ -165,14 +165,20 @@ static void note_cgroup(const char *path, const char *name, void *data) {
     snprintf(footprint->cgroups[footprint->cgroup_count++], sizeof footprint->cgroups[0], "%s", name);
 }
 
-struct footprint *footprint_take(const char *home) {
+struct footprint *footprint_take_nodes(const char *home) {
     struct footprint *footprint = calloc(1, sizeof *footprint);
     if (!footprint) return NULL;
     snprintf(footprint->home, sizeof footprint->home, "%s", home);
     footprint->slot = find_slot(home);
+    if (footprint->slot >= 0) visit_cgroups(NODES, footprint->slot, note_cgroup, footprint);
+    return footprint;
+}
+
+struct footprint *footprint_take(const char *home) {
+    struct footprint *footprint = footprint_take_nodes(home);
+    if (!footprint) return NULL;
     footprint->own_network = network_of(getpid());
     visit_processes(note_process, footprint);
-    if (footprint->slot >= 0) visit_cgroups(NODES, footprint->slot, note_cgroup, footprint);
     return footprint;
 }
 
@@ -183,6 +189,61 @@ void footprint_free(struct footprint *footprint) {
 
 size_t footprint_node_count(const struct footprint *footprint) {
     return footprint->cgroup_count;
+}
+
+bool footprint_runs(const struct footprint *footprint) {
+    for (size_t i = 0; i < footprint->process_count; i++)
+        if (footprint->processes[i].start_time) return true;
+    return false;
+}
+
+const char *footprint_node(const struct footprint *footprint, size_t index) {
+    return footprint->cgroups[index];
+}
+
+bool footprint_node_holds(const struct footprint *footprint, size_t index, pid_t pid) {
+    char path[64], name[80];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    snprintf(name, sizeof name, "/%s\n", footprint->cgroups[index]);
+    CLEANUP_FREE char *text = read_whole(path);
+    return text && strstr(text, name);
+}
+
+bool footprint_has_node(const struct footprint *footprint, const char *name) {
+    for (size_t i = 0; i < footprint->cgroup_count; i++)
+        if (strcmp(footprint->cgroups[i], name) == 0) return true;
+    return false;
+}
+
+static bool is_dots(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+size_t count_entries(const char *path) {
+    size_t count = 0;
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) count += !is_dots(entry->d_name);
+    if (directory) closedir(directory);
+    return count;
+}
+
+/* A node's own, or of its way out; the way out of all has one too. */
+static bool is_of_node(const struct footprint *footprint, const char *record) {
+    static const char way_out[] = ".egress";
+    if (strncmp(record, way_out, strlen(way_out)) != 0) return footprint_has_node(footprint, record);
+    record += strlen(way_out);
+    return !*record || footprint_has_node(footprint, record + 1);
+}
+
+size_t footprint_stray_record_count(const struct footprint *footprint) {
+    char path[PATH_MAX];
+    size_t count = 0;
+    snprintf(path, sizeof path, RECORDS "/%d", footprint->slot);
+    DIR *directory = footprint->slot < 0 ? NULL : opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        count += !is_dots(entry->d_name) && !is_of_node(footprint, entry->d_name);
+    if (directory) closedir(directory);
+    return count;
 }
 
 void footprint_kill(const struct footprint *footprint) {

@@ -30,6 +30,8 @@ void print_attacks(FILE *file, const struct attack_table *const *tables, size_t 
           "An attack that ends its VM runs at one of its profiles in\nevery run of the tests, and at all of them by "
           "`make stress`. After each attack a neighbour sandbox must be the same\nprocess with the same state, and so "
           "must the service.\n\n"
+          "Hostile code is taken to have native code at every profile: the attacks on the kernel run at `high` and "
+          "`medium` in\nprofiles that add the `nif` operation to them and keep their filter.\n\n"
           "This file is made by `test_attacks --markdown`, and a test compares it.\n",
           file);
     for (size_t i = 0; i < count; i++) {

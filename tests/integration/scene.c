@@ -88,7 +88,7 @@ const char *scene_weapon(struct scene *scene, const char *name) {
 
 struct creation {
     struct scene *scene;
-    const char *profile;
+    const char *id, *profile;
     bool is_small;
     struct sbx_error error;
     int result;
@@ -102,15 +102,16 @@ static void *create(void *data) {
              "{\"profile\": \"%s\", \"disk_bytes\": 4194304, \"limit\": {\"os_tasks\": \"64\"}%s}", creation->profile,
              creation->is_small ? ", \"memory_bytes\": 41943040" : "");
     creation->result =
-        sbx_create(world_client(creation->scene->world), creation->profile, VICTIM, options, NULL, &creation->error);
+        sbx_create(world_client(creation->scene->world), creation->id, VICTIM, options, NULL, &creation->error);
     return NULL;
 }
 
-static void create_victims(struct scene *scene, unsigned where, unsigned small) {
+static void create_victims(struct scene *scene, unsigned where, unsigned small, const char *const *profiles) {
     struct creation creations[PROFILES] = {0};
     pthread_t threads[PROFILES];
     for (unsigned i = 0; i < PROFILES; i++) {
-        creations[i] = (struct creation){.scene = scene, .profile = profile_names[i], .is_small = small & 1u << i};
+        creations[i] = (struct creation){
+            .scene = scene, .id = profile_names[i], .profile = profiles[i], .is_small = small & 1u << i};
         if (where & 1u << i) assert_int_equal(pthread_create(&threads[i], NULL, create, &creations[i]), 0);
     }
     for (unsigned i = 0; i < PROFILES; i++)
@@ -128,7 +129,7 @@ static void create_neighbour(struct scene *scene) {
     assert_string_equal(text, "42");
 }
 
-struct scene *scene_open(const char *settings, unsigned where, unsigned small) {
+struct scene *scene_open(const char *settings, unsigned where, unsigned small, const char *const *profiles) {
     struct scene *scene = calloc(1, sizeof *scene);
     assert_non_null(scene);
     open_tcp_door(scene);
@@ -138,7 +139,7 @@ struct scene *scene_open(const char *settings, unsigned where, unsigned small) {
     scene->daemon = world_pid(scene->world, "daemon.lock");
     scene->launcher = world_pid(scene->world, "launcher.lock");
     create_neighbour(scene);
-    create_victims(scene, where, small);
+    create_victims(scene, where, small, profiles ? profiles : profile_names);
     return scene;
 }
 

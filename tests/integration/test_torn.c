@@ -92,18 +92,40 @@ static void kill_both(struct world *world) {
 
 /* ---- whole or gone ---- */
 
+/* What is left of nodes, by their cgroups. */
 struct count {
     struct world *world;
+    const struct footprint *before; /* nodes of a daemon that was killed; NULL: every node is to be a sandbox's */
     size_t listed, nodes;
 };
+
+static bool is_listed_node(json_t *list, const struct footprint *nodes, size_t index) {
+    size_t i;
+    json_t *sandbox;
+    json_array_foreach(list, i, sandbox) {
+        pid_t pid = (pid_t)json_integer_value(json_object_get(sandbox, "os_pid"));
+        if (pid > 0 && footprint_node_holds(nodes, index, pid)) return true;
+    }
+    return false;
+}
+
+/* Nodes that wait for sandboxes and compilers belong to no sandbox either, but to a daemon: they end with it. What
+   another daemon has booted since has another name. */
+static size_t count_nodes(const struct count *count, json_t *list) {
+    struct footprint *now = footprint_take_nodes(world_home(count->world));
+    size_t nodes = 0;
+    for (size_t i = 0; i < footprint_node_count(now); i++)
+        nodes +=
+            !count->before || footprint_has_node(count->before, footprint_node(now, i)) || is_listed_node(list, now, i);
+    footprint_free(now);
+    return nodes;
+}
 
 static bool nodes_fit_list(void *data) {
     struct count *count = data;
     json_t *list = world_op(count->world, "list", NULL);
-    struct footprint *footprint = footprint_take(world_home(count->world));
     count->listed = json_array_size(list);
-    count->nodes = footprint_node_count(footprint);
-    footprint_free(footprint);
+    count->nodes = count_nodes(count, list);
     json_decref(list);
     return count->listed == count->nodes;
 }
@@ -126,8 +148,9 @@ static bool is_listed(json_t *list, const char *id) {
     return false;
 }
 
-static void assert_all_whole_or_gone(struct world *world, const struct client *clients) {
-    struct count count = {.world = world};
+static void assert_all_whole_or_gone(struct world *world, const struct client *clients,
+                                     const struct footprint *before) {
+    struct count count = {.world = world, .before = before};
     if (!wait_until(nodes_fit_list, &count, WORLD_DEADLINE_MS))
         fail_msg("%zu sandboxes are listed, but there are %zu nodes", count.listed, count.nodes);
     json_t *list = world_op(world, "list", NULL), *sandbox;
@@ -155,39 +178,74 @@ static void start_clients(struct world *world, struct client *clients, const ato
     }
 }
 
-static void run_round(struct world *world, void (*kill_some)(struct world *world), unsigned events) {
+enum company { ALONE, WITH_WAITING };
+
+/* Nodes that wait make the count of all nodes useless, so only those of a daemon that died are counted then. */
+static void run_round(struct world *world, enum company company, void (*kill_some)(struct world *world),
+                      unsigned events) {
     struct client clients[CLIENTS];
     atomic_bool stop = false;
     uint64_t before = world_now(world);
     start_clients(world, clients, &stop);
     uint64_t seen = follow_events(world, before, events);
+    struct footprint *nodes = company == WITH_WAITING ? footprint_take_nodes(world_home(world)) : NULL;
     kill_some(world);
     atomic_store(&stop, true);
     world_do(world, "list", NULL); /* the next command starts what is missing; those under way wait for that */
     for (int i = 0; i < CLIENTS; i++) pthread_join(clients[i].thread, NULL);
-    assert_all_whole_or_gone(world, clients);
+    assert_all_whole_or_gone(world, clients, nodes);
+    footprint_free(nodes);
     /* Whoever follows goes on after what was seen, and misses nothing. */
     const char *kind = kill_some == kill_launcher ? "launcher_back" : "service_started";
     json_decref(world_wait_event(world, seen, &(struct event_pattern){.kind = kind}));
     destroy_all(world);
 }
 
-static void every_sandbox_is_whole_or_gone(void **state) {
-    static void (*const kills[])(struct world *) = {kill_daemon, kill_both, kill_launcher};
+static void run_rounds(struct world *world, enum company company, void (*const kills[])(struct world *), size_t count) {
     unsigned seed = (unsigned)(clock_monotonic_ms() ^ (uint64_t)getpid());
-    struct world *world = world_open(NULL);
-    (void)state;
     json_decref(world_create(world, "first", EXAMPLES "/counter_erl", "medium")); /* the others need no compiler */
     world_destroy(world, "first");
-    for (size_t round = 0; round < ARRAY_SIZE(kills); round++) {
+    for (size_t round = 0; round < count; round++) {
         unsigned events = 1 + (unsigned)rand_r(&seed) % EVENTS_MAX;
         print_message("round %zu: killed after %u events\n", round + 1, events);
-        run_round(world, kills[round], events);
+        run_round(world, company, kills[round], events);
+    }
+}
+
+static void every_sandbox_is_whole_or_gone(void **state) {
+    static void (*const kills[])(struct world *) = {kill_daemon, kill_both, kill_launcher};
+    (void)state;
+    setenv("SANDBOX_WARM_NODES", "0", 1);
+    setenv("SANDBOX_SPARE_COMPILERS", "0", 1);
+    setenv("SANDBOX_COMPILERS_KEPT", "0", 1);
+    struct world *world = world_open(NULL);
+    run_rounds(world, ALONE, kills, ARRAY_SIZE(kills));
+    world_close(world);
+}
+
+static bool nodes_wait(void *data) {
+    json_t *health = world_op(data, "health", NULL);
+    bool wait = json_integer_value(json_object_get(health, "warm_nodes")) > 0;
+    json_decref(health);
+    return wait;
+}
+
+static void what_waits_ends_with_its_daemon(void **state) {
+    static void (*const kills[])(struct world *) = {kill_daemon, kill_both};
+    (void)state;
+    setenv("SANDBOX_WARM_NODES", "4", 1);
+    setenv("SANDBOX_SPARE_COMPILERS", "1", 1);
+    unsetenv("SANDBOX_COMPILERS_KEPT");
+    struct world *world = world_open(NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(kills); i++) {
+        assert_true(wait_until(nodes_wait, world, WORLD_DEADLINE_MS));
+        run_rounds(world, WITH_WAITING, &kills[i], 1);
     }
     world_close(world);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_sandbox_is_whole_or_gone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_sandbox_is_whole_or_gone),
+                                       cmocka_unit_test(what_waits_ends_with_its_daemon)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,7 +301,8 @@ static void on_violation(void *data, struct node *node, const char *what, const 
 static void on_gone(void *data, struct node *node, const struct node_end *end) {
     struct stage *stage = data;
     (void)node;
-    static const char *const causes[] = {"exited", "crashed", "out_of_memory", "killed", "silent", "misbehaved"};
+    static const char *const causes[] = {"exited", "crashed", "out_of_memory", "host_restarted",
+                                         "killed", "silent",  "misbehaved"};
     assert_true(end->error.code != E_NONE && end->error.detail[0] != '\0');
     buf_printf(&stage->story, "gone:%s/%s ", causes[end->cause], error_kind(end->error.code)->slug);
 }

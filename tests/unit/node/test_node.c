@@ -408,12 +408,19 @@ static struct node *expect_one(struct stage *stage) {
 static void test_one_that_is_lost(void **state) {
     struct stage *stage = *state;
     struct node *node = expect_one(stage);
-    node_lost(node);
+    node_lost(node, false);
     struct jail_node late = {
         .pid = 1, .pidfd = -1, .output_fd = -1, .memory_cgroup = "", .cpu_cgroup = "", .tasks_cgroup = ""};
     node_adopted(node, &late); /* too late: it is given up */
     RUN_UNTIL(stage, stage->story.size > 0);
     stage_expect(stage, "gone:crashed/node_failed ");
+}
+
+static void test_one_that_the_host_took_along(void **state) {
+    struct stage *stage = *state;
+    node_lost(expect_one(stage), true);
+    RUN_UNTIL(stage, stage->story.size > 0);
+    stage_expect(stage, "gone:host_restarted/node_failed ");
 }
 
 static void test_one_that_is_adopted(void **state) {
@@ -493,6 +500,7 @@ int main(void) {
         ON_STAGE(test_detached_while_it_is_spawned),
         ON_STAGE(test_detached_while_it_ends),
         ON_STAGE(test_one_that_is_lost),
+        ON_STAGE(test_one_that_the_host_took_along),
         ON_STAGE(test_yielding_ends_with_new_limits),
         ON_STAGE(test_yielding_that_failed_is_in_doubt),
         ON_STAGE(test_nobody_is_asked_again_for_what_can_not_be),
