@@ -320,6 +320,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
+    if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);
     wall_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);
@@ -436,6 +437,12 @@ static void finish_close(void *data) {
     closed(closed_data);
 }
 
+/* After all else: nodes that were let go may have left frames to be freed. */
+static void close_workers(void *data) {
+    struct engine *engine = data;
+    loop_workers_close(&engine->host.workers, finish_close, engine);
+}
+
 static void part_closed(void *data) {
     struct engine *engine = data;
     if (--engine->open_parts == 0) engine->closed(engine);
@@ -481,7 +488,7 @@ void engine_try_close(struct engine *engine) {
     void *sandbox;
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
-    engine->closed = finish_close;
+    engine->closed = close_workers;
     engine->open_parts += 10; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);

@@ -114,12 +114,13 @@ struct loop_workers {
     struct loop_worker each[LOOP_WORKERS]; /* they are started when they are first needed */
     int done_fd;
     uv_poll_t done;
+    bool is_ending;
     void (*closed)(void *data);
     void *closed_data;
 };
 
 int loop_workers_open(struct loop_workers *workers, uv_loop_t *loop, struct error *reterr);
-/* Whatever runs ends first and is done; nothing may wait any more. */
+/* Whatever runs or waits is done first. */
 void loop_workers_close(struct loop_workers *workers, void (*closed)(void *data), void *data);
 void loop_work_submit(struct loop_workers *workers, uint64_t key, struct loop_work *work);
 

@@ -74,11 +74,15 @@ static void give(struct loop_worker *worker, struct loop_work *work) {
     signal_fd(worker->workers->done_fd);
 }
 
+static struct loop_work *work_of(struct fair_item *item) {
+    return (struct loop_work *)((char *)item - offsetof(struct loop_work, item));
+}
+
 static void hand_out(struct loop_workers *workers) {
     struct loop_worker *worker;
     struct fair_item *item;
     while ((worker = idle_worker(workers)) && (item = fair_take(&workers->waiting, may_begin, workers)))
-        give(worker, (struct loop_work *)((char *)item - offsetof(struct loop_work, item)));
+        give(worker, work_of(item));
 }
 
 static void take_finished(struct loop_workers *workers) {
@@ -102,7 +106,7 @@ static void on_done(uv_poll_t *poll, int status, int events) {
 void loop_work_submit(struct loop_workers *workers, uint64_t key, struct loop_work *work) {
     work->key = key;
     if (!fair_put(&workers->waiting, key, &work->item)) abort(); /* a few bytes: nothing sensible is left to do */
-    hand_out(workers);
+    if (!workers->is_ending) hand_out(workers);
 }
 
 int loop_workers_open(struct loop_workers *workers, uv_loop_t *loop, struct error *reterr) {
@@ -137,10 +141,22 @@ static void end_worker(struct loop_worker *worker) {
     worker->wake_fd = fd_close(worker->wake_fd);
 }
 
+/* Here and now: nobody is served any more whom it could keep waiting. */
+static void run_waiting(struct loop_workers *workers) {
+    struct fair_item *item;
+    while ((item = fair_take(&workers->waiting, NULL, NULL))) {
+        struct loop_work *work = work_of(item);
+        work->run(work);
+        work->done(work);
+    }
+}
+
 void loop_workers_close(struct loop_workers *workers, void (*closed)(void *data), void *data) {
     workers->closed = closed;
     workers->closed_data = data;
+    workers->is_ending = true;
     for (size_t i = 0; i < LOOP_WORKERS; i++) end_worker(&workers->each[i]);
     take_finished(workers);
+    run_waiting(workers);
     uv_close((uv_handle_t *)&workers->done, on_closed);
 }

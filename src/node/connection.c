@@ -174,7 +174,7 @@ static uint64_t cost_of_terms(size_t terms) {
     return terms > TERMS_FREE ? (terms - TERMS_FREE) * (uint64_t)TERM_COST_BYTES : 0;
 }
 
-/* It waited for the pool, which is not its own doing. */
+/* It waited for a thread, which is not its own doing. */
 static void end_decoding(struct connection *connection, struct decoding *decoding) {
     struct node *node = connection->channel->node;
     decoding_end(decoding);
@@ -212,18 +212,18 @@ static void on_decoded(void *data, struct decoding *decoding) {
     end_decoding(connection, decoding);
 }
 
-/* The pool takes the buffer as it is; what follows the frame goes on in a new one. */
+/* A thread takes the buffer as it is; what follows the frame goes on in a new one. */
 static void take_large(struct connection *connection, size_t at, size_t size) {
     struct buf rest_of_it = {.max = connection->in.max};
     size_t end = at + size;
     buf_append(&rest_of_it, connection->in.data + end, connection->in.size - end);
     hold(connection);
     connection->channel->is_decoding = connection->decoding = true;
-    decode_large(connection->channel->node->host->loop, &connection->in, at, size, on_decoded, connection);
+    decode_large(connection->channel->node, &connection->in, at, size, on_decoded, connection);
     connection->in = rest_of_it;
 }
 
-/* False: it is one for the pool. */
+/* False: it is one for a thread. */
 static bool take_small(struct connection *connection, const uint8_t *data, size_t size, struct channel_turn *turn) {
     struct error error;
     CLEANUP_TERM struct term_doc *doc = NULL;

@@ -1,5 +1,5 @@
-/* A node's frames as terms. The loop reads what is small; what may take longer the pool reads, makes use of and frees,
-   so that no node decides how long a turn of the loop takes. */
+/* A node's frames as terms. The loop reads what is small; what may take longer is read, made use of and freed on the
+   threads for strangers' work, so that no node decides how long a turn of the loop takes. */
 #include "node/node_internal.h"
 
 enum {
@@ -12,7 +12,9 @@ enum {
 };
 
 struct decoding {
-    uv_work_t work;
+    struct loop_work work; /* first, so that it leads back here */
+    struct node_host *host;
+    uint64_t key;
     decoded_fn decoded;
     void *data;
     struct buf buffer;
@@ -45,18 +47,18 @@ int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct
     const struct term_bounds bounds = {.max_bytes = size, .max_terms = SMALL_TERMS, .max_depth = DEPTH_MAX};
     if (size > SMALL_BYTES) return 1;
     int result = term_decode(data, size, &bounds, ret, reterr);
-    return result == -E_TOO_LARGE ? 1 : result; /* the pool finds out by how much */
+    return result == -E_TOO_LARGE ? 1 : result; /* a thread finds out by how much */
 }
 
-/* ---- on the pool ---- */
+/* ---- on a thread ---- */
 
 static bool is_too_much(const struct decoding *decoding) {
     return term_is_tagged(term_root(decoding->doc), "event", 3) &&
            (decoding->size > EVENT_MAX_BYTES || term_count(decoding->doc) > EVENT_TERMS_MAX);
 }
 
-static void on_decode(uv_work_t *work) {
-    struct decoding *decoding = work->data;
+static void on_decode(struct loop_work *work) {
+    struct decoding *decoding = (struct decoding *)work;
     const uint8_t *data = decoding->buffer.data + decoding->at;
     const struct term_bounds bounds = bounds_of(data, decoding->size);
     if (term_decode(data, decoding->size, &bounds, &decoding->doc, &decoding->error) < 0) decoding->doc = NULL;
@@ -68,37 +70,48 @@ static void on_decode(uv_work_t *work) {
     buf_free(&decoding->buffer);
 }
 
-static void on_prepare(uv_work_t *work) {
-    struct decoding *decoding = work->data;
+static void on_prepare(struct loop_work *work) {
+    struct decoding *decoding = (struct decoding *)work;
     decoding->made = decoding->preparation->make(decoding->part);
 }
 
-static void on_free(uv_work_t *work) {
-    struct decoding *decoding = work->data;
+static void on_free(struct loop_work *work) {
+    struct decoding *decoding = (struct decoding *)work;
     if (decoding->made) decoding->preparation->release(decoding->made);
     term_free(decoding->doc);
 }
 
 /* ---- on the loop ---- */
 
-static void on_done(uv_work_t *work, int status) {
-    (void)status; /* nothing of this is ever cancelled */
-    struct decoding *decoding = work->data;
+static void on_done(struct loop_work *work) {
+    struct decoding *decoding = (struct decoding *)work;
+    loop_note(decoding->host->loop, "frame", NULL);
     decoding->decoded(decoding->data, decoding);
 }
 
-static void on_freed(uv_work_t *work, int status) {
-    (void)status;
-    free(work->data);
+static void on_freed(struct loop_work *work) {
+    free(work);
 }
 
-void decode_large(uv_loop_t *loop, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data) {
+static void submit(struct decoding *decoding, void (*run)(struct loop_work *work),
+                   void (*done)(struct loop_work *work)) {
+    decoding->work.run = run;
+    decoding->work.done = done;
+    loop_work_submit(&decoding->host->workers, decoding->key, &decoding->work);
+}
+
+void decode_large(struct node *node, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data) {
     struct decoding *decoding = calloc(1, sizeof *decoding);
     if (!decoding) abort(); /* as in node_call */
-    *decoding = (struct decoding){.decoded = decoded, .data = data, .buffer = *buffer, .at = at, .size = size};
+    *decoding = (struct decoding){.host = node->host,
+                                  .key = (uintptr_t)node,
+                                  .decoded = decoded,
+                                  .data = data,
+                                  .buffer = *buffer,
+                                  .at = at,
+                                  .size = size};
     *buffer = (struct buf)BUF_INIT;
-    decoding->work.data = decoding;
-    uv_queue_work(loop, &decoding->work, on_decode, on_done);
+    submit(decoding, on_decode, on_done);
 }
 
 const struct term *decoding_root(const struct decoding *decoding, struct error *reterr) {
@@ -115,7 +128,7 @@ void decoding_prepare(struct decoding *decoding, const struct node_preparation *
     decoding->preparation = preparation;
     decoding->part = part;
     decoding->decoded = decoded;
-    uv_queue_work(decoding->work.loop, &decoding->work, on_prepare, on_done);
+    submit(decoding, on_prepare, on_done);
 }
 
 void **decoding_made(struct decoding *decoding) {
@@ -123,5 +136,5 @@ void **decoding_made(struct decoding *decoding) {
 }
 
 void decoding_end(struct decoding *decoding) {
-    uv_queue_work(decoding->work.loop, &decoding->work, on_free, on_freed);
+    submit(decoding, on_free, on_freed);
 }

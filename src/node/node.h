@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "jail/jail.h"
+#include "loop/loop.h"
 #include "term/term.h"
 
 enum {
@@ -59,6 +60,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
     struct probe *probe;         /* the one under way, or NULL; probe.c keeps it */
     struct map nodes;            /* every living node by name; node.c keeps it */
+    struct loop_workers workers; /* for large frames; whoever makes the host opens and closes them */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
 };
@@ -120,7 +122,7 @@ struct node_handler {
 typedef void (*node_reply_fn)(void *data, const struct term *result, const struct term *reason,
                               const struct error *error);
 
-/* What is made of a large answer, on a thread of the pool: it may look at nothing but the term. */
+/* What is made of a large answer, on a thread: it may look at nothing but the term. */
 struct node_preparation {
     void *(*make)(const struct term *result); /* NULL without memory */
     void (*release)(void *made);
@@ -189,7 +191,7 @@ size_t node_tasks(const struct node *node, struct node_task *ret, size_t max);
    timeout_ms. Returns an id to cancel by. */
 uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms, node_reply_fn reply,
                    void *data);
-/* The same for an answer that may be large: the pool makes something of it before the reply function is called. */
+/* The same for an answer that may be large: a thread makes something of it before the reply function is called. */
 uint64_t node_call_prepared(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
                             const struct node_preparation *preparation, node_prepared_fn reply, void *data);
 /* The reply function is not called any more, and the agent is told to stop. */

@@ -70,7 +70,7 @@ struct channel {
     struct connection *agent; /* the one that said hello */
     struct connection *all;   /* every open one */
     unsigned strangers;
-    bool is_decoding; /* a large frame, on the pool: one at a time for each node */
+    bool is_decoding; /* a large frame, on a thread: one at a time for each node */
     size_t frame_max_bytes;
     struct pace pace;
     struct pace dials; /* in milliseconds */
@@ -92,7 +92,7 @@ void connection_close(struct connection *connection);
 /* A whole frame; what can't be sent at once is taken over. False when too much waits already. */
 bool connection_send(struct connection *connection, struct buf *frame);
 
-/* ---- decode.c: a frame's bytes as a term; small ones at once, others on the pool ---- */
+/* ---- decode.c: a frame's bytes as a term; small ones at once, others on threads ---- */
 
 struct decoding;
 typedef void (*decoded_fn)(void *data, struct decoding *decoding);
@@ -100,15 +100,15 @@ typedef void (*decoded_fn)(void *data, struct decoding *decoding);
 /* At once, if it is small. Returns 1 when it is not, and 0 or negative as term_decode does. */
 int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct error *reterr);
 /* The frame of size bytes at an offset of a buffer, which is taken over. */
-void decode_large(uv_loop_t *loop, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data);
+void decode_large(struct node *node, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data);
 /* NULL with the reason in *reterr when it is no term, or too large a one. */
 const struct term *decoding_root(const struct decoding *decoding, struct error *reterr);
 size_t decoding_terms(const struct decoding *decoding);
-/* Have the pool make something of a part of it; decoded is called again. */
+/* Have a thread make something of a part of it; decoded is called again. */
 void decoding_prepare(struct decoding *decoding, const struct node_preparation *preparation, const struct term *part,
                       decoded_fn decoded);
 void **decoding_made(struct decoding *decoding); /* what it made; to be taken, or it is released */
-void decoding_end(struct decoding *decoding);    /* frees it, on the pool too: that takes its time as well */
+void decoding_end(struct decoding *decoding);    /* frees it, on a thread too: that takes its time as well */
 
 /* What the channel tells its node. */
 bool node_hello(struct node *node, const struct term *secret, int fd); /* whether to let it in */

@@ -476,6 +476,7 @@ static void open_host(struct stage *stage) {
                                      .boot_deadline_ms = 60000,
                                      .grace_ms = 1000,
                                      .toolchain = {.otp_root = "/otp", .erts_bin = "/otp/erts/bin", .boot_dir = "/b"}};
+    assert_int_equal(loop_workers_open(&stage->host.workers, &stage->loop, &error), 0);
     assert_int_equal(jail_link_open(&stage->loop, stage->home, &handler, stage, &stage->host.link, &error), 0);
 }
 
@@ -511,6 +512,7 @@ int stage_teardown(void **state) {
     RUN_UNTIL(stage, stage->link_closed);
     if (stage->listen_fd >= 0) uv_close((uv_handle_t *)&stage->listen_poll, close_listen_fd);
     drop_link(stage);
+    loop_workers_close(&stage->host.workers, NULL, NULL);
     uv_close((uv_handle_t *)&stage->deadline, NULL);
     uv_close((uv_handle_t *)&stage->tick, NULL);
     uv_run(&stage->loop, UV_RUN_DEFAULT);
