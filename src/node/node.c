@@ -168,9 +168,11 @@ void node_flooded(struct node *node) {
     report(node, "channel_flood", "the control channel is read no faster than its budget grows");
 }
 
+/* Told once a second at most, for as long as it goes on. */
 void node_dials_flooded(struct node *node) {
-    if (node->channel.dials_reported) return;
-    node->channel.dials_reported = true;
+    uint64_t now_ms = uv_now(node->host->loop), *told_ms = &node->channel.dials_told_ms;
+    if (*told_ms > 0 && now_ms - *told_ms < DIALS_TOLD_EVERY_MS) return;
+    *told_ms = now_ms;
     report(node, "channel_flood", "the control channel is dialled more often than connections are taken");
 }
 

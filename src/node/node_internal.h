@@ -14,6 +14,7 @@ enum {
     STRANGERS_MAX = 4,         /* connections that have not said hello */
     STRANGER_READS_MAX = 256,  /* until a hello is whole: single bytes cost a turn each */
     DIAL_COST_MS = 100,        /* in the long run there is one dial in so much time */
+    DIALS_TOLD_EVERY_MS = 1000,
     DIALS_BURST = 16,
     HELLO_MAX_BYTES = 4096,
     HELLO_DEADLINE_MS = 5000,
@@ -74,7 +75,8 @@ struct channel {
     size_t frame_max_bytes;
     struct pace pace;
     struct pace dials; /* in milliseconds */
-    bool flood_reported, dials_reported;
+    bool flood_reported;
+    uint64_t dials_told_ms; /* when a flood of dials was told of last; 0: never */
 };
 
 int channel_listen(struct channel *channel, struct node *node, const char *directory, struct error *reterr);
