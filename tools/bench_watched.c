@@ -117,7 +117,7 @@ int main(void) {
         snprintf(path, sizeof path, "%s/%d", scene.folder, i);
         make_files(path);
         int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        watches[i] = watch_begin(watcher, fd, &(struct watch_patterns){0}, on_report, &scene);
+        watches[i] = watch_begin(watcher, 0, fd, &(struct watch_patterns){0}, on_report, &scene);
         fd_close(fd);
     }
     wait_reports(&scene, WATCHES);

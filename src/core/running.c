@@ -192,7 +192,7 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     asking->from_facts = json_incref(sandbox->build.facts);
     if (!history_copy(&sandbox->history, &asking->history)) abort(); /* as in node_call */
     engine->asking++;
-    uv_queue_work(engine->loop, &asking->work, compare, on_compared);
+    host_work(&engine->host, sandbox->owner, &asking->work, compare, on_compared);
     return true;
 }
 

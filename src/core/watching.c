@@ -203,7 +203,8 @@ static void take_source(struct watching *watching, const struct jail_project *pr
         return;
     }
     struct watch_patterns patterns = {texts_of(config->watch_include, include), texts_of(config->watch_ignore, ignore)};
-    watching->watch = watch_begin(watching->engine->watcher, project->fd, &patterns, on_report, watching);
+    watching->watch =
+        watch_begin(watching->engine->watcher, watching->sandbox->owner, project->fd, &patterns, on_report, watching);
 }
 
 static void on_opened(void *data, const struct jail_project *project, const struct error *error) {

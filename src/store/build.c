@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { PUTS_MAX = 2 }; /* at once: the pool has threads for others too */
+
 /* Puts run side by side; a sweep runs alone, in the order it was asked for. So a sweep never sees a build half-made,
    and a put never finds "it exists already" just before the sweep removes it. */
 struct build_job {
@@ -132,7 +134,8 @@ static void after_work(uv_work_t *request, int status) {
 }
 
 static bool may_start(const struct build_queue *queue, const struct build_job *job) {
-    return !queue->sweep_running && (!is_sweep(job) || queue->puts_running == 0);
+    if (queue->sweep_running) return false;
+    return is_sweep(job) ? queue->puts_running == 0 : queue->puts_running < PUTS_MAX;
 }
 
 static void start(struct store *store, struct build_job *job) {

@@ -114,8 +114,9 @@ struct watcher *watcher_open(uv_loop_t *loop);
 /* Every watch has been ended before; closed is called once nothing is left. */
 void watcher_close(struct watcher *watcher, void (*closed)(void *data), void *data);
 
-/* Watch the folder, which must be readable through folder_fd (it stays the caller's); patterns are copied. */
-struct watch *watch_begin(struct watcher *watcher, int folder_fd, const struct watch_patterns *patterns,
+/* Watch the folder, which must be readable through folder_fd (it stays the caller's); patterns are copied. Looks at
+   folders of one owner wait for each other. */
+struct watch *watch_begin(struct watcher *watcher, uid_t owner, int folder_fd, const struct watch_patterns *patterns,
                           watch_report_fn *report, void *data);
 /* While it is held, changes are noticed but not looked at. */
 void watch_hold(struct watch *watch, bool is_held);

@@ -34,6 +34,7 @@ struct watch {
     char polling[sizeof((struct watch_look *)0)->polling];
     uint64_t poll_due_ms; /* UINT64_MAX: it is not polled */
 
+    struct turn turn; /* of its owner's looks, which the pool does one at a time */
     uv_work_t work;
     struct watch_look look;
     uint64_t first_us; /* of what has not been looked at yet */
@@ -46,6 +47,7 @@ struct watcher {
     uv_poll_t poll;
     uv_timer_t timer;
     struct watch *watches;
+    struct turns turns;
     struct map subjects; /* by wd */
     uint64_t poll_every_ms;
     size_t files_max;    /* of each watch */
@@ -252,6 +254,7 @@ static void on_looked(uv_work_t *work, int status) {
     struct watcher *watcher = watch->watcher;
     (void)status;
     watcher->looks--;
+    turns_give_back(&watcher->turns, &watch->turn);
     bool was_polling = watch->polling[0];
     take_surroundings(watch);
     bool polling_changed = watch->has_looked && was_polling != (watch->polling[0] != '\0');
@@ -262,6 +265,11 @@ static void on_looked(uv_work_t *work, int status) {
     if (watch->is_ended) free_watch(watch);
     schedule(watcher);
     part_closed(watcher);
+}
+
+static void begin_look(struct turn *turn) {
+    struct watch *watch = (struct watch *)((char *)turn - offsetof(struct watch, turn));
+    uv_queue_work(watch->watcher->loop, &watch->work, look, on_looked);
 }
 
 static void start_look(struct watch *watch) {
@@ -280,7 +288,7 @@ static void start_look(struct watch *watch) {
     watch->is_looking = true;
     watch->watcher->looks++;
     watch->watcher->open_parts++;
-    uv_queue_work(watch->watcher->loop, &watch->work, look, on_looked);
+    turns_take(&watch->watcher->turns, &watch->turn);
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -336,11 +344,12 @@ void watcher_close(struct watcher *watcher, void (*closed)(void *data), void *da
     if (watcher->inotify_fd >= 0) uv_close((uv_handle_t *)&watcher->poll, on_closed);
 }
 
-struct watch *watch_begin(struct watcher *watcher, int folder_fd, const struct watch_patterns *patterns,
+struct watch *watch_begin(struct watcher *watcher, uid_t owner, int folder_fd, const struct watch_patterns *patterns,
                           watch_report_fn *report, void *data) {
     struct watch *watch = calloc(1, sizeof *watch);
     if (!watch || watch_patterns_copy(patterns, &watch->patterns) < 0) abort();
     watch->watcher = watcher;
+    watch->turn = (struct turn){.owner = owner, .begin = begin_look};
     watch->folder_fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 0);
     watch->report = report;
     watch->data = data;

@@ -68,7 +68,7 @@ static inline void expect_changes(struct scene *scene, const char *changes) {
 
 static inline struct watch *begin(struct scene *scene, const struct watch_patterns *patterns) {
     int fd = open(scene->scratch.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct watch *watch = watch_begin(scene->watcher, fd, patterns, on_report, scene);
+    struct watch *watch = watch_begin(scene->watcher, getuid(), fd, patterns, on_report, scene);
     fd_close(fd);
     return watch;
 }

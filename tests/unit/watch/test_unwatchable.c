@@ -95,7 +95,7 @@ static void a_silent_file_system_is_polled_and_named(void **state) {
     assert_int_equal(mount("overlay", merged, "overlay", 0, options), 0);
     watcher_poll_every(scene->watcher, 10);
     CLEANUP_FD int fd = open(merged, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    scene->watch = watch_begin(scene->watcher, fd, &(struct watch_patterns){0}, on_report, scene);
+    scene->watch = watch_begin(scene->watcher, getuid(), fd, &(struct watch_patterns){0}, on_report, scene);
     wait_report(scene);
     assert_non_null(strstr(scene->polling, "overlay"));
     save(scene, "lower/a.ex", "unheard");
