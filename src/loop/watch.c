@@ -17,6 +17,7 @@ struct loop_watch {
     uint64_t turn_at_ns;    /* when its first work was noted; 0: none was */
     uint64_t work_at_ns;    /* when the work at hand was noted; 0: none was in this turn */
     struct loop_turn work;  /* at hand */
+    bool has_begun;         /* what came before the first turn is the start of the program */
     struct loop_turn heavy; /* the longest in this turn; its cpu_us is time on the wall, which is cheaper to ask for */
 };
 
@@ -44,7 +45,8 @@ static void end_turn(struct loop_watch *watch, uint64_t now_ns) {
     turn.cpu_us = (cpu_ns - watch->cpu_ns) / 1000;
     if (!turn.work) turn.work = "other";
     if (turn.cpu_us > LOOP_TURN_LONG_US) turn.at_ms = clock_wall_ms();
-    loop_report_add(&watch->report, &turn);
+    if (watch->has_begun) loop_report_add(&watch->report, &turn);
+    watch->has_begun = true;
     watch->cpu_ns = cpu_ns;
     watch->turn_at_ns = 0;
     watch->heavy = (struct loop_turn){0};
