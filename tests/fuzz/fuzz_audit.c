@@ -74,8 +74,8 @@ static bool verify(void) {
     return is_valid;
 }
 
-/* Page by page, as a reader takes it. */
-static void read_back(size_t limit) {
+/* Page by page, as a reader takes it. Where numbers repeat, the trail is damaged and a number stands for several. */
+static void read_back(size_t limit, bool is_valid) {
     atomic_bool call_off = false;
     CLEANUP(buf_free) struct buf lines = BUF_INIT;
     struct audit_filter filter = {.limit = limit, .uid = -1};
@@ -88,7 +88,7 @@ static void read_back(size_t limit) {
         for (size_t at = 0; at < lines.size; at++) count += lines.data[at] == '\n';
         buf_clear(&lines);
     }
-    check(count <= limit, "more records than asked for");
+    check(count <= limit || !is_valid, "more records than asked for");
 }
 
 /* As a daemon does that starts. */
@@ -119,7 +119,7 @@ void fuzz_one(const uint8_t *data, size_t size) {
     if (parts[2].size) write_head(parts[2], &chain);
     if (parts[3].size) place_write("audit/slate", parts[3].data, parts[3].size);
     bool was_valid = verify();
-    read_back(1);
-    read_back(100);
+    read_back(1, was_valid);
+    read_back(100, was_valid);
     go_on(was_valid);
 }
