@@ -252,8 +252,10 @@ void launcher_end(struct launcher *launcher, int exit_status);
 /* ---- launcher_log.c ---- */
 
 void launcher_log_open(struct launcher *launcher);
-/* Before a line is written: the file may have another name by now. */
+/* Before a line is written, and before a process inherits the file: it may have another name by now, or none. */
 void launcher_log_follow(const struct launcher *launcher);
+/* log_line, to the file that is the log now. */
+#define launcher_log(launcher, ...) (launcher_log_follow(launcher), log_line(&(launcher)->log, __VA_ARGS__))
 
 /* ---- home.c, slot.c: what is ours on this machine ---- */
 

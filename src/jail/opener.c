@@ -98,6 +98,7 @@ static int start(struct launcher *launcher, struct error *reterr) {
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int file_fd = pipe_fds[0];
     CLEANUP_FD int content_fd = pipe_fds[1];
+    launcher_log_follow(launcher); /* what can't be copied is said there: a file without a name has no bound */
     if (helper_start(await_job, launcher, (int[]){helper_fd, content_fd}, 2, &launcher->opener.pidfd, reterr) < 0)
         return -1;
     launcher->opener.socket_fd = take_fd(&socket_fd);

@@ -210,6 +210,7 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
     CLEANUP_FD int read_fd = fds[0];
     CLEANUP_FD int write_fd = fds[1];
     project->helper_pidfd = helper_end(project->helper_pidfd);
+    launcher_log_follow(launcher);
     if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, &project->helper_pidfd, reterr) <
         0)
         return -1;
