@@ -65,7 +65,8 @@ void opener_write_stream(const struct launcher *launcher, const char *path, int 
         log_line(&launcher->log, LOG_WARN_LEVEL, "project_not_copied", "path", path, "detail", error.detail, NULL);
 }
 
-/* A single file goes out at once, by the same process. */
+/* A single file goes out at once, by the same process, and is never the launcher's: closing a file waits for the
+   server of its file system, which may be the caller's, and nothing cuts that short. */
 static void do_job(const struct launcher *launcher, const struct job *job) {
     struct opened opened = {0};
     int fd = -1;
@@ -77,7 +78,7 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
         fd = fd_close(fd);
     }
     if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
-    send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
+    send_opened(HELPER_FD, &opened, opened.is_file ? -1 : fd);
     if (fd >= 0 && opened.is_file) opener_write_stream(launcher, job->path, fd, strrchr(job->path, '/') + 1);
 }
 

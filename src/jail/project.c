@@ -189,7 +189,7 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
         return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
     if (helper_error(&opened.error, reterr) < 0) return -1;
     *ret = opened;
-    if (project->wants_signature) return 0;
+    if (project->wants_signature || opened.is_file) return 0;
     if (fd < 0) return error_set(reterr, E_SYSTEM, "%s was opened without a descriptor", project->path);
     project->source_fd = take_fd(&fd);
     return 0;
