@@ -211,6 +211,7 @@ static void close_all(struct launcher *launcher) {
             free(launcher->nodes[i].egress);
         }
     project_release_all(launcher);
+    helper_forget_dying(launcher);
     opener_end(launcher);
     filters_free(&launcher->filters);
     userns_cache_free(&launcher->user_namespaces);
