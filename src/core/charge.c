@@ -16,7 +16,7 @@ static uint64_t cpu_of(const struct jail_limits *limits) {
 
 static uint64_t amount_of(const struct jail_limits *limits, enum quota quota) {
     switch (quota) {
-    case QUOTA_MEMORY: return limits->memory_bytes;
+    case QUOTA_MEMORY: return limits->memory_bytes + limits->socket_memory_bytes; /* cgroup v1 bounds them apart */
     case QUOTA_DISK: return limits->disk_bytes;
     case QUOTA_CPU: return cpu_of(limits);
     default: return 1;

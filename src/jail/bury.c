@@ -90,7 +90,7 @@ static void insist(struct launcher *launcher, struct launcher_node *node, uint64
     burial->under_way = false;
     launcher_unwatch(launcher, node->pidfd);
     server_fail(launcher, burial->request, &error);
-    log_line(&launcher->log, LOG_ERROR_LEVEL, "node_does_not_die", "node", node->name, NULL);
+    launcher_log(launcher, LOG_ERROR_LEVEL, "node_does_not_die", "node", node->name, NULL);
 }
 
 uint64_t bury_check(struct launcher *launcher, uint64_t now_ms) {

@@ -260,6 +260,14 @@ static uint64_t memory_number(const struct cgroup_host *host, const char *node, 
     return bytes;
 }
 
+/* The kernel keeps it in pages. It refuses less than is used, and for a moment more than the limit can be: writing what
+   is in force already would let a node keep its other limits from being changed. */
+static bool has_socket_limit(const struct cgroup_host *host, const char *node, uint64_t bytes) {
+    const char *file = cgroup_backend_of(host)->socket_limit_file;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    return file && host->has_memory && memory_number(host, node, file) / page_bytes == bytes / page_bytes;
+}
+
 int cgroup_set_limits(const struct cgroup_host *host, const char *node, const struct jail_limits *limits,
                       struct error *reterr) {
     const struct cgroup_backend *backend = cgroup_backend_of(host);
@@ -273,7 +281,9 @@ int cgroup_set_limits(const struct cgroup_host *host, const char *node, const st
                              (unsigned long long)used, (unsigned long long)wanted);
         raising = wanted > memory_number(host, node, backend->memory_limit_file);
     }
-    return write_limits(host, node, limits, raising, reterr);
+    struct jail_limits changed = *limits;
+    if (has_socket_limit(host, node, limits->socket_memory_bytes)) changed.socket_memory_bytes = 0;
+    return write_limits(host, node, &changed, raising, reterr);
 }
 
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node, struct error *reterr) {

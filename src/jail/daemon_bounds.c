@@ -81,7 +81,7 @@ static uint64_t memory_wanted(const struct launcher *launcher) {
 }
 
 static void tell_unbounded(const struct launcher *launcher, const struct error *error) {
-    log_line(&launcher->log, LOG_WARN_LEVEL, "daemon_unbounded", "detail", error->detail, NULL);
+    launcher_log(launcher, LOG_WARN_LEVEL, "daemon_unbounded", "detail", error->detail, NULL);
 }
 
 void daemon_bounds_open(struct launcher *launcher, const char *instance) {

@@ -1,5 +1,6 @@
 /* The system calls that the daemon needs, as data: files, sockets, threads and waiting. It starts no program, so that
    code which takes the daemon over can't either. What is in no row fails with ENOSYS. */
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
@@ -22,7 +23,7 @@ static const struct syscall_group groups[] = {
     /* files by descriptor */
     {DAEMON, ALLOW,
      "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 dup3 "
-     "fcntl flock fsync fdatasync sync_file_range ftruncate fallocate fadvise64 sendfile copy_file_range splice fstat "
+     "flock fsync fdatasync sync_file_range ftruncate fallocate fadvise64 sendfile copy_file_range splice fstat "
      "fstatfs getdents getdents64 fchdir fchmod fchown readahead"},
     /* files by name; which of them is decided by its uid */
     {DAEMON, ALLOW,
@@ -73,6 +74,10 @@ static const struct syscall_group groups[] = {
     "ioctl", DAEMON, ALLOW, 1, {                                                                                       \
         { IS(1, request) }                                                                                             \
     }
+#define FCNTL(command)                                                                                                 \
+    "fcntl", DAEMON, ALLOW, 1, {                                                                                       \
+        { IS(1, command) }                                                                                             \
+    }
 #define PRCTL(option)                                                                                                  \
     "prctl", DAEMON, ALLOW, 1, {                                                                                       \
         { IS(0, option) }                                                                                              \
@@ -92,8 +97,8 @@ static const struct syscall_rule rules[] = {
     /* clone3 passes its flags in memory, where no filter sees them: it stays unknown, and libc falls back to clone. */
     {"clone", DAEMON, ALLOW, 1, {{MASKED(0, THREAD_FLAGS, THREAD_FLAGS)}}},
 
-    /* Libraries are mapped later too: libcurl, and modules that look names up. Nothing else becomes code: no memory is
-       both written and executed. */
+    /* Libraries are mapped later too: libcurl, and modules that look names up. So a file that it wrote can become code.
+       No mapping is both written and executed, and nothing that is mapped becomes code later. */
     {"mmap", DAEMON, ALLOW, 1, {{MASKED(2, PROT_EXEC, 0)}}},
     {"mmap", DAEMON, ALLOW, 2, {{MASKED(2, WRITE_EXEC, PROT_EXEC)}, {MASKED(3, MAP_ANONYMOUS, 0)}}},
     {"mmap", DAEMON, REFUSE, 2, {{MASKED(2, WRITE_EXEC, PROT_EXEC)}, {MASKED(3, MAP_ANONYMOUS, MAP_ANONYMOUS)}}},
@@ -120,6 +125,24 @@ static const struct syscall_rule rules[] = {
     {INTERNET(AF_INET6, SOCK_DGRAM, IPPROTO_UDP)},
     {"socket", DAEMON, ALLOW, 2, {{IS(0, AF_NETLINK)}, {IS(2, NETLINK_ROUTE)}}},
     {"socket", DAEMON, REFUSE, 1, {{ABOVE(0, AF_NETLINK)}}}, /* packet, vsock, alg, … */
+
+    /* Not F_SETOWN with F_SETSIG: a descriptor that becomes ready would send any signal to any process of its uid. */
+    {FCNTL(F_DUPFD)},
+    {FCNTL(F_DUPFD_CLOEXEC)},
+    {FCNTL(F_GETFD)},
+    {FCNTL(F_SETFD)},
+    {FCNTL(F_GETFL)},
+    {FCNTL(F_SETFL)},
+    {FCNTL(F_GETLK)},
+    {FCNTL(F_SETLK)},
+    {FCNTL(F_SETLKW)},
+    {FCNTL(F_OFD_GETLK)},
+    {FCNTL(F_OFD_SETLK)},
+    {FCNTL(F_OFD_SETLKW)},
+    {FCNTL(F_GETPIPE_SZ)},
+    {FCNTL(F_SETPIPE_SZ)},
+    {FCNTL(F_ADD_SEALS)},
+    {FCNTL(F_GET_SEALS)},
 
     {IOCTL(TCGETS)},
     {IOCTL(FIONREAD)},

@@ -134,7 +134,7 @@ void egress_addresses_changed(struct launcher *launcher) {
     while (recv(launcher->egress.addresses.fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0 || errno == ENOBUFS) {
     }
     if (refuse_own(&launcher->egress, &error) == 0) return;
-    log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
+    launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
     keep_counts(launcher);
     egress_end(launcher);
     remake_after(launcher, FAILED_DELAY_MS);
@@ -228,7 +228,7 @@ static int make(struct launcher *launcher, struct error *reterr) {
 }
 
 static void making_failed(struct launcher *launcher, const struct error *error) {
-    log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error->detail, NULL);
+    launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "detail", error->detail, NULL);
     remake_after(launcher, FAILED_DELAY_MS);
 }
 
@@ -256,7 +256,7 @@ void egress_adopt(struct launcher *launcher) {
     for (size_t i = 0; is_open_again && i < launcher->nodes_end; i++)
         launcher->nodes[i].has_way_out = launcher->nodes[i].egress != NULL;
     if (is_open_again) return;
-    if (error.code) log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
+    if (error.code) launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
     if (keeper > 0) kill(keeper, SIGTERM);
     egress_close(launcher);
     remake_after(launcher, 0);
@@ -343,7 +343,7 @@ void egress_tell_refusals(struct launcher *launcher) {
 }
 
 void egress_keeper_ended(struct launcher *launcher) {
-    log_line(&launcher->log, LOG_WARN_LEVEL, "egress_ended", NULL);
+    launcher_log(launcher, LOG_WARN_LEVEL, "egress_ended", NULL);
     keep_counts(launcher);
     egress_close(launcher);
     remake_after(launcher, REMAKE_DELAY_MS);
@@ -360,7 +360,7 @@ static bool give_back(struct launcher *launcher) {
         struct launcher_node *node = &launcher->nodes[i];
         struct error error;
         if (!misses_it(node) || attach(launcher, node, &error) == 0) continue;
-        log_line(&launcher->log, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);
+        launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);
         have_all = false;
     }
     return have_all;

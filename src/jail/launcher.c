@@ -211,6 +211,7 @@ static void close_all(struct launcher *launcher) {
             free(launcher->nodes[i].egress);
         }
     project_release_all(launcher);
+    helper_forget_dying(launcher);
     opener_end(launcher);
     filters_free(&launcher->filters);
     userns_cache_free(&launcher->user_namespaces);
@@ -334,8 +335,7 @@ int main(int count, char **arguments) {
                                   .daemon = {.pidfd = -1, .wanted = !options.no_daemon}};
     egress_init(&launcher->egress);
     if (open_all(launcher, options.home, &error) == 0) {
-        launcher_log_follow(launcher);
-        log_line(&launcher->log, LOG_INFO_LEVEL, "launcher_ready", "home", launcher->home, NULL);
+        launcher_log(launcher, LOG_INFO_LEVEL, "launcher_ready", "home", launcher->home, NULL);
         run_loop(launcher);
         status = launcher->exit_status;
     } else {

@@ -169,6 +169,13 @@ struct egress {
     uint64_t remake_delay_ms; /* until the next attempt, when one failed */
 };
 
+enum { HELPERS_DYING_OF_ONE = 32, HELPERS_DYING_MAX = 256 };
+
+struct dying_helper {
+    uid_t uid;
+    int pidfd;
+};
+
 struct launcher {
     struct log log;
     bool root;
@@ -209,6 +216,8 @@ struct launcher {
     size_t node_count;
     size_t nodes_end; /* no entry from here on was ever used */
     uid_t next_uid;
+    struct dying_helper dying[HELPERS_DYING_MAX];
+    size_t dying_count;
     struct launcher_project *projects; /* JAIL_PROJECTS_MAX of them */
     uint64_t project_serial;
     struct opener opener;
@@ -252,8 +261,10 @@ void launcher_end(struct launcher *launcher, int exit_status);
 /* ---- launcher_log.c ---- */
 
 void launcher_log_open(struct launcher *launcher);
-/* Before a line is written: the file may have another name by now. */
+/* Before a line is written, and before a process inherits the file: it may have another name by now, or none. */
 void launcher_log_follow(const struct launcher *launcher);
+/* log_line, to the file that is the log now. */
+#define launcher_log(launcher, ...) (launcher_log_follow(launcher), log_line(&(launcher)->log, __VA_ARGS__))
 
 /* ---- home.c, slot.c: what is ours on this machine ---- */
 
@@ -420,6 +431,14 @@ void opener_end(struct launcher *launcher);
 void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name);
 /* Write the tree or file at source_fd to out_fd as docs/architecture.md says; name is the file's, NULL for a tree. */
 int project_stream_write(int source_fd, const char *name, int out_fd, struct error *reterr);
+
+/* ---- helper_dying.c ---- */
+
+/* helper_end for a process that may be closing a file of its user: until it has ended, it is counted. */
+int helper_end_of(struct launcher *launcher, uid_t uid, int pidfd);
+/* E_LIMIT while too many of one user's have not ended. */
+int helper_check_dying(struct launcher *launcher, uid_t uid, struct error *reterr);
+void helper_forget_dying(struct launcher *launcher);
 
 /* ---- daemon_bounds.c: what the daemon may use ---- */
 

@@ -1,5 +1,5 @@
-/* The launcher's end of `daemon.log`, which the daemon rotates: before a line is written, and before a daemon is given
-   the file, it is the one that has the name now. */
+/* The launcher's end of `daemon.log`, which the daemon rotates: before a line is written, and before a daemon or a
+   helper is given the file, it is the one that has the name now. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -54,8 +54,7 @@ void server_accept(struct launcher *launcher) {
     CLEANUP_FD int fd = accept4(launcher->server_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != launcher->daemon_uid) {
-        launcher_log_follow(launcher);
-        log_line(&launcher->log, LOG_WARN_LEVEL, "stranger_refused", NULL);
+        launcher_log(launcher, LOG_WARN_LEVEL, "stranger_refused", NULL);
         return;
     }
     server_drop_link(launcher);

@@ -79,7 +79,7 @@ static void set_execs_used(struct launcher *launcher, struct launcher_node *node
     struct error error;
     node->execs_used = count;
     if (record_write(launcher, node, &error) < 0)
-        log_line(&launcher->log, LOG_WARN_LEVEL, "record_failed", "node", node->name, "detail", error.detail, NULL);
+        launcher_log(launcher, LOG_WARN_LEVEL, "record_failed", "node", node->name, "detail", error.detail, NULL);
 }
 
 static bool allow_exec(struct launcher *launcher, struct launcher_node *node) {

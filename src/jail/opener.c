@@ -65,7 +65,8 @@ void opener_write_stream(const struct launcher *launcher, const char *path, int 
         log_line(&launcher->log, LOG_WARN_LEVEL, "project_not_copied", "path", path, "detail", error.detail, NULL);
 }
 
-/* A single file goes out at once, by the same process. */
+/* A single file goes out at once, by the same process, and is never the launcher's: closing a file waits for the
+   server of its file system, which may be the caller's, and nothing cuts that short. */
 static void do_job(const struct launcher *launcher, const struct job *job) {
     struct opened opened = {0};
     int fd = -1;
@@ -77,7 +78,7 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
         fd = fd_close(fd);
     }
     if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
-    send_opened(HELPER_FD, &opened, fd < 0 ? -1 : fd);
+    send_opened(HELPER_FD, &opened, opened.is_file ? -1 : fd);
     if (fd >= 0 && opened.is_file) opener_write_stream(launcher, job->path, fd, strrchr(job->path, '/') + 1);
 }
 
@@ -98,6 +99,7 @@ static int start(struct launcher *launcher, struct error *reterr) {
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     CLEANUP_FD int file_fd = pipe_fds[0];
     CLEANUP_FD int content_fd = pipe_fds[1];
+    launcher_log_follow(launcher); /* what can't be copied is said there: a file without a name has no bound */
     if (helper_start(await_job, launcher, (int[]){helper_fd, content_fd}, 2, &launcher->opener.pidfd, reterr) < 0)
         return -1;
     launcher->opener.socket_fd = take_fd(&socket_fd);

@@ -26,7 +26,7 @@ struct launcher_project *project_find(struct launcher *launcher, const char *tok
 
 void project_release(struct launcher *launcher, struct launcher_project *project) {
     launcher_unwatch(launcher, project->helper_fd);
-    helper_end(project->helper_pidfd);
+    helper_end_of(launcher, project->caller.uid, project->helper_pidfd);
     fd_close(project->helper_fd);
     fd_close(project->file_fd);
     fd_close(project->source_fd);
@@ -45,9 +45,10 @@ static const char *file_name(const struct launcher_project *project) {
 }
 
 /* The entry at hand is counted too. Root and the service's own user are not bound. */
-static int check_share(const struct launcher *launcher, uid_t uid, struct error *reterr) {
+static int check_share(struct launcher *launcher, uid_t uid, struct error *reterr) {
     size_t count = 0;
     if (uid == 0 || uid == launcher->daemon_uid) return 0;
+    if (helper_check_dying(launcher, uid, reterr) < 0) return -1;
     for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
         count += launcher->projects[i].state != PROJECT_FREE && launcher->projects[i].caller.uid == uid;
     if (count <= JAIL_PROJECTS_OF_ONE) return 0;
@@ -127,7 +128,7 @@ static void run_out_of_time(struct launcher *launcher, struct launcher_project *
         give_up(launcher, project);
         return;
     }
-    project->helper_pidfd = helper_end(project->helper_pidfd);
+    project->helper_pidfd = helper_end_of(launcher, project->caller.uid, project->helper_pidfd);
     project->deadline_ms = UINT64_MAX;
 }
 
@@ -189,7 +190,7 @@ static int receive_opened(struct launcher_project *project, struct opened *ret, 
         return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
     if (helper_error(&opened.error, reterr) < 0) return -1;
     *ret = opened;
-    if (project->wants_signature) return 0;
+    if (project->wants_signature || opened.is_file) return 0;
     if (fd < 0) return error_set(reterr, E_SYSTEM, "%s was opened without a descriptor", project->path);
     project->source_fd = take_fd(&fd);
     return 0;
@@ -210,6 +211,7 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
     CLEANUP_FD int read_fd = fds[0];
     CLEANUP_FD int write_fd = fds[1];
     project->helper_pidfd = helper_end(project->helper_pidfd);
+    launcher_log_follow(launcher);
     if (helper_start(help_stream, &opening, (int[]){project->source_fd, write_fd}, 2, &project->helper_pidfd, reterr) <
         0)
         return -1;

@@ -1,6 +1,6 @@
 /* Which folders may be bound as a whole. A file system that its caller serves answers when the caller likes, and
-   whoever looks at its mount waits for that: the process that sends a stream may, since it can be killed. A mount that
-   is not to be bound is left out of a copy, and what it covers would be seen. */
+   a process that looks at its mount waits for that: the one that sends a stream may, since nothing waits for it. A
+   mount that is not to be bound is left out of a copy, and what it covers would be seen. */
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>

@@ -139,8 +139,7 @@ uint64_t supervise_check(struct launcher *launcher, uint64_t now_ms) {
     struct supervisor *daemon = &launcher->daemon;
     struct error error;
     if (daemon->start_due_ms && now_ms >= daemon->start_due_ms && supervise_start(launcher, &error) < 0) {
-        launcher_log_follow(launcher);
-        log_line(&launcher->log, LOG_ERROR_LEVEL, "daemon_not_started", "detail", error.detail, NULL);
+        launcher_log(launcher, LOG_ERROR_LEVEL, "daemon_not_started", "detail", error.detail, NULL);
         start_later(launcher);
     }
     if (daemon->stop_due_ms && now_ms >= daemon->stop_due_ms) launcher_end(launcher, EXIT_FAILURE);

@@ -150,13 +150,16 @@ static void assert_writes_to_log(struct world *world, const char *lock) {
     assert_int_equal(named.st_ino, used.st_ino);
 }
 
-/* Any user's failing requests fill it. The launcher finds the new file when it starts the next daemon. */
+/* Any user's failing requests fill it. The launcher finds the new file when it starts the next helper or daemon. */
 static void test_the_log_is_rotated(void **state) {
     struct world *world = *state;
     for (int i = 0; i < 2000 && !log_exists(world, "daemon.log.3"); i++)
         json_decref(world_fails(world, "restart", "not_found", "{s:s}", "id", "nobody"));
     assert_true(log_exists(world, "daemon.log.3"));
     assert_writes_to_log(world, "daemon.lock");
+    /* The process that waits to open the next project inherits the launcher's file, and callers can have it write. */
+    for (int i = 0; i < 2; i++) json_decref(world_fails(world, "compile", "not_found", "{s:s}", "source", "/nowhere"));
+    assert_writes_to_log(world, "launcher.lock");
     pid_t daemon = world_pid(world, "daemon.lock");
     CLEANUP_FD int pidfd = process_open(daemon);
     process_end(daemon, SIGKILL);

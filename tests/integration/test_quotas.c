@@ -212,22 +212,26 @@ static void give_project(struct world *world) {
     assert_int_equal(chown(world_path(world, "own"), STRANGER, STRANGER), 0);
 }
 
+enum { SOCKETS_MIB = 16 }; /* of the default profile, which count as memory */
+
 static void a_user_may_ask_for_so_much(void **state) {
     struct world *world = *state;
     give_project(world);
     expect(world, "create", params_of(world, "large", ", \"memory_bytes\": \"1000G\""),
-           "quota \"memory\" is used up: 0 of 1G (user 65534), and 1000G more are asked for");
+           "quota \"memory\" is used up: 0 of 1G (user 65534), and 1024016M more are asked for");
     expect(world, "create", params_of(world, "large", ", \"disk_bytes\": \"1000G\""), "quota \"disk\" is used up");
     expect(world, "create", params_of(world, "trusted", ", \"profile\": \"low\""),
            "the profile 'low' is for certain users and groups");
     expect(world, "create", params_of(world, "mine", ""), "ok");
-    assert_int_equal(held(world, "memory"), 128 << 20);
+    assert_int_equal(held(world, "memory"), (128 + SOCKETS_MIB) << 20);
     expect(world, "limits", "{\"id\": \"mine\", \"set\": {\"memory\": \"2G\"}}", "quota \"memory\" is used up");
+    expect(world, "limits", "{\"id\": \"mine\", \"set\": {\"socket_memory\": \"1000G\"}}",
+           "quota \"memory\" is used up");
     expect(world, "limits", "{\"id\": \"mine\", \"set\": {\"memory\": \"512M\"}}", "ok");
-    assert_int_equal(held(world, "memory"), 512 << 20);
+    assert_int_equal(held(world, "memory"), (512 + SOCKETS_MIB) << 20);
     expect(world, "create", params_of(world, "other", ", \"memory_bytes\": \"600M\""), "quota \"memory\" is used up");
     expect(world, "limits", "{\"id\": \"mine\", \"set\": {\"memory\": \"64M\"}}", "ok");
-    assert_int_equal(held(world, "memory"), 64 << 20);
+    assert_int_equal(held(world, "memory"), (64 + SOCKETS_MIB) << 20);
     expect(world, "quotas", "{\"user\": \"0\"}", "only an admin");
 }
 
@@ -237,7 +241,7 @@ static void root_is_not_bound(void **state) {
     json_decref(world_op(world, "create", "{s:s, s:s, s:s, s:s}", "id", "roots", "source", world_path(world, "own"),
                          "profile", "low", "memory_bytes", "2G"));
     world_do(world, "limits", "{s:s, s:{s:s}}", "id", "mine", "set", "memory", "2G");
-    assert_int_equal(held(world, "memory"), (json_int_t)2 << 30);
+    assert_int_equal(held(world, "memory"), (json_int_t)(2048 + SOCKETS_MIB) << 20);
     world_destroy(world, "roots");
 }
 
@@ -293,7 +297,7 @@ static void a_lowered_quota_ends_nothing(void **state) {
     json_decref(before);
     json_decref(after);
     assert_int_equal(held(world, "sandboxes"), 1);
-    assert_int_equal(held(world, "memory"), (json_int_t)2 << 30);
+    assert_int_equal(held(world, "memory"), (json_int_t)(2048 + SOCKETS_MIB) << 20);
     expect(world, "create", params_of(world, "another", ""), "quota \"sandboxes\" is used up: 1 of 0 (user 65534)");
     expect(world, "compile", QUICK, "quota \"compilers\" is used up: 0 of 0 (user 65534)"); /* it would wait for ever */
     expect(world, "destroy", "{\"id\": \"mine\"}", "ok");

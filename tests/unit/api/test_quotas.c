@@ -1,10 +1,11 @@
 /* What one user may have of the transport: connections, streams, and lines in the log. */
+#include "api/api_internal.h"
 #include "api_fixture.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STRANGER = 65534, REFUSED_MAX = 32 };
+enum { STRANGER = 65534, REFUSED_MAX = 32, MOMENT_MS = 2000 };
 
 static struct quota_rules rules;
 static struct quotas *quotas;
@@ -112,6 +113,29 @@ static void refused_ones_that_say_nothing_are_hung_up_on(void **state) {
     for (size_t i = 0; i < count; i++) client_close(&clients[i]);
 }
 
+/* By the clock that connections are swept by, which begins with the service and not with the machine. */
+static void refused_ones_have_a_moment(void **state) {
+    struct fixture *fixture = *state;
+    struct loop_watch *watch;
+    struct client clients[3];
+    struct connection *connection;
+    size_t refused = 0;
+    assert_int_equal(loop_watch_open(&fixture->loop, &watch, NULL), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+        open_as_stranger(fixture, &clients[i]);
+        fixture_turn(fixture, -1);
+    }
+    TAILQ_FOREACH(connection, &fixture->api->connections, link) {
+        if (!connection->is_refused) continue;
+        refused++;
+        assert_in_range(connection->deadline_ms, 1, loop_attended_ms(&fixture->loop) + MOMENT_MS);
+    }
+    assert_int_equal(refused, 1);
+    for (size_t i = 0; i < ARRAY_SIZE(clients); i++) client_close(&clients[i]);
+    fixture_close_api(fixture);
+    loop_watch_close(watch);
+}
+
 static bool is_streaming(void *data) {
     return ((struct engine *)data)->open_stream != NULL;
 }
@@ -181,6 +205,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_connection_over_the_quota_is_told_so, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_ones_that_say_nothing_are_hung_up_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_ones_have_a_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_over_the_quota_is_told_so, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_over_the_quota_are_counted, setup, teardown),
     };

@@ -46,6 +46,26 @@ static struct charge create(const struct jail_limits *limits) {
     return charge;
 }
 
+/* Where buffers of sockets are counted apart, a sandbox of little memory could otherwise have all of the host's. */
+static void test_buffers_of_sockets_are_memory(void **state) {
+    (void)state;
+    struct charge charge, refused;
+    struct error error;
+    struct jail_limits limits = small, more = small;
+    limits.socket_memory_bytes = 16 * MIB;
+    more.socket_memory_bytes = 1024 * 1024 * MIB;
+    assert_true(charge_create(&engine, OWNER, &more, &refused, &error) < 0);
+    assert_int_equal(error.code, E_LIMIT);
+    charge = create(&limits);
+    assert_int_equal(held(QUOTA_MEMORY), 80 * MIB);
+    assert_true(charge_raise(&engine, &charge, &more, false, &error) < 0);
+    assert_int_equal(error.code, E_LIMIT);
+    assert_int_equal(held(QUOTA_MEMORY), 80 * MIB);
+    charge_lower(&engine, &charge, &small);
+    assert_int_equal(held(QUOTA_MEMORY), 64 * MIB);
+    charge_give_all(&engine, &charge);
+}
+
 static void test_create_and_destroy(void **state) {
     (void)state;
     struct charge charge = create(&small);
@@ -136,9 +156,13 @@ static void test_requests(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-        TEST(test_create_and_destroy),      TEST(test_refused),
-        TEST(test_without_a_limit_of_cpu),  TEST(test_changed_limits),
-        TEST(test_restored_over_the_quota), TEST(test_requests),
+        TEST(test_create_and_destroy),
+        TEST(test_buffers_of_sockets_are_memory),
+        TEST(test_refused),
+        TEST(test_without_a_limit_of_cpu),
+        TEST(test_changed_limits),
+        TEST(test_restored_over_the_quota),
+        TEST(test_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,6 +187,29 @@ static void v1_says_whether_sockets_are_bounded(void **state) {
     assert_true(tree->host.counts_sockets);
 }
 
+/* The kernel would refuse it while more is used, though it is no change. */
+static void v1_leaves_a_socket_limit_that_is_in_force(void **state) {
+    struct tree *tree = *state;
+    char path[128];
+    struct error error;
+    struct jail_limits changed = {.memory_bytes = 64 * MIB, .socket_memory_bytes = 4 * MIB + 1};
+    snprintf(path, sizeof path, "%s/cgroup.controllers", tree->root);
+    assert_int_equal(remove(path), 0);
+    make(tree, "memory");
+    put(tree, "memory/tasks", "");
+    put(tree, "memory/memory.kmem.tcp.limit_in_bytes", "");
+    assert_int_equal(cgroup_host_open(tree->root, "sandbox/3", true, &tree->host, &error), 0);
+    make(tree, "memory/sandbox/3/n1");
+    put(tree, "memory/sandbox/3/n1/memory.limit_in_bytes", "");
+    put(tree, "memory/sandbox/3/n1/memory.kmem.tcp.limit_in_bytes", "4194304\n");
+    assert_int_equal(cgroup_set_limits(&tree->host, "n1", &changed, &error), 0);
+    assert_file(tree, "memory/sandbox/3/n1/memory.kmem.tcp.limit_in_bytes", "4194304\n"); /* not written */
+    assert_file(tree, "memory/sandbox/3/n1/memory.limit_in_bytes", "67108864");
+    changed.socket_memory_bytes = 8 * MIB;
+    assert_int_equal(cgroup_set_limits(&tree->host, "n1", &changed, &error), 0);
+    assert_file(tree, "memory/sandbox/3/n1/memory.kmem.tcp.limit_in_bytes", "8388608");
+}
+
 static void v2_says_what_it_lacks(void **state) {
     struct tree *tree = *state;
     put(tree, "cgroup.controllers", "cpuset pids\n");
@@ -534,6 +557,7 @@ int main(void) {
         cmocka_unit_test(v2_sockets_are_memory_unless_the_kernel_was_told),
         cmocka_unit_test_setup_teardown(v2_enables_controllers_on_the_way_down, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v1_says_whether_sockets_are_bounded, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(v1_leaves_a_socket_limit_that_is_in_force, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_says_what_it_lacks, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_bounds_the_service_beside_its_nodes, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_writes_limits, tree_setup, tree_teardown),

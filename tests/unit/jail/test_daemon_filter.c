@@ -184,6 +184,16 @@ static int signal_anothers_thread(void) {
     return raw(syscall(SYS_tgkill, getppid(), getppid(), 0));
 }
 
+/* The kernel sends the signal when the pipe can be read, with our uid for permission. */
+static int signal_by_descriptor(void) {
+    int ends[2], result = 0;
+    if (pipe2(ends, O_CLOEXEC) < 0) return errno;
+    CLEANUP_FD int read_fd = ends[0], write_fd = ends[1];
+    if (fcntl(read_fd, F_SETOWN, getppid()) < 0) result = errno;
+    if (result == 0 && fcntl(read_fd, F_SETSIG, SIGURG) < 0) result = errno;
+    return result ? result : raw(fcntl(read_fd, F_SETFL, O_ASYNC));
+}
+
 static int take_a_descriptor(void) {
     return raw(syscall(SYS_pidfd_getfd, 0, 0, 0));
 }
@@ -281,6 +291,7 @@ static const struct {
     ROW(read_another_process, EPERM),
     ROW(signal_another_process, EPERM),
     ROW(signal_anothers_thread, ENOSYS),
+    ROW(signal_by_descriptor, ENOSYS),
     ROW(take_a_descriptor, EPERM),
     ROW(change_limits_of_another, ENOSYS),
     ROW(open_a_packet_socket, EAFNOSUPPORT),

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fuse_server.h"
 #include "jail/launcher_internal.h"
 #include "launcher_client.h"
 
@@ -392,6 +393,43 @@ static void a_file_system_that_is_silent_holds_nobody_up(void **state) {
     close(server);
 }
 
+/* To close a file waits for its server, whatever comes: the launcher never has one. */
+static void a_file_that_is_never_closed_holds_nobody_up(void **state) {
+    struct client *client = *state;
+    char served[128], path[160], token[64], text[256] = "";
+    snprintf(served, sizeof served, "%s/served", client->directory);
+    snprintf(path, sizeof path, "%s/held", served);
+    make_directory(served, STOPPER, 0755);
+    pid_t server = fuse_server_start(served);
+    if (!server) skip();
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, STOPPER, &peer_fd);
+    assert_true(client_ask(client, "project", path, peer_fd));
+    word_of(client, "token=", token);
+    assert_true(read(client->fds[0], text, sizeof text - 1) > 0);
+    assert_non_null(strstr(text, "F 444 4096 held"));
+    char release[96];
+    snprintf(release, sizeof release, "release 999998 %s", token);
+    client_send(client, release, -1);
+    bool is_answered = poll(&(struct pollfd){client->link_fd, POLLIN, 0}, 1, 5000) == 1;
+    if (!is_answered) fuse_server_end(server, served);
+    assert_true(is_answered);
+    client_dial(client);
+    client_hello(client);
+    /* The processes that read it are still closing it, which no signal ends. One user has so many of them. */
+    bool is_refused = false;
+    for (int i = 0; i <= HELPERS_DYING_OF_ONE && !is_refused; i++) {
+        is_refused = !client_ask(client, "project", path, peer_fd);
+        if (is_refused) break;
+        word_of(client, "token=", token);
+        assert_true(client_ask(client, "release", token, -1));
+    }
+    bool is_said = strstr(client->message, "limit_reached") != NULL;
+    bool others_open = opens(client);
+    fuse_server_end(server, served);
+    assert_true(is_refused && is_said && others_open);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         BOTH(opens_a_project_as_its_owner),
@@ -404,6 +442,7 @@ int main(void) {
         ROOT(mounts_below_that_cant_be_bound_are_streamed),
         cmocka_unit_test(knows_mounts_that_forbid_binding),
         ROOT(a_file_system_that_is_silent_holds_nobody_up),
+        ROOT(a_file_that_is_never_closed_holds_nobody_up),
         ROOT(mounts_below_that_cant_be_mapped_are_streamed),
         ROOT(a_stopped_helper_ends_with_its_daemon),
     };
