@@ -2,6 +2,7 @@
 #include "api_fixture.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/api_internal.h"
 #include "ops/direct.h"
@@ -187,6 +188,54 @@ static void closing_waits_for_what_is_printed(void **state) {
     fixture_end_closing_api(fixture);
 }
 
+struct blocked {
+    struct loop_work work;
+    uv_sem_t sem;
+    bool is_done;
+};
+
+static void block(struct loop_work *work) {
+    uv_sem_wait(&((struct blocked *)work)->sem);
+}
+
+static void on_unblocked(struct loop_work *work) {
+    ((struct blocked *)work)->is_done = true;
+}
+
+static bool is_done(void *data) {
+    return ((struct blocked *)data)->is_done;
+}
+
+static bool has_passed(void *data) {
+    return clock_monotonic_ms() > *(uint64_t *)data;
+}
+
+/* A stream starts after a while without an item. One that has failed before is answered, however late. */
+static void a_stream_that_failed_does_not_start_while_its_answer_is_printed(void **state) {
+    enum { START_MS = 100 };
+    struct fixture *fixture = *state;
+    struct client client;
+    struct response response;
+    struct blocked blocked = {.work = {.run = block, .done = on_unblocked}};
+    uv_sem_init(&blocked.sem, 0);
+    loop_work_submit(&fixture->api->workers, getuid(), &blocked.work);
+    client_open(fixture, &client);
+    client_send(&client, "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
+    json_t *values = many_values();
+    while (!fixture->engine.open_stream) uv_run(&fixture->loop, UV_RUN_NOWAIT); /* without waiting for its start */
+    stand_in_answer(&fixture->engine, fixture->engine.open_stream, values, E_COMPILE);
+    fixture->engine.open_stream = NULL;
+    uint64_t started_ms = clock_monotonic_ms() + START_MS + START_MS / 2;
+    fixture_wait(fixture, has_passed, &started_ms);
+    uv_sem_post(&blocked.sem);
+    fixture_wait(fixture, is_done, &blocked);
+    client_response(&client, &response);
+    assert_problem(&response, 422, "compile_failed");
+    response_free(&response);
+    client_close(&client);
+    uv_sem_destroy(&blocked.sem);
+}
+
 /* ---- many callers at once ---- */
 
 static void many_requests_are_shared_out_over_turns(void **state) {
@@ -295,6 +344,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(bodies_share_a_bounded_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_answer_is_printed_beside_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_is_printed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_that_failed_does_not_start_while_its_answer_is_printed, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(many_requests_are_shared_out_over_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(direct_calls_are_read_and_printed_there_too, setup, teardown),
         cmocka_unit_test_setup_teardown(a_direct_caller_may_leave_or_talk_meanwhile, setup, teardown),
