@@ -31,7 +31,7 @@ static void on_beat(uv_timer_t *timer) {
     struct node *node = timer->data;
     const struct node_host *host = node->host;
     uint64_t now = loop_attended_ms(host->loop);
-    if (node->frozen) {
+    if (node->frozen || node->channel.is_decoding) { /* what it says waits behind a frame that we have not read yet */
         node->last_alive_ms = now;
         return;
     }
