@@ -5,6 +5,7 @@
 #include <time.h>
 #include <zlib.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "descriptors.h"
@@ -175,6 +176,23 @@ static void test_a_flood_of_dials(void **state) {
     RUN_UNTIL(stage, node_is_ready(node));
     stage_expect(stage, "ready ");
     close(agent);
+}
+
+/* A dial that can't be taken stays there, and the loop would be told of it in every turn. */
+static void test_dials_wait_while_there_are_no_descriptors(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    struct rlimit before, none;
+    int fd = agent_dial(stage, node);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (int turn = 0; turn < 3; turn++) uv_run(&stage->loop, UV_RUN_NOWAIT);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(node->channel.strangers, 0);
+    assert_false(node->channel.takes_dials);
+    RUN_UNTIL(stage, node->channel.strangers == 1);
+    close(fd);
 }
 
 static void test_a_stranger_may_not_say_its_bytes_one_by_one(void **state) {
@@ -626,6 +644,7 @@ int main(void) {
         ON_STAGE(test_silent_strangers_are_few),
         ON_STAGE(test_dialling_and_leaving_again_and_again),
         ON_STAGE(test_a_flood_of_dials),
+        ON_STAGE(test_dials_wait_while_there_are_no_descriptors),
         ON_STAGE(test_a_stranger_may_not_say_its_bytes_one_by_one),
         ON_STAGE(test_a_passed_descriptor_holds_nobody_up),
         ON_STAGE(test_descriptors_that_nobody_read),
