@@ -146,6 +146,20 @@ static void bodies_share_a_bounded_memory(void **state) {
     for (size_t i = 0; i <= FITTING; i++) client_close(&clients[i]);
 }
 
+/* The server reads chunks then, whatever length was told before. */
+static void a_told_length_counts_for_nothing_beside_chunks(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    client_open(fixture, &client);
+    client_send(&client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n"
+                         "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n");
+    for (int turn = 0; turn < 3; turn++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    const struct exchange *exchange = TAILQ_FIRST(&fixture->api->exchanges);
+    assert_non_null(exchange);
+    assert_int_equal(exchange->reserved_bytes, exchange->body_max_bytes);
+    client_close(&client);
+}
+
 static json_t *many_values(void) {
     json_t *list = json_array();
     for (int i = 0; i < VALUES; i++) json_array_append_new(list, json_integer(i));
@@ -342,6 +356,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_caller_may_leave_while_its_body_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(each_operation_has_a_bound_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_share_a_bounded_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_told_length_counts_for_nothing_beside_chunks, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_answer_is_printed_beside_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_is_printed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_that_failed_does_not_start_while_its_answer_is_printed, setup,
