@@ -12,7 +12,7 @@
 
 enum {
     SOON_MS = 3000,
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     TEST_SLOWNESS = 10,
 #else
     TEST_SLOWNESS = 1,
