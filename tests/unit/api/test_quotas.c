@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/api_internal.h"
+
 enum { STRANGER = 65534, REFUSED_MAX = 32 };
 
 static struct quota_rules rules;
@@ -207,6 +209,13 @@ static void lines_over_the_quota_are_counted(void **state) {
     client_close(&own);
 }
 
+/* A caller can cause as many of these as it can connect. */
+static void passed_descriptors_are_lines_too(void **state) {
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 50; i++) record_passed_descriptor(fixture->api, STRANGER);
+    assert_in_range(count_text(read_log(), "descriptor_passed"), 5, 20); /* of 4 KiB */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_connection_over_the_quota_is_told_so, setup, teardown),
@@ -214,6 +223,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_stream_over_the_quota_is_told_so, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_is_counted_beside_a_stream_whose_caller_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_over_the_quota_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(passed_descriptors_are_lines_too, setup, teardown),
     };
     if (getuid() != 0) return 0; /* no other user to be */
     return cmocka_run_group_tests(tests, NULL, NULL);
