@@ -8,12 +8,12 @@ enum {
     BODIES_OF_ADMINS_BYTES = 16 << 20, /* more, for them alone */
 };
 
-/* Of one caller, or of all. */
+/* Of one caller, or of all. The connection of an exchange may be gone: its operation is still being called off. */
 static size_t reserved(const struct api *api, const uid_t *uid) {
     size_t bytes = direct_reserved_bytes(api, uid);
     const struct exchange *exchange;
     TAILQ_FOREACH(exchange, &api->exchanges, link) {
-        if (!uid || exchange->connection->caller.uid == *uid) bytes += exchange->reserved_bytes;
+        if (!uid || exchange->request.caller.uid == *uid) bytes += exchange->reserved_bytes;
     }
     return bytes;
 }

@@ -43,7 +43,8 @@ static void refuse(struct api *api, struct connection *connection, const struct 
     connection->is_refused = true;
     connection->refusal = why ? malloc(sizeof *why) : NULL;
     if (connection->refusal) *connection->refusal = *why;
-    connection->deadline_ms = loop_attended_ms(api->loop) + REFUSAL_MS;
+    uint64_t idle_ms = api->config.idle_timeout_ms;
+    connection->deadline_ms = loop_attended_ms(api->loop) + (idle_ms < REFUSAL_MS ? idle_ms : REFUSAL_MS);
     /* Refused connections that say nothing must not take the places of others. */
     bool is_bound = quotas_is_bound(api->config.quotas, connection->caller.uid);
     if (api->refused_count++ >= REFUSALS_MAX && is_bound) shutdown(connection->fd, SHUT_RDWR);

@@ -138,7 +138,9 @@ static const char *sandbox_of(const struct direct *direct) {
 /* A question that was answered takes no memory. */
 static void forget_question(struct direct *direct) {
     json_decref(direct->request.params);
+    json_decref(take_ptr(direct->intake.params)); /* of a question that was refused */
     direct->request = (struct request){.params = NULL};
+    direct->reserved_bytes = 0;
     direct->op = NULL;
 }
 

@@ -79,6 +79,7 @@ static void on_done(struct request *request, json_t *result, const struct error 
     struct exchange *exchange = request->transport;
     exchange->running = false;
     if (!exchange->stream || !stream_finish(exchange->stream, result, error)) {
+        stream_free(take_ptr(exchange->stream)); /* it has not started, and must not while the answer is printed */
         answer(exchange, result, error);
         return;
     }

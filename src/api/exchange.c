@@ -150,14 +150,15 @@ static enum MHD_Result proceed(struct exchange *exchange) {
 
 /* ---- receiving ---- */
 
-/* What the header says of the body's length; one that comes in chunks may have as much as is allowed. */
+/* What the header says of the body's length. One that comes in chunks may have as much as is allowed, whatever length
+   is told beside that: the server counts the chunks. */
 static uint64_t announced_bytes(struct exchange *exchange) {
     struct MHD_Connection *mhd = exchange->mhd;
     const char *text = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t length = 0;
-    if (text && parse_u64(text, &length)) return length;
-    bool is_chunked = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-    return is_chunked ? exchange->body_max_bytes : 0;
+    if (MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING))
+        return exchange->body_max_bytes;
+    return text && parse_u64(text, &length) ? length : 0;
 }
 
 static int admit_body(struct exchange *exchange, struct error *reterr) {

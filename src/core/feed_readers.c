@@ -227,16 +227,22 @@ static void tell_prompt(struct feed *feed, json_t *record) {
     feed_release(feed);
 }
 
+/* An item may cause more records, which come after those that were there, and for which the oldest go. */
 static void begin_prompt(struct feed_reader *reader) {
     struct feed *feed = reader->feed;
-    move_to(reader, &feed->prompt);
-    feed->walkers++;
-    for (uint64_t place = reader->next; !reader->is_over && place < reader->until && place < feed_end_place(feed);
-         place++) {
-        json_t *record = feed_record_at(feed, place);
+    reader->is_serving = true;
+    while (!reader->is_over && has_more(reader)) {
+        if (reader->next < feed->gone) reader->next = feed->gone;
+        json_t *record = feed_record_at(feed, reader->next++);
         if (matches(reader, record)) reader->request->item(reader->request, json_incref(record));
     }
-    if (--feed->walkers == 0) free_over(feed);
+    reader->is_serving = false;
+    if (reader->is_over)
+        free_reader(reader);
+    else if (feed->has_ended)
+        finish(reader);
+    else
+        move_to(reader, &feed->prompt);
 }
 
 void feed_wake_readers(struct feed *feed, json_t *record) {

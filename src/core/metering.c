@@ -339,15 +339,23 @@ static void look_at(struct sandbox *sandbox) {
     metering_ask(sandbox, on_asked, sandbox->engine);
 }
 
+static bool is_due(const struct sandbox *sandbox) {
+    const struct metering *metering = &sandbox->metering;
+    return metering->next_ms && !metering->is_asking && metering->next_ms <= uv_now(sandbox->engine->loop);
+}
+
+/* What does not fit into this turn is due at the next tick. One always fits: strangers who keep every turn full must
+   not keep limits from being looked at. */
 static void on_tick(uv_timer_t *timer) {
     struct engine *engine = timer->data;
+    bool is_full = false;
     size_t at = 0;
     void *value;
     loop_note(engine->loop, "metering", NULL);
-    while (!loop_turn_is_full(engine->loop) && map_next(&engine->sandboxes, &at, NULL, &value)) {
-        struct sandbox *sandbox = value;
-        const struct metering *metering = &sandbox->metering;
-        if (metering->next_ms && !metering->is_asking && metering->next_ms <= uv_now(engine->loop)) look_at(sandbox);
+    while (!is_full && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        if (!is_due(value)) continue;
+        look_at(value);
+        is_full = loop_turn_is_full(engine->loop);
     }
     schedule(engine);
 }

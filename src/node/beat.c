@@ -31,7 +31,9 @@ static void on_beat(uv_timer_t *timer) {
     struct node *node = timer->data;
     const struct node_host *host = node->host;
     uint64_t now = loop_attended_ms(host->loop);
-    if (node->frozen) {
+    bool is_unread =
+        node->channel.is_decoding || node->channel.lacks_room; /* what it says waits behind a large frame */
+    if (node->frozen || is_unread) {
         node->last_alive_ms = now;
         return;
     }

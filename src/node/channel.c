@@ -30,18 +30,24 @@ static void on_dials_again(uv_timer_t *timer) {
     watch(timer->data);
 }
 
+static void pause_dials(struct channel *channel, uint64_t ms) {
+    if (ms > 0) uv_timer_start(&channel->dial_timer, on_dials_again, ms, 0);
+    watch(channel);
+}
+
+/* Without a descriptor left for it the dial stays where it is: to be told of it in every turn helps nobody. */
 static void on_dial(uv_poll_t *poll, int status, int events) {
     struct channel *channel = poll->data;
     (void)status, (void)events;
     int fd = accept4(channel->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
-    uint64_t pause_ms = pace_spend(&channel->dials, DIAL_COST_MS, uv_now(channel->node->host->loop));
-    if (pause_ms > 0) {
-        uv_timer_start(&channel->dial_timer, on_dials_again, pause_ms, 0);
-        node_dials_flooded(channel->node);
+    if (fd < 0) {
+        if (errno != EAGAIN && errno != EINTR) pause_dials(channel, DIAL_COST_MS);
+        return;
     }
+    uint64_t pause_ms = pace_spend(&channel->dials, DIAL_COST_MS, uv_now(channel->node->host->loop));
     connection_open(channel, fd);
-    watch(channel);
+    pause_dials(channel, pause_ms);
+    if (pause_ms > 0) node_dials_flooded(channel->node); /* last: it may be the node's end */
 }
 
 /* A socket bound through the directory's descriptor, so that the length of the home's path doesn't matter. */

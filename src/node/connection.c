@@ -10,6 +10,7 @@ enum {
     TURN_TERMS = 8192,
     NEXT_TURN_MS = 1, /* libuv runs a timer of 0 ms in the same turn again */
     DECODING_AGAIN_MS = 5,
+    ROOM_AGAIN_MS = 20,
 };
 
 struct message { /* what the socket did not take at once */
@@ -25,6 +26,7 @@ struct connection {
     uv_poll_t poll;
     uv_timer_t timer; /* the deadline of its hello, then the end of a rest */
     struct buf in;
+    size_t room_bytes; /* of the host's frame_bytes, for the large frame at hand */
     struct message *out, **out_tail;
     size_t out_bytes;
     unsigned reads; /* before its hello */
@@ -39,6 +41,28 @@ struct channel_turn {
     size_t frames, terms;
     bool is_cut; /* more could be taken now */
 };
+
+/* ---- room for large frames: what has come of one is in our memory until all of it was read ---- */
+
+static size_t frame_size(const uint8_t *header) {
+    return (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
+}
+
+/* Whether the rest of the frame at hand may come. The first one may in any case: then none else holds memory. */
+static bool take_room(struct connection *connection) {
+    size_t *all_bytes = &connection->channel->node->host->frame_bytes;
+    size_t size = connection->in.size < FRAME_HEADER_BYTES ? 0 : frame_size(connection->in.data);
+    if (size <= FRAME_LARGE_BYTES || connection->room_bytes > 0) return true;
+    if (*all_bytes > 0 && *all_bytes + size > FRAMES_BYTES) return false;
+    connection->room_bytes = size;
+    *all_bytes += size;
+    return true;
+}
+
+static void give_room(struct connection *connection) {
+    connection->channel->node->host->frame_bytes -= connection->room_bytes;
+    connection->room_bytes = 0;
+}
 
 /* ---- the end ---- */
 
@@ -90,7 +114,9 @@ void connection_close(struct connection *connection) {
         stranger_close(connection->fd);
     else
         fd_close(connection->fd);
+    if (!connection->decoding) give_room(connection);
     if (channel->agent == connection) {
+        channel->lacks_room = false;
         channel->agent = NULL;
         node_disconnected(channel->node);
     }
@@ -179,6 +205,7 @@ static void end_decoding(struct connection *connection, struct decoding *decodin
     struct node *node = connection->channel->node;
     decoding_end(decoding);
     connection->channel->is_decoding = connection->decoding = false;
+    give_room(connection);
     node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (!connection->closing) take_turn(connection, 0);
     let_go(connection);
@@ -249,7 +276,7 @@ static bool next_frame(struct connection *connection, size_t at, size_t *ret) {
     const uint8_t *header = connection->in.data + at;
     size_t left = connection->in.size - at;
     if (left < FRAME_HEADER_BYTES) return false;
-    size_t size = (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
+    size_t size = frame_size(header);
     size_t max = connection->said_hello ? channel->frame_max_bytes : HELLO_MAX_BYTES;
     if (size > max) {
         if (connection->said_hello)
@@ -296,9 +323,12 @@ static void end_turn(struct connection *connection, size_t bytes, const struct c
         bytes + (turn->frames || !bytes ? turn->frames : 1) * (uint64_t)FRAME_COST_BYTES + cost_of_terms(turn->terms);
     uint64_t pause_ms = pace_spend(&channel->pace, cost, uv_now(channel->node->host->loop));
     if (connection->said_hello && !connection->decoding) {
+        channel->lacks_room = !take_room(connection);
+        uint64_t again_ms = channel->lacks_room    ? ROOM_AGAIN_MS
+                            : channel->is_decoding ? DECODING_AGAIN_MS
+                                                   : NEXT_TURN_MS;
+        if (pause_ms > 0 || turn->is_cut || channel->lacks_room) rest(connection, pause_ms > 0 ? pause_ms : again_ms);
         if (pause_ms > 0) node_flooded(channel->node);
-        if (pause_ms > 0 || turn->is_cut)
-            rest(connection, pause_ms > 0 ? pause_ms : channel->is_decoding ? DECODING_AGAIN_MS : NEXT_TURN_MS);
     }
     watch(connection);
 }
@@ -386,6 +416,7 @@ static void give_up_sending(struct connection *connection) {
 /* An error shows to those who read, after what came before it; libuv stops looking then. */
 static void on_ready(uv_poll_t *poll, int status, int events) {
     struct connection *connection = poll->data;
+    loop_note(poll->loop, "node", connection->channel->node->name);
     if (events & UV_WRITABLE && connection->out) send_waiting(connection);
     bool is_read = !connection->rests && !connection->decoding;
     if (status < 0 && !is_read) give_up_sending(connection);

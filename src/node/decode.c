@@ -85,7 +85,7 @@ static void on_free(struct loop_work *work) {
 
 static void on_done(struct loop_work *work) {
     struct decoding *decoding = (struct decoding *)work;
-    loop_note(decoding->host->loop, "frame", NULL);
+    loop_note(decoding->host->loop, "large frame", NULL);
     decoding->decoded(decoding->data, decoding);
 }
 

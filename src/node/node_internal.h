@@ -10,10 +10,12 @@ enum {
     FRAME_HEADER_BYTES = 4,
     FRAME_MAX_BYTES = 16 << 20, /* from a node */
     COMPILER_FRAME_MAX_BYTES = 64 << 20,
-    SEND_MAX_BYTES = 64 << 20, /* queued to one node */
-    STRANGERS_MAX = 4,         /* connections that have not said hello */
-    STRANGER_READS_MAX = 256,  /* until a hello is whole: single bytes cost a turn each */
-    DIAL_COST_MS = 100,        /* in the long run there is one dial in so much time */
+    FRAME_LARGE_BYTES = 128 << 10, /* longer ones of all nodes share a bounded memory */
+    FRAMES_BYTES = 256 << 20,      /* it */
+    SEND_MAX_BYTES = 64 << 20,     /* queued to one node */
+    STRANGERS_MAX = 4,             /* connections that have not said hello */
+    STRANGER_READS_MAX = 256,      /* until a hello is whole: single bytes cost a turn each */
+    DIAL_COST_MS = 100,            /* in the long run there is one dial in so much time */
     DIALS_TOLD_EVERY_MS = 1000,
     DIALS_BURST = 16,
     HELLO_MAX_BYTES = 4096,
@@ -72,6 +74,7 @@ struct channel {
     struct connection *all;   /* every open one */
     unsigned strangers;
     bool is_decoding; /* a large frame, on a thread: one at a time for each node */
+    bool lacks_room;  /* its agent is not read: there is no memory for a large frame now */
     size_t frame_max_bytes;
     struct pace pace;
     struct pace dials; /* in milliseconds */

@@ -2,12 +2,53 @@
 
 #include <unistd.h>
 
+#include "loop/loop.h"
+
+static struct loop_watch *watch;
+
+/* As in the service, whose deadlines are by the time in which it listened. */
+static int setup_watched(void **state) {
+    int result = fixture_setup_small(state);
+    struct fixture *fixture = *state;
+    assert_int_equal(loop_watch_open(&fixture->loop, &watch, NULL), 0);
+    return result;
+}
+
+static int teardown_watched(void **state) {
+    struct fixture *fixture = *state;
+    if (fixture->api) fixture_close_api(fixture);
+    loop_watch_close(watch);
+    return fixture_teardown(state);
+}
+
 static void a_silent_connection_is_ended(void **state) {
     struct client client;
     client_open(*state, &client);
     client_wait_eof(&client);
     assert_int_equal(client.in.size, 0);
     client_close(&client);
+}
+
+/* It would keep one of the few places of those that are told why. */
+static void a_refused_connection_that_is_silent_is_ended(void **state) {
+    struct fixture *fixture = *state;
+    struct client served[2], refused;
+    struct response response;
+    for (size_t i = 0; i < ARRAY_SIZE(served); i++) {
+        client_open(fixture, &served[i]);
+        client_send(&served[i], "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    fixture_turn(fixture, -1);
+    client_open(fixture, &refused);
+    client_wait_eof(&refused);
+    assert_int_equal(refused.in.size, 0);
+    client_close(&refused);
+    client_open(fixture, &refused);
+    client_ask(&refused, "GET", "/health", NULL, NULL, &response);
+    assert_problem(&response, 503, "limit_reached");
+    response_free(&response);
+    client_close(&refused);
+    for (size_t i = 0; i < ARRAY_SIZE(served); i++) client_close(&served[i]);
 }
 
 static void a_header_that_never_ends_is_ended(void **state) {
@@ -88,6 +129,7 @@ static void too_many_connections_are_told_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_silent_connection_is_ended, fixture_setup_small, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_refused_connection_that_is_silent_is_ended, setup_watched, teardown_watched),
         cmocka_unit_test_setup_teardown(a_header_that_never_ends_is_ended, fixture_setup_small, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_body_that_trickles_is_ended, fixture_setup_small, fixture_teardown),
         cmocka_unit_test_setup_teardown(an_operation_may_take_longer_than_any_timeout, fixture_setup_small,

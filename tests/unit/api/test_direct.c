@@ -1,6 +1,7 @@
 /* Direct calls: frames over a connection that was upgraded. */
 #include "api_fixture.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -101,6 +102,44 @@ static void an_error_is_a_problem_and_the_connection_goes_on(void **state) {
     ask(&client, "info", "{\"id\": \"counter\"}");
     assert_told(&client, 200, "id", "counter");
     client_close(&client);
+}
+
+/* Sanitizers count leaks themselves and tell nothing here. */
+static size_t allocated_bytes(void) {
+    return mallinfo2().uordblks;
+}
+
+static void questions_that_are_refused_leave_nothing_behind(void **state) {
+    enum { QUESTIONS = 1000, LEFT_MAX_BYTES = 64 << 10 };
+    struct fixture *fixture = *state;
+    struct client client;
+    size_t before = 0;
+    open_direct(fixture, &client);
+    for (int i = 0; i < QUESTIONS; i++) {
+        ask(&client, "info", "[]");
+        assert_told(&client, 400, "code", "invalid_input");
+        if (i == 0) before = allocated_bytes();
+    }
+    assert_true(allocated_bytes() < before + LEFT_MAX_BYTES);
+    client_close(&client);
+}
+
+/* No more is reserved for a question than for as long as it is read, whatever is answered. */
+static void a_long_question_for_nothing_reserves_nothing_afterwards(void **state) {
+    enum { LONG_BYTES = 100000 };
+    struct fixture *fixture = *state;
+    struct client client;
+    struct buf frame = BUF_INIT;
+    open_direct(fixture, &client);
+    buf_append_u32(&frame, 2 + 1 + 1 + LONG_BYTES);
+    buf_append_u16(&frame, DIRECT_PROCESSOR_UNKNOWN);
+    buf_append_byte(&frame, 1);
+    for (int i = 0; i <= LONG_BYTES; i++) buf_append_byte(&frame, 'x');
+    client_send_bytes(&client, frame.data, frame.size);
+    assert_told(&client, 404, "code", "not_found");
+    assert_int_equal(direct_reserved_bytes(fixture->api, NULL), 0);
+    client_close(&client);
+    buf_free(&frame);
 }
 
 static void what_has_pages_or_pieces_is_not_there(void **state) {
@@ -332,6 +371,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_question_gets_its_answer, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(an_error_is_a_problem_and_the_connection_goes_on, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(questions_that_are_refused_leave_nothing_behind, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_long_question_for_nothing_reserves_nothing_afterwards, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(what_has_pages_or_pieces_is_not_there, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_question_may_come_byte_by_byte, fixture_setup, fixture_teardown),

@@ -2,6 +2,7 @@
 #include "api_fixture.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/api_internal.h"
 #include "ops/direct.h"
@@ -145,6 +146,20 @@ static void bodies_share_a_bounded_memory(void **state) {
     for (size_t i = 0; i <= FITTING; i++) client_close(&clients[i]);
 }
 
+/* The server reads chunks then, whatever length was told before. */
+static void a_told_length_counts_for_nothing_beside_chunks(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    client_open(fixture, &client);
+    client_send(&client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n"
+                         "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n");
+    for (int turn = 0; turn < 3; turn++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    const struct exchange *exchange = TAILQ_FIRST(&fixture->api->exchanges);
+    assert_non_null(exchange);
+    assert_int_equal(exchange->reserved_bytes, exchange->body_max_bytes);
+    client_close(&client);
+}
+
 static json_t *many_values(void) {
     json_t *list = json_array();
     for (int i = 0; i < VALUES; i++) json_array_append_new(list, json_integer(i));
@@ -185,6 +200,54 @@ static void closing_waits_for_what_is_printed(void **state) {
     assert_true(client_wait_text(&client, "200 OK"));
     client_close(&client);
     fixture_end_closing_api(fixture);
+}
+
+struct blocked {
+    struct loop_work work;
+    uv_sem_t sem;
+    bool is_done;
+};
+
+static void block(struct loop_work *work) {
+    uv_sem_wait(&((struct blocked *)work)->sem);
+}
+
+static void on_unblocked(struct loop_work *work) {
+    ((struct blocked *)work)->is_done = true;
+}
+
+static bool is_done(void *data) {
+    return ((struct blocked *)data)->is_done;
+}
+
+static bool has_passed(void *data) {
+    return clock_monotonic_ms() > *(uint64_t *)data;
+}
+
+/* A stream starts after a while without an item. One that has failed before is answered, however late. */
+static void a_stream_that_failed_does_not_start_while_its_answer_is_printed(void **state) {
+    enum { START_MS = 100 };
+    struct fixture *fixture = *state;
+    struct client client;
+    struct response response;
+    struct blocked blocked = {.work = {.run = block, .done = on_unblocked}};
+    uv_sem_init(&blocked.sem, 0);
+    loop_work_submit(&fixture->api->workers, getuid(), &blocked.work);
+    client_open(fixture, &client);
+    client_send(&client, "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
+    json_t *values = many_values();
+    while (!fixture->engine.open_stream) uv_run(&fixture->loop, UV_RUN_NOWAIT); /* without waiting for its start */
+    stand_in_answer(&fixture->engine, fixture->engine.open_stream, values, E_COMPILE);
+    fixture->engine.open_stream = NULL;
+    uint64_t started_ms = clock_monotonic_ms() + START_MS + START_MS / 2;
+    fixture_wait(fixture, has_passed, &started_ms);
+    uv_sem_post(&blocked.sem);
+    fixture_wait(fixture, is_done, &blocked);
+    client_response(&client, &response);
+    assert_problem(&response, 422, "compile_failed");
+    response_free(&response);
+    client_close(&client);
+    uv_sem_destroy(&blocked.sem);
 }
 
 /* ---- many callers at once ---- */
@@ -293,8 +356,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_caller_may_leave_while_its_body_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(each_operation_has_a_bound_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_share_a_bounded_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_told_length_counts_for_nothing_beside_chunks, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_answer_is_printed_beside_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_is_printed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_that_failed_does_not_start_while_its_answer_is_printed, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(many_requests_are_shared_out_over_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(direct_calls_are_read_and_printed_there_too, setup, teardown),
         cmocka_unit_test_setup_teardown(a_direct_caller_may_leave_or_talk_meanwhile, setup, teardown),

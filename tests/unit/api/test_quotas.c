@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/api_internal.h"
+
 enum { STRANGER = 65534, REFUSED_MAX = 32, MOMENT_MS = 2000 };
 
 static struct quota_rules rules;
@@ -156,6 +158,36 @@ static void a_stream_over_the_quota_is_told_so(void **state) {
     client_close(&first);
 }
 
+static bool stranger_is_gone(void *data) {
+    (void)data;
+    return quotas_held(quotas, STRANGER, QUOTA_CONNECTIONS) == 0;
+}
+
+/* The operation goes on for a while after its caller, and the connection is gone with the caller. */
+static void a_body_is_counted_beside_a_stream_whose_caller_is_gone(void **state) {
+    struct fixture *fixture = *state;
+    struct client first, second;
+    struct response response;
+    open_as_stranger(fixture, &first);
+    client_send(&first, "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
+    fixture_wait(fixture, is_streaming, &fixture->engine);
+    struct request *stream = fixture->engine.open_stream;
+    stream->cancel = NULL;
+    stream->item(stream, json_pack("{s:i}", "seq", 1));
+    assert_true(client_wait_text(&first, "item"));
+    client_close(&first);
+    stream->item(stream, json_pack("{s:i}", "seq", 2));
+    fixture_wait(fixture, stranger_is_gone, NULL);
+    open_as_stranger(fixture, &second);
+    client_send(&second, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: 8000\r\n\r\n%8000s", "{}");
+    client_response(&second, &response);
+    assert_problem(&response, 400, "invalid_input");
+    response_free(&response);
+    client_close(&second);
+    fixture->engine.open_stream = NULL;
+    stand_in_answer(&fixture->engine, stream, NULL, E_TIMEOUT);
+}
+
 static char *read_log(void) {
     static char text[16384];
     ssize_t size = pread(fileno(log_file), text, sizeof text - 1, 0);
@@ -201,13 +233,22 @@ static void lines_over_the_quota_are_counted(void **state) {
     client_close(&own);
 }
 
+/* A caller can cause as many of these as it can connect. */
+static void passed_descriptors_are_lines_too(void **state) {
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 50; i++) record_passed_descriptor(fixture->api, STRANGER);
+    assert_in_range(count_text(read_log(), "descriptor_passed"), 5, 20); /* of 4 KiB */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_connection_over_the_quota_is_told_so, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_ones_that_say_nothing_are_hung_up_on, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_ones_have_a_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_over_the_quota_is_told_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_body_is_counted_beside_a_stream_whose_caller_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_over_the_quota_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(passed_descriptors_are_lines_too, setup, teardown),
     };
     if (getuid() != 0) return 0; /* no other user to be */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,8 @@ struct reader {
     int64_t leaves_at; /* the seq of the item at which it cancels */
     int room;          /* for so many items; negative: for all */
     size_t items;      /* that it got */
+    int64_t adds_at;   /* the seq of the item at which it adds more records than the feed keeps */
+    struct feed *feed; /* to it */
     bool answered;
 };
 
@@ -24,6 +26,8 @@ static void on_item(struct request *request, json_t *item) {
         buf_printf(&reader->stage->story, "%c%lld ", reader->name, (long long)seq);
     json_decref(item);
     if (reader->room > 0) reader->room--;
+    for (int i = 0; seq > 0 && seq == reader->adds_at && i <= CAPACITY; i++)
+        feed_add(reader->feed, json_pack("{s:s}", "sandbox_id", "a"));
     if (seq > 0 && seq == reader->leaves_at && request->cancel) request->cancel(request);
 }
 
@@ -418,6 +422,24 @@ static void test_a_prompt_reader_hears_at_once(void **state) {
     feed_release(feed);
 }
 
+/* What an item causes comes after it, and once; what was dropped for it meanwhile does not come. */
+static void test_a_prompt_reader_may_cause_more(void **state) {
+    struct stage *stage = *state;
+    struct feed *feed = feed_new(CAPACITY, 0);
+    struct reader a = reader_of(stage, 'a');
+    a.request.is_prompt = true;
+    a.feed = feed;
+    a.adds_at = 2;
+    for (int i = 0; i < CAPACITY; i++) add(feed, "x");
+    stream(&a, feed, all, true);
+    add(feed, "x");
+    stage_expect(stage, "a1 a2 a6 a7 a8 a9 a10 ");
+    feed_end(feed);
+    run(stage);
+    stage_expect(stage, "a:done ");
+    feed_release(feed);
+}
+
 /* ---- whose events they are ---- */
 
 static void test_events_are_their_owners(void **state) {
@@ -476,6 +498,7 @@ int main(void) {
         ON_STAGE(test_a_turn_is_bounded),
         ON_STAGE(test_all_who_follow_get_the_same_bytes),
         ON_STAGE(test_a_prompt_reader_hears_at_once),
+        ON_STAGE(test_a_prompt_reader_may_cause_more),
         ON_STAGE(test_events_are_their_owners),
         ON_STAGE(test_a_number_tells_sandboxes_of_one_id_apart),
     };

@@ -5,13 +5,14 @@
 #include <time.h>
 #include <zlib.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "descriptors.h"
 
 enum {
     SOON_MS = 3000,
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     TEST_SLOWNESS = 10,
 #else
     TEST_SLOWNESS = 1,
@@ -175,6 +176,23 @@ static void test_a_flood_of_dials(void **state) {
     RUN_UNTIL(stage, node_is_ready(node));
     stage_expect(stage, "ready ");
     close(agent);
+}
+
+/* A dial that can't be taken stays there, and the loop would be told of it in every turn. */
+static void test_dials_wait_while_there_are_no_descriptors(void **state) {
+    struct stage *stage = *state;
+    struct node *node = stage_start(stage);
+    struct rlimit before, none;
+    int fd = agent_dial(stage, node);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (int turn = 0; turn < 3; turn++) uv_run(&stage->loop, UV_RUN_NOWAIT);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(node->channel.strangers, 0);
+    assert_false(node->channel.takes_dials);
+    RUN_UNTIL(stage, node->channel.strangers == 1);
+    close(fd);
 }
 
 static void test_a_stranger_may_not_say_its_bytes_one_by_one(void **state) {
@@ -486,6 +504,35 @@ static void test_a_large_answer_keeps_its_place(void **state) {
     close(agent);
 }
 
+/* Of a frame that has begun, the rest is read only if there is memory for it beside those of all other nodes. */
+static void test_large_frames_share_a_bounded_memory(void **state) {
+    enum { SIZE = 1 << 20, HELD_MAX_BYTES = 640 << 10 }; /* in the sockets' buffers and ours */
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint8_t header[FRAME_HEADER_BYTES] = {0, SIZE >> 16, 0, 0}, bytes[4096] = {0};
+    size_t sent = 0;
+    ssize_t count = 0;
+    stage->host.heartbeat_ms = 10;
+    stage->host.heartbeat_deadline_ms = 40;
+    node_start_beating(node);
+    stage->host.frame_bytes = FRAMES_BYTES; /* others hold it all */
+    agent_send_bytes(agent, header, sizeof header);
+    uint64_t begun_ms = clock_monotonic_ms();
+    while (clock_monotonic_ms() - begun_ms < 200) {
+        while ((count = send(agent, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0 && sent < SIZE)
+            sent += (size_t)count;
+        uv_run(&stage->loop, UV_RUN_ONCE);
+    }
+    assert_in_range(sent, 1, HELD_MAX_BYTES);
+    stage_expect(stage, ""); /* nor is it silence */
+    stage->host.frame_bytes = 1;
+    RUN_UNTIL(stage, stage->host.frame_bytes == 1 + SIZE);
+    close(agent);
+    RUN_UNTIL(stage, stage->host.frame_bytes == 1);
+    stage->host.frame_bytes = 0;
+}
+
 static uint64_t own_cpu_us(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -626,6 +673,7 @@ int main(void) {
         ON_STAGE(test_silent_strangers_are_few),
         ON_STAGE(test_dialling_and_leaving_again_and_again),
         ON_STAGE(test_a_flood_of_dials),
+        ON_STAGE(test_dials_wait_while_there_are_no_descriptors),
         ON_STAGE(test_a_stranger_may_not_say_its_bytes_one_by_one),
         ON_STAGE(test_a_passed_descriptor_holds_nobody_up),
         ON_STAGE(test_descriptors_that_nobody_read),
@@ -641,6 +689,7 @@ int main(void) {
         ON_STAGE(test_an_event_tells_of_one_thing),
         ON_STAGE(test_an_event_is_short),
         ON_STAGE(test_a_large_answer_keeps_its_place),
+        ON_STAGE(test_large_frames_share_a_bounded_memory),
         ON_STAGE(test_no_answer_makes_a_turn_long),
         ON_STAGE(test_many_frames_take_many_turns),
         ON_STAGE(test_a_flood_is_read_slowly_and_hurts_nobody_else),

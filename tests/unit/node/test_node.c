@@ -214,6 +214,23 @@ static void test_a_missed_beat_is_the_end(void **state) {
     close(agent);
 }
 
+/* While a large frame waits for a thread, the answers behind it are not read. */
+static void test_a_frame_that_waits_to_be_read_is_no_missed_beat(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    stage->host.heartbeat_ms = 10;
+    stage->host.heartbeat_deadline_ms = 40;
+    struct node *node = stage_start_ready(stage, &agent);
+    node->channel.is_decoding = true;
+    uint64_t begun_ms = clock_monotonic_ms();
+    RUN_UNTIL(stage, clock_monotonic_ms() - begun_ms > 200);
+    stage_expect(stage, "");
+    node->channel.is_decoding = false;
+    RUN_UNTIL(stage, stage_heard(stage, "gone"));
+    stage_expect(stage, "violation:heartbeat_missed gone:silent/node_failed ");
+    close(agent);
+}
+
 /* The daemon's own lateness is no node's silence: answers lie unread, and timers go off before they are read. */
 static void test_a_pause_of_the_loop_is_no_missed_beat(void **state) {
     struct stage *stage = *state;
@@ -492,6 +509,7 @@ int main(void) {
         ON_STAGE(test_beats_keep_it_alive),
         ON_STAGE(test_a_beat_says_whether_to_look),
         ON_STAGE(test_a_missed_beat_is_the_end),
+        ON_STAGE(test_a_frame_that_waits_to_be_read_is_no_missed_beat),
         ON_STAGE(test_a_pause_of_the_loop_is_no_missed_beat),
         ON_STAGE(test_an_agent_that_stays_away_is_silent_too),
         ON_STAGE(test_no_hello_within_the_boot_deadline),
