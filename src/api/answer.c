@@ -5,7 +5,7 @@
 
 #include "term/term.h"
 
-enum { BODY_FIRST_BYTES = 512 };
+enum { BODY_FIRST_BYTES = 512, ANSWER_MAX_BYTES = 32 << 20 };
 
 static const char plain_type[] = "application/json", problem_type[] = "application/problem+json";
 
@@ -16,23 +16,33 @@ struct answer *answer_reference(struct answer *answer) {
 
 struct answer *answer_release(struct answer *answer) {
     if (!answer || --answer->references > 0) return NULL;
-    free(answer->body);
+    if (answer->api)
+        answers_free(answer->api, answer->uid, answer->body, answer->size);
+    else
+        free(answer->body);
     free(answer);
     return NULL;
 }
 
+static struct answer *answer_too_long(void) {
+    struct error error;
+    error_set(&error, E_TOO_LARGE, "the answer is longer than %d bytes", ANSWER_MAX_BYTES);
+    return answer_problem(&error, NULL, NULL);
+}
+
 struct answer *answer_print(const struct outcome *outcome) {
     struct answer *answer = calloc(1, sizeof *answer);
-    struct buf text = BUF_INIT;
+    struct buf text = {.max = ANSWER_MAX_BYTES};
     if (outcome->value && buf_reserve(&text, BODY_FIRST_BYTES)) term_json_write(outcome->value, &text);
     json_decref(outcome->value);
     size_t size = text.size;
+    bool is_too_long = text.failed && size > 0;
     char *body = size > 0 ? buf_take_string(&text) : NULL;
     buf_free(&text);
     if (!answer || !body) {
         free(answer);
         free(body);
-        return NULL;
+        return is_too_long ? answer_too_long() : NULL;
     }
     *answer = (struct answer){
         .references = 1, .status = outcome->status, .content_type = outcome->content_type, .body = body, .size = size};

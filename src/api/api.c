@@ -139,6 +139,7 @@ static void free_api(struct api *api) {
     buf_free(&api->ended_fds);
     memory_free(&api->memory);
     answer_release(api->openapi);
+    answer_release(api->operations);
     free(api);
 }
 
@@ -199,6 +200,7 @@ static void on_close_timer(uv_timer_t *timer) {
     if (api->stopped) return;
     bool late = uv_now(api->loop) >= api->close_deadline_ms;
     if (late) direct_close_all(api, true);
+    if (api->freeing_count > 0) return;
     if (TAILQ_EMPTY(&api->exchanges) || (late && !anything_suspended(api) && TAILQ_EMPTY(&api->directs))) stop(api);
 }
 

@@ -28,11 +28,13 @@ struct answer {
     char *body;
     size_t size;
     char allow[OPS_ALLOW_BYTES]; /* the Allow header of a 405, else "" */
+    struct api *api;             /* of a long one, which is freed beside the loop; else NULL */
+    uid_t uid;                   /* whose it is then */
 };
 
 struct answer *answer_reference(struct answer *answer);
 struct answer *answer_release(struct answer *answer);
-/* The value is taken over; NULL without memory, or for a NULL value. */
+/* The value is taken over; NULL without memory, or for a NULL value. One that is too long becomes a problem. */
 struct answer *answer_print(const struct outcome *outcome);
 struct answer *answer_json(unsigned status, json_t *value);
 /* What the engine said; the result is borrowed. */
@@ -222,6 +224,13 @@ void dispatch_route(struct exchange *exchange, const char *method, const char *p
 void dispatch(struct exchange *exchange, const char *method, const char *path);
 void dispatch_fail(struct exchange *exchange, const struct error *error);
 
+/* ---- answers.c: the memory of long answers ---- */
+
+/* Whether the answers that wait to be read are not too many, for this caller and in all. */
+int answers_admit(const struct api *api, const struct caller *caller, struct error *reterr);
+/* Frees what has this size, on a thread where it is much. */
+void answers_free(struct api *api, uid_t uid, void *data, size_t size);
+
 /* ---- bodies.c: the memory of what is being received ---- */
 
 /* Whether there is room for one more body, for this caller and in all. A short one always has some. */
@@ -235,6 +244,8 @@ TAILQ_HEAD(direct_list, direct);
 struct MHD_Response *direct_response(struct api *api);
 /* Reserved for questions that are being received; of one caller, or of all. */
 size_t direct_reserved_bytes(const struct api *api, const uid_t *uid);
+/* The same of answers that are being sent. */
+size_t direct_answer_bytes(const struct api *api, const uid_t *uid);
 /* Those that nobody works for end at once, the others with their answer, or when it is late for that too. */
 void direct_close_all(struct api *api, bool is_late);
 
@@ -264,7 +275,9 @@ struct api {
     struct loop_workers workers; /* for long bodies and answers */
     struct fair turns;           /* exchanges and direct connections that wait for theirs */
     uv_idle_t turn_idle, mhd_idle;
-    struct answer *openapi; /* made when first asked for */
+    size_t freeing_count;      /* of what threads free */
+    struct answer *openapi;    /* made when first asked for */
+    struct answer *operations; /* likewise, all of them on one page */
     uint64_t next_request_id;
     struct series questions; /* direct ones */
     struct beside beside;

@@ -37,16 +37,29 @@ struct direct {
 
 /* ---- the end ---- */
 
+static void free_long(struct direct *direct, struct buf *buf) {
+    answers_free(direct->api, direct->connection->caller.uid, take_ptr(buf->data), buf->capacity);
+    *buf = (struct buf){.max = buf->max};
+}
+
+/* Memory for a large question or answer is not kept. */
+static void empty(struct direct *direct, struct buf *buf) {
+    if (buf->capacity > KEPT_BYTES || buf->failed)
+        free_long(direct, buf);
+    else
+        buf_clear(buf);
+}
+
 static void on_closed(uv_handle_t *handle) {
     struct direct *direct = handle->data;
     struct api *api = direct->api;
     TAILQ_REMOVE(&api->directs, direct, link);
     api_wait_no_more(api, &direct->turn);
+    free_long(direct, &direct->in);
+    free_long(direct, &direct->out);
     MHD_upgrade_action(direct->upgrade, MHD_UPGRADE_ACTION_CLOSE);
     json_decref(direct->request.params);
     json_decref(direct->intake.params);
-    buf_free(&direct->in);
-    buf_free(&direct->out);
     free(direct);
     api_run_soon(api);
 }
@@ -88,14 +101,6 @@ static bool end_work(struct direct *direct) {
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-/* Memory for a large question or answer is not kept. */
-static void empty(struct buf *buf) {
-    if (buf->capacity > KEPT_BYTES || buf->failed)
-        buf_free(buf);
-    else
-        buf_clear(buf);
-}
-
 static void move_beside(struct direct *direct) {
     struct api *api = direct->api;
     if (direct->moves) beside_moved(&api->beside, uv_now(api->loop), beside_move_us(direct->processor));
@@ -103,7 +108,7 @@ static void move_beside(struct direct *direct) {
 }
 
 static void await_question(struct direct *direct) {
-    empty(&direct->out);
+    empty(direct, &direct->out);
     direct->sent = 0;
     move_beside(direct);
     connection_await_request(direct->api, direct->connection);
@@ -165,6 +170,7 @@ static void send_answer(struct direct *direct, unsigned status) {
 
 static void put_answer(struct direct *direct) {
     struct answer *answer = answer_print(&direct->outcome);
+    if (answer) direct->outcome.status = answer->status; /* it may have been too long */
     if (answer) direct_put_answer(&direct->out, answer->status, answer->body, answer->size);
     answer_release(answer);
 }
@@ -173,15 +179,22 @@ static void print(struct loop_work *work) {
     put_answer(direct_of(work));
 }
 
-static void on_printed(struct loop_work *work) {
-    struct direct *direct = direct_of(work);
-    if (end_work(direct)) send_answer(direct, direct->outcome.status);
-}
-
 static void answer_error(struct direct *direct, const struct error *error) {
     direct->outcome = outcome_of(NULL, error, sandbox_of(direct));
     put_answer(direct);
     send_answer(direct, direct->outcome.status);
+}
+
+static void on_printed(struct loop_work *work) {
+    struct direct *direct = direct_of(work);
+    struct error error;
+    if (!end_work(direct)) return;
+    if (answers_admit(direct->api, &direct->connection->caller, &error) == 0) {
+        send_answer(direct, direct->outcome.status);
+        return;
+    }
+    empty(direct, &direct->out);
+    answer_error(direct, &error);
 }
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {
@@ -231,7 +244,7 @@ static void note_processor(struct direct *direct, unsigned processor) {
 
 static void end_intake(struct direct *direct) {
     struct error error;
-    empty(&direct->in);
+    empty(direct, &direct->in);
     direct->reserved_bytes = 0;
     if (direct->api->closing) {
         error_set(&error, E_SHUTDOWN, "the service takes no more requests");
@@ -279,7 +292,7 @@ static void take_question(struct direct *direct) {
     } else if (result == -E_FORMAT) {
         leave(direct);
     } else {
-        empty(&direct->in);
+        empty(direct, &direct->in);
         answer_error(direct, &error);
     }
 }
@@ -388,6 +401,15 @@ size_t direct_reserved_bytes(const struct api *api, const uid_t *uid) {
     const struct direct *direct;
     TAILQ_FOREACH(direct, &api->directs, link) {
         if (!uid || direct->connection->caller.uid == *uid) bytes += direct->reserved_bytes;
+    }
+    return bytes;
+}
+
+size_t direct_answer_bytes(const struct api *api, const uid_t *uid) {
+    size_t bytes = 0;
+    const struct direct *direct;
+    TAILQ_FOREACH(direct, &api->directs, link) {
+        if (!direct->in_work && (!uid || direct->connection->caller.uid == *uid)) bytes += direct->out.size;
     }
     return bytes;
 }

@@ -24,7 +24,7 @@ static void work_on(struct exchange *exchange, void (*run)(struct loop_work *wor
                     void (*done)(struct loop_work *work)) {
     exchange->in_work = true;
     exchange->work = (struct loop_work){.run = run, .done = done};
-    loop_work_submit(&exchange->api->workers, exchange->connection->caller.uid, &exchange->work);
+    loop_work_submit(&exchange->api->workers, exchange->request.caller.uid, &exchange->work);
 }
 
 /* ---- the engine's answer ---- */
@@ -49,9 +49,22 @@ static void print(struct loop_work *work) {
     exchange->answer = answer_print(&exchange->outcome);
 }
 
+/* One that its caller does not fetch, after many others, is not kept for it. */
+static void admit_answer(struct exchange *exchange) {
+    struct error error;
+    struct answer *answer = exchange->answer;
+    if (!answer) return;
+    answer->api = exchange->api;
+    answer->uid = exchange->request.caller.uid;
+    if (exchange->completed || answers_admit(exchange->api, &exchange->request.caller, &error) == 0) return;
+    answer_release(answer);
+    dispatch_fail(exchange, &error);
+}
+
 static void on_printed(struct loop_work *work) {
     struct exchange *exchange = exchange_of(work);
     exchange->in_work = false;
+    admit_answer(exchange);
     settle(exchange);
     exchange_wake_or_free(exchange);
 }
@@ -145,10 +158,18 @@ static void run(struct exchange *exchange) {
 
 /* Operations that the table itself answers; checked like any other. */
 static void answer_locally(struct exchange *exchange) {
-    if (exchange->intake.outcome == INTAKE_CHECKED)
-        exchange->answer = answer_json(MHD_HTTP_OK, page_cut(ops_describe(), &exchange->intake.page));
-    else
+    struct api *api = exchange->api;
+    const struct page *page = &exchange->intake.page;
+    if (exchange->intake.outcome != INTAKE_CHECKED) {
         dispatch_fail(exchange, &exchange->intake.error);
+        return;
+    }
+    if (page->cursor || page->limit < PAGE_LIMIT_MAX) {
+        answer(exchange, ops_describe(), NULL);
+        return;
+    }
+    if (!api->operations) api->operations = answer_json(MHD_HTTP_OK, page_cut(ops_describe(), page));
+    if (api->operations) exchange->answer = answer_reference(api->operations);
 }
 
 static int go_on(struct exchange *exchange, struct error *reterr) {
@@ -185,7 +206,7 @@ static void on_taken_in(struct loop_work *work) {
     struct exchange *exchange = exchange_of(work);
     exchange->in_work = false;
     end_intake(exchange);
-    if (!exchange->running && !exchange->waiting) exchange_wake_or_free(exchange);
+    if (!exchange->running && !exchange->waiting && !exchange->in_work) exchange_wake_or_free(exchange);
 }
 
 static int begin_intake(struct exchange *exchange, const char *path, struct error *reterr) {

@@ -174,7 +174,9 @@ struct reload_options {
 /* The arguments of the agent's reload call. */
 void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
 /* The reload object that callers see; nothing of the answer is believed but texts and numbers, bounded. */
-json_t *transaction_result(const struct term *result, const struct change_set *set);
+json_t *transaction_told(const struct term *result);
+/* Its modules, which the agent is not asked for. */
+void transaction_put_changes(json_t *told, const struct change_set *set);
 /* The same for one that failed: what the agent says of it, and "rolled_back". */
 json_t *transaction_failure(const struct term *reason);
 json_t *transaction_no_change(void);

@@ -4,6 +4,7 @@ enum {
     STATES_MAX_BYTES = 16 << 20, /* what a node's frame can hold */
     LOST_LISTED_MAX = 256,
     PLACE_MAX_BYTES = 1024,
+    PLACE_NAMES_MAX = 32,
 };
 
 void states_free(struct kept_states *states) {
@@ -17,21 +18,20 @@ void states_none(struct kept_states *states, const struct error *why) {
     states->why_fresh = *why;
 }
 
+static size_t length_of(const struct term *list) {
+    return list && list->type == TERM_LIST ? list->items.count : 0;
+}
+
 /* A place in the tree: the identifiers on the way to it, as one text. */
 static json_t *place_json(const struct term *path) {
     CLEANUP(buf_free) struct buf place = BUF_INIT;
-    json_t *names = told_texts(path), *name;
-    size_t i;
-    json_array_foreach(names, i, name) {
-        if (!json_is_string(name) || place.size > PLACE_MAX_BYTES) continue;
-        buf_printf(&place, "%s%s", i > 0 ? "/" : "", json_string_value(name));
+    size_t count = length_of(path);
+    for (size_t i = 0; i < count && i < PLACE_NAMES_MAX && place.size <= PLACE_MAX_BYTES; i++) {
+        json_t *name = told_text(term_at(path, i));
+        if (json_is_string(name)) buf_printf(&place, "%s%s", i > 0 ? "/" : "", json_string_value(name));
+        json_decref(name);
     }
-    json_decref(names);
     return json_stringn(buf_string(&place), utf8_cut(buf_string(&place), place.size, PLACE_MAX_BYTES));
-}
-
-static size_t length_of(const struct term *list) {
-    return list && list->type == TERM_LIST ? list->items.count : 0;
 }
 
 static void add_lost(struct kept_states *states, const struct term *list) {

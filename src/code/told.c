@@ -13,11 +13,10 @@ json_t *told_text(const struct term *value) {
         term_print(&escaped, value, TERM_ERLANG, 64);
         return json_string(buf_string(&escaped));
     }
-    if (!term_to_string(value, &text)) return json_null();
-    size_t length = utf8_cut(text, strlen(text), TEXT_MAX_BYTES);
-    json_t *json = json_stringn(text, length);
+    if (!term_to_text(value, TEXT_MAX_BYTES, &text)) return json_null();
+    json_t *json = json_string(text);
     if (json) return json;
-    escape_text(&escaped, text, length);
+    escape_text(&escaped, text, strlen(text));
     return json_string(buf_string(&escaped));
 }
 

@@ -2,7 +2,10 @@
 
 #include "code/code_internal.h"
 
-enum { LISTED_MAX = 10000 };
+enum {
+    LISTED_MAX = 10000,
+    HOLDERS_LISTED_MAX = 256, /* a failure is read on the loop */
+};
 
 /* ---- asking ---- */
 
@@ -140,24 +143,28 @@ static json_t *changes_json(const struct change_set *set) {
     return array;
 }
 
-json_t *transaction_result(const struct term *result, const struct change_set *set) {
+json_t *transaction_told(const struct term *result) {
     const struct term *status = term_map_get(result, "status");
     bool is_dry = status && term_is_atom(status, "dry_run");
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "status", is_dry ? "dry_run" : "hot_reloaded", "modules",
-        changes_json(set), "processes", told_objects(term_map_get(result, "processes"), process_members, LISTED_MAX),
-        "shapes", told_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
+        "{s:s, s:[], s:o, s:o, s:o, s:o, s:o, s:o}", "status", is_dry ? "dry_run" : "hot_reloaded", "modules",
+        "processes", told_objects(term_map_get(result, "processes"), process_members, LISTED_MAX), "shapes",
+        told_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
         told_objects(term_map_get(result, "children"), child_members, LISTED_MAX), "pause_us",
         told_number(term_map_get(result, "pause_us")), "duration_us", told_number(term_map_get(result, "duration_us")),
         "warnings", told_texts(term_map_get(result, "warnings")));
+}
+
+void transaction_put_changes(json_t *told, const struct change_set *set) {
+    json_object_set_new(told, "modules", changes_json(set));
 }
 
 json_t *transaction_failure(const struct term *reason) {
     return json_pack("{s:s, s:[], s:[], s:o, s:o, s:o, s:o, s:n, s:n, s:[]}", "status", "rolled_back", "modules",
                      "processes", "step", told_text(term_map_get(reason, "step")), "module",
                      told_module(term_map_get(reason, "module")), "process", told_text(term_map_get(reason, "process")),
-                     "holders", told_objects(term_map_get(reason, "holders"), holder_members, LISTED_MAX), "pause_us",
-                     "duration_us", "warnings");
+                     "holders", told_objects(term_map_get(reason, "holders"), holder_members, HOLDERS_LISTED_MAX),
+                     "pause_us", "duration_us", "warnings");
 }
 
 json_t *transaction_no_change(void) {

@@ -41,12 +41,24 @@ static void job_free(struct compile_job *job) {
     free(job);
 }
 
+enum { FEW_FILES = 1000 }; /* compared on the loop */
+
+/* Whether the worker's model is right for the tree of this job. Of many files it is doubted rather than compared here:
+   then the worker describes the project once more. */
+static bool is_model_good(const struct compile_job *job) {
+    const struct workspace *workspace = job->workspace;
+    if (job->is_described_anew || job->is_model_compared) return !job->is_model_outdated || job->is_described_anew;
+    if (memcmp(workspace->tree.digest, job->tree.digest, sizeof job->tree.digest) == 0) return true;
+    if (job->tree.count + workspace->tree.count > FEW_FILES) return false;
+    return !model_is_outdated(&workspace->worker->model, &workspace->tree, &job->tree);
+}
+
 /* What the project was like, for the next compilation of it. That compares with this tree, so a model that was read
    from an earlier one must still be right now: who found its build in the cache did not look. */
 static void remember(struct compile_job *job) {
     struct workspace *workspace = job->workspace;
     struct model *model = &workspace->worker->model;
-    if (!job->is_described_anew && model_is_outdated(model, &workspace->tree, &job->tree)) model_free(model);
+    if (!is_model_good(job)) model_free(model);
     tree_free(&workspace->tree);
     workspace->tree = job->tree;
     job->tree = (struct tree){0};
@@ -226,6 +238,20 @@ static void mount(struct compile_job *job) {
     jail_link_mount(job->compiler->host->link, node_name(job->worker->node), source, PROJECT_PLACE, on_mounted, job);
 }
 
+/* Of twenty thousand files it takes milliseconds. */
+static void compare_model(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    job->is_model_outdated = model_is_outdated(&job->worker->model, &job->workspace->tree, &job->tree);
+    job->is_model_compared = true;
+}
+
+static void on_model_compared(struct compile_job *job) {
+    if (job->is_model_outdated)
+        describe(job);
+    else
+        rounds_begin(job);
+}
+
 static void on_worker_ready(void *data, struct worker *worker) {
     struct compile_job *job = data;
     job->is_worker_used = true;
@@ -233,11 +259,10 @@ static void on_worker_ready(void *data, struct worker *worker) {
         job_end(job);
     else if (!worker->is_mounted)
         mount(job);
-    else if (worker->model.app_count == 0 || !job->content_key[0] ||
-             model_is_outdated(&worker->model, &job->workspace->tree, &job->tree))
+    else if (worker->model.app_count == 0 || !job->content_key[0])
         describe(job);
     else
-        rounds_begin(job);
+        job_work(job, compare_model, on_model_compared);
 }
 
 static void on_worker_violation(void *data, struct node *node, const char *what, const char *detail) {

@@ -46,8 +46,9 @@ struct compile_job {
     bool is_ending;
     struct worker *worker; /* also when it is gone already */
     bool is_worker_used, is_worker_gone;
-    struct error worker_error; /* why it is */
-    bool is_described_anew;    /* the node looked at the project again */
+    struct error worker_error;                 /* why it is */
+    bool is_described_anew;                    /* the node looked at the project again */
+    bool is_model_compared, is_model_outdated; /* the project is not what its worker described */
     struct manifest manifest;
     struct plan plan;
     struct record **round; /* the files of this round */

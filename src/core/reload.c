@@ -213,7 +213,18 @@ static void on_call_failed(struct reload_job *reload, const struct term *reason,
         reload_fail(reload, error, reason ? transaction_failure(reason) : NULL);
 }
 
-static void on_reloaded(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+/* On a thread where it is long. */
+static void *told_json(const struct term *result) {
+    return transaction_told(result);
+}
+
+static void release_json(void *told) {
+    json_decref(told);
+}
+
+static const struct node_preparation as_json = {.make = told_json, .release = release_json};
+
+static void on_reloaded(void *data, void *told_result, const struct term *reason, const struct error *error) {
     struct reload_job *reload = data;
     struct sandbox *sandbox = reload->job.sandbox;
     reload->call_id = 0;
@@ -221,7 +232,8 @@ static void on_reloaded(void *data, const struct term *result, const struct term
         on_call_failed(reload, reason, error);
         return;
     }
-    reload->result = transaction_result(result, &reload->changes);
+    reload->result = told_result;
+    transaction_put_changes(reload->result, &reload->changes);
     migrations_warn(reload->migrations, &reload->changes, json_object_get(reload->result, "warnings"));
     if (reload_is_dry(reload)) {
         reload_answer(reload);
@@ -263,7 +275,7 @@ static void call_reload(struct reload_job *reload) {
         options.busy_timeout_ms + options.suspend_timeout_ms + options.migrate_timeout_ms + 2ULL * CALL_SLACK_MS;
     transaction_put(&args, &reload->changes, &options);
     reload->stage = RELOAD_CALLING;
-    reload->call_id = node_call(sandbox->node, "reload", &args, deadline_ms, on_reloaded, reload);
+    reload->call_id = node_call_prepared(sandbox->node, "reload", &args, deadline_ms, &as_json, on_reloaded, reload);
 }
 
 /* Whether what was compared still runs. */

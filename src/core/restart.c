@@ -138,16 +138,31 @@ static void end_old_tree(struct restart_job *restart) {
         tree_end(sandbox, on_old_tree_ended);
 }
 
-static void on_states_taken(void *data, const struct term *result, const struct term *reason,
-                            const struct error *error) {
+/* On a thread where they are many: what they are made of is for the node to choose. */
+static void *make_states(const struct term *snapshot) {
+    struct kept_states *states = calloc(1, sizeof *states);
+    if (states) states_take(states, snapshot);
+    return states;
+}
+
+static void release_states(void *states) {
+    states_free(states);
+    free(states);
+}
+
+static const struct node_preparation as_states = {.make = make_states, .release = release_states};
+
+static void on_states_taken(void *data, void *made, const struct term *reason, const struct error *error) {
     struct restart_job *restart = data;
     struct error why;
     (void)reason;
     restart->call_id = 0;
-    if (!error) {
-        states_take(&restart->states, result);
+    if (made) {
+        restart->states = *(struct kept_states *)made;
+        free(made);
     } else {
-        error_set(&why, error->code, "the states could not be had: %s", error->detail);
+        error_set(&why, error ? error->code : E_NO_MEMORY, "the states could not be had: %s",
+                  error ? error->detail : "no memory for them");
         states_none(&restart->states, &why);
     }
     end_old_tree(restart);
@@ -175,8 +190,8 @@ static void take_states(struct restart_job *restart) {
     term_put_map(&args, 1);
     term_put_atom(&args, "timeout_ms");
     term_put_uint64(&args, SNAPSHOT_TIMEOUT_MS);
-    restart->call_id =
-        node_call(sandbox->node, "snapshot_states", &args, SNAPSHOT_DEADLINE_MS, on_states_taken, restart);
+    restart->call_id = node_call_prepared(sandbox->node, "snapshot_states", &args, SNAPSHOT_DEADLINE_MS, &as_states,
+                                          on_states_taken, restart);
 }
 
 /* ---- beginning ---- */

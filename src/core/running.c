@@ -207,7 +207,8 @@ struct told {
 static char *text_at(const struct term *map, const char *key) {
     char *text = NULL;
     const struct term *value = map ? term_map_get(map, key) : NULL;
-    return value && !term_is_atom(value, "nil") && term_to_string(value, &text) ? text : NULL;
+    /* An id or a phase: what is longer is neither. */
+    return value && !term_is_atom(value, "nil") && term_to_text(value, RELOAD_ID_BYTES, &text) ? text : NULL;
 }
 
 static bool ended_as(const struct term *last, const char *outcome) {

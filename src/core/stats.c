@@ -179,8 +179,8 @@ static void set_text(json_t *row, const struct term *process, const char *key) {
     if (value && value->type == TERM_PID) {
         term_print(&text, value, TERM_ERLANG, TOP_TEXT_MAX_BYTES);
         json = json_string(buf_string(&text));
-    } else if (value && !term_is_atom(value, "nil") && term_to_string(value, &words)) {
-        json = json_stringn(words, utf8_cut(words, strlen(words), TOP_TEXT_MAX_BYTES));
+    } else if (value && !term_is_atom(value, "nil") && term_to_text(value, TOP_TEXT_MAX_BYTES, &words)) {
+        json = json_string(words);
     }
     json_object_set_new(row, key, json ? json : json_null());
 }
@@ -200,19 +200,28 @@ static json_t *process_json(const struct term *process) {
     return row;
 }
 
-static void on_top(void *data, const struct term *result, const struct term *reason, const struct error *error) {
-    struct request *request = data;
-    const struct term *processes = error ? NULL : term_map_get(result, "processes"), *process;
+/* On a thread where the rows are many. */
+static void *processes_json(const struct term *result) {
+    const struct term *processes = term_map_get(result, "processes"), *process;
     json_t *list = json_array();
-    (void)reason;
-    if (error) {
-        json_decref(list);
-        answer_error(request->state, request, error, NULL);
-        return;
-    }
     for (size_t i = 0; processes && i < TOP_MAX && (process = term_at(processes, i)); i++)
         json_array_append_new(list, process_json(process));
-    answer_ok(request->state, request, list);
+    return list;
+}
+
+static void release_json(void *list) {
+    json_decref(list);
+}
+
+static const struct node_preparation as_json = {.make = processes_json, .release = release_json};
+
+static void on_top(void *data, void *list, const struct term *reason, const struct error *error) {
+    struct request *request = data;
+    (void)reason;
+    if (error)
+        answer_error(request->state, request, error, NULL);
+    else
+        answer_ok(request->state, request, list);
 }
 
 static void ask_processes(struct engine *engine, struct request *request, struct sandbox *sandbox) {
@@ -227,7 +236,7 @@ static void ask_processes(struct engine *engine, struct request *request, struct
     term_put_atom(&args, json_string_value(json_object_get(request->params, "by")));
     term_put_atom(&args, "count");
     term_put_uint64(&args, (uint64_t)json_integer_value(json_object_get(request->params, "count")));
-    node_call(sandbox->node, "top", &args, TOP_DEADLINE_MS, on_top, request);
+    node_call_prepared(sandbox->node, "top", &args, TOP_DEADLINE_MS, &as_json, on_top, request);
 }
 
 void engine_top(struct engine *engine, struct request *request) {

@@ -32,7 +32,7 @@ static void replace_text(char **field, const struct term *map, const char *key, 
         struct buf printed = BUF_INIT;
         term_print(&printed, value, TERM_ERLANG, 64);
         *field = buf_take_string(&printed);
-    } else if (term_to_string(value, &text) && is_short_text(text)) {
+    } else if (term_to_text(value, NODE_TEXT_MAX_BYTES + 1, &text) && is_short_text(text)) {
         *field = strdup(is_module ? term_module_name(text) : text);
     }
 }

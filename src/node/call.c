@@ -158,13 +158,8 @@ void calls_fail_all(struct node *node, const struct error *error) {
 /* No more of it than can be kept: a stranger may have sent megabytes. */
 static char *message_of(const struct term *reason) {
     enum { TEXT_MAX = 4 * ERROR_DETAIL_BYTES };
-    const struct term *text = term_map_get(reason, "message");
     char *message = NULL;
-    if (!text) return NULL;
-    struct term part = *text;
-    if (part.type == TERM_BINARY) part.binary.size = utf8_cut(part.binary.data, part.binary.size, TEXT_MAX);
-    if (part.type == TERM_LIST && part.items.count > TEXT_MAX) part.items.count = TEXT_MAX;
-    return term_to_string(&part, &message) ? message : NULL;
+    return term_to_text(term_map_get(reason, "message"), TEXT_MAX, &message) ? message : NULL;
 }
 
 /* The agent's reason as an error of ours: its kind chooses the code, its message is the detail. */

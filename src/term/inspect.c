@@ -125,3 +125,14 @@ bool term_to_string(const struct term *term, char **ret) {
     default: return false;
     }
 }
+bool term_to_text(const struct term *term, size_t max_bytes, char **ret) {
+    char *text = NULL;
+    if (!term) return false;
+    struct term part = *term;
+    if (part.type == TERM_BINARY) part.binary.size = utf8_cut(part.binary.data, part.binary.size, max_bytes);
+    if (part.type == TERM_LIST && part.items.count > max_bytes) part.items.count = max_bytes;
+    if (!term_to_string(&part, &text)) return false;
+    text[utf8_cut(text, strlen(text), max_bytes)] = '\0';
+    *ret = text;
+    return true;
+}

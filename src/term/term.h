@@ -122,6 +122,8 @@ bool term_to_uint64(const struct term *term, uint64_t *ret);
 /* Allocated, terminated copy of a binary, atom, or list of characters; false when it is none, holds a NUL, or memory is
    exhausted. A binary's bytes are taken as they are, UTF-8 or not. */
 bool term_to_string(const struct term *term, char **ret);
+/* The same of its beginning: as many whole characters as fit into so many bytes. What follows is not looked at. */
+bool term_to_text(const struct term *term, size_t max_bytes, char **ret);
 bool term_equal(const struct term *a, const struct term *b); /* as =:= says, of any two decoded terms */
 
 /* Writing. Start a message with term_put_version; composite headers are followed by their elements. What the format

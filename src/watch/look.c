@@ -232,7 +232,18 @@ void watch_look_run(struct watch_look *look) {
     watch_listing_sort(&look->listing);
 }
 
+void watch_look_compare(struct watch_look *look) {
+    struct watch_change **changes = &look->changes;
+    size_t *count = &look->change_count;
+    if (look->is_first || look->is_gone || look->error.code != E_NONE) return;
+    bool is_known = look->is_whole
+                        ? watch_listing_compare(look->before, &look->listing, changes, count)
+                        : watch_listing_compare_named(look->before, &look->listing, &look->named, changes, count);
+    if (!is_known) error_set(&look->error, E_NO_MEMORY, "no memory to compare files");
+}
+
 void watch_look_free(struct watch_look *look) {
+    free(look->changes);
     watch_listing_free(&look->listing);
     watch_folders_free(&look->folders);
     watch_named_free(&look->named);

@@ -106,6 +106,7 @@ struct watch_look {
     int folder_fd, inotify_fd;
     const struct watch_patterns *patterns;
     const struct watch_listing *before;
+    bool is_first; /* before is nothing that was ever found */
     size_t files_max;
     struct watch_named named; /* look at these alone, unless one is a folder or can't be reached */
     /* out */
@@ -115,10 +116,14 @@ struct watch_look {
     bool is_gone;
     char polling[160]; /* why watching is not enough; "" */
     struct error error;
+    struct watch_change *changes; /* whose paths are in before, listing and named */
+    size_t change_count;
 };
 
 /* Watch each folder before reading it, so that nothing is missed between the two. Blocking. */
 void watch_look_run(struct watch_look *look);
+/* What differs from before, where the look found anything. */
+void watch_look_compare(struct watch_look *look);
 void watch_look_free(struct watch_look *look);
 
 #endif

@@ -11,8 +11,9 @@
 enum {
     POLL_EVERY_MS = 2000,
     POLL_SHARE = 100,       /* a poll may take one part in so many of the time */
-    READ_BYTES = 64 * 1024, /* of events, at once */
-    READS_AT_ONCE = 16,     /* then others have their turn */
+    READ_BYTES = 16 * 1024, /* of events, at once: five hundred, or a thousand */
+    READS_AT_ONCE = 2,      /* then others have their turn */
+    FREED_HERE_MAX = 1000,  /* files of a listing */
 };
 
 struct watch {
@@ -169,6 +170,7 @@ static void look(uv_work_t *work) {
     struct watch *watch = work->data;
     uint64_t began_us = clock_monotonic_us();
     watch_look_run(&watch->look);
+    watch_look_compare(&watch->look);
     if (watch->look.is_whole) watch->look_us = clock_monotonic_us() - began_us;
 }
 
@@ -189,12 +191,6 @@ static void plan_poll(struct watch *watch) {
         watch->poll_due_ms = uv_now(watch->watcher->loop) + (pause_ms > every_ms ? pause_ms : every_ms);
 }
 
-static bool compare(const struct watch *watch, struct watch_change **ret, size_t *ret_count) {
-    const struct watch_look *found = &watch->look;
-    if (found->is_whole) return watch_listing_compare(&watch->listing, &found->listing, ret, ret_count);
-    return watch_listing_compare_named(&watch->listing, &found->listing, &found->named, ret, ret_count);
-}
-
 /* What was found is what the next look compares with. */
 static void keep_listing(struct watch *watch) {
     struct watch_look *found = &watch->look;
@@ -213,18 +209,15 @@ static void keep_listing(struct watch *watch) {
 /* Tell what was found, and keep it for the next time. The receiver may end the watch, which is freed after this. */
 static void tell(struct watch *watch, bool polling_changed) {
     struct watch_look *found = &watch->look;
-    struct watch_change *changes = NULL;
-    size_t count = 0;
+    size_t count = found->change_count;
     bool failed = found->error.code != E_NONE, was_disturbed = watch->was_disturbed && !watch->is_held;
-    if (watch->has_looked && !failed && !found->is_gone && !compare(watch, &changes, &count))
-        failed = error_set(&found->error, E_NO_MEMORY, "no memory to compare files") < 0;
     struct watch_report report = {
         .is_first = !watch->has_looked && !failed && !found->is_gone,
         .is_gone = found->is_gone || watch->was_moved,
         .error = failed ? &found->error : NULL,
         .was_disturbed = was_disturbed,
         .polling = watch->polling[0] ? watch->polling : NULL,
-        .changes = changes,
+        .changes = found->changes,
         .change_count = count,
         .noticed_us = watch->noticed_us,
     };
@@ -235,7 +228,6 @@ static void tell(struct watch *watch, bool polling_changed) {
         watch->named.is_everything = true; /* the next time */
     else if (!found->is_gone)
         keep_listing(watch);
-    free(changes);
 }
 
 /* Somebody saved while it was read: what was found may be half of that, and is looked at again with the rest. */
@@ -249,6 +241,38 @@ static bool is_too_early(struct watch *watch) {
     return true;
 }
 
+struct leftover { /* of a look at many files */
+    uv_work_t work;
+    struct watcher *watcher;
+    struct watch_look look;
+};
+
+static void free_leftover(uv_work_t *work) {
+    watch_look_free(&((struct leftover *)work->data)->look);
+}
+
+static void on_leftover_freed(uv_work_t *work, int status) {
+    struct leftover *leftover = work->data;
+    struct watcher *watcher = leftover->watcher;
+    (void)status;
+    free(leftover);
+    part_closed(watcher);
+}
+
+/* Twenty thousand names take milliseconds. */
+static void free_look(struct watch *watch) {
+    bool is_short = watch->look.listing.count <= FREED_HERE_MAX;
+    struct leftover *leftover = is_short ? NULL : malloc(sizeof *leftover);
+    if (!leftover) {
+        watch_look_free(&watch->look);
+        return;
+    }
+    *leftover = (struct leftover){.work.data = leftover, .watcher = watch->watcher, .look = watch->look};
+    watch->look = (struct watch_look){0};
+    watch->watcher->open_parts++;
+    uv_queue_work(watch->watcher->loop, &leftover->work, free_leftover, on_leftover_freed);
+}
+
 static void on_looked(uv_work_t *work, int status) {
     struct watch *watch = work->data;
     struct watcher *watcher = watch->watcher;
@@ -260,7 +284,7 @@ static void on_looked(uv_work_t *work, int status) {
     bool polling_changed = watch->has_looked && was_polling != (watch->polling[0] != '\0');
     if (!watch->is_ended && !is_too_early(watch)) tell(watch, polling_changed);
     plan_poll(watch);
-    watch_look_free(&watch->look);
+    free_look(watch);
     watch->is_looking = false;
     if (watch->is_ended) free_watch(watch);
     schedule(watcher);
@@ -281,6 +305,7 @@ static void start_look(struct watch *watch) {
                                       .inotify_fd = watch->watcher->inotify_fd,
                                       .patterns = &watch->patterns,
                                       .before = &watch->listing,
+                                      .is_first = !watch->has_looked,
                                       .files_max = watch->watcher->files_max,
                                       .named = watch->named};
     watch->named = (struct watch_named){0};

@@ -34,11 +34,9 @@ static void take_states(const struct term *term) {
 }
 
 static void read_term(const struct term *term) {
-    struct change_set set = {0};
     take_states(term);
-    check_json(transaction_result(term, &set));
+    check_json(transaction_told(term));
     check_json(transaction_failure(term));
-    change_set_free(&set);
 }
 
 static void read_history(const char *text) {

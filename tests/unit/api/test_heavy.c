@@ -188,6 +188,56 @@ static void a_long_answer_is_printed_beside_the_loop(void **state) {
     client_close(&client);
 }
 
+static json_t *long_text(size_t size) {
+    char *text = malloc(size);
+    assert_non_null(text);
+    memset(text, 'a', size);
+    json_t *value = json_pack("{s:s%}", "result", text, size);
+    free(text);
+    return value;
+}
+
+static void ask_held(struct fixture *fixture, struct client *client, size_t size) {
+    fixture->engine.last = NULL;
+    client_open(fixture, client);
+    client_send(client, "GET /api/v1/sandboxes/held HTTP/1.1\r\nHost: h\r\n\r\n");
+    fixture_wait(fixture, is_held, &fixture->engine);
+    stand_in_answer(&fixture->engine, fixture->engine.last, long_text(size), E_NONE);
+}
+
+static void an_answer_that_is_too_long_is_a_problem(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    struct response response;
+    ask_held(fixture, &client, 33 << 20);
+    client_response(&client, &response);
+    assert_problem(&response, 413, "too_large");
+    response_free(&response);
+    client_close(&client);
+}
+
+/* 320 MiB for admins, which is what this test is: of those who don't read them, the eleventh gets none. */
+static void answers_share_a_bounded_memory(void **state) {
+    enum { FITTING = 10 };
+    struct fixture *fixture = *state;
+    struct client clients[FITTING + 1];
+    struct response response;
+    for (size_t i = 0; i <= FITTING; i++) {
+        ask_held(fixture, &clients[i], 31 << 20);
+        if (i < FITTING) assert_true(client_wait_text(&clients[i], "200 OK"));
+    }
+    client_response(&clients[FITTING], &response);
+    assert_problem(&response, 429, "limit_reached");
+    response_free(&response);
+    forget_own_work(fixture);
+    for (size_t i = 0; i <= FITTING; i++) client_close(&clients[i]);
+    ask_held(fixture, &clients[0], 1 << 20); /* there is room again */
+    client_response(&clients[0], &response);
+    assert_int_equal(response.status, 200);
+    response_free(&response);
+    client_close(&clients[0]);
+}
+
 static void closing_waits_for_what_is_printed(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -358,6 +408,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(bodies_share_a_bounded_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_told_length_counts_for_nothing_beside_chunks, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_answer_is_printed_beside_the_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_that_is_too_long_is_a_problem, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_share_a_bounded_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_is_printed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_that_failed_does_not_start_while_its_answer_is_printed, setup,
                                         teardown),

@@ -76,6 +76,21 @@ static void test_long_lists_are_cut(void **state) {
     states_free(&states);
 }
 
+/* A path is a few names, whatever a node says: told for each of them, it would take a fifth of a second. */
+static void test_long_paths_are_cut(void **state) {
+    enum { NAMES = 10000 };
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    (void)state;
+    buf_append_string(&text, "{\"lost\": [{\"path\": [\"a\"");
+    for (int i = 1; i < NAMES; i++) buf_append_string(&text, i < NAMES / 2 ? ", 7" : ", \"a\"");
+    buf_append_string(&text, "]}]}");
+    CLEANUP_TERM struct term_doc *doc = say(buf_string(&text));
+    struct kept_states states = {0};
+    states_take(&states, term_root(doc));
+    assert_shown(&states, "{\"kept\":0,\"lost\":[{\"path\":\"a\",\"reason\":null}],\"lost_count\":1,\"fresh\":null}");
+    states_free(&states);
+}
+
 static void test_what_is_too_large_is_not_kept(void **state) {
     enum { BYTES = 17 << 20 };
     struct term binary = {.type = TERM_BINARY}, list = {.type = TERM_LIST}, nil = {.type = TERM_NIL};
@@ -106,6 +121,7 @@ int main(void) {
         cmocka_unit_test(test_states_are_handed_on_as_they_came),
         cmocka_unit_test(test_nonsense_is_no_state),
         cmocka_unit_test(test_long_lists_are_cut),
+        cmocka_unit_test(test_long_paths_are_cut),
         cmocka_unit_test(test_what_is_too_large_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,8 @@ static void test_what_is_answered(void **state) {
     CLEANUP_TERM struct term_doc *doc =
         say("{\"status\": \"hot_reloaded\", \"processes\": [{\"pid\": \"<0.1.0>\", \"module\": \"Elixir.A\"}, 7],"
             " \"pause_us\": 12, \"duration_us\": -1, \"warnings\": [\"w\", {}]}");
-    json_t *result = transaction_result(term_root(doc), &set);
+    json_t *result = transaction_told(term_root(doc));
+    transaction_put_changes(result, &set);
     const char *status, *pid, *module, *name;
     int pause, to;
     assert_int_equal(json_unpack(result, "{s:s, s:[{s:s, s:s}, {}], s:i, s:n, s:[s, n], s:[{s:s, s:n, s:i}]}", "status",
@@ -70,11 +71,10 @@ static void test_what_is_answered(void **state) {
 
 static void test_nonsense_is_answered(void **state) {
     (void)state;
-    struct change_set set = {0};
     static const char *const answers[] = {"{}", "[]", "7", "{\"processes\": {}, \"shapes\": 7, \"children\": [[]]}"};
     for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
         CLEANUP_TERM struct term_doc *doc = say(answers[i]);
-        json_t *result = transaction_result(term_root(doc), &set), *failure = transaction_failure(term_root(doc));
+        json_t *result = transaction_told(term_root(doc)), *failure = transaction_failure(term_root(doc));
         assert_true(json_is_array(json_object_get(result, "processes")));
         assert_string_equal(json_string_value(json_object_get(failure, "status")), "rolled_back");
         json_decref(result);

@@ -120,6 +120,26 @@ static void test_texts_become_strings(void **state) {
     assert_string(BYTES("\x83\x6c\0\0\0\x02\x62\0\0\x03\xbb\x62\0\x01\xf6\0\x6a"), "λ😀");
 }
 
+static void assert_text(const char *bytes, size_t size, size_t max_bytes, const char *expected) {
+    CLEANUP_TERM struct term_doc *doc = must_decode(bytes, size);
+    CLEANUP_FREE char *text = NULL;
+    assert_true(term_to_text(term_root(doc), max_bytes, &text));
+    assert_string_equal(text, expected);
+}
+
+static void test_texts_are_cut(void **state) {
+    (void)state;
+    assert_text(BYTES("\x83\x6d\0\0\0\x04\xc3\xa9\xc3\xa9"), 3, "é");
+    assert_text(BYTES("\x83\x77\x02ok"), 1, "o");
+    assert_text(BYTES("\x83\x77\x02ok"), 2, "ok");
+    assert_text(BYTES("\x83\x6a"), 2, "");
+    assert_text(BYTES("\x83\x6c\0\0\0\x02\x62\0\0\x03\xbb\x62\0\x01\xf6\0\x6a"), 5, "λ");
+    /* What follows is not looked at: it takes a stranger's time. */
+    assert_text(BYTES("\x83\x6c\0\0\0\x02\x61\x61\x62\0\x11\0\0\x6a"), 1, "a");
+    char *text = NULL;
+    assert_false(term_to_text(NULL, 1, &text));
+}
+
 static void test_other_terms_are_no_strings(void **state) {
     (void)state;
     assert_string(BYTES("\x83\x6d\0\0\0\x02"
@@ -149,6 +169,7 @@ int main(void) {
         cmocka_unit_test(test_keys_may_be_atoms_or_binaries),
         cmocka_unit_test(test_integers_convert_when_they_fit),
         cmocka_unit_test(test_texts_become_strings),
+        cmocka_unit_test(test_texts_are_cut),
         cmocka_unit_test(test_other_terms_are_no_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
