@@ -10,6 +10,7 @@ enum {
     TURN_TERMS = 8192,
     NEXT_TURN_MS = 1, /* libuv runs a timer of 0 ms in the same turn again */
     DECODING_AGAIN_MS = 5,
+    DECODINGS_MAX = 4, /* of all nodes at once: each may take a hundred megabytes until its answer is made */
 };
 
 struct message { /* what the socket did not take at once */
@@ -37,7 +38,8 @@ struct connection {
 
 struct channel_turn {
     size_t frames, terms;
-    bool is_cut; /* more could be taken now */
+    bool is_cut;  /* more could be taken now */
+    bool is_late; /* it waits for another frame to be decoded */
 };
 
 /* ---- the end ---- */
@@ -179,6 +181,7 @@ static void end_decoding(struct connection *connection, struct decoding *decodin
     struct node *node = connection->channel->node;
     decoding_end(decoding);
     connection->channel->is_decoding = connection->decoding = false;
+    node->host->decodings--;
     node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (!connection->closing) take_turn(connection, 0);
     let_go(connection);
@@ -219,6 +222,7 @@ static void take_large(struct connection *connection, size_t at, size_t size) {
     buf_append(&rest_of_it, connection->in.data + end, connection->in.size - end);
     hold(connection);
     connection->channel->is_decoding = connection->decoding = true;
+    connection->channel->node->host->decodings++;
     decode_large(connection->channel->node->host->loop, &connection->in, at, size, on_decoded, connection);
     connection->in = rest_of_it;
 }
@@ -268,6 +272,10 @@ static void drop_taken(struct connection *connection, size_t used) {
     if (connection->in.size == 0) buf_free(&connection->in);
 }
 
+static bool may_decode(const struct channel *channel) {
+    return !channel->is_decoding && channel->node->host->decodings < DECODINGS_MAX;
+}
+
 static struct channel_turn take_frames(struct connection *connection) {
     struct channel_turn turn = {0};
     size_t used = 0, size;
@@ -279,7 +287,8 @@ static struct channel_turn take_frames(struct connection *connection) {
             used = at + size;
             continue;
         }
-        turn.is_cut = connection->channel->is_decoding; /* another connection's, which this one has followed */
+        /* Another connection's, which this one has followed; or those of other nodes. */
+        turn.is_cut = turn.is_late = !may_decode(connection->channel);
         if (turn.is_cut) break;
         turn.frames++;
         take_large(connection, at, size);
@@ -298,7 +307,7 @@ static void end_turn(struct connection *connection, size_t bytes, const struct c
     if (connection->said_hello && !connection->decoding) {
         if (pause_ms > 0) node_flooded(channel->node);
         if (pause_ms > 0 || turn->is_cut)
-            rest(connection, pause_ms > 0 ? pause_ms : channel->is_decoding ? DECODING_AGAIN_MS : NEXT_TURN_MS);
+            rest(connection, pause_ms > 0 ? pause_ms : turn->is_late ? DECODING_AGAIN_MS : NEXT_TURN_MS);
     }
     watch(connection);
 }

@@ -61,6 +61,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     struct map nodes;            /* every living node by name; node.c keeps it */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
+    unsigned decodings;          /* of large frames, under way */
 };
 
 /* As uv_queue_work, for work whose length a caller decides: what is queued for one caller runs one after the other, so
