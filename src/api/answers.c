@@ -9,7 +9,32 @@ enum {
     ANSWERS_BYTES = 256 << 20,
     ANSWERS_OF_ADMINS_BYTES = 64 << 20, /* more, for them alone */
     FREED_HERE_BYTES = 256 << 10,
+    PRINTS_OF_ONE = 8, /* one is being printed, the others wait */
+    PRINTS = 16,
+    PRINTS_OF_ADMINS = 4, /* more, for them alone */
 };
+
+/* ---- what waits to be printed ---- */
+
+static size_t prints(const struct api *api, const uid_t *uid) {
+    size_t count = direct_prints(api, uid);
+    const struct exchange *exchange;
+    TAILQ_FOREACH(exchange, &api->exchanges, link) {
+        count += exchange->prints && (!uid || exchange->connection->caller.uid == *uid);
+    }
+    return count;
+}
+
+int answers_admit_value(const struct api *api, const struct caller *caller, struct error *reterr) {
+    bool is_admin = caller->role == ROLE_ADMIN;
+    if (!is_admin && prints(api, &caller->uid) >= PRINTS_OF_ONE)
+        return error_set(reterr, E_LIMIT, "%d long answers are being printed for this user already", PRINTS_OF_ONE);
+    if (prints(api, NULL) >= PRINTS + (is_admin ? (size_t)PRINTS_OF_ADMINS : 0))
+        return error_set(reterr, E_LIMIT, "%d long answers are being printed already", PRINTS);
+    return 0;
+}
+
+/* ---- what waits to be read ---- */
 
 /* Of one caller, or of all. */
 static size_t held(const struct api *api, const uid_t *uid) {
@@ -39,6 +64,7 @@ struct freeing {
     struct loop_work work;
     struct api *api;
     void *data;
+    json_t *value;
 };
 
 static struct freeing *freeing_of(struct loop_work *work) {
@@ -47,6 +73,7 @@ static struct freeing *freeing_of(struct loop_work *work) {
 
 static void run(struct loop_work *work) {
     free(freeing_of(work)->data);
+    json_decref(freeing_of(work)->value);
 }
 
 static void on_done(struct loop_work *work) {
@@ -64,4 +91,16 @@ void answers_free(struct api *api, uid_t uid, void *data, size_t size) {
     *freeing = (struct freeing){.work = {.run = run, .done = on_done}, .api = api, .data = data};
     api->freeing_count++;
     loop_work_submit(&api->workers, uid, &freeing->work);
+}
+
+/* Not behind what the same caller has printed: that it is much is why it goes. */
+void answers_discard(struct api *api, uid_t uid, json_t *value) {
+    struct freeing *freeing = api->closing ? NULL : malloc(sizeof *freeing);
+    if (!freeing) {
+        json_decref(value);
+        return;
+    }
+    *freeing = (struct freeing){.work = {.run = run, .done = on_done}, .api = api, .value = value};
+    api->freeing_count++;
+    loop_work_submit(&api->workers, UINT64_C(1) << 32 | uid, &freeing->work);
 }

@@ -180,6 +180,7 @@ struct exchange {
     bool dispatched;
     bool is_due;    /* its turn has come, however full the loop's is */
     bool in_work;   /* a thread reads its body or prints its answer */
+    bool prints;    /* what it is in work for is an answer */
     bool waiting;   /* for another exchange's answer to the same Idempotency-Key */
     bool running;   /* the engine has it */
     bool suspended; /* by us, so that MHD leaves the connection alone */
@@ -228,6 +229,10 @@ void dispatch_fail(struct exchange *exchange, const struct error *error);
 
 /* Whether the answers that wait to be read are not too many, for this caller and in all. */
 int answers_admit(const struct api *api, const struct caller *caller, struct error *reterr);
+/* Whether one more long answer may wait to be printed, for this caller and in all: its values take five times as much
+   memory as their text. */
+int answers_admit_value(const struct api *api, const struct caller *caller, struct error *reterr);
+void answers_discard(struct api *api, uid_t uid, json_t *value);
 /* Frees what has this size, on a thread where it is much. */
 void answers_free(struct api *api, uid_t uid, void *data, size_t size);
 
@@ -244,6 +249,8 @@ TAILQ_HEAD(direct_list, direct);
 struct MHD_Response *direct_response(struct api *api);
 /* Reserved for questions that are being received; of one caller, or of all. */
 size_t direct_reserved_bytes(const struct api *api, const uid_t *uid);
+/* How many print an answer; of one caller, or of all. */
+size_t direct_prints(const struct api *api, const uid_t *uid);
 /* The same of answers that are being sent. */
 size_t direct_answer_bytes(const struct api *api, const uid_t *uid);
 /* Those that nobody works for end at once, the others with their answer, or when it is late for that too. */

@@ -28,6 +28,7 @@ struct direct {
     struct api_turn turn;  /* while it waits to be read */
     size_t reserved_bytes; /* for the question that is being received */
     bool in_work;          /* a thread reads the question or prints the answer */
+    bool prints;           /* that is for an answer */
     bool running;          /* the engine has it */
     bool ends;             /* with the answer that is being sent */
     bool gone;             /* the caller has left, or is not worth listening to */
@@ -188,6 +189,7 @@ static void answer_error(struct direct *direct, const struct error *error) {
 static void on_printed(struct loop_work *work) {
     struct direct *direct = direct_of(work);
     struct error error;
+    direct->prints = false;
     if (!end_work(direct)) return;
     if (answers_admit(direct->api, &direct->connection->caller, &error) == 0) {
         send_answer(direct, direct->outcome.status);
@@ -202,9 +204,16 @@ static void on_done(struct request *request, json_t *result, const struct error 
     direct->running = false;
     direct->outcome = outcome_of(result, error, sandbox_of(direct));
     json_decref(result);
-    if (outcome_is_heavy(&direct->outcome)) {
+    struct error too_many;
+    bool is_heavy = outcome_is_heavy(&direct->outcome);
+    if (is_heavy && answers_admit_value(direct->api, &direct->connection->caller, &too_many) == 0) {
+        direct->prints = true;
         work_on(direct, print, on_printed); /* also where nobody waits for it: freeing it takes as long */
         return;
+    }
+    if (is_heavy) {
+        answers_discard(direct->api, direct->connection->caller.uid, direct->outcome.value);
+        direct->outcome = outcome_of(NULL, &too_many, sandbox_of(direct));
     }
     if (direct->gone) {
         json_decref(direct->outcome.value);
@@ -403,6 +412,15 @@ size_t direct_reserved_bytes(const struct api *api, const uid_t *uid) {
         if (!uid || direct->connection->caller.uid == *uid) bytes += direct->reserved_bytes;
     }
     return bytes;
+}
+
+size_t direct_prints(const struct api *api, const uid_t *uid) {
+    size_t count = 0;
+    const struct direct *direct;
+    TAILQ_FOREACH(direct, &api->directs, link) {
+        count += direct->prints && (!uid || direct->connection->caller.uid == *uid);
+    }
+    return count;
 }
 
 size_t direct_answer_bytes(const struct api *api, const uid_t *uid) {

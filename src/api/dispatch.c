@@ -63,7 +63,7 @@ static void admit_answer(struct exchange *exchange) {
 
 static void on_printed(struct loop_work *work) {
     struct exchange *exchange = exchange_of(work);
-    exchange->in_work = false;
+    exchange->in_work = exchange->prints = false;
     admit_answer(exchange);
     settle(exchange);
     exchange_wake_or_free(exchange);
@@ -79,11 +79,19 @@ static struct outcome outcome_for(const struct exchange *exchange, json_t *resul
 static void answer(struct exchange *exchange, json_t *result, const struct error *error) {
     exchange->outcome = outcome_for(exchange, result, error);
     json_decref(result); /* the outcome holds what is left of it */
-    if (outcome_is_heavy(&exchange->outcome)) {
+    struct error too_many;
+    bool is_heavy = outcome_is_heavy(&exchange->outcome);
+    if (is_heavy && answers_admit_value(exchange->api, &exchange->connection->caller, &too_many) == 0) {
+        exchange->prints = true;
         work_on(exchange, print, on_printed);
         return;
     }
-    exchange->answer = answer_print(&exchange->outcome);
+    if (is_heavy) {
+        answers_discard(exchange->api, exchange->connection->caller.uid, exchange->outcome.value);
+        dispatch_fail(exchange, &too_many);
+    } else {
+        exchange->answer = answer_print(&exchange->outcome);
+    }
     settle(exchange);
     exchange_wake_or_free(exchange);
 }

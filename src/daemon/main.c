@@ -18,6 +18,8 @@
 #include "daemon/settings.h"
 #include "loop/loop.h"
 
+enum { LARGE_BYTES = 256 << 10 };
+
 struct daemon {
     uv_loop_t loop;
     uv_signal_t on_term, on_int;
@@ -155,6 +157,9 @@ static int serve(struct daemon *daemon, struct error *reterr) {
    request would be merged by the loop, a million in one turn, when it next frees something large. */
 static void set_allocator(void) {
     mallopt(M_MXFAST, 0);
+    /* Fixed: by itself the allocator would keep more the larger a stranger's request was. */
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 4 * LARGE_BYTES);
 }
 
 /* Before there are other threads and before anything of a stranger's is read. Sanitizers look into their own process in

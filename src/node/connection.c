@@ -11,6 +11,7 @@ enum {
     NEXT_TURN_MS = 1, /* libuv runs a timer of 0 ms in the same turn again */
     DECODING_AGAIN_MS = 5,
     ROOM_AGAIN_MS = 20,
+    DECODINGS_MAX = 4, /* of all nodes at once: each may take a hundred megabytes until its answer is made */
 };
 
 struct message { /* what the socket did not take at once */
@@ -39,7 +40,8 @@ struct connection {
 
 struct channel_turn {
     size_t frames, terms;
-    bool is_cut; /* more could be taken now */
+    bool is_cut;  /* more could be taken now */
+    bool is_late; /* it waits for another frame to be decoded */
 };
 
 /* ---- room for large frames: what has come of one is in our memory until all of it was read ---- */
@@ -206,6 +208,7 @@ static void end_decoding(struct connection *connection, struct decoding *decodin
     decoding_end(decoding);
     connection->channel->is_decoding = connection->decoding = false;
     give_room(connection);
+    node->host->decodings--;
     node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (!connection->closing) take_turn(connection, 0);
     let_go(connection);
@@ -246,6 +249,7 @@ static void take_large(struct connection *connection, size_t at, size_t size) {
     buf_append(&rest_of_it, connection->in.data + end, connection->in.size - end);
     hold(connection);
     connection->channel->is_decoding = connection->decoding = true;
+    connection->channel->node->host->decodings++;
     decode_large(connection->channel->node, &connection->in, at, size, on_decoded, connection);
     connection->in = rest_of_it;
 }
@@ -295,6 +299,10 @@ static void drop_taken(struct connection *connection, size_t used) {
     if (connection->in.size == 0) buf_free(&connection->in);
 }
 
+static bool may_decode(const struct channel *channel) {
+    return !channel->is_decoding && channel->node->host->decodings < DECODINGS_MAX;
+}
+
 static struct channel_turn take_frames(struct connection *connection) {
     struct channel_turn turn = {0};
     size_t used = 0, size;
@@ -306,7 +314,8 @@ static struct channel_turn take_frames(struct connection *connection) {
             used = at + size;
             continue;
         }
-        turn.is_cut = connection->channel->is_decoding; /* another connection's, which this one has followed */
+        /* Another connection's, which this one has followed; or those of other nodes. */
+        turn.is_cut = turn.is_late = !may_decode(connection->channel);
         if (turn.is_cut) break;
         turn.frames++;
         take_large(connection, at, size);
@@ -323,10 +332,8 @@ static void end_turn(struct connection *connection, size_t bytes, const struct c
         bytes + (turn->frames || !bytes ? turn->frames : 1) * (uint64_t)FRAME_COST_BYTES + cost_of_terms(turn->terms);
     uint64_t pause_ms = pace_spend(&channel->pace, cost, uv_now(channel->node->host->loop));
     if (connection->said_hello && !connection->decoding) {
-        channel->lacks_room = !take_room(connection);
-        uint64_t again_ms = channel->lacks_room    ? ROOM_AGAIN_MS
-                            : channel->is_decoding ? DECODING_AGAIN_MS
-                                                   : NEXT_TURN_MS;
+        channel->lacks_room = turn->is_late || !take_room(connection);
+        uint64_t again_ms = turn->is_late ? DECODING_AGAIN_MS : channel->lacks_room ? ROOM_AGAIN_MS : NEXT_TURN_MS;
         if (pause_ms > 0 || turn->is_cut || channel->lacks_room) rest(connection, pause_ms > 0 ? pause_ms : again_ms);
         if (pause_ms > 0) node_flooded(channel->node);
     }

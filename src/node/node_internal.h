@@ -74,7 +74,7 @@ struct channel {
     struct connection *all;   /* every open one */
     unsigned strangers;
     bool is_decoding; /* a large frame, on a thread: one at a time for each node */
-    bool lacks_room;  /* its agent is not read: there is no memory for a large frame now */
+    bool lacks_room;  /* its agent is not read: there is no memory, or no thread, for a large frame now */
     size_t frame_max_bytes;
     struct pace pace;
     struct pace dials; /* in milliseconds */

@@ -238,6 +238,32 @@ static void answers_share_a_bounded_memory(void **state) {
     client_close(&clients[0]);
 }
 
+/* 20 for admins: values that wait to be printed take much more memory than their text. */
+static void few_long_answers_wait_to_be_printed(void **state) {
+    enum { FITTING = 20 };
+    struct fixture *fixture = *state;
+    struct client clients[FITTING + 1];
+    struct request *requests[FITTING + 1];
+    struct response response;
+    for (size_t i = 0; i <= FITTING; i++) {
+        fixture->engine.last = NULL;
+        client_open(fixture, &clients[i]);
+        client_send(&clients[i], "GET /api/v1/sandboxes/held HTTP/1.1\r\nHost: h\r\n\r\n");
+        fixture_wait(fixture, is_held, &fixture->engine);
+        requests[i] = fixture->engine.last;
+    }
+    for (size_t i = 0; i <= FITTING; i++) stand_in_answer(&fixture->engine, requests[i], long_text(1 << 20), E_NONE);
+    for (size_t i = 0; i <= FITTING; i++) {
+        client_response(&clients[i], &response);
+        if (i < FITTING)
+            assert_int_equal(response.status, 200);
+        else
+            assert_problem(&response, 429, "limit_reached");
+        response_free(&response);
+        client_close(&clients[i]);
+    }
+}
+
 static void closing_waits_for_what_is_printed(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -410,6 +436,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_long_answer_is_printed_beside_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_that_is_too_long_is_a_problem, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_share_a_bounded_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(few_long_answers_wait_to_be_printed, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_is_printed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_that_failed_does_not_start_while_its_answer_is_printed, setup,
                                         teardown),
