@@ -327,16 +327,22 @@ static void keep(struct compile_job *job) {
 
 /* ---- from the rounds to here ---- */
 
+static void finish_and_collect(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    struct error error;
+    int result = take_finish(job, job->answer, &error);
+    job_drop_answer(job);
+    if (result == 0)
+        assemble_collect(work);
+    else
+        job_fail(job, &error);
+}
+
 static void on_finished(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct compile_job *job = data;
-    struct error bad;
     if (!job_took_reply(job, reason, error)) return;
-    if (take_finish(job, result, &bad) < 0) {
-        job_fail(job, &bad);
-        job_end(job);
-        return;
-    }
-    job_work(job, assemble_collect, keep);
+    job_keep_answer(job, result);
+    job_work(job, finish_and_collect, keep);
 }
 
 static void put_app_modules(const struct compile_job *job, const char *app, struct buf *args) {

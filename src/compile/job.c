@@ -36,6 +36,7 @@ static void job_free(struct compile_job *job) {
     json_decref(job->compiled);
     json_decref(job->facts);
     json_decref(job->report);
+    term_free(job->answer_doc);
     fd_close(job->project_fd);
     free(job->round);
     free(job);
@@ -170,6 +171,24 @@ static void explain(struct compile_job *job) {
                   (unsigned long long)job->request.deadline_ms);
 }
 
+void job_keep_answer(struct compile_job *job, const struct term *answer) {
+    job->answer = answer;
+    job->answer_doc = node_keep_answer(job->worker->node);
+}
+
+void job_drop_answer(struct compile_job *job) {
+    job->answer_doc = term_free(job->answer_doc);
+    job->answer = NULL;
+}
+
+static void take_failure(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    job->report = failed_report(job->answer);
+    job_drop_answer(job);
+    job_fail(job, &job->failure);
+    explain(job);
+}
+
 bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error) {
     if (job->is_ending) return false;
     if (!error && !job->aborted && job->error.code == E_NONE) return true;
@@ -177,8 +196,13 @@ bool job_took_reply(struct compile_job *job, const struct term *reason, const st
         worker_await_end(job->worker); /* that tells why */
         return false;
     }
+    if (error && error->code == E_COMPILE && reason && !job->aborted && job->error.code == E_NONE) {
+        job->failure = *error;
+        job_keep_answer(job, reason);
+        job_work(job, take_failure, job_end); /* there may be thousands of diagnostics */
+        return false;
+    }
     if (error && !job->aborted && job->error.code == E_NONE) {
-        if (error->code == E_COMPILE && reason) job->report = failed_report(reason);
         job_fail(job, error);
         explain(job);
     }
@@ -188,17 +212,21 @@ bool job_took_reply(struct compile_job *job, const struct term *reason, const st
 
 /* ---- the worker ---- */
 
+static void take_model(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    struct error error;
+    if (model_from_term(job->answer, &job->worker->model, &error) < 0)
+        job_fail(job, &error);
+    else
+        job->is_described_anew = true;
+    job_drop_answer(job);
+}
+
 static void on_described(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct compile_job *job = data;
-    struct error bad;
     if (!job_took_reply(job, reason, error)) return;
-    if (model_from_term(result, &job->worker->model, &bad) < 0) {
-        job_fail(job, &bad);
-        job_end(job);
-        return;
-    }
-    job->is_described_anew = true;
-    rounds_begin(job);
+    job_keep_answer(job, result);
+    job_work(job, take_model, rounds_begin);
 }
 
 static void describe(struct compile_job *job) {

@@ -66,6 +66,9 @@ struct compile_job {
     /* the outcome */
     struct file_list list;
     json_t *facts, *report;
+    struct term_doc *answer_doc; /* of the worker's, while a thread makes use of it */
+    const struct term *answer;   /* in it */
+    struct error failure;        /* that it tells of */
     char digest[STORE_DIGEST_BYTES];
 };
 
@@ -78,6 +81,9 @@ void job_end(struct compile_job *job);
 void job_work(struct compile_job *job, uv_work_cb work, void (*done)(struct compile_job *job));
 /* A call to the worker, within what is left of the job's time. args is taken over. */
 void job_call(struct compile_job *job, const char *op, struct buf *args, node_reply_fn reply);
+/* Keep the answer at hand for a step on a thread, which drops it. */
+void job_keep_answer(struct compile_job *job, const struct term *answer);
+void job_drop_answer(struct compile_job *job);
 /* What every reply begins with: false when it failed, and then the job is ending. */
 bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error);
 void job_begin(struct compile_job *job);

@@ -425,6 +425,17 @@ static void check_round(uv_work_t *work) {
     if (job->error.code == E_NONE) prepare_round(work);
 }
 
+static void take_round(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    struct error error;
+    int result = take_files(job, term_map_get(job->answer, "files"), &error);
+    job_drop_answer(job);
+    if (result == 0)
+        check_round(work);
+    else
+        job_fail(job, &error);
+}
+
 /* A file may have come to need one whose turn comes later: the compilers find the order themselves, given all. */
 static bool may_take_all(const struct compile_job *job, const struct error *error) {
     bool is_fit = !job->is_ending && !job->aborted && job->error.code == E_NONE;
@@ -433,19 +444,14 @@ static bool may_take_all(const struct compile_job *job, const struct error *erro
 
 static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct compile_job *job = data;
-    struct error bad;
     if (may_take_all(job, error)) {
         job->takes_all = true;
         next_round(job);
         return;
     }
     if (!job_took_reply(job, reason, error)) return;
-    if (take_files(job, term_map_get(result, "files"), &bad) == 0) {
-        job_work(job, check_round, on_prepared);
-        return;
-    }
-    job_fail(job, &bad);
-    job_end(job);
+    job_keep_answer(job, result);
+    job_work(job, take_round, on_prepared);
 }
 
 /* ---- the next round ---- */

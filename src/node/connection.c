@@ -202,6 +202,14 @@ static uint64_t cost_of_terms(size_t terms) {
     return terms > TERMS_FREE ? (terms - TERMS_FREE) * (uint64_t)TERM_COST_BYTES : 0;
 }
 
+/* Whatever is told of it may keep the terms. The node outlives this: its connection is held. */
+static void tell(struct connection *connection, struct term_doc **doc, void **made) {
+    struct node *node = connection->channel->node;
+    node->frame = doc;
+    node_frame(node, term_root(*doc), made);
+    node->frame = NULL;
+}
+
 /* It waited for a thread, which is not its own doing. */
 static void end_decoding(struct connection *connection, struct decoding *decoding) {
     struct node *node = connection->channel->node;
@@ -216,9 +224,7 @@ static void end_decoding(struct connection *connection, struct decoding *decodin
 
 static void on_prepared(void *data, struct decoding *decoding) {
     struct connection *connection = data;
-    struct error error;
-    if (!connection->closing)
-        node_frame(connection->channel->node, decoding_root(decoding, &error), decoding_made(decoding));
+    if (!connection->closing) tell(connection, decoding_doc(decoding), decoding_made(decoding));
     end_decoding(connection, decoding);
 }
 
@@ -236,7 +242,7 @@ static void on_decoded(void *data, struct decoding *decoding) {
         return;
     }
     if (frame && !connection->closing)
-        node_frame(channel->node, frame, NULL);
+        tell(connection, decoding_doc(decoding), NULL);
     else if (!connection->closing)
         refuse_frame(connection, &error);
     end_decoding(connection, decoding);
@@ -268,7 +274,7 @@ static bool take_small(struct connection *connection, const uint8_t *data, size_
     }
     turn->terms += term_count(doc);
     if (connection->said_hello)
-        node_frame(connection->channel->node, term_root(doc), NULL);
+        tell(connection, &doc, NULL);
     else
         take_hello(connection, term_root(doc));
     return true;

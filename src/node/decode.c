@@ -119,6 +119,10 @@ const struct term *decoding_root(const struct decoding *decoding, struct error *
     return decoding->doc ? term_root(decoding->doc) : NULL;
 }
 
+struct term_doc **decoding_doc(struct decoding *decoding) {
+    return &decoding->doc;
+}
+
 size_t decoding_terms(const struct decoding *decoding) {
     return decoding->doc ? term_count(decoding->doc) : 0;
 }

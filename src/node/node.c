@@ -215,6 +215,10 @@ void node_disconnected(struct node *node) {
     if (node->state < NODE_CLOSING) calls_lose_sent(node);
 }
 
+struct term_doc *node_keep_answer(struct node *node) {
+    return node->frame ? take_ptr(*node->frame) : NULL;
+}
+
 void node_frame(struct node *node, const struct term *frame, void **made) {
     uint64_t id;
     if (node->state >= NODE_ENDING) return;

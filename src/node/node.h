@@ -196,6 +196,9 @@ uint64_t node_call(struct node *node, const char *op, struct buf *args, uint64_t
 /* The same for an answer that may be large: a thread makes something of it before the reply function is called. */
 uint64_t node_call_prepared(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
                             const struct node_preparation *preparation, node_prepared_fn reply, void *data);
+/* For a reply function: the answer's terms are its own from now on, and stay when it returns. To be freed with
+   term_free. NULL: it has them already. */
+struct term_doc *node_keep_answer(struct node *node);
 /* The reply function is not called any more, and the agent is told to stop. */
 void node_cancel(struct node *node, uint64_t id);
 

@@ -108,6 +108,7 @@ int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct
 void decode_large(struct node *node, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data);
 /* NULL with the reason in *reterr when it is no term, or too large a one. */
 const struct term *decoding_root(const struct decoding *decoding, struct error *reterr);
+struct term_doc **decoding_doc(struct decoding *decoding); /* of one that has a root; it may be taken */
 size_t decoding_terms(const struct decoding *decoding);
 /* Have a thread make something of a part of it; decoded is called again. */
 void decoding_prepare(struct decoding *decoding, const struct node_preparation *preparation, const struct term *part,
@@ -194,8 +195,9 @@ struct node {
     struct channel channel;
     struct call *calls;
     uint64_t next_call_id;
-    uint64_t last_alive_ms; /* by loop_attended_ms */
-    uint64_t beat_id;       /* the call under way, or 0 */
+    uint64_t last_alive_ms;  /* by loop_attended_ms */
+    uint64_t beat_id;        /* the call under way, or 0 */
+    struct term_doc **frame; /* what is being told of; NULL: nothing */
 
     int disk_fds[JAIL_DISKS]; /* for fstatfs; -1 until the launcher has given them */
     bool is_disk_asked;

@@ -478,8 +478,44 @@ static void test_one_that_leaves_in_the_middle_of_a_frame(void **state) {
     assert_false(node_is_ready(node));
 }
 
+/* ---- answers that are kept ---- */
+
+struct keeping {
+    struct node *node;
+    struct term_doc *doc;
+    const struct term *result;
+    bool has_more;
+};
+
+static void on_kept(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct keeping *keeping = data;
+    assert_true(result && !reason && !error);
+    keeping->result = result;
+    keeping->doc = node_keep_answer(keeping->node);
+    keeping->has_more = node_keep_answer(keeping->node) != NULL;
+}
+
+static void test_an_answer_may_be_kept(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct keeping keeping = {.node = stage_start_ready(stage, &agent)};
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    uint64_t id = node_call(keeping.node, "info", &args, 60000, on_kept, &keeping);
+    assert_int_equal(agent_take_call(stage, agent, "info"), id);
+    agent_reply_ok(agent, id);
+    RUN_UNTIL(stage, keeping.doc);
+    assert_false(keeping.has_more);
+    assert_null(node_keep_answer(keeping.node));
+    assert_int_equal(keeping.result->type, TERM_MAP);
+    assert_ptr_equal(term_at(term_at(term_root(keeping.doc), 2), 1), keeping.result);
+    term_free(keeping.doc);
+    close(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        ON_STAGE(test_an_answer_may_be_kept),
         ON_STAGE(test_an_answer),
         ON_STAGE(test_answers_in_another_order),
         ON_STAGE(test_calls_wait_for_the_agent_and_keep_their_order),
