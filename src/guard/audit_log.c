@@ -100,13 +100,22 @@ static int note_torn(struct audit_log *log, size_t torn_bytes, struct error *ret
     return audit_log_add(log, members, true, NULL, reterr);
 }
 
+/* It is written in place. What stands behind it, in a file that is damaged, would make every later one unreadable. */
+static int open_head(struct audit_log *log, struct error *reterr) {
+    struct stat info;
+    log->head = openat(log->folder, AUDIT_HEAD, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (log->head < 0 || fstat(log->head, &info) < 0 ||
+        (info.st_size > AUDIT_HEAD_BYTES && ftruncate(log->head, AUDIT_HEAD_BYTES) < 0))
+        return error_errno(reterr, errno, "opening %s/" AUDIT_HEAD, log->folder_path);
+    return 0;
+}
+
 static int open_all(const char *home, struct audit_log *log, struct error *reterr) {
     size_t torn_bytes = 0;
     int result = open_folder(home, log, reterr);
     if (result == 0) result = find_end(log, &torn_bytes, reterr);
+    if (result == 0) result = open_head(log, reterr);
     if (result < 0) return result;
-    log->head = openat(log->folder, AUDIT_HEAD, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (log->head < 0) return error_errno(reterr, errno, "opening %s/" AUDIT_HEAD, log->folder_path);
     note_torn(log, torn_bytes, NULL); /* a disk that is full is no reason not to start */
     audit_log_seal(log);
     return 0;
