@@ -95,6 +95,7 @@ TAILQ_HEAD(exchange_list, exchange);
 struct remembered {
     TAILQ_ENTRY(remembered) link;
     char *key;
+    uid_t uid;
     uint8_t fingerprint[FINGERPRINT_BYTES];
     struct answer *answer; /* NULL: the first request is still running */
     uint64_t expires_ms;

@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 1000, ANSWERS_MAX_BYTES = 16 << 20, KEPT_MS = 10 * 60 * 1000 };
+enum {
+    ENTRIES_MAX = 1000,
+    ENTRIES_OF_ONE_MAX = 250, /* so that one user's requests drive no others' out */
+    ANSWERS_MAX_BYTES = 16 << 20,
+    ANSWERS_OF_ONE_MAX_BYTES = 4 << 20,
+    KEPT_MS = 10 * 60 * 1000,
+};
 
 void memory_init(struct memory *memory) {
     *memory = (struct memory){.entries = MAP_INIT};
@@ -35,6 +41,25 @@ static void make_room(struct memory *memory, size_t entries_max, uint64_t now_ms
         if (entry->expires_ms > now_ms && !crowded) return;
         if (entry->answer) forget(memory, entry);
         entry = next;
+    }
+}
+
+/* The same for what one user has. */
+static void make_room_of(struct memory *memory, uid_t uid, size_t entries_max) {
+    size_t count = 0, bytes = 0;
+    struct remembered *entry, *next;
+    TAILQ_FOREACH(entry, &memory->oldest_first, link) {
+        if (entry->uid != uid) continue;
+        count++;
+        bytes += entry->answer ? entry->answer->size : 0;
+    }
+    for (entry = TAILQ_FIRST(&memory->oldest_first); entry; entry = next) {
+        next = TAILQ_NEXT(entry, link);
+        if (count <= entries_max && bytes <= ANSWERS_OF_ONE_MAX_BYTES) return;
+        if (entry->uid != uid || !entry->answer) continue;
+        count--;
+        bytes -= entry->answer->size;
+        forget(memory, entry);
     }
 }
 
@@ -83,8 +108,10 @@ int memory_recall(struct memory *memory, uid_t uid, const char *key, const uint8
         return error_set(reterr, E_CONFLICT, "Idempotency-Key: '%.64s' was used for another request", key);
     bool is_new = !entry;
     if (is_new) {
+        make_room_of(memory, uid, ENTRIES_OF_ONE_MAX - 1);
         make_room(memory, ENTRIES_MAX - 1, now_ms);
         entry = new_entry(memory, full_key, fingerprint, now_ms);
+        if (entry) entry->uid = uid;
     }
     if (!entry) return error_set(reterr, E_NO_MEMORY, "no memory to remember the answer");
     *ret = entry;
@@ -104,5 +131,6 @@ void memory_settle(struct memory *memory, struct remembered *entry, struct answe
     }
     entry->answer = answer_reference(answer);
     memory->bytes += answer->size;
+    make_room_of(memory, entry->uid, ENTRIES_OF_ONE_MAX);
     make_room(memory, ENTRIES_MAX, now_ms);
 }

@@ -163,12 +163,28 @@ static void answers_are_forgotten_by_age_and_number(void **state) {
     for (int i = 0; i < 1000; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
-        remember(&memory, 1, key, 0);
+        remember(&memory, (uid_t)(i % 10), key, 0);
     }
-    assert_true(knows(&memory, 1, "0", 1));
+    assert_true(knows(&memory, 0, "0", 1));
     remember(&memory, 1, "one more", 1);
-    assert_false(knows(&memory, 1, "0", 1));
-    assert_true(knows(&memory, 1, "2", 1));
+    assert_false(knows(&memory, 0, "0", 1));
+    assert_true(knows(&memory, 2, "2", 1));
+    memory_free(&memory);
+}
+
+static void one_user_drives_out_no_others(void **state) {
+    (void)state;
+    struct memory memory;
+    memory_init(&memory);
+    remember(&memory, 1, "mine", 0);
+    for (int i = 0; i < 2000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        remember(&memory, 2, key, 0);
+    }
+    assert_true(knows(&memory, 1, "mine", 1));
+    assert_false(knows(&memory, 2, "1000", 1));
+    assert_true(knows(&memory, 2, "1999", 1));
     memory_free(&memory);
 }
 
@@ -215,6 +231,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_lost_the_connection_asks_again_for_the_answer, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test(answers_are_forgotten_by_age_and_number),
+        cmocka_unit_test(one_user_drives_out_no_others),
         cmocka_unit_test(what_still_runs_is_never_forgotten),
         cmocka_unit_test(large_answers_push_out_older_ones),
     };
