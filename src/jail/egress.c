@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 
 #include "jail/launcher_internal.h"
 
@@ -161,13 +162,14 @@ static void keep(const void *data) {
 static int start_keeper(struct launcher *launcher, struct error *reterr) {
     struct egress *egress = &launcher->egress;
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) return error_errno(reterr, errno, "make a pipe");
-    CLEANUP_FD int read_fd = fds[0], write_fd = fds[1];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+        return error_errno(reterr, errno, "make a pair of sockets");
+    CLEANUP_FD int own_fd = fds[0], its_fd = fds[1];
     CLEANUP_FD int keeper_fd = -1; /* it says who it is when it is ready, and lives on when we end */
-    if (helper_start(keep, NULL, &write_fd, 1, &keeper_fd, reterr) < 0 ||
-        launcher_watch(launcher, read_fd, SOURCE_GREETING, 0, reterr) < 0)
+    if (helper_start(keep, NULL, &its_fd, 1, &keeper_fd, reterr) < 0 ||
+        launcher_watch(launcher, own_fd, SOURCE_GREETING, 0, reterr) < 0)
         return -1;
-    egress->greeting_fd = take_fd(&read_fd);
+    egress->greeting_fd = take_fd(&own_fd);
     egress->greeting_due_ms = clock_monotonic_ms() + GREETING_TIMEOUT_MS;
     launcher_due_at(launcher, egress->greeting_due_ms);
     return 0;
@@ -212,11 +214,14 @@ static void stop_waiting(struct launcher *launcher) {
 
 static int take_greeting(struct launcher *launcher, struct error *reterr) {
     struct egress_greeting greeting;
-    ssize_t size = read(launcher->egress.greeting_fd, &greeting, sizeof greeting);
+    ssize_t size = recv(launcher->egress.greeting_fd, &greeting, sizeof greeting, MSG_DONTWAIT);
+    int result = size == sizeof greeting ? helper_error(&greeting.error, reterr)
+                                         : error_set(reterr, E_SYSTEM, "the way out was not made");
+    if (result == 0) result = settle(launcher, greeting.pid, reterr);
+    /* Only now may it live on without us: the next launcher finds it by its record. */
+    if (result == 0) send(launcher->egress.greeting_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     stop_waiting(launcher);
-    if (size != sizeof greeting) return error_set(reterr, E_SYSTEM, "the way out was not made");
-    if (helper_error(&greeting.error, reterr) < 0) return -1;
-    return settle(launcher, greeting.pid, reterr);
+    return result;
 }
 
 /* It may be under way still when this returns: then everybody who misses it gets it later. */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,12 +115,26 @@ static bool serve(struct keeper *keeper, const sigset_t *signals) {
     return true;
 }
 
+static void end_slirp(const struct keeper *keeper) {
+    fd_close(keeper->leash_fd);
+    if (keeper->slirp_pid <= 0) return;
+    kill(keeper->slirp_pid, SIGKILL);
+    waitpid(keeper->slirp_pid, NULL, 0);
+}
+
 static void keep(struct keeper *keeper, const sigset_t *signals) {
     for (unsigned lonely = 0; lonely < LONELY_LOOKS && serve(keeper, signals);)
         lonely = count_interfaces() <= OWN_INTERFACES ? lonely + 1 : 0;
-    fd_close(keeper->leash_fd);
-    kill(keeper->slirp_pid, SIGKILL);
-    waitpid(keeper->slirp_pid, NULL, 0);
+    end_slirp(keeper);
+}
+
+/* It is in a record, where the next launcher finds it. One whose launcher died before that would be nobody's. */
+static bool is_recorded(int ready_fd) {
+    char byte;
+    ssize_t size;
+    do size = read(ready_fd, &byte, 1);
+    while (size < 0 && errno == EINTR);
+    return size == 1;
 }
 
 _Noreturn void egress_keep(int ready_fd) {
@@ -135,8 +150,12 @@ _Noreturn void egress_keep(int ready_fd) {
     prctl(PR_SET_NAME, "sandbox-egress", 0, 0, 0);
     bool is_made = keeper.slirp && make_namespace(&keeper, &greeting.error) == 0;
     if (!keeper.slirp) error_set(&greeting.error, E_SYSTEM, "slirp4netns is not installed");
-    if (write(ready_fd, &greeting, sizeof greeting) != sizeof greeting) is_made = false;
-    fd_close(ready_fd);
-    if (is_made) keep(&keeper, &signals);
+    if (send(ready_fd, &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting) is_made = false;
+    if (is_made && is_recorded(ready_fd)) {
+        fd_close(ready_fd);
+        keep(&keeper, &signals);
+    } else {
+        end_slirp(&keeper);
+    }
     _exit(EXIT_SUCCESS);
 }

@@ -89,7 +89,7 @@ int channel_listen(struct channel *channel, struct node *node, const char *direc
     channel->node = node;
     channel->fd = fd;
     pace_start(&channel->pace, (int64_t)channel->frame_max_bytes * 2, BUDGET_BYTES_PER_MS, now_ms);
-    pace_start(&channel->dials, DIALS_BURST * DIAL_COST_MS, 1, now_ms);
+    pace_start(&channel->dials, (int64_t)DIALS_BURST * DIAL_COST_MS, 1, now_ms);
     int result = open_handles(channel, reterr);
     if (result == 0) watch(channel);
     return result;
