@@ -6,8 +6,9 @@
 /* A turn costs about a millisecond at the most. Costs are bytes that are searched or printed; looking at a record
    costs something even if it has no text. */
 enum {
-    TURN_COST = 256 << 10, /* of all readers together */
-    SLICE_COST = 32 << 10, /* of one reader, before the next one has its turn */
+    TURN_COST = 128 << 10,     /* of all readers together */
+    FULL_TURN_COST = 16 << 10, /* where others have filled the turn already */
+    SLICE_COST = 32 << 10,     /* of one reader, before the next one has its turn */
     LOOK_COST = 64,
     SERVE_COST = 1024, /* of waking a reader's connection */
 };
@@ -196,7 +197,8 @@ static void serve(struct feed_reader *reader, size_t *turn_left) {
 static void on_idle(uv_idle_t *idle) {
     struct engine *engine = idle->data;
     struct feed_pump *pump = &engine->pump;
-    size_t left = TURN_COST;
+    size_t left = loop_turn_is_full(engine->loop) ? FULL_TURN_COST : TURN_COST;
+    loop_note(engine->loop, "readers", NULL);
     while (left > 0 && !TAILQ_EMPTY(&pump->due)) serve(TAILQ_FIRST(&pump->due), &left);
     if (TAILQ_EMPTY(&pump->due)) uv_idle_stop(idle);
 }

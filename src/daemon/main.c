@@ -18,7 +18,10 @@
 #include "daemon/settings.h"
 #include "loop/loop.h"
 
-enum { LARGE_BYTES = 256 << 10 };
+enum {
+    LARGE_BYTES = 256 << 10,
+    BACKLOG = 256, /* who dials without end fills it, and others wait behind: a few milliseconds of dials */
+};
 
 struct daemon {
     uv_loop_t loop;
@@ -65,7 +68,7 @@ static int open_socket(const char *home, struct error *reterr) {
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
         return error_errno(reterr, errno, "binding %s", address.sun_path);
     /* Who may do what is decided by the uid of each caller, not by who can connect. */
-    if (chmod(address.sun_path, 0666) < 0 || listen(fd, SOMAXCONN) < 0)
+    if (chmod(address.sun_path, 0666) < 0 || listen(fd, BACKLOG) < 0)
         return error_errno(reterr, errno, "listening on %s", address.sun_path);
     return take_fd(&fd);
 }
