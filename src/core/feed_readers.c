@@ -6,9 +6,9 @@
 /* A turn costs about a millisecond at the most. Costs are bytes that are searched or printed; looking at a record
    costs something even if it has no text. */
 enum {
-    TURN_COST = 128 << 10,     /* of all readers together */
-    FULL_TURN_COST = 16 << 10, /* where others have filled the turn already */
-    SLICE_COST = 32 << 10,     /* of one reader, before the next one has its turn */
+    TURN_COST = 48 << 10,     /* of all readers together */
+    FULL_TURN_COST = 8 << 10, /* where others have filled the turn already */
+    SLICE_COST = 32 << 10,    /* of one reader, before the next one has its turn */
     LOOK_COST = 64,
     SERVE_COST = 1024, /* of waking a reader's connection */
 };
