@@ -33,7 +33,7 @@ static void on_mhd_timer(uv_timer_t *timer);
 static void on_mhd_turn(uv_idle_t *idle);
 
 /* What is ready now waits for the next turn: a timer of no time would go off again in the same one, for as long as
-   somebody sends. */
+   callers send. */
 static void run_mhd(struct api *api) {
     if (api->stopped) return;
     MHD_UNSIGNED_LONG_LONG timeout_ms = 0;

@@ -67,7 +67,7 @@ struct connection {
     struct caller caller;
     bool is_refused;       /* it is told why when it asks, and closed */
     struct error *refusal; /* its caller's quota; NULL: all connections are taken */
-    /* By loop_attended_ms: while we did not listen, nobody was late. */
+    /* By loop_attended_ms: time in which the loop did not listen makes no caller late. */
     uint64_t asked_at_ms; /* when the request at hand began to come */
     uint64_t deadline_ms; /* 0: it is our turn, or the answer is being sent */
 };
@@ -149,7 +149,7 @@ void stream_on_timer(uv_timer_t *timer);
 
 /* ---- exchange.c: one request and its answer ---- */
 
-struct api_turn { /* whoever waits for one */
+struct api_turn { /* an exchange or a direct connection that waits for its turn */
     struct fair_item item;
     void (*go)(struct api_turn *turn);
 };

@@ -208,7 +208,7 @@ static void on_done(struct request *request, json_t *result, const struct error 
     bool is_heavy = outcome_is_heavy(&direct->outcome);
     if (is_heavy && answers_admit_value(direct->api, &direct->connection->caller, &too_many) == 0) {
         direct->prints = true;
-        work_on(direct, print, on_printed); /* also where nobody waits for it: freeing it takes as long */
+        work_on(direct, print, on_printed); /* also when the caller has left: freeing it takes as long */
         return;
     }
     if (is_heavy) {
@@ -377,7 +377,7 @@ static void on_turn(struct api_turn *turn) {
     read_some(direct);
 }
 
-/* Whoever waits for a turn is not looked at meanwhile. */
+/* A connection that waits for its turn is not polled meanwhile. */
 static void read_in_turn(struct direct *direct) {
     if (!is_busy(direct) && api_must_wait(direct->api, direct->connection->caller.uid, &direct->turn))
         uv_poll_stop(&direct->poll);

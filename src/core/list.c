@@ -68,7 +68,7 @@ static void on_turn(uv_idle_t *idle) {
     if (go_on(idle->data)) finish(idle->data);
 }
 
-/* Nobody listens any more: what there is will do. */
+/* The caller has left: the list ends with what there is. */
 static void on_cancel(struct request *request) {
     struct listing *listing = request->state;
     listing->is_called_off = true;

@@ -33,7 +33,7 @@ enum { LOOP_WORST = 8, LOOP_DETAIL_BYTES = 64, LOOP_TURN_LONG_US = 5000 };
 struct loop_turn {
     uint64_t cpu_us;
     int64_t at_ms;                  /* wall time */
-    const char *work;               /* what took most of it: a name of the table of whoever noted it; never freed */
+    const char *work;               /* what took most of it: a constant of the code that noted it */
     char detail[LOOP_DETAIL_BYTES]; /* which one: an operation, a node; "" for none */
 };
 

@@ -141,7 +141,7 @@ static void end_worker(struct loop_worker *worker) {
     worker->wake_fd = fd_close(worker->wake_fd);
 }
 
-/* Here and now: nobody is served any more whom it could keep waiting. */
+/* On the loop itself: the service ends, so no caller is kept waiting by it. */
 static void run_waiting(struct loop_workers *workers) {
     struct fair_item *item;
     while ((item = fair_take(&workers->waiting, NULL, NULL))) {
