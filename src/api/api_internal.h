@@ -84,7 +84,6 @@ void connection_begin_body(struct api *api, struct connection *connection);
 void connection_await_body(struct api *api, struct connection *connection, size_t received);
 void connection_await_reader(struct api *api, struct connection *connection);
 void connection_await_nothing(struct connection *connection);
-void connection_sweep(uv_timer_t *timer);
 void connection_close_ended(struct api *api); /* after MHD has run: it has closed its own descriptors of them */
 
 /* ---- memory.c: answers to requests with an Idempotency-Key ---- */
@@ -145,7 +144,6 @@ bool stream_has_room(struct request *request);
 /* False: nothing was sent yet, so the failure can be an ordinary answer. */
 bool stream_finish(struct stream *stream, json_t *result, const struct error *error);
 struct MHD_Response *stream_response(struct stream *stream);
-void stream_on_timer(uv_timer_t *timer);
 
 /* ---- exchange.c: one request and its answer ---- */
 

@@ -91,6 +91,17 @@ static uint64_t sweep_interval(const struct api *api) {
     return least / SWEEPS_PER_TIMEOUT + 1;
 }
 
+/* MHD has no way to end a connection from outside, but it notices a socket that was shut down. */
+static void sweep(uv_timer_t *timer) {
+    struct api *api = timer->data;
+    uint64_t now_ms = loop_attended_ms(api->loop);
+    struct connection *connection;
+    TAILQ_FOREACH(connection, &api->connections, link) {
+        if (connection->deadline_ms == 0 || connection->deadline_ms > now_ms) continue;
+        connection->deadline_ms = 0;
+        shutdown(connection->fd, SHUT_RDWR);
+    }
+}
 static void started(struct api *api, struct MHD_Connection *mhd, void **context) {
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection) return;
@@ -98,7 +109,7 @@ static void started(struct api *api, struct MHD_Connection *mhd, void **context)
     connection->caller = identify(api, connection->fd);
     admit(api, connection);
     if (TAILQ_EMPTY(&api->connections))
-        uv_timer_start(&api->sweep_timer, connection_sweep, sweep_interval(api), sweep_interval(api));
+        uv_timer_start(&api->sweep_timer, sweep, sweep_interval(api), sweep_interval(api));
     TAILQ_INSERT_TAIL(&api->connections, connection, link);
     *context = connection;
 }
@@ -160,16 +171,4 @@ void connection_await_reader(struct api *api, struct connection *connection) {
 
 void connection_await_nothing(struct connection *connection) {
     connection->deadline_ms = 0;
-}
-
-/* MHD has no way to end a connection from outside, but it notices a socket that was shut down. */
-void connection_sweep(uv_timer_t *timer) {
-    struct api *api = timer->data;
-    uint64_t now_ms = loop_attended_ms(api->loop);
-    struct connection *connection;
-    TAILQ_FOREACH(connection, &api->connections, link) {
-        if (connection->deadline_ms == 0 || connection->deadline_ms > now_ms) continue;
-        connection->deadline_ms = 0;
-        shutdown(connection->fd, SHUT_RDWR);
-    }
 }

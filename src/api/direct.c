@@ -235,10 +235,8 @@ static void run(struct direct *direct) {
                                        .done = on_done,
                                        .transport = direct,
                                        .correlation_id = direct->request_id};
-    if (direct->intake.outcome == INTAKE_CHECKED)
-        ops_run_checked(api->engine, direct->op, &direct->request);
-    else
-        ops_refuse(api->engine, direct->op, &direct->request, &direct->intake.error);
+    bool is_checked = direct->intake.outcome == INTAKE_CHECKED;
+    ops_run(api->engine, direct->op, &direct->request, is_checked ? NULL : &direct->intake.error);
 }
 
 static void note_processor(struct direct *direct, unsigned processor) {

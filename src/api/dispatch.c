@@ -158,10 +158,8 @@ static void run(struct exchange *exchange) {
     exchange->request.transport = exchange;
     exchange->request.correlation_id = exchange->request_id;
     if (exchange->stream) exchange->request.caller.peer_fd = exchange->stream->peer_fd;
-    if (exchange->intake.outcome == INTAKE_CHECKED)
-        ops_run_checked(api->engine, exchange->op, &exchange->request);
-    else
-        ops_refuse(api->engine, exchange->op, &exchange->request, &exchange->intake.error);
+    bool is_checked = exchange->intake.outcome == INTAKE_CHECKED;
+    ops_run(api->engine, exchange->op, &exchange->request, is_checked ? NULL : &exchange->intake.error);
 }
 
 /* Operations that the table itself answers; checked like any other. */

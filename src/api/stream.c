@@ -14,6 +14,8 @@ enum {
 
 /* ---- the timer: when to start, when to send an empty line ---- */
 
+static void on_timer(uv_timer_t *timer);
+
 static void arm_timer(struct api *api) {
     uint64_t next_ms = UINT64_MAX, now_ms = uv_now(api->loop);
     struct stream *stream;
@@ -23,7 +25,7 @@ static void arm_timer(struct api *api) {
     if (next_ms == UINT64_MAX)
         uv_timer_stop(&api->stream_timer);
     else
-        uv_timer_start(&api->stream_timer, stream_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+        uv_timer_start(&api->stream_timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
 static void append_keepalive(struct stream *stream) {
@@ -32,7 +34,7 @@ static void append_keepalive(struct stream *stream) {
     buf_append_string(&stream->out, stream->format == STREAM_SSE ? ":\n\n" : "\n");
 }
 
-void stream_on_timer(uv_timer_t *timer) {
+static void on_timer(uv_timer_t *timer) {
     struct api *api = timer->data;
     uint64_t now_ms = uv_now(api->loop);
     struct stream *stream;

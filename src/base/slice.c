@@ -19,8 +19,3 @@ void slice_set(uint64_t slice_ns) {
         .size = sizeof wanted, .policy = SCHED_OTHER, .nice = getpriority(PRIO_PROCESS, 0), .runtime_ns = slice_ns};
     syscall(SYS_sched_setattr, 0, &wanted, 0);
 }
-
-uint64_t slice_of(pid_t pid) {
-    struct scheduling found = {0};
-    return syscall(SYS_sched_getattr, pid, &found, sizeof found, 0) == 0 ? found.runtime_ns : 0;
-}

@@ -3,10 +3,8 @@
 #define BASE_SLICE_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 /* Of this thread and of what it starts; its nice value stays. Kernels before 6.12 take no notice. */
 void slice_set(uint64_t slice_ns);
-uint64_t slice_of(pid_t pid); /* in ns; 0: the kernel's own */
 
 #endif

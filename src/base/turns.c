@@ -44,9 +44,3 @@ void turns_give_back(struct turns *turns, struct turn *turn) {
         return;
     }
 }
-
-size_t turns_waiting(const struct turns *turns) {
-    size_t count = 0;
-    for (const struct turn *turn = turns->waiting; turn; turn = turn->next) count++;
-    return count;
-}

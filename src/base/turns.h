@@ -29,6 +29,5 @@ struct turns {
 void turns_take(struct turns *turns, struct turn *turn);
 /* It has ended. The oldest that waits for its owner begins, from inside this. */
 void turns_give_back(struct turns *turns, struct turn *turn);
-size_t turns_waiting(const struct turns *turns);
 
 #endif

@@ -50,19 +50,9 @@ const struct beam_function *beam_exports(const struct beam *beam, size_t *ret_co
     return beam->exports;
 }
 
-const struct beam_function *beam_locals(const struct beam *beam, size_t *ret_count) {
-    *ret_count = beam->local_count;
-    return beam->locals;
-}
-
 const struct beam_import *beam_imports(const struct beam *beam, size_t *ret_count) {
     *ret_count = beam->import_count;
     return beam->imports;
-}
-
-const struct beam_lambda *beam_lambdas(const struct beam *beam, size_t *ret_count) {
-    *ret_count = beam->lambda_count;
-    return beam->lambdas;
 }
 
 bool beam_has_on_load(const struct beam *beam) {

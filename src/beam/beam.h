@@ -71,9 +71,7 @@ static inline void cleanup_beam(struct beam **beam) {
 
 struct beam_text beam_module(const struct beam *beam);
 const struct beam_function *beam_exports(const struct beam *beam, size_t *ret_count);
-const struct beam_function *beam_locals(const struct beam *beam, size_t *ret_count); /* none when stripped */
 const struct beam_import *beam_imports(const struct beam *beam, size_t *ret_count);
-const struct beam_lambda *beam_lambdas(const struct beam *beam, size_t *ret_count);
 bool beam_has_on_load(const struct beam *beam);
 unsigned beam_min_otp(const struct beam *beam); /* the oldest generation that knows what the file uses */
 

@@ -119,7 +119,6 @@ void text_clean_line(struct buf *buf, const char *text, size_t size);
 void text_print_line(FILE *out, const char *text);
 size_t text_width(const char *text); /* columns on a terminal */
 
-void format_bytes(int64_t bytes, struct buf *buf);             /* "64 MiB" */
 void format_duration_ms(int64_t duration_ms, struct buf *buf); /* "250 ms", "5 s", "2 h 3 min" */
 /* A value as people read it; its key's unit (…_bytes, …_ms, …_percent) says how. */
 void format_value(const char *key, const json_t *value, struct buf *buf);

@@ -106,7 +106,8 @@ size_t text_width(const char *text) {
 
 /* ---- quantities ---- */
 
-void format_bytes(int64_t bytes, struct buf *buf) {
+/* "64 MiB" */
+static void format_bytes(int64_t bytes, struct buf *buf) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;

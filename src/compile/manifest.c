@@ -61,13 +61,13 @@ void name_list_free(struct name_list *list) {
     *list = (struct name_list){0};
 }
 
-json_t *name_list_to_json(const struct name_list *list) {
+static json_t *name_list_to_json(const struct name_list *list) {
     json_t *array = json_array();
     for (size_t i = 0; i < list->count; i++) json_array_append_new(array, json_string(list->items[i]));
     return array;
 }
 
-bool name_list_from_json(const json_t *array, size_t max, struct name_list *ret) {
+static bool name_list_from_json(const json_t *array, size_t max, struct name_list *ret) {
     size_t i;
     json_t *item;
     bool good = json_is_array(array) && json_array_size(array) <= max;

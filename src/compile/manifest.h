@@ -17,9 +17,7 @@ struct name_list {
 
 bool name_list_add(struct name_list *list, const char *name); /* false without memory */
 void name_list_free(struct name_list *list);
-json_t *name_list_to_json(const struct name_list *list);
 /* The texts of a list; false when it holds anything else, or more than max. */
-bool name_list_from_json(const json_t *array, size_t max, struct name_list *ret);
 bool name_list_from_term(const struct term *list, size_t max, struct name_list *ret);
 
 /* What a module takes part in that is decided by looking at several of them together. */

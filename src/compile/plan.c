@@ -166,7 +166,7 @@ void plan_inputs(struct plan *plan, const struct record *record, uint8_t ret[DIG
     if (!hash_end(&hash, ret)) memset(ret, 0, DIGEST_BYTES); /* no memory: as if all of it had changed */
 }
 
-bool plan_is_stale(struct plan *plan, const struct record *record) {
+static bool is_stale(struct plan *plan, const struct record *record) {
     uint8_t inputs[DIGEST_BYTES];
     if (!record->is_compiled) return true;
     if (record->compilations >= COMPILATIONS_MAX) return false;
@@ -202,7 +202,7 @@ size_t plan_stale(struct plan *plan, const char *app, struct record **ret) {
     size_t count = 0;
     for (size_t i = 0; i < plan->manifest->count; i++) {
         struct record *record = plan->manifest->records[i];
-        if (strcmp(record->app, app) == 0 && plan_is_stale(plan, record)) ret[count++] = record;
+        if (strcmp(record->app, app) == 0 && is_stale(plan, record)) ret[count++] = record;
     }
     return count;
 }

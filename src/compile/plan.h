@@ -30,7 +30,6 @@ void plan_free(struct plan *plan);
 
 /* The digest of all that the record is, or would be, compiled from, as things are now. */
 void plan_inputs(struct plan *plan, const struct record *record, uint8_t ret[DIGEST_BYTES]);
-bool plan_is_stale(struct plan *plan, const struct record *record);
 
 /* One application's records that are stale. Returns how many pointers were put into ret, which has room for all. */
 size_t plan_stale(struct plan *plan, const char *app, struct record **ret);

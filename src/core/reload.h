@@ -28,8 +28,6 @@ void running_settled(struct sandbox *sandbox, const struct term *term);
 void running_ask(struct sandbox *sandbox);
 /* Whether its build is what it runs. If not, the node has been asked, and it may be so soon. */
 bool running_is_known(struct sandbox *sandbox);
-/* Something may have changed its code without a word. */
-void running_doubt(struct sandbox *sandbox);
 /* Its sandbox ends, or starts anew: nothing is on probation any more. */
 void running_forget(struct sandbox *sandbox);
 void running_restore(struct engine *engine, const struct store_history *row);

@@ -103,12 +103,18 @@ static void take_back(struct sandbox *sandbox, const struct term *term) {
     reload_settled(sandbox, false, &error);
 }
 
+/* Something may have changed its code without a word. */
+static void doubt(struct sandbox *sandbox) {
+    sandbox->code_known = false;
+    if (sandbox->node) running_ask(sandbox);
+}
+
 void running_settled(struct sandbox *sandbox, const struct term *term) {
     CLEANUP_FREE char *id = NULL;
     const struct term *name = term_map_get(term, "id"), *outcome = term_map_get(term, "outcome");
     if (!name || !term_to_string(name, &id) || !outcome) return;
     if (term_is_atom(outcome, "unheard") || !sandbox->probation.id[0] || strcmp(id, sandbox->probation.id) != 0) {
-        running_doubt(sandbox); /* not of this daemon's doing */
+        doubt(sandbox); /* not of this daemon's doing */
         return;
     }
     if (term_is_atom(outcome, "rolled_back"))
@@ -274,11 +280,6 @@ bool running_is_known(struct sandbox *sandbox) {
     if (sandbox->code_known && !sandbox->code_asked) return true;
     if (!sandbox->code_asked && sandbox->node) running_ask(sandbox);
     return false;
-}
-
-void running_doubt(struct sandbox *sandbox) {
-    sandbox->code_known = false;
-    if (sandbox->node) running_ask(sandbox);
 }
 
 void running_restore(struct engine *engine, const struct store_history *row) {

@@ -70,7 +70,6 @@ void watching_wake(struct sandbox *sandbox);
 void watching_reopen(struct watching *watching, const struct error *why);
 void watching_use(struct watching *watching);
 void watching_release(struct watching *watching);
-void watching_tell_state(struct watching *watching);
 enum watch_state watching_state(const struct watching *watching);
 const char *watching_detail(const struct watching *watching); /* why it is not as it should be; NULL: it is */
 json_t *watching_json(struct sandbox *sandbox);

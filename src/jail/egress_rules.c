@@ -135,33 +135,6 @@ void egress_rules_public(struct egress_rules *ret) {
     for (size_t i = 0; i < ARRAY_SIZE(not_public); i++) add_prefix(ret, not_public[i].prefix, EGRESS_REFUSE);
 }
 
-/* ---- for people ---- */
-
-void egress_rule_print(const struct egress_rule *rule, char ret[EGRESS_RULE_TEXT_BYTES]) {
-    static const char *const verdicts[] = {"accept",  "drop",      "refuse", "ask public",
-                                           "ask own", "ask named", "reject", "tell"};
-    const uint8_t *mac = rule->mac;
-    char host[JAIL_HOST_TEXT_BYTES], match[EGRESS_RULE_TEXT_BYTES - 16] = "";
-    jail_host_print(&rule->host, host);
-    switch (rule->match) {
-    case EGRESS_ANY: break;
-    case EGRESS_ESTABLISHED: snprintf(match, sizeof match, " established"); break;
-    case EGRESS_NOT_FROM_MAC:
-        snprintf(match, sizeof match, " not from %02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
-                 mac[5]);
-        break;
-    case EGRESS_NOT_FROM: snprintf(match, sizeof match, " not from %s", host); break;
-    case EGRESS_TO: snprintf(match, sizeof match, " to %s", host); break;
-    case EGRESS_TO_PORT: snprintf(match, sizeof match, " to port %u", rule->host.first_port); break;
-    case EGRESS_OVER_RATE: snprintf(match, sizeof match, " over %llu bytes/s", (unsigned long long)rule->number); break;
-    case EGRESS_OVER_TOTAL: snprintf(match, sizeof match, " over total"); break;
-    case EGRESS_OVER_CONNECTIONS:
-        snprintf(match, sizeof match, " over %llu connections", (unsigned long long)rule->number);
-        break;
-    }
-    snprintf(ret, EGRESS_RULE_TEXT_BYTES, "%s%s", verdicts[rule->verdict], match);
-}
-
 static bool is_within(const struct jail_host *prefix, const uint8_t *address) {
     unsigned whole = prefix->bits / 8, rest = prefix->bits % 8;
     if (memcmp(prefix->address, address, whole) != 0) return false;

@@ -16,7 +16,6 @@
 enum {
     EGRESS_RULES_MAX = 128,
     EGRESS_NAME_BYTES = 16,
-    EGRESS_RULE_TEXT_BYTES = 160,
     EGRESS_INDEX_BASE = 1000, /* interfaces of nodes have indices from here on */
     EGRESS_PLACES = 65536,
 };
@@ -91,8 +90,6 @@ void egress_rules_up(const struct egress_place *place, const struct jail_egress 
 void egress_rules_down(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_named(const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_public(struct egress_rules *ret);
-/* "accept to 1.2.3.4:443" */
-void egress_rule_print(const struct egress_rule *rule, char ret[EGRESS_RULE_TEXT_BYTES]);
 
 /* Why such an address is refused: "private", "link-local", … ; "not allowed" for public ones. */
 const char *egress_address_kind(bool is_v6, const uint8_t *address);

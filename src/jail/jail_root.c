@@ -54,7 +54,8 @@ static int make_file(int root_fd, const char *path) {
     return mknodat(parent_fd, name, S_IFREG | 0444, 0) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-int jail_target_open(int root_fd, const char *target, bool is_directory, int *ret_fd, struct error *reterr) {
+/* The directory to mount at, made below root_fd with all above it where it is missing. */
+static int open_target(int root_fd, const char *target, bool is_directory, int *ret_fd, struct error *reterr) {
     int fd = open_below(root_fd, target, O_PATH);
     if (fd < 0 && errno == ENOENT && make_parents(root_fd, target) == 0 &&
         (is_directory ? make_directory : make_file)(root_fd, target) == 0)
@@ -66,7 +67,7 @@ int jail_target_open(int root_fd, const char *target, bool is_directory, int *re
 
 static int attach(int mount_fd, int root_fd, const char *target, bool is_directory, struct error *reterr) {
     CLEANUP_FD int target_fd = -1;
-    if (jail_target_open(root_fd, target, is_directory, &target_fd, reterr) < 0) return -1;
+    if (open_target(root_fd, target, is_directory, &target_fd, reterr) < 0) return -1;
     if (move_mount(mount_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
         return error_errno(reterr, errno, "mount at %s", target);
     return 0;
@@ -126,7 +127,7 @@ static int mount_tmpfs(const struct root *root, const struct jail_plan_op *op, i
 static int make_empty(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr) {
     (void)tree_fd;
     CLEANUP_FD int fd = -1;
-    return jail_target_open(root->fd, op->words[0], true, &fd, reterr);
+    return open_target(root->fd, op->words[0], true, &fd, reterr);
 }
 
 static int make_symlink(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr) {
@@ -145,7 +146,7 @@ static int mount_proc(const struct root *root, const struct jail_plan_op *op, in
     (void)tree_fd;
     static const struct option options[] = {{"subset", "pid"}, {NULL, NULL}};
     CLEANUP_FD int target_fd = -1;
-    if (jail_target_open(root->fd, "/proc", true, &target_fd, reterr) < 0) return -1;
+    if (open_target(root->fd, "/proc", true, &target_fd, reterr) < 0) return -1;
     CLEANUP_FD int fd = make_filesystem("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     return fd < 0 ? 0 : attach(fd, root->fd, "/proc", true, reterr);
 }

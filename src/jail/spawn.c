@@ -28,7 +28,8 @@ static int build_filter(const struct launcher *launcher, const char *set, bool c
     return seccomp_filter_build_quiet(set, ret, reterr);
 }
 
-const struct sock_fprog *filters_get(struct launcher *launcher, const char *set, bool counted, struct error *reterr) {
+static const struct sock_fprog *get_filter(struct launcher *launcher, const char *set, bool counted,
+                                           struct error *reterr) {
     for (size_t i = 0; i < FILTER_SETS; i++) {
         struct sock_fprog **filter = &launcher->filters.filters[i][counted];
         if (strcmp(filter_sets[i], set) != 0) continue;
@@ -211,7 +212,7 @@ static int prepare(struct launcher *launcher, struct spawn *spawn, int *ret_outp
     int output_fds[2];
     node->disk_bytes = disk_of(plan);
     node->counts_execs = jail_plan_number(plan, JAIL_PLAN_EXECS, &node->execs_max);
-    spawn->filter = filters_get(launcher, jail_plan_word(plan, JAIL_PLAN_SECCOMP, 0), node->counts_execs, reterr);
+    spawn->filter = get_filter(launcher, jail_plan_word(plan, JAIL_PLAN_SECCOMP, 0), node->counts_execs, reterr);
     if (!spawn->filter) return -1;
     spawn->trees = malloc(plan->count * sizeof *spawn->trees);
     if (!spawn->trees) return error_set(reterr, E_NO_MEMORY, "no memory for a plan of %zu lines", plan->count);

@@ -24,7 +24,6 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct l
                int *ret_output_fd, struct error *reterr);
 /* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */
 bool launcher_notifies(const struct launcher *launcher);
-const struct sock_fprog *filters_get(struct launcher *launcher, const char *set, bool counted, struct error *reterr);
 void filters_free(struct filter_cache *cache);
 
 /* ---- plan_check.c ---- */
@@ -54,8 +53,6 @@ int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
 
 int jail_enter(struct spawn *spawn, struct error *reterr);
 int jail_root_make(struct spawn *spawn, int *ret_root_fd, struct error *reterr);
-/* The directory to mount at, made below root_fd with all above it where it is missing. */
-int jail_target_open(int root_fd, const char *target, bool is_directory, int *ret_fd, struct error *reterr);
 int landlock_enter(const struct jail_plan *plan, struct error *reterr); /* nothing where the plan has no rules */
 /* Filter, hand the listener out, start the program, reap; returns only when something failed. */
 int init_run(struct spawn *spawn, struct error *reterr);

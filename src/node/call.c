@@ -78,6 +78,12 @@ static void send_call(struct call *call) {
     uv_timer_start(&call->timer, on_deadline, 0, 1);
 }
 
+static unsigned count_calls(const struct node *node) {
+    unsigned count = 0;
+    for (const struct call *call = node->calls; call; call = call->next) count++;
+    return count;
+}
+
 static uint64_t start_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
                            const struct call *wanted) {
     struct call *call = calloc(1, sizeof *call);
@@ -92,7 +98,7 @@ static uint64_t start_call(struct node *node, const char *op, struct buf *args, 
     call->timer.data = call;
     node->open_handles++;
     /* Its own heartbeat must never be what a busy node has no room for: a missed one ends it. */
-    bool too_many = calls_count(node) > CALLS_MAX && strcmp(op, "beat") != 0;
+    bool too_many = count_calls(node) > CALLS_MAX && strcmp(op, "beat") != 0;
     call->refused = call->frame.failed || too_many || node->state >= NODE_ENDING;
     call->due_ms = loop_attended_ms(node->host->loop) + timeout_ms;
     uv_timer_start(&call->timer, on_deadline, call->refused ? 0 : timeout_ms, timeout_ms ? timeout_ms : 1);
@@ -119,12 +125,6 @@ void node_cancel(struct node *node, uint64_t id) {
         uv_close((uv_handle_t *)&call->timer, free_call);
         return;
     }
-}
-
-unsigned calls_count(const struct node *node) {
-    unsigned count = 0;
-    for (const struct call *call = node->calls; call; call = call->next) count++;
-    return count;
 }
 
 /* The list is newest first; the oldest is to be sent first. */

@@ -154,7 +154,6 @@ bool calls_answer(struct node *node, uint64_t id, const struct term *result, voi
 /* How a call wants this answer of its agent prepared, and which part of it; NULL: it is no such answer. */
 const struct node_preparation *calls_preparation(const struct node *node, const struct term *frame,
                                                  const struct term **ret_part);
-unsigned calls_count(const struct node *node);
 
 /* ---- node.c ---- */
 

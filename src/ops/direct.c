@@ -62,20 +62,6 @@ void direct_put_answer(struct buf *buf, unsigned status, const void *body, size_
 
 /* ---- reading ---- */
 
-static int read_params(const uint8_t *text, size_t size, json_t **ret, struct error *reterr) {
-    json_error_t where;
-    json_t *params = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, &where);
-    if (!params)
-        return error_set(reterr, E_INVALID, "the parameters are not JSON: line %d, column %d: %s", where.line,
-                         where.column, where.text);
-    if (!json_is_object(params)) {
-        json_decref(params);
-        return error_set(reterr, E_INVALID, "the parameters are not a JSON object");
-    }
-    *ret = params;
-    return 0;
-}
-
 int direct_split_question(const uint8_t *frame, size_t size, struct direct_text *ret, struct error *reterr) {
     char name[DIRECT_NAME_MAX_BYTES + 1];
     size_t length = size > LENGTH_AT ? frame[LENGTH_AT] : 0;
@@ -91,15 +77,6 @@ int direct_split_question(const uint8_t *frame, size_t size, struct direct_text 
                                 .size = size - NAME_AT - length,
                                 .processor = (unsigned)load(frame + DIRECT_SIZE_BYTES, DIRECT_PROCESSOR_BYTES)};
     return 0;
-}
-
-int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr) {
-    struct direct_text text;
-    json_t *params = NULL;
-    int result = direct_split_question(frame, size, &text, reterr);
-    if (result == 0) result = read_params(text.params, text.size, &params, reterr);
-    if (result == 0) *ret = (struct direct_question){text.op, params, text.processor};
-    return result;
 }
 
 int direct_read_answer(const uint8_t *frame, size_t size, unsigned *ret_status, const char **ret_body,

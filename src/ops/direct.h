@@ -54,11 +54,9 @@ struct direct_text { /* a question whose parameters are not read yet */
     unsigned processor;
 };
 
-/* Of a whole frame, or of one that has come as far as its operation's name. Errors as of direct_read_question. */
+/* Of a whole frame, or of one that has come as far as its operation's name. E_FORMAT for what is no question at all,
+   after which nothing that comes can be trusted to be one; E_NOT_FOUND for one that can't be asked directly. */
 int direct_split_question(const uint8_t *frame, size_t size, struct direct_text *ret, struct error *reterr);
-/* Of a whole frame; the parameters are the caller's to release. E_FORMAT for what is no question at all, after which
-   nothing that comes can be trusted to be one; E_NOT_FOUND and E_INVALID for one that can't be carried out. */
-int direct_read_question(const uint8_t *frame, size_t size, struct direct_question *ret, struct error *reterr);
 /* Of a whole frame; the body is inside of it. */
 int direct_read_answer(const uint8_t *frame, size_t size, unsigned *ret_status, const char **ret_body,
                        size_t *ret_body_size, struct error *reterr);

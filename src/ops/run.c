@@ -22,21 +22,13 @@ engine_fn *ops_runner(const struct op *op) {
     return NULL;
 }
 
-int ops_check_role(const struct op *op, const struct caller *caller, struct error *reterr) {
+/* E_UNAUTHENTICATED, E_FORBIDDEN. */
+static int check_role(const struct op *op, const struct caller *caller, struct error *reterr) {
     static const enum role needed[] = {
         [OP_ROLE_VIEWER] = ROLE_VIEWER, [OP_ROLE_OPERATOR] = ROLE_OPERATOR, [OP_ROLE_ADMIN] = ROLE_ADMIN};
     if (caller->role == ROLE_NONE) return error_set(reterr, E_UNAUTHENTICATED, "'%s' needs a known caller", op->name);
     if (caller->role < needed[op->role])
         return error_set(reterr, E_FORBIDDEN, "'%s' needs the role %s", op->name, ops_role_name(op->role));
-    return 0;
-}
-
-static int check_params(const struct op *op, struct request *request, struct error *reterr) {
-    json_t *completed;
-    int result = ops_check(op, request->params, &completed, reterr);
-    if (result < 0) return result;
-    json_decref(request->params);
-    request->params = completed;
     return 0;
 }
 
@@ -48,30 +40,18 @@ static struct audit_subject subject_of(const struct op *op) {
     return (struct audit_subject){.op = op->name, .kind = kinds[op->audit]};
 }
 
-void ops_refuse(struct engine *engine, const struct op *op, struct request *request, const struct error *error) {
-    struct audit_subject subject = subject_of(op);
-    engine_refuse(engine, &subject, request, error);
-}
-
-void ops_run_checked(struct engine *engine, const struct op *op, struct request *request) {
+void ops_run(struct engine *engine, const struct op *op, struct request *request, const struct error *refusal) {
     struct audit_subject subject = subject_of(op);
     struct error error;
     engine_fn *run = ops_runner(op);
     if (!run) {
         error_set(&error, E_INVALID, "'%s' is not carried out by the service", op->name);
         request->done(request, NULL, &error);
-    } else if (ops_check_role(op, &request->caller, &error) < 0) {
+    } else if (check_role(op, &request->caller, &error) < 0) {
         engine_refuse(engine, &subject, request, &error);
+    } else if (refusal) {
+        engine_refuse(engine, &subject, request, refusal);
     } else {
         engine_carry_out(engine, &subject, request, run);
     }
-}
-
-void ops_run(struct engine *engine, const struct op *op, struct request *request) {
-    struct error error;
-    bool is_checked = !ops_runner(op) || ops_check_role(op, &request->caller, &error) < 0;
-    if (is_checked || check_params(op, request, &error) == 0)
-        ops_run_checked(engine, op, request);
-    else
-        ops_refuse(engine, op, request, &error);
 }

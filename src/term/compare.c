@@ -111,10 +111,6 @@ int term_compare(const struct term *a, const struct term *b) {
     return comparers[a->type](a, b);
 }
 
-bool term_equal(const struct term *a, const struct term *b) {
-    return term_compare(a, b) == 0;
-}
-
 static int compare_pairs(const void *a, const void *b, void *elements) {
     const struct term *pairs = elements;
     return term_compare(&pairs[2 * (size_t) * (const uint32_t *)a], &pairs[2 * (size_t) * (const uint32_t *)b]);

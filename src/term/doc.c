@@ -4,12 +4,6 @@
 
 #include "term/term_internal.h"
 
-const struct term_bounds term_default_bounds = {
-    .max_bytes = 64 << 20,
-    .max_terms = 4 << 20,
-    .max_depth = 512,
-};
-
 enum {
     COMPRESSED_HEADER_BYTES = 6, /* version, tag, inflated size */
     DEFLATE_MAX_RATIO = 1040,    /* deflate reaches 1,032; more than this is a lie */

@@ -1,6 +1,6 @@
 #include "term/term_internal.h"
 
-enum { JSON_TEXT_MAX_BYTES = 1 << 16, JSON_MAX_DEPTH = 512 };
+enum { JSON_TEXT_MAX_BYTES = 1 << 16 };
 
 /* Past these, programs that read numbers as doubles would read another one. */
 static const int64_t json_integer_limit = 1LL << 53;
@@ -165,46 +165,4 @@ json_t *term_to_json(const struct term *term, bool *ret_natural) {
     json_t *json = convert(term, &natural);
     if (json && ret_natural) *ret_natural = natural;
     return json;
-}
-
-static int put_json(struct buf *buf, const json_t *json, unsigned depth_left, struct error *reterr);
-
-static int put_array(struct buf *buf, const json_t *array, unsigned depth_left, struct error *reterr) {
-    size_t count = json_array_size(array);
-    term_put_list(buf, count);
-    for (size_t i = 0; i < count; i++) {
-        int result = put_json(buf, json_array_get(array, i), depth_left, reterr);
-        if (result < 0) return result;
-    }
-    if (count > 0) term_put_nil(buf);
-    return 0;
-}
-
-static int put_object(struct buf *buf, const json_t *object, unsigned depth_left, struct error *reterr) {
-    term_put_map(buf, json_object_size(object));
-    for (void *at = json_object_iter((json_t *)object); at; at = json_object_iter_next((json_t *)object, at)) {
-        term_put_binary(buf, json_object_iter_key(at), json_object_iter_key_len(at));
-        int result = put_json(buf, json_object_iter_value(at), depth_left, reterr);
-        if (result < 0) return result;
-    }
-    return 0;
-}
-
-static int put_json(struct buf *buf, const json_t *json, unsigned depth_left, struct error *reterr) {
-    if (depth_left == 0) return error_set(reterr, E_TOO_LARGE, "JSON nests deeper than %d levels", JSON_MAX_DEPTH);
-    switch (json_typeof(json)) {
-    case JSON_OBJECT: return put_object(buf, json, depth_left - 1, reterr);
-    case JSON_ARRAY: return put_array(buf, json, depth_left - 1, reterr);
-    case JSON_STRING: term_put_binary(buf, json_string_value(json), json_string_length(json)); break;
-    case JSON_INTEGER: term_put_integer(buf, json_integer_value(json)); break;
-    case JSON_REAL: term_put_float(buf, json_real_value(json)); break;
-    case JSON_TRUE: term_put_bool(buf, true); break;
-    case JSON_FALSE: term_put_bool(buf, false); break;
-    case JSON_NULL: term_put_atom(buf, "nil"); break;
-    }
-    return 0;
-}
-
-int term_put_json(struct buf *buf, const json_t *json, struct error *reterr) {
-    return put_json(buf, json, JSON_MAX_DEPTH, reterr);
 }

@@ -11,7 +11,7 @@ int reader_take(struct reader *reader, size_t size, uint8_t **ret) {
     return 0;
 }
 
-int reader_count_terms(struct reader *reader, size_t count) {
+static int count_terms(struct reader *reader, size_t count) {
     if (count > reader->terms_left)
         return error_set(reader->reterr, E_TOO_LARGE, "too many terms at byte %zu of a term", reader->at + 1);
     reader->terms_left -= count;
@@ -20,7 +20,7 @@ int reader_count_terms(struct reader *reader, size_t count) {
 
 static int promise(struct reader *reader, size_t count) {
     if (count > reader->size - reader->at - reader->owed) return reader_malformed(reader, "more elements than bytes");
-    int result = reader_count_terms(reader, count);
+    int result = count_terms(reader, count);
     if (result == 0) reader->owed += count;
     return result;
 }
@@ -60,7 +60,7 @@ static int read_string(struct reader *reader, const uint8_t *fixed, struct term 
     uint8_t *bytes = NULL;
     struct term *elements = NULL;
     int result = reader_take(reader, count, &bytes);
-    if (result == 0) result = reader_count_terms(reader, count);
+    if (result == 0) result = count_terms(reader, count);
     if (result == 0 && count == 0) return read_nil(reader, fixed, ret);
     if (result == 0) result = reader_allocate_terms(reader, count, &elements);
     if (result < 0) return result;
@@ -74,7 +74,7 @@ static int join_lists(struct reader *reader, const struct term *head, size_t cou
                       struct term *ret) {
     struct term *elements = NULL;
     size_t total = count + rest->items.count;
-    int result = reader_count_terms(reader, total);
+    int result = count_terms(reader, total);
     if (result == 0) result = reader_allocate_terms(reader, total, &elements);
     if (result < 0) return result;
     memcpy(elements, head, count * sizeof *elements);

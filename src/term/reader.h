@@ -29,7 +29,6 @@ read_function read_reference, read_new_reference, read_newer_reference, read_fun
 enum { OLD_FLOAT_BYTES = 31 };
 
 int reader_take(struct reader *reader, size_t size, uint8_t **ret);
-int reader_count_terms(struct reader *reader, size_t count);
 int reader_allocate_terms(struct reader *reader, size_t count, struct term **ret);
 int reader_elements(struct reader *reader, size_t count, const struct term **ret);
 int reader_child(struct reader *reader, struct term *ret);

@@ -94,8 +94,6 @@ struct term_bounds {
 
 enum { TERM_DEPTH_LIMIT = 1024 }; /* reading, printing and comparing recurse this deep and need the C stack for it */
 
-extern const struct term_bounds term_default_bounds; /* 64 MiB, 4 million terms, depth 512 */
-
 struct term_doc; /* a decoded term with the memory it lives in */
 
 /* Decode exactly one term that fills the whole of data (version byte 131 first). The doc copies what it needs, so data
@@ -124,7 +122,6 @@ bool term_to_uint64(const struct term *term, uint64_t *ret);
 bool term_to_string(const struct term *term, char **ret);
 /* The same of its beginning: as many whole characters as fit into so many bytes. What follows is not looked at. */
 bool term_to_text(const struct term *term, size_t max_bytes, char **ret);
-bool term_equal(const struct term *a, const struct term *b); /* as =:= says, of any two decoded terms */
 
 /* Writing. Start a message with term_put_version; composite headers are followed by their elements. What the format
    can't hold (an atom past 255 characters, a binary past 4 GiB) marks the buffer as failed. */
@@ -153,9 +150,6 @@ void term_print(struct buf *buf, const struct term *term, enum term_language lan
    maps with text keys, booleans, nil), for eval's `result`. A list is text when all of it is printable ASCII. NULL
    without memory. */
 json_t *term_to_json(const struct term *term, bool *ret_natural);
-/* JSON values as terms: strings become binaries, objects maps with binary keys, null the atom nil. Fails past depth
- * 512. */
-int term_put_json(struct buf *buf, const json_t *json, struct error *reterr);
 /* JSON as text, without spaces, members in their order: what json_dumps writes. */
 void term_json_write(const json_t *value, struct buf *to);
 void term_json_write_text(const char *text, size_t size, struct buf *to);

@@ -10,7 +10,7 @@
 #include "guard/audit.h"
 #include "jail/jail_internal.h"
 #include "ops/table.h"
-#include "term/term.h"
+#include "terms.h"
 
 enum { TIMES = 10, ENTRIES = 50, SAMPLE_MAX_BYTES = 16384 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "term/term.h"
+#include "terms.h"
 
 enum { TEXT_MAX_BYTES = 4096 };
 
@@ -13,7 +13,7 @@ static void check(bool holds) {
     if (!holds) abort();
 }
 
-static void print_text(const struct term *term, enum term_language language) {
+static void print_in(const struct term *term, enum term_language language) {
     struct buf text = BUF_INIT;
     term_print(&text, term, language, TEXT_MAX_BYTES);
     check(!text.failed && text.size > 0 && text.size <= TEXT_MAX_BYTES + strlen("…"));
@@ -28,7 +28,8 @@ static void convert_to_json_and_back(const struct term *term) {
     json_t *json = term_to_json(term, &natural);
     check(json != NULL);
     term_put_version(&written);
-    check(term_put_json(&written, json, NULL) == 0 && !written.failed);
+    term_put_json(&written, json);
+    check(!written.failed);
     check(term_decode(written.data, written.size, &term_default_bounds, &doc, NULL) == 0);
     term_free(doc);
     buf_free(&written);
@@ -62,8 +63,8 @@ void fuzz_one(const uint8_t *data, size_t size) {
         check(doc == NULL && (error.code == E_FORMAT || error.code == E_TOO_LARGE) && error.detail[0] != '\0');
         return;
     }
-    print_text(term_root(doc), TERM_ERLANG);
-    print_text(term_root(doc), TERM_ELIXIR);
+    print_in(term_root(doc), TERM_ERLANG);
+    print_in(term_root(doc), TERM_ELIXIR);
     convert_to_json_and_back(term_root(doc));
     write_and_read(term_root(doc));
     copy_string(term_root(doc));

@@ -1,5 +1,6 @@
 #include "core/logs.h"
 #include "core/stage.h"
+#include "terms.h"
 
 static json_t *record(const char *stream, const char *level, const char *text, const char *time) {
     return json_pack("{s:s, s:s?, s:s, s:s}", "stream", stream, "level", level, "text", text, "time", time);

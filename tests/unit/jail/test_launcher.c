@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launcher_life.h"
@@ -353,6 +354,18 @@ static void changes_limits_of_a_running_process(void **state) {
     assert_soft_limit(program, "Max open files", "64");
     assert_soft_limit(program, "Max file size", "unlimited");
     assert_true(client_ask(client, "bury", "grows", -1));
+}
+
+/* In ns; 0: the kernel's own. Laid out as the kernel has it; its header and libc's can't be included together. */
+static uint64_t slice_of(pid_t pid) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime_ns, deadline_ns, period_ns;
+    } found = {0};
+    return syscall(SYS_sched_getattr, pid, &found, sizeof found, 0) == 0 ? found.runtime_ns : 0;
 }
 
 /* The service goes before its nodes, and they don't inherit that. */

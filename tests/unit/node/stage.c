@@ -1,5 +1,6 @@
 #include "node/stage.h"
 #include "folder.h"
+#include "terms.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -82,7 +82,15 @@ static char engine_marker;
 static struct call run_as(enum role role, const char *name, json_t *params, json_t **ret_params) {
     struct call call = {0};
     struct request request = {.params = params, .caller.role = role, .done = on_done, .transport = &call};
-    ops_run((struct engine *)&engine_marker, ops_find(name), &request);
+    const struct op *op = ops_find(name);
+    struct error refusal;
+    json_t *completed;
+    bool is_refused = ops_check(op, params, &completed, &refusal) < 0;
+    if (!is_refused) {
+        json_decref(params);
+        request.params = completed;
+    }
+    ops_run((struct engine *)&engine_marker, op, &request, is_refused ? &refusal : NULL);
     assert_int_equal(call.answers, 1);
     if (ret_params)
         *ret_params = request.params;
@@ -142,6 +150,8 @@ static void roles_are_needed(void **state) {
         assert_int_equal(call.function != NULL, cases[i].expected == E_NONE);
     }
     struct call call = run_as(ROLE_VIEWER, "destroy", json_pack("{s:s}", "id", "a"), NULL);
+    assert_int_equal(call.error.code, E_FORBIDDEN);
+    call = run_as(ROLE_VIEWER, "destroy", json_pack("{s:s}", "id", "../etc"), NULL);
     assert_int_equal(call.error.code, E_FORBIDDEN);
     call = run_as(ROLE_OPERATOR, "destroy", json_pack("{s:s}", "id", "a"), NULL);
     assert_int_equal(call.error.code, E_NONE);

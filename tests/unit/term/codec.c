@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "term/term.h"
+#include "terms.h"
 
 static bool read_exactly(void *data, size_t size) {
     return fread(data, 1, size, stdin) == size;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "term/term.h"
+#include "terms.h"
 
 /* A term's bytes: sizeof would count the terminator. */
 struct sample {

@@ -108,7 +108,7 @@ static void test_json_becomes_terms(void **state) {
         json_t *json = json_loads(cases[i].json, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         assert_non_null(json);
         term_put_version(&buf);
-        assert_int_equal(term_put_json(&buf, json, NULL), 0);
+        term_put_json(&buf, json);
         CLEANUP_TERM struct term_doc *doc = must_decode((char *)buf.data, buf.size);
         term_print(&text, term_root(doc), TERM_ERLANG, SIZE_MAX);
         assert_string_equal(buf_string(&text), cases[i].erlang);
@@ -116,25 +116,6 @@ static void test_json_becomes_terms(void **state) {
         buf_free(&text);
         json_decref(json);
     }
-}
-
-static json_t *nested_arrays(unsigned levels) {
-    json_t *json = json_array();
-    for (unsigned i = 1; i < levels; i++) json = json_pack("[o]", json);
-    assert_non_null(json);
-    return json;
-}
-
-static void test_json_depth_is_bounded(void **state) {
-    (void)state;
-    struct buf buf = BUF_INIT;
-    struct error error = {0};
-    json_t *deepest = nested_arrays(512), *deeper = nested_arrays(513);
-    assert_int_equal(term_put_json(&buf, deepest, &error), 0);
-    assert_int_equal(term_put_json(&buf, deeper, &error), -E_TOO_LARGE);
-    json_decref(deepest);
-    json_decref(deeper);
-    buf_free(&buf);
 }
 
 int main(void) {
@@ -145,7 +126,6 @@ int main(void) {
         cmocka_unit_test(test_what_has_no_natural_form),
         cmocka_unit_test(test_base64),
         cmocka_unit_test(test_json_becomes_terms),
-        cmocka_unit_test(test_json_depth_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
