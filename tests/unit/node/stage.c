@@ -42,6 +42,8 @@ void stage_expect(struct stage *stage, const char *story) {
     buf_clear(&stage->story);
 }
 
+const char stage_over[] = "violation:protocol_violation gone:misbehaved/protocol_violation ";
+
 bool stage_heard(struct stage *stage, const char *part) {
     return strstr(buf_string(&stage->story), part) != NULL;
 }
@@ -390,6 +392,14 @@ void agent_hello(int fd, int64_t version, const char *secret) {
     term_put_string(&hello, secret);
     term_put_map(&hello, 0);
     agent_send(fd, &hello);
+}
+
+void agent_put_event(struct buf *term, const char *kind) {
+    term_put_version(term);
+    term_put_tuple(term, 3);
+    term_put_atom(term, "event");
+    term_put_atom(term, kind);
+    term_put_nil(term);
 }
 
 void agent_reply_ok(int fd, uint64_t id) {

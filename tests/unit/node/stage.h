@@ -73,6 +73,7 @@ void stage_end_wait(struct stage *stage);
         if ((stage)->late) fail_msg("waited too long for " #condition "; story: %s", buf_string(&(stage)->story));     \
     } while (0)
 bool stage_heard(struct stage *stage, const char *part);
+extern const char stage_over[]; /* the story of a node that broke the protocol */
 
 /* ---- the launcher ---- */
 
@@ -95,6 +96,7 @@ int agent_dial(struct stage *stage, const struct node *node);
 void agent_send(int fd, struct buf *term); /* with its header; the term is freed */
 void agent_send_bytes(int fd, const void *data, size_t size);
 void agent_hello(int fd, int64_t version, const char *secret);
+void agent_put_event(struct buf *term, const char *kind); /* without data */
 void agent_reply_ok(int fd, uint64_t id);
 void agent_reply_error(int fd, uint64_t id, const char *kind, const void *message, size_t size);
 /* The next frame, which must have arrived already; NULL when there is none. */
