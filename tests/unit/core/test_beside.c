@@ -1,0 +1,77 @@
+/* Long answers of nodes are made use of beside the loop: those of top and of a reload. */
+#include "core/registry_scene.h"
+
+#include "core/reload_job.h"
+#include "reads.h"
+#include "terms.h"
+
+/* An answer of so many rows, under each of these keys. */
+static void reply_rows(int agent, uint64_t id, const char *const *keys, size_t key_count, const char *row_json) {
+    struct buf reply = BUF_INIT;
+    json_t *row = json_loads(row_json, 0, NULL);
+    assert_non_null(row);
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_tuple(&reply, 2);
+    term_put_atom(&reply, "ok");
+    term_put_map(&reply, key_count);
+    for (size_t i = 0; i < key_count; i++) {
+        term_put_atom(&reply, keys[i]);
+        term_put_list(&reply, READS_MANY / 2);
+        for (size_t k = 0; k < READS_MANY / 2; k++) term_put_json(&reply, row);
+        term_put_nil(&reply);
+    }
+    json_decref(row);
+    agent_send(agent, &reply);
+}
+
+static struct request *new_request(struct scene *scene, json_t *params) {
+    struct request *request = calloc(1, sizeof *request);
+    *request = (struct request){
+        .params = params, .caller = {.role = ROLE_ADMIN, .peer_fd = -1}, .done = on_done, .transport = scene};
+    return request;
+}
+
+static void await_ok(struct scene *scene) {
+    RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
+    stage_expect(scene->stage, "ok ");
+    assert_read_beside();
+}
+
+static void test_top(void **state) {
+    struct scene *scene = *state;
+    static const char *const keys[] = {"processes"};
+    engine_top(&scene->engine, new_request(scene, json_pack("{s:s, s:s, s:i}", "id", "s", "by", "memory", "count", 5)));
+    uint64_t id = agent_take_call(scene->stage, scene->agent, "top");
+    reads_begin();
+    reply_rows(scene->agent, id, keys, ARRAY_SIZE(keys), "{\"name\": \"a\", \"reductions\": 7}");
+    await_ok(scene);
+}
+
+static void begin_transaction(struct job *job) {
+    reload_begin_transaction((struct reload_job *)job);
+}
+
+static void test_reload(void **state) {
+    struct scene *scene = *state;
+    static const char *const keys[] = {"processes", "children"};
+    struct reload_job *reload = calloc(1, sizeof *reload);
+    struct request *request = new_request(scene, json_pack("{s:s, s:b}", "id", "s", "dry_run", true));
+    reload->job =
+        (struct job){.sandbox = scene->sandbox, .request = request, .exclusive = true, .start = begin_transaction};
+    job_submit(&reload->job);
+    uint64_t id = agent_take_call(scene->stage, scene->agent, "reload");
+    reads_begin();
+    reply_rows(scene->agent, id, keys, ARRAY_SIZE(keys), "{\"pid\": \"a\"}");
+    await_ok(scene);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_top, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reload, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
