@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 enum {
     SPARE_CONNECTIONS = 64,          /* above the limit, so that there is one on which to say so */
@@ -124,18 +125,9 @@ void api_unwatch_caller(struct api *api, struct exchange *exchange) {
 
 /* ---- closing ---- */
 
-/* Connections that were not accepted may hold descriptors. */
-static void close_listener(struct api *api) {
-    if (api->is_careful)
-        stranger_close(api->config.listen_fd);
-    else
-        fd_close(api->config.listen_fd);
-    api->config.listen_fd = -1;
-}
-
 static void free_api(struct api *api) {
     fd_close(api->gone_epoll);
-    close_listener(api);
+    listener_close(api);
     buf_free(&api->ended_fds);
     memory_free(&api->memory);
     answer_release(api->openapi);
@@ -159,15 +151,21 @@ static void on_workers_closed(void *data) {
     part_closed(data);
 }
 
+/* Those that were opened. */
 static void close_handles(struct api *api) {
     uv_handle_t *handles[] = {
-        (uv_handle_t *)&api->mhd_poll,    (uv_handle_t *)&api->gone_poll,    (uv_handle_t *)&api->mhd_timer,
-        (uv_handle_t *)&api->sweep_timer, (uv_handle_t *)&api->stream_timer, (uv_handle_t *)&api->close_timer,
-        (uv_handle_t *)&api->turn_idle,   (uv_handle_t *)&api->mhd_idle,
+        (uv_handle_t *)&api->mhd_poll,      (uv_handle_t *)&api->gone_poll,      (uv_handle_t *)&api->mhd_timer,
+        (uv_handle_t *)&api->sweep_timer,   (uv_handle_t *)&api->stream_timer,   (uv_handle_t *)&api->close_timer,
+        (uv_handle_t *)&api->turn_idle,     (uv_handle_t *)&api->mhd_idle,       (uv_handle_t *)&api->listener.poll,
+        (uv_handle_t *)&api->listener.turn, (uv_handle_t *)&api->listener.again,
     };
-    api->handles = ARRAY_SIZE(handles) + 1;
+    api->handles = 1;
+    for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
+        if (handles[i]->type == UV_UNKNOWN_HANDLE) continue;
+        api->handles++;
+        uv_close(handles[i], on_handle_closed);
+    }
     loop_workers_close(&api->workers, on_workers_closed, api);
-    for (size_t i = 0; i < ARRAY_SIZE(handles); i++) uv_close(handles[i], on_handle_closed);
 }
 
 static bool anything_suspended(const struct api *api) {
@@ -176,14 +174,6 @@ static bool anything_suspended(const struct api *api) {
         if (exchange->running || exchange->in_work || exchange->suspended) return true;
     }
     return false;
-}
-
-/* Quiet first: MHD would close the socket that is ours. */
-static void stop_daemon(struct api *api) {
-    MHD_quiesce_daemon(api->daemon);
-    close_listener(api);
-    MHD_stop_daemon(api->daemon);
-    connection_close_ended(api);
 }
 
 static void stop(struct api *api) {
@@ -214,8 +204,7 @@ void api_close(struct api *api, void (*closed)(void *data), void *data) {
     api->closed_data = data;
     api->closing = true;
     api->close_deadline_ms = uv_now(api->loop) + CLOSE_GRACE_MS;
-    MHD_quiesce_daemon(api->daemon);
-    close_listener(api);
+    listener_stop(api);
     struct exchange *exchange = TAILQ_FIRST(&api->exchanges);
     while (exchange) {
         struct exchange *next = TAILQ_NEXT(exchange, link);
@@ -231,8 +220,8 @@ void api_close(struct api *api, void (*closed)(void *data), void *data) {
 static struct MHD_Daemon *start_daemon(struct api *api) {
     const struct api_config *config = &api->config;
     return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_TURBO, 0, NULL, NULL, exchange_handle,
-        api, MHD_OPTION_LISTEN_SOCKET, config->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_TURBO, 0,
+        NULL, NULL, exchange_handle, api, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)config->connections_max + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_TIMEOUT_S,
         MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, api, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, api,
@@ -246,9 +235,16 @@ static int set_nonblocking(int fd, struct error *reterr) {
     return 0;
 }
 
+static bool is_listening(int fd) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &size) == 0 && value;
+}
+
 static int open_parts(struct api *api, struct error *reterr) {
     int result = set_nonblocking(api->config.listen_fd, reterr);
     if (result < 0) return result;
+    if (!is_listening(api->config.listen_fd)) return error_set(reterr, E_SYSTEM, "the API's socket does not listen");
     api->is_careful = !stranger_refuse_descriptors(api->config.listen_fd);
     api->gone_epoll = epoll_create1(EPOLL_CLOEXEC);
     if (api->gone_epoll < 0) return error_errno(reterr, errno, "watching for callers who leave");
@@ -268,27 +264,25 @@ static void start_timers(struct api *api) {
     api->turn_idle.data = api->mhd_idle.data = api;
 }
 
-/* What remains is freed when these have closed. */
-static int fail_to_open(struct api *api, bool is_polling, int status, struct error *reterr) {
-    api->handles = 1 + is_polling;
-    loop_workers_close(&api->workers, on_workers_closed, api);
-    if (is_polling) uv_close((uv_handle_t *)&api->mhd_poll, on_handle_closed);
-    return error_errno(reterr, -status, "putting the HTTP server on the loop");
+static int poll_descriptor(struct api *api, uv_poll_t *poll, int fd, uv_poll_cb ready, struct error *reterr) {
+    int status = uv_poll_init(api->loop, poll, fd);
+    if (status < 0) return error_errno(reterr, -status, "putting the HTTP server on the loop");
+    poll->data = api;
+    uv_poll_start(poll, UV_READABLE, ready);
+    return 0;
 }
 
+/* From here on the handles must close before the api is freed. */
 static int start_polling(struct api *api, struct error *reterr) {
     int epoll_fd = MHD_get_daemon_info(api->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     int result = loop_workers_open(&api->workers, api->loop, reterr);
     if (result < 0) return result;
-    int status = uv_poll_init(api->loop, &api->mhd_poll, epoll_fd);
-    if (status < 0) return fail_to_open(api, false, status, reterr);
-    api->mhd_poll.data = api->gone_poll.data = api;
-    status = uv_poll_init(api->loop, &api->gone_poll, api->gone_epoll);
-    if (status < 0) return fail_to_open(api, true, status, reterr);
-    uv_poll_start(&api->mhd_poll, UV_READABLE, on_mhd_ready);
-    uv_poll_start(&api->gone_poll, UV_READABLE, on_callers_left);
     start_timers(api);
-    return 0;
+    result = poll_descriptor(api, &api->mhd_poll, epoll_fd, on_mhd_ready, reterr);
+    if (result == 0) result = poll_descriptor(api, &api->gone_poll, api->gone_epoll, on_callers_left, reterr);
+    if (result == 0) result = listener_open(api, reterr);
+    if (result < 0) close_handles(api);
+    return result;
 }
 
 static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const struct api_config *config) {
@@ -298,6 +292,7 @@ static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const 
     TAILQ_INIT(&api->directs);
     TAILQ_INIT(&api->streams);
     fair_init(&api->turns);
+    fair_init(&api->listener.waiting);
     memory_init(&api->memory);
     /* A random start, so that ids of two runs don't look alike in a log. */
     if (getrandom(&api->next_request_id, sizeof api->next_request_id, GRND_NONBLOCK) < 0) api->next_request_id = 0;
@@ -314,7 +309,7 @@ int api_open(uv_loop_t *loop, struct engine *engine, const struct api_config *co
         *ret = api;
         return 0;
     }
-    if (api->daemon) stop_daemon(api);
+    if (api->daemon) MHD_stop_daemon(api->daemon);
     if (api->handles == 0) free_api(api);
     return result;
 }

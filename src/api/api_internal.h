@@ -86,6 +86,23 @@ void connection_await_reader(struct api *api, struct connection *connection);
 void connection_await_nothing(struct connection *connection);
 void connection_close_ended(struct api *api); /* after MHD has run: it has closed its own descriptors of them */
 
+/* Who dialled, by the kernel's word. (uid_t)-1: it does not say. */
+uid_t connection_uid(int fd);
+
+/* ---- listener.c: new connections, their users by turns ---- */
+
+struct listener {
+    uv_poll_t poll;
+    uv_idle_t turn;      /* while connections wait */
+    uv_timer_t again;    /* while none can be accepted */
+    struct fair waiting; /* accepted ones that the HTTP server has not been given yet; by uid */
+};
+
+int listener_open(struct api *api, struct error *reterr);
+/* Nothing is accepted from now on, and what waits is closed. */
+void listener_stop(struct api *api);
+void listener_close(struct api *api); /* the socket, if it is still open */
+
 /* ---- memory.c: answers to requests with an Idempotency-Key ---- */
 
 struct exchange;
@@ -262,6 +279,7 @@ struct api {
     struct engine *engine;
     struct api_config config;
     struct MHD_Daemon *daemon;
+    struct listener listener;
     uv_poll_t mhd_poll;
     uv_timer_t mhd_timer;
     int gone_epoll; /* holds the sockets of suspended connections, and reports only those whose caller has left */

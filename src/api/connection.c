@@ -16,11 +16,20 @@ static enum role role_of(const struct api *api, uid_t uid) {
     return uid == 0 || uid == api->config.admin_uid ? ROLE_ADMIN : ROLE_OPERATOR;
 }
 
+static bool credentials_of(int fd, struct ucred *ret) {
+    socklen_t size = sizeof *ret;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) == 0 && size == sizeof *ret && ret->uid != (uid_t)-1;
+}
+
+uid_t connection_uid(int fd) {
+    struct ucred peer;
+    return credentials_of(fd, &peer) ? peer.uid : (uid_t)-1;
+}
+
 /* Who dialled is the kernel's word, from the moment of connecting. */
 static struct caller identify(const struct api *api, int fd) {
     struct ucred peer;
-    socklen_t size = sizeof peer;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || size != sizeof peer || peer.uid == (uid_t)-1)
+    if (!credentials_of(fd, &peer))
         return (struct caller){.uid = (uid_t)-1, .gid = (gid_t)-1, .role = ROLE_NONE, .peer_fd = fd};
     return (struct caller){
         .uid = peer.uid, .gid = peer.gid, .pid = peer.pid, .role = role_of(api, peer.uid), .peer_fd = fd};

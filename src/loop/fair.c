@@ -7,6 +7,7 @@ struct fair_line {
     TAILQ_ENTRY(fair_line) link;
     uint64_t key;
     STAILQ_HEAD(, fair_item) items;
+    size_t count;
 };
 
 void fair_init(struct fair *fair) {
@@ -14,11 +15,22 @@ void fair_init(struct fair *fair) {
     TAILQ_INIT(&fair->lines);
 }
 
-static struct fair_line *line_of(struct fair *fair, uint64_t key) {
+static struct fair_line *find_line(const struct fair *fair, uint64_t key) {
     struct fair_line *line;
     TAILQ_FOREACH(line, &fair->lines, link) {
         if (line->key == key) return line;
     }
+    return NULL;
+}
+
+size_t fair_count(const struct fair *fair, uint64_t key) {
+    const struct fair_line *line = find_line(fair, key);
+    return line ? line->count : 0;
+}
+
+static struct fair_line *line_of(struct fair *fair, uint64_t key) {
+    struct fair_line *line = find_line(fair, key);
+    if (line) return line;
     line = calloc(1, sizeof *line);
     if (!line) return NULL;
     line->key = key;
@@ -32,12 +44,14 @@ bool fair_put(struct fair *fair, uint64_t key, struct fair_item *item) {
     if (!line) return false;
     item->line = line;
     STAILQ_INSERT_TAIL(&line->items, item, link);
+    line->count++;
     fair->count++;
     return true;
 }
 
 static void remove_item(struct fair *fair, struct fair_item *item) {
     STAILQ_REMOVE(&item->line->items, item, fair_item, link);
+    item->line->count--;
     item->line = NULL;
     fair->count--;
 }

@@ -85,6 +85,7 @@ bool fair_put(struct fair *fair, uint64_t key, struct fair_item *item);
 /* The next one of a key that may; may is NULL where all do. NULL: there is none. */
 struct fair_item *fair_take(struct fair *fair, bool (*may)(const void *data, uint64_t key), const void *data);
 void fair_remove(struct fair *fair, struct fair_item *item);
+size_t fair_count(const struct fair *fair, uint64_t key); /* how many of this key wait */
 
 /* ---- work.c: threads for work whose size strangers choose ---- */
 

@@ -28,9 +28,13 @@ static void keys_take_turns(void **state) {
     put(&fair, 2, &items[5], 'x');
     put(&fair, 3, &items[6], 'y');
     assert_int_equal(fair.count, 7);
+    assert_int_equal(fair_count(&fair, 1), 5);
+    assert_int_equal(fair_count(&fair, 3), 1);
+    assert_int_equal(fair_count(&fair, 4), 0);
     for (size_t i = 0; i < 8; i++) order[i] = take(&fair);
     assert_string_equal(order, "axybcde-");
     assert_int_equal(fair.count, 0);
+    assert_int_equal(fair_count(&fair, 1), 0);
 }
 
 /* A key that comes back goes behind those who wait. */
