@@ -40,9 +40,9 @@ static void run_mhd(struct api *api) {
     MHD_UNSIGNED_LONG_LONG timeout_ms = 0;
     loop_note(api->loop, "http", NULL);
     api->resumed = false;
-    receive_begin(api);
+    server_run_begin(api);
     MHD_run(api->daemon);
-    receive_end();
+    server_run_end();
     connection_close_ended(api);
     bool is_due = api->resumed || MHD_get_timeout(api->daemon, &timeout_ms) == MHD_YES;
     if (is_due && (api->resumed || timeout_ms == 0))
@@ -90,8 +90,10 @@ static void on_turn(uv_idle_t *idle) {
     if (api->turns.count == 0) uv_idle_stop(idle);
 }
 
-/* Others who wait go first. Once a turn: a timer of no time would go off again in the same one. */
+/* Others who wait go first, but not before root and the service's own user. Once a turn: a timer of no time would go
+   off again in the same one. */
 bool api_must_wait(struct api *api, uid_t uid, struct api_turn *turn) {
+    if (api->config.quotas && !quotas_is_bound(api->config.quotas, uid)) return false;
     if (!loop_turn_is_full(api->loop) && api->turns.count == 0) return false;
     if (!fair_put(&api->turns, uid, &turn->item)) return false;
     uv_idle_start(&api->turn_idle, on_turn);
@@ -130,6 +132,7 @@ static void free_api(struct api *api) {
     listener_close(api);
     buf_free(&api->ended_fds);
     memory_free(&api->memory);
+    server_free(api);
     answer_release(api->openapi);
     answer_release(api->operations);
     free(api);

@@ -188,13 +188,13 @@ struct exchange {
     struct outcome outcome; /* while it is being printed */
     struct answer *answer;
     struct loop_work work;
-    struct api_turn turn; /* while it waits to be dispatched */
-    unsigned status;      /* of the response; 0 before there is one */
-    bool is_upgrade;      /* to direct calls */
+    struct api_turn turn;     /* while it waits to be dispatched */
+    const char *method, *url; /* of the request, the server's, while it waits */
+    unsigned status;          /* of the response; 0 before there is one */
+    bool is_upgrade;          /* to direct calls */
     struct stream *stream;
     struct remembered *remembered; /* set while this exchange is the one that runs the request */
     bool dispatched;
-    bool is_due;    /* its turn has come, however full the loop's is */
     bool in_work;   /* a thread reads its body or prints its answer */
     bool prints;    /* what it is in work for is an answer */
     bool waiting;   /* for another exchange's answer to the same Idempotency-Key */
@@ -229,10 +229,33 @@ void record_passed_descriptor(const struct api *api, uid_t uid);
 
 /* ---- receive.c: bytes of callers without their descriptors ---- */
 
-void receive_begin(struct api *api); /* MHD reads from now on, on this thread */
-void receive_end(void);
 /* As recv without waiting; what has descriptors along fails with ECONNRESET. */
 ssize_t receive_bytes(struct api *api, int fd, void *data, size_t size);
+
+/* ---- server_calls.c: system calls of the HTTP server's library, bounded for each run ---- */
+
+enum { SERVER_USERS_COUNTED = 64 }; /* in a run; the calls of further users are bounded by the turn alone */
+
+struct server_socket;
+
+struct server_user {
+    uid_t uid;
+    unsigned calls;
+};
+
+struct server {
+    struct server_socket *sockets; /* by descriptor */
+    size_t socket_count;
+    unsigned calls; /* of this run */
+    struct server_user users[SERVER_USERS_COUNTED];
+    size_t user_count;
+};
+
+void server_run_begin(struct api *api); /* the server runs from now on, on this thread */
+void server_run_end(void);
+void server_connection_began(struct api *api, struct connection *connection);
+void server_connection_ended(struct api *api, const struct connection *connection);
+void server_free(struct api *api);
 
 /* ---- dispatch.c: from a received request to the operation, or straight to an answer ---- */
 
@@ -280,6 +303,7 @@ struct api {
     struct api_config config;
     struct MHD_Daemon *daemon;
     struct listener listener;
+    struct server server;
     uv_poll_t mhd_poll;
     uv_timer_t mhd_timer;
     int gone_epoll; /* holds the sockets of suspended connections, and reports only those whose caller has left */

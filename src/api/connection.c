@@ -120,6 +120,7 @@ static void started(struct api *api, struct MHD_Connection *mhd, void **context)
     if (TAILQ_EMPTY(&api->connections))
         uv_timer_start(&api->sweep_timer, sweep, sweep_interval(api), sweep_interval(api));
     TAILQ_INSERT_TAIL(&api->connections, connection, link);
+    server_connection_began(api, connection);
     *context = connection;
 }
 
@@ -142,6 +143,7 @@ void connection_close_ended(struct api *api) {
 static void ended(struct api *api, struct connection *connection) {
     if (api->is_careful) keep_open(api, connection->fd);
     TAILQ_REMOVE(&api->connections, connection, link);
+    server_connection_ended(api, connection);
     dismiss(api, connection);
     free(connection);
     if (TAILQ_EMPTY(&api->connections)) uv_timer_stop(&api->sweep_timer);

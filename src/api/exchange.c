@@ -9,10 +9,12 @@ static struct exchange *exchange_of_turn(struct api_turn *turn) {
     return (struct exchange *)((char *)turn - offsetof(struct exchange, turn));
 }
 
+/* Here and not when the server runs again: it would dispatch all that have waited in one run. */
 static void on_turn(struct api_turn *turn) {
     struct exchange *exchange = exchange_of_turn(turn);
-    exchange->is_due = true;
-    exchange_wake(exchange);
+    exchange->dispatched = true;
+    if (!exchange->gone) dispatch(exchange, exchange->method, exchange->url);
+    if (!exchange->running && !exchange->waiting && !exchange->in_work) exchange_wake(exchange);
 }
 
 static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd) {
@@ -213,7 +215,9 @@ enum MHD_Result exchange_handle(void *data, struct MHD_Connection *mhd, const ch
     if (!exchange->dispatched) {
         connection_await_nothing(exchange->connection);
         if (exchange->gone) return MHD_NO;
-        if (!exchange->is_due && api_must_wait(api, exchange->connection->caller.uid, &exchange->turn)) {
+        if (api_must_wait(api, exchange->connection->caller.uid, &exchange->turn)) {
+            exchange->method = method;
+            exchange->url = url;
             exchange_suspend(exchange);
             return MHD_YES;
         }

@@ -34,7 +34,9 @@ static void close_connection(const struct api *api, int fd) {
 /* The server closes the socket, whether it takes it or not. */
 static void hand_over(struct api *api, int fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    server_run_begin(api);
     MHD_add_connection(api->daemon, fd, (struct sockaddr *)&address, sizeof address.sun_family);
+    server_run_end();
     api_run_soon(api);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TURN_FULL_NS = 2 * 1000 * 1000 };
+enum { TURN_FULL_NS = 1000 * 1000 };
 
 struct loop_watch {
     uv_loop_t *loop;
