@@ -75,33 +75,10 @@ void api_run_soon(struct api *api) {
     uv_idle_start(&api->mhd_idle, on_mhd_turn);
 }
 
-/* ---- turns: one that would keep the loop for too long waits for the next, and callers take them by turns ---- */
-
-static void on_turn(uv_idle_t *idle) {
-    struct api *api = idle->data;
-    struct fair_item *item;
-    loop_note(api->loop, "turns", NULL);
-    do {
-        item = fair_take(&api->turns, NULL, NULL);
-        if (!item) break;
-        struct api_turn *turn = (struct api_turn *)((char *)item - offsetof(struct api_turn, item));
-        turn->go(turn);
-    } while (!loop_turn_is_full(api->loop));
-    if (api->turns.count == 0) uv_idle_stop(idle);
-}
-
-/* Others who wait go first, but not before root and the service's own user. Once a turn: a timer of no time would go
-   off again in the same one. */
-bool api_must_wait(struct api *api, uid_t uid, struct api_turn *turn) {
+/* Root and the service's own user wait for no turn. */
+bool api_must_wait(struct api *api, uid_t uid, struct loop_waiter *turn) {
     if (api->config.quotas && !quotas_is_bound(api->config.quotas, uid)) return false;
-    if (!loop_turn_is_full(api->loop) && api->turns.count == 0) return false;
-    if (!fair_put(&api->turns, uid, &turn->item)) return false;
-    uv_idle_start(&api->turn_idle, on_turn);
-    return true;
-}
-
-void api_wait_no_more(struct api *api, struct api_turn *turn) {
-    fair_remove(&api->turns, &turn->item);
+    return loop_turns_wait(&api->turns, uid, turn);
 }
 
 /* ---- callers who leave while we work: MHD does not look at suspended connections ---- */
@@ -150,6 +127,11 @@ static void on_handle_closed(uv_handle_t *handle) {
     part_closed(handle->data);
 }
 
+static void on_turns_closed(uv_handle_t *idle) {
+    struct loop_turns *turns = idle->data;
+    part_closed((struct api *)((char *)turns - offsetof(struct api, turns)));
+}
+
 static void on_workers_closed(void *data) {
     part_closed(data);
 }
@@ -157,16 +139,20 @@ static void on_workers_closed(void *data) {
 /* Those that were opened. */
 static void close_handles(struct api *api) {
     uv_handle_t *handles[] = {
-        (uv_handle_t *)&api->mhd_poll,      (uv_handle_t *)&api->gone_poll,      (uv_handle_t *)&api->mhd_timer,
-        (uv_handle_t *)&api->sweep_timer,   (uv_handle_t *)&api->stream_timer,   (uv_handle_t *)&api->close_timer,
-        (uv_handle_t *)&api->turn_idle,     (uv_handle_t *)&api->mhd_idle,       (uv_handle_t *)&api->listener.poll,
-        (uv_handle_t *)&api->listener.turn, (uv_handle_t *)&api->listener.again,
+        (uv_handle_t *)&api->mhd_poll,       (uv_handle_t *)&api->gone_poll,     (uv_handle_t *)&api->mhd_timer,
+        (uv_handle_t *)&api->sweep_timer,    (uv_handle_t *)&api->stream_timer,  (uv_handle_t *)&api->close_timer,
+        (uv_handle_t *)&api->mhd_idle,       (uv_handle_t *)&api->listener.poll, (uv_handle_t *)&api->listener.turn,
+        (uv_handle_t *)&api->listener.again,
     };
     api->handles = 1;
     for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
         if (handles[i]->type == UV_UNKNOWN_HANDLE) continue;
         api->handles++;
         uv_close(handles[i], on_handle_closed);
+    }
+    if (api->turns.loop) {
+        api->handles++;
+        loop_turns_close(&api->turns, on_turns_closed);
     }
     loop_workers_close(&api->workers, on_workers_closed, api);
 }
@@ -262,9 +248,9 @@ static void start_timers(struct api *api) {
         uv_timer_init(api->loop, timers[i]);
         timers[i]->data = api;
     }
-    uv_idle_init(api->loop, &api->turn_idle);
+    loop_turns_open(&api->turns, api->loop, "turns");
     uv_idle_init(api->loop, &api->mhd_idle);
-    api->turn_idle.data = api->mhd_idle.data = api;
+    api->mhd_idle.data = api;
 }
 
 static int poll_descriptor(struct api *api, uv_poll_t *poll, int fd, uv_poll_cb ready, struct error *reterr) {
@@ -294,7 +280,6 @@ static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const 
     TAILQ_INIT(&api->exchanges);
     TAILQ_INIT(&api->directs);
     TAILQ_INIT(&api->streams);
-    fair_init(&api->turns);
     fair_init(&api->listener.waiting);
     memory_init(&api->memory);
     /* A random start, so that ids of two runs don't look alike in a log. */

@@ -164,11 +164,6 @@ struct MHD_Response *stream_response(struct stream *stream);
 
 /* ---- exchange.c: one request and its answer ---- */
 
-struct api_turn { /* an exchange or a direct connection that waits for its turn */
-    struct fair_item item;
-    void (*go)(struct api_turn *turn);
-};
-
 struct exchange {
     TAILQ_ENTRY(exchange) link;
     TAILQ_ENTRY(exchange) waiter_link;
@@ -188,7 +183,7 @@ struct exchange {
     struct outcome outcome; /* while it is being printed */
     struct answer *answer;
     struct loop_work work;
-    struct api_turn turn;     /* while it waits to be dispatched */
+    struct loop_waiter turn;  /* while it waits to be dispatched */
     const char *method, *url; /* of the request, the server's, while it waits */
     unsigned status;          /* of the response; 0 before there is one */
     bool is_upgrade;          /* to direct calls */
@@ -321,8 +316,8 @@ struct api {
     struct stream_list streams;
     struct memory memory;
     struct loop_workers workers; /* for long bodies and answers */
-    struct fair turns;           /* exchanges and direct connections that wait for theirs */
-    uv_idle_t turn_idle, mhd_idle;
+    struct loop_turns turns;     /* of exchanges and direct connections, by uid */
+    uv_idle_t mhd_idle;
     size_t freeing_count;      /* of what threads free */
     struct answer *openapi;    /* made when first asked for */
     struct answer *operations; /* likewise, all of them on one page */
@@ -338,8 +333,7 @@ struct api {
 
 void api_run_soon(struct api *api); /* after a connection was resumed */
 /* Whether the loop has worked long enough in this turn: then the caller waits for its own, in which go is called. */
-bool api_must_wait(struct api *api, uid_t uid, struct api_turn *turn);
-void api_wait_no_more(struct api *api, struct api_turn *turn); /* if it does */
+bool api_must_wait(struct api *api, uid_t uid, struct loop_waiter *turn);
 void api_watch_caller(struct api *api, struct exchange *exchange);
 void api_unwatch_caller(struct api *api, struct exchange *exchange);
 void api_maybe_stop(struct api *api); /* goes on with closing when no exchange is left */

@@ -25,14 +25,14 @@ struct direct {
     struct request request;
     struct outcome outcome; /* while it is being printed */
     struct loop_work work;
-    struct api_turn turn;  /* while it waits to be read */
-    size_t reserved_bytes; /* for the question that is being received */
-    bool in_work;          /* a thread reads the question or prints the answer */
-    bool prints;           /* that is for an answer */
-    bool running;          /* the engine has it */
-    bool ends;             /* with the answer that is being sent */
-    bool gone;             /* the caller has left, or is not worth listening to */
-    bool moves;            /* to the caller's processor, after the answer */
+    struct loop_waiter turn; /* while it waits to be read */
+    size_t reserved_bytes;   /* for the question that is being received */
+    bool in_work;            /* a thread reads the question or prints the answer */
+    bool prints;             /* that is for an answer */
+    bool running;            /* the engine has it */
+    bool ends;               /* with the answer that is being sent */
+    bool gone;               /* the caller has left, or is not worth listening to */
+    bool moves;              /* to the caller's processor, after the answer */
     unsigned processor;
 };
 
@@ -55,7 +55,7 @@ static void on_closed(uv_handle_t *handle) {
     struct direct *direct = handle->data;
     struct api *api = direct->api;
     TAILQ_REMOVE(&api->directs, direct, link);
-    api_wait_no_more(api, &direct->turn);
+    loop_turns_remove(&api->turns, &direct->turn);
     free_long(direct, &direct->in);
     free_long(direct, &direct->out);
     MHD_upgrade_action(direct->upgrade, MHD_UPGRADE_ACTION_CLOSE);
@@ -368,7 +368,7 @@ static void read_some(struct direct *direct) {
     take_input(direct);
 }
 
-static void on_turn(struct api_turn *turn) {
+static void on_turn(struct loop_waiter *turn) {
     struct direct *direct = (struct direct *)((char *)turn - offsetof(struct direct, turn));
     if (direct->gone) return;
     uv_poll_start(&direct->poll, UV_READABLE, on_ready);

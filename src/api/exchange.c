@@ -5,12 +5,12 @@
 
 /* ---- life ---- */
 
-static struct exchange *exchange_of_turn(struct api_turn *turn) {
+static struct exchange *exchange_of_turn(struct loop_waiter *turn) {
     return (struct exchange *)((char *)turn - offsetof(struct exchange, turn));
 }
 
 /* Here and not when the server runs again: it would dispatch all that have waited in one run. */
-static void on_turn(struct api_turn *turn) {
+static void on_turn(struct loop_waiter *turn) {
     struct exchange *exchange = exchange_of_turn(turn);
     exchange->dispatched = true;
     if (!exchange->gone) dispatch(exchange, exchange->method, exchange->url);
@@ -34,7 +34,7 @@ static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd
 static void free_exchange(struct exchange *exchange) {
     struct api *api = exchange->api;
     TAILQ_REMOVE(&api->exchanges, exchange, link);
-    api_wait_no_more(api, &exchange->turn);
+    loop_turns_remove(&api->turns, &exchange->turn);
     stream_free(exchange->stream);
     answer_release(exchange->answer);
     json_decref(exchange->request.params);

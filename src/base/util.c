@@ -156,19 +156,39 @@ void hex_encode(const uint8_t *data, size_t size, char *ret) {
     ret[2 * size] = '\0';
 }
 
+static bool is_printable(uint32_t code) {
+    return code >= 0x20 && (code < 0x7F || code >= 0xA0);
+}
+
+static void append_escaped(struct buf *buf, const uint8_t *data, size_t size) {
+    char text[sizeof "\\x00"] = "\\x";
+    for (size_t i = 0; i < size; i++) {
+        hex_encode(data + i, 1, text + 2);
+        buf_append(buf, text, sizeof text - 1);
+    }
+}
+
+/* Strangers choose the bytes, so the worst ones must not be slow: plain text goes over in long pieces, and the rest
+   without the cost of formatting. */
 void escape_text(struct buf *buf, const char *text, size_t size) {
     const uint8_t *data = (const uint8_t *)text;
+    size_t plain = 0; /* where what is taken as it is begins */
     for (size_t at = 0; at < size;) {
-        uint32_t code = 0;
-        size_t length = utf8_decode(data + at, size - at, &code);
-        if (length == 0 || code < 0x20 || (code >= 0x7F && code < 0xA0)) {
-            size_t bytes = length ? length : 1;
-            for (size_t i = 0; i < bytes; i++) buf_printf(buf, "\\x%02x", data[at + i]);
-            at += bytes;
-            continue;
+        uint32_t code = data[at];
+        size_t length = code < 0x80 ? 1 : utf8_decode(data + at, size - at, &code);
+        bool is_plain = length > 0 && is_printable(code);
+        bool is_quoted = is_plain && (code == '"' || code == '\\');
+        if (!is_plain || is_quoted) {
+            buf_append(buf, data + plain, at - plain);
+            plain = at;
         }
-        if (data[at] == '"' || data[at] == '\\') buf_append_byte(buf, '\\');
-        buf_append(buf, data + at, length);
+        if (is_quoted) buf_append_byte(buf, '\\');
+        if (length == 0) length = 1;
+        if (!is_plain) {
+            append_escaped(buf, data + at, length);
+            plain = at + length;
+        }
         at += length;
     }
+    buf_append(buf, data + plain, size - plain);
 }

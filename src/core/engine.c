@@ -321,6 +321,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);
+    loop_turns_open(&engine->host.reading, engine->loop, "node");
     wall_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);
@@ -437,10 +438,16 @@ static void finish_close(void *data) {
     closed(closed_data);
 }
 
-/* After all else: nodes that were let go may have left frames to be freed. */
-static void close_workers(void *data) {
-    struct engine *engine = data;
+static void on_reading_closed(uv_handle_t *idle) {
+    struct loop_turns *reading = idle->data;
+    struct engine *engine = (struct engine *)((char *)reading - offsetof(struct engine, host.reading));
     loop_workers_close(&engine->host.workers, finish_close, engine);
+}
+
+/* After all else: nodes that were let go may have left frames to be freed. */
+static void close_host(void *data) {
+    struct engine *engine = data;
+    loop_turns_close(&engine->host.reading, on_reading_closed);
 }
 
 static void part_closed(void *data) {
@@ -488,7 +495,7 @@ void engine_try_close(struct engine *engine) {
     void *sandbox;
     if (!engine->close_wanted || is_busy(engine)) return;
     engine->close_wanted = false;
-    engine->closed = close_workers;
+    engine->closed = close_host;
     engine->open_parts += 10; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);

@@ -63,6 +63,8 @@ bool loop_deadline_is_early(uv_timer_t *timer, uint64_t due_ms, uv_timer_cb call
 void loop_note(uv_loop_t *loop, const char *work, const char *detail);
 /* Whether this turn has worked for so long that the rest should wait for the next one. */
 bool loop_turn_is_full(const uv_loop_t *loop);
+/* The same for work that waited for this turn and began at that time (uv_hrtime): it has a small part of every turn. */
+bool loop_slice_is_over(const uv_loop_t *loop, uint64_t begun_ns);
 const struct loop_report *loop_report(const uv_loop_t *loop); /* NULL: it is not watched */
 
 /* ---- fair.c: first come, first served for each key; the keys by turns (pure) ---- */
@@ -86,6 +88,27 @@ bool fair_put(struct fair *fair, uint64_t key, struct fair_item *item);
 struct fair_item *fair_take(struct fair *fair, bool (*may)(const void *data, uint64_t key), const void *data);
 void fair_remove(struct fair *fair, struct fair_item *item);
 size_t fair_count(const struct fair *fair, uint64_t key); /* how many of this key wait */
+
+/* ---- turns.c: work that waits for a later turn of the loop ---- */
+
+struct loop_waiter {
+    struct fair_item item;
+    void (*go)(struct loop_waiter *waiter);
+};
+
+struct loop_turns {
+    uv_loop_t *loop;
+    const char *work; /* what it is, for loop_note */
+    struct fair waiting;
+    uv_idle_t idle;
+};
+
+void loop_turns_open(struct loop_turns *turns, uv_loop_t *loop, const char *work);
+/* Nothing may wait any more. */
+void loop_turns_close(struct loop_turns *turns, uv_close_cb closed);
+/* Whether this turn is full, or others wait already. Then go is called in a later turn, and the keys take turns. */
+bool loop_turns_wait(struct loop_turns *turns, uint64_t key, struct loop_waiter *waiter);
+void loop_turns_remove(struct loop_turns *turns, struct loop_waiter *waiter); /* if it waits */
 
 /* ---- work.c: threads for work whose size strangers choose ---- */
 
@@ -121,6 +144,8 @@ struct loop_workers {
 };
 
 int loop_workers_open(struct loop_workers *workers, uv_loop_t *loop, struct error *reterr);
+/* Have free called for it on a thread: what a stranger made large takes long to free. */
+void loop_free_later(struct loop_workers *workers, uint64_t key, void *data);
 /* Whatever runs or waits is done first. */
 void loop_workers_close(struct loop_workers *workers, void (*closed)(void *data), void *data);
 void loop_work_submit(struct loop_workers *workers, uint64_t key, struct loop_work *work);

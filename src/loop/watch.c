@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TURN_FULL_NS = 1000 * 1000 };
+enum { TURN_FULL_NS = 1000 * 1000, SLICE_NS = 300 * 1000 };
 
 struct loop_watch {
     uv_loop_t *loop;
@@ -112,6 +112,10 @@ void loop_note(uv_loop_t *loop, const char *work, const char *detail) {
 bool loop_turn_is_full(const uv_loop_t *loop) {
     const struct loop_watch *watch = watch_of(loop);
     return watch && watch->turn_at_ns > 0 && uv_hrtime() - watch->turn_at_ns > TURN_FULL_NS;
+}
+
+bool loop_slice_is_over(const uv_loop_t *loop, uint64_t begun_ns) {
+    return loop_turn_is_full(loop) && uv_hrtime() - begun_ns > SLICE_NS;
 }
 
 const struct loop_report *loop_report(const uv_loop_t *loop) {

@@ -30,9 +30,11 @@ struct connection {
     size_t room_bytes; /* of the host's frame_bytes, for the large frame at hand */
     struct message *out, **out_tail;
     size_t out_bytes;
-    unsigned reads; /* before its hello */
+    struct loop_waiter turn; /* while the loop's turn is full */
+    bool has_new_bytes;      /* in the socket, when it began to wait */
+    unsigned reads;          /* before its hello */
     bool said_hello;
-    bool rests;    /* is not read: it has had its turn, or outran its budget */
+    bool rests;    /* is not read: it has had its turn, or outran its budget, or waits for its turn */
     bool decoding; /* is not read either: frames are taken in their order */
     bool closing;
     int handles; /* that are not closed yet, and work under way */
@@ -77,10 +79,20 @@ static void free_messages(struct connection *connection) {
     }
 }
 
+/* What has come of a large frame. */
+static void free_input(struct connection *connection) {
+    struct node_host *host = connection->channel->node->host;
+    if (connection->in.capacity > FRAME_LARGE_BYTES)
+        loop_free_later(&host->workers, (uintptr_t)connection->channel, connection->in.data);
+    else
+        buf_free(&connection->in);
+    connection->in = (struct buf)BUF_INIT;
+}
+
 static void let_go(struct connection *connection) {
     struct node *node = connection->channel->node;
     if (--connection->handles == 0) {
-        buf_free(&connection->in);
+        free_input(connection);
         free_messages(connection);
         free(connection);
     }
@@ -109,6 +121,7 @@ void connection_close(struct connection *connection) {
     struct channel *channel = connection->channel;
     connection->closing = true;
     unlink_connection(connection);
+    loop_turns_remove(&channel->node->host->reading, &connection->turn);
     if (!connection->said_hello) channel->strangers--;
     uv_close((uv_handle_t *)&connection->poll, on_closed);
     uv_close((uv_handle_t *)&connection->timer, on_closed);
@@ -141,10 +154,33 @@ static void watch(struct connection *connection) {
 
 static void take_turn(struct connection *connection, size_t bytes);
 
+static void read_some(struct connection *connection);
+
+static void on_turn(struct loop_waiter *turn) {
+    struct connection *connection = (struct connection *)((char *)turn - offsetof(struct connection, turn));
+    loop_note(connection->poll.loop, "node", connection->channel->node->name);
+    connection->rests = false;
+    if (connection->has_new_bytes)
+        read_some(connection);
+    else
+        take_turn(connection, 0);
+}
+
+/* Nodes are many, and each may have enough to say for a turn. */
+static bool must_wait(struct connection *connection, bool has_new_bytes) {
+    struct node_host *host = connection->channel->node->host;
+    if (!loop_turns_wait(&host->reading, (uintptr_t)connection->channel, &connection->turn)) return false;
+    connection->has_new_bytes = has_new_bytes;
+    connection->rests = true;
+    watch(connection);
+    return true;
+}
+
 static void on_rested(uv_timer_t *timer) {
     struct connection *connection = timer->data;
+    loop_note(timer->loop, "node", connection->channel->node->name);
     connection->rests = false;
-    take_turn(connection, 0);
+    if (!must_wait(connection, false)) take_turn(connection, 0);
 }
 
 static void rest(struct connection *connection, uint64_t ms) {
@@ -433,7 +469,8 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
     if (events & UV_WRITABLE && connection->out) send_waiting(connection);
     bool is_read = !connection->rests && !connection->decoding;
     if (status < 0 && !is_read) give_up_sending(connection);
-    if (is_read && (status < 0 || events & UV_READABLE)) read_some(connection);
+    bool has_new_bytes = is_read && (status < 0 || events & UV_READABLE);
+    if (has_new_bytes && !must_wait(connection, true)) read_some(connection);
 }
 
 /* ---- the beginning ---- */
@@ -449,6 +486,7 @@ void connection_open(struct channel *channel, int fd) {
     }
     connection->channel = channel;
     connection->fd = fd;
+    connection->turn.go = on_turn;
     connection->out_tail = &connection->out;
     connection->in.max = channel->frame_max_bytes + FRAME_HEADER_BYTES + 2 * sizeof channel->node->host->read_buffer;
     connection->next = channel->all;

@@ -61,6 +61,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     struct probe *probe;         /* the one under way, or NULL; probe.c keeps it */
     struct map nodes;            /* every living node by name; node.c keeps it */
     struct loop_workers workers; /* for large frames; whoever makes the host opens and closes them */
+    struct loop_turns reading;   /* of nodes' connections that wait to be read; opened and closed like the workers */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     size_t frame_bytes;          /* of large frames that nodes have begun to send; connection.c keeps it */
     char read_buffer[64 * 1024]; /* the loop reads into one place at a time */

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static void test_strings_compare(void **state) {
@@ -117,6 +119,25 @@ static void assert_escaped(const char *text, size_t size, const char *expected) 
     buf_free(&buf);
 }
 
+/* A stranger's bytes: none of them may cost much more than the others. */
+static void test_the_worst_text_is_made_harmless_quickly(void **state) {
+    (void)state;
+    enum { BYTES = 4 << 20, NS_PER_BYTE_MAX = 40 };
+    char *text = malloc(BYTES);
+    memset(text, 0xff, BYTES);
+    struct buf buf = BUF_INIT;
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+    escape_text(&buf, text, BYTES);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+    assert_int_equal(buf.size, (size_t)4 * BYTES);
+    assert_memory_equal(buf.data + buf.size - 8, "\\xff\\xff", 8);
+    int64_t ns = (ended.tv_sec - begun.tv_sec) * INT64_C(1000000000) + ended.tv_nsec - begun.tv_nsec;
+    if (ns > (int64_t)BYTES * NS_PER_BYTE_MAX) fail_msg("%lld ns a byte", (long long)(ns / BYTES));
+    buf_free(&buf);
+    free(text);
+}
+
 static void test_text_is_made_harmless(void **state) {
     (void)state;
     assert_escaped("plain é 😀", strlen("plain é 😀"), "plain é 😀");
@@ -165,6 +186,7 @@ int main(void) {
         cmocka_unit_test(test_bytes_become_hexadecimal),
         cmocka_unit_test(test_quantities_read_as_they_are_written),
         cmocka_unit_test(test_text_is_made_harmless),
+        cmocka_unit_test(test_the_worst_text_is_made_harmless_quickly),
         cmocka_unit_test(test_what_is_owned_is_released_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

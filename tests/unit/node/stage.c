@@ -282,9 +282,22 @@ static void on_ready(void *data, struct node *node) {
     buf_append_string(&stage->story, "ready ");
 }
 
+static uint64_t cpu_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void burn(unsigned us) {
+    uint64_t end_us = cpu_us() + us;
+    while (cpu_us() < end_us) {
+    }
+}
+
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
     struct stage *stage = data;
     (void)node, (void)term;
+    burn(stage->burn_us);
     if (stage->story.size < 16384) buf_printf(&stage->story, "event:%s ", kind);
 }
 
@@ -488,6 +501,7 @@ static void open_host(struct stage *stage) {
                                      .grace_ms = 1000,
                                      .toolchain = {.otp_root = "/otp", .erts_bin = "/otp/erts/bin", .boot_dir = "/b"}};
     assert_int_equal(loop_workers_open(&stage->host.workers, &stage->loop, &error), 0);
+    loop_turns_open(&stage->host.reading, &stage->loop, "node");
     assert_int_equal(jail_link_open(&stage->loop, stage->home, &handler, stage, &stage->host.link, &error), 0);
 }
 
@@ -523,6 +537,7 @@ int stage_teardown(void **state) {
     RUN_UNTIL(stage, stage->link_closed);
     if (stage->listen_fd >= 0) uv_close((uv_handle_t *)&stage->listen_poll, close_listen_fd);
     drop_link(stage);
+    loop_turns_close(&stage->host.reading, NULL);
     loop_workers_close(&stage->host.workers, NULL, NULL);
     uv_close((uv_handle_t *)&stage->deadline, NULL);
     uv_close((uv_handle_t *)&stage->tick, NULL);

@@ -155,6 +155,10 @@ static void test_no_answer_makes_a_turn_long(void **state) {
     close(agent);
 }
 
+static void on_detached(void *data) {
+    (void)data;
+}
+
 static void add_event(struct buf *flood) {
     struct buf event = BUF_INIT;
     agent_put_event(&event, "output");
@@ -191,6 +195,50 @@ static void test_many_frames_take_many_turns(void **state) {
     assert_int_equal(before, EVENTS);
     assert_true(turns >= EVENTS / (2 * TURN_MAX));
     close(agent);
+}
+
+/* Each has little to say, and all of them say it at once. */
+static void test_many_nodes_share_turns(void **state) {
+    struct stage *stage = *state;
+    enum { NODES = CHILDREN_MAX, BURN_US = 3000, TURN_US = 12000 };
+    int agents[NODES];
+    struct loop_watch *watch;
+    CLEANUP(buf_free) struct buf event = BUF_INIT;
+    add_event(&event);
+    for (int i = 0; i < NODES; i++) stage_start_ready(stage, &agents[i]);
+    assert_int_equal(loop_watch_open(&stage->loop, &watch, NULL), 0);
+    uv_run(&stage->loop, UV_RUN_NOWAIT);
+    stage->burn_us = BURN_US;
+    for (int i = 0; i < NODES; i++) agent_send_bytes(agents[i], event.data, event.size);
+    RUN_UNTIL(stage, count_events(stage) == NODES);
+    uv_run(&stage->loop, UV_RUN_NOWAIT); /* the last turn counts when the next one begins */
+    const struct loop_report *report = loop_report(&stage->loop);
+    if (report->worst_count > 0 && report->worst[0].cpu_us > TURN_US)
+        fail_msg("a turn took %llu us", (unsigned long long)report->worst[0].cpu_us);
+    loop_watch_close(watch);
+    for (int i = 0; i < NODES; i++) close(agents[i]);
+}
+
+/* It waits for its turn, and has gone when that comes. */
+static void test_a_node_that_waits_may_go(void **state) {
+    struct stage *stage = *state;
+    struct loop_watch *watch;
+    int first, second;
+    CLEANUP(buf_free) struct buf event = BUF_INIT;
+    add_event(&event);
+    stage_start_ready(stage, &first);
+    struct node *gone = stage_start_ready(stage, &second);
+    assert_int_equal(loop_watch_open(&stage->loop, &watch, NULL), 0);
+    uv_run(&stage->loop, UV_RUN_NOWAIT);
+    stage->burn_us = 3000;
+    agent_send_bytes(first, event.data, event.size);
+    agent_send_bytes(second, event.data, event.size);
+    while (count_events(stage) == 0) uv_run(&stage->loop, UV_RUN_NOWAIT);
+    node_detach(gone, on_detached, NULL);
+    RUN_UNTIL(stage, stage->host.nodes.count == 1 && stage->host.reading.waiting.count == 0);
+    loop_watch_close(watch);
+    close(first);
+    close(second);
 }
 
 /* Little to send, and much to read: one byte for each term. */
@@ -244,6 +292,8 @@ int main(void) {
         ON_STAGE(test_large_frames_share_a_bounded_memory),
         ON_STAGE(test_no_answer_makes_a_turn_long),
         ON_STAGE(test_many_frames_take_many_turns),
+        ON_STAGE(test_many_nodes_share_turns),
+        ON_STAGE(test_a_node_that_waits_may_go),
         ON_STAGE(test_a_flood_is_read_slowly_and_hurts_nobody_else),
     };
     int failed = cmocka_run_group_tests_name("this kernel", tests, NULL, NULL);
