@@ -248,7 +248,7 @@ static void start_timers(struct api *api) {
         uv_timer_init(api->loop, timers[i]);
         timers[i]->data = api;
     }
-    loop_turns_open(&api->turns, api->loop, "turns");
+    loop_turns_open(&api->turns, api->loop, "turns", LOOP_TURN_FULL_US);
     uv_idle_init(api->loop, &api->mhd_idle);
     api->mhd_idle.data = api;
 }

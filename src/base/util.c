@@ -147,11 +147,12 @@ void percent_to_text(uint64_t percent, char ret[QUANTITY_BYTES]) {
     snprintf(ret, QUANTITY_BYTES, "%llu%%", (unsigned long long)percent);
 }
 
+static const char hex_digits[] = "0123456789abcdef";
+
 void hex_encode(const uint8_t *data, size_t size, char *ret) {
-    static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < size; i++) {
-        ret[2 * i] = digits[data[i] >> 4];
-        ret[2 * i + 1] = digits[data[i] & 15];
+        ret[2 * i] = hex_digits[data[i] >> 4];
+        ret[2 * i + 1] = hex_digits[data[i] & 15];
     }
     ret[2 * size] = '\0';
 }
@@ -161,10 +162,9 @@ static bool is_printable(uint32_t code) {
 }
 
 static void append_escaped(struct buf *buf, const uint8_t *data, size_t size) {
-    char text[sizeof "\\x00"] = "\\x";
     for (size_t i = 0; i < size; i++) {
-        hex_encode(data + i, 1, text + 2);
-        buf_append(buf, text, sizeof text - 1);
+        const char text[] = {'\\', 'x', hex_digits[data[i] >> 4], hex_digits[data[i] & 15]};
+        buf_append(buf, text, sizeof text);
     }
 }
 

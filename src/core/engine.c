@@ -321,7 +321,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);
-    loop_turns_open(&engine->host.reading, engine->loop, "node");
+    loop_turns_open(&engine->host.reading, engine->loop, "node", NODE_READING_US);
     wall_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);

@@ -59,20 +59,24 @@ void engine_logs(struct engine *engine, struct request *request) {
 
 /* ---- taking them down ---- */
 
-/* A stranger's bytes as JSON text; what is not UTF-8 is escaped. */
-static json_t *text_json(const char *bytes, size_t size) {
+/* Text that is not UTF-8 takes as long as so many bytes of plain text for each of its own. */
+enum { ESCAPED_COST = 8 };
+
+/* A stranger's bytes as JSON text. What is not UTF-8 is escaped, and the node is charged for it. */
+static json_t *text_json(const struct sandbox *sandbox, const char *bytes, size_t size) {
     CLEANUP(buf_free) struct buf escaped = BUF_INIT;
     json_t *value = json_stringn(bytes, size);
     if (value) return value;
+    if (sandbox->node) node_charge(sandbox->node, size * ESCAPED_COST);
     escape_text(&escaped, bytes, size);
     return json_string(buf_string(&escaped));
 }
 
-static void add_place(json_t *record, const struct log_place *place) {
+static void add_place(const struct sandbox *sandbox, json_t *record, const struct log_place *place) {
     if (!place) return;
-    if (place->pid.size > 0) json_object_set_new(record, "pid", text_json(place->pid.bytes, place->pid.size));
+    if (place->pid.size > 0) json_object_set_new(record, "pid", text_json(sandbox, place->pid.bytes, place->pid.size));
     if (place->function.size > 0)
-        json_object_set_new(record, "function", text_json(place->function.bytes, place->function.size));
+        json_object_set_new(record, "function", text_json(sandbox, place->function.bytes, place->function.size));
     if (place->line > 0) json_object_set_new(record, "line", json_integer((json_int_t)place->line));
 }
 
@@ -81,8 +85,8 @@ void log_add(struct sandbox *sandbox, const char *stream, const char *level, con
     do {
         size_t length = utf8_cut(bytes, size, LOG_RECORD_MAX_BYTES);
         json_t *record = json_pack("{s:s, s:s?, s:s, s:o}", "stream", stream, "level", level, "sandbox_id", sandbox->id,
-                                   "text", text_json(bytes, length));
-        if (record) add_place(record, place);
+                                   "text", text_json(sandbox, bytes, length));
+        if (record) add_place(sandbox, record, place);
         if (record) feed_add(sandbox->log, record);
         bytes += length;
         size -= length;

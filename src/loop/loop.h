@@ -28,7 +28,7 @@ uint64_t attention_ms(const struct attention *attention, uint64_t now_ns);
 
 /* ---- report.c: the longest of many turns (pure) ---- */
 
-enum { LOOP_WORST = 8, LOOP_DETAIL_BYTES = 64, LOOP_TURN_LONG_US = 5000 };
+enum { LOOP_WORST = 8, LOOP_DETAIL_BYTES = 64, LOOP_TURN_LONG_US = 5000, LOOP_TURN_FULL_US = 1000 };
 
 struct loop_turn {
     uint64_t cpu_us;
@@ -63,8 +63,7 @@ bool loop_deadline_is_early(uv_timer_t *timer, uint64_t due_ms, uv_timer_cb call
 void loop_note(uv_loop_t *loop, const char *work, const char *detail);
 /* Whether this turn has worked for so long that the rest should wait for the next one. */
 bool loop_turn_is_full(const uv_loop_t *loop);
-/* The same for work that waited for this turn and began at that time (uv_hrtime): it has a small part of every turn. */
-bool loop_slice_is_over(const uv_loop_t *loop, uint64_t begun_ns);
+bool loop_turn_is_longer(const uv_loop_t *loop, uint32_t us); /* than so much */
 const struct loop_report *loop_report(const uv_loop_t *loop); /* NULL: it is not watched */
 
 /* ---- fair.c: first come, first served for each key; the keys by turns (pure) ---- */
@@ -99,11 +98,12 @@ struct loop_waiter {
 struct loop_turns {
     uv_loop_t *loop;
     const char *work; /* what it is, for loop_note */
+    uint32_t full_us; /* how long a turn may be before this work waits for the next */
     struct fair waiting;
     uv_idle_t idle;
 };
 
-void loop_turns_open(struct loop_turns *turns, uv_loop_t *loop, const char *work);
+void loop_turns_open(struct loop_turns *turns, uv_loop_t *loop, const char *work, uint32_t full_us);
 /* Nothing may wait any more. */
 void loop_turns_close(struct loop_turns *turns, uv_close_cb closed);
 /* Whether this turn is full, or others wait already. Then go is called in a later turn, and the keys take turns. */

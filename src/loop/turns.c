@@ -2,6 +2,12 @@
    turn, so what waits has a small part of each turn that they can't take. */
 #include "loop/loop.h"
 
+enum { SLICE_NS = 300 * 1000 };
+
+static bool is_over(const struct loop_turns *turns, uint64_t begun_ns) {
+    return loop_turn_is_longer(turns->loop, turns->full_us) && uv_hrtime() - begun_ns > SLICE_NS;
+}
+
 static void on_idle(uv_idle_t *idle) {
     struct loop_turns *turns = idle->data;
     uint64_t begun_ns = uv_hrtime();
@@ -10,13 +16,13 @@ static void on_idle(uv_idle_t *idle) {
     while ((item = fair_take(&turns->waiting, NULL, NULL))) {
         struct loop_waiter *waiter = (struct loop_waiter *)((char *)item - offsetof(struct loop_waiter, item));
         waiter->go(waiter);
-        if (loop_slice_is_over(turns->loop, begun_ns)) break;
+        if (is_over(turns, begun_ns)) break;
     }
     if (turns->waiting.count == 0) uv_idle_stop(idle);
 }
 
-void loop_turns_open(struct loop_turns *turns, uv_loop_t *loop, const char *work) {
-    *turns = (struct loop_turns){.loop = loop, .work = work};
+void loop_turns_open(struct loop_turns *turns, uv_loop_t *loop, const char *work, uint32_t full_us) {
+    *turns = (struct loop_turns){.loop = loop, .work = work, .full_us = full_us};
     fair_init(&turns->waiting);
     uv_idle_init(loop, &turns->idle);
     turns->idle.data = turns;
@@ -27,7 +33,7 @@ void loop_turns_close(struct loop_turns *turns, uv_close_cb closed) {
 }
 
 bool loop_turns_wait(struct loop_turns *turns, uint64_t key, struct loop_waiter *waiter) {
-    if (!loop_turn_is_full(turns->loop) && turns->waiting.count == 0) return false;
+    if (!loop_turn_is_longer(turns->loop, turns->full_us) && turns->waiting.count == 0) return false;
     if (!fair_put(&turns->waiting, key, &waiter->item)) return false;
     uv_idle_start(&turns->idle, on_idle);
     return true;

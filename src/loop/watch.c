@@ -6,8 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { TURN_FULL_NS = 1000 * 1000, SLICE_NS = 300 * 1000 };
-
 struct loop_watch {
     uv_loop_t *loop;
     uv_prepare_t prepare;
@@ -109,13 +107,13 @@ void loop_note(uv_loop_t *loop, const char *work, const char *detail) {
     watch->work.detail[length] = '\0';
 }
 
-bool loop_turn_is_full(const uv_loop_t *loop) {
+bool loop_turn_is_longer(const uv_loop_t *loop, uint32_t us) {
     const struct loop_watch *watch = watch_of(loop);
-    return watch && watch->turn_at_ns > 0 && uv_hrtime() - watch->turn_at_ns > TURN_FULL_NS;
+    return watch && watch->turn_at_ns > 0 && uv_hrtime() - watch->turn_at_ns > us * UINT64_C(1000);
 }
 
-bool loop_slice_is_over(const uv_loop_t *loop, uint64_t begun_ns) {
-    return loop_turn_is_full(loop) && uv_hrtime() - begun_ns > SLICE_NS;
+bool loop_turn_is_full(const uv_loop_t *loop) {
+    return loop_turn_is_longer(loop, LOOP_TURN_FULL_US);
 }
 
 const struct loop_report *loop_report(const uv_loop_t *loop) {

@@ -95,6 +95,10 @@ int channel_listen(struct channel *channel, struct node *node, const char *direc
     return result;
 }
 
+void node_charge(struct node *node, uint64_t bytes) {
+    pace_spend(&node->channel.pace, bytes, uv_now(node->host->loop));
+}
+
 bool channel_send(struct channel *channel, struct buf *frame) {
     bool is_sendable = channel->agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES;
     if (is_sendable) {

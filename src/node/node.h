@@ -45,6 +45,9 @@ int elf_libraries(const char *const *files, char ***ret, size_t *ret_count, stru
 
 /* ---- nodes ---- */
 
+/* How long a turn of the loop may be before nodes wait for the next: less than for callers, who wait for answers. */
+enum { NODE_READING_US = 300 };
+
 struct node_host { /* what all nodes of a daemon share; outlives them */
     uv_loop_t *loop;
     struct jail_link *link;
@@ -219,6 +222,8 @@ uint32_t node_process_table(uint32_t processes);
 /* Whether a VM that was booted with some limits can be held to others. */
 bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted);
 void node_violation(struct node *node, const struct jail_violation *violation); /* the launcher's word, handed on */
+/* Charge it for work that its last frame caused, as for so many bytes more. */
+void node_charge(struct node *node, uint64_t bytes);
 /* Leave the VM running for the next daemon and let go of it: no further callback. */
 void node_detach(struct node *node, void (*detached)(void *data), void *data);
 

@@ -42,7 +42,7 @@ static int setup(void **state) {
     struct scene *scene = calloc(1, sizeof *scene);
     assert_int_equal(uv_loop_init(&scene->loop), 0);
     assert_int_equal(loop_watch_open(&scene->loop, &scene->watch, NULL), 0);
-    loop_turns_open(&scene->turns, &scene->loop, "test");
+    loop_turns_open(&scene->turns, &scene->loop, "test", LOOP_TURN_FULL_US);
     uv_timer_init(&scene->loop, &scene->timer);
     uv_timer_start(&scene->timer, on_timer, 0, 0);
     uv_run(&scene->loop, UV_RUN_DEFAULT);

@@ -296,7 +296,8 @@ static void burn(unsigned us) {
 
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
     struct stage *stage = data;
-    (void)node, (void)term;
+    (void)term;
+    if (stage->charge_bytes > 0) node_charge(node, stage->charge_bytes);
     burn(stage->burn_us);
     if (stage->story.size < 16384) buf_printf(&stage->story, "event:%s ", kind);
 }
@@ -501,7 +502,7 @@ static void open_host(struct stage *stage) {
                                      .grace_ms = 1000,
                                      .toolchain = {.otp_root = "/otp", .erts_bin = "/otp/erts/bin", .boot_dir = "/b"}};
     assert_int_equal(loop_workers_open(&stage->host.workers, &stage->loop, &error), 0);
-    loop_turns_open(&stage->host.reading, &stage->loop, "node");
+    loop_turns_open(&stage->host.reading, &stage->loop, "node", NODE_READING_US);
     assert_int_equal(jail_link_open(&stage->loop, stage->home, &handler, stage, &stage->host.link, &error), 0);
 }
 

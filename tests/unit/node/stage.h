@@ -29,7 +29,8 @@ struct stage {
     struct buf story; /* what the node's handler and the callers heard, in order */
 
     /* the launcher */
-    unsigned burn_us; /* of CPU time, for each event of a node */
+    unsigned burn_us;      /* of CPU time, for each event of a node */
+    uint64_t charge_bytes; /* to the node, for each of its events */
     int listen_fd, launcher_fd;
     uv_poll_t listen_poll, launcher_poll;
     bool launcher_polled, link_up, link_closed;

@@ -219,6 +219,20 @@ static void test_many_nodes_share_turns(void **state) {
     for (int i = 0; i < NODES; i++) close(agents[i]);
 }
 
+/* What its events cause costs it as if it had sent more. */
+static void test_a_node_that_is_charged_is_read_slowly(void **state) {
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    CLEANUP(buf_free) struct buf event = BUF_INIT;
+    add_event(&event);
+    stage->charge_bytes = 3 * node->channel.frame_max_bytes;
+    agent_send_bytes(agent, event.data, event.size);
+    RUN_UNTIL(stage, stage_heard(stage, "violation:channel_flood "));
+    assert_int_equal(count_events(stage), 1);
+    close(agent);
+}
+
 /* It waits for its turn, and has gone when that comes. */
 static void test_a_node_that_waits_may_go(void **state) {
     struct stage *stage = *state;
@@ -286,15 +300,11 @@ static void test_a_flood_is_read_slowly_and_hurts_nobody_else(void **state) {
 /* The second time on a kernel that refuses no descriptors. */
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_STAGE(test_an_event_tells_of_one_thing),
-        ON_STAGE(test_an_event_is_short),
-        ON_STAGE(test_a_large_answer_keeps_its_place),
-        ON_STAGE(test_large_frames_share_a_bounded_memory),
-        ON_STAGE(test_no_answer_makes_a_turn_long),
-        ON_STAGE(test_many_frames_take_many_turns),
-        ON_STAGE(test_many_nodes_share_turns),
-        ON_STAGE(test_a_node_that_waits_may_go),
-        ON_STAGE(test_a_flood_is_read_slowly_and_hurts_nobody_else),
+        ON_STAGE(test_an_event_tells_of_one_thing),    ON_STAGE(test_an_event_is_short),
+        ON_STAGE(test_a_large_answer_keeps_its_place), ON_STAGE(test_large_frames_share_a_bounded_memory),
+        ON_STAGE(test_no_answer_makes_a_turn_long),    ON_STAGE(test_many_frames_take_many_turns),
+        ON_STAGE(test_many_nodes_share_turns),         ON_STAGE(test_a_node_that_is_charged_is_read_slowly),
+        ON_STAGE(test_a_node_that_waits_may_go),       ON_STAGE(test_a_flood_is_read_slowly_and_hurts_nobody_else),
     };
     int failed = cmocka_run_group_tests_name("this kernel", tests, NULL, NULL);
     if (!test_pretend_old_kernel()) return 1;
