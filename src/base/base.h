@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/parallel.h"
 #include "base/series.h"
+#include "base/share.h"
 #include "base/slice.h"
 #include "base/stranger.h"
 #include "base/turns.h"

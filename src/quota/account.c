@@ -67,6 +67,10 @@ uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint
     return all - (kept_free < all / 2 ? kept_free : all / 2);
 }
 
+bool quotas_is_fair(const struct quotas *quotas, uid_t uid, const struct share *share) {
+    return share_is_fair(share, quotas_is_bound(quotas, uid));
+}
+
 const struct quota_rules *quotas_rules(const struct quotas *quotas) {
     return quotas ? quotas->config.rules : NULL;
 }

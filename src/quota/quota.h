@@ -118,6 +118,9 @@ bool quotas_is_bound(const struct quotas *quotas, uid_t uid);
 /* How many of a bound that all share one caller may take: places are kept free for those who are not bound. */
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free);
 
+/* Whether a caller may have what it asks for of a pool that all share: see base/share.h. */
+bool quotas_is_fair(const struct quotas *quotas, uid_t uid, const struct share *share);
+
 /* A principal has connected: the groups it is in count from now on, for all that this uid does. */
 void quotas_introduce(struct quotas *quotas, const struct quota_identity *identity);
 bool quotas_in_group(const struct quotas *quotas, uid_t uid, gid_t gid);

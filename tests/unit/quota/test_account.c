@@ -116,6 +116,16 @@ static void test_places_are_kept_free(void **state) {
     assert_int_equal(quotas_share(NULL, USER, 1024, 32), 1024);
 }
 
+static void test_pools_are_shared(void **state) {
+    (void)state;
+    assert_true(quotas_is_fair(quotas, USER, &(struct share){.all = 24, .used = 6, .own = 6}));
+    assert_false(quotas_is_fair(quotas, USER, &(struct share){.all = 24, .used = 7, .own = 7}));
+    assert_true(quotas_is_fair(quotas, 0, &(struct share){.all = 24, .used = 24, .own = 24}));
+    assert_true(quotas_is_fair(quotas, SERVICE, &(struct share){.all = 24, .used = 24, .own = 1}));
+    assert_false(quotas_is_fair(quotas, 0, &(struct share){.all = 24, .used = 25, .own = 1}));
+    assert_true(quotas_is_fair(NULL, USER, &(struct share){.all = 24, .used = 24, .own = 24}));
+}
+
 /* A quota that is lower than what is held takes nothing away. */
 static void test_lowered(void **state) {
     (void)state;
@@ -243,6 +253,7 @@ int main(void) {
         TEST(test_a_sum),
         TEST(test_root_and_the_service_are_counted_and_not_bound),
         TEST(test_places_are_kept_free),
+        TEST(test_pools_are_shared),
         TEST(test_lowered),
         TEST(test_groups),
         TEST(test_a_rate_refills),
