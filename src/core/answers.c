@@ -1,11 +1,27 @@
 /* Answers wait for the next turn of the loop, so that no transport is called back from inside its own call. When many
-   are ready at once they are given out over several turns. */
+   are ready at once they are given out over several turns: those whom no quota binds have theirs first, the other users
+   have theirs by turns. Each turn of the loop has a slice for answers, however much was asked in it. */
 #include "core/core_internal.h"
+
+enum { GIVEN_AT_LEAST = 4 }; /* in each turn, also when the slice passed while the thread waited for a processor */
+
+void answers_init(struct answers *answers) {
+    fair_init(&answers->first);
+    fair_init(&answers->others);
+}
+
+bool answers_are_waiting(const struct answers *answers) {
+    return answers->first.count + answers->others.count > 0;
+}
+
+static struct answer *take_next(struct answers *answers) {
+    struct fair_item *item = fair_take(&answers->first, NULL, NULL);
+    if (!item) item = fair_take(&answers->others, NULL, NULL);
+    return (struct answer *)item;
+}
 
 static void give(struct engine *engine, struct answer *answer) {
     const struct error *error = answer->failed ? &answer->error : NULL;
-    engine->answers = answer->next;
-    if (!engine->answers) engine->answers_tail = &engine->answers;
     loop_note(engine->loop, "answer", NULL);
     audited_end(answer->request, error);
     request_over(engine, answer->request);
@@ -15,10 +31,14 @@ static void give(struct engine *engine, struct answer *answer) {
 
 static void on_turn(uv_idle_t *idle) {
     struct engine *engine = idle->data;
-    do {
-        if (engine->answers) give(engine, engine->answers);
-    } while (engine->answers && !loop_turn_is_full(engine->loop));
-    if (!engine->answers) uv_idle_stop(idle);
+    uint64_t begun_ns = uv_hrtime();
+    struct answer *answer;
+    for (size_t given = 0; given < GIVEN_AT_LEAST || !loop_slice_is_over(engine->loop, begun_ns); given++) {
+        answer = take_next(&engine->answers);
+        if (!answer) break;
+        give(engine, answer);
+    }
+    if (!answers_are_waiting(&engine->answers)) uv_idle_stop(idle);
     engine_try_close(engine);
 }
 
@@ -33,8 +53,9 @@ static void queue_answer(struct engine *engine, struct request *request, json_t 
     request->more = NULL;
     *answer = (struct answer){.request = request, .result = result, .failed = error != NULL};
     if (error) answer->error = *error;
-    *engine->answers_tail = answer;
-    engine->answers_tail = &answer->next;
+    uid_t uid = request->caller.uid;
+    bool is_bound = quotas_is_bound(engine->config.quotas, uid);
+    if (!fair_put(is_bound ? &engine->answers.others : &engine->answers.first, uid, &answer->item)) abort();
     uv_idle_start(&engine->answer_idle, on_turn);
 }
 

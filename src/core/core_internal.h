@@ -38,13 +38,20 @@ enum {
 /* ---- answers.c: every answer leaves through here, in a later turn of the loop ---- */
 
 struct answer {
-    struct answer *next;
+    struct fair_item item; /* first, so that it leads back here */
     struct request *request;
     json_t *result;
     bool failed;
     struct error error;
 };
 
+struct answers {
+    struct fair first;  /* of those whom no quota binds */
+    struct fair others; /* by turns, as the first: one user's answers wait for one of each other user's */
+};
+
+void answers_init(struct answers *answers);
+bool answers_are_waiting(const struct answers *answers);
 void answer_ok(struct engine *engine, struct request *request, json_t *result); /* takes the reference */
 void answer_error(struct engine *engine, struct request *request, const struct error *error, json_t *result);
 void answer_fail(struct engine *engine, struct request *request, enum error_code code, const char *format, ...)
@@ -327,7 +334,7 @@ struct engine {
     uv_timer_t telling_timer;
     uint64_t telling_due_ms; /* when it goes off */
     uv_idle_t answer_idle;   /* active while answers wait */
-    struct answer *answers, **answers_tail;
+    struct answers answers;
 
     bool close_wanted;            /* closing begins when nothing is under way any more */
     unsigned open_parts;          /* sandboxes, and while closing everything else */

@@ -375,7 +375,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     engine->config = *config;
     engine->config.compiler.quotas = config->quotas;
     engine->started_at_ms = clock_wall_ms();
-    engine->answers_tail = &engine->answers;
+    answers_init(&engine->answers);
     uv_idle_init(loop, &engine->answer_idle);
     metering_open(engine);
     vigil_open(engine);
@@ -478,7 +478,7 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->admitting > 0 || engine->toolchain_probing || engine->answers || engine->asking > 0 ||
+    return engine->admitting > 0 || engine->toolchain_probing || answers_are_waiting(&engine->answers) || engine->asking > 0 ||
            engine->listings > 0 || !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
 }
 

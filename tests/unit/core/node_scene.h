@@ -21,7 +21,7 @@ static inline struct scene *scene_open(void) {
     assert_int_equal(stage_setup(&stage), 0);
     scene->stage = stage;
     engine->loop = &scene->stage->loop;
-    engine->answers_tail = &engine->answers;
+    answers_init(&engine->answers);
     engine->answer_idle.data = engine;
     engine->config.boot_deadline_ms = 60000;
     uv_idle_init(engine->loop, &engine->answer_idle);

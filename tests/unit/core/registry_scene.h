@@ -26,7 +26,7 @@ static inline void open_engine(struct scene *scene) {
     struct engine *engine = &scene->engine;
     struct error error;
     engine->loop = &scene->stage->loop;
-    engine->answers_tail = &engine->answers;
+    answers_init(&engine->answers);
     engine->config.heartbeat_deadline_ms = 60000;
     uv_idle_init(engine->loop, &engine->answer_idle);
     engine->answer_idle.data = engine;

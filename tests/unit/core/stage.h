@@ -22,7 +22,7 @@ static inline int stage_setup(void **state) {
     struct stage *stage = calloc(1, sizeof *stage);
     assert_int_equal(uv_loop_init(&stage->loop), 0);
     stage->engine.loop = &stage->loop;
-    stage->engine.answers_tail = &stage->engine.answers;
+    answers_init(&stage->engine.answers);
     uv_idle_init(&stage->loop, &stage->engine.answer_idle);
     stage->engine.answer_idle.data = &stage->engine;
     feed_pump_open(&stage->engine);

@@ -104,7 +104,7 @@ static void one_at_a_time(void **state) {
     change(scene, "64M", "40000");
     call_off(scene);
     assert_ptr_equal(scene->sandbox->change, first);
-    RUN_UNTIL(scene->stage, !scene->sandbox->jobs && !scene->engine.answers);
+    RUN_UNTIL(scene->stage, !scene->sandbox->jobs && !answers_are_waiting(&scene->engine.answers));
     expect_answer(scene, "conflict shutting_down shutting_down ");
 }
 
