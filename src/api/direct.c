@@ -8,7 +8,11 @@
 
 #include "ops/direct.h"
 
-enum { READ_BYTES = 16384, KEPT_BYTES = 65536 };
+enum {
+    READ_BYTES = 16384,
+    SEND_BYTES = 128 << 10, /* of one answer in one turn: a reader that takes all there is could keep the loop */
+    KEPT_BYTES = 65536,
+};
 
 struct direct {
     TAILQ_ENTRY(direct) link;
@@ -25,7 +29,7 @@ struct direct {
     struct request request;
     struct outcome outcome; /* while it is being printed */
     struct loop_work work;
-    struct loop_waiter turn; /* while it waits to be read */
+    struct loop_waiter turn; /* while it waits to be read, or to be sent more */
     size_t reserved_bytes;   /* for the question that is being received */
     bool in_work;            /* a thread reads the question or prints the answer */
     bool prints;             /* that is for an answer */
@@ -116,23 +120,29 @@ static void await_question(struct direct *direct) {
     if (direct->ends || direct->api->closing) leave(direct);
 }
 
-static void flush(struct direct *direct) {
-    while (direct->sent < direct->out.size) {
-        ssize_t sent = send(direct->connection->fd, direct->out.data + direct->sent, direct->out.size - direct->sent,
+/* False: the caller is not there any more. */
+static bool send_some(struct direct *direct) {
+    size_t end = direct->sent + SEND_BYTES < direct->out.size ? direct->sent + SEND_BYTES : direct->out.size;
+    while (direct->sent < end) {
+        ssize_t sent = send(direct->connection->fd, direct->out.data + direct->sent, end - direct->sent,
                             MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno == EAGAIN) {
-            connection_await_reader(direct->api, direct->connection);
-            uv_poll_start(&direct->poll, UV_READABLE | UV_WRITABLE, on_ready);
-            return;
-        }
-        if (sent < 0) {
-            leave(direct);
-            return;
-        }
+        if (sent < 0) return errno == EAGAIN;
         direct->sent += (size_t)sent;
     }
-    await_question(direct);
+    return true;
+}
+
+/* The rest goes in later turns. */
+static void flush(struct direct *direct) {
+    if (!send_some(direct)) {
+        leave(direct);
+    } else if (direct->sent == direct->out.size) {
+        await_question(direct);
+    } else {
+        connection_await_reader(direct->api, direct->connection);
+        uv_poll_start(&direct->poll, UV_READABLE | UV_WRITABLE, on_ready);
+    }
 }
 
 static const char *sandbox_of(const struct direct *direct) {
@@ -371,8 +381,18 @@ static void read_some(struct direct *direct) {
 static void on_turn(struct loop_waiter *turn) {
     struct direct *direct = (struct direct *)((char *)turn - offsetof(struct direct, turn));
     if (direct->gone) return;
+    if (direct->out.size > 0) {
+        flush(direct);
+        return;
+    }
     uv_poll_start(&direct->poll, UV_READABLE, on_ready);
     read_some(direct);
+}
+
+/* The reader has room again. While the connection waits for its turn, only its end is of interest. */
+static void flush_in_turn(struct direct *direct) {
+    uv_poll_start(&direct->poll, UV_READABLE, on_ready);
+    if (!api_must_wait(direct->api, direct->connection->caller.uid, &direct->turn)) flush(direct);
 }
 
 /* A connection that waits for its turn is not polled meanwhile. */
@@ -389,10 +409,7 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
         leave(direct);
         return;
     }
-    if (events & UV_WRITABLE) {
-        uv_poll_start(poll, UV_READABLE, on_ready);
-        flush(direct);
-    }
+    if (events & UV_WRITABLE) flush_in_turn(direct);
     if (events & UV_READABLE && !direct->gone) read_in_turn(direct);
 }
 

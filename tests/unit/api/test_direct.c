@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -216,6 +217,34 @@ static void a_large_answer_waits_for_its_reader(void **state) {
     client_close(&client);
 }
 
+/* Also to a socket that holds more. */
+static void a_large_answer_is_sent_over_several_turns(void **state) {
+    enum { TURN_BYTES = 128 << 10, TEXT_BYTES = 10000, TEXTS = 50 };
+    struct fixture *fixture = *state;
+    struct client client;
+    struct told told;
+    json_t *list = json_array();
+    int waiting = 0;
+    CLEANUP_FREE char *text = calloc(1, TEXT_BYTES + 1);
+    memset(text, 'x', TEXT_BYTES);
+    for (int i = 0; i < TEXTS; i++) json_array_append_new(list, json_string(text));
+    open_direct(fixture, &client);
+    ask(&client, "eval", "{\"id\": \"counter\", \"code\": \"1\"}");
+    fixture_wait(fixture, is_started, fixture);
+    stand_in_answer(&fixture->engine, fixture->engine.last, json_pack("{s:o}", "list", list), E_NONE);
+    while (waiting == 0) {
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+        assert_int_equal(ioctl(client.fd, FIONREAD, &waiting), 0);
+    }
+    assert_in_range(waiting, 1, TURN_BYTES);
+    hear(&client, &told);
+    assert_int_equal(json_array_size(json_object_get(told.json, "list")), TEXTS);
+    told_free(&told);
+    ask(&client, "info", "{\"id\": \"counter\"}");
+    assert_told(&client, 200, "id", "counter");
+    client_close(&client);
+}
+
 static void whoever_leaves_calls_off_what_runs(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -380,6 +409,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_question_may_come_byte_by_byte, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(the_service_comes_to_who_asks_again_and_again, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_large_answer_waits_for_its_reader, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_large_answer_is_sent_over_several_turns, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(whoever_leaves_calls_off_what_runs, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_second_question_before_the_answer_ends_the_connection, fixture_setup,
                                         fixture_teardown),
