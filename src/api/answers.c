@@ -5,13 +5,9 @@
 #include <stdlib.h>
 
 enum {
-    ANSWERS_OF_ONE_BYTES = 64 << 20,
     ANSWERS_BYTES = 256 << 20,
-    ANSWERS_OF_ADMINS_BYTES = 64 << 20, /* more, for them alone */
+    PRINTS = 20, /* that are being printed, or wait for that */
     FREED_HERE_BYTES = 256 << 10,
-    PRINTS_OF_ONE = 8, /* one is being printed, the others wait */
-    PRINTS = 16,
-    PRINTS_OF_ADMINS = 4, /* more, for them alone */
 };
 
 /* ---- what waits to be printed ---- */
@@ -25,13 +21,12 @@ static size_t prints(const struct api *api, const uid_t *uid) {
     return count;
 }
 
+/* What was asked for has been done by now: it must not look as if asking again were harmless. */
 int answers_admit_value(const struct api *api, const struct caller *caller, struct error *reterr) {
-    bool is_admin = caller->role == ROLE_ADMIN;
-    if (!is_admin && prints(api, &caller->uid) >= PRINTS_OF_ONE)
-        return error_set(reterr, E_LIMIT, "%d long answers are being printed for this user already", PRINTS_OF_ONE);
-    if (prints(api, NULL) >= PRINTS + (is_admin ? (size_t)PRINTS_OF_ADMINS : 0))
-        return error_set(reterr, E_LIMIT, "%d long answers are being printed already", PRINTS);
-    return 0;
+    struct share share = {.all = PRINTS, .used = prints(api, NULL) + 1, .own = prints(api, &caller->uid) + 1};
+    if (quotas_is_fair(api->config.quotas, caller->uid, &share)) return 0;
+    return error_set(reterr, E_DISCARDED, "%d long answers are being printed, %d of them for this user",
+                     (int)share.used - 1, (int)share.own - 1);
 }
 
 /* ---- what waits to be read ---- */
@@ -49,13 +44,11 @@ static size_t held(const struct api *api, const uid_t *uid) {
 
 /* The answer itself is among those that are held. */
 int answers_admit(const struct api *api, const struct caller *caller, struct error *reterr) {
-    bool is_admin = caller->role == ROLE_ADMIN;
-    if (!is_admin && held(api, &caller->uid) > ANSWERS_OF_ONE_BYTES)
-        return error_set(reterr, E_LIMIT, "answers of %d bytes wait to be read by this user already",
-                         ANSWERS_OF_ONE_BYTES);
-    if (held(api, NULL) > ANSWERS_BYTES + (is_admin ? (size_t)ANSWERS_OF_ADMINS_BYTES : 0))
-        return error_set(reterr, E_LIMIT, "answers of %d bytes wait to be read already", ANSWERS_BYTES);
-    return 0;
+    struct share share = {.all = ANSWERS_BYTES, .used = held(api, NULL), .own = held(api, &caller->uid)};
+    if (quotas_is_fair(api->config.quotas, caller->uid, &share)) return 0;
+    return error_set(reterr, E_DISCARDED,
+                     "answers of %llu bytes, with this one, wait to be read, %llu of them by this user",
+                     (unsigned long long)share.used, (unsigned long long)share.own);
 }
 
 /* ---- freeing ---- */

@@ -1,12 +1,7 @@
-/* How much memory the bodies take that are being received or wait to be read. One caller can't take it all, and some is
-   left for admins. */
+/* How much memory the bodies take that are being received or wait to be read. */
 #include "api/api_internal.h"
 
-enum {
-    BODIES_OF_ONE_BYTES = 16 << 20,
-    BODIES_BYTES = 64 << 20,
-    BODIES_OF_ADMINS_BYTES = 16 << 20, /* more, for them alone */
-};
+enum { BODIES_BYTES = 64 << 20 };
 
 /* Of one caller, or of all. The connection of an exchange may be gone: its operation is still being called off. */
 static size_t reserved(const struct api *api, const uid_t *uid) {
@@ -19,12 +14,12 @@ static size_t reserved(const struct api *api, const uid_t *uid) {
 }
 
 int bodies_reserve(const struct api *api, const struct caller *caller, size_t size, struct error *reterr) {
-    bool is_admin = caller->role == ROLE_ADMIN;
     if (size <= INTAKE_SHORT_BYTES) return 0;
-    if (!is_admin && reserved(api, &caller->uid) + size > BODIES_OF_ONE_BYTES)
-        return error_set(reterr, E_LIMIT, "requests of %d bytes are being received for this user already",
-                         BODIES_OF_ONE_BYTES);
-    if (reserved(api, NULL) + size > BODIES_BYTES + (is_admin ? BODIES_OF_ADMINS_BYTES : 0))
-        return error_set(reterr, E_LIMIT, "requests of %d bytes are being received already", BODIES_BYTES);
-    return 0;
+    struct share share = {
+        .all = BODIES_BYTES, .used = reserved(api, NULL) + size, .own = reserved(api, &caller->uid) + size};
+    if (quotas_is_fair(api->config.quotas, caller->uid, &share)) return 0;
+    return error_set(reterr, E_LIMIT,
+                     "requests of %llu bytes are being received, %llu of them from this user: there is no room for "
+                     "%zu bytes more",
+                     (unsigned long long)share.used - size, (unsigned long long)share.own - size, size);
 }

@@ -45,6 +45,8 @@ enum error_recovery {
     X(CONFLICT, "conflict", 409, 4, SYSTEM, RETRY, true, 0, "The present state does not allow this",                   \
       "try again once that is over")                                                                                   \
     X(TOO_LARGE, "too_large", 413, 5, RESOURCE, FIX_INPUT, false, 0, "The request is too large", "send less at once")  \
+    X(DISCARDED, "answer_discarded", 413, 5, RESOURCE, FIX_INPUT, false, 0,                                            \
+      "The operation was carried out, its answer discarded", "read answers sooner, or ask for less at once")           \
     X(COMPILE, "compile_failed", 422, 1, COMPILATION, FIX_INPUT, false, 0, "The sources do not compile",               \
       "correct the sources; what ran before runs on")                                                                  \
     X(START, "start_failed", 422, 1, RUNTIME, FIX_INPUT, false, 5, "The application did not start",                    \

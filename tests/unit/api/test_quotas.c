@@ -2,6 +2,7 @@
 #include "api/api_internal.h"
 #include "api_fixture.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,10 +54,14 @@ static int teardown(void **state) {
 }
 
 /* Who dials is told by the effective user of that moment. */
-static void open_as_stranger(struct fixture *fixture, struct client *ret) {
-    assert_int_equal(seteuid(STRANGER), 0);
+static void open_as(struct fixture *fixture, uid_t uid, struct client *ret) {
+    assert_int_equal(seteuid(uid), 0);
     client_open(fixture, ret);
     assert_int_equal(seteuid(getuid()), 0);
+}
+
+static void open_as_stranger(struct fixture *fixture, struct client *ret) {
+    open_as(fixture, STRANGER, ret);
 }
 
 static void assert_quota(const struct response *response, const char *quota) {
@@ -188,6 +193,55 @@ static void a_body_is_counted_beside_a_stream_whose_caller_is_gone(void **state)
     stand_in_answer(&fixture->engine, stream, NULL, E_TIMEOUT);
 }
 
+/* ---- memory that all share ---- */
+
+/* Announces a body, and says whether there is room for it. */
+static bool announces(struct fixture *fixture, uid_t uid, size_t size, struct client *client) {
+    open_as(fixture, uid, client);
+    client_send(client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n{", size);
+    for (int turn = 0; turn < 5; turn++) fixture_turn(fixture, client->fd);
+    char byte;
+    return recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+/* Their accounts go once what they logged is made good, when the next user comes. */
+static bool strangers_are_gone(void *data) {
+    (void)data;
+    uid_t uids[4];
+    now_ms += 120000;
+    quotas_introduce(quotas, &(struct quota_identity){.uid = STRANGER});
+    quotas_give(quotas, STRANGER, QUOTA_STREAMS, 0);
+    return quotas_principals(quotas, uids, ARRAY_SIZE(uids)) <= 2;
+}
+
+/* Strangers who announce as much as they can leave room for one more, and for the service's own user. */
+static void bodies_are_shared_fairly(void **state) {
+    enum { USERS = 6, EACH = 8, BYTES = 2 << 20 };
+    struct fixture *fixture = *state;
+    static struct client clients[USERS][EACH], late, own[4];
+    rules.items[0].values[QUOTA_CONNECTIONS] = 64;
+    size_t counts[USERS] = {0}, opened[USERS] = {0};
+    for (size_t user = 0; user < USERS; user++) {
+        bool has_room = true;
+        for (size_t i = 0; i < EACH && has_room; i++) {
+            has_room = announces(fixture, STRANGER - 1 - (uid_t)user, BYTES, &clients[user][i]);
+            opened[user]++;
+            counts[user] += has_room;
+        }
+        assert_in_range(counts[user], 1, EACH); /* none found the room taken */
+    }
+    assert_true(counts[0] > counts[USERS - 1]);
+    assert_true(announces(fixture, STRANGER, BYTES, &late));
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++) assert_true(announces(fixture, getuid(), BYTES, &own[i]));
+    for (size_t user = 0; user < USERS; user++)
+        for (size_t i = 0; i < opened[user]; i++) client_close(&clients[user][i]);
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++) client_close(&own[i]);
+    client_close(&late);
+    fixture_wait(fixture, strangers_are_gone, NULL);
+}
+
+/* ---- the log ---- */
+
 static char *read_log(void) {
     static char text[16384];
     ssize_t size = pread(fileno(log_file), text, sizeof text - 1, 0);
@@ -247,6 +301,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refused_ones_have_a_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_over_the_quota_is_told_so, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_is_counted_beside_a_stream_whose_caller_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(bodies_are_shared_fairly, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_over_the_quota_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(passed_descriptors_are_lines_too, setup, teardown),
     };
