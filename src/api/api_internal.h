@@ -112,6 +112,7 @@ struct remembered {
     TAILQ_ENTRY(remembered) link;
     char *key;
     uid_t uid;
+    bool is_bound; /* by quotas */
     uint8_t fingerprint[FINGERPRINT_BYTES];
     struct answer *answer; /* NULL: the first request is still running */
     uint64_t expires_ms;
@@ -121,7 +122,13 @@ struct remembered {
 struct memory {
     struct map entries;
     TAILQ_HEAD(, remembered) oldest_first;
-    size_t bytes; /* of the answers */
+    size_t bytes;        /* of the answers */
+    struct answer *note; /* in place of those that were too much to keep; NULL: there was none yet */
+};
+
+struct memory_user {
+    uid_t uid;
+    bool is_bound; /* by quotas: it has its share of the memory, see base/share.h */
 };
 
 void memory_init(struct memory *memory);
@@ -129,12 +136,13 @@ void memory_free(struct memory *memory);
 int memory_fingerprint(const char *method, const char *path, const uint8_t *body, size_t size,
                        uint8_t ret[FINGERPRINT_BYTES], struct error *reterr);
 /* *ret_new: the caller runs the request and calls memory_settle. Else the entry has an answer, or will have one.
-   E_CONFLICT when the key was used for something else. */
-int memory_recall(struct memory *memory, uid_t uid, const char *key, const uint8_t fingerprint[FINGERPRINT_BYTES],
-                  uint64_t now_ms, struct remembered **ret, bool *ret_new, struct error *reterr);
+   E_CONFLICT when the key was used for something else, E_LIMIT when there is no room for it. */
+int memory_recall(struct memory *memory, const struct memory_user *user, const char *key,
+                  const uint8_t fingerprint[FINGERPRINT_BYTES], uint64_t now_ms, struct remembered **ret, bool *ret_new,
+                  struct error *reterr);
 /* Keep the answer, or forget the entry when asking again may help. The waiters must have been served, and the entry is
    not the caller's any more. */
-void memory_settle(struct memory *memory, struct remembered *entry, struct answer *answer, uint64_t now_ms);
+void memory_settle(struct memory *memory, struct remembered *entry, struct answer *answer);
 
 /* ---- stream.c: answers that come in pieces ---- */
 
@@ -261,7 +269,8 @@ void dispatch_fail(struct exchange *exchange, const struct error *error);
 
 /* ---- answers.c: the memory of long answers ---- */
 
-/* Whether the answers that wait to be read are not too many, for this caller and in all. */
+/* Whether the answers that wait to be read are not too many, for this caller and in all. E_DISCARDED, here and below:
+   the operation has been carried out. */
 int answers_admit(const struct api *api, const struct caller *caller, struct error *reterr);
 /* Whether one more long answer may wait to be printed, for this caller and in all: its values take five times as much
    memory as their text. */

@@ -6,9 +6,7 @@
 
 enum {
     ENTRIES_MAX = 1000,
-    ENTRIES_OF_ONE_MAX = 250, /* so that one user's requests drive no others' out */
     ANSWERS_MAX_BYTES = 16 << 20,
-    ANSWERS_OF_ONE_MAX_BYTES = 4 << 20,
     KEPT_MS = 10 * 60 * 1000,
 };
 
@@ -17,10 +15,14 @@ void memory_init(struct memory *memory) {
     TAILQ_INIT(&memory->oldest_first);
 }
 
+static size_t body_bytes(const struct memory *memory, const struct remembered *entry) {
+    return entry->answer && entry->answer != memory->note ? entry->answer->size : 0;
+}
+
 static void forget(struct memory *memory, struct remembered *entry) {
     map_remove(&memory->entries, entry->key);
     TAILQ_REMOVE(&memory->oldest_first, entry, link);
-    if (entry->answer) memory->bytes -= entry->answer->size;
+    memory->bytes -= body_bytes(memory, entry);
     answer_release(entry->answer);
     free(entry->key);
     free(entry);
@@ -29,39 +31,82 @@ static void forget(struct memory *memory, struct remembered *entry) {
 void memory_free(struct memory *memory) {
     while (!TAILQ_EMPTY(&memory->oldest_first)) forget(memory, TAILQ_FIRST(&memory->oldest_first));
     map_free(&memory->entries);
+    answer_release(memory->note);
 }
 
-/* Forget what is too old, and the oldest of what is too much. Entries whose request still runs stay: somebody holds
-   them. */
-static void make_room(struct memory *memory, size_t entries_max, uint64_t now_ms) {
-    struct remembered *entry = TAILQ_FIRST(&memory->oldest_first);
-    while (entry) {
-        struct remembered *next = TAILQ_NEXT(entry, link);
-        bool crowded = memory->entries.count > entries_max || memory->bytes > ANSWERS_MAX_BYTES;
-        if (entry->expires_ms > now_ms && !crowded) return;
-        if (entry->answer) forget(memory, entry);
-        entry = next;
-    }
-}
+/* ---- room: a forgotten key means that a request is carried out twice, so no user's keys drive out another's ---- */
 
-/* The same for what one user has. */
-static void make_room_of(struct memory *memory, uid_t uid, size_t entries_max) {
-    size_t count = 0, bytes = 0;
-    struct remembered *entry, *next;
-    TAILQ_FOREACH(entry, &memory->oldest_first, link) {
-        if (entry->uid != uid) continue;
-        count++;
-        bytes += entry->answer ? entry->answer->size : 0;
-    }
-    for (entry = TAILQ_FIRST(&memory->oldest_first); entry; entry = next) {
+/* Entries whose request still runs stay: the exchange that runs it holds them. */
+static void forget_old(struct memory *memory, uint64_t now_ms) {
+    struct remembered *entry = TAILQ_FIRST(&memory->oldest_first), *next;
+    for (; entry && entry->expires_ms <= now_ms; entry = next) {
         next = TAILQ_NEXT(entry, link);
-        if (count <= entries_max && bytes <= ANSWERS_OF_ONE_MAX_BYTES) return;
-        if (entry->uid != uid || !entry->answer) continue;
-        count--;
-        bytes -= entry->answer->size;
-        forget(memory, entry);
+        if (entry->answer) forget(memory, entry);
     }
 }
+
+static struct remembered *oldest_answered(const struct memory *memory, uid_t uid) {
+    struct remembered *entry;
+    TAILQ_FOREACH(entry, &memory->oldest_first, link) {
+        if (entry->uid == uid && entry->answer) return entry;
+    }
+    return NULL;
+}
+
+static size_t count_of(const struct memory *memory, uid_t uid) {
+    size_t count = 0;
+    const struct remembered *entry;
+    TAILQ_FOREACH(entry, &memory->oldest_first, link) count += entry->uid == uid;
+    return count;
+}
+
+/* A user that has its share gives up its own oldest key for the new one. */
+static int make_room(struct memory *memory, uid_t uid, bool is_bound, struct error *reterr) {
+    struct share share = {.all = ENTRIES_MAX, .used = memory->entries.count + 1, .own = count_of(memory, uid) + 1};
+    struct remembered *oldest = share_is_fair(&share, is_bound) ? NULL : oldest_answered(memory, uid);
+    if (oldest) forget(memory, oldest);
+    if (oldest || share_is_fair(&share, is_bound)) return 0;
+    return error_set(reterr, E_LIMIT, "%zu requests with an Idempotency-Key are remembered, %d of them of this user",
+                     memory->entries.count, (int)share.own - 1);
+}
+
+static struct share share_of_bytes(const struct memory *memory, uid_t uid) {
+    struct share share = {.all = ANSWERS_MAX_BYTES, .used = memory->bytes};
+    const struct remembered *entry;
+    TAILQ_FOREACH(entry, &memory->oldest_first, link) {
+        if (entry->uid == uid) share.own += body_bytes(memory, entry);
+    }
+    return share;
+}
+
+/* The key stays, and the note says what became of its request. */
+static void drop_body(struct memory *memory, struct remembered *entry, struct share *share) {
+    size_t size = body_bytes(memory, entry);
+    memory->bytes -= size;
+    share->used -= size;
+    share->own -= size;
+    answer_release(entry->answer);
+    entry->answer = answer_reference(memory->note);
+}
+
+static bool has_note(struct memory *memory) {
+    struct error error;
+    error_set(&error, E_DISCARDED, "the request was carried out when it came first; its answer is not kept any more");
+    if (!memory->note) memory->note = answer_problem(&error, NULL, NULL);
+    return memory->note;
+}
+
+/* Of one user, the oldest first, until what it has is its share. */
+static void drop_bodies(struct memory *memory, uid_t uid, bool is_bound) {
+    struct remembered *entry;
+    struct share share = share_of_bytes(memory, uid);
+    TAILQ_FOREACH(entry, &memory->oldest_first, link) {
+        if (share_is_fair(&share, is_bound)) return;
+        if (entry->uid == uid && body_bytes(memory, entry) > 0 && has_note(memory)) drop_body(memory, entry, &share);
+    }
+}
+
+/* ---- remembering ---- */
 
 static void cleanup_digest(EVP_MD_CTX **context) {
     EVP_MD_CTX_free(*context);
@@ -98,22 +143,31 @@ static struct remembered *new_entry(struct memory *memory, const char *key,
     return entry;
 }
 
-int memory_recall(struct memory *memory, uid_t uid, const char *key, const uint8_t fingerprint[FINGERPRINT_BYTES],
-                  uint64_t now_ms, struct remembered **ret, bool *ret_new, struct error *reterr) {
-    make_room(memory, ENTRIES_MAX, now_ms);
+static int add_entry(struct memory *memory, const struct memory_user *user, const char *key,
+                     const uint8_t fingerprint[FINGERPRINT_BYTES], uint64_t now_ms, struct remembered **ret,
+                     struct error *reterr) {
+    int result = make_room(memory, user->uid, user->is_bound, reterr);
+    if (result < 0) return result;
+    struct remembered *entry = new_entry(memory, key, fingerprint, now_ms);
+    if (!entry) return error_set(reterr, E_NO_MEMORY, "no memory to remember the answer");
+    entry->uid = user->uid;
+    entry->is_bound = user->is_bound;
+    *ret = entry;
+    return 0;
+}
+
+int memory_recall(struct memory *memory, const struct memory_user *user, const char *key,
+                  const uint8_t fingerprint[FINGERPRINT_BYTES], uint64_t now_ms, struct remembered **ret, bool *ret_new,
+                  struct error *reterr) {
     char full_key[IDEMPOTENCY_KEY_MAX_BYTES + 16];
-    snprintf(full_key, sizeof full_key, "%u %s", uid, key);
+    forget_old(memory, now_ms);
+    snprintf(full_key, sizeof full_key, "%u %s", user->uid, key);
     struct remembered *entry = map_get(&memory->entries, full_key);
     if (entry && memcmp(entry->fingerprint, fingerprint, FINGERPRINT_BYTES) != 0)
         return error_set(reterr, E_CONFLICT, "Idempotency-Key: '%.64s' was used for another request", key);
     bool is_new = !entry;
-    if (is_new) {
-        make_room_of(memory, uid, ENTRIES_OF_ONE_MAX - 1);
-        make_room(memory, ENTRIES_MAX - 1, now_ms);
-        entry = new_entry(memory, full_key, fingerprint, now_ms);
-        if (entry) entry->uid = uid;
-    }
-    if (!entry) return error_set(reterr, E_NO_MEMORY, "no memory to remember the answer");
+    int result = is_new ? add_entry(memory, user, full_key, fingerprint, now_ms, &entry, reterr) : 0;
+    if (result < 0) return result;
     *ret = entry;
     *ret_new = is_new;
     return 0;
@@ -124,13 +178,12 @@ static bool worth_another_try(const struct answer *answer) {
     return !answer || answer->status >= 500 || answer->status == MHD_HTTP_TOO_MANY_REQUESTS;
 }
 
-void memory_settle(struct memory *memory, struct remembered *entry, struct answer *answer, uint64_t now_ms) {
+void memory_settle(struct memory *memory, struct remembered *entry, struct answer *answer) {
     if (worth_another_try(answer)) {
         forget(memory, entry);
         return;
     }
     entry->answer = answer_reference(answer);
     memory->bytes += answer->size;
-    make_room_of(memory, entry->uid, ENTRIES_OF_ONE_MAX);
-    make_room(memory, ENTRIES_MAX, now_ms);
+    drop_bodies(memory, entry->uid, entry->is_bound);
 }
