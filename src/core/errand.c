@@ -4,16 +4,28 @@
 
 /* ---- beginning and ending ---- */
 
+/* With one more. */
+static struct share share_of(const struct engine *engine, uid_t uid) {
+    struct share share = {.all = ERRANDS_MAX, .used = 1, .own = 1};
+    for (const struct errand *errand = engine->errands; errand; errand = errand->next) {
+        share.used++;
+        share.own += errand->uid == uid;
+    }
+    return share;
+}
+
 static int check(const struct engine *engine, const struct request *request, struct error *reterr) {
     struct quotas *quotas = engine->config.quotas;
-    uint64_t all = 0, max = quotas_share(quotas, request->caller.uid, ERRANDS_MAX, ERRANDS_KEPT_FREE);
+    uid_t uid = request->caller.uid;
+    struct share share = share_of(engine, uid);
     if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
-    for (const struct errand *errand = engine->errands; errand; errand = errand->next) all++;
-    if (all >= max)
-        return error_set(reterr, E_LIMIT, "%llu compilations and the like are under way, and no more are begun",
-                         (unsigned long long)all);
-    return quotas_take(quotas, request->caller.uid, QUOTA_PROJECTS, 1, reterr);
+    if (!quotas_is_fair(quotas, uid, &share))
+        return error_set(
+            reterr, E_LIMIT,
+            "%d compilations and the like are under way, %d of them for this user, and no more are begun for it",
+            (int)share.used - 1, (int)share.own - 1);
+    return quotas_take(quotas, uid, QUOTA_PROJECTS, 1, reterr);
 }
 
 static void call_off(struct errand *errand, const struct error *why) {

@@ -8,10 +8,7 @@
 
 #include "core/core_internal.h"
 
-enum {
-    ERRANDS_MAX = 64,       /* under way at once; of one caller as many as the quota of projects says */
-    ERRANDS_KEPT_FREE = 16, /* for those whom no quota binds */
-};
+enum { ERRANDS_MAX = 128 }; /* under way at once; one caller has its share of them, and of its quota of projects */
 
 struct errand;
 
