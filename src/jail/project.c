@@ -44,15 +44,25 @@ static const char *file_name(const struct launcher_project *project) {
     return strrchr(project->path, '/') + 1;
 }
 
-/* The entry at hand is counted too. Root and the service's own user are not bound. */
+/* With the entry at hand, which is in the table already. */
+static struct share share_of(const struct launcher *launcher, uid_t uid) {
+    struct share share = {.all = JAIL_PROJECTS_MAX};
+    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++) {
+        bool is_taken = launcher->projects[i].state != PROJECT_FREE;
+        share.used += is_taken;
+        share.own += is_taken && launcher->projects[i].caller.uid == uid;
+    }
+    return share;
+}
+
+/* Root and the service's own user are not bound, and have entries kept for them. */
 static int check_share(struct launcher *launcher, uid_t uid, struct error *reterr) {
-    size_t count = 0;
+    struct share share = share_of(launcher, uid);
     if (uid == 0 || uid == launcher->daemon_uid) return 0;
     if (helper_check_dying(launcher, uid, reterr) < 0) return -1;
-    for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++)
-        count += launcher->projects[i].state != PROJECT_FREE && launcher->projects[i].caller.uid == uid;
-    if (count <= JAIL_PROJECTS_OF_ONE) return 0;
-    return error_set(reterr, E_LIMIT, "uid %u has %d projects open already", uid, JAIL_PROJECTS_OF_ONE);
+    if (share_is_fair(&share, true)) return 0;
+    return error_set(reterr, E_LIMIT, "%d projects are open, %d of them of uid %u, and no more are opened for it",
+                     (int)share.used - 1, (int)share.own - 1, uid);
 }
 
 static int start_opening(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {

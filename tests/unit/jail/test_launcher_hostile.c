@@ -315,22 +315,31 @@ static bool opens_for(uid_t uid) {
     return client_ask(&client, "project", "/usr", peer_fd);
 }
 
+/* How many it gets until it is refused. */
+static int open_all(uid_t uid) {
+    int count = 0;
+    while (count <= JAIL_PROJECTS_MAX && opens_for(uid)) count++;
+    assert_true(string_starts(client.message, "limit_reached"));
+    return count;
+}
+
 /* All that are open end with the link. */
-static void one_caller_leaves_projects_for_others(void **state) {
+static void callers_leave_projects_for_others(void **state) {
     (void)state;
+    enum { KEPT = JAIL_PROJECTS_MAX / SHARE_KEPT_PART, OPEN = JAIL_PROJECTS_MAX - KEPT, CALLERS = 8 };
+    int left = JAIL_PROJECTS_MAX;
     client_dial(&client);
     client_hello(&client);
-    for (int i = 0; i < JAIL_PROJECTS_OF_ONE; i++)
-        if (!opens_for(STRANGER)) fail_msg("project %d: %s", i, client_detail(&client));
-    assert_false(opens_for(STRANGER));
-    assert_true(string_starts(client.message, "limit_reached"));
-    assert_true(opens_for(STRANGER + 1));
-    for (int i = 0; i <= JAIL_PROJECTS_OF_ONE; i++)
-        if (!opens_for(0)) {
-            assert_int_equal(i, JAIL_PROJECTS_OF_ONE - 1); /* the table is full */
-            assert_true(string_starts(client.message, "limit_reached"));
-            break;
-        }
+    for (uid_t i = 0; i < CALLERS; i++) {
+        int count = open_all(STRANGER + i);
+        if (i == 0) assert_int_equal(count, JAIL_PROJECTS_MAX / 4);
+        assert_in_range(count, 2, JAIL_PROJECTS_MAX / 4);
+        left -= count;
+    }
+    assert_true(opens_for(STRANGER + CALLERS));
+    left--;
+    assert_in_range(left, KEPT + 2, OPEN);
+    assert_int_equal(open_all(0), left); /* to the last one */
     client_dial(&client);
     client_hello(&client);
     assert_true(opens_for(STRANGER));
@@ -348,7 +357,7 @@ int main(void) {
         cmocka_unit_test(a_caller_who_left_opens_nothing),
         cmocka_unit_test(nodes_leave_descriptors_for_the_rest),
         cmocka_unit_test(limits_beyond_all_bounds_are_refused),
-        cmocka_unit_test(one_caller_leaves_projects_for_others),
+        cmocka_unit_test(callers_leave_projects_for_others),
         cmocka_unit_test(equipment_fits_where_it_is_put),
         cmocka_unit_test(plans_may_be_as_long_as_they_are_bounded),
         cmocka_unit_test(messages_hold_so_many_words),
