@@ -48,12 +48,30 @@ void compiler_quiesce(struct compiler *compiler);          /* end nodes that nob
 bool compiler_is_quiet(const struct compiler *compiler);   /* no node is left, nor is a compilation */
 struct compiler *compiler_free(struct compiler *compiler); /* once it is quiet; accepts NULL, returns NULL */
 
+/* One owner has only so many compilations under way at once. What is to be compiled is opened once its turn has come: a
+   compilation that waits holds nothing of what all owners share. All zeros to begin with. */
+struct compile_turn {
+    struct compile_turn *next; /* of those that wait */
+    struct compiler *compiler; /* NULL: it is neither waited for nor held */
+    uid_t owner;
+    bool is_held;
+    void (*taken)(struct compile_turn *turn, const struct error *error);
+};
+
+/* taken is called, maybe from inside; with an error it is not held. */
+void compile_turn_take(struct compiler *compiler, uid_t owner, struct compile_turn *turn,
+                       void (*taken)(struct compile_turn *turn, const struct error *error));
+/* It has ended, or is not waited for any longer; if it was neither, nothing happens. The next one that waits may be
+   told from inside. */
+void compile_turn_give(struct compile_turn *turn);
+
 struct compile_request {
     struct compiler *compiler;
     const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's */
     uid_t owner;                        /* the caller, whose builds are nobody else's */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */
     const char *source;                 /* the user's own path, for names and messages */
+    bool has_turn; /* its starter has taken one for it, and gives it back; else it waits for one itself */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: nobody wants to know. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);

@@ -1,5 +1,6 @@
 /* What all compilations share: projects with their queues and workers. */
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,52 +83,27 @@ static void do_nothing(uv_work_t *work) {
     (void)work;
 }
 
-static void wait_for_turn(struct compile_job *job) {
-    struct compile_job **at = &job->compiler->waiting;
-    while (*at) at = &(*at)->next_waiting;
-    *at = job;
-}
-
-/* Begin, or wait until another one of this owner has ended. One that has none under way would wait for ever. */
-static void begin_in_turn(struct compile_job *job) {
-    struct quotas *quotas = job->compiler->settings.quotas;
-    struct error error;
-    if (quotas_take(quotas, job->request.owner, QUOTA_COMPILERS, 1, &error) == 0) {
-        job->has_turn = true;
-        job_begin(job);
-    } else if (quotas_held(quotas, job->request.owner, QUOTA_COMPILERS) > 0) {
-        wait_for_turn(job);
-    } else {
-        job_fail(job, &error);
+static void on_turn(struct compile_turn *turn, const struct error *error) {
+    struct compile_job *job = (struct compile_job *)((char *)turn - offsetof(struct compile_job, turn));
+    if (error) {
+        job_fail(job, error);
         if (!job->aborted) job_work(job, do_nothing, NULL); /* the step finds it failed */
-    }
-}
-
-static void stop_waiting(struct compile_job *job) {
-    struct compile_job **at = &job->compiler->waiting;
-    while (*at && *at != job) at = &(*at)->next_waiting;
-    if (*at) *at = job->next_waiting;
-    job->next_waiting = NULL;
-}
-
-static void end_turn(struct compile_job *ended) {
-    struct compiler *compiler = ended->compiler;
-    struct compile_job *next = compiler->waiting;
-    uid_t owner = ended->request.owner;
-    if (!ended->has_turn) {
-        stop_waiting(ended);
         return;
     }
-    quotas_give(compiler->settings.quotas, owner, QUOTA_COMPILERS, 1);
-    while (next && next->request.owner != owner) next = next->next_waiting;
-    if (!next) return;
-    stop_waiting(next);
-    begin_in_turn(next);
+    job->has_begun = true;
+    job_begin(job);
+}
+
+static void begin_in_turn(struct compile_job *job) {
+    if (job->request.has_turn)
+        on_turn(&job->turn, NULL);
+    else
+        compile_turn_take(job->compiler, job->request.owner, &job->turn, on_turn);
 }
 
 void workspace_next(struct workspace *workspace, struct compile_job *ended) {
     struct compile_job **at = &workspace->jobs;
-    end_turn(ended);
+    compile_turn_give(&ended->turn);
     bool was_first = *at == ended;
     while (*at != ended) at = &(*at)->next;
     *at = ended->next;

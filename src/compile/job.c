@@ -446,7 +446,7 @@ void job_begin(struct compile_job *job) {
 
 void compile_abort(struct compile_job *job) {
     if (job->aborted || job->is_ending) return;
-    bool only_waited = job->workspace->jobs != job || !job->has_turn;
+    bool only_waited = job->workspace->jobs != job || !job->has_begun;
     job->aborted = true;
     if (job->is_working) return; /* the step finds it called off */
     if (only_waited)

@@ -7,9 +7,9 @@
 #include "compile/worker.h"
 
 struct compile_job {
-    struct compile_job *next;         /* of the same workspace */
-    struct compile_job *next_waiting; /* for a turn */
-    bool has_turn;                    /* it counts among its owner's that are under way */
+    struct compile_job *next; /* of the same workspace */
+    struct compile_turn turn;
+    bool has_begun;
     struct workspace *workspace;
     struct compiler *compiler;
     struct compile_request request;

@@ -60,8 +60,8 @@ struct compiler {
     struct objects objects;
     struct map workspaces;
     struct worker *workers;
-    struct compile_job *waiting; /* for a turn, longest first: their owners have as many under way as they may */
-    uint64_t texts;              /* that were compiled for nobody's sandbox so far */
+    struct compile_turn *waiting; /* longest first: their owners have as many under way as they may */
+    uint64_t texts;               /* that were compiled for nobody's sandbox so far */
     bool quiescing;
 };
 

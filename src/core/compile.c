@@ -40,7 +40,7 @@ void engine_compile(struct engine *engine, struct request *request) {
     struct errand *errand = errand_begin(engine, request, sizeof *errand);
     if (!errand) return;
     if (source)
-        errand_open(errand, source, on_opened);
+        errand_open_to_compile(errand, source, on_opened);
     else
-        errand_prepare(errand, compile_text);
+        errand_prepare_to_compile(errand, compile_text);
 }

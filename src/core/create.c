@@ -1,4 +1,5 @@
 /* create: open the project with the caller's rights, compile it, jail it, start it. What fails leaves no sandbox. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ enum { SANDBOXES_KEPT_FREE = 32 }; /* for those whom no quota binds */
 enum stage {
     STAGE_WAITING,
     STAGE_TOOLCHAIN,
+    STAGE_TURN, /* it waits for one among its owner's compilations */
     STAGE_PROJECT,
     STAGE_COMPILE,
     STAGE_SCAN,
@@ -21,6 +23,7 @@ enum stage {
 struct create_job {
     struct job job;
     enum stage stage;
+    struct compile_turn turn;
     struct compile_job *compile;
     char token[64];
     bool aborted;
@@ -65,6 +68,7 @@ static void on_failed_ended(struct sandbox *sandbox) {
 static void fail(struct create_job *create, const struct error *error) {
     if (create->error.code == E_NONE) create->error = *error;
     create->stage = STAGE_FAILING;
+    compile_turn_give(&create->turn);
     tree_end(create->job.sandbox, on_failed_ended);
 }
 
@@ -82,7 +86,7 @@ static void on_abort(struct job *job, const struct error *why) {
     atomic_store(&create->call_off, true);
     if (create->stage == STAGE_COMPILE)
         compile_abort(create->compile);
-    else if (create->stage == STAGE_START || create->stage == STAGE_WAITING)
+    else if (create->stage == STAGE_START || create->stage == STAGE_WAITING || create->stage == STAGE_TURN)
         fail(create, why);
 }
 
@@ -201,6 +205,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     create->report = report;
     jail_link_release_project(engine_of(create)->host.link, create->token);
     create->token[0] = '\0';
+    compile_turn_give(&create->turn);
     charge_give(sandbox->engine, &sandbox->charge, QUOTA_PROJECTS);
     if (error || build_read(sandbox->engine->store, digest, &sandbox->build, &problem) < 0) {
         fail(create, error ? error : &problem);
@@ -235,6 +240,7 @@ static void on_project(void *data, const struct jail_project *project, const str
             .owner = sandbox->owner,
             .subject = sandbox->id,
             .source = sandbox->config.source,
+            .has_turn = true,
             .deadline_ms = sandbox->engine->config.compile_deadline_ms,
             .violation = on_compiler_violation,
         };
@@ -245,14 +251,26 @@ static void on_project(void *data, const struct jail_project *project, const str
     fd_close(project->fd);
 }
 
-static void on_toolchain(void *data, const struct error *error) {
-    struct create_job *create = data;
-    struct request *request = create->job.request;
-    if (error) fail(create, error);
-    if (error || called_off(create)) return;
+static void on_turn(struct compile_turn *turn, const struct error *error) {
+    struct create_job *create = (struct create_job *)((char *)turn - offsetof(struct create_job, turn));
+    const struct request *request = create->job.request;
+    if (error) {
+        fail(create, error);
+        return;
+    }
     create->stage = STAGE_PROJECT;
     jail_link_open_project(engine_of(create)->host.link, request->caller.peer_fd, create->job.sandbox->config.source,
                            on_project, create);
+}
+
+/* The project is opened when it can be compiled: the launcher has few entries for all users. */
+static void on_toolchain(void *data, const struct error *error) {
+    struct create_job *create = data;
+    struct sandbox *sandbox = create->job.sandbox;
+    if (error) fail(create, error);
+    if (error || called_off(create)) return;
+    create->stage = STAGE_TURN;
+    compile_turn_take(sandbox->engine->compiler, sandbox->owner, &create->turn, on_turn);
 }
 
 static void start(struct job *job) {

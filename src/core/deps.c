@@ -63,7 +63,7 @@ void engine_deps(struct engine *engine, struct request *request) {
     inquiry->format = format_of(json_string_value(json_object_get(request->params, "format")));
     inquiry->style.external = json_is_true(json_object_get(request->params, "external"));
     if (target[0] == '/')
-        errand_open(&inquiry->errand, target, on_opened);
+        errand_open_to_compile(&inquiry->errand, target, on_opened);
     else
         read_sandbox(&inquiry->errand, target);
 }

@@ -1,5 +1,6 @@
 #include "core/errand.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 /* ---- beginning and ending ---- */
@@ -70,6 +71,7 @@ static void end(struct errand *errand) {
     *at = errand->next;
     quotas_give(engine->config.quotas, errand->uid, QUOTA_PROJECTS, 1);
     if (errand->token[0]) jail_link_release_project(engine->host.link, errand->token);
+    compile_turn_give(&errand->turn);
     json_decref(errand->report);
     free(errand);
     sweep_if_due(engine);
@@ -115,14 +117,33 @@ static void on_project(void *data, const struct jail_project *project, const str
     if (!error) fd_close(project->fd);
 }
 
-static void on_toolchain(void *data, const struct error *error) {
-    struct errand *errand = data;
-    if (ended_early(errand, error)) return;
+static void open_now(struct errand *errand) {
     if (errand->source)
         jail_link_open_project(errand->engine->host.link, errand->request->caller.peer_fd, errand->source, on_project,
                                errand);
     else
         errand->opened(errand, NULL);
+}
+
+static void on_turn(struct compile_turn *turn, const struct error *error) {
+    struct errand *errand = (struct errand *)((char *)turn - offsetof(struct errand, turn));
+    errand->waiting = NULL;
+    if (!ended_early(errand, error)) open_now(errand);
+}
+
+static void on_called_off(struct errand *errand) {
+    errand_fail(errand, &errand->why, NULL);
+}
+
+static void on_toolchain(void *data, const struct error *error) {
+    struct errand *errand = data;
+    if (ended_early(errand, error)) return;
+    if (!errand->compiles) {
+        open_now(errand);
+        return;
+    }
+    errand->waiting = on_called_off;
+    compile_turn_take(errand->engine->compiler, errand->uid, &errand->turn, on_turn);
 }
 
 void errand_open(struct errand *errand, const char *path, errand_opened_fn *opened) {
@@ -137,7 +158,13 @@ void errand_open(struct errand *errand, const char *path, errand_opened_fn *open
     errand_fail(errand, &error, NULL);
 }
 
-void errand_prepare(struct errand *errand, errand_opened_fn *opened) {
+void errand_open_to_compile(struct errand *errand, const char *path, errand_opened_fn *opened) {
+    errand->compiles = true;
+    errand_open(errand, path, opened);
+}
+
+void errand_prepare_to_compile(struct errand *errand, errand_opened_fn *opened) {
+    errand->compiles = true;
     errand->opened = opened;
     engine_need_toolchain(errand->engine, on_toolchain, errand);
 }
@@ -148,6 +175,8 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     struct errand *errand = data;
     errand->compile = NULL;
     errand->report = report;
+    errand->compiles = false;
+    compile_turn_give(&errand->turn);
     if (errand->why.code != E_NONE)
         errand_fail(errand, &errand->why, NULL);
     else if (error)
@@ -169,6 +198,7 @@ void errand_compile(struct errand *errand, const struct jail_project *project, e
         .project = project,
         .owner = errand->request->caller.uid,
         .source = errand->source,
+        .has_turn = true,
         .deadline_ms = engine->config.compile_deadline_ms,
         .violation = on_violation,
     };

@@ -27,6 +27,8 @@ struct errand {
     void (*waiting)(struct errand *errand); /* set while nothing is under way: it ends the errand that is called off */
 
     char token[64]; /* of the opened project; "" */
+    bool compiles;  /* what it opens */
+    struct compile_turn turn;
     struct compile_job *compile;
     const char *source; /* the caller's own path or name */
     errand_opened_fn *opened;
@@ -49,9 +51,11 @@ void errand_release(struct errand *errand);
 
 /* Find the toolchain and open the path. A failure ends the errand. */
 void errand_open(struct errand *errand, const char *path, errand_opened_fn *opened);
-/* Find the toolchain; opened gets NULL. */
-void errand_prepare(struct errand *errand, errand_opened_fn *opened);
-/* Compile what was opened. A failure ends the errand, with the compilation's object. */
+/* The same for what is to be compiled: it is opened once it can be. */
+void errand_open_to_compile(struct errand *errand, const char *path, errand_opened_fn *opened);
+/* The same without a path; opened gets NULL. */
+void errand_prepare_to_compile(struct errand *errand, errand_opened_fn *opened);
+/* Compile what was opened, for that. A failure ends the errand, with the compilation's object. */
 void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled);
 /* Run something that blocks on the thread pool. */
 void errand_work(struct errand *errand, int (*run)(struct errand *errand, struct error *reterr),

@@ -61,10 +61,12 @@ static void on_compiled(struct errand *errand, const char *digest) {
 }
 
 static void on_opened(struct errand *errand, const struct jail_project *project) {
-    if (project->is_file && string_ends(errand->source, ".beam"))
+    if (project->is_file && string_ends(errand->source, ".beam")) {
+        compile_turn_give(&errand->turn); /* there is nothing to compile */
         scan_opened(errand, project);
-    else
+    } else {
         errand_compile(errand, project, on_compiled);
+    }
 }
 
 static int find_operations(json_t *params, struct scanning *scanning, struct error *reterr) {
@@ -84,5 +86,6 @@ void engine_scan(struct engine *engine, struct request *request) {
     if (find_operations(request->params, scanning, &error) < 0)
         errand_fail(&scanning->errand, &error, NULL);
     else
-        errand_open(&scanning->errand, json_string_value(json_object_get(request->params, "path")), on_opened);
+        errand_open_to_compile(&scanning->errand, json_string_value(json_object_get(request->params, "path")),
+                               on_opened);
 }

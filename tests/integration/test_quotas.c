@@ -168,6 +168,10 @@ static bool first_compiles(void *world) {
     return held(world, "compilers") == 1;
 }
 
+static bool none_compiles(void *world) {
+    return held(world, "compilers") == 0;
+}
+
 static bool second_waits(void *world) {
     return held(world, "projects") == 2;
 }
@@ -200,23 +204,29 @@ static void compilations_wait_their_turn(void **state) {
 
 /* ---- sandboxes ---- */
 
-static const char *params_of(struct world *world, const char *id, const char *more) {
+static const char *params_with(struct world *world, const char *id, const char *folder, const char *more) {
     static char text[512];
-    snprintf(text, sizeof text, "{\"id\": \"%s\", \"source\": \"%s\"%s}", id, world_path(world, "own"), more);
+    snprintf(text, sizeof text, "{\"id\": \"%s\", \"source\": \"%s\"%s}", id, world_path(world, folder), more);
     return text;
 }
 
-static void give_project(struct world *world) {
-    world_copy(world, "own/compiled.beam", COMPILED "/compiled.beam", SIZE_MAX);
-    assert_int_equal(chown(world_path(world, "own/compiled.beam"), STRANGER, STRANGER), 0);
-    assert_int_equal(chown(world_path(world, "own"), STRANGER, STRANGER), 0);
+static const char *params_of(struct world *world, const char *id, const char *more) {
+    return params_with(world, id, "own", more);
+}
+
+static void give_project(struct world *world, const char *folder) {
+    char file[64];
+    snprintf(file, sizeof file, "%s/compiled.beam", folder);
+    world_copy(world, file, COMPILED "/compiled.beam", SIZE_MAX);
+    assert_int_equal(chown(world_path(world, file), STRANGER, STRANGER), 0);
+    assert_int_equal(chown(world_path(world, folder), STRANGER, STRANGER), 0);
 }
 
 enum { SOCKETS_MIB = 16 }; /* of the default profile, which count as memory */
 
 static void a_user_may_ask_for_so_much(void **state) {
     struct world *world = *state;
-    give_project(world);
+    give_project(world, "own");
     expect(world, "create", params_of(world, "large", ", \"memory_bytes\": \"1000G\""),
            "quota \"memory\" is used up: 0 of 1G (user 65534), and 1024016M more are asked for");
     expect(world, "create", params_of(world, "large", ", \"disk_bytes\": \"1000G\""), "quota \"disk\" is used up");
@@ -233,6 +243,40 @@ static void a_user_may_ask_for_so_much(void **state) {
     expect(world, "limits", "{\"id\": \"mine\", \"set\": {\"memory\": \"64M\"}}", "ok");
     assert_int_equal(held(world, "memory"), (64 + SOCKETS_MIB) << 20);
     expect(world, "quotas", "{\"user\": \"0\"}", "only an admin");
+}
+
+/* So it takes none of the launcher's entries, which all users share: the project may even come later than the wish. */
+static void what_waits_to_be_compiled_is_not_open(void **state) {
+    struct world *world = *state;
+    char params[512];
+    struct call first = begin_call(world, "compile", "{\"file\": \"slow.ex\", \"code\": \"Process.sleep(:infinity)\"}");
+    assert_true(wait_until(first_compiles, world, WORLD_DEADLINE_MS));
+    struct call create = begin_call(world, "create", params_with(world, "late", "later", ""));
+    assert_true(wait_until(second_waits, world, WORLD_DEADLINE_MS));
+    snprintf(params, sizeof params, "{\"source\": \"%s\"}", world_path(world, "later"));
+    struct call compile = begin_call(world, "compile", params);
+    assert_true(wait_until(third_waits, world, WORLD_DEADLINE_MS));
+    give_project(world, "later");
+    kill(first.child, SIGKILL);
+    free(end_call(&first));
+    CLEANUP_FREE char *created = end_call(&create);
+    CLEANUP_FREE char *compiled = end_call(&compile);
+    assert_string_equal(created, "ok");
+    assert_string_equal(compiled, "ok");
+    assert_int_equal(held(world, "compilers"), 0);
+    assert_int_equal(held(world, "projects"), 0);
+    /* One that is called off while it waits leaves nothing. */
+    first = begin_call(world, "compile", "{\"file\": \"slow.ex\", \"code\": \"Process.sleep(:infinity)\"}");
+    assert_true(wait_until(first_compiles, world, WORLD_DEADLINE_MS));
+    expect(world, "destroy", "{\"id\": \"late\"}", "ok");
+    create = begin_call(world, "create", params_with(world, "late", "later", ""));
+    assert_true(wait_until(second_waits, world, WORLD_DEADLINE_MS));
+    expect(world, "destroy", "{\"id\": \"late\"}", "ok");
+    free(end_call(&create));
+    kill(first.child, SIGKILL);
+    free(end_call(&first));
+    assert_true(wait_until(none_compiles, world, WORLD_DEADLINE_MS));
+    assert_int_equal(held(world, "projects"), 0);
 }
 
 /* Root is bound by none of it, and may raise what is another's. */
@@ -320,9 +364,13 @@ static int close_world(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_user_may_ask_for_so_much),         cmocka_unit_test(root_is_not_bound),
-        cmocka_unit_test(connections_of_one_user_leave_room), cmocka_unit_test(compilations_wait_their_turn),
-        cmocka_unit_test(what_can_not_be_audited_is_refused), cmocka_unit_test(a_lowered_quota_ends_nothing),
+        cmocka_unit_test(a_user_may_ask_for_so_much),
+        cmocka_unit_test(what_waits_to_be_compiled_is_not_open),
+        cmocka_unit_test(root_is_not_bound),
+        cmocka_unit_test(connections_of_one_user_leave_room),
+        cmocka_unit_test(compilations_wait_their_turn),
+        cmocka_unit_test(what_can_not_be_audited_is_refused),
+        cmocka_unit_test(a_lowered_quota_ends_nothing),
     };
     if (getuid() != 0) return 77; /* no other user to be */
     return cmocka_run_group_tests(tests, open_world, close_world);
