@@ -33,7 +33,8 @@ static void on_turn(uv_idle_t *idle) {
     struct engine *engine = idle->data;
     uint64_t begun_ns = uv_hrtime();
     struct answer *answer;
-    for (size_t given = 0; given < GIVEN_AT_LEAST || !loop_slice_is_over(engine->loop, begun_ns); given++) {
+    for (size_t given = 0; given < GIVEN_AT_LEAST || !loop_slice_is_over(engine->loop, LOOP_TURN_FULL_US, begun_ns);
+         given++) {
         answer = take_next(&engine->answers);
         if (!answer) break;
         give(engine, answer);

@@ -64,6 +64,8 @@ void loop_note(uv_loop_t *loop, const char *work, const char *detail);
 /* Whether this turn has worked for so long that the rest should wait for the next one. */
 bool loop_turn_is_full(const uv_loop_t *loop);
 bool loop_turn_is_longer(const uv_loop_t *loop, uint32_t us); /* than so much */
+/* The same for work that waited for this turn and began at that time (uv_hrtime): it has a small part of every turn. */
+bool loop_slice_is_over(const uv_loop_t *loop, uint32_t full_us, uint64_t begun_ns);
 const struct loop_report *loop_report(const uv_loop_t *loop); /* NULL: it is not watched */
 
 /* ---- fair.c: first come, first served for each key; the keys by turns (pure) ---- */

@@ -2,12 +2,6 @@
    turn, so what waits has a small part of each turn that they can't take. */
 #include "loop/loop.h"
 
-enum { SLICE_NS = 300 * 1000 };
-
-static bool is_over(const struct loop_turns *turns, uint64_t begun_ns) {
-    return loop_turn_is_longer(turns->loop, turns->full_us) && uv_hrtime() - begun_ns > SLICE_NS;
-}
-
 static void on_idle(uv_idle_t *idle) {
     struct loop_turns *turns = idle->data;
     uint64_t begun_ns = uv_hrtime();
@@ -16,7 +10,7 @@ static void on_idle(uv_idle_t *idle) {
     while ((item = fair_take(&turns->waiting, NULL, NULL))) {
         struct loop_waiter *waiter = (struct loop_waiter *)((char *)item - offsetof(struct loop_waiter, item));
         waiter->go(waiter);
-        if (is_over(turns, begun_ns)) break;
+        if (loop_slice_is_over(turns->loop, turns->full_us, begun_ns)) break;
     }
     if (turns->waiting.count == 0) uv_idle_stop(idle);
 }

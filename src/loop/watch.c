@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { SLICE_NS = 300 * 1000 };
+
 struct loop_watch {
     uv_loop_t *loop;
     uv_prepare_t prepare;
@@ -114,6 +116,10 @@ bool loop_turn_is_longer(const uv_loop_t *loop, uint32_t us) {
 
 bool loop_turn_is_full(const uv_loop_t *loop) {
     return loop_turn_is_longer(loop, LOOP_TURN_FULL_US);
+}
+
+bool loop_slice_is_over(const uv_loop_t *loop, uint32_t full_us, uint64_t begun_ns) {
+    return loop_turn_is_longer(loop, full_us) && uv_hrtime() - begun_ns > SLICE_NS;
 }
 
 const struct loop_report *loop_report(const uv_loop_t *loop) {
