@@ -159,6 +159,8 @@ static void run(struct exchange *exchange) {
     exchange->request.has_room = stream_has_room;
     exchange->request.transport = exchange;
     exchange->request.correlation_id = exchange->request_id;
+    const struct page *page = &exchange->intake.page;
+    if (exchange->op->shape == OP_LIST && !page->cursor) exchange->request.items_max = page->limit + 1;
     if (exchange->stream) exchange->request.caller.peer_fd = exchange->stream->peer_fd;
     bool is_checked = exchange->intake.outcome == INTAKE_CHECKED;
     ops_run(api->engine, exchange->op, &exchange->request, is_checked ? NULL : &exchange->intake.error);

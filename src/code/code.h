@@ -4,6 +4,7 @@
 #define CODE_CODE_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #include "base/base.h"
 #include "compile/compile.h"
@@ -53,6 +54,17 @@ json_t *history_to_json(const struct history *history, const char *module);
 json_t *version_describe(const struct version *version, const char *module); /* one of them */
 /* From such a list, whose modules lie together: an object for each module. */
 json_t *versions_summarize(const json_t *list);
+
+/* A history that threads share: it is not changed any more, but for another one. NULL is an empty one. */
+struct shared_history {
+    atomic_uint users;
+    struct history history;
+};
+
+struct shared_history *history_share(struct history *history); /* takes it over */
+struct shared_history *history_hold(struct shared_history *shared);
+void history_let_go(struct shared_history *shared); /* accepts NULL; the last user's frees it */
+const struct history *history_of(const struct shared_history *shared);
 
 /* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
 
@@ -137,12 +149,42 @@ int changes_to_modules(const struct change_base *base, const struct module_set *
 int changes_to_version(const struct change_base *base, const char *module, uint32_t number, struct change_set *ret,
                        struct error *reterr);
 
+/* ---- adoption.c: what is known of the code once a change was made, or taken back. On the pool ---- */
+
+/* From after a change to before it. */
+struct way_back {
+    char *undo; /* JSON: for each module the version before; 0 for none */
+    struct shared_history *history;
+    struct store_histories *rows; /* of it, for the registry */
+    json_t *facts;                /* of the build that ran before, in brief; NULL: nothing is known of it */
+};
+
+struct adoption {
+    struct shared_history *history;
+    struct store_histories *rows;
+    struct way_back *back;
+};
+
+struct adopter {
+    const char *sandbox;
+    int64_t started_at_ms; /* when it began with what it ran first */
+    uint32_t owner, by;
+};
+
+/* E_NO_MEMORY, and nothing else. The way back has no facts yet. */
+int adoption_make(const struct history *now, const struct change_set *changes, const struct adopter *adopter,
+                  struct adoption *ret, struct error *reterr);
+void adoption_free(struct adoption *adoption);
+/* From what the registry has kept of it (undo). */
+struct way_back *way_back_make(const struct history *now, const char *sandbox, const json_t *undo);
+void way_back_free(struct way_back *back); /* accepts NULL */
+
 /* ---- compose.c: what runs after a change, as a build of its own ---- */
 
 struct composed {
     struct store_file *files; /* owned, with what they point at */
     size_t count, capacity;
-    json_t *facts;
+    json_t *facts, *brief;
 };
 
 /* The build at path with the set's changes in it. Blocking. */
@@ -171,12 +213,15 @@ struct reload_options {
     const json_t *migrations; /* as migrations_read makes them; NULL: none */
 };
 
-/* The arguments of the agent's reload call. */
+/* The arguments of the agent's reload call. The first part holds all that may be long, and is made on the pool. */
+void transaction_put_first(struct buf *args, const struct change_set *set, const json_t *migrations);
+void transaction_put_rest(struct buf *args, const struct reload_options *options);
+/* Both. */
 void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
 /* The reload object that callers see; nothing of the answer is believed but texts and numbers, bounded. */
 json_t *transaction_told(const struct term *result);
 /* Its modules, which the agent is not asked for. */
-void transaction_put_changes(json_t *told, const struct change_set *set);
+json_t *transaction_changes(const struct change_set *set);
 /* The same for one that failed: what the agent says of it, and "rolled_back". */
 json_t *transaction_failure(const struct term *reason);
 json_t *transaction_no_change(void);

@@ -20,6 +20,7 @@ void composed_free(struct composed *composed) {
     }
     free(composed->files);
     json_decref(composed->facts);
+    json_decref(composed->brief);
     *composed = (struct composed){0};
 }
 
@@ -184,8 +185,10 @@ int compose(const char *home, const char *path, const json_t *facts, const struc
     if (result == 0) result = put_changes(&composed, home, &modules, set, &replaced, reterr);
     if (result == 0) result = walk_folder(&walk, "", 0, reterr);
     if (result == 0) {
-        char *text = json_dumps(composed.facts, JSON_SORT_KEYS | JSON_COMPACT);
-        result = add(&composed, BUILD_FACTS_FILE, (uint8_t *)text, text ? strlen(text) : 0, reterr);
+        char *text = NULL;
+        result = build_facts_text(composed.facts, &text, reterr);
+        if (result == 0) result = add(&composed, BUILD_FACTS_FILE, (uint8_t *)text, strlen(text), reterr);
+        composed.brief = build_brief(composed.facts);
     }
     if (result < 0)
         composed_free(&composed);

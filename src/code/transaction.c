@@ -5,6 +5,7 @@
 enum {
     LISTED_MAX = 10000,
     HOLDERS_LISTED_MAX = 256, /* a failure is read on the loop */
+    REST_BYTES = 4096,        /* for the members that are not long */
 };
 
 /* ---- asking ---- */
@@ -87,10 +88,10 @@ static void put_migration(struct buf *args, const json_t *migration) {
     }
 }
 
-static void put_migrations(struct buf *args, const struct reload_options *options) {
+static void put_migrations(struct buf *args, const json_t *listed) {
     const char *module;
     json_t *migration;
-    json_t *migrations = (json_t *)(uintptr_t)options->migrations; /* jansson walks only what may change */
+    json_t *migrations = (json_t *)(uintptr_t)listed; /* jansson walks only what may change */
     term_put_atom(args, "migrations");
     term_put_map(args, json_object_size(migrations));
     json_object_foreach(migrations, module, migration) {
@@ -99,13 +100,17 @@ static void put_migrations(struct buf *args, const struct reload_options *option
     }
 }
 
-void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options) {
+void transaction_put_first(struct buf *args, const struct change_set *set, const json_t *migrations) {
     term_put_map(args, 14);
-    put_text(args, "id", options->id);
-    put_text(args, "follows", options->follows);
     put_changes(args, set);
     put_order(args, set->order);
-    put_migrations(args, options);
+    put_migrations(args, migrations);
+    buf_reserve(args, REST_BYTES); /* else the loop would copy all of it to make room for the rest */
+}
+
+void transaction_put_rest(struct buf *args, const struct reload_options *options) {
+    put_text(args, "id", options->id);
+    put_text(args, "follows", options->follows);
     put_word(args, "direction", options->is_rollback ? "down" : "up");
     put_word(args, "on_busy", options->on_busy);
     put_number(args, "busy_timeout_ms", options->busy_timeout_ms, true);
@@ -115,6 +120,11 @@ void transaction_put(struct buf *args, const struct change_set *set, const struc
     put_flag(args, "restart_changed", options->restart_changed);
     put_flag(args, "run_start", options->run_start);
     put_flag(args, "dry_run", options->dry_run);
+}
+
+void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options) {
+    transaction_put_first(args, set, options->migrations);
+    transaction_put_rest(args, options);
 }
 
 /* ---- understanding the answer ---- */
@@ -132,7 +142,7 @@ static json_t *version_number(const struct version *version) {
     return version->number > 0 ? json_integer(version->number) : json_null();
 }
 
-static json_t *changes_json(const struct change_set *set) {
+json_t *transaction_changes(const struct change_set *set) {
     json_t *array = json_array();
     for (size_t i = 0; i < set->count; i++) {
         const struct change *change = &set->items[i];
@@ -153,10 +163,6 @@ json_t *transaction_told(const struct term *result) {
         told_objects(term_map_get(result, "children"), child_members, LISTED_MAX), "pause_us",
         told_number(term_map_get(result, "pause_us")), "duration_us", told_number(term_map_get(result, "duration_us")),
         "warnings", told_texts(term_map_get(result, "warnings")));
-}
-
-void transaction_put_changes(json_t *told, const struct change_set *set) {
-    json_object_set_new(told, "modules", changes_json(set));
 }
 
 json_t *transaction_failure(const struct term *reason) {

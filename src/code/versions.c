@@ -123,7 +123,7 @@ bool history_add(struct history *history, const char *module, const struct versi
 static bool copy_one(const struct module_history *one, struct module_history *ret) {
     for (size_t i = 0; i < one->count; i++) {
         struct version version = one->versions[i];
-        version.dependencies = json_deep_copy(version.dependencies); /* counted without a lock */
+        json_incref(version.dependencies); /* which never change, and are counted atomically */
         if (!append(ret, &version)) {
             json_decref(version.dependencies);
             return false;
@@ -142,6 +142,33 @@ bool history_copy(const struct history *history, struct history *ret) {
         if (!copy || !copy_one(one, copy)) return false;
     }
     return true;
+}
+
+/* ---- shared ---- */
+
+struct shared_history *history_share(struct history *history) {
+    struct shared_history *shared = calloc(1, sizeof *shared);
+    if (!shared) abort(); /* as in node_call */
+    atomic_init(&shared->users, 1);
+    shared->history = *history;
+    *history = (struct history){0};
+    return shared;
+}
+
+struct shared_history *history_hold(struct shared_history *shared) {
+    if (shared) atomic_fetch_add(&shared->users, 1);
+    return shared;
+}
+
+void history_let_go(struct shared_history *shared) {
+    if (!shared || atomic_fetch_sub(&shared->users, 1) > 1) return;
+    history_free(&shared->history);
+    free(shared);
+}
+
+const struct history *history_of(const struct shared_history *shared) {
+    static const struct history none;
+    return shared ? &shared->history : &none;
 }
 
 /* ---- as JSON ---- */

@@ -246,8 +246,10 @@ static void describe(struct compile_job *job) {
 }
 
 static int add_facts(struct compile_job *job, struct error *reterr) {
-    char *text = json_dumps(job->facts, JSON_SORT_KEYS | JSON_COMPACT);
-    if (!text) return error_set(reterr, E_NO_MEMORY, "no memory for the build's description");
+    char *text;
+    int result = build_facts_text(job->facts, &text, reterr);
+    if (result < 0) return result;
+    job->brief = build_brief(job->facts);
     return file_list_add(&job->list, BUILD_FACTS_FILE, text, strlen(text), reterr);
 }
 

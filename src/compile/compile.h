@@ -18,16 +18,26 @@ enum source_kind source_detect(int folder);
 /* Files of a build besides its applications' folders; a dot is in no application's name. */
 #define BUILD_FACTS_FILE "build.json"
 #define BUILD_CONFIG_FILE "build.config"
-enum { BUILD_CONFIG_MAX_BYTES = 4 << 20 };
+enum { BUILD_CONFIG_MAX_BYTES = 4 << 20, BUILD_FACTS_MAX_BYTES = 16 << 20 };
 
-/* A finished build, as its build.json says. */
+/* A finished build, and what its build.json says in brief: what is kept in memory while a sandbox runs it. What was
+   made from what (`sources`), and the report, may take megabytes: they are read again where they are needed. */
 struct build {
     char digest[STORE_DIGEST_BYTES];
-    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config, sources[] (what was made from what) */
+    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config */
 };
 
+/* Blocking, for as long as the project is large. */
 int build_read(const struct store *store, const char *digest, struct build *ret, struct error *reterr);
 void build_free(struct build *build);
+/* The same for a build that pool threads have just used: releases its facts elsewhere, if they are this build's alone.
+ */
+void build_discard(uv_loop_t *loop, struct build *build);
+/* All that it says of itself; path is its folder. A new reference. Blocking. */
+int build_read_facts(const char *path, json_t **ret, struct error *reterr);
+json_t *build_brief(const json_t *facts); /* a new reference; NULL without memory */
+/* The description as a file of the build. E_TOO_LARGE beyond BUILD_FACTS_MAX_BYTES. To be freed. */
+int build_facts_text(const json_t *facts, char **ret, struct error *reterr);
 
 /* ---- the compiler: what all compilations of a daemon share ---- */
 
@@ -85,6 +95,8 @@ typedef void (*compile_done_fn)(void *data, const char *digest, json_t *report, 
 
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data);
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
+/* While done is called with a digest: what the build says of itself in brief; a new reference. */
+json_t *compile_take_facts(struct compile_job *job);
 
 /* Names that begin with sbx_ are the agent's: a module of that name would be loaded in place of one of its own, or the
    other way round. An error of that code says so. */

@@ -53,15 +53,20 @@ static struct workspace *open_workspace(struct compiler *compiler, const char *k
     return workspace;
 }
 
+static void release_workspace(void *data) {
+    struct workspace *workspace = data;
+    tree_free(&workspace->tree);
+    json_decref(workspace->facts);
+    free(workspace->key);
+    free(workspace);
+}
+
 /* Without a worker, what is known of the project is found on disk as quickly as it is compiled. */
 static void close_workspace(struct workspace *workspace) {
     struct compiler *compiler = workspace->compiler;
     map_remove(&compiler->workspaces, workspace->key);
     if (workspace->copy[0]) remove_tree(workspace->copy); /* empty: no work for this thread */
-    tree_free(&workspace->tree);
-    json_decref(workspace->facts);
-    free(workspace->key);
-    free(workspace);
+    loop_discard(compiler->host->loop, release_workspace, workspace);
     compiler->wake(compiler->wake_data);
 }
 

@@ -199,11 +199,11 @@ static int add_app(struct graph_source *source, const char *build, const char *a
     return result;
 }
 
-static int add_apps(struct graph_source *source, const char *path, const struct build *build, struct error *reterr) {
+static int add_apps(struct graph_source *source, const char *path, const json_t *facts, struct error *reterr) {
     size_t i;
     json_t *app;
     int result = 0;
-    json_array_foreach(json_object_get(build->facts, "apps"), i, app) {
+    json_array_foreach(json_object_get(facts, "apps"), i, app) {
         const char *name = json_string_value(json_object_get(app, "name"));
         if (result == 0 && name) result = add_app(source, path, name, reterr);
     }
@@ -257,19 +257,21 @@ static int render(const struct graph_source *source, enum graph_format format, c
     return result;
 }
 
+static int read_source(const char *path, json_t *facts, struct graph_source *source, struct error *reterr) {
+    if (graph_source_from_facts(source, facts)) return complete(source, path, reterr);
+    graph_source_free(source);
+    return add_apps(source, path, facts, reterr);
+}
+
 int graph_of_build(const struct store *store, const char *digest, enum graph_format format,
                    const struct graph_style *style, json_t **ret, struct error *reterr) {
-    CLEANUP(build_free) struct build build = {0};
     CLEANUP(graph_source_free) struct graph_source source = {0};
     char path[PATH_MAX];
-    int result = build_read(store, digest, &build, reterr);
-    if (result == 0) result = store_build_path(store, digest, path, sizeof path, reterr);
-    if (result < 0) return result;
-    if (graph_source_from_facts(&source, build.facts)) {
-        result = complete(&source, path, reterr);
-    } else {
-        graph_source_free(&source);
-        result = add_apps(&source, path, &build, reterr);
-    }
-    return result < 0 ? result : render(&source, format, style, ret, reterr);
+    json_t *facts = NULL;
+    int result = store_build_path(store, digest, path, sizeof path, reterr);
+    if (result == 0) result = build_read_facts(path, &facts, reterr);
+    if (result == 0) result = read_source(path, facts, &source, reterr);
+    if (result == 0) result = render(&source, format, style, ret, reterr);
+    json_decref(facts);
+    return result;
 }

@@ -27,7 +27,9 @@ static void complete_report(struct compile_job *job) {
     if (job->is_cached) json_object_set_new(job->report, "compiled", json_array());
 }
 
-static void job_free(struct compile_job *job) {
+/* On the pool: of a large project it takes as long as reading it. */
+static void job_free(void *data) {
+    struct compile_job *job = data;
     plan_free(&job->plan);
     manifest_free(&job->manifest);
     tree_free(&job->tree);
@@ -35,6 +37,7 @@ static void job_free(struct compile_job *job) {
     json_decref(job->base_facts);
     json_decref(job->compiled);
     json_decref(job->facts);
+    json_decref(job->brief);
     json_decref(job->report);
     term_free(job->answer_doc);
     fd_close(job->project_fd);
@@ -54,25 +57,27 @@ static bool is_model_good(const struct compile_job *job) {
     return !model_is_outdated(&workspace->worker->model, &workspace->tree, &job->tree);
 }
 
-/* What the project was like, for the next compilation of it. That compares with this tree, so a model that was read
-   from an earlier one must still be right now: who found its build in the cache did not look. */
+/* What the project was like, for the next compilation of it. What it was like before is freed with the job. That
+   compares with this tree, so a model that was read from an earlier one must still be right now: who found its build in
+   the cache did not look. */
 static void remember(struct compile_job *job) {
     struct workspace *workspace = job->workspace;
     struct model *model = &workspace->worker->model;
-    if (!is_model_good(job)) model_free(model);
-    tree_free(&workspace->tree);
+    struct tree before = workspace->tree;
+    json_t *facts_before = workspace->facts;
+    if (!is_model_good(job) || job->is_torn) model_discard(job->compiler->host->loop, model);
     workspace->tree = job->tree;
-    job->tree = (struct tree){0};
-    if (job->is_torn) model_free(model);
+    job->tree = before;
     if (!job->facts || !job->digest[0] || job->is_torn) return;
-    json_decref(workspace->facts);
-    workspace->facts = json_incref(job->facts);
+    workspace->facts = job->facts;
+    job->facts = facts_before;
     memcpy(workspace->build, job->digest, sizeof workspace->build);
 }
 
 static void finish(struct compile_job *job) {
     struct compiler *compiler = job->compiler;
     struct worker *worker = take_ptr(job->worker);
+    loop_note(compiler->host->loop, "compile", job->name);
     bool failed = job->error.code != E_NONE;
     if (job->report) complete_report(job);
     /* An error that is not the sources' own is a doubt. */
@@ -81,7 +86,7 @@ static void finish(struct compile_job *job) {
     if (job->workspace->worker && (job->tree.count > 0 || job->is_described_anew)) remember(job);
     job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
     workspace_next(job->workspace, job);
-    job_free(job);
+    loop_discard(compiler->host->loop, job_free, job);
     worker_refill(compiler);
 }
 
@@ -231,7 +236,7 @@ static void on_described(void *data, const struct term *result, const struct ter
 
 static void describe(struct compile_job *job) {
     struct buf args = BUF_INIT;
-    model_free(&job->worker->model); /* should it fail, nothing is known */
+    model_discard(job->compiler->host->loop, &job->worker->model); /* should it fail, nothing is known */
     term_put_map(&args, 4);
     term_put_atom(&args, "source");
     term_put_string(&args, PROJECT_PLACE);
@@ -380,15 +385,14 @@ static void name_content(struct compile_job *job) {
 }
 
 static bool find_build(struct compile_job *job, const char *key, char ret_digest[STORE_DIGEST_BYTES], json_t **ret) {
-    struct build build = {0};
+    char path[PATH_MAX];
     struct error ignored;
     if (!cache_find(job->compiler->host->home, job->compiler->store, key, ret_digest)) return false;
-    if (build_read(job->compiler->store, ret_digest, &build, &ignored) < 0) { /* damaged: make it anew */
-        ret_digest[0] = '\0';
-        return false;
-    }
-    *ret = build.facts;
-    return true;
+    if (store_build_path(job->compiler->store, ret_digest, path, sizeof path, &ignored) == 0 &&
+        build_read_facts(path, ret, &ignored) == 0)
+        return true;
+    ret_digest[0] = '\0'; /* damaged: make it anew */
+    return false;
 }
 
 /* The last build of this project: most of it may still be good. */
@@ -421,14 +425,18 @@ static void look(uv_work_t *work) {
     if (tree_scan(job->project_fd, before, &job->tree)) name_content(job);
     job->is_cached = (job->shared_key[0] && find_build(job, job->shared_key, job->digest, &job->facts)) ||
                      (job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts));
-    if (!job->is_cached && job->content_key[0]) find_base(job);
+    if (job->is_cached) {
+        job->report = json_deep_copy(json_object_get(job->facts, "report"));
+        job->brief = build_brief(job->facts);
+    } else if (job->content_key[0]) {
+        find_base(job);
+    }
 }
 
 static void on_looked(struct compile_job *job) {
     struct error error;
     bool elixir_needed = job->kind == SOURCE_MIX || (job->is_file && string_ends(job->file_name, ".ex"));
     if (job->is_cached) {
-        job->report = json_deep_copy(json_object_get(job->facts, "report"));
         job_end(job);
     } else if (elixir_needed && !job->compiler->host->toolchain.elixir_lib[0]) {
         error_set(&error, E_TOOLCHAIN, "%s is written in Elixir, which is not installed", job->request.source);
@@ -453,4 +461,8 @@ void compile_abort(struct compile_job *job) {
         job_work(job, do_nothing, NULL); /* likewise */
     else if (job->worker)
         worker_kill(job->worker, "the compilation was called off");
+}
+
+json_t *compile_take_facts(struct compile_job *job) {
+    return json_incref(job->brief);
 }

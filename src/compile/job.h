@@ -66,6 +66,7 @@ struct compile_job {
     /* the outcome */
     struct file_list list;
     json_t *facts, *report;
+    json_t *brief;               /* of the facts: what sandboxes keep */
     struct term_doc *answer_doc; /* of the worker's, while a thread makes use of it */
     const struct term *answer;   /* in it */
     struct error failure;        /* that it tells of */

@@ -96,6 +96,22 @@ void model_free(struct model *model) {
     *model = (struct model){0};
 }
 
+static void release(void *model) {
+    model_free(model);
+    free(model);
+}
+
+void model_discard(uv_loop_t *loop, struct model *model) {
+    struct model *copy = model->app_count > 0 || model->problems ? malloc(sizeof *copy) : NULL;
+    if (!copy) {
+        model_free(model);
+        return;
+    }
+    *copy = *model;
+    *model = (struct model){0};
+    loop_discard(loop, release, copy);
+}
+
 const struct model_app *model_find(const struct model *model, const char *app) {
     for (size_t i = 0; i < model->app_count; i++)
         if (string_equal(model->apps[i].name, app)) return &model->apps[i];

@@ -3,6 +3,7 @@
 #define COMPILE_MODEL_H
 
 #include "compile/manifest.h"
+#include "loop/loop.h"
 
 struct model_app {
     char *name;
@@ -27,6 +28,7 @@ struct model {
 /* Checked, since it is a node's answer. *ret must be empty. */
 int model_from_term(const struct term *answer, struct model *ret, struct error *reterr);
 void model_free(struct model *model);
+void model_discard(uv_loop_t *loop, struct model *model); /* the same on the pool: it may have thousands of sources */
 const struct model_app *model_find(const struct model *model, const char *app);
 
 /* Whether the project may be another one now: a file that describes it changed, or sources came or went. */

@@ -41,15 +41,20 @@ static void free_modules(struct map *modules) {
 
 /* ---- its life ---- */
 
+static void release_worker(void *data) {
+    struct worker *worker = data;
+    model_free(&worker->model);
+    free_modules(&worker->modules);
+    free(worker);
+}
+
 static void on_closed(uv_handle_t *handle) {
     struct worker *worker = handle->data;
     struct compiler *compiler = worker->compiler;
     struct worker **at = &compiler->workers;
     while (*at != worker) at = &(*at)->next;
     *at = worker->next;
-    model_free(&worker->model);
-    free_modules(&worker->modules);
-    free(worker);
+    loop_discard(compiler->host->loop, release_worker, worker);
     compiler->wake(compiler->wake_data);
 }
 

@@ -20,12 +20,20 @@ static struct answer *take_next(struct answers *answers) {
     return (struct answer *)item;
 }
 
+enum { LIST_LONG = 100 };
+
+static void release(void *list) {
+    json_decref(list);
+}
+
 static void give(struct engine *engine, struct answer *answer) {
     const struct error *error = answer->failed ? &answer->error : NULL;
     loop_note(engine->loop, "answer", NULL);
     audited_end(answer->request, error);
     request_over(engine, answer->request);
+    json_t *long_list = json_array_size(answer->result) > LIST_LONG ? json_incref(answer->result) : NULL;
     answer->request->done(answer->request, answer->result, error);
+    if (long_list) loop_discard(engine->loop, release, long_list); /* a page is cut out of it, and the rest is free */
     free(answer);
 }
 

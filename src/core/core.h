@@ -39,6 +39,7 @@ struct request {
     void (*item_text)(struct request *request, uint64_t seq, const char *text, size_t size);
     /* Whether the reader has taken enough to be sent more; NULL: always. What is sent without room may be too much. */
     bool (*has_room)(struct request *request);
+    size_t items_max;           /* of a list: more than the reader gets need not be made; 0: it gets all */
     bool is_prompt;             /* the engine's own: its items may come from inside the call that makes them */
     void *transport;            /* the transport's own */
     const char *correlation_id; /* by which the caller and the audit trail know it; NULL: none */

@@ -217,7 +217,7 @@ struct job;
 struct probation {
     char id[STORE_DIGEST_BYTES + 48]; /* of the transaction; "" for none */
     char build[STORE_DIGEST_BYTES];   /* what ran before */
-    json_t *undo;                     /* module → the version before; 0 for none */
+    struct way_back *back;            /* to that; NULL: it is not known */
 };
 
 struct sandbox {
@@ -234,8 +234,8 @@ struct sandbox {
     uint32_t restart_count, restarts_in_a_row;
     bool persistent; /* it is in the registry */
 
-    struct build build; /* what runs */
-    struct history history;
+    struct build build;             /* what runs */
+    struct shared_history *history; /* NULL: it runs what it began with */
     struct probation probation;
     struct job *reload;                        /* the one that changes its code now */
     bool code_known;                           /* the build is what runs; else the node has to be asked */

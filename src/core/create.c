@@ -201,16 +201,18 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     struct create_job *create = data;
     struct sandbox *sandbox = create->job.sandbox;
     struct error problem;
-    create->compile = NULL;
+    struct compile_job *compile = take_ptr(create->compile);
     create->report = report;
     jail_link_release_project(engine_of(create)->host.link, create->token);
     create->token[0] = '\0';
     compile_turn_give(&create->turn);
     charge_give(sandbox->engine, &sandbox->charge, QUOTA_PROJECTS);
-    if (error || build_read(sandbox->engine->store, digest, &sandbox->build, &problem) < 0) {
-        fail(create, error ? error : &problem);
+    if (error) {
+        fail(create, error);
         return;
     }
+    snprintf(sandbox->build.digest, sizeof sandbox->build.digest, "%s", digest);
+    sandbox->build.facts = compile_take_facts(compile);
     if (called_off(create)) return;
     timing_mark(&sandbox->timing, TIMING_COMPILED);
     if (guard_profile_of(sandbox->config.profile)->scan == GUARD_SCAN_OFF)

@@ -285,6 +285,12 @@ static void restore_history(void *data, const struct store_history *row) {
     running_restore(data, row);
 }
 
+static void restore_ways_back(struct engine *engine) {
+    size_t at = 0;
+    void *sandbox;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) running_restored(sandbox);
+}
+
 static void on_quiet(void *data) {
     engine_wake(data);
 }
@@ -334,6 +340,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_load_histories(engine->store, restore_history, engine, reterr);
     if (result == 0) result = store_load_usage(engine->store, restore_usage, engine, reterr);
     if (result < 0) return result;
+    restore_ways_back(engine);
     sweep_control_dirs(engine);
     sweep_at_start(engine);
     engine->watcher = watcher_open(engine->loop);

@@ -8,7 +8,8 @@
     X(CREATE_FAILED, "create_failed", "a create failed and left nothing", "the problem")                               \
     X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy",                                  \
       "restart_count, kept, lost_count")                                                                               \
-    X(RELOADED, "reloaded", "a sandbox's code was changed while it ran", "modules, pause_us, duration_us")             \
+    X(RELOADED, "reloaded", "a sandbox's code was changed while it ran",                                               \
+      "modules (the first hundred), module_count, pause_us, duration_us")                                              \
     X(ROLLED_BACK, "rolled_back",                                                                                      \
       "changed code failed on probation, or tried what is refused, and the code from before runs again",               \
       "the problem")                                                                                                   \

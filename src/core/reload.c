@@ -34,16 +34,23 @@ bool reload_is_dry(const struct reload_job *reload) {
 
 /* ---- ending ---- */
 
-static void on_timer_closed(uv_handle_t *handle) {
-    free(handle->data);
+/* On the pool. */
+static void release(void *data) {
+    struct reload_job *reload = data;
+    comparison_free(&reload->compared);
+    reload_free_parts(reload);
+    build_free(&reload->build);
+    build_free(&reload->target);
+    free(reload->followers);
+    buf_free(&reload->module);
+    json_decref(reload->migrations);
+    json_decref(reload->result);
+    json_decref(reload->scan);
+    free(reload);
 }
 
-static void forget_comparison(struct reload_job *reload) {
-    change_set_free(&reload->changes);
-    history_free(&reload->history);
-    json_decref(take_ptr(reload->from_facts));
-    composed_free(&reload->composed);
-    build_free(&reload->build);
+static void on_timer_closed(uv_handle_t *handle) {
+    loop_discard(handle->loop, release, handle->data);
 }
 
 /* The sandbox is free for others, though it may not be over yet. */
@@ -55,20 +62,13 @@ static void leave_sandbox(struct reload_job *reload) {
 }
 
 static void finish(struct reload_job *reload) {
+    uv_loop_t *loop = engine_of(reload)->loop;
     leave_sandbox(reload);
-    forget_comparison(reload);
-    reload_free_parts(reload);
-    build_free(&reload->target);
-    free(reload->followers);
-    buf_free(&reload->module);
-    json_decref(reload->migrations);
-    json_decref(reload->result);
-    json_decref(reload->scan);
     job_finish(&reload->job);
     if (reload->has_timer)
         uv_close((uv_handle_t *)&reload->timer, on_timer_closed);
     else
-        free(reload);
+        loop_discard(loop, release, reload);
 }
 
 void reload_answer(struct reload_job *reload) {
@@ -165,7 +165,7 @@ static void wait_for_probation(struct reload_job *reload) {
 
 static void on_rested(uv_timer_t *timer) {
     struct reload_job *reload = timer->data;
-    forget_comparison(reload); /* what runs may be something else by now */
+    reload_forget_comparison(reload); /* what runs may be something else by now */
     if (is_running(reload)) reload_begin_comparing(reload);
 }
 
@@ -232,21 +232,24 @@ static void on_reloaded(void *data, void *told_result, const struct term *reason
         on_call_failed(reload, reason, error);
         return;
     }
+    loop_note(sandbox->engine->loop, "reload", sandbox->id);
+    struct comparison *compared = &reload->compared;
     reload->result = told_result;
-    transaction_put_changes(reload->result, &reload->changes);
-    migrations_warn(reload->migrations, &reload->changes, json_object_get(reload->result, "warnings"));
+    json_object_set(reload->result, "modules", compared->told);
+    json_array_extend(json_object_get(reload->result, "warnings"), compared->warnings);
     if (reload_is_dry(reload)) {
         reload_answer(reload);
         return;
     }
-    json_t *told = json_pack("{s:O, s:O, s:O}", "modules", json_object_get(reload->result, "modules"), "pause_us",
-                             json_object_get(reload->result, "pause_us"), "duration_us",
-                             json_object_get(reload->result, "duration_us"));
+    json_t *told =
+        json_pack("{s:O, s:I, s:O, s:O}", "modules", compared->told_first, "module_count",
+                  (json_int_t)compared->changes.count, "pause_us", json_object_get(reload->result, "pause_us"),
+                  "duration_us", json_object_get(reload->result, "duration_us"));
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL); /* before the registry hears of it */
-    running_adopt(sandbox, reload->id, &reload->changes, &reload->build, reload->job.request->caller.uid);
+    running_adopt(sandbox, reload->id, &compared->adoption, &reload->build);
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
-    reload_sync(sandbox->engine, &reload->changes);
+    reload_sync(sandbox->engine, &compared->changes);
     if (json_is_true(reload_param(reload, "wait")))
         wait_for_probation(reload);
     else
@@ -255,7 +258,7 @@ static void on_reloaded(void *data, void *told_result, const struct term *reason
 
 static void call_reload(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
-    struct buf args = BUF_INIT;
+    struct buf args = reload->compared.call;
     const char *on_busy = json_string_value(reload_param(reload, "on_busy"));
     struct reload_options options = {
         .id = reload->id,
@@ -269,11 +272,11 @@ static void call_reload(struct reload_job *reload) {
         .suspend_timeout_ms = duration(reload, "suspend_timeout_ms", PATIENCE_DEFAULT_MS),
         .migrate_timeout_ms = duration(reload, "migrate_timeout_ms", PATIENCE_DEFAULT_MS),
         .probation_ms = duration(reload, "probation_ms", PROBATION_DEFAULT_MS),
-        .migrations = reload->migrations,
     };
     uint64_t deadline_ms =
         options.busy_timeout_ms + options.suspend_timeout_ms + options.migrate_timeout_ms + 2ULL * CALL_SLACK_MS;
-    transaction_put(&args, &reload->changes, &options);
+    reload->compared.call = (struct buf)BUF_INIT;
+    transaction_put_rest(&args, &options);
     reload->stage = RELOAD_CALLING;
     reload->call_id = node_call_prepared(sandbox->node, "reload", &args, deadline_ms, &as_json, on_reloaded, reload);
 }
@@ -301,6 +304,7 @@ void reload_begin_transaction(struct reload_job *reload) {
 
 static void start(struct job *job) {
     struct reload_job *reload = (struct reload_job *)job;
+    loop_note(engine_of(reload)->loop, "reload", job->sandbox->id);
     if (!is_running(reload)) return;
     if (reload->is_rollback)
         reload_begin_comparing(reload);
@@ -388,14 +392,13 @@ void reload_to_build(struct engine *engine, struct request *request, const char 
     int result = 0;
     if (!reload) return;
     if (!digest[0]) result = error_set(&error, E_NOT_FOUND, "there is no code from before");
-    if (result == 0) result = build_read(engine->store, digest, &reload->target, &error);
+    snprintf(reload->target.digest, sizeof reload->target.digest, "%s", digest);
     if (result == 0) result = store_build_path(engine->store, digest, reload->target_path, PATH_MAX, &error);
     if (result == 0) {
         job_submit(&reload->job);
         return;
     }
     answer_error(engine, request, &error, NULL);
-    build_free(&reload->target);
     json_decref(reload->migrations);
     free(reload);
 }

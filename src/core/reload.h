@@ -20,8 +20,7 @@ bool reload_id_read(const struct sandbox *sandbox, const char *id, char ret_dige
 /* Another build that differs in nothing that is loaded: it counts from the next start on. */
 void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data);
 /* The changes have been made: they are the sandbox's history and build from now on, on probation. */
-void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
-                   uint32_t by);
+void running_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build);
 /* The agent says how a probation ended. */
 void running_settled(struct sandbox *sandbox, const struct term *term);
 /* A node that ran before this daemon did: ask what its code is, since a transaction may have ended meanwhile. */
@@ -31,6 +30,8 @@ bool running_is_known(struct sandbox *sandbox);
 /* Its sandbox ends, or starts anew: nothing is on probation any more. */
 void running_forget(struct sandbox *sandbox);
 void running_restore(struct engine *engine, const struct store_history *row);
+/* After all of them, at the start: the way back of a probation that an earlier daemon began. */
+void running_restored(struct sandbox *sandbox);
 
 /* ---- reload_sync.c ---- */
 

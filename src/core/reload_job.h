@@ -23,8 +23,22 @@ struct reload_part {
     const char *path;   /* the caller's own */
     struct build build; /* without a digest: none */
     char build_path[PATH_MAX];
+    json_t *facts;           /* all of the build's; NULL: they are not read yet */
     json_t *chosen;          /* paths in the project: only what is written there; NULL: all */
     struct module_set beams; /* of lone files */
+};
+
+/* What runs and what comes, compared. All of it may be large: it is made and freed on the pool. */
+struct comparison {
+    json_t *from_facts; /* of what runs, as it was when it was compared; as is the next */
+    struct shared_history *history;
+    struct change_set changes;
+    struct composed composed;
+    struct adoption adoption;
+    struct buf call;    /* the first part of what the agent is asked */
+    json_t *told;       /* the changes, as callers see them */
+    json_t *told_first; /* the first of them, as events have them */
+    json_t *warnings;
 };
 
 struct reload_job {
@@ -61,10 +75,8 @@ struct reload_job {
     /* The transaction. */
     char from_path[PATH_MAX];
     char from_build[STORE_DIGEST_BYTES];
-    json_t *from_facts; /* of what runs, as it was when it was compared; as is the next */
-    struct history history;
-    struct change_set changes;
-    struct composed composed;
+    struct adopter adopter;
+    struct comparison compared;
     struct store_put *put; /* while it is compared; NULL: it is put afterwards, if it is composed */
     char composed_digest[STORE_DIGEST_BYTES];
     json_t *scan;       /* what a scan of them found; NULL: there was none */
@@ -102,6 +114,8 @@ void reload_begin_comparing(struct reload_job *reload); /* reload_begin_transact
    which ends it: false; compared on the pool. */
 bool reload_prepare(struct reload_job *reload);
 void reload_compare(uv_work_t *work);
+void reload_forget_comparison(struct reload_job *reload);
+void comparison_free(struct comparison *comparison);
 void reload_compared(uv_work_t *work, int status);
 
 /* ---- reload_sources.c ---- */
@@ -113,7 +127,7 @@ void reload_gather(struct reload_job *reload);
 int reload_join_parts(struct reload_job *reload, struct error *reterr);
 /* Whether the project is all it brings: then its build is what runs afterwards. */
 bool reload_is_project(const struct reload_job *reload);
-void reload_free_parts(struct reload_job *reload);
+void reload_free_parts(struct reload_job *reload);      /* on the pool */
 void reload_release_project(struct reload_job *reload); /* if it is still open */
 
 #endif

@@ -27,10 +27,10 @@ void reload_release_project(struct reload_job *reload) {
 }
 
 void reload_free_parts(struct reload_job *reload) {
-    reload_release_project(reload);
     module_set_free(&reload->wanted);
     for (size_t i = 0; i < reload->part_count; i++) {
         build_free(&reload->parts[i].build);
+        json_decref(reload->parts[i].facts);
         json_decref(reload->parts[i].chosen);
         module_set_free(&reload->parts[i].beams);
     }
@@ -59,10 +59,11 @@ static int choose(const struct reload_part *part, struct module_set *set, struct
     return 0;
 }
 
-static int join_part(const struct reload_part *part, struct module_set *all, struct error *reterr) {
+static int join_part(struct reload_part *part, struct module_set *all, struct error *reterr) {
     CLEANUP(module_set_free) struct module_set set = {0};
     if (!part->build.digest[0]) return 0;
-    int result = module_set_read(part->build_path, part->build.facts, &set, reterr);
+    int result = part->facts ? 0 : build_read_facts(part->build_path, &part->facts, reterr);
+    if (result == 0) result = module_set_read(part->build_path, part->facts, &set, reterr);
     if (result == 0 && part->chosen) result = choose(part, &set, reterr);
     for (size_t i = 0; i < set.count; i++) set.items[i].named_by = part->path;
     return result < 0 ? result : module_set_join(all, &set, reterr);
@@ -194,15 +195,17 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     struct reload_part *part = part_of(reload);
     struct store *store = engine_of(reload)->store;
     struct error bad;
-    reload->compile = NULL;
+    struct compile_job *compile = take_ptr(reload->compile);
     if (error) json_decref(take_ptr(reload->report)); /* its own diagnostics, not those of the others before it */
     merge_report(reload, report);
     if (reload_ended_early(reload, error)) return;
-    if (build_read(store, digest, &part->build, &bad) < 0 ||
-        store_build_path(store, digest, part->build_path, sizeof part->build_path, &bad) < 0)
+    if (store_build_path(store, digest, part->build_path, sizeof part->build_path, &bad) < 0) {
         reload_fail(reload, &bad, NULL);
-    else
-        on_part_done(reload);
+        return;
+    }
+    snprintf(part->build.digest, sizeof part->build.digest, "%s", digest);
+    part->build.facts = compile_take_facts(compile);
+    on_part_done(reload);
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {

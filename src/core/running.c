@@ -2,90 +2,71 @@
 #include "core/watching.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- a change that was made ---- */
 
-static void save_history(struct sandbox *sandbox, const char *module) {
-    CLEANUP_FREE char *text = history_text(&sandbox->history, module);
-    struct store_history row = {sandbox->id, module, text};
-    if (text) store_put_history(sandbox->engine->store, &row, NULL, NULL);
-}
-
-/* The version that ran so far, in case the sandbox began with it. */
-static void note_old(struct sandbox *sandbox, const struct change *change) {
-    struct version old = change->old_version;
-    if (old.number == 0 || history_find(&sandbox->history, change->module, old.number)) return;
-    old.loaded_at_ms = sandbox->started_at_ms;
-    old.loaded_by = sandbox->owner;
-    json_incref(old.dependencies);
-    history_add(&sandbox->history, change->module, &old);
-}
-
-static void note_change(struct sandbox *sandbox, const struct change *change, uint32_t by) {
-    note_old(sandbox, change);
-    if (change->is_deletion || history_find(&sandbox->history, change->module, change->version.number)) {
-        history_set_current(&sandbox->history, change->module, change->version.number);
-    } else {
-        struct version version = change->version;
-        version.loaded_at_ms = clock_wall_ms();
-        version.loaded_by = by;
-        json_incref(version.dependencies);
-        history_add(&sandbox->history, change->module, &version);
-    }
-    save_history(sandbox, change->module);
+static void release_back(void *back) {
+    way_back_free(back);
 }
 
 void running_forget(struct sandbox *sandbox) {
     struct probation *probation = &sandbox->probation;
     probation->id[0] = '\0';
-    json_decref(take_ptr(probation->undo));
+    if (probation->back) loop_discard(sandbox->engine->loop, release_back, take_ptr(probation->back));
 }
 
-static void begin_probation(struct sandbox *sandbox, const char *id, const struct change_set *changes) {
+static void begin_probation(struct sandbox *sandbox, const char *id, struct way_back *back) {
     struct probation *probation = &sandbox->probation;
     running_forget(sandbox);
     snprintf(probation->id, sizeof probation->id, "%s", id);
     memcpy(probation->build, sandbox->build.digest, sizeof probation->build);
-    probation->undo = json_object();
-    for (size_t i = 0; i < changes->count; i++)
-        json_object_set_new(probation->undo, changes->items[i].module,
-                            json_integer(changes->items[i].old_version.number));
+    probation->back = back;
 }
 
 void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data) {
-    build_free(&sandbox->build);
+    build_discard(sandbox->engine->loop, &sandbox->build);
     sandbox->build = *build;
     *build = (struct build){0};
     sandbox->updated_at_ms = clock_wall_ms();
     sandbox_save(sandbox, done, data);
 }
 
-void running_adopt(struct sandbox *sandbox, const char *id, const struct change_set *changes, struct build *build,
-                   uint32_t by) {
-    begin_probation(sandbox, id, changes);
+static void release_history(void *history) {
+    history_let_go(history);
+}
+
+static void set_history(struct sandbox *sandbox, struct shared_history *history, struct store_histories *rows) {
+    if (sandbox->history) loop_discard(sandbox->engine->loop, release_history, sandbox->history);
+    sandbox->history = history;
+    store_put_histories(sandbox->engine->store, rows);
+}
+
+void running_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build) {
+    begin_probation(sandbox, id, take_ptr(adoption->back));
     snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", id);
     memcpy(sandbox->previous_build, sandbox->build.digest, sizeof sandbox->previous_build);
-    for (size_t i = 0; i < changes->count; i++) note_change(sandbox, &changes->items[i], by);
+    set_history(sandbox, take_ptr(adoption->history), take_ptr(adoption->rows));
     running_set_build(sandbox, build, NULL, NULL);
 }
 
 /* ---- a change that was taken back ---- */
 
 static void undo(struct sandbox *sandbox) {
+    struct way_back *back = sandbox->probation.back;
     struct build build = {0};
-    sandbox->previous_build[0] = '\0';
     struct error error;
-    const char *module;
-    json_t *number;
-    json_object_foreach(sandbox->probation.undo, module, number) {
-        history_set_current(&sandbox->history, module, (uint32_t)json_integer_value(number));
-        save_history(sandbox, module);
-    }
-    if (build_read(sandbox->engine->store, sandbox->probation.build, &build, &error) == 0)
+    sandbox->previous_build[0] = '\0';
+    if (back && back->history) set_history(sandbox, take_ptr(back->history), take_ptr(back->rows));
+    if (back && back->facts) {
+        memcpy(build.digest, sandbox->probation.build, sizeof build.digest);
+        build.facts = take_ptr(back->facts);
         running_set_build(sandbox, &build, NULL, NULL);
-    else
-        engine_log_error(sandbox->engine, "rollback_without_build", sandbox->id, &error);
+        return;
+    }
+    error_set(&error, E_NOT_FOUND, "nothing is known of the build %.12s", sandbox->probation.build);
+    engine_log_error(sandbox->engine, "rollback_without_build", sandbox->id, &error);
 }
 
 static void take_back(struct sandbox *sandbox, const struct term *term) {
@@ -135,17 +116,40 @@ struct asking {
     bool on_probation;
     char from_path[PATH_MAX], to_path[PATH_MAX];
     char from_build[STORE_DIGEST_BYTES];
-    json_t *from_facts;
     struct build build;
-    struct history history; /* a copy: the sandbox's own may change meanwhile */
-    struct change_set changes;
+    struct shared_history *history;
+    struct adopter adopter;
+    struct adoption adoption;
     struct error error;
 };
 
+static int compare_builds(struct asking *asking, const json_t *from, const json_t *to) {
+    CLEANUP(change_set_free) struct change_set changes = {0};
+    const struct history *history = history_of(asking->history);
+    struct change_base base = {asking->engine->config.home, history, asking->from_path, from};
+    int result = changes_to_build(&base, asking->to_path, to, &changes, &asking->error);
+    if (result == 0) result = adoption_make(history, &changes, &asking->adopter, &asking->adoption, &asking->error);
+    if (result == 0) asking->adoption.back->facts = build_brief(from);
+    return result;
+}
+
 static void compare(uv_work_t *work) {
     struct asking *asking = work->data;
-    struct change_base base = {asking->engine->config.home, &asking->history, asking->from_path, asking->from_facts};
-    changes_to_build(&base, asking->to_path, asking->build.facts, &asking->changes, &asking->error);
+    json_t *from = NULL, *to = NULL;
+    int result = build_read_facts(asking->from_path, &from, &asking->error);
+    if (result == 0) result = build_read_facts(asking->to_path, &to, &asking->error);
+    if (result == 0) result = compare_builds(asking, from, to);
+    if (result == 0) asking->build.facts = build_brief(to);
+    json_decref(from);
+    json_decref(to);
+}
+
+static void release_asking(void *data) {
+    struct asking *asking = data;
+    adoption_free(&asking->adoption);
+    history_let_go(asking->history);
+    build_free(&asking->build);
+    free(asking);
 }
 
 static void on_compared(uv_work_t *work, int status) {
@@ -156,17 +160,15 @@ static void on_compared(uv_work_t *work, int status) {
     /* Whatever changed its code meanwhile knows better. */
     bool is_as_compared =
         sandbox && sandbox->node && !sandbox->reload && strcmp(sandbox->build.digest, asking->from_build) == 0;
+    loop_note(engine->loop, "reload", asking->id);
+    if (asking->error.code != E_NONE) engine_log_error(engine, "unknown_code_runs", asking->id, &asking->error);
     if (is_as_compared && asking->error.code == E_NONE) {
-        running_adopt(sandbox, asking->reload_id, &asking->changes, &asking->build, sandbox->owner);
+        running_adopt(sandbox, asking->reload_id, &asking->adoption, &asking->build);
         if (!asking->on_probation) running_forget(sandbox);
         sandbox->code_known = true;
     }
     if (sandbox) sandbox->code_asked = false;
-    change_set_free(&asking->changes);
-    history_free(&asking->history);
-    build_free(&asking->build);
-    json_decref(asking->from_facts);
-    free(asking);
+    loop_discard(engine->loop, release_asking, asking);
     engine->asking--;
     engine_wake(engine);
 }
@@ -178,13 +180,10 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     struct asking *asking = calloc(1, sizeof *asking);
     struct error error;
     if (!asking) abort(); /* as in node_call */
-    int result = build_read(engine->store, digest, &asking->build, &error);
-    if (result == 0)
-        result = store_build_path(engine->store, sandbox->build.digest, asking->from_path, PATH_MAX, &error);
+    int result = store_build_path(engine->store, sandbox->build.digest, asking->from_path, PATH_MAX, &error);
     if (result == 0) result = store_build_path(engine->store, digest, asking->to_path, PATH_MAX, &error);
     if (result < 0) {
         engine_log_error(engine, "unknown_code_runs", sandbox->id, &error);
-        build_free(&asking->build);
         free(asking);
         return false;
     }
@@ -195,8 +194,9 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     asking->number = sandbox->number;
     snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
     memcpy(asking->from_build, sandbox->build.digest, sizeof asking->from_build);
-    asking->from_facts = json_incref(sandbox->build.facts);
-    if (!history_copy(&sandbox->history, &asking->history)) abort(); /* as in node_call */
+    snprintf(asking->build.digest, sizeof asking->build.digest, "%s", digest);
+    asking->history = history_hold(sandbox->history);
+    asking->adopter = (struct adopter){asking->id, sandbox->started_at_ms, sandbox->owner, sandbox->owner};
     engine->asking++;
     host_work(&engine->host, sandbox->owner, &asking->work, compare, on_compared);
     return true;
@@ -282,10 +282,26 @@ bool running_is_known(struct sandbox *sandbox) {
     return false;
 }
 
+/* At the start, before any thread has it. */
 void running_restore(struct engine *engine, const struct store_history *row) {
     struct sandbox *sandbox = map_get(&engine->sandboxes, row->sandbox);
     struct error error;
-    if (!sandbox || history_restore(&sandbox->history, row->module, row->text)) return;
+    if (!sandbox) return;
+    if (!sandbox->history) sandbox->history = history_share(&(struct history){0});
+    if (history_restore(&sandbox->history->history, row->module, row->text)) return;
     error_set(&error, E_SYSTEM, "the history of %s is damaged", row->module);
     engine_log_error(engine, "history_lost", sandbox->id, &error);
+}
+
+void running_restored(struct sandbox *sandbox) {
+    struct probation *probation = &sandbox->probation;
+    struct build build = {0};
+    struct error ignored;
+    json_t *undo = probation->back ? json_loads(probation->back->undo, 0, NULL) : NULL;
+    if (!probation->back) return;
+    way_back_free(probation->back);
+    probation->back = way_back_make(history_of(sandbox->history), sandbox->id, undo);
+    json_decref(undo);
+    if (probation->back && build_read(sandbox->engine->store, probation->build, &build, &ignored) == 0)
+        probation->back->facts = build.facts;
 }

@@ -1,18 +1,40 @@
 /* One sandbox: its state, what the registry keeps of it, and how it looks from outside. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/containment.h"
 #include "core/watching.h"
 
+/* What a sandbox knows of its code: as much as its project is large. */
+struct known_code {
+    struct build build;
+    struct shared_history *history;
+    struct way_back *back;
+};
+
+static void release_code(void *data) {
+    struct known_code *code = data;
+    build_free(&code->build);
+    history_let_go(code->history);
+    way_back_free(code->back);
+    free(code);
+}
+
+static void discard_code(struct sandbox *sandbox) {
+    struct known_code *code = malloc(sizeof *code);
+    if (!code) abort(); /* as in node_call */
+    *code = (struct known_code){sandbox->build, sandbox->history, sandbox->probation.back};
+    loop_discard(sandbox->engine->loop, release_code, code);
+}
+
 static void on_handle_closed(uv_handle_t *handle) {
     struct sandbox *sandbox = handle->data;
     struct engine *engine = sandbox->engine;
     if (--sandbox->open_handles > 0) return;
+    loop_note(engine->loop, "destroy", sandbox->id);
     sandbox_config_free(&sandbox->config);
-    build_free(&sandbox->build);
-    history_free(&sandbox->history);
-    json_decref(sandbox->probation.undo);
+    discard_code(sandbox);
     feed_release(sandbox->log);
     metering_free(sandbox);
     free(sandbox->app_name);
@@ -135,6 +157,19 @@ static uint32_t lost_from_json(json_t *names) {
     return lost;
 }
 
+/* What takes a change back is printed already: it may have thousands of modules. */
+static char *config_to_text(json_t *config, const struct probation *probation) {
+    struct buf text = BUF_INIT;
+    term_json_write(config, &text);
+    if (probation->id[0] && probation->back && text.size > 0) {
+        text.size--; /* the last brace */
+        buf_append_string(&text, ",\"undo\":");
+        buf_append_string(&text, probation->back->undo);
+        buf_append_string(&text, "}");
+    }
+    return buf_take_string(&text);
+}
+
 void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
@@ -149,11 +184,8 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "boot_id", json_string(sandbox->boot_id));
     if (sandbox->probation.id[0])
         json_object_set_new(config, "probation",
-                            json_pack("{s:s, s:s, s:O}", "id", sandbox->probation.id, "build", sandbox->probation.build,
-                                      "undo", sandbox->probation.undo));
-    struct buf text = BUF_INIT;
-    term_json_write(config, &text);
-    CLEANUP_FREE char *config_text = buf_take_string(&text);
+                            json_pack("{s:s, s:s}", "id", sandbox->probation.id, "build", sandbox->probation.build));
+    CLEANUP_FREE char *config_text = config_to_text(config, &sandbox->probation);
     CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
     json_decref(config);
     struct store_sandbox row = {
@@ -175,13 +207,15 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     store_put_sandbox(sandbox->engine->store, &row, done, data);
 }
 
-static void restore_probation(struct sandbox *sandbox, json_t *json) {
+/* An earlier version of the registry had `undo` inside. */
+static void restore_probation(struct sandbox *sandbox, json_t *json, json_t *undo) {
+    if (!undo) undo = json_object_get(json, "undo");
     const char *id = json_string_value(json_object_get(json, "id"));
     const char *build = json_string_value(json_object_get(json, "build"));
     if (!id || !build) return;
     snprintf(sandbox->probation.id, sizeof sandbox->probation.id, "%s", id);
     snprintf(sandbox->probation.build, sizeof sandbox->probation.build, "%s", build);
-    sandbox->probation.undo = json_incref(json_object_get(json, "undo"));
+    if (json_is_object(undo)) sandbox->probation.back = way_back_make(history_of(NULL), sandbox->id, undo);
 }
 
 /* A profile that is not in the configuration any more can't be enforced; the strictest can. */
@@ -216,7 +250,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
     const char *boot_id = json_string_value(json_object_get(config, "boot_id"));
     snprintf(sandbox->boot_id, sizeof sandbox->boot_id, "%s", boot_id ? boot_id : "");
-    restore_probation(sandbox, json_object_get(config, "probation"));
+    restore_probation(sandbox, json_object_get(config, "probation"), json_object_get(config, "undo"));
     sandbox->created_at_ms = row->created_at_ms;
     sandbox->born_ms = restore_born(sandbox, json_object_get(config, "born"));
     json_decref(config);

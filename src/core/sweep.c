@@ -10,14 +10,6 @@ enum {
     UNHEARD_OF_MAX_S = 3600, /* a node may run a build that the daemon before wrote, and that only the node tells of */
 };
 
-static bool history_names(struct engine *engine, struct map *ret) {
-    size_t at = 0;
-    void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (!history_name_beams(&((struct sandbox *)value)->history, ret)) return false;
-    return true;
-}
-
 /* ---- builds ---- */
 
 /* What sandboxes run, and what was compiled lately, which need not be compiled again. A node sees the build that it was
@@ -46,19 +38,26 @@ static void sweep_builds(struct engine *engine, int64_t min_age_s) {
 struct beam_sweep {
     uv_work_t work;
     char *home;
-    struct map used;
+    struct shared_history **histories;
+    size_t count;
     int64_t min_age_s;
 };
 
 static void beam_sweep_free(struct beam_sweep *sweep) {
-    map_free(&sweep->used);
+    for (size_t i = 0; i < sweep->count; i++) history_let_go(sweep->histories[i]);
+    free(sweep->histories);
     free(sweep->home);
     free(sweep);
 }
 
 static void run_beam_sweep(uv_work_t *work) {
     struct beam_sweep *sweep = work->data;
-    code_beams_sweep(sweep->home, &sweep->used, sweep->min_age_s);
+    CLEANUP(map_free) struct map used = MAP_INIT;
+    bool are_named = true;
+    for (size_t i = 0; are_named && i < sweep->count; i++)
+        are_named = history_name_beams(history_of(sweep->histories[i]), &used);
+    if (are_named) code_beams_sweep(sweep->home, &used, sweep->min_age_s);
+    while (sweep->count > 0) history_let_go(sweep->histories[--sweep->count]); /* may be the last that has it */
 }
 
 static void on_beams_swept(uv_work_t *work, int status) {
@@ -66,24 +65,38 @@ static void on_beams_swept(uv_work_t *work, int status) {
     beam_sweep_free(work->data);
 }
 
-/* Without memory: another time. */
-static void begin_beam_sweep(struct engine *engine) {
+/* NULL without memory: another time. */
+static struct beam_sweep *new_beam_sweep(struct engine *engine, int64_t min_age_s) {
     struct beam_sweep *sweep = calloc(1, sizeof *sweep);
-    if (!sweep) return;
+    size_t at = 0;
+    void *value;
+    if (!sweep) return NULL;
     sweep->work.data = sweep;
     sweep->home = strdup(engine->config.home);
-    sweep->min_age_s = BYTES_KEPT_S + wall_forward_ms(engine) / 1000;
-    if (!sweep->home || !history_names(engine, &sweep->used) ||
-        uv_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0)
-        beam_sweep_free(sweep);
+    sweep->min_age_s = min_age_s;
+    sweep->histories = calloc(engine->sandboxes.count + 1, sizeof *sweep->histories);
+    while (sweep->histories && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct shared_history *history = ((struct sandbox *)value)->history;
+        if (history) sweep->histories[sweep->count++] = history_hold(history);
+    }
+    if (sweep->home && sweep->histories) return sweep;
+    beam_sweep_free(sweep);
+    return NULL;
+}
+
+static void begin_beam_sweep(struct engine *engine) {
+    struct beam_sweep *sweep = new_beam_sweep(engine, BYTES_KEPT_S + wall_forward_ms(engine) / 1000);
+    if (sweep && uv_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0) beam_sweep_free(sweep);
 }
 
 /* ---- when ---- */
 
 void sweep_at_start(struct engine *engine) {
-    CLEANUP(map_free) struct map used = MAP_INIT;
+    struct beam_sweep *sweep = new_beam_sweep(engine, 0);
     sweep_builds(engine, UNHEARD_OF_MAX_S + wall_forward_ms(engine) / 1000);
-    if (history_names(engine, &used)) code_beams_sweep(engine->config.home, &used, 0);
+    if (!sweep) return;
+    run_beam_sweep(&sweep->work);
+    beam_sweep_free(sweep);
 }
 
 /* Whoever is at work may have found a build that nothing names yet. */

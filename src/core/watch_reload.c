@@ -152,6 +152,10 @@ static void take_outcome(struct watching *watching, json_t *result, const struct
     if (watching->attempts == 0) watching_bring(watching);
 }
 
+static void release_result(void *result) {
+    json_decref(result);
+}
+
 static void on_reloaded(struct request *request, json_t *result, const struct error *error) {
     struct watching *watching = request->transport;
     watching->is_working = false;
@@ -161,7 +165,7 @@ static void on_reloaded(struct request *request, json_t *result, const struct er
     else if (!error)
         tell_good(watching, result); /* it runs, whatever became of the wish for it */
     if (watching->stopped) watching->stopped(watching->stopped_data);
-    json_decref(result);
+    if (result) loop_discard(watching->engine->loop, release_result, result);
     watching_release(watching);
 }
 

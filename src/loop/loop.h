@@ -112,6 +112,11 @@ void loop_turns_close(struct loop_turns *turns, uv_close_cb closed);
 bool loop_turns_wait(struct loop_turns *turns, uint64_t key, struct loop_waiter *waiter);
 void loop_turns_remove(struct loop_turns *turns, struct loop_waiter *waiter); /* if it waits */
 
+/* ---- discard.c ---- */
+
+/* Have the pool release a value that strangers may have made large. Nothing else may refer to it any more. */
+void loop_discard(uv_loop_t *loop, void (*release)(void *value), void *value);
+
 /* ---- work.c: threads for work whose size strangers choose ---- */
 
 enum { LOOP_WORKERS = 2 };

@@ -3,10 +3,13 @@
 
 #include "node/node_internal.h"
 
+enum { COPIED_MAX_BYTES = 64 << 10 }; /* of arguments: longer ones are sent from where they are */
+
 static void free_call(uv_handle_t *handle) {
     struct call *call = handle->data;
     struct node *node = call->node;
     buf_free(&call->frame);
+    buf_free(&call->rest);
     free(call);
     node_handle_closed(node);
 }
@@ -42,7 +45,7 @@ static void send_cancel(struct node *node, uint64_t id) {
     term_put_tuple(&frame, 2);
     term_put_atom(&frame, "cancel");
     term_put_uint64(&frame, id);
-    channel_send(&node->channel, &frame);
+    channel_send(&node->channel, &frame, NULL);
 }
 
 static void on_deadline(uv_timer_t *timer) {
@@ -65,15 +68,20 @@ static void encode(struct call *call, const char *op, struct buf *args) {
     term_put_atom(&call->frame, "call");
     term_put_uint64(&call->frame, call->id);
     term_put_atom(&call->frame, op);
-    buf_append(&call->frame, args->data, args->size);
     if (args->failed) call->frame.failed = true;
+    if (args->size > COPIED_MAX_BYTES) {
+        call->rest = *args;
+        *args = (struct buf)BUF_INIT;
+        return;
+    }
+    buf_append(&call->frame, args->data, args->size);
     buf_free(args);
 }
 
 /* A call that can't be sent fails like one that was not answered: through its timer, never from inside node_call. */
 static void send_call(struct call *call) {
     call->sent = true;
-    if (channel_send(&call->node->channel, &call->frame)) return;
+    if (channel_send(&call->node->channel, &call->frame, &call->rest)) return;
     call->refused = true;
     uv_timer_start(&call->timer, on_deadline, 0, 1);
 }

@@ -99,15 +99,20 @@ void node_charge(struct node *node, uint64_t bytes) {
     pace_spend(&node->channel.pace, bytes, uv_now(node->host->loop));
 }
 
-bool channel_send(struct channel *channel, struct buf *frame) {
-    bool is_sendable = channel->agent && !frame->failed && frame->size - FRAME_HEADER_BYTES <= SEND_MAX_BYTES;
+bool channel_send(struct channel *channel, struct buf *frame, struct buf *rest) {
+    struct buf none = BUF_INIT;
+    if (!rest) rest = &none;
+    size_t size = frame->size + rest->size - FRAME_HEADER_BYTES;
+    bool is_sendable = channel->agent && !frame->failed && !rest->failed && size <= SEND_MAX_BYTES &&
+                       connection_has_room(channel->agent, frame->size + rest->size);
     if (is_sendable) {
-        size_t size = frame->size - FRAME_HEADER_BYTES;
         for (int i = 0; i < FRAME_HEADER_BYTES; i++) frame->data[i] = (uint8_t)(size >> (24 - 8 * i));
+        connection_send(channel->agent, frame);
+        if (rest->size > 0) connection_send(channel->agent, rest);
     }
-    bool is_sent = is_sendable && connection_send(channel->agent, frame);
     buf_free(frame);
-    return is_sent;
+    buf_free(rest);
+    return is_sendable;
 }
 
 static void on_closed(uv_handle_t *handle) {

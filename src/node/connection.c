@@ -209,7 +209,7 @@ static void welcome(struct connection *connection) {
     term_put_tuple(&frame, 2);
     term_put_atom(&frame, "welcome");
     term_put_integer(&frame, PROTOCOL_VERSION);
-    channel_send(channel, &frame);
+    channel_send(channel, &frame, NULL);
     node_connected(channel->node);
 }
 
@@ -447,11 +447,13 @@ static void send_later(struct connection *connection, struct buf *frame, size_t 
     watch(connection);
 }
 
-bool connection_send(struct connection *connection, struct buf *frame) {
-    if (connection->out_bytes + frame->size > (size_t)2 * SEND_MAX_BYTES) return false;
+bool connection_has_room(const struct connection *connection, size_t bytes) {
+    return connection->out_bytes + bytes <= (size_t)2 * SEND_MAX_BYTES;
+}
+
+void connection_send(struct connection *connection, struct buf *frame) {
     size_t sent = connection->out ? 0 : send_now(connection, frame->data, frame->size);
     if (sent < frame->size) send_later(connection, frame, sent);
-    return true;
 }
 
 /* The other side is gone, which is noticed when it is its turn to be read. */

@@ -83,8 +83,8 @@ struct channel {
 };
 
 int channel_listen(struct channel *channel, struct node *node, const char *directory, struct error *reterr);
-bool channel_send(struct channel *channel,
-                  struct buf *frame); /* a whole frame, taken over; false when it can't be queued */
+/* A whole frame, in one part or two (rest may be NULL), taken over; false when it can't be queued. */
+bool channel_send(struct channel *channel, struct buf *frame, struct buf *rest);
 /* Close every connection and the listener; each handle was counted in the node's open_handles and says
  * node_handle_closed. */
 void channel_close(struct channel *channel);
@@ -94,8 +94,10 @@ void channel_take_dials(struct channel *channel); /* again, if it may: there are
 
 void connection_open(struct channel *channel, int fd); /* the descriptor is taken over */
 void connection_close(struct connection *connection);
-/* A whole frame; what can't be sent at once is taken over. False when too much waits already. */
-bool connection_send(struct connection *connection, struct buf *frame);
+/* Whether so much more may wait to be sent. */
+bool connection_has_room(const struct connection *connection, size_t bytes);
+/* A whole frame, or a part of one that there is room for; what can't be sent at once is taken over. */
+void connection_send(struct connection *connection, struct buf *frame);
 
 /* ---- decode.c: a frame's bytes as a term; small ones at once, others on threads ---- */
 
@@ -136,6 +138,7 @@ struct call {
     struct node *node;
     uint64_t id;
     struct buf frame; /* until it is sent */
+    struct buf rest;  /* of the frame, where it is long: it is not copied */
     bool sent;
     bool refused;
     uv_timer_t timer;

@@ -115,7 +115,7 @@ int store_load_usage(struct store *store, void (*each)(void *data, const struct 
 
 /* ---- writing ---- */
 
-static struct store_write *new_write(enum store_write_kind kind, size_t text_bytes, store_done_fn done, void *data) {
+struct store_write *store_new_write(enum store_write_kind kind, size_t text_bytes, store_done_fn done, void *data) {
     struct store_write *write = malloc(sizeof *write + text_bytes);
     if (!write) return NULL;
     *write = (struct store_write){.kind = kind, .done = done, .data = data, .bytes = sizeof *write + text_bytes};
@@ -162,7 +162,7 @@ static size_t texts_bytes(struct store_sandbox row) {
 
 static void queue_row(struct store *store, enum store_write_kind kind, const struct store_sandbox *row,
                       store_done_fn done, void *data) {
-    struct store_write *write = new_write(kind, texts_bytes(*row), done, data);
+    struct store_write *write = store_new_write(kind, texts_bytes(*row), done, data);
     if (!write) {
         refuse_without_memory(store, done, data);
         return;
@@ -181,22 +181,13 @@ void store_delete_sandbox(struct store *store, const char *id, store_done_fn don
     queue_row(store, WRITE_DELETE_SANDBOX, &row, done, data);
 }
 
-void store_put_history(struct store *store, const struct store_history *row, store_done_fn done, void *data) {
-    size_t sandbox = strlen(row->sandbox) + 1, module = strlen(row->module) + 1, text = strlen(row->text) + 1;
-    struct store_write *write = new_write(WRITE_PUT_HISTORY, sandbox + module + text, done, data);
-    if (!write) {
-        refuse_without_memory(store, done, data);
-        return;
-    }
-    write->history.sandbox = memcpy(write->text, row->sandbox, sandbox);
-    write->history.module = memcpy(write->text + sandbox, row->module, module);
-    write->history.text = memcpy(write->text + sandbox + module, row->text, text);
-    store_thread_queue(&store->thread, write);
+void store_put_histories(struct store *store, struct store_histories *histories) {
+    histories_queue(&store->thread, histories);
 }
 
 void store_add_usage(struct store *store, const struct store_usage *row) {
     size_t sandbox = strlen(row->sandbox) + 1, text = strlen(row->text) + 1;
-    struct store_write *write = new_write(WRITE_ADD_USAGE, sandbox + text, NULL, NULL);
+    struct store_write *write = store_new_write(WRITE_ADD_USAGE, sandbox + text, NULL, NULL);
     if (!write) {
         refuse_without_memory(store, NULL, NULL);
         return;
@@ -212,7 +203,7 @@ void store_add_event(struct store *store, json_t *event) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     term_json_write(event, &text);
     const char *string = buf_string(&text);
-    struct store_write *write = text.failed ? NULL : new_write(WRITE_ADD_EVENT, text.size + 1, NULL, NULL);
+    struct store_write *write = text.failed ? NULL : store_new_write(WRITE_ADD_EVENT, text.size + 1, NULL, NULL);
     if (!write) {
         refuse_without_memory(store, NULL, NULL);
         return;

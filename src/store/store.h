@@ -10,6 +10,7 @@
 #include "base/base.h"
 
 struct store;
+struct store_histories;
 
 /* One sandbox as the registry keeps it. Strings may be NULL where a column may be: all but id and status. */
 struct store_sandbox {
@@ -68,7 +69,12 @@ int store_load_usage(struct store *store, void (*each)(void *data, const struct 
 void store_put_sandbox(struct store *store, const struct store_sandbox *row, store_done_fn done, void *data);
 void store_delete_sandbox(struct store *store, const char *id, store_done_fn done,
                           void *data); /* with all that is kept of it */
-void store_put_history(struct store *store, const struct store_history *row, store_done_fn done, void *data);
+/* What was loaded of modules of one sandbox. It is filled beforehand, on any thread: a change of code may have
+   thousands of them. */
+struct store_histories *store_histories_new(const char *sandbox); /* NULL without memory */
+bool store_histories_add(struct store_histories *histories, const char *module, const char *text);
+void store_histories_free(struct store_histories *histories);                     /* accepts NULL */
+void store_put_histories(struct store *store, struct store_histories *histories); /* takes them over */
 /* The event's "seq" member is its key; the newest 10,000 are kept. The event is borrowed. */
 void store_add_event(struct store *store, json_t *event);
 

@@ -8,14 +8,21 @@
 
 /* ---- writes ---- */
 
-enum store_write_kind { WRITE_PUT_SANDBOX, WRITE_DELETE_SANDBOX, WRITE_ADD_EVENT, WRITE_PUT_HISTORY, WRITE_ADD_USAGE };
+enum store_write_kind {
+    WRITE_PUT_SANDBOX,
+    WRITE_DELETE_SANDBOX,
+    WRITE_ADD_EVENT,
+    WRITE_PUT_HISTORIES,
+    WRITE_ADD_USAGE
+};
 
 /* One queued write. It belongs to the loop, then to the thread, then, if somebody waits, to the loop again. */
 struct store_write {
     STAILQ_ENTRY(store_write) link;
     enum store_write_kind kind;
-    struct store_sandbox row; /* strings point into text; a deletion has only the id */
-    struct store_history history;
+    struct store_sandbox row;   /* strings point into text; a deletion has only the id */
+    const char *sandbox, *rows; /* of histories: whose, and "module\0text\0" each, up to rows_bytes */
+    size_t rows_bytes;
     struct store_usage usage;
     int64_t event_seq;
     const char *event; /* its JSON, in text */
@@ -27,6 +34,14 @@ struct store_write {
 };
 
 STAILQ_HEAD(store_write_list, store_write);
+
+struct store_write *store_new_write(enum store_write_kind kind, size_t text_bytes, store_done_fn done,
+                                    void *data); /* of store.c; NULL without memory */
+
+struct store_thread;
+/* ---- histories.c: what was loaded of many modules, in a few writes ---- */
+
+void histories_queue(struct store_thread *thread, struct store_histories *histories); /* takes them over */
 
 /* ---- store_sql.c: the database, used by one thread at a time ---- */
 

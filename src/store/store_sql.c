@@ -255,12 +255,23 @@ static int add_event(struct store_sql *sql, const struct store_write *write, str
     return trim_events(sql, reterr);
 }
 
-static int put_history(struct store_sql *sql, const struct store_write *write, struct error *reterr) {
+static int put_history(struct store_sql *sql, const struct store_history *row, struct error *reterr) {
     sqlite3_stmt *statement = sql->statements[PUT_HISTORY];
-    bind_text(statement, 1, write->history.sandbox);
-    bind_text(statement, 2, write->history.module);
-    bind_text(statement, 3, write->history.text);
+    bind_text(statement, 1, row->sandbox);
+    bind_text(statement, 2, row->module);
+    bind_text(statement, 3, row->text);
     return run(sql, PUT_HISTORY, "writing a module's history", reterr);
+}
+
+static int put_histories(struct store_sql *sql, const struct store_write *write, struct error *reterr) {
+    const char *at = write->rows, *end = at + write->rows_bytes;
+    int result = 0;
+    while (at < end && result == 0) {
+        struct store_history row = {write->sandbox, at, at + strlen(at) + 1};
+        result = put_history(sql, &row, reterr);
+        at = row.text + strlen(row.text) + 1;
+    }
+    return result;
 }
 
 static int trim_usage(struct store_sql *sql, const char *sandbox, int64_t up_to_ms, struct error *reterr) {
@@ -292,7 +303,7 @@ int store_sql_apply(struct store_sql *sql, const struct store_write *write, stru
     switch (write->kind) {
     case WRITE_PUT_SANDBOX: return put_sandbox(sql, &write->row, reterr);
     case WRITE_DELETE_SANDBOX: return delete_sandbox(sql, write->row.id, reterr);
-    case WRITE_PUT_HISTORY: return put_history(sql, write, reterr);
+    case WRITE_PUT_HISTORIES: return put_histories(sql, write, reterr);
     case WRITE_ADD_USAGE: return add_usage(sql, &write->usage, reterr);
     case WRITE_ADD_EVENT: return add_event(sql, write, reterr);
     }

@@ -53,7 +53,7 @@ static void test_what_is_answered(void **state) {
         say("{\"status\": \"hot_reloaded\", \"processes\": [{\"pid\": \"<0.1.0>\", \"module\": \"Elixir.A\"}, 7],"
             " \"pause_us\": 12, \"duration_us\": -1, \"warnings\": [\"w\", {}]}");
     json_t *result = transaction_told(term_root(doc));
-    transaction_put_changes(result, &set);
+    json_object_set_new(result, "modules", transaction_changes(&set));
     const char *status, *pid, *module, *name;
     int pause, to;
     assert_int_equal(json_unpack(result, "{s:s, s:[{s:s, s:s}, {}], s:i, s:n, s:[s, n], s:[{s:s, s:n, s:i}]}", "status",

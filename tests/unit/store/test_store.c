@@ -157,6 +157,12 @@ static void put_sandbox(struct fixture *fixture, const char *id) {
     store_put_sandbox(fixture->store, &(struct store_sandbox){.id = id, .status = "running"}, NULL, NULL);
 }
 
+static void put_history(struct fixture *fixture, const struct store_history *row) {
+    struct store_histories *histories = store_histories_new(row->sandbox);
+    assert_true(store_histories_add(histories, row->module, row->text));
+    store_put_histories(fixture->store, histories);
+}
+
 /* What is written behind a sandbox's removal would be the next one's of that id. */
 static void histories_go_with_their_sandbox(void **state) {
     struct fixture *fixture = *state;
@@ -164,9 +170,9 @@ static void histories_go_with_their_sandbox(void **state) {
     put_sandbox(fixture, "a");
     put_sandbox(fixture, "b");
     static const struct store_history rows[] = {{"a", "m", "1"}, {"a", "n", "1"}, {"b", "m", "1"}, {"a", "m", "2"}};
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) store_put_history(fixture->store, &rows[i], NULL, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) put_history(fixture, &rows[i]);
     store_delete_sandbox(fixture->store, "b", fixture_on_done, fixture);
-    store_put_history(fixture->store, &(struct store_history){"b", "late", "1"}, NULL, NULL);
+    put_history(fixture, &(struct store_history){"b", "late", "1"});
     fixture_run_until(fixture, &fixture->answers, 1);
     fixture_close(fixture);
     fixture_open(fixture);
