@@ -74,6 +74,8 @@ int fail_call(const struct cli *cli, struct sbx_error *error); /* clears it */
 enum severity { SEVERITY_WARNING, SEVERITY_ERROR };
 /* On stderr; of many, the first ones. */
 void diagnostics_print(const struct cli *cli, enum severity severity, json_t *list);
+/* How many there were of a kind, "warnings" or "errors": with those that the report leaves out. */
+size_t diagnostics_of(const json_t *report, const char *kind);
 /* "2 errors and 1 warning" */
 void diagnostics_count(size_t errors, size_t warnings, struct buf *buf);
 

@@ -199,6 +199,13 @@ void diagnostics_print(const struct cli *cli, enum severity severity, json_t *li
                 count - SHOWN_MAX == 1 ? "" : "s");
 }
 
+size_t diagnostics_of(const json_t *report, const char *kind) {
+    CLEANUP(buf_free) struct buf left_out = BUF_INIT;
+    buf_printf(&left_out, "%s_left_out", kind);
+    json_int_t count = json_integer_value(json_object_get(report, buf_string(&left_out)));
+    return json_array_size(json_object_get(report, kind)) + (count > 0 ? (size_t)count : 0);
+}
+
 void diagnostics_count(size_t errors, size_t warnings, struct buf *buf) {
     if (errors > 0) buf_printf(buf, "%zu error%s", errors, errors == 1 ? "" : "s");
     if (errors > 0 && warnings > 0) buf_append_string(buf, " and ");

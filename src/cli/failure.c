@@ -22,7 +22,9 @@ static void print_compilation(const struct cli *cli, json_t *problem, json_t *er
     json_t *warnings = json_at(problem, "result.warnings");
     diagnostics_print(cli, SEVERITY_WARNING, warnings);
     diagnostics_print(cli, SEVERITY_ERROR, errors);
-    diagnostics_count(json_array_size(errors), json_array_size(warnings), &counts);
+    const json_t *report = json_object_get(problem, "result");
+    size_t error_count = diagnostics_of(report, "errors"), warning_count = diagnostics_of(report, "warnings");
+    diagnostics_count(error_count ? error_count : json_array_size(errors), warning_count, &counts);
     print_head(cli, problem);
     fprintf(stderr, "%s\n", buf_string(&counts));
 }

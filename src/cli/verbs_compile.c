@@ -17,7 +17,7 @@ static void summarize(const struct cli *cli, json_t *report) {
     if (!cached && compiled < modules) buf_printf(&line, "%zu of ", compiled);
     buf_printf(&line, "%zu module%s%s", modules, modules == 1 ? "" : "s", cached ? ", " : " in ");
     format_duration_ms(json_integer_value(json_object_get(report, "compilation_time_ms")), &line);
-    size_t warnings = json_array_size(json_object_get(report, "warnings"));
+    size_t warnings = diagnostics_of(report, "warnings");
     if (warnings > 0) buf_append_string(&line, ", ");
     diagnostics_count(0, warnings, &line);
     printf("%s\n", buf_string(&line));

@@ -224,23 +224,39 @@ static int add_config(struct compile_job *job, struct error *reterr) {
     return file_list_add_copy(&job->list, BUILD_CONFIG_FILE, model->config, model->config_size, reterr);
 }
 
-static json_t *all_warnings(const struct compile_job *job) {
-    json_t *all = json_deep_copy(job->worker->model.problems);
-    for (size_t i = 0; i < job->manifest.count && json_array_size(all) < DIAGNOSTICS_MAX; i++)
+static json_t *all_warnings(const struct compile_job *job, size_t *ret_left_out) {
+    const struct model *model = &job->worker->model;
+    struct diagnostics_room room = room_for_diagnostics;
+    json_t *all = json_array();
+    json_array_extend(all, model->problems);
+    *ret_left_out = model->problems_left_out;
+    for (size_t i = 0; i < job->manifest.count; i++) {
         json_array_extend(all, job->manifest.records[i]->warnings);
+        *ret_left_out += job->manifest.records[i]->warnings_left_out;
+    }
+    *ret_left_out += diagnostics_cut(all, &room);
     return all;
+}
+
+static void put_diagnostics(json_t *report, const char *kind, json_t *list, size_t left_out) {
+    char key[32];
+    snprintf(key, sizeof key, "%s_left_out", kind);
+    json_object_set_new(report, kind, list);
+    if (left_out > 0) json_object_set_new(report, key, json_integer((json_int_t)left_out));
 }
 
 static void describe(struct compile_job *job) {
     const char *app = first_app(job);
+    size_t left_out = 0;
+    json_t *warnings = all_warnings(job, &left_out);
     json_object_set_new(job->facts, "main",
                         job->worker->model.main ? json_string(job->worker->model.main) : json_null());
     json_object_set_new(job->facts, "language", json_string(language(job)));
     json_object_set_new(job->facts, "sources", manifest_to_json(&job->manifest));
     json_object_set_new(job->report, "status", json_string("ok"));
     json_object_set_new(job->report, "app_file", json_sprintf("%s/ebin/%s.app", app, app));
-    json_object_set_new(job->report, "warnings", all_warnings(job));
-    json_object_set_new(job->report, "errors", json_array());
+    put_diagnostics(job->report, "warnings", warnings, left_out);
+    put_diagnostics(job->report, "errors", json_array(), 0);
     json_object_set(job->report, "compiled", job->compiled);
     json_object_set(job->facts, "report", job->report);
 }
@@ -299,7 +315,10 @@ void assemble_collect(uv_work_t *work) {
         describe(job);
         result = add_facts(job, &error);
     }
-    if (result < 0) job_fail(job, &error);
+    if (result < 0)
+        job_fail(job, &error);
+    else
+        job->kept_facts = facts_to_keep(job->facts);
 }
 
 /* Made by a compiler that has seen nothing else, of nothing that was made before: as anybody's would be. */
@@ -394,7 +413,11 @@ json_t *failed_report(const struct term *reason) {
     json_object_set_new(report, "beam_files", json_array());
     json_object_set_new(report, "compiled", json_array());
     json_object_set_new(report, "app_file", json_null());
-    json_object_set_new(report, "warnings", diagnostics_to_json(term_map_get(reason, "warnings")));
-    json_object_set_new(report, "errors", diagnostics_to_json(term_map_get(reason, "errors")));
+    static const char *const kinds[] = {"warnings", "errors"};
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        size_t left_out = 0;
+        json_t *list = diagnostics_to_json(term_map_get(reason, kinds[i]), &room_for_diagnostics, &left_out);
+        put_diagnostics(report, kinds[i], list, left_out);
+    }
     return report;
 }

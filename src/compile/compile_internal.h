@@ -3,6 +3,7 @@
 #define COMPILE_COMPILE_INTERNAL_H
 
 #include "compile/compile.h"
+#include "compile/room.h"
 
 enum {
     PROJECT_ENTRIES_MAX = 20000,
@@ -10,8 +11,8 @@ enum {
     PROJECT_TOTAL_MAX_BYTES = 512 << 20,
     PRIV_TOTAL_MAX_BYTES = 128 << 20,
     FILES_MAX = 40000,
+    BUILD_MAX_BYTES = PROJECT_TOTAL_MAX_BYTES + PRIV_TOTAL_MAX_BYTES, /* of all its files */
     PROJECT_DEPTH_MAX = 64, /* folders inside one another; each is held open while it is walked */
-    DIAGNOSTICS_MAX = 1000, /* of one kind in a report */
     TEXT_MAX_BYTES = 8192,  /* of one text in a report */
 };
 
@@ -42,7 +43,10 @@ int open_below(int folder, const char *path);
 /* ---- diagnostics.c ---- */
 
 bool text_at(const struct term *map, const char *key, char **ret); /* false for nil too; to be freed */
-json_t *diagnostics_to_json(const struct term *list);
+/* As many as there is room for; *ret_left_out is how many more there are. */
+json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_room *room, size_t *ret_left_out);
+/* Keep as many as there is room for, which is taken; how many went. */
+size_t diagnostics_cut(json_t *list, struct diagnostics_room *room);
 
 /* ---- cache.c: which build a digest of what it was made from gave ---- */
 

@@ -3,6 +3,8 @@
 
 #include "compile/compile_internal.h"
 
+enum { DIAGNOSTIC_BYTES = 600 }; /* of one without texts: an object of five members */
+
 bool text_at(const struct term *map, const char *key, char **ret) {
     const struct term *value = term_map_get(map, key);
     return value && !term_is_atom(value, "nil") && term_to_string(value, ret);
@@ -37,10 +39,36 @@ static json_t *diagnostic_to_json(const struct term *diagnostic) {
     return object;
 }
 
-json_t *diagnostics_to_json(const struct term *list) {
+static size_t diagnostic_bytes(json_t *diagnostic) {
+    size_t bytes = DIAGNOSTIC_BYTES;
+    const char *name;
+    json_t *value;
+    json_object_foreach(diagnostic, name, value) bytes += json_string_length(value); /* 0 of what is no text */
+    return bytes;
+}
+
+json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_room *room, size_t *ret_left_out) {
     json_t *array = json_array();
+    struct diagnostics_room left = *room;
     size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
-    for (size_t i = 0; i < count && i < DIAGNOSTICS_MAX; i++)
-        json_array_append_new(array, diagnostic_to_json(&list->items.elements[i]));
+    while (left.count > 0 && json_array_size(array) < count) {
+        json_t *diagnostic = diagnostic_to_json(&list->items.elements[json_array_size(array)]);
+        if (room_take_diagnostic(&left, diagnostic_bytes(diagnostic)))
+            json_array_append_new(array, diagnostic);
+        else
+            json_decref(diagnostic);
+    }
+    *ret_left_out = count - json_array_size(array);
     return array;
+}
+
+size_t diagnostics_cut(json_t *list, struct diagnostics_room *room) {
+    struct diagnostics_room left = *room;
+    size_t kept = 0, count = json_array_size(list);
+    while (kept < count && room_take_diagnostic(&left, diagnostic_bytes(json_array_get(list, kept)))) {
+        *room = left;
+        kept++;
+    }
+    while (json_array_size(list) > kept) json_array_remove(list, json_array_size(list) - 1);
+    return count - kept;
 }

@@ -20,11 +20,12 @@ static bool grow(struct file_list *list) {
 
 int file_list_add(struct file_list *list, const char *path, void *data, size_t size, struct error *reterr) {
     char *name = strdup(path);
-    if (!name || list->count >= FILES_MAX || !grow(list)) {
+    if (!name || list->count >= FILES_MAX || list->total_bytes + size > BUILD_MAX_BYTES || !grow(list)) {
         free(name);
         free(data);
-        return error_set(reterr, E_TOO_LARGE, "the build has more than %d files, or there is no memory for them",
-                         FILES_MAX);
+        return error_set(reterr, E_TOO_LARGE,
+                         "the build has more than %d files or %d MiB, or there is no memory for them", FILES_MAX,
+                         BUILD_MAX_BYTES >> 20);
     }
     list->files[list->count++] = (struct store_file){.path = name, .data = data, .size = size};
     list->total_bytes += size;

@@ -38,6 +38,7 @@ static void job_free(void *data) {
     json_decref(job->compiled);
     json_decref(job->facts);
     json_decref(job->brief);
+    json_decref(job->kept_facts);
     json_decref(job->report);
     term_free(job->answer_doc);
     fd_close(job->project_fd);
@@ -69,8 +70,8 @@ static void remember(struct compile_job *job) {
     workspace->tree = job->tree;
     job->tree = before;
     if (!job->facts || !job->digest[0] || job->is_torn) return;
-    workspace->facts = job->facts;
-    job->facts = facts_before;
+    workspace->facts = job->kept_facts;
+    job->kept_facts = facts_before;
     memcpy(workspace->build, job->digest, sizeof workspace->build);
 }
 
@@ -428,6 +429,7 @@ static void look(uv_work_t *work) {
     if (job->is_cached) {
         job->report = json_deep_copy(json_object_get(job->facts, "report"));
         job->brief = build_brief(job->facts);
+        job->kept_facts = facts_to_keep(job->facts);
     } else if (job->content_key[0]) {
         find_base(job);
     }

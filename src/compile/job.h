@@ -56,7 +56,7 @@ struct compile_job {
     const struct model_app *round_app;
     bool has_waiting;                   /* files of that application that are stale too, but not in the round */
     bool takes_all;                     /* every round has all that is stale */
-    size_t answer_bytes;                /* of all that the node compiled */
+    struct answer_room room;            /* left, for what is known of its files */
     size_t compiled_files, found_files; /* by the node, in the cache */
     json_t *compiled;                   /* names of modules that the node compiled */
     bool is_torn;                       /* the project changed while it was compiled */
@@ -67,6 +67,7 @@ struct compile_job {
     struct file_list list;
     json_t *facts, *report;
     json_t *brief;               /* of the facts: what sandboxes keep */
+    json_t *kept_facts;          /* what its workspace keeps of them; NULL: nothing */
     struct term_doc *answer_doc; /* of the worker's, while a thread makes use of it */
     const struct term *answer;   /* in it */
     struct error failure;        /* that it tells of */
@@ -108,6 +109,11 @@ bool assemble_needs_worker(const struct compile_job *job);
 void assemble_collect(uv_work_t *work);
 void assemble_begin(struct compile_job *job);
 json_t *failed_report(const struct term *reason);
+
+/* ---- kept.c ---- */
+
+/* What the next compilation begins from; NULL: it is too much to be kept in memory. */
+json_t *facts_to_keep(const json_t *facts);
 
 /* ---- compiler.c ---- */
 

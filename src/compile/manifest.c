@@ -5,7 +5,13 @@
 
 #include "compile/compile_internal.h"
 
-enum { NAMES_MAX = 20000, MODULES_MAX = 2000, NAME_BYTES = 256 };
+enum {
+    NAMES_MAX = 20000, /* in one list */
+    MODULES_MAX = 2000,
+    NAME_BYTES = 256,
+    NAME_COST_BYTES = 256, /* here, in the facts about the build, and as their text */
+    MODULE_COST_BYTES = 2048,
+};
 
 /* ---- names ---- */
 
@@ -125,6 +131,7 @@ void record_forget_output(struct record *record) {
     free(take_ptr(record->edges));
     record->edge_count = 0;
     json_decref(take_ptr(record->warnings));
+    record->warnings_left_out = 0;
     record->is_compiled = record->reads_config = false;
 }
 
@@ -135,6 +142,38 @@ struct record *record_free(struct record *record) {
     free(record->app);
     free(record);
     return NULL;
+}
+
+/* ---- room for its output ---- */
+
+static void add_names(const struct name_list *list, struct answer_room *sum) {
+    sum->names += list->count;
+    for (size_t i = 0; i < list->count; i++) sum->bytes += strlen(list->items[i]) + NAME_COST_BYTES;
+}
+
+static struct answer_room output_size(const struct record *record) {
+    struct answer_room sum = {0};
+    add_names(&record->compile, &sum);
+    add_names(&record->exports, &sum);
+    add_names(&record->runtime, &sum);
+    add_names(&record->files, &sum);
+    for (size_t i = 0; i < record->module_count; i++) sum.bytes += record->modules[i].beam_size + MODULE_COST_BYTES;
+    return sum;
+}
+
+void record_give_room(struct record *record, struct answer_room *room) {
+    room_give(room, &record->held);
+}
+
+int record_hold(struct record *record, struct answer_room *room, struct error *reterr) {
+    struct answer_room wanted = output_size(record);
+    struct diagnostics_room left = room->warnings;
+    int result = room_take(room, &wanted, reterr);
+    if (result < 0) return result;
+    record->warnings_left_out += diagnostics_cut(record->warnings, &room->warnings);
+    wanted.warnings = (struct diagnostics_room){left.count - room->warnings.count, left.bytes - room->warnings.bytes};
+    record->held = wanted;
+    return 0;
 }
 
 /* ---- from a compiler node ---- */
@@ -168,8 +207,9 @@ static int take_modules(struct record *record, const struct term *modules, struc
     return result;
 }
 
-int record_take_answer(struct record *record, const struct term *file, struct error *reterr) {
+int record_take_answer(struct record *record, const struct term *file, struct answer_room *room, struct error *reterr) {
     const struct term *config = term_map_get(file, "config");
+    record_give_room(record, room);
     record_forget_output(record);
     int result = take_modules(record, term_map_get(file, "modules"), reterr);
     if (result < 0) return result;
@@ -183,9 +223,10 @@ int record_take_answer(struct record *record, const struct term *file, struct er
         if (!is_relative_path(record->files.items[i])) return bad_answer(reterr, "a file outside the project");
     sort(&record->files);
     record->reads_config = config && term_is_atom(config, "true");
-    record->warnings = diagnostics_to_json(term_map_get(file, "warnings"));
-    record->is_compiled = true;
-    return 0;
+    record->warnings = diagnostics_to_json(term_map_get(file, "warnings"), &room->warnings, &record->warnings_left_out);
+    result = record_hold(record, room, reterr);
+    record->is_compiled = result == 0;
+    return result;
 }
 
 static int is_of_protocol(const struct beam *beam, bool *ret, struct error *reterr) {
@@ -202,13 +243,14 @@ static bool add_imports(struct record *record, const struct beam *beam) {
     struct beam_names names = {0};
     struct error ignored;
     bool good = beam_runtime_dependencies(beam, &names, &ignored) == 0;
+    size_t told = record->runtime.count; /* in order; what is added is in none until the end */
     for (size_t i = 0; good && i < names.count; i++) {
         CLEANUP_FREE char *name = strndup(names.items[i].data, names.items[i].size);
-        bool known = !name || (record->runtime.count > 0 && bsearch(&name, record->runtime.items, record->runtime.count,
-                                                                    sizeof *record->runtime.items, by_name));
+        bool known =
+            !name || (told > 0 && bsearch(&name, record->runtime.items, told, sizeof *record->runtime.items, by_name));
         good = name && (known || name_list_add(&record->runtime, name));
-        if (!known) sort(&record->runtime);
     }
+    sort(&record->runtime);
     beam_names_free(&names);
     return good;
 }
@@ -252,11 +294,12 @@ static int check_beam(struct record *record, struct compiled_module *module, uns
     return add_imports(record, beam) ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for %s", module->name);
 }
 
-int record_check_beams(struct record *record, unsigned otp, struct error *reterr) {
+int record_check_beams(struct record *record, unsigned otp, struct answer_room *room, struct error *reterr) {
     int result = 0;
     for (size_t i = 0; i < record->module_count && result == 0; i++)
         result = check_beam(record, &record->modules[i], otp, reterr);
-    return result;
+    record_give_room(record, room);
+    return result < 0 ? result : record_hold(record, room, reterr); /* with what the beams call */
 }
 
 /* ---- as JSON ---- */
@@ -309,6 +352,8 @@ json_t *record_to_json(const struct record *record) {
     json_object_set_new(json, "files", name_list_to_json(&record->files));
     json_object_set_new(json, "reads_config", json_boolean(record->reads_config));
     json_object_set(json, "warnings", record->warnings);
+    if (record->warnings_left_out > 0)
+        json_object_set_new(json, "warnings_left_out", json_integer((json_int_t)record->warnings_left_out));
     return json;
 }
 
@@ -346,7 +391,9 @@ struct record *record_from_json(const json_t *json) {
                 name_list_from_json(json_object_get(json, "runtime"), NAMES_MAX, &record->runtime) &&
                 name_list_from_json(json_object_get(json, "files"), (size_t)2 * NAMES_MAX, &record->files);
     record->reads_config = json_is_true(json_object_get(json, "reads_config"));
-    record->warnings = json_deep_copy(json_object_get(json, "warnings"));
+    record->warnings = json_copy(json_object_get(json, "warnings")); /* the list is its own, what it holds is shared */
+    json_int_t left_out = json_integer_value(json_object_get(json, "warnings_left_out"));
+    record->warnings_left_out = left_out > 0 ? (size_t)left_out : 0;
     record->is_compiled = true;
     return good && is_app_name(app) ? record : record_free(record);
 }

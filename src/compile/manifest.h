@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "beam/beam.h"
+#include "compile/room.h"
 #include "compile/tree.h"
 #include "term/term.h"
 
@@ -49,14 +50,16 @@ struct record {
     struct name_list files;   /* that were read besides it: headers and the like */
     bool reads_config;        /* of the project, while it was compiled */
     json_t *warnings;
+    size_t warnings_left_out;     /* that there was no room for */
     uint8_t inputs[DIGEST_BYTES]; /* of all that it was compiled from, as plan.c tells */
 
     bool is_compiled; /* the rest is known */
     bool is_new;      /* the node compiled it in this job */
     bool is_in_round;
-    unsigned compilations; /* of it in this job */
-    unsigned mark;         /* of whoever walks the graph */
-    struct record **edges; /* what it depends on, in any way */
+    struct answer_room held; /* of the job's room, for its output */
+    unsigned compilations;   /* of it in this job */
+    unsigned mark;           /* of whoever walks the graph */
+    struct record **edges;   /* what it depends on, in any way */
     size_t edge_count;
 };
 
@@ -64,10 +67,16 @@ struct record *record_new(const char *path, const char *app); /* NULL without me
 struct record *record_free(struct record *record);            /* accepts NULL, returns NULL */
 void record_forget_output(struct record *record);             /* leaves path, app, digest and options */
 
+/* Take room for a record's output, or give it back. Warnings that there is no room for are left out. E_TOO_LARGE when
+   the rest does not fit. */
+int record_hold(struct record *record, struct answer_room *room, struct error *reterr);
+void record_give_room(struct record *record, struct answer_room *room);
+
 /* One file of a compiler node's answer, checked: names become file names, beams are validated against the toolchain's
-   generation. The record gets its output from it. Blocking for as long as its beams are large. */
-int record_take_answer(struct record *record, const struct term *file, struct error *reterr);
-int record_check_beams(struct record *record, unsigned otp, struct error *reterr);
+   generation. The record gets its output from it, and holds room for it. Blocking for as long as its beams are large.
+ */
+int record_take_answer(struct record *record, const struct term *file, struct answer_room *room, struct error *reterr);
+int record_check_beams(struct record *record, unsigned otp, struct answer_room *room, struct error *reterr);
 
 json_t *record_to_json(const struct record *record); /* without beams */
 struct record *record_from_json(const json_t *json); /* NULL when it is not one */

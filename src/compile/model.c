@@ -74,7 +74,8 @@ int model_from_term(const struct term *answer, struct model *ret, struct error *
     text_at(answer, "main", &model.main);
     if (model.main && !is_app_name(model.main)) free(take_ptr(model.main));
     model.is_loose = loose && term_is_atom(loose, "true");
-    model.problems = diagnostics_to_json(term_map_get(answer, "problems"));
+    model.problems =
+        diagnostics_to_json(term_map_get(answer, "problems"), &room_for_diagnostics, &model.problems_left_out);
     if (result < 0)
         model_free(&model);
     else

@@ -23,6 +23,7 @@ struct model {
     uint8_t config_digest[DIGEST_BYTES];
     struct name_list described_by; /* the files that all this was read from, or would have been */
     json_t *problems;              /* warnings */
+    size_t problems_left_out;
 };
 
 /* Checked, since it is a node's answer. *ret must be empty. */

@@ -8,10 +8,7 @@
 
 #include "compile/job.h"
 
-enum {
-    PUT_MAX_BYTES = 16 << 20,                   /* of modules in one call, about */
-    ANSWERS_MAX_BYTES = PROJECT_TOTAL_MAX_BYTES /* of all that a node compiles for one job */
-};
+enum { PUT_MAX_BYTES = 16 << 20 }; /* of modules in one call, about */
 
 /* ---- the project's files as records ---- */
 
@@ -54,12 +51,15 @@ static struct record *take_known(struct manifest *base, struct map *by_path, con
 
 static bool add_source(struct compile_job *job, const struct model_app *app, const char *path, struct manifest *base,
                        struct map *by_path) {
+    struct error ignored; /* what does not fit is compiled again, and refused then if it still does not */
     struct record *record = take_known(base, by_path, app->name, path);
     if (!record) record = record_new(path, app->name);
     if (!record) return false;
+    if (record_hold(record, &job->room, &ignored) < 0) record_forget_output(record);
     memcpy(record->options, app->options, sizeof record->options);
     if (!digest_source(job, path, record->digest)) {
         memset(record->digest, 0, sizeof record->digest);
+        record_give_room(record, &job->room);
         record_forget_output(record); /* nobody can tell whether it is still right */
     }
     return manifest_add(&job->manifest, record);
@@ -82,6 +82,7 @@ static void list_sources(uv_work_t *work) {
     struct manifest base = {0};
     CLEANUP(map_free) struct map by_path = MAP_INIT;
     bool good = true;
+    job->room = room_for_answers;
     index_base(job, &base, &by_path);
     for (size_t i = 0; i < model->app_count; i++)
         for (size_t k = 0; good && k < model->apps[i].sources.count; k++)
@@ -133,8 +134,11 @@ static struct record *find_object(struct compile_job *job, const struct record *
     if (!found) return NULL;
     memcpy(found->digest, record->digest, sizeof found->digest);
     memcpy(found->options, record->options, sizeof found->options);
-    bool is_there = objects_find(&job->compiler->objects, job->scope, &job->plan, found);
-    return is_there ? found : record_free(found);
+    struct error error;
+    if (!objects_find(&job->compiler->objects, job->scope, &job->plan, found)) return record_free(found);
+    if (record_hold(found, &job->room, &error) == 0) return found;
+    job_fail(job, &error);
+    return record_free(found);
 }
 
 static void take_object(struct compile_job *job, struct record *record, struct record *object) {
@@ -153,7 +157,8 @@ static void look_up(struct compile_job *job) {
     size_t missing = 0, count = job->round_count;
     CLEANUP_FREE struct record **objects = calloc(count + 1, sizeof *objects);
     if (!objects || !job->content_key[0]) return;
-    for (size_t i = 0; i < count; i++) objects[i] = find_object(job, job->round[i]);
+    for (size_t i = 0; i < count; i++) record_give_room(job->round[i], &job->room); /* all of it is replaced */
+    for (size_t i = 0; i < count && job->error.code == E_NONE; i++) objects[i] = find_object(job, job->round[i]);
     for (size_t i = 0; i < count; i++) {
         if (objects[i])
             take_object(job, job->round[i], objects[i]);
@@ -342,19 +347,6 @@ static int index_answers(const struct compile_job *job, const struct term *files
     return 0;
 }
 
-static size_t list_bytes(const struct name_list *list) {
-    size_t bytes = list->count * sizeof *list->items;
-    for (size_t i = 0; i < list->count; i++) bytes += strlen(list->items[i]) + 1;
-    return bytes;
-}
-
-static size_t output_bytes(const struct record *record) {
-    size_t bytes = list_bytes(&record->compile) + list_bytes(&record->exports) + list_bytes(&record->runtime) +
-                   list_bytes(&record->files);
-    for (size_t i = 0; i < record->module_count; i++) bytes += record->modules[i].beam_size;
-    return bytes;
-}
-
 static bool has_same_names(const struct record *record, struct name_list *before) {
     if (record->module_count != before->count) return false;
     for (size_t i = 0; i < before->count; i++)
@@ -367,15 +359,12 @@ static int take_file(struct compile_job *job, struct record *record, const struc
     if (!file) return error_set(reterr, E_PROTOCOL, "the compiler node did not answer for %s", record->path);
     job->changed_parts |= parts_of(record);
     for (size_t i = 0; i < record->module_count; i++) name_list_add(&before, record->modules[i].name);
-    int result = record_take_answer(record, file, reterr);
+    int result = record_take_answer(record, file, &job->room, reterr);
     if (result == 0 && !has_same_names(record, &before)) job->has_new_modules = true;
     name_list_free(&before);
     record->compilations++;
     record->is_new = true;
     job->compiled_files++;
-    job->answer_bytes += output_bytes(record);
-    if (result == 0 && job->answer_bytes > ANSWERS_MAX_BYTES)
-        result = error_set(reterr, E_TOO_LARGE, "what was compiled is larger than %d MiB", ANSWERS_MAX_BYTES >> 20);
     return result;
 }
 
@@ -415,7 +404,7 @@ static void check_round(uv_work_t *work) {
     unsigned otp = (unsigned)atoi(job->compiler->host->toolchain.otp_release);
     struct error error;
     for (size_t i = 0; i < job->round_count; i++) {
-        if (record_check_beams(job->round[i], otp, &error) == 0) continue;
+        if (record_check_beams(job->round[i], otp, &job->room, &error) == 0) continue;
         job_fail(job, &error);
         return;
     }

@@ -46,7 +46,7 @@ struct workspace {
     struct compile_job *jobs; /* the first is under way */
     struct worker *worker;    /* NULL: none yet, or no more */
     struct tree tree;         /* as its last compilation saw it */
-    json_t *facts;            /* of its last build */
+    json_t *facts;            /* of its last build, as far as they are kept; NULL: they are read from it */
     char build[STORE_DIGEST_BYTES];
     char copy[PATH_MAX]; /* our own folder for a project that comes as a copy, empty between compilations; "": none */
 };

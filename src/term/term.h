@@ -154,6 +154,8 @@ json_t *term_to_json(const struct term *term, bool *ret_natural);
 void term_json_write(const json_t *value, struct buf *to);
 void term_json_write_text(const char *text, size_t size, struct buf *to);
 void term_json_write_integer(json_int_t value, struct buf *to);
+/* Whether it has more values than that; 32 bytes of text count as one. */
+bool term_json_is_heavy(const json_t *value, int64_t values_max);
 
 /* A module's name as its language writes it: "Elixir.Counter" → Counter, "counter" stays. And back: "Counter" →
  * "Elixir.Counter". */

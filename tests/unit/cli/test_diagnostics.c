@@ -106,6 +106,15 @@ static void many_are_counted(void **state) {
     assert_non_null(strstr(shown, "and 12 more warnings\n"));
 }
 
+static void those_left_out_are_counted(void **state) {
+    (void)state;
+    CLEANUP_JSON json_t *report =
+        json_pack("{s:[{}, {}], s:I, s:[{}]}", "warnings", "warnings_left_out", (json_int_t)98, "errors");
+    assert_int_equal(diagnostics_of(report, "warnings"), 100);
+    assert_int_equal(diagnostics_of(report, "errors"), 1);
+    assert_int_equal(diagnostics_of(NULL, "errors"), 0);
+}
+
 static void a_hint_stands_apart(void **state) {
     struct cli cli = cli_of(*state);
     assert_string_equal(
@@ -199,6 +208,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_place_past_the_end_is_shown_there, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(of_a_long_line_what_matters_is_shown, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(many_are_counted, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(those_left_out_are_counted, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_hint_stands_apart, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_hint_may_follow_at_once, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(what_the_compiler_draws_is_not_drawn_twice, scratch_setup, scratch_teardown),

@@ -94,7 +94,8 @@ static void test_a_file(void **state) {
             " \"exports\": [\"e\"], \"runtime\": [], \"includes\": [\"i.hrl\"], \"resources\": [\"a.txt\"],"
             " \"warnings\": [{\"file\": \"lib/a.ex\", \"line\": 3, \"message\": \"unused\", \"kind\": \"warning\"}]}");
     struct record *record = record_new("lib/a.ex", "app");
-    assert_int_equal(record_take_answer(record, term_root(doc), NULL), 0);
+    struct answer_room room = room_for_answers;
+    assert_int_equal(record_take_answer(record, term_root(doc), &room, NULL), 0);
     assert_true(record->is_compiled);
     assert_string_equal(record->modules[0].name, "Elixir.A");
     assert_memory_equal(record->modules[0].beam, "FOR1", 4);
@@ -103,7 +104,7 @@ static void test_a_file(void **state) {
     assert_string_equal(record->files.items[1], "i.hrl");
     assert_int_equal(json_array_size(record->warnings), 1);
     struct error error;
-    assert_int_equal(record_check_beams(record, 25, &error), -E_FORMAT);
+    assert_int_equal(record_check_beams(record, 25, &room, &error), -E_FORMAT);
     assert_non_null(strstr(error.detail, "Elixir.A"));
     record_free(record);
 }
@@ -131,8 +132,9 @@ static void test_files_that_are_none(void **state) {
             snprintf(json, sizeof json, "%s", answers[i - ARRAY_SIZE(modules)]);
         CLEANUP_TERM struct term_doc *doc = say(json);
         struct record *record = record_new("lib/a.ex", "app");
+        struct answer_room room = room_for_answers;
         struct error error;
-        if (record_take_answer(record, term_root(doc), &error) == 0) fail_msg("%s was accepted", json);
+        if (record_take_answer(record, term_root(doc), &room, &error) == 0) fail_msg("%s was accepted", json);
         assert_int_equal(error.code, E_PROTOCOL);
         assert_false(record->is_compiled);
         record_free(record);
@@ -144,8 +146,9 @@ static void test_names_that_are_the_agents(void **state) {
     (void)state;
     CLEANUP_TERM struct term_doc *doc = say("{\"modules\": [{\"module\": \"sbx_eval\", \"beam\": \"\"}], " LISTS "}");
     struct record *record = record_new("src/sbx_eval.erl", "app");
+    struct answer_room room = room_for_answers;
     struct error error;
-    assert_int_equal(record_take_answer(record, term_root(doc), &error), -E_COMPILE);
+    assert_int_equal(record_take_answer(record, term_root(doc), &room, &error), -E_COMPILE);
     assert_string_equal(error.detail, "the module sbx_eval can't be named so: names that begin with sbx_ are reserved "
                                       "for the agent inside each node");
     assert_false(record->is_compiled);
@@ -168,7 +171,161 @@ static void test_long_names(void **state) {
     assert_true(is_relative_path("a/b..c/...ex"));
 }
 
+/* ---- what all files may hold together ---- */
+
+/* {compile => [Name, …], warnings => [#{}, …]} and the rest empty. */
+static struct term_doc *answer_of(const char *name, size_t names, size_t warnings) {
+    static const char *const empty[] = {"exports", "runtime", "includes", "resources", "modules"};
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
+    struct term_doc *doc = NULL;
+    term_put_version(&bytes);
+    term_put_map(&bytes, ARRAY_SIZE(empty) + 2);
+    for (size_t i = 0; i < ARRAY_SIZE(empty); i++) {
+        term_put_atom(&bytes, empty[i]);
+        term_put_nil(&bytes);
+    }
+    term_put_atom(&bytes, "compile");
+    term_put_list(&bytes, names);
+    for (size_t i = 0; i < names; i++) term_put_string(&bytes, name);
+    if (names > 0) term_put_nil(&bytes);
+    term_put_atom(&bytes, "warnings");
+    term_put_list(&bytes, warnings);
+    for (size_t i = 0; i < warnings; i++) term_put_map(&bytes, 0);
+    if (warnings > 0) term_put_nil(&bytes);
+    assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
+    return doc;
+}
+
+/* Two thousand files with 950 warnings of five bytes each would become a gigabyte of objects. */
+static void test_warnings_of_all_files_are_bounded(void **state) {
+    (void)state;
+    enum { FILES = 20, EACH = 950 };
+    CLEANUP_TERM struct term_doc *doc = answer_of("", 0, EACH);
+    struct answer_room room = room_for_answers;
+    struct manifest manifest = {0};
+    size_t kept = 0, left_out = 0;
+    for (int i = 0; i < FILES; i++) {
+        struct record *record = record_new("lib/a.ex", "app");
+        assert_int_equal(record_take_answer(record, term_root(doc), &room, NULL), 0);
+        kept += json_array_size(record->warnings);
+        left_out += record->warnings_left_out;
+        assert_true(manifest_add(&manifest, record));
+    }
+    assert_int_equal(kept, DIAGNOSTICS_MAX);
+    assert_int_equal(left_out, FILES * EACH - DIAGNOSTICS_MAX);
+
+    /* It is still known when it is read from the build's description. */
+    json_t *json = record_to_json(manifest.records[FILES - 1]);
+    struct record *read = record_from_json(json);
+    assert_int_equal(read->warnings_left_out, EACH);
+    record_free(read);
+    json_decref(json);
+    manifest_free(&manifest);
+}
+
+static void test_dependencies_of_all_files_are_bounded(void **state) {
+    (void)state;
+    enum { EACH = 19000 };
+    CLEANUP_TERM struct term_doc *doc = answer_of("1000000", EACH, 0);
+    struct answer_room room = room_for_answers;
+    struct manifest manifest = {0};
+    struct error error;
+    int result = 0;
+    while (result == 0) {
+        struct record *record = record_new("lib/a.ex", "app");
+        assert_true(manifest_add(&manifest, record));
+        result = record_take_answer(record, term_root(doc), &room, &error);
+    }
+    assert_int_equal(result, -E_TOO_LARGE);
+    assert_string_equal(error.detail, "the project's files depend on more than 250000 modules and files in all");
+    assert_int_equal(manifest.count, DEPENDENCIES_MAX / EACH + 1);
+    assert_false(manifest.records[manifest.count - 1]->is_compiled);
+    manifest_free(&manifest);
+}
+
+static void test_long_names_take_room(void **state) {
+    (void)state;
+    CLEANUP_FREE char *name = malloc((1 << 20) + 1);
+    memset(name, 'n', 1 << 20);
+    name[1 << 20] = '\0';
+    CLEANUP_TERM struct term_doc *doc = answer_of(name, 40, 0);
+    struct answer_room room = room_for_answers;
+    struct record *records[8];
+    struct error error;
+    int result = 0;
+    size_t count = 0;
+    for (; count < ARRAY_SIZE(records) && result == 0; count++) {
+        records[count] = record_new("lib/a.ex", "app");
+        result = record_take_answer(records[count], term_root(doc), &room, &error);
+    }
+    assert_int_equal(result, -E_TOO_LARGE);
+    assert_string_equal(error.detail, "what was compiled, with what it depends on, is larger than 256 MiB");
+    while (count > 0) record_free(records[--count]);
+}
+
+/* A file that is compiled again takes the place of itself. */
+static void test_room_is_given_back(void **state) {
+    (void)state;
+    CLEANUP_TERM struct term_doc *doc = answer_of("name", 10000, 600);
+    struct answer_room room = room_for_answers;
+    struct record *record = record_new("lib/a.ex", "app");
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(record_take_answer(record, term_root(doc), &room, NULL), 0);
+        assert_int_equal(json_array_size(record->warnings), 600);
+        assert_int_equal(record->warnings_left_out, 0);
+    }
+    record_give_room(record, &room);
+    record_give_room(record, &room); /* it has none any more */
+    assert_memory_equal(&room, &room_for_answers, sizeof room);
+    record_free(record);
+}
+
+/* What was kept of an earlier build counts too. */
+static void test_known_records_take_room(void **state) {
+    (void)state;
+    CLEANUP_TERM struct term_doc *doc = answer_of("name", 10, 600);
+    struct answer_room room = room_for_answers, none = {0};
+    struct record *first = record_new("lib/a.ex", "app"), *second = record_new("lib/b.ex", "app");
+    struct error error;
+    assert_int_equal(record_take_answer(first, term_root(doc), &room, NULL), 0);
+    json_t *json = record_to_json(first);
+    record_free(second);
+    second = record_from_json(json);
+    assert_int_equal(record_hold(second, &room, NULL), 0);
+    assert_int_equal(json_array_size(second->warnings), 400);
+    assert_int_equal(second->warnings_left_out, 200);
+    assert_int_equal(json_array_size(json_object_get(json, "warnings")), 600); /* the description's own */
+    record_give_room(second, &room);
+    assert_int_equal(record_hold(second, &none, &error), -E_TOO_LARGE);
+    json_decref(json);
+    record_free(first);
+    record_free(second);
+}
+
 /* ---- what it says besides ---- */
+
+/* A few long ones are as much as many short ones. */
+static void test_texts_of_diagnostics_are_bounded(void **state) {
+    (void)state;
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    CLEANUP_FREE char *text = malloc(TEXT_MAX_BYTES);
+    memset(text, 'w', TEXT_MAX_BYTES);
+    term_put_version(&bytes);
+    term_put_list(&bytes, DIAGNOSTICS_MAX);
+    for (int i = 0; i < DIAGNOSTICS_MAX; i++) {
+        term_put_map(&bytes, 1);
+        term_put_atom(&bytes, "message");
+        term_put_binary(&bytes, text, TEXT_MAX_BYTES);
+    }
+    term_put_nil(&bytes);
+    assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
+    size_t left_out;
+    json_t *list = diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out);
+    assert_int_equal(json_array_size(list) + left_out, DIAGNOSTICS_MAX);
+    assert_in_range(json_array_size(list), 400, DIAGNOSTICS_MAX_BYTES / TEXT_MAX_BYTES);
+    json_decref(list);
+}
 
 /* A list of a million warnings would be a million objects. */
 static void test_diagnostics_are_bounded(void **state) {
@@ -180,7 +337,9 @@ static void test_diagnostics_are_bounded(void **state) {
     for (int i = 0; i < DIAGNOSTICS_MAX * 3; i++) term_put_nil(&bytes);
     term_put_nil(&bytes);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
-    json_t *list = diagnostics_to_json(term_root(doc));
+    size_t left_out;
+    json_t *list = diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out);
+    assert_int_equal(left_out, DIAGNOSTICS_MAX * 2);
     assert_int_equal(json_array_size(list), DIAGNOSTICS_MAX);
     json_t *first = json_array_get(list, 0);
     assert_true(json_is_null(json_object_get(first, "file")));
@@ -198,7 +357,8 @@ static json_t *only_message(const void *text, size_t size) {
     term_put_binary(&bytes, text, size);
     term_put_nil(&bytes);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
-    return diagnostics_to_json(term_root(doc));
+    size_t left_out;
+    return diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out);
 }
 
 static void test_messages_that_are_not_text(void **state) {
@@ -221,7 +381,9 @@ static void test_long_messages_are_cut(void **state) {
 
 static void test_no_list(void **state) {
     (void)state;
-    json_t *list = diagnostics_to_json(NULL);
+    size_t left_out = 7;
+    json_t *list = diagnostics_to_json(NULL, &room_for_diagnostics, &left_out);
+    assert_int_equal(left_out, 0);
     assert_int_equal(json_array_size(list), 0);
     json_decref(list);
 }
@@ -235,6 +397,12 @@ int main(void) {
         cmocka_unit_test(test_files_that_are_none),
         cmocka_unit_test(test_names_that_are_the_agents),
         cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_warnings_of_all_files_are_bounded),
+        cmocka_unit_test(test_dependencies_of_all_files_are_bounded),
+        cmocka_unit_test(test_long_names_take_room),
+        cmocka_unit_test(test_room_is_given_back),
+        cmocka_unit_test(test_known_records_take_room),
+        cmocka_unit_test(test_texts_of_diagnostics_are_bounded),
         cmocka_unit_test(test_diagnostics_are_bounded),
         cmocka_unit_test(test_messages_that_are_not_text),
         cmocka_unit_test(test_long_messages_are_cut),
