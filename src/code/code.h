@@ -242,8 +242,10 @@ void states_take(struct kept_states *states, const struct term *snapshot);
 void states_none(struct kept_states *states, const struct error *why);
 /* A member of the arguments of the agent's start call. */
 void states_put(struct buf *args, const struct kept_states *states);
-/* The tree was started with them: what of them was not taken is in the answer. */
-void states_arrived(struct kept_states *states, const struct term *started);
+/* What of them a tree did not take, from the answer to start. *ret must be empty. */
+void states_read_refused(const struct term *started, struct kept_states *ret);
+/* The tree was started with them, but for those. */
+void states_arrived(struct kept_states *states, const struct kept_states *refused);
 /* As callers see it: kept, lost, lost_count and, where nothing is kept, why it is fresh. */
 json_t *states_to_json(const struct kept_states *states);
 void states_free(struct kept_states *states);

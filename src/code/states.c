@@ -66,10 +66,18 @@ void states_put(struct buf *args, const struct kept_states *states) {
         term_put_nil(args);
 }
 
-void states_arrived(struct kept_states *states, const struct term *started) {
-    const struct term *refused = term_map_get(started, "lost");
-    size_t count = length_of(refused);
-    add_lost(states, refused);
+void states_read_refused(const struct term *started, struct kept_states *ret) {
+    add_lost(ret, term_map_get(started, "lost"));
+}
+
+void states_arrived(struct kept_states *states, const struct kept_states *refused) {
+    size_t i, count = refused->lost_count;
+    json_t *lost;
+    if (!states->lost) states->lost = json_array();
+    json_array_foreach(refused->lost, i, lost) {
+        if (json_array_size(states->lost) < LOST_LISTED_MAX) json_array_append(states->lost, lost);
+    }
+    states->lost_count += count;
     states->count -= count < states->count ? count : states->count;
 }
 

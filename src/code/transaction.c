@@ -4,8 +4,8 @@
 
 enum {
     LISTED_MAX = 10000,
-    HOLDERS_LISTED_MAX = 256, /* a failure is read on the loop */
-    REST_BYTES = 4096,        /* for the members that are not long */
+    HOLDERS_LISTED_MAX = 256,
+    REST_BYTES = 4096, /* for the members that are not long */
 };
 
 /* ---- asking ---- */

@@ -201,35 +201,43 @@ void reload_try_once_settled(struct reload_job *reload, const struct error *erro
     start_timer(reload, rest_ms, on_rested);
 }
 
-static void on_call_failed(struct reload_job *reload, const struct term *reason, const struct error *error) {
+static void on_call_failed(struct reload_job *reload, json_t *failure, const struct term *reason,
+                           const struct error *error) {
     struct sandbox *sandbox = reload->job.sandbox;
     if (error->code != E_RELOAD)
         sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
     else if (!reload_is_dry(reload))
         running_forget(sandbox); /* the one before is final all the same */
+    bool goes_on = error->code == E_CONFLICT || tries_again(reload, reason);
+    if (goes_on) json_decref(failure);
     if (error->code == E_CONFLICT)
         reload_try_once_settled(reload, error);
-    else if (!tries_again(reload, reason))
-        reload_fail(reload, error, reason ? transaction_failure(reason) : NULL);
+    else if (!goes_on)
+        reload_fail(reload, error, failure);
 }
 
-/* On a thread where it is long. */
+/* On a thread where it is long, as is the reason of a failure. */
 static void *told_json(const struct term *result) {
     return transaction_told(result);
+}
+
+static void *failure_json(const struct term *reason) {
+    return transaction_failure(reason);
 }
 
 static void release_json(void *told) {
     json_decref(told);
 }
 
-static const struct node_preparation as_json = {.make = told_json, .release = release_json};
+static const struct node_preparation as_json = {
+    .make = told_json, .make_of_failure = failure_json, .release = release_json};
 
 static void on_reloaded(void *data, void *told_result, const struct term *reason, const struct error *error) {
     struct reload_job *reload = data;
     struct sandbox *sandbox = reload->job.sandbox;
     reload->call_id = 0;
     if (error) {
-        on_call_failed(reload, reason, error);
+        on_call_failed(reload, told_result, reason, error);
         return;
     }
     loop_note(sandbox->engine->loop, "reload", sandbox->id);

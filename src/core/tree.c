@@ -22,40 +22,84 @@ static bool is_short_text(const char *text) {
     return length <= NODE_TEXT_MAX_BYTES && utf8_valid((const uint8_t *)text, length);
 }
 
-static void replace_text(char **field, const struct term *map, const char *key, bool is_module) {
+static char *text_of(const struct term *map, const char *key, bool is_module) {
     CLEANUP_FREE char *text = NULL;
     const struct term *value = map ? term_map_get(map, key) : NULL;
-    free(*field);
-    *field = NULL;
-    if (!value || term_is_atom(value, "nil") || term_is_atom(value, "undefined")) return;
+    if (!value || term_is_atom(value, "nil") || term_is_atom(value, "undefined")) return NULL;
     if (value->type == TERM_PID) {
         struct buf printed = BUF_INIT;
         term_print(&printed, value, TERM_ERLANG, 64);
-        *field = buf_take_string(&printed);
-    } else if (term_to_text(value, NODE_TEXT_MAX_BYTES + 1, &text) && is_short_text(text)) {
-        *field = strdup(is_module ? term_module_name(text) : text);
+        return buf_take_string(&printed);
     }
+    if (!term_to_text(value, NODE_TEXT_MAX_BYTES + 1, &text) || !is_short_text(text)) return NULL;
+    return strdup(is_module ? term_module_name(text) : text);
 }
 
-static void take_tree(struct sandbox *sandbox, const struct term *map) {
-    replace_text(&sandbox->app_name, map, "app_name", false);
-    replace_text(&sandbox->supervisor_module, map, "supervisor", true);
-    replace_text(&sandbox->app_pid, map, "app_pid", false);
-    replace_text(&sandbox->supervisor_pid, map, "supervisor_pid", false);
+/* What a node tells of the tree that runs in it. */
+struct told_tree {
+    char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
+    struct kept_states refused; /* of the states that it was started with */
+};
+
+static struct told_tree read_tree(const struct term *map) {
+    return (struct told_tree){.app_name = text_of(map, "app_name", false),
+                              .supervisor_module = text_of(map, "supervisor", true),
+                              .app_pid = text_of(map, "app_pid", false),
+                              .supervisor_pid = text_of(map, "supervisor_pid", false)};
 }
 
-static void on_tree_started(void *data, const struct term *result, const struct term *reason,
-                            const struct error *error) {
+static void replace_text(char **field, char **text) {
+    free(*field);
+    *field = take_ptr(*text);
+}
+
+static void take_tree(struct sandbox *sandbox, struct told_tree *told) {
+    replace_text(&sandbox->app_name, &told->app_name);
+    replace_text(&sandbox->supervisor_module, &told->supervisor_module);
+    replace_text(&sandbox->app_pid, &told->app_pid);
+    replace_text(&sandbox->supervisor_pid, &told->supervisor_pid);
+}
+
+/* On a thread where it is long: it names the states that the tree did not take, in the node's own words. */
+static void *make_tree(const struct term *result) {
+    struct told_tree *told = malloc(sizeof *told);
+    if (!told) return NULL;
+    *told = read_tree(result);
+    states_read_refused(result, &told->refused);
+    return told;
+}
+
+static void release_tree(void *made) {
+    struct told_tree *told = made;
+    if (!told) return;
+    free(told->app_name);
+    free(told->supervisor_module);
+    free(told->app_pid);
+    free(told->supervisor_pid);
+    states_free(&told->refused);
+    free(told);
+}
+
+static const struct node_preparation as_tree = {.make = make_tree, .release = release_tree};
+
+static void on_tree_started(void *data, void *made, const struct term *reason, const struct error *error) {
     struct sandbox *sandbox = data;
+    struct told_tree *told = made;
+    struct error no_memory;
     (void)reason;
-    if (!sandbox->started) return;
-    if (error) {
-        start_failed(sandbox, error);
+    if (!error && !told) {
+        error_set(&no_memory, E_NO_MEMORY, "no memory for what the node told of its start");
+        error = &no_memory;
+    }
+    if (!sandbox->started || error) {
+        release_tree(told);
+        if (sandbox->started) start_failed(sandbox, error);
         return;
     }
-    take_tree(sandbox, result);
+    take_tree(sandbox, told);
     metering_begin(sandbox);
-    if (sandbox->states) states_arrived(sandbox->states, result);
+    if (sandbox->states) states_arrived(sandbox->states, &told->refused);
+    release_tree(told);
     sandbox->started_at_ms = clock_wall_ms();
     sandbox->started_ms = (int64_t)clock_boot_ms();
     void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
@@ -146,7 +190,8 @@ static void ask_start(struct sandbox *sandbox) {
     limits_put(&args, &config->limits, &config->policies);
     if (sandbox->states) states_put(&args, sandbox->states);
     buf_free(&module);
-    node_call(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, on_tree_started, sandbox);
+    node_call_prepared(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, &as_tree,
+                       on_tree_started, sandbox);
 }
 
 static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error *reterr) {
@@ -210,9 +255,10 @@ void tree_go_on(struct sandbox *sandbox) {
 
 static void on_known_again(void *data, const struct term *result, const struct term *reason,
                            const struct error *error) {
-    struct sandbox *sandbox = data;
     (void)reason;
-    if (!error) take_tree(sandbox, result);
+    if (error) return;
+    struct told_tree told = read_tree(result);
+    take_tree(data, &told);
 }
 
 /* Once: an agent may dial again as often as it likes. */

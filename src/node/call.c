@@ -22,6 +22,13 @@ static void unlink_call(struct call *call) {
     }
 }
 
+/* Of a small answer. */
+static void *make_here(const struct node_preparation *preparation, const struct term *result,
+                       const struct term *reason) {
+    if (result) return preparation->make(result);
+    return reason && preparation->make_of_failure ? preparation->make_of_failure(reason) : NULL;
+}
+
 /* Take the call off the list, close its timer, and tell its caller. The caller may start other calls or end the node.
  */
 static void finish(struct call *call, const struct term *result, void **made, const struct term *reason,
@@ -35,7 +42,7 @@ static void finish(struct call *call, const struct term *result, void **made, co
     if (!preparation && reply) reply(data, result, reason, error);
     if (!preparation) return;
     void *own = made ? take_ptr(*made) : NULL;
-    prepared(data, result && !own ? preparation->make(result) : own, reason, error); /* a small one is made here */
+    prepared(data, own ? own : make_here(preparation, result, reason), reason, error);
 }
 
 static void send_cancel(struct node *node, uint64_t id) {
@@ -201,10 +208,13 @@ const struct node_preparation *calls_preparation(const struct node *node, const 
     uint64_t id;
     const struct term *result = term_at(frame, 2);
     if (!term_is_tagged(frame, "reply", 3) || !term_to_uint64(term_at(frame, 1), &id)) return NULL;
-    const struct call *call = term_is_tagged(result, "ok", 2) ? find_call(node, id) : NULL;
-    if (!call || !call->sent || !call->preparation) return NULL;
+    const struct call *call = find_call(node, id);
+    const struct node_preparation *preparation = call && call->sent ? call->preparation : NULL;
+    bool is_wanted = preparation && (term_is_tagged(result, "ok", 2) ||
+                                     (term_is_tagged(result, "error", 2) && preparation->make_of_failure));
+    if (!is_wanted) return NULL;
     *ret_part = term_at(result, 1);
-    return call->preparation;
+    return preparation;
 }
 
 bool calls_answer(struct node *node, uint64_t id, const struct term *result, void **made) {
@@ -216,7 +226,7 @@ bool calls_answer(struct node *node, uint64_t id, const struct term *result, voi
     } else if (term_is_tagged(result, "error", 2)) {
         struct error error;
         reason_to_error(term_at(result, 1), &error);
-        finish(call, NULL, NULL, term_at(result, 1), &error);
+        finish(call, NULL, made, term_at(result, 1), &error);
     } else {
         return false;
     }

@@ -72,7 +72,9 @@ static void on_decode(struct loop_work *work) {
 
 static void on_prepare(struct loop_work *work) {
     struct decoding *decoding = (struct decoding *)work;
-    decoding->made = decoding->preparation->make(decoding->part);
+    const struct node_preparation *preparation = decoding->preparation;
+    bool is_failure = term_is_tagged(term_at(term_root(decoding->doc), 2), "error", 2); /* of {reply, Id, Answer} */
+    decoding->made = (is_failure ? preparation->make_of_failure : preparation->make)(decoding->part);
 }
 
 static void on_free(struct loop_work *work) {

@@ -130,10 +130,11 @@ typedef void (*node_reply_fn)(void *data, const struct term *result, const struc
 
 /* What is made of a large answer, on a thread: it may look at nothing but the term. */
 struct node_preparation {
-    void *(*make)(const struct term *result); /* NULL without memory */
+    void *(*make)(const struct term *result);            /* NULL without memory */
+    void *(*make_of_failure)(const struct term *reason); /* NULL: nothing is made of the agent's own reason */
     void (*release)(void *made);
 };
-/* As node_reply_fn, with what was made of the result, which is the function's from now on. */
+/* As node_reply_fn, with what was made of the result, or of the reason, which is the function's from now on. */
 typedef void (*node_prepared_fn)(void *data, void *made, const struct term *reason, const struct error *error);
 
 int node_start(struct node_host *host, const struct node_spec *spec, const struct node_handler *handler, void *data,

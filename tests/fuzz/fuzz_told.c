@@ -28,7 +28,10 @@ static void take_states(const struct term *term) {
     check_json(states_to_json(&states));
     states_put(&args, &states);
     check(!args.failed, "memory");
-    states_arrived(&states, term);
+    struct kept_states refused = {0};
+    states_read_refused(term, &refused);
+    states_arrived(&states, &refused);
+    states_free(&refused);
     check_json(states_to_json(&states));
     states_free(&states);
 }

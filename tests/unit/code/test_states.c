@@ -15,6 +15,13 @@ static void assert_shown(const struct kept_states *states, const char *expected)
     assert_string_equal(text, expected);
 }
 
+static void arrive(struct kept_states *states, const struct term *started) {
+    struct kept_states refused = {0};
+    states_read_refused(started, &refused);
+    states_arrived(states, &refused);
+    states_free(&refused);
+}
+
 static void test_states_are_handed_on_as_they_came(void **state) {
     CLEANUP_TERM struct term_doc *snapshot = say(
         "{\"states\": [{\"term\": \"anything\"}, 7], \"lost\": [{\"path\": [\"a\", \"b\"], \"reason\": \"busy\"}]}");
@@ -31,7 +38,7 @@ static void test_states_are_handed_on_as_they_came(void **state) {
     assert_true(term_equal(term_map_get(term_root(asked), "states"), term_map_get(term_root(snapshot), "states")));
     assert_shown(&states,
                  "{\"kept\":2,\"lost\":[{\"path\":\"a/b\",\"reason\":\"busy\"}],\"lost_count\":1,\"fresh\":null}");
-    states_arrived(&states, term_root(started));
+    arrive(&states, term_root(started));
     assert_shown(&states, "{\"kept\":1,\"lost\":[{\"path\":\"a/b\",\"reason\":\"busy\"},{\"path\":\"c\",\"reason\":"
                           "\"gone\"}],\"lost_count\":2,\"fresh\":null}");
     states_free(&states);
@@ -47,7 +54,7 @@ static void test_nonsense_is_no_state(void **state) {
         struct kept_states states = {0};
         states_take(&states, term_root(doc));
         assert_int_equal(states.count, 0);
-        states_arrived(&states, term_root(doc));
+        arrive(&states, term_root(doc));
         assert_shown(&states, "{\"kept\":0,\"lost\":[],\"lost_count\":0,\"fresh\":null}");
         states_free(&states);
     }
@@ -55,7 +62,7 @@ static void test_nonsense_is_no_state(void **state) {
         say("{\"states\": [1], \"lost\": [7, {\"path\": [3, \"x\"]}, {\"path\": \"y\"}]}");
     struct kept_states states = {0};
     states_take(&states, term_root(doc));
-    states_arrived(&states, term_root(doc)); /* it refuses more than it was given */
+    arrive(&states, term_root(doc)); /* it refuses more than it was given */
     assert_int_equal(states.count, 0);
     assert_int_equal(states.lost_count, 6);
     states_free(&states);
@@ -70,7 +77,7 @@ static void test_long_lists_are_cut(void **state) {
     CLEANUP_TERM struct term_doc *doc = say(buf_string(&text));
     struct kept_states states = {0};
     states_take(&states, term_root(doc));
-    states_arrived(&states, term_root(doc));
+    arrive(&states, term_root(doc));
     assert_int_equal(json_array_size(states.lost), 256);
     assert_int_equal(states.lost_count, 2000);
     states_free(&states);

@@ -81,7 +81,8 @@ static void release(void *made) {
     free(made);
 }
 
-static const struct node_preparation preparation = {make, release};
+static const struct node_preparation preparation = {.make = make, .release = release};
+static const struct node_preparation of_failures = {.make = make, .make_of_failure = make, .release = release};
 
 struct prepared {
     bool is_answered;
@@ -104,18 +105,42 @@ static uint64_t ask_prepared(struct node *node, struct prepared *prepared) {
     return node_call_prepared(node, "eval", &args, 60000, &preparation, on_prepared, prepared);
 }
 
-static void reply_list(int agent, uint64_t id, size_t count) {
+static void reply_list_as(int agent, uint64_t id, const char *outcome, size_t count) {
     struct buf reply = BUF_INIT;
     term_put_version(&reply);
     term_put_tuple(&reply, 3);
     term_put_atom(&reply, "reply");
     term_put_uint64(&reply, id);
     term_put_tuple(&reply, 2);
-    term_put_atom(&reply, "ok");
+    term_put_atom(&reply, outcome);
     term_put_list(&reply, count);
     for (size_t i = 0; i < count; i++) term_put_integer(&reply, 1);
     term_put_nil(&reply);
     agent_send(agent, &reply);
+}
+
+static void reply_list(int agent, uint64_t id, size_t count) {
+    reply_list_as(agent, id, "ok", count);
+}
+
+/* A node chooses how long its reasons are, too. */
+static void test_a_large_failure_is_prepared_elsewhere(void **state) {
+    struct stage *stage = *state;
+    static const size_t sizes[] = {3, 20000};
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        struct prepared prepared = {0};
+        struct buf args = BUF_INIT;
+        term_put_map(&args, 0);
+        node_call_prepared(node, "eval", &args, 60000, &of_failures, on_prepared, &prepared);
+        reply_list_as(agent, agent_take_call(stage, agent, "eval"), "error", sizes[i]);
+        RUN_UNTIL(stage, prepared.is_answered);
+        assert_int_equal(prepared.failed, E_RUNTIME);
+        assert_int_equal(prepared.made.count, sizes[i]);
+        assert_int_equal(pthread_equal(prepared.made.by, pthread_self()) != 0, i == 0);
+    }
+    close(agent);
 }
 
 static void test_a_large_answer_is_prepared_elsewhere(void **state) {
@@ -521,6 +546,7 @@ int main(void) {
         ON_STAGE(test_calls_wait_for_the_agent_and_keep_their_order),
         ON_STAGE(test_a_reply_before_the_call_was_sent_is_forged),
         ON_STAGE(test_a_large_answer_is_prepared_elsewhere),
+        ON_STAGE(test_a_large_failure_is_prepared_elsewhere),
         ON_STAGE(test_a_prepared_answer_that_fails),
         ON_STAGE(test_nobody_waits_for_what_was_prepared),
         ON_STAGE(test_time_is_over),
