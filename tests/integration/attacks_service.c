@@ -17,7 +17,7 @@
 enum {
     STRANGER = 12345,       /* a user without any rights */
     STOPPER = 12346,        /* another, who has no processes but those of the attack */
-    STOPPED = 8,            /* twice as many as the daemon has threads */
+    STOPPED = 4,            /* as many as the daemon has threads, and a user compilations at once */
     SENT_BYTES = 200000,    /* more than a pipe holds, of a file of 60 MiB */
     BESIDE_MAX_MS = 10000,  /* on a loaded machine; it took 39 s */
     ANSWER_MAX_MS = 1000,   /* of a neighbour, while others spin */

@@ -59,6 +59,7 @@ static void test_reload(void **state) {
     static const char *const keys[] = {"processes", "children"};
     struct reload_job *reload = calloc(1, sizeof *reload);
     struct request *request = new_request(scene, json_pack("{s:s, s:b}", "id", "s", "dry_run", true));
+    transaction_put_first(&reload->compared.call, &(struct change_set){0}, NULL);
     reload->job =
         (struct job){.sandbox = scene->sandbox, .request = request, .exclusive = true, .start = begin_transaction};
     job_submit(&reload->job);

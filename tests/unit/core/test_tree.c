@@ -1,5 +1,6 @@
 /* Ends in the middle of a start. */
 #include "node_scene.h"
+#include "terms.h"
 
 static int set_up(void **state) {
     *state = scene_open();
