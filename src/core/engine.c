@@ -485,8 +485,9 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
     }
-    return engine->admitting > 0 || engine->toolchain_probing || answers_are_waiting(&engine->answers) || engine->asking > 0 ||
-           engine->listings > 0 || !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
+    return engine->admitting > 0 || engine->toolchain_probing || answers_are_waiting(&engine->answers) ||
+           engine->asking > 0 || engine->listings > 0 || !compiler_is_quiet(engine->compiler) ||
+           !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
