@@ -229,7 +229,7 @@ json_t *transaction_no_change(void);
 /* ---- states.c: what a restart carries from one VM to the next ---- */
 
 struct kept_states {
-    struct buf list; /* in the node's own words, which only its successor reads */
+    struct buf list; /* in the node's own words, which only its successor reads: the arguments of start begin with it */
     size_t count;    /* of what is in it */
     json_t *lost;    /* the first of what could not be kept: path, reason */
     size_t lost_count;
@@ -240,8 +240,9 @@ struct kept_states {
 void states_take(struct kept_states *states, const struct term *snapshot);
 /* Nothing is kept, for this reason. */
 void states_none(struct kept_states *states, const struct error *why);
-/* A member of the arguments of the agent's start call. */
-void states_put(struct buf *args, const struct kept_states *states);
+/* Begin the arguments of the agent's start call, a map: so many pairs follow. The list is handed over as it is, since
+   it may have megabytes: it is there once. states may be NULL: then there is no member for them. */
+void states_begin_args(struct kept_states *states, size_t pairs, struct buf *args);
 /* What of them a tree did not take, from the answer to start. *ret must be empty. */
 void states_read_refused(const struct term *started, struct kept_states *ret);
 /* The tree was started with them, but for those. */

@@ -1,10 +1,13 @@
 #include "code/code_internal.h"
 
+#include <string.h>
+
 enum {
     STATES_MAX_BYTES = 16 << 20, /* what a node's frame can hold */
     LOST_LISTED_MAX = 256,
     PLACE_MAX_BYTES = 1024,
     PLACE_NAMES_MAX = 32,
+    OTHERS_BYTES = 64 << 10, /* for the other arguments of start */
 };
 
 void states_free(struct kept_states *states) {
@@ -43,13 +46,24 @@ static void add_lost(struct kept_states *states, const struct term *list) {
     states->lost_count += length_of(list);
 }
 
+/* The beginning of a map of so many pairs, of which this is the first. */
+static void put_key(struct buf *args, size_t pairs) {
+    term_put_map(args, pairs);
+    term_put_atom(args, "states");
+}
+
 void states_take(struct kept_states *states, const struct term *snapshot) {
     struct error error;
     const struct term *list = term_map_get(snapshot, "states");
     states_free(states);
     states->list.max = STATES_MAX_BYTES;
     states->count = length_of(list);
-    if (states->count > 0 && term_put(&states->list, list, &error) < 0) states->list.failed = true;
+    if (states->count > 0) {
+        put_key(&states->list, 0);
+        if (term_put(&states->list, list, &error) < 0) states->list.failed = true;
+        states->list.max = 0;
+        if (!states->list.failed) buf_reserve(&states->list, OTHERS_BYTES); /* else all of it is copied to make room */
+    }
     if (!states->list.failed) {
         add_lost(states, term_map_get(snapshot, "lost"));
         return;
@@ -58,12 +72,22 @@ void states_take(struct kept_states *states, const struct term *snapshot) {
     states_none(states, &error);
 }
 
-void states_put(struct buf *args, const struct kept_states *states) {
-    term_put_atom(args, "states");
-    if (states->count > 0)
-        buf_append(args, states->list.data, states->list.size);
-    else
+void states_begin_args(struct kept_states *states, size_t pairs, struct buf *args) {
+    CLEANUP(buf_free) struct buf key = BUF_INIT;
+    if (!states) {
+        term_put_map(args, pairs);
+    } else if (states->list.size == 0) {
+        put_key(args, pairs + 1);
         term_put_nil(args);
+    } else {
+        put_key(&key, pairs + 1); /* as long as the one that is there */
+        *args = states->list;
+        states->list = (struct buf)BUF_INIT;
+        if (key.failed)
+            args->failed = true;
+        else
+            memcpy(args->data, key.data, key.size);
+    }
 }
 
 void states_read_refused(const struct term *started, struct kept_states *ret) {

@@ -176,7 +176,7 @@ static void ask_start(struct sandbox *sandbox) {
     if (config->app) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct buf args = BUF_INIT;
-    term_put_map(&args, sandbox->states ? 9 : 8);
+    states_begin_args(sandbox->states, 8, &args);
     put_apps(&args, json_object_get(facts, "apps"));
     put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
     put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
@@ -188,7 +188,6 @@ static void ask_start(struct sandbox *sandbox) {
     term_put_uint64(&args, config->limits.processes);
     term_put_atom(&args, "limits");
     limits_put(&args, &config->limits, &config->policies);
-    if (sandbox->states) states_put(&args, sandbox->states);
     buf_free(&module);
     node_call_prepared(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, &as_tree,
                        on_tree_started, sandbox);

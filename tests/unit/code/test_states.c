@@ -31,10 +31,18 @@ static void test_states_are_handed_on_as_they_came(void **state) {
     struct kept_states states = {0};
     (void)state;
     states_take(&states, term_root(snapshot));
-    term_put_version(&args);
-    term_put_map(&args, 1);
-    states_put(&args, &states);
-    assert_int_equal(term_decode(args.data, args.size, &term_default_bounds, &asked, NULL), 0);
+    const uint8_t *list = states.list.data;
+    states_begin_args(&states, 1, &args);
+    assert_ptr_equal(args.data, list); /* it is not copied, nor is it to make room */
+    term_put_atom(&args, "app");
+    term_put_atom(&args, "nil");
+    assert_ptr_equal(args.data, list);
+    assert_int_equal(states.list.size, 0);
+    CLEANUP(buf_free) struct buf message = BUF_INIT;
+    term_put_version(&message);
+    buf_append(&message, args.data, args.size);
+    assert_int_equal(term_decode(message.data, message.size, &term_default_bounds, &asked, NULL), 0);
+    assert_true(term_is_atom(term_map_get(term_root(asked), "app"), "nil"));
     assert_true(term_equal(term_map_get(term_root(asked), "states"), term_map_get(term_root(snapshot), "states")));
     assert_shown(&states,
                  "{\"kept\":2,\"lost\":[{\"path\":\"a/b\",\"reason\":\"busy\"}],\"lost_count\":1,\"fresh\":null}");
