@@ -384,17 +384,16 @@ static void put_app_modules(const struct compile_job *job, const char *app, stru
     buf_free(&names);
 }
 
-static void ask_finish(struct compile_job *job) {
+void assemble_encode(struct compile_job *job) {
     const struct model *model = &job->worker->model;
-    struct buf args = BUF_INIT;
-    term_put_map(&args, 2);
-    term_put_atom(&args, "apps");
-    term_put_list(&args, model->app_count);
-    for (size_t i = 0; i < model->app_count; i++) put_app_modules(job, model->apps[i].name, &args);
-    term_put_nil(&args);
-    term_put_atom(&args, "consolidate");
-    term_put_bool(&args, wants_protocols(job));
-    job_call(job, "finish", &args, on_finished);
+    term_put_map(&job->args, 2);
+    term_put_atom(&job->args, "apps");
+    term_put_list(&job->args, model->app_count);
+    for (size_t i = 0; i < model->app_count; i++) put_app_modules(job, model->apps[i].name, &job->args);
+    term_put_nil(&job->args);
+    term_put_atom(&job->args, "consolidate");
+    term_put_bool(&job->args, wants_protocols(job));
+    job->asks = ASK_FINISH;
 }
 
 void assemble_begin(struct compile_job *job) {
@@ -404,7 +403,7 @@ void assemble_begin(struct compile_job *job) {
     }
     job->facts = json_object();
     job->report = json_object();
-    ask_finish(job);
+    job_call(job, "finish", &job->args, on_finished);
 }
 
 json_t *failed_report(const struct term *reason) {

@@ -34,6 +34,7 @@ static void job_free(void *data) {
     manifest_free(&job->manifest);
     tree_free(&job->tree);
     file_list_free(&job->list);
+    buf_free(&job->args);
     json_decref(job->base_facts);
     json_decref(job->compiled);
     json_decref(job->facts);

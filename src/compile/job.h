@@ -6,6 +6,8 @@
 #include "compile/compile_internal.h"
 #include "compile/worker.h"
 
+enum ask { ASK_NOTHING, ASK_PUT, ASK_COMPILE, ASK_FINISH }; /* what the worker is called for next */
+
 struct compile_job {
     struct compile_job *next; /* of the same workspace */
     struct compile_turn turn;
@@ -51,6 +53,8 @@ struct compile_job {
     bool is_model_compared, is_model_outdated; /* the project is not what its worker described */
     struct manifest manifest;
     struct plan plan;
+    enum ask asks;
+    struct buf args;       /* of that call, made on a thread */
     struct record **round; /* the files of this round */
     size_t round_count;
     const struct model_app *round_app;
@@ -107,6 +111,7 @@ void rounds_begin(struct compile_job *job);
 bool assemble_needs_worker(const struct compile_job *job);
 /* Off the loop's thread; when it needs something of the worker, after that. */
 void assemble_collect(uv_work_t *work);
+void assemble_encode(struct compile_job *job); /* what the worker is asked for; off the loop's thread, too */
 void assemble_begin(struct compile_job *job);
 json_t *failed_report(const struct term *reason);
 

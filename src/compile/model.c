@@ -7,7 +7,10 @@
 #include "compile/compile_internal.h"
 #include "compile/hash.h"
 
-enum { APPS_MAX = NODE_APPS_MAX };
+enum {
+    APPS_MAX = NODE_APPS_MAX,
+    PATHS_MAX_BYTES = 4 << 20, /* of all files that it names: each is compared, hashed, told and kept many times */
+};
 
 static int bad_answer(struct error *reterr, const char *what) {
     return error_set(reterr, E_PROTOCOL, "the compiler node described the project with %s", what);
@@ -63,6 +66,21 @@ static int take_config(struct model *model, const struct term *config, struct er
     return 0;
 }
 
+static size_t add_paths(const struct name_list *list, size_t *bytes) {
+    for (size_t i = 0; i < list->count; i++) *bytes += strlen(list->items[i]);
+    return list->count;
+}
+
+/* Of all applications together. */
+static int check_paths(const struct model *model, struct error *reterr) {
+    size_t bytes = 0, count = 0;
+    add_paths(&model->described_by, &bytes);
+    for (size_t i = 0; i < model->app_count; i++) count += add_paths(&model->apps[i].sources, &bytes);
+    if (count <= PROJECT_ENTRIES_MAX && bytes <= PATHS_MAX_BYTES) return 0;
+    return error_set(reterr, E_TOO_LARGE, "the project has more than %d sources, or their paths have more than %d MiB",
+                     PROJECT_ENTRIES_MAX, PATHS_MAX_BYTES >> 20);
+}
+
 int model_from_term(const struct term *answer, struct model *ret, struct error *reterr) {
     struct model model = {0};
     const struct term *loose = term_map_get(answer, "loose");
@@ -71,6 +89,7 @@ int model_from_term(const struct term *answer, struct model *ret, struct error *
     if (result == 0 &&
         !name_list_from_term(term_map_get(answer, "described_by"), PROJECT_ENTRIES_MAX, &model.described_by))
         result = bad_answer(reterr, "files that are none");
+    if (result == 0) result = check_paths(&model, reterr);
     text_at(answer, "main", &model.main);
     if (model.main && !is_app_name(model.main)) free(take_ptr(model.main));
     model.is_loose = loose && term_is_atom(loose, "true");

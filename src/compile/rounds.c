@@ -170,8 +170,7 @@ static void look_up(struct compile_job *job) {
 }
 
 /* The worker gets every module that is good and that it lacks: macros may want any of them. */
-static void load_missing(uv_work_t *work) {
-    struct compile_job *job = work->data;
+static void load_missing(struct compile_job *job) {
     struct error error;
     for (size_t i = 0; i < job->manifest.count; i++) {
         struct record *record = job->manifest.records[i];
@@ -218,32 +217,7 @@ static void refuse_doubled(struct compile_job *job) {
     }
 }
 
-/* Until there is something that only the worker can compile, or nothing is stale any more. */
-static void prepare_round(uv_work_t *work) {
-    struct compile_job *job = work->data;
-    do {
-        choose_round(job);
-        if (job->round_count == 0) {
-            refuse_doubled(job);
-            if (job->error.code == E_NONE && !assemble_needs_worker(job)) assemble_collect(work);
-            return;
-        }
-        look_up(job);
-    } while (job->round_count == 0 && job->error.code == E_NONE);
-    load_missing(work);
-}
-
-/* ---- telling the worker ---- */
-
-static void next_round(struct compile_job *job);
-static void on_prepared(struct compile_job *job);
-static void put_modules(struct compile_job *job);
-
-static void on_put(void *data, const struct term *result, const struct term *reason, const struct error *error) {
-    struct compile_job *job = data;
-    (void)result;
-    if (job_took_reply(job, reason, error)) put_modules(job);
-}
+/* ---- what the worker is told, encoded on a thread too: strangers choose how much it is ---- */
 
 static void put_module(struct buf *modules, const struct record *record, const struct compiled_module *module) {
     term_put_map(modules, 3);
@@ -261,7 +235,7 @@ static size_t collect_put(struct compile_job *job, struct buf *modules) {
     for (size_t i = 0; i < job->manifest.count && modules->size < PUT_MAX_BYTES; i++) {
         const struct record *record = job->manifest.records[i];
         if (!record->is_compiled || record->is_in_round) continue;
-        for (size_t k = 0; k < record->module_count; k++) {
+        for (size_t k = 0; k < record->module_count && modules->size < PUT_MAX_BYTES; k++) {
             const struct compiled_module *module = &record->modules[k];
             if (!module->beam || !worker_lacks(job, record, module)) continue;
             put_module(modules, record, module);
@@ -304,31 +278,71 @@ static void put_list(struct buf *args, const char *name, size_t count, struct bu
     buf_free(elements);
 }
 
-static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error);
-
-static void compile_round(struct compile_job *job) {
-    struct buf args = BUF_INIT, files = BUF_INIT, names = BUF_INIT;
+static void encode_compile(struct compile_job *job) {
+    struct buf files = BUF_INIT, names = BUF_INIT;
     size_t forgotten = collect_forget(job, &names);
     for (size_t i = 0; i < job->round_count; i++) term_put_string(&files, job->round[i]->path);
-    term_put_map(&args, 3);
-    term_put_atom(&args, "app");
-    term_put_string(&args, job->round_app->name);
-    put_list(&args, "files", job->round_count, &files);
-    put_list(&args, "forget", forgotten, &names);
-    job_call(job, "compile", &args, on_compiled);
+    term_put_map(&job->args, 3);
+    term_put_atom(&job->args, "app");
+    term_put_string(&job->args, job->round_app->name);
+    put_list(&job->args, "files", job->round_count, &files);
+    put_list(&job->args, "forget", forgotten, &names);
+    job->asks = ASK_COMPILE;
 }
 
-static void put_modules(struct compile_job *job) {
-    struct buf args = BUF_INIT, modules = BUF_INIT;
+/* False: it has all modules that there are. */
+static bool encode_put(struct compile_job *job) {
+    struct buf modules = BUF_INIT;
     size_t count = collect_put(job, &modules);
-    if (count == 0) {
-        buf_free(&modules);
-        compile_round(job);
+    if (count > 0) {
+        term_put_map(&job->args, 1);
+        put_list(&job->args, "modules", count, &modules);
+        job->asks = ASK_PUT;
+    }
+    buf_free(&modules);
+    return count > 0;
+}
+
+/* For what needs all modules at once: a worker that has just them. */
+static bool is_settled(struct compile_job *job) {
+    size_t at = 0;
+    const char *key;
+    while (map_next(&job->worker->modules, &at, &key, NULL))
+        if (is_stale_in_worker(job, key)) return false;
+    for (size_t i = 0; i < job->manifest.count; i++) {
+        const struct record *record = job->manifest.records[i];
+        for (size_t k = 0; k < record->module_count; k++)
+            if (worker_lacks(job, record, &record->modules[k])) return false;
+    }
+    return true;
+}
+
+/* What the worker is asked next: nothing, where the build is collected already. A worker that is not settled gets a
+   round without files. */
+static void encode_next(struct compile_job *job) {
+    job->asks = ASK_NOTHING;
+    if (job->error.code != E_NONE || (job->round_count == 0 && !assemble_needs_worker(job))) return;
+    if (job->round_count == 0 && is_settled(job)) {
+        assemble_encode(job);
         return;
     }
-    term_put_map(&args, 1);
-    put_list(&args, "modules", count, &modules);
-    job_call(job, "put", &args, on_put);
+    load_missing(job);
+    if (job->error.code == E_NONE && !encode_put(job)) encode_compile(job);
+}
+
+/* Until there is something that only the worker can compile, or nothing is stale any more. */
+static void prepare_round(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    do {
+        choose_round(job);
+        if (job->round_count == 0) {
+            refuse_doubled(job);
+            if (job->error.code == E_NONE && !assemble_needs_worker(job)) assemble_collect(work);
+            break;
+        }
+        look_up(job);
+    } while (job->round_count == 0 && job->error.code == E_NONE);
+    encode_next(job);
 }
 
 /* ---- taking its answer ---- */
@@ -431,6 +445,9 @@ static bool may_take_all(const struct compile_job *job, const struct error *erro
     return is_fit && error && error->code == E_COMPILE && job->has_waiting && !job->takes_all;
 }
 
+static void next_round(struct compile_job *job);
+static void on_prepared(struct compile_job *job);
+
 static void on_compiled(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct compile_job *job = data;
     if (may_take_all(job, error)) {
@@ -443,29 +460,25 @@ static void on_compiled(void *data, const struct term *result, const struct term
     job_work(job, take_round, on_prepared);
 }
 
-/* ---- the next round ---- */
+/* ---- the next call ---- */
 
-/* For what needs all modules at once: a worker that has just them. */
-static bool is_settled(struct compile_job *job) {
-    size_t at = 0;
-    const char *key;
-    while (map_next(&job->worker->modules, &at, &key, NULL))
-        if (is_stale_in_worker(job, key)) return false;
-    for (size_t i = 0; i < job->manifest.count; i++) {
-        const struct record *record = job->manifest.records[i];
-        for (size_t k = 0; k < record->module_count; k++)
-            if (worker_lacks(job, record, &record->modules[k])) return false;
-    }
-    return true;
+static void encode_again(uv_work_t *work) {
+    encode_next(work->data);
+}
+
+static void on_put(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct compile_job *job = data;
+    (void)result;
+    if (job_took_reply(job, reason, error)) job_work(job, encode_again, on_prepared);
 }
 
 static void on_prepared(struct compile_job *job) {
-    if (job->round_count > 0)
-        put_modules(job);
-    else if (assemble_needs_worker(job) && !is_settled(job))
-        job_work(job, load_missing, put_modules); /* a round without files */
-    else
-        assemble_begin(job);
+    switch (job->asks) {
+    case ASK_PUT: job_call(job, "put", &job->args, on_put); break;
+    case ASK_COMPILE: job_call(job, "compile", &job->args, on_compiled); break;
+    case ASK_FINISH:
+    case ASK_NOTHING: assemble_begin(job); break;
+    }
 }
 
 static void next_round(struct compile_job *job) {

@@ -82,6 +82,52 @@ static void test_too_many_applications(void **state) {
     assert_no_project(buf_string(&json));
 }
 
+/* {apps => [#{name => N, options => …, sources => [Path, …]}, …], described_by => []} */
+static struct term_doc *project_of(size_t apps, size_t sources, const char *path) {
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT;
+    struct term_doc *doc = NULL;
+    char name[16];
+    term_put_version(&bytes);
+    term_put_map(&bytes, 2);
+    term_put_atom(&bytes, "described_by");
+    term_put_nil(&bytes);
+    term_put_atom(&bytes, "apps");
+    term_put_list(&bytes, apps);
+    for (size_t i = 0; i < apps; i++) {
+        snprintf(name, sizeof name, "a%zu", i);
+        term_put_map(&bytes, 3);
+        term_put_atom(&bytes, "name");
+        term_put_string(&bytes, name);
+        term_put_atom(&bytes, "options");
+        term_put_string(&bytes, "");
+        term_put_atom(&bytes, "sources");
+        term_put_list(&bytes, sources);
+        for (size_t k = 0; k < sources; k++) term_put_string(&bytes, path);
+        term_put_nil(&bytes);
+    }
+    term_put_nil(&bytes);
+    assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
+    return doc;
+}
+
+/* A node that says 15,000 sources with names of 3,500 bytes had the loop busy for a tenth of a second. */
+static void test_sources_of_too_many_bytes(void **state) {
+    (void)state;
+    char path[3500];
+    struct model model = {0};
+    struct error error;
+    memset(path, 'a', sizeof path);
+    path[sizeof path - 1] = '\0';
+    CLEANUP_TERM struct term_doc *long_names = project_of(1, 1500, path);
+    assert_int_equal(model_from_term(term_root(long_names), &model, &error), -E_TOO_LARGE);
+    assert_string_equal(error.detail, "the project has more than 20000 sources, or their paths have more than 4 MiB");
+    CLEANUP_TERM struct term_doc *many = project_of(2, 19000, "a.ex"); /* of several applications */
+    assert_int_equal(model_from_term(term_root(many), &model, &error), -E_TOO_LARGE);
+    CLEANUP_TERM struct term_doc *fits = project_of(2, 10000, "apps/shop/lib/shop/orders/order_line_item_tax.ex");
+    assert_int_equal(model_from_term(term_root(fits), &model, &error), 0);
+    model_free(&model);
+}
+
 /* ---- what a file compiled to ---- */
 
 #define LISTS "\"compile\": [], \"exports\": [], \"runtime\": [], \"includes\": [], \"resources\": []"
@@ -393,6 +439,7 @@ int main(void) {
         cmocka_unit_test(test_a_project),
         cmocka_unit_test(test_projects_that_are_none),
         cmocka_unit_test(test_too_many_applications),
+        cmocka_unit_test(test_sources_of_too_many_bytes),
         cmocka_unit_test(test_a_file),
         cmocka_unit_test(test_files_that_are_none),
         cmocka_unit_test(test_names_that_are_the_agents),
