@@ -86,7 +86,8 @@ static struct beam_sweep *new_beam_sweep(struct engine *engine, int64_t min_age_
 
 static void begin_beam_sweep(struct engine *engine) {
     struct beam_sweep *sweep = new_beam_sweep(engine, BYTES_KEPT_S + wall_forward_ms(engine) / 1000);
-    if (sweep && uv_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0) beam_sweep_free(sweep);
+    if (sweep && loop_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0)
+        beam_sweep_free(sweep);
 }
 
 /* ---- when ---- */

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "guard/audit_internal.h"
+#include "loop/loop.h"
 #include "term/term.h"
 
 enum {
@@ -246,7 +247,7 @@ static void on_sync_timer(uv_timer_t *timer) {
     }
     audit_log_seal(&audit->log); /* for all at once: a trail may have a few records more than its head tells */
     audit->sync_fd = fcntl(audit->log.fd, F_DUPFD_CLOEXEC, 0);
-    if (audit->sync_fd >= 0 && uv_queue_work(timer->loop, &audit->sync_work, sync_on_pool, on_synced) < 0)
+    if (audit->sync_fd >= 0 && loop_queue_work(timer->loop, &audit->sync_work, sync_on_pool, on_synced) < 0)
         audit->sync_fd = fd_close(audit->sync_fd);
 }
 

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "loop/loop.h"
+
 enum {
     CHUNK_BYTES = 64 * 1024,
     SMALL_BYTES = 4 * CHUNK_BYTES, /* kept in memory, and moved by the loop, a chunk in a turn: most projects are */
@@ -161,7 +163,7 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     }
     spool->is_working = true;
     spool->work.data = spool;
-    uv_queue_work(spool->loop, &spool->work, move_many, on_moved);
+    loop_queue_work(spool->loop, &spool->work, move_many, on_moved);
 }
 
 /* The loop itself may have stood still: what has come by now has come in time. */

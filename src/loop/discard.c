@@ -24,7 +24,7 @@ void loop_discard(uv_loop_t *loop, void (*release)(void *value), void *value) {
     struct discard *discard = calloc(1, sizeof *discard);
     if (discard) {
         *discard = (struct discard){.work.data = discard, .release = release, .value = value};
-        if (uv_queue_work(loop, &discard->work, run, on_released) == 0) return;
+        if (loop_queue_work(loop, &discard->work, run, on_released) == 0) return;
         free(discard);
     }
     release(value);

@@ -117,6 +117,17 @@ void loop_turns_remove(struct loop_turns *turns, struct loop_waiter *waiter); /*
 /* Have the pool release a value that strangers may have made large. Nothing else may refer to it any more. */
 void loop_discard(uv_loop_t *loop, void (*release)(void *value), void *value);
 
+/* ---- pool.c: threads of a low priority that compile, hash, copy and free for callers ---- */
+
+struct loop_pool;
+
+/* As uv_queue_work, which it is on a loop that is not watched. The loop runs for as long as anything is under way. */
+int loop_queue_work(uv_loop_t *loop, uv_work_t *request, uv_work_cb run, uv_after_work_cb after);
+/* For the loop's watch: opened and closed with it. What was queued is done first. */
+int loop_pool_open(uv_loop_t *loop, struct loop_pool **ret, struct error *reterr);
+void loop_pool_close(struct loop_pool *pool);          /* accepts NULL */
+struct loop_pool *loop_pool_of(const uv_loop_t *loop); /* of watch.c; NULL: it is not watched */
+
 /* ---- work.c: threads for work whose size strangers choose ---- */
 
 enum { LOOP_WORKERS = 2 };

@@ -11,6 +11,7 @@ enum { SLICE_NS = 300 * 1000 };
 struct loop_watch {
     uv_loop_t *loop;
     uv_prepare_t prepare;
+    struct loop_pool *pool;
     struct attention attention;
     struct loop_report report;
     uint64_t cpu_ns;        /* of the thread, when the turn began */
@@ -62,6 +63,10 @@ static void on_prepare(uv_prepare_t *prepare) {
 int loop_watch_open(uv_loop_t *loop, struct loop_watch **ret, struct error *reterr) {
     struct loop_watch *watch = calloc(1, sizeof *watch);
     if (!watch) return error_set(reterr, E_NO_MEMORY, "no memory to watch the loop");
+    if (loop_pool_open(loop, &watch->pool, reterr) < 0) {
+        free(watch);
+        return -(int)reterr->code;
+    }
     watch->loop = loop;
     watch->cpu_ns = thread_cpu_ns();
     attention_begin(&watch->attention, uv_hrtime());
@@ -81,7 +86,13 @@ static void on_closed(uv_handle_t *handle) {
 void loop_watch_close(struct loop_watch *watch) {
     if (!watch) return;
     watch->loop->data = NULL;
+    loop_pool_close(watch->pool);
     uv_close((uv_handle_t *)&watch->prepare, on_closed);
+}
+
+struct loop_pool *loop_pool_of(const uv_loop_t *loop) {
+    const struct loop_watch *watch = watch_of(loop);
+    return watch ? watch->pool : NULL;
 }
 
 uint64_t loop_attended_ms(const uv_loop_t *loop) {

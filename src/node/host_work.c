@@ -30,7 +30,7 @@ static void after_run(uv_work_t *own, int status) {
 
 static void begin(struct turn *turn) {
     struct piece *piece = (struct piece *)turn;
-    uv_queue_work(piece->host->loop, &piece->own, run, after_run);
+    loop_queue_work(piece->host->loop, &piece->own, run, after_run);
 }
 
 void host_work(struct node_host *host, uid_t caller, uv_work_t *work, uv_work_cb run_work, uv_after_work_cb after) {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "loop/loop.h"
+
 enum { PUTS_MAX = 2 }; /* at once: the pool has threads for others too */
 
 /* Puts run side by side; a sweep runs alone, in the order it was asked for. So a sweep never sees a build half-made,
@@ -143,7 +145,7 @@ static void start(struct store *store, struct build_job *job) {
         store->builds.sweep_running = true;
     else
         store->builds.puts_running++;
-    uv_queue_work(store->loop, &job->work, work, after_work);
+    loop_queue_work(store->loop, &job->work, work, after_work);
 }
 
 static void dispatch(struct store *store) {

@@ -3,6 +3,7 @@
    thread of the pool. */
 #include <stdlib.h>
 
+#include "loop/loop.h"
 #include "store/store_internal.h"
 
 enum { CHORES_AFTER_MS = 10 };
@@ -41,7 +42,7 @@ static void after_run(uv_work_t *request, int status) {
 static void begin(uv_timer_t *timer) {
     struct chores *chores = timer->data;
     chores->is_running = true;
-    uv_queue_work(timer->loop, &chores->request, run, after_run);
+    loop_queue_work(timer->loop, &chores->request, run, after_run);
 }
 
 void store_add_chore(struct store *store, void (*work)(void *data), void (*done)(void *data), void *data) {

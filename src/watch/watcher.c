@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 
+#include "loop/loop.h"
 #include "watch/watch_internal.h"
 
 enum {
@@ -270,7 +271,7 @@ static void free_look(struct watch *watch) {
     *leftover = (struct leftover){.work.data = leftover, .watcher = watch->watcher, .look = watch->look};
     watch->look = (struct watch_look){0};
     watch->watcher->open_parts++;
-    uv_queue_work(watch->watcher->loop, &leftover->work, free_leftover, on_leftover_freed);
+    loop_queue_work(watch->watcher->loop, &leftover->work, free_leftover, on_leftover_freed);
 }
 
 static void on_looked(uv_work_t *work, int status) {
@@ -293,7 +294,7 @@ static void on_looked(uv_work_t *work, int status) {
 
 static void begin_look(struct turn *turn) {
     struct watch *watch = (struct watch *)((char *)turn - offsetof(struct watch, turn));
-    uv_queue_work(watch->watcher->loop, &watch->work, look, on_looked);
+    loop_queue_work(watch->watcher->loop, &watch->work, look, on_looked);
 }
 
 static void start_look(struct watch *watch) {
