@@ -162,8 +162,6 @@ struct loop_workers {
 };
 
 int loop_workers_open(struct loop_workers *workers, uv_loop_t *loop, struct error *reterr);
-/* Have free called for it on a thread: what a stranger made large takes long to free. */
-void loop_free_later(struct loop_workers *workers, uint64_t key, void *data);
 /* Whatever runs or waits is done first. */
 void loop_workers_close(struct loop_workers *workers, void (*closed)(void *data), void *data);
 void loop_work_submit(struct loop_workers *workers, uint64_t key, struct loop_work *work);

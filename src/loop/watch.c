@@ -63,9 +63,10 @@ static void on_prepare(uv_prepare_t *prepare) {
 int loop_watch_open(uv_loop_t *loop, struct loop_watch **ret, struct error *reterr) {
     struct loop_watch *watch = calloc(1, sizeof *watch);
     if (!watch) return error_set(reterr, E_NO_MEMORY, "no memory to watch the loop");
-    if (loop_pool_open(loop, &watch->pool, reterr) < 0) {
+    int result = loop_pool_open(loop, &watch->pool, reterr);
+    if (result < 0) {
         free(watch);
-        return -(int)reterr->code;
+        return result;
     }
     watch->loop = loop;
     watch->cpu_ns = thread_cpu_ns();

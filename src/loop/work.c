@@ -109,36 +109,6 @@ void loop_work_submit(struct loop_workers *workers, uint64_t key, struct loop_wo
     if (!workers->is_ending) hand_out(workers);
 }
 
-/* ---- freeing ---- */
-
-struct freeing {
-    struct loop_work work;
-    void *data;
-};
-
-static struct freeing *freeing_of(struct loop_work *work) {
-    return (struct freeing *)((char *)work - offsetof(struct freeing, work));
-}
-
-static void free_data(struct loop_work *work) {
-    free(freeing_of(work)->data);
-}
-
-static void end_freeing(struct loop_work *work) {
-    free(freeing_of(work));
-}
-
-void loop_free_later(struct loop_workers *workers, uint64_t key, void *data) {
-    struct freeing *freeing = data ? calloc(1, sizeof *freeing) : NULL;
-    if (!freeing) {
-        free(data);
-        return;
-    }
-    freeing->work = (struct loop_work){.run = free_data, .done = end_freeing};
-    freeing->data = data;
-    loop_work_submit(workers, key, &freeing->work);
-}
-
 /* ---- beginning and end ---- */
 
 int loop_workers_open(struct loop_workers *workers, uv_loop_t *loop, struct error *reterr) {

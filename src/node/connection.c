@@ -83,7 +83,7 @@ static void free_messages(struct connection *connection) {
 static void free_input(struct connection *connection) {
     struct node_host *host = connection->channel->node->host;
     if (connection->in.capacity > FRAME_LARGE_BYTES)
-        loop_free_later(&host->workers, (uintptr_t)connection->channel, connection->in.data);
+        loop_discard(host->loop, free, connection->in.data);
     else
         buf_free(&connection->in);
     connection->in = (struct buf)BUF_INIT;

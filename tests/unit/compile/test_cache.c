@@ -57,7 +57,7 @@ static void test_an_entry_says_what_was_kept_last(void **state) {
 static void test_an_entry_without_its_build_is_left_alone(void **state) {
     struct scratch *scratch = *state;
     char key[STORE_DIGEST_BYTES], digest[STORE_DIGEST_BYTES], found[1][STORE_DIGEST_BYTES];
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     struct store *store;
     struct error error;
     fill(key, 'a');

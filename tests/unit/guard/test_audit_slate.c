@@ -207,7 +207,7 @@ static void add(struct audit *audit, const char *note, audit_done_fn *done, void
 }
 
 static void add_and_die(const struct scratch *scratch) {
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     struct audit *audit;
     unsigned records = 0, done = 0;
     uv_loop_init(&loop);
@@ -223,7 +223,7 @@ static void add_and_die(const struct scratch *scratch) {
 static void test_a_killed_daemon_loses_nothing(void **state) {
     struct scratch *scratch = *state;
     struct audit *audit;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     unsigned records = 0;
     int status;
     pid_t pid = fork();
@@ -268,7 +268,7 @@ static void allow_growth(void) {
 
 /* One that was let begin before anybody knew, and no more until something could be written again. */
 static int fail_and_recover(const struct scratch *scratch) {
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     struct audit *audit;
     struct outcome outcome = {0};
     unsigned records = 0;

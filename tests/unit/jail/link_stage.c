@@ -260,6 +260,6 @@ void come_up(struct link_stage *stage) {
 /* The first loop of a process opens descriptors that stay. */
 int link_stage_open_group(void **state) {
     (void)state;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     return uv_loop_init(&loop) == 0 ? uv_loop_close(&loop) : -1;
 }

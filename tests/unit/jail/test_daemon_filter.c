@@ -66,7 +66,7 @@ static void on_worked(uv_work_t *work, int status) {
 }
 
 static int use_a_loop(void) {
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     int worked = 0;
     uv_work_t work = {.data = &worked};
     int failed = uv_loop_init(&loop);

@@ -465,7 +465,7 @@ static void refuses_a_home_that_fits_no_socket(void **state) {
     char home[200];
     struct jail_link *link = NULL;
     struct error error;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     memset(home, 'h', sizeof home);
     home[sizeof home - 1] = '\0';
     assert_int_equal(uv_loop_init(&loop), 0);

@@ -188,7 +188,7 @@ static void can_be_called_off(void **state) {
 static void needs_something_to_wait_for(void **state) {
     (void)state;
     struct error error;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     assert_int_equal(uv_loop_init(&loop), 0);
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_null(spool_start(&loop, "/", fd, &ample, on_done, NULL, &error));

@@ -14,7 +14,7 @@ static void release(void *value) {
 
 static void another_thread_frees_it(void **state) {
     (void)state;
-    uv_loop_t loop;
+    uv_loop_t loop = {0}; /* libuv leaves its data as they are */
     struct large large[8] = {0};
     uv_thread_t self = uv_thread_self();
     assert_int_equal(uv_loop_init(&loop), 0);

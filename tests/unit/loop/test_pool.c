@@ -28,7 +28,7 @@ static void on_looked(uv_work_t *work, int status) {
 }
 
 static void run_all(struct look *looks, size_t count, uv_barrier_t *all) {
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     struct loop_watch *watch;
     size_t done = 0;
     assert_int_equal(uv_loop_init(&loop), 0);
@@ -67,7 +67,7 @@ static void more_than_there_are_threads(void **state) {
 
 static void closing_waits_for_what_is_queued(void **state) {
     (void)state;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     struct loop_watch *watch;
     struct look looks[MANY];
     size_t done = 0;

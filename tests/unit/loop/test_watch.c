@@ -132,7 +132,7 @@ static void a_deadline_waits_for_the_time_that_was_lost(void **state) {
 
 static void a_loop_without_a_watch_tells_its_own_time(void **state) {
     (void)state;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     assert_int_equal(uv_loop_init(&loop), 0);
     loop.data = NULL;
     assert_int_equal(loop_attended_ms(&loop), uv_now(&loop));

@@ -150,7 +150,7 @@ static void acknowledge_and_go_on(void *data, const struct error *error) {
 
 /* The killed one: writes rows one after another, and says so each time one is durable. */
 static void write_until_killed(const char *home, int fd) {
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     struct acknowledger ack = {.fd = fd};
     struct error error;
     if (uv_loop_init(&loop) < 0 || store_open(&loop, home, &ack.store, &error) < 0) _exit(1);

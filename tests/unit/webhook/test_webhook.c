@@ -256,7 +256,7 @@ static void test_closing_leaves_it(void **state) {
 static void test_bad_addresses(void **state) {
     static const char *const urls[] = {"", "ftp://example.org/", "file:///etc/passwd", "example.org"};
     (void)state;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     uv_loop_init(&loop);
     for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
         struct webhook_settings settings = webhook_defaults;
