@@ -3,7 +3,11 @@
 
 #include "code/code_internal.h"
 
-enum { TEXT_MAX_BYTES = 4096, TEXTS_MAX = 10000 };
+enum {
+    TEXT_MAX_BYTES = 4096,
+    TEXTS_MAX = 10000,   /* in one list */
+    VALUES_MAX = 100000, /* of all objects of a list: each may have lists of its own */
+};
 
 json_t *told_text(const struct term *value) {
     CLEANUP_FREE char *text = NULL;
@@ -48,10 +52,13 @@ json_t *told_texts(const struct term *list) {
 json_t *told_objects(const struct term *list, const struct told_member *members, size_t max) {
     json_t *array = json_array();
     size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
-    for (size_t i = 0; i < count && i < max; i++) {
+    for (size_t i = 0, values = 0; i < count && i < max && values < VALUES_MAX; i++) {
         json_t *object = json_object();
-        for (const struct told_member *member = members; member->name; member++)
-            json_object_set_new(object, member->name, member->read(term_map_get(term_at(list, i), member->name)));
+        for (const struct told_member *member = members; member->name; member++) {
+            json_t *value = member->read(term_map_get(term_at(list, i), member->name));
+            values += 1 + json_array_size(value);
+            json_object_set_new(object, member->name, value);
+        }
         json_array_append_new(array, object);
     }
     return array;

@@ -85,11 +85,29 @@ static void test_nonsense_is_answered(void **state) {
     json_decref(none);
 }
 
+/* Each of them may have lists of its own: two million texts would be two hundred megabytes. */
+static void test_lists_in_lists_are_bounded(void **state) {
+    (void)state;
+    CLEANUP(buf_free) struct buf json = BUF_INIT;
+    buf_append_string(&json, "{\"shapes\": [");
+    for (int i = 0; i < 100; i++) {
+        buf_printf(&json, "%s{\"missing\": [\"a\"", i ? "," : "");
+        for (int k = 1; k < 3000; k++) buf_append_string(&json, ",\"a\"");
+        buf_append_string(&json, "]}");
+    }
+    buf_append_string(&json, "]}");
+    CLEANUP_TERM struct term_doc *doc = say(buf_string(&json));
+    json_t *result = transaction_told(term_root(doc));
+    assert_int_equal(json_array_size(json_object_get(result, "shapes")), 34);
+    json_decref(result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_asked),
         cmocka_unit_test(test_what_is_answered),
         cmocka_unit_test(test_nonsense_is_answered),
+        cmocka_unit_test(test_lists_in_lists_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
