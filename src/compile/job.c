@@ -143,6 +143,7 @@ static void on_step(uv_work_t *work, int status) {
     void (*done)(struct compile_job *) = step->done;
     (void)status;
     free(step);
+    loop_note(job->compiler->host->loop, "compile", job->name);
     job->is_working = false;
     blame_worker(job);
     if (job->aborted || job->error.code != E_NONE)

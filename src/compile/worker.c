@@ -51,6 +51,7 @@ static void release_worker(void *data) {
 static void on_closed(uv_handle_t *handle) {
     struct worker *worker = handle->data;
     struct compiler *compiler = worker->compiler;
+    loop_note(handle->loop, "compiler node", "its end");
     struct worker **at = &compiler->workers;
     while (*at != worker) at = &(*at)->next;
     *at = worker->next;
@@ -191,6 +192,7 @@ struct worker *worker_take(struct compiler *compiler, const struct worker_user *
 }
 
 static void on_idle_long(uv_timer_t *timer) {
+    loop_note(timer->loop, "compiler node", "idle for long");
     worker_kill(timer->data, "nothing was compiled in it for a while");
 }
 

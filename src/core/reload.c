@@ -165,6 +165,7 @@ static void wait_for_probation(struct reload_job *reload) {
 
 static void on_rested(uv_timer_t *timer) {
     struct reload_job *reload = timer->data;
+    loop_note(timer->loop, "reload", reload->job.sandbox->id);
     reload_forget_comparison(reload); /* what runs may be something else by now */
     if (is_running(reload)) reload_begin_comparing(reload);
 }
@@ -204,6 +205,7 @@ void reload_try_once_settled(struct reload_job *reload, const struct error *erro
 static void on_call_failed(struct reload_job *reload, json_t *failure, const struct term *reason,
                            const struct error *error) {
     struct sandbox *sandbox = reload->job.sandbox;
+    loop_note(sandbox->engine->loop, "reload", sandbox->id);
     if (error->code != E_RELOAD)
         sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
     else if (!reload_is_dry(reload))

@@ -173,6 +173,7 @@ static void ask_start(struct sandbox *sandbox) {
         config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
     const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
     struct buf module = BUF_INIT;
+    loop_note(sandbox->engine->loop, "start", sandbox->id);
     if (config->app) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct buf args = BUF_INIT;

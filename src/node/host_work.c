@@ -23,6 +23,7 @@ static void after_run(uv_work_t *own, int status) {
     struct piece *piece = own->data;
     uv_work_t *work = piece->work;
     uv_after_work_cb after = piece->after;
+    loop_note(piece->host->loop, "pool", NULL);
     turns_give_back(&piece->host->turns, &piece->turn);
     free(piece);
     after(work, status);
