@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../src" || exit 1
 grep -H '^#include "' -- */*.[ch] | awk -F'[:"]' '
 BEGIN {
-    count = split("base loop term beam jail node store watch meter quota guard webhook compile code core ops api", order, " ")
+    count = split("base loop term beam jail link confine node store watch meter quota guard webhook compile code core ops api", order, " ")
     for (i = 1; i <= count; i++) place[order[i]] = i
 }
 {

@@ -11,7 +11,7 @@
 #include "core/patterns.h"
 #include "core/telling.h"
 #include "guard/profiles.h"
-#include "jail/jail.h"
+#include "link/link.h"
 #include "loop/loop.h"
 #include "node/node.h"
 #include "store/store.h"

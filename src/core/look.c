@@ -1,6 +1,7 @@
 /* Looking: info, events, profiles, doctor, health. None of them waits for a sandbox that is busy. */
 #include <string.h>
 
+#include "confine/confine.h"
 #include "core/core_internal.h"
 
 /* ---- info ---- */
@@ -135,7 +136,7 @@ void engine_profiles(struct engine *engine, struct request *request) {
 
 /* What the daemon itself is held to. */
 static json_t *daemon_json(void) {
-    struct jail_own_bounds bounds = jail_own_bounds();
+    struct confine_bounds bounds = confine_bounds();
     return json_pack("{s:o, s:b}", "memory_limit_bytes",
                      bounds.memory_bytes ? json_integer((json_int_t)bounds.memory_bytes) : json_null(), "filtered",
                      bounds.is_filtered);

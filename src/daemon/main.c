@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "api/api.h"
+#include "confine/confine.h"
 #include "core/core.h"
 #include "daemon/log_file.h"
 #include "daemon/settings.h"
@@ -170,7 +171,7 @@ static void set_allocator(void) {
 static void confine(const struct daemon *daemon) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     struct error error;
-    if (jail_confine_daemon(&error) < 0)
+    if (confine_daemon(&error) < 0)
         log_line(&daemon->log, LOG_WARN_LEVEL, "daemon_unfiltered", "detail", error.detail, NULL);
 #else
     (void)daemon;

@@ -87,7 +87,7 @@ static void tell_unbounded(const struct launcher *launcher, const struct error *
 void daemon_bounds_open(struct launcher *launcher, const char *instance) {
     char group[sizeof launcher->cgroups.group];
     struct error error;
-    if (string_format(group, sizeof group, &error, CGROUP_OF_DAEMONS "/%s", instance) < 0 ||
+    if (string_format(group, sizeof group, &error, JAIL_DAEMON_CGROUP "/%s", instance) < 0 ||
         cgroup_host_open_beside(&launcher->cgroups, group, &launcher->daemon_cgroups, &error) < 0)
         tell_unbounded(launcher, &error);
 }

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jail/egress_rules.h"
+#include "jail/egress_policy.h"
+#include "jail/plan.h"
 
 enum { V4_BITS = 32, V6_BITS = 128, PORT_MAX = 65535, LABEL_MAX = 63, PORTS_TEXT_BYTES = 16 };
 

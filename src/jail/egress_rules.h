@@ -3,7 +3,7 @@
 #ifndef JAIL_EGRESS_RULES_H
 #define JAIL_EGRESS_RULES_H
 
-#include "jail/jail_internal.h"
+#include "jail/egress_policy.h"
 
 /* The egress network lies in a range that is nobody's (RFC 2544), so that it hides no network of the host's. */
 #define EGRESS_NETWORK "198.18.0.0/24" /* JAIL_RESOLVER is in it */
@@ -37,15 +37,6 @@ struct egress_place {
 };
 
 void egress_place_make(uint16_t number, struct egress_place *ret);
-
-/* ---- policies in plans ---- */
-
-int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struct error *reterr);
-int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct error *reterr);
-bool egress_is_same(const struct jail_egress *left, const struct jail_egress *right); /* as plans carry them */
-/* What names stand for, alone. */
-int egress_write_resolved(const struct jail_host *hosts, size_t count, struct jail_plan *plan, struct error *reterr);
-int egress_read_resolved(const struct jail_plan *plan, struct jail_egress *egress, struct error *reterr);
 
 /* ---- rules ---- */
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "jail/egress_rules.h"
+#include "jail/jail_internal.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 

@@ -1,5 +1,6 @@
-/* jail: what a node may do (policy), made concrete as a plan (pure), and the daemon's link to the launcher that carries
-   plans out. Knows nothing of BEAM: a node here is a program with arguments, mounts and limits. */
+/* jail: what a node may do (policy), made concrete as a plan (pure). The daemon makes plans and the launcher carries
+   them out, so both know these values, and they need no event loop. The module knows nothing of BEAM: a node here is a
+   program with arguments, mounts and limits. */
 #ifndef JAIL_JAIL_H
 #define JAIL_JAIL_H
 
@@ -7,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <uv.h>
 
 #include "base/base.h"
 
@@ -22,6 +22,7 @@ enum {
 /* Of the daemon itself: what `daemon-memory` may say. */
 #define JAIL_DAEMON_MEMORY_LEAST (128ULL << 20)
 #define JAIL_DAEMON_MEMORY_MOST (1ULL << 40)
+#define JAIL_DAEMON_CGROUP "sandbox-daemon" /* the directory of daemons' cgroups, beside that of the nodes' */
 
 /* ---- policy: profiles and limits ---- */
 
@@ -202,22 +203,6 @@ struct jail_features {
 /* Those of them that hold for a node of this profile. */
 uint32_t jail_guarantees_of(const struct jail_features *features, const struct jail_profile *profile);
 
-/* Find out by trying, without side effects that stay. */
-void jail_features_probe(struct jail_features *ret);
-
-/* ---- the daemon's own confinement ---- */
-
-/* From now on the daemon, with every thread that it has or starts, makes only the system calls that its work needs. It
-   can't be undone. */
-int jail_confine_daemon(struct error *reterr);
-
-struct jail_own_bounds {
-    uint64_t memory_bytes; /* of the cgroup that the launcher gave it; 0: it has none */
-    bool is_filtered;
-};
-
-struct jail_own_bounds jail_own_bounds(void);
-
 /* ---- plan: a profile made concrete for one node ---- */
 
 /* verb in the text, operands: W a word, N a number, and what the launcher does.
@@ -312,111 +297,14 @@ void jail_plan_print(const struct jail_plan *plan, struct buf *ret);
 int jail_plan_parse(const char *text, size_t size, struct jail_plan *ret,
                     struct error *reterr); /* E_FORMAT names the line */
 
-/* ---- the daemon's link to its launcher (docs/architecture.md has the messages) ---- */
-
-struct jail_node {
-    const char *name;
-    pid_t pid;                 /* the node's init, as the host sees it */
-    uint64_t start_time;       /* of that pid, in clock ticks, so that pid reuse is noticed */
-    uid_t uid;                 /* the node's, on the host */
-    int pidfd;                 /* the receiver's from now on */
-    int output_fd;             /* the receiver's: what it writes to stdout and stderr; -1 for one that was adopted */
-    const char *memory_cgroup; /* directories to read usage from; "" where there is none */
-    const char *cpu_cgroup;
-    const char *tasks_cgroup;
-    bool frozen;
-};
+/* ---- what a node died of: the launcher finds it out, the daemon tells it ---- */
 
 enum jail_cause { JAIL_CAUSE_EXITED, JAIL_CAUSE_SIGNALED, JAIL_CAUSE_OOM, JAIL_CAUSE_KILLED, JAIL_CAUSE_UNKNOWN };
 
 struct jail_death {
     enum jail_cause cause; /* from the OOM counter and the launcher's record of kills, never from the status alone */
-    int status;            /* exit code or signal; -1 when nobody could wait for it */
+    int status;            /* exit code or signal; -1 when the launcher could not wait for it */
     uint64_t oom_kills;
 };
-
-struct jail_violation {
-    const char *node;
-    const char *syscall;
-    const char *detail; /* e.g. "family=inet", "path=/bin/sh", or "" */
-    uint64_t count;     /* how many this stands for: a flood is throttled */
-};
-
-struct jail_project {
-    const char *token; /* names it in plans until released */
-    int fd;            /* the receiver's: a directory to openat from, or (is_stream) a file with all of its files */
-    bool is_stream;
-    bool is_file; /* the path named a single file: fd holds a directory with just that file, which name tells */
-    const char *name;
-};
-
-/* What a node that waited is given. */
-struct jail_equipment {
-    const struct jail_limits *limits;
-    const struct jail_bind *binds; /* of paths that the daemon can read */
-    size_t bind_count;
-    const struct jail_egress *egress; /* NULL: no way out */
-};
-
-struct jail_link_handler {
-    void (*up)(void *data, const struct jail_features *features); /* connected; known nodes have been told before */
-    void (*down)(void *data);
-    void (*node)(void *data, const struct jail_node *node); /* one that runs already */
-    void (*violation)(void *data, const struct jail_violation *violation);
-};
-
-struct jail_link;
-
-typedef void (*jail_done_fn)(void *data, const struct error *error); /* error NULL: done */
-typedef void (*jail_spawned_fn)(void *data, const struct jail_node *node, const struct error *error);
-typedef void (*jail_buried_fn)(void *data, const struct jail_death *death, const struct error *error);
-typedef void (*jail_project_fn)(void *data, const struct jail_project *project, const struct error *error);
-/* fds are the receiver's; error set: there are none. */
-typedef void (*jail_disks_fn)(void *data, const int fds[JAIL_DISKS], const struct error *error);
-typedef void (*jail_signature_fn)(void *data, uint64_t signature, const struct error *error);
-
-/* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
-   link is down or goes down, or when the launcher takes longer than half a minute, which ends the link too; none is
-   called from inside the request itself. */
-int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_handler *handler, void *data,
-                   struct jail_link **ret, struct error *reterr);
-/* Requests under way are answered E_LAUNCHER, and so are those made from now on until closed is called, which frees
-   the link: after that there is nothing to ask. An answer must not ask again then. */
-void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *data);
-bool jail_link_is_up(const struct jail_link *link);
-
-void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_spawned_fn done, void *data);
-/* Kill it if it lives, wait, remove its cgroups, and say what it died of. Also for a node that ended by itself. */
-void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn done, void *data);
-void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data);
-/* Whether every other node gets the processor before it; setting its limits ends that. */
-void jail_link_yield(struct jail_link *link, const char *node, bool yields, jail_done_fn done, void *data);
-void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
-                     void *data);
-/* What the names that its profile lists stand for now, in place of what they stood for. */
-void jail_link_resolved(struct jail_link *link, const char *node, const struct jail_host *hosts, size_t count,
-                        jail_done_fn done, void *data);
-/* Places of the node's writable files, for fstatfs alone. */
-void jail_link_disks(struct jail_link *link, const char *node, jail_disks_fn done, void *data);
-/* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */
-void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data);
-/* Let path be opened again under this name, with the rights of the process at the other end of peer_fd, after that has
-   gone: until it is withdrawn, or the machine starts anew. */
-void jail_link_grant(struct jail_link *link, int peer_fd, const char *name, const char *path, jail_done_fn done,
-                     void *data);
-void jail_link_withdraw(struct jail_link *link, const char *name);
-void jail_link_open_granted(struct jail_link *link, const char *name, jail_project_fn done, void *data);
-/* A number that changes when the names, sizes or times of its files do. */
-void jail_link_sign_granted(struct jail_link *link, const char *name, jail_signature_fn done, void *data);
-void jail_link_release_project(struct jail_link *link, const char *token);
-/* Bind a directory that the daemon can read, or an opened project by its token, at a place inside a running node,
-   read-only, noexec. */
-void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
-                     jail_done_fn done, void *data);
-/* Make a running node somebody's. */
-void jail_link_equip(struct jail_link *link, const char *node, const struct jail_equipment *equipment,
-                     jail_done_fn done, void *data);
-/* Kill every node and end the launcher after the daemon has gone. */
-void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data);
 
 #endif

@@ -1,56 +1,14 @@
-/* Between the jail's own files: what the launcher needs of cgroups, system-call filters and wire words. */
+/* Between the launcher's files: what it needs of cgroups and of the host's features. */
 #ifndef JAIL_JAIL_INTERNAL_H
 #define JAIL_JAIL_INTERNAL_H
 
 #include <limits.h>
 
-#include "jail/jail.h"
-
-/* ---- wire: words of plans and launcher messages ---- */
-
-void wire_put_word(struct buf *buf, const char *word);                   /* percent-encoded; "" is written as "%" */
-void wire_put_pair(struct buf *buf, const char *key, const char *value); /* " key=value" */
-void wire_put_number(struct buf *buf, const char *key, uint64_t value);
-/* Decode in place the word that starts at *at and ends at a space or newline; advances *at past the separator. NULL at
-   the line's end, or when badly encoded: then *at stays on the word. */
-char *wire_next_word(char **at);
-/* Cut the line that starts at *at off the rest; NULL at the text's end. */
-char *wire_next_line(char **at);
-
-enum { WIRE_WORDS_MAX = 16 }; /* operands of one message */
-
-/* A message of the launcher's socket; everything points into its text. */
-struct wire_message {
-    char *verb;
-    char *words[WIRE_WORDS_MAX]; /* operands, decoded */
-    size_t count;
-    char *body; /* from the second line on; "" when there is none */
-};
-
-/* Takes the terminated text apart in place; E_FORMAT. */
-int wire_message_parse(char *text, struct wire_message *ret, struct error *reterr);
-const char *wire_message_word(const struct wire_message *message, size_t index);     /* NULL when absent */
-const char *wire_message_value(const struct wire_message *message, const char *key); /* of key=value; NULL */
-bool wire_message_number(const struct wire_message *message, const char *key, uint64_t *ret);
-
-/* ---- plans ---- */
-
-enum { PLAN_OPS_MAX = 2048 };
-
-struct plan_verb {
-    const char *word;
-    const char *operands; /* W a word, N a number */
-};
-
-const struct plan_verb *plan_verb(enum jail_plan_verb verb);
-bool plan_name_is_valid(const char *name); /* 1 to 64 of [A-Za-z0-9._-], not starting with a dot or dash */
-/* Words are copied; NULL where the verb has none. E_TOO_LARGE, E_NO_MEMORY. */
-int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number,
-             struct error *reterr);
+#include "jail/plan.h"
+#include "jail/seccomp.h"
+#include "jail/wire.h"
 
 /* ---- cgroups: one facade, a backend per version ---- */
-
-#define CGROUP_OF_DAEMONS "sandbox-daemon" /* beside the nodes' */
 
 enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };
 
@@ -143,30 +101,9 @@ void cgroup_tasks_dir(const struct cgroup_host *host, const char *node, char ret
 
 /* ---- features ---- */
 
+/* Find out by trying, without side effects that stay. */
+void jail_features_probe(struct jail_features *ret);
 /* What the cgroups that were found, or made, can enforce. */
 void features_note_cgroups(struct jail_features *features, const struct cgroup_host *host);
-
-/* ---- seccomp: the system-call table as a filter ---- */
-
-struct sock_fprog; /* linux/filter.h */
-
-/* Build the BPF program of a set ("strict", "network", "open"); allocated, freed with seccomp_filter_free.
-   exec_counted: execve and execveat notify. Done once per set, before any node is started. */
-int seccomp_filter_build(const char *set, bool exec_counted, struct sock_fprog **ret, struct error *reterr);
-/* For a kernel without notifications: calls that would notify fail at once, and programs are not counted. */
-int seccomp_filter_build_quiet(const char *set, struct sock_fprog **ret, struct error *reterr);
-/* For the daemon itself, which must be the caller: of its own table, and it may signal its own threads. */
-int seccomp_filter_build_for_daemon(struct sock_fprog **ret, struct error *reterr);
-void seccomp_filter_free(struct sock_fprog *filter);
-static inline void cleanup_seccomp_filter(struct sock_fprog **filter) {
-    seccomp_filter_free(*filter);
-}
-
-enum { SECCOMP_NAME_BYTES = 32 };
-
-/* The name of a call that notifies, for events; "unknown" for others. */
-void seccomp_syscall_name(int nr, char ret[SECCOMP_NAME_BYTES]);
-/* The errno that a refused call gets. */
-int seccomp_refusal(int nr);
 
 #endif

@@ -11,8 +11,7 @@
 #include "jail/egress.h"
 #include "jail/jail_internal.h"
 
-#define PLAN_BYTES_MAX (1ULL << 44) /* of memory or disk that a daemon may ask for */
-#define SLOT_UID_BASE 1000000000u   /* far from the ids that people, services and subordinate ranges have */
+#define SLOT_UID_BASE 1000000000u /* far from the ids that people, services and subordinate ranges have */
 
 enum {
     EXIT_USAGE = 2,
@@ -487,8 +486,6 @@ int node_open_disks(const struct launcher *launcher, const struct launcher_node 
 /* Share disk_bytes out among the node's writable mounts as they were shared before; E_CONFLICT when more is used. */
 int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
                 struct error *reterr);
-
-enum { NODE_BINDS_MAX = 256 };
 
 struct node_bind {
     const char *source, *target; /* source: a path, or an opened project's token */

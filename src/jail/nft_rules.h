@@ -2,6 +2,8 @@
 #ifndef JAIL_NFT_RULES_H
 #define JAIL_NFT_RULES_H
 
+#include <netinet/in.h>
+
 #include "jail/egress.h"
 
 /* After the C library's headers for networks: the kernel's own give way to those. */

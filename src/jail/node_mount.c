@@ -20,7 +20,7 @@ struct binding {
     const struct launcher_node *node;
     const struct node_bind *binds;
     size_t count;
-    int trees[NODE_BINDS_MAX];
+    int trees[PLAN_BINDS_MAX];
 };
 
 static int open_source(const struct binding *binding, const struct node_bind *bind, int *ret_fd, struct error *reterr) {
@@ -95,7 +95,7 @@ int node_mount(const struct launcher *launcher, const struct launcher_node *node
                size_t count, struct error *reterr) {
     struct binding binding = {.launcher = launcher, .node = node, .binds = binds, .count = count};
     struct inside_job job = {open_sources, attach_all, &binding};
-    if (count > NODE_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", NODE_BINDS_MAX);
+    if (count > PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
     return node_do_inside(launcher, node, &job, reterr);
 }
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
 
 static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
 #define X(name, word, operands) [JAIL_PLAN_##name] = {word, operands},

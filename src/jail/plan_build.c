@@ -1,6 +1,7 @@
 #include <string.h>
 
-#include "jail/egress_rules.h"
+#include "jail/egress_policy.h"
+#include "jail/plan.h"
 
 enum { PAGE_BYTES = 4096 };
 

@@ -1,9 +1,10 @@
 /* A plan comes from the process that reads strangers' input: the launcher believes nothing of it. */
+#include <limits.h>
 #include <string.h>
 
-#include "jail/spawn.h"
+#include "jail/plan.h"
 
-enum { MOUNTS_MAX = NODE_BINDS_MAX, RLIMITS_MAX = 16, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
+enum { MOUNTS_MAX = PLAN_BINDS_MAX, RLIMITS_MAX = 16, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 
 bool path_is_clean(const char *path) {
     if (path[0] != '/' || strlen(path) >= PATH_MAX) return false;

@@ -1,6 +1,7 @@
 #include <string.h>
 
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
+#include "jail/wire.h"
 
 static void print_op(const struct jail_plan_op *op, struct buf *ret) {
     const struct plan_verb *verb = plan_verb(op->verb);

@@ -200,13 +200,13 @@ static void handle_resolved(const struct call *call) {
 }
 
 /* Bounded here too, where the array is: what checked the plan counts by other rules, and may change. */
-static int collect_binds(const struct jail_plan *plan, struct node_bind ret[NODE_BINDS_MAX], size_t *ret_count,
+static int collect_binds(const struct jail_plan *plan, struct node_bind ret[PLAN_BINDS_MAX], size_t *ret_count,
                          struct error *reterr) {
     size_t count = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const struct jail_plan_op *op = &plan->ops[i];
         if (op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC) continue;
-        if (count == NODE_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", NODE_BINDS_MAX);
+        if (count == PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
         ret[count++] = (struct node_bind){op->words[0], op->words[1], op->verb == JAIL_PLAN_BIND_EXEC};
     }
     *ret_count = count;
@@ -215,7 +215,7 @@ static int collect_binds(const struct jail_plan *plan, struct node_bind ret[NODE
 
 static int mount_plan(const struct launcher *launcher, const struct launcher_node *node, const struct jail_plan *plan,
                       struct error *reterr) {
-    struct node_bind binds[NODE_BINDS_MAX];
+    struct node_bind binds[PLAN_BINDS_MAX];
     size_t count = 0;
     if (collect_binds(plan, binds, &count, reterr) < 0) return -1;
     return count > 0 ? node_mount(launcher, node, binds, count, reterr) : 0;

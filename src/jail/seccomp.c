@@ -7,12 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "jail/jail_internal.h"
+#include "jail/seccomp.h"
 #include "jail/syscalls.h"
 
 /* What the table's actions become in one filter. */
 struct dialect {
-    unsigned set;
+    unsigned set;                      /* of the nodes' table */
+    const struct syscall_table *table; /* NULL: the nodes' */
     bool exec_counted;
     bool quiet;    /* refuse at once what would notify */
     pid_t own_pid; /* whose threads it may signal; 0: as the table says */
@@ -79,7 +80,7 @@ static int add_group(scmp_filter_ctx context, const struct dialect *dialect, con
 
 static struct syscall_table table_of(const struct dialect *dialect) {
     struct syscall_table table;
-    if (dialect->set == SYSCALLS_DAEMON) return *syscalls_of_daemon();
+    if (dialect->table) return *dialect->table;
     table.groups = syscall_groups(&table.group_count);
     table.rules = syscall_rules(&table.rule_count);
     return table;
@@ -144,8 +145,9 @@ int seccomp_filter_build_quiet(const char *set, struct sock_fprog **ret, struct 
     return build(&dialect, ret, reterr);
 }
 
-int seccomp_filter_build_for_daemon(struct sock_fprog **ret, struct error *reterr) {
-    return build(&(struct dialect){.set = SYSCALLS_DAEMON, .quiet = true, .own_pid = getpid()}, ret, reterr);
+int seccomp_filter_build_own(const struct syscall_table *table, struct sock_fprog **ret, struct error *reterr) {
+    struct dialect dialect = {.set = SYSCALLS_EVERY, .table = table, .quiet = true, .own_pid = getpid()};
+    return build(&dialect, ret, reterr);
 }
 
 void seccomp_filter_free(struct sock_fprog *filter) {

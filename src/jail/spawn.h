@@ -26,14 +26,6 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct l
 bool launcher_notifies(const struct launcher *launcher);
 void filters_free(struct filter_cache *cache);
 
-/* ---- plan_check.c ---- */
-
-/* The plan's every word and number, once more: it comes from a process that reads strangers' input. */
-int plan_check(const struct jail_plan *plan, struct error *reterr);
-/* The same of a plan that only says what a running node is given. */
-int plan_check_equipment(const struct jail_plan *plan, struct error *reterr);
-bool path_is_clean(const char *path); /* absolute, no "", "." or ".." in it, not "/" itself */
-
 /* ---- sources.c: what is mounted into nodes ---- */
 
 /* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without

@@ -1,4 +1,5 @@
-/* The system calls that a node may make, and the daemon, as data. What is in no row fails with ENOSYS. */
+/* The system calls that a node may make, as data; the daemon's own table (confine) has the same form. What is in no row
+   fails with ENOSYS. */
 #ifndef JAIL_SYSCALLS_H
 #define JAIL_SYSCALLS_H
 
@@ -10,7 +11,6 @@ enum {
     SYSCALLS_NETWORK = 2, /* the same with internet sockets */
     SYSCALLS_OPEN = 4,    /* ordinary programs too */
     SYSCALLS_EVERY = 7,
-    SYSCALLS_DAEMON = 8, /* has a table of its own */
     SYSCALL_CONDITIONS_MAX = 3,
     SYSCALL_NAME_BYTES = 32,
 };
@@ -54,9 +54,6 @@ struct syscall_table {
     size_t rule_count;
 };
 
-const struct syscall_table *syscalls_of_daemon(void);
-
-/* Those of nodes. */
 const struct syscall_group *syscall_groups(size_t *ret_count);
 const struct syscall_rule *syscall_rules(size_t *ret_count);
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "jail/jail_internal.h"
+#include "jail/wire.h"
 
 static bool is_plain(unsigned char byte) {
     return byte > ' ' && byte <= '~' && byte != '%';

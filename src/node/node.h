@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "base/base.h"
-#include "jail/jail.h"
+#include "link/link.h"
 #include "loop/loop.h"
 #include "term/term.h"
 

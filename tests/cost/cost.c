@@ -8,7 +8,7 @@
 #include "beam/beam.h"
 #include "client/http.h"
 #include "guard/audit.h"
-#include "jail/jail_internal.h"
+#include "jail/jail.h"
 #include "ops/table.h"
 #include "terms.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
 
 static void check(bool holds) {
     if (!holds) abort();

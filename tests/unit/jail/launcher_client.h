@@ -4,7 +4,8 @@
 
 #include <sys/types.h>
 
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
+#include "jail/wire.h"
 
 enum { USER_UID = 12345, OUTPUT_BYTES = 8192 };
 

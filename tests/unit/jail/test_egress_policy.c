@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "jail/egress_rules.h"
+#include "jail/egress_policy.h"
+#include "jail/plan.h"
 
 static void assert_host(const char *text, const char *printed) {
     struct jail_host host;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/keyctl.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 #define EVERYTHING ((1u << JAIL_GUARANTEE_COUNT) - 1)

@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "jail/spawn.h"
+#include "jail/plan.h"
 
 static void knows_clean_paths(void **state) {
     (void)state;
@@ -147,10 +148,10 @@ static void binds_are_counted_together(void **state) {
                                      bind_exec = {.verb = JAIL_PLAN_BIND_EXEC, PATHS};
     for (int is_equipment = 0; is_equipment < 2; is_equipment++) {
         struct error error = {0};
-        assert_int_equal(check_many(bind, bind_exec, NODE_BINDS_MAX, is_equipment, &error), 0);
-        assert_true(check_many(bind, bind_exec, NODE_BINDS_MAX + 1, is_equipment, &error) < 0);
+        assert_int_equal(check_many(bind, bind_exec, PLAN_BINDS_MAX, is_equipment, &error), 0);
+        assert_true(check_many(bind, bind_exec, PLAN_BINDS_MAX + 1, is_equipment, &error) < 0);
         assert_string_equal(error.detail, "the plan has more than 256 binds");
-        assert_true(check_many(bind, bind_exec, 2 * NODE_BINDS_MAX, is_equipment, &error) < 0);
+        assert_true(check_many(bind, bind_exec, 2 * PLAN_BINDS_MAX, is_equipment, &error) < 0);
     }
 }
 

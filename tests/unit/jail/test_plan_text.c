@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
 
 static const char whole[] = "node n1\n"
                             "hostname sandbox\n"

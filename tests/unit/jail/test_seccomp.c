@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "jail/jail_internal.h"
+#include "jail/seccomp.h"
 #include "jail/syscalls.h"
 
 enum { DEADLINE_MS = 20000 };

@@ -8,7 +8,7 @@
 #include <seccomp.h>
 
 #include "base/base.h"
-#include "jail/syscalls.h"
+#include "confine/confine_internal.h"
 
 static bool is_known(const char *name) {
     return seccomp_syscall_resolve_name(name) != __NR_SCMP_ERROR;
@@ -18,7 +18,7 @@ static bool is_known(const char *name) {
 static size_t tables(struct syscall_table ret[2]) {
     ret[0].groups = syscall_groups(&ret[0].group_count);
     ret[0].rules = syscall_rules(&ret[0].rule_count);
-    ret[1] = *syscalls_of_daemon();
+    ret[1] = *confine_syscalls();
     return 2;
 }
 

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "jail/jail_internal.h"
+#include "jail/wire.h"
 
 static void assert_encoded(const char *word, const char *expected) {
     CLEANUP(buf_free) struct buf buf = BUF_INIT;

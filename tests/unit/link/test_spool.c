@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "jail/spool.h"
+#include "link/spool.h"
 
 static const struct spool_bounds ample = {.silence_ms = 10000, .whole_ms = 10000, .bytes = 64 << 20};
 

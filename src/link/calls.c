@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "jail/egress_rules.h"
-#include "jail/link_internal.h"
+#include "jail/egress_policy.h"
+#include "link/link_internal.h"
 
 /* ---- reading ---- */
 

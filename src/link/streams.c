@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "jail/link_internal.h"
-#include "jail/spool.h"
+#include "link/link_internal.h"
+#include "link/spool.h"
 
 enum {
     SILENCE_MAX_MS = 10000, /* a file system of the caller's own may never answer */

@@ -2,7 +2,7 @@
 #ifndef TESTS_LINK_STAGE_H
 #define TESTS_LINK_STAGE_H
 
-#include "jail/link_internal.h"
+#include "link/link_internal.h"
 
 /* The link under test, a launcher played by the test on the same thread, and a record of what the link reported. */
 struct link_stage {

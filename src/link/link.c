@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "jail/link_internal.h"
+#include "link/link_internal.h"
 
 enum {
     REDIAL_FIRST_MS = 20,

@@ -1,8 +1,8 @@
 /* A stream that comes through a pipe, moved to a file of ours before anything reads it. The process that writes has a
    stranger's uid, and the stranger may stop it: no thread waits for it, and the loop only looks whether something came.
  */
-#ifndef JAIL_SPOOL_H
-#define JAIL_SPOOL_H
+#ifndef LINK_SPOOL_H
+#define LINK_SPOOL_H
 
 #include <uv.h>
 

@@ -1,9 +1,11 @@
-/* Between the link's files: link.c moves messages, link_calls.c knows what they say, link_streams.c receives projects
-   that come as a stream. */
-#ifndef JAIL_LINK_INTERNAL_H
-#define JAIL_LINK_INTERNAL_H
+/* Between the link's files: link.c moves messages, calls.c knows what they say, streams.c receives projects that come
+   as a stream. */
+#ifndef LINK_LINK_INTERNAL_H
+#define LINK_LINK_INTERNAL_H
 
-#include "jail/jail_internal.h"
+#include "jail/plan.h"
+#include "jail/wire.h"
+#include "link/link.h"
 
 enum { LINK_FDS_MAX = 4 };
 
@@ -43,7 +45,7 @@ const char *link_home(const struct jail_link *link);
 void link_hold(struct jail_link *link);
 void link_let_go(struct jail_link *link);
 
-/* ---- link_streams.c ---- */
+/* ---- streams.c ---- */
 
 struct link_stream;
 struct link_stream **link_streams(struct jail_link *link); /* those under way: link.c keeps the first of the list */

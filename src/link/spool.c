@@ -1,4 +1,4 @@
-#include "jail/spool.h"
+#include "link/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>

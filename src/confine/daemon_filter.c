@@ -6,11 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "jail/jail_internal.h"
+#include "confine/confine_internal.h"
+#include "jail/seccomp.h"
 
-int jail_confine_daemon(struct error *reterr) {
+int confine_daemon(struct error *reterr) {
     CLEANUP(cleanup_seccomp_filter) struct sock_fprog *filter = NULL;
-    if (seccomp_filter_build_for_daemon(&filter, reterr) < 0) return -1;
+    if (seccomp_filter_build_own(confine_syscalls(), &filter, reterr) < 0) return -1;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return error_errno(reterr, errno, "give up new privileges");
     long failed = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, filter);
     if (failed < 0) return error_errno(reterr, errno, "enter the system-call filter");

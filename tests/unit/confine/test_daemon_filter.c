@@ -30,9 +30,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "folder.h"
-#include "jail/jail.h"
+#include "base/base.h"
+#include "confine/confine.h"
 
 static char folder[64];
 static void *page; /* mapped before, for reading and writing */
@@ -335,7 +337,7 @@ static void be_confined(int report_fd) {
     page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_barrier_init(&barrier, NULL, 2);
     pthread_create(&thread, NULL, wait_and_leave, &barrier);
-    if (jail_confine_daemon(&error) < 0) dprintf(report_fd, "%s\n", error.detail);
+    if (confine_daemon(&error) < 0) dprintf(report_fd, "%s\n", error.detail);
     pthread_barrier_wait(&barrier);
     pthread_join(thread, &result);
     if ((intptr_t)result != EPERM) dprintf(report_fd, "a thread from before is not filtered\n");
