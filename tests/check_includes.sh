@@ -2,9 +2,9 @@
 # Includes point towards base: a module may include those before it in the list, and itself. Clients know base, the operation table and
 # how a call travels, which know nothing of the engine.
 cd "$(dirname "$0")/../src" || exit 1
-grep -H '^#include "' -- */*.[ch] | awk -F'[:"]' '
+grep -H '^#include "' -r -- */ | awk -F'[:"]' '
 BEGIN {
-    count = split("base loop term beam jail link confine node store watch meter quota guard webhook compile code core ops api", order, " ")
+    count = split("base loop term beam jail launcher link confine node store watch meter quota guard webhook compile code core ops api", order, " ")
     for (i = 1; i <= count; i++) place[order[i]] = i
 }
 {

@@ -25,7 +25,7 @@
 #include <time.h>
 
 #include "fuzz/fake_process.h"
-#include "jail/spawn.h"
+#include "launcher/start/spawn.h"
 
 enum {
     CHILD_FDS = 1024, /* where descriptors of a process that is played start */

@@ -9,8 +9,8 @@
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
-#include "jail/egress.h"
-#include "jail/spawn.h"
+#include "launcher/egress/egress.h"
+#include "launcher/start/spawn.h"
 
 enum { KEPT_MAX = 256, KEEPER_PID = 4000 };
 

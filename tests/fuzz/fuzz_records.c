@@ -6,7 +6,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/place.h"
-#include "jail/spawn.h"
+#include "launcher/start/spawn.h"
 
 static struct launcher *launcher;
 

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "fuzz/fuzz.h"
-#include "jail/egress.h"
+#include "launcher/egress/egress.h"
 
 enum { REFUSALS_MAX = 32, DATAGRAM_MAX_BYTES = 32768 };
 

@@ -5,7 +5,7 @@
    says what is sent along and how much time passes, and the others what the kernel's calls return; then the message. */
 #define main launcher_main
 int launcher_main(int count, char **arguments);
-#include "jail/launcher.c"
+#include "launcher/main.c"
 #undef main
 
 #include <dirent.h>

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "support.h"
 
-/* The launcher's, of src/jail/slot.c: what each slot owns by its number. */
+/* The launcher's, of src/launcher/slot.c: what each slot owns by its number. */
 #define SLOTS "/run/sandbox/slots"
 #define RECORDS "/run/sandbox/nodes"
 #define CGROUPS "/sys/fs/cgroup"

@@ -1,0 +1,57 @@
+/* The way out of a node, changed while it runs. What it may reach is known first, so that a namespace that is made
+   again has it; then the kernel is told. What fails leaves it as it was. */
+#include "launcher/launcher_internal.h"
+
+static int put_in_force(struct launcher *launcher, const struct launcher_node *node, const struct jail_egress *before,
+                        struct error *reterr) {
+    struct egress_place place = egress_place_of(launcher, node);
+    const struct jail_egress *now = node->egress;
+    bool is_bounded_anew = now->rate_bytes != before->rate_bytes || now->total_bytes != before->total_bytes ||
+                           now->connections != before->connections;
+    if (!node->has_way_out) return 0; /* it will be made with them */
+    if (!is_bounded_anew) return nft_set_named(&launcher->egress.rules, &place, now, reterr);
+    if (nft_set_bounds(&launcher->egress.rules, &place, now, reterr) < 0) return -1;
+    /* As when it is attached: the rules hold it without such queues, too. */
+    if (now->rate_bytes != before->rate_bytes) veth_shape(&launcher->egress.route, &place, now->rate_bytes, NULL);
+    return 0;
+}
+
+static int change(struct launcher *launcher, struct launcher_node *node, const struct jail_egress *wanted,
+                  struct error *reterr) {
+    struct jail_egress before = *node->egress;
+    *node->egress = *wanted;
+    if (egress_policy_write(launcher, node, reterr) == 0 && put_in_force(launcher, node, &before, reterr) == 0)
+        return 0;
+    *node->egress = before;
+    egress_policy_write(launcher, node, NULL);
+    return -1;
+}
+
+int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                        struct error *reterr) {
+    if (!node->egress) return error_set(reterr, E_CONFLICT, "node %s has no way out", node->name);
+    struct jail_egress wanted = *node->egress;
+    if (egress_read_resolved(plan, &wanted, reterr) < 0) return -1;
+    return change(launcher, node, &wanted, reterr);
+}
+
+int egress_confirm(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                   struct error *reterr) {
+    struct jail_egress wanted, as_told_before;
+    if (egress_read(plan, &wanted, reterr) < 0) return -1;
+    as_told_before = wanted;
+    jail_egress_resolve(&as_told_before, node->egress->resolved, node->egress->resolved_count);
+    if (!egress_is_same(node->egress, &as_told_before))
+        return error_set(reterr, E_CONFLICT, "node %s has another way out", node->name);
+    return egress_is_same(node->egress, &wanted) ? 0 : change(launcher, node, &wanted, reterr);
+}
+
+int egress_set_bounds(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+                      struct error *reterr) {
+    if (!node->egress) return 0;
+    struct jail_egress wanted = jail_egress_bounded(node->egress, limits);
+    bool is_as_before = wanted.rate_bytes == node->egress->rate_bytes &&
+                        wanted.total_bytes == node->egress->total_bytes &&
+                        wanted.connections == node->egress->connections;
+    return is_as_before ? 0 : change(launcher, node, &wanted, reterr);
+}

@@ -1,0 +1,132 @@
+/* Decides the system calls that a node's filter does not decide by itself. Nothing that lies in the node's memory is
+   part of a decision: it may change while we look. */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "launcher/launcher_internal.h"
+
+/* Newer than the headers we are built with. */
+#define NOTIFY_SET_FLAGS SECCOMP_IOW(4, uint64_t)
+#define NOTIFY_SYNC_WAKE_UP 1ULL
+
+enum { DETAIL_BYTES = 320, PATH_BYTES = 256, KERNEL_STRUCT_BYTES = 1024 };
+
+/* Both processes run on one CPU meanwhile: a third of the time. Kernels that don't know it only are slower. */
+void notify_adopt_listener(struct launcher_node *node) {
+    if (node->listener_fd < 0) return;
+    if (ioctl(node->listener_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP) < 0) { /* slower, not wrong */
+    }
+}
+
+static bool is_exec(int number) {
+    return number == SYS_execve || number == SYS_execveat;
+}
+
+static const char *family_name(uint64_t family) {
+    static const char *const names[AF_MAX] = {
+        [AF_UNIX] = "unix",     [AF_INET] = "inet",   [AF_INET6] = "inet6", [AF_NETLINK] = "netlink",
+        [AF_PACKET] = "packet", [AF_VSOCK] = "vsock", [AF_ALG] = "alg",     [AF_BLUETOOTH] = "bluetooth",
+        [AF_KEY] = "key",       [AF_XDP] = "xdp",     [AF_TIPC] = "tipc",   [AF_CAN] = "can",
+    };
+    return family < AF_MAX ? names[family] : NULL;
+}
+
+/* A path for the report only. What can't be read, or isn't there any more, is left out. */
+static void read_path(const struct seccomp_notif *call, uint64_t address, int listener_fd, char *ret, size_t size) {
+    char path[PATH_BYTES] = "";
+    struct iovec local = {path, sizeof path - 1};
+    struct iovec remote = {(void *)(uintptr_t)address, sizeof path - 1};
+    ssize_t got = process_vm_readv((pid_t)call->pid, &local, 1, &remote, 1, 0);
+    /* At a page's end less may be readable than we ask for. */
+    if (got < 0) {
+        remote.iov_len = 4096 - address % 4096;
+        if (remote.iov_len > sizeof path - 1) return;
+        got = process_vm_readv((pid_t)call->pid, &local, 1, &remote, 1, 0);
+    }
+    uint64_t id = call->id;
+    if (got <= 0 || ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) < 0) return;
+    path[got] = '\0';
+    snprintf(ret, size, "path=%s", path);
+}
+
+static void describe(const struct launcher_node *node, const struct seccomp_notif *call, char *ret, size_t size) {
+    static const struct {
+        int number;
+        unsigned path_argument;
+    } with_path[] = {{SYS_execve, 0}, {SYS_execveat, 1}, {SYS_mount, 1},      {SYS_umount2, 0},
+                     {SYS_chroot, 0}, {SYS_swapon, 0},   {SYS_pivot_root, 0}, {SYS_open_tree, 1}};
+    *ret = '\0';
+    if (call->data.nr == SYS_socket) {
+        const char *name = family_name(call->data.args[0]);
+        if (name)
+            snprintf(ret, size, "family=%s", name);
+        else
+            snprintf(ret, size, "family=%llu", (unsigned long long)call->data.args[0]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(with_path); i++)
+        if (with_path[i].number == call->data.nr)
+            read_path(call, call->data.args[with_path[i].path_argument], node->listener_fd, ret, size);
+}
+
+/* The first execs are the node's own program and its helper; there is no telling them from others but by count. */
+static void set_execs_used(struct launcher *launcher, struct launcher_node *node, uint64_t count) {
+    struct error error;
+    node->execs_used = count;
+    if (record_write(launcher, node, &error) < 0)
+        launcher_log(launcher, LOG_WARN_LEVEL, "record_failed", "node", node->name, "detail", error.detail, NULL);
+}
+
+static bool allow_exec(struct launcher *launcher, struct launcher_node *node) {
+    if (node->counts_execs && node->execs_used >= node->execs_max) return false;
+    set_execs_used(launcher, node, node->execs_used + 1);
+    return true;
+}
+
+static void decide(struct launcher *launcher, struct launcher_node *node, const struct seccomp_notif *call,
+                   struct seccomp_notif_resp *answer) {
+    char detail[DETAIL_BYTES];
+    if (is_exec(call->data.nr) && allow_exec(launcher, node)) {
+        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        return;
+    }
+    answer->error = -seccomp_refusal(call->data.nr);
+    if (call->data.nr == SYS_socket && call->data.args[0] == AF_INET && !node->inet_refused) {
+        node->inet_refused = true;
+        return;
+    }
+    describe(node, call, detail, sizeof detail);
+    violation_tell(launcher, node, call->data.nr, detail);
+}
+
+void notify_serve(struct launcher *launcher, struct launcher_node *node) {
+    /* A newer kernel's structs may be longer than ours. */
+    union {
+        struct seccomp_notif call;
+        char bytes[KERNEL_STRUCT_BYTES];
+    } received = {0};
+    union {
+        struct seccomp_notif_resp answer;
+        char bytes[KERNEL_STRUCT_BYTES];
+    } reply = {0};
+    struct pollfd ready = {.fd = node->listener_fd, .events = POLLIN};
+    if (node->listener_fd < 0 || poll(&ready, 1, 0) <= 0) return;
+    if (!(ready.revents & POLLIN)) { /* the last process with this filter has gone */
+        launcher_unwatch(launcher, node->listener_fd);
+        node->listener_fd = fd_close(node->listener_fd);
+        return;
+    }
+    /* ENOENT: the thread was killed in between. */
+    if (ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &received.call) < 0) return;
+    reply.answer.id = received.call.id;
+    decide(launcher, node, &received.call, &reply.answer);
+    bool answered = ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply.answer) == 0;
+    /* Killed or interrupted meanwhile: the call was not made, and may be tried again. */
+    if (!answered && reply.answer.flags & SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+        set_execs_used(launcher, node, node->execs_used - 1);
+}

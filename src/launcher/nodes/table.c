@@ -1,0 +1,77 @@
+#include <poll.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "launcher/launcher_internal.h"
+
+enum {
+    DESCRIPTORS_PER_NODE = 2,
+    DESCRIPTORS_KEPT = 256, /* for the link, projects and a spawn under way: nodes must not lock the daemon out */
+};
+
+struct launcher_node *nodes_find(struct launcher *launcher, const char *name) {
+    for (size_t i = 0; i < launcher->nodes_end; i++)
+        if (launcher->nodes[i].used && strcmp(launcher->nodes[i].name, name) == 0) return &launcher->nodes[i];
+    return NULL;
+}
+
+size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node) {
+    return (size_t)(node - launcher->nodes);
+}
+
+int nodes_check_room(const struct launcher *launcher, struct error *reterr) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return 0;
+    rlim_t needed = (launcher->node_count + 1) * DESCRIPTORS_PER_NODE + DESCRIPTORS_KEPT;
+    if (needed <= limit.rlim_cur) return 0;
+    return error_set(reterr, E_LIMIT, "%zu nodes run already: more would leave no descriptors", launcher->node_count);
+}
+
+static bool uid_is_used(const struct launcher *launcher, uid_t uid) {
+    for (size_t i = 0; i < launcher->nodes_end; i++)
+        if (launcher->nodes[i].used && launcher->nodes[i].uid == uid) return true;
+    return false;
+}
+
+/* Uids go round, so that one is not given again soon after its node has gone. The slot's first is the daemon's. */
+static uid_t choose_uid(struct launcher *launcher) {
+    if (!launcher->root) return launcher->daemon_uid;
+    do {
+        launcher->next_uid = launcher->next_uid % (SLOT_UIDS - 1) + 1;
+    } while (uid_is_used(launcher, launcher->daemon_uid + launcher->next_uid));
+    return launcher->daemon_uid + launcher->next_uid;
+}
+
+int nodes_add(struct launcher *launcher, const char *name, struct launcher_node **ret, struct error *reterr) {
+    if (nodes_find(launcher, name)) return error_set(reterr, E_EXISTS, "node %s exists", name);
+    for (size_t i = 0; i < JAIL_NODES_MAX; i++) {
+        struct launcher_node *node = &launcher->nodes[i];
+        if (node->used) continue;
+        uid_t uid = choose_uid(launcher);
+        *node = (struct launcher_node){.used = true, .uid = uid, .pidfd = -1, .listener_fd = -1};
+        if (string_format(node->name, sizeof node->name, reterr, "%s", name) < 0) {
+            node->used = false;
+            return -1;
+        }
+        launcher->node_count++;
+        if (i >= launcher->nodes_end) launcher->nodes_end = i + 1;
+        *ret = node;
+        return 0;
+    }
+    return error_set(reterr, E_LIMIT, "%d nodes run already", JAIL_NODES_MAX);
+}
+
+void nodes_remove(struct launcher *launcher, struct launcher_node *node) {
+    egress_release(launcher, node);
+    launcher_unwatch(launcher, node->listener_fd);
+    launcher_unwatch(launcher, node->pidfd);
+    fd_close(node->listener_fd);
+    fd_close(node->pidfd);
+    record_remove(launcher, node->name);
+    node->used = false;
+    launcher->node_count--;
+}
+
+bool node_is_dead(const struct launcher_node *node) {
+    return poll(&(struct pollfd){.fd = node->pidfd, .events = POLLIN}, 1, 0) != 0;
+}

@@ -1,0 +1,345 @@
+/* What the daemon may ask for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/start/spawn.h"
+
+enum { PROTOCOL_VERSION = 1 };
+
+/* What a handler gets: operands without the id. */
+struct call {
+    struct launcher *launcher;
+    struct request request;
+    const struct wire_message *message;
+    int fd;
+};
+
+static const char *operand(const struct call *call, size_t index) {
+    return wire_message_word(call->message, index + 1);
+}
+
+static void refuse(const struct call *call, enum error_code code, const char *detail) {
+    struct error error;
+    error_set(&error, code, "%s", detail);
+    server_fail(call->launcher, call->request, &error);
+}
+
+static void finish(const struct call *call, int failed, const struct error *error) {
+    if (failed)
+        server_fail(call->launcher, call->request, error);
+    else
+        server_ok(call->launcher, call->request, "", NULL, 0);
+}
+
+void requests_describe_node(const struct launcher *launcher, const struct launcher_node *node, struct buf *text) {
+    char directory[PATH_MAX];
+    wire_put_number(text, "pid", (uint64_t)node->pid);
+    wire_put_number(text, "start", node->start_time);
+    wire_put_number(text, "uid", node->uid);
+    cgroup_memory_dir(&launcher->cgroups, node->name, directory);
+    wire_put_pair(text, "memory", directory);
+    cgroup_cpu_dir(&launcher->cgroups, node->name, directory);
+    wire_put_pair(text, "cpu", directory);
+    cgroup_tasks_dir(&launcher->cgroups, node->name, directory);
+    wire_put_pair(text, "pids", directory);
+    wire_put_number(text, "frozen", node->frozen);
+}
+
+static void handle_hello(const struct call *call) {
+    const struct jail_features *features = &call->launcher->features;
+    char text[128];
+    uint64_t version;
+    if (!wire_message_number(call->message, "version", &version) || version != PROTOCOL_VERSION) {
+        refuse(call, E_INVALID, "this launcher speaks version 1");
+        return;
+    }
+    snprintf(text, sizeof text, " version=%d guarantees=0x%x cgroup=%d landlock=%d root=%d", PROTOCOL_VERSION,
+             features->guarantees, features->cgroup_version, features->landlock_abi, features->root);
+    server_ok(call->launcher, call->request, text, NULL, 0);
+    server_announce_all(call->launcher);
+}
+
+static void handle_spawn(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    CLEANUP_FD int output_fd = -1;
+    struct launcher_node *node;
+    struct error error;
+    if (call->launcher->shutting_down) {
+        refuse(call, E_SHUTDOWN, "the launcher is shutting down");
+        return;
+    }
+    if (jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error) < 0 ||
+        spawn_node(call->launcher, &plan, &node, &output_fd, &error) < 0) {
+        server_fail(call->launcher, call->request, &error);
+        return;
+    }
+    requests_describe_node(call->launcher, node, &text);
+    server_ok(call->launcher, call->request, buf_string(&text), (int[]){node->pidfd, output_fd}, 2);
+}
+
+static struct launcher_node *find_node(const struct call *call) {
+    const char *name = operand(call, 0);
+    struct launcher_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    if (!node) refuse(call, E_NOT_FOUND, "there is no such node");
+    return node;
+}
+
+static void handle_bury(const struct call *call) {
+    const char *name = operand(call, 0);
+    struct launcher_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    if (!name)
+        refuse(call, E_INVALID, "which node?");
+    else if (node)
+        bury_start(call->launcher, node, call->request);
+    else /* one that ended while there was no launcher has been cleared away already */
+        server_ok(call->launcher, call->request, " cause=unknown status=-1 oom=0", NULL, 0);
+}
+
+static void handle_freeze(const struct call *call) {
+    struct launcher_node *node = find_node(call);
+    if (node) standstill_begin(call->launcher, node, true, call->request);
+}
+
+static void handle_thaw(const struct call *call) {
+    struct launcher_node *node = find_node(call);
+    if (node) standstill_begin(call->launcher, node, false, call->request);
+}
+
+static void handle_yield(const struct call *call) {
+    struct error error;
+    uint64_t on;
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    if (!wire_message_number(call->message, "on", &on) || on > 1) {
+        refuse(call, E_INVALID, "on=1, or on=0");
+        return;
+    }
+    int failed = cgroup_set_yielding(&call->launcher->cgroups, node->name, on, &error);
+    if (!failed) node->yields = on;
+    finish(call, failed, &error);
+}
+
+/* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and a way out its
+   bounds. */
+static int set_limits(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+                      struct error *reterr) {
+    bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
+    if (node_check_rlimits(node, limits, reterr) < 0) return -1;
+    if (resizes && node_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
+    struct jail_limits before = {0};
+    if (node->egress)
+        before = (struct jail_limits){.network_rate_bytes = node->egress->rate_bytes,
+                                      .network_total_bytes = node->egress->total_bytes,
+                                      .connections = node->egress->connections};
+    int failed = egress_set_bounds(launcher, node, limits, reterr);
+    if (!failed) {
+        failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
+        if (failed) egress_set_bounds(launcher, node, &before, NULL);
+    }
+    /* Setting them ends it, also where that fails half-way. */
+    node->yields = failed && node->yields && cgroup_set_yielding(&launcher->cgroups, node->name, true, NULL) == 0;
+    if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
+    if (failed) return failed;
+    node_set_rlimits(launcher, node, limits);
+    if (!resizes) return 0;
+    node->disk_bytes = limits->disk_bytes;
+    return record_write(launcher, node, reterr);
+}
+
+static uint32_t narrow(uint64_t number) {
+    return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+}
+
+static bool read_limits(const struct call *call, struct jail_limits *ret) {
+    uint64_t memory = 0, sockets = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0, rate = 0, traffic = 0,
+             connections = 0;
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } operands[] = {{"memory", &memory},           {"disk", &disk},      {"cpu", &cpu},   {"tasks", &tasks},
+                    {"descriptors", &descriptors}, {"file", &file},      {"rate", &rate}, {"traffic", &traffic},
+                    {"connections", &connections}, {"sockets", &sockets}};
+    for (size_t i = 0; i < ARRAY_SIZE(operands); i++)
+        wire_message_number(call->message, operands[i].name, operands[i].value);
+    if (memory > PLAN_BYTES_MAX || sockets > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX || rate > PLAN_BYTES_MAX ||
+        traffic > PLAN_BYTES_MAX) {
+        refuse(call, E_INVALID, "the limit is out of bounds");
+        return false;
+    }
+    *ret = (struct jail_limits){.memory_bytes = memory,
+                                .socket_memory_bytes = sockets,
+                                .disk_bytes = disk,
+                                .cpu_percent = narrow(cpu),
+                                .os_tasks = narrow(tasks),
+                                .descriptors = narrow(descriptors),
+                                .file_bytes = file,
+                                .network_rate_bytes = rate,
+                                .network_total_bytes = traffic,
+                                .connections = narrow(connections)};
+    return true;
+}
+
+static void handle_limit(const struct call *call) {
+    struct error error;
+    struct jail_limits limits;
+    struct launcher_node *node = find_node(call);
+    if (!node || !read_limits(call, &limits)) return;
+    finish(call, set_limits(call->launcher, node, &limits, &error), &error);
+}
+
+static void handle_resolved(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    struct error error;
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
+    if (!failed) failed = plan_check_equipment(&plan, &error);
+    if (!failed) failed = egress_set_resolved(call->launcher, node, &plan, &error);
+    finish(call, failed, &error);
+}
+
+/* Bounded here too, where the array is: what checked the plan counts by other rules, and may change. */
+static int collect_binds(const struct jail_plan *plan, struct node_bind ret[PLAN_BINDS_MAX], size_t *ret_count,
+                         struct error *reterr) {
+    size_t count = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct jail_plan_op *op = &plan->ops[i];
+        if (op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC) continue;
+        if (count == PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
+        ret[count++] = (struct node_bind){op->words[0], op->words[1], op->verb == JAIL_PLAN_BIND_EXEC};
+    }
+    *ret_count = count;
+    return 0;
+}
+
+static int mount_plan(const struct launcher *launcher, const struct launcher_node *node, const struct jail_plan *plan,
+                      struct error *reterr) {
+    struct node_bind binds[PLAN_BINDS_MAX];
+    size_t count = 0;
+    if (collect_binds(plan, binds, &count, reterr) < 0) return -1;
+    return count > 0 ? node_mount(launcher, node, binds, count, reterr) : 0;
+}
+
+/* A node that waited for somebody becomes his: his limits first, so that nothing of his is seen without them. */
+static void handle_equip(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    struct error error;
+    struct jail_limits limits;
+    struct launcher_node *node = find_node(call);
+    if (!node || !read_limits(call, &limits)) return;
+    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
+    if (!failed && !string_equal(jail_plan_word(&plan, JAIL_PLAN_NODE, 0), node->name))
+        failed = error_set(&error, E_INVALID, "the plan is another node's");
+    if (!failed) failed = plan_check_equipment(&plan, &error);
+    if (!failed) failed = set_limits(call->launcher, node, &limits, &error);
+    if (!failed && jail_plan_word(&plan, JAIL_PLAN_REACH, 0))
+        failed = node->egress ? egress_confirm(call->launcher, node, &plan, &error)
+                              : egress_attach(call->launcher, node, &plan, &error);
+    if (!failed) failed = mount_plan(call->launcher, node, &plan, &error);
+    finish(call, failed, &error);
+}
+
+/* A path as the caller at hand, or a name as whoever gave a standing permission under it. */
+static void handle_project(const struct call *call) {
+    const char *what = operand(call, 0);
+    uint64_t sign = 0;
+    wire_message_number(call->message, "sign", &sign);
+    if (what && plan_name_is_valid(what) && call->fd < 0)
+        project_open_granted(call->launcher, call->request, what, sign);
+    else if (!what || call->fd < 0 || !path_is_clean(what))
+        refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket, or a grant's name");
+    else
+        project_open(call->launcher, call->request, call->fd, what);
+}
+
+static void handle_grant(const struct call *call) {
+    const char *name = operand(call, 0), *path = operand(call, 1);
+    struct caller caller;
+    struct error error;
+    if (!name || !path || call->fd < 0 || !plan_name_is_valid(name) || !path_is_clean(path)) {
+        refuse(call, E_INVALID, "a grant needs a name, a clean absolute path and the caller's socket");
+        return;
+    }
+    int failed = project_caller(call->launcher, call->fd, &caller, &error);
+    if (!failed) failed = grant_write(call->launcher, name, &caller, path, &error);
+    finish(call, failed, &error);
+}
+
+static void handle_withdraw(const struct call *call) {
+    const char *name = operand(call, 0);
+    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name);
+    finish(call, 0, NULL);
+}
+
+static void handle_release(const struct call *call) {
+    const char *token = operand(call, 0);
+    struct launcher_project *project = token ? project_find(call->launcher, token) : NULL;
+    if (project) project_release(call->launcher, project);
+    finish(call, 0, NULL);
+}
+
+static void handle_mount(const struct call *call) {
+    struct error error;
+    const char *source = operand(call, 1), *target = operand(call, 2);
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
+        refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
+    else
+        finish(call, node_mount(call->launcher, node, &(struct node_bind){source, target, false}, 1, &error), &error);
+}
+
+/* Descriptors that say how full its disk is and open nothing. */
+static void handle_disk(const struct call *call) {
+    struct error error;
+    int fds[JAIL_DISKS] = {-1, -1};
+    struct launcher_node *node = find_node(call);
+    if (!node) return;
+    if (node_open_disks(call->launcher, node, fds, &error) < 0)
+        server_fail(call->launcher, call->request, &error);
+    else
+        server_ok(call->launcher, call->request, "", fds, JAIL_DISKS);
+    for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(fds[i]);
+}
+
+static void handle_shutdown(const struct call *call) {
+    /* One answer goes out at the end: a second request would take the first one's. */
+    if (call->launcher->shutdown_request.link_serial == call->request.link_serial) {
+        refuse(call, E_CONFLICT, "the launcher is shutting down already");
+        return;
+    }
+    call->launcher->shutting_down = true;
+    call->launcher->daemon.wanted = false;
+    call->launcher->shutdown_request = call->request;
+    bury_everything(call->launcher);
+    shutdown_advance(call->launcher);
+}
+
+static const struct {
+    const char *verb;
+    void (*handle)(const struct call *call);
+} verbs[] = {
+    {"hello", handle_hello},       {"spawn", handle_spawn},     {"bury", handle_bury},
+    {"freeze", handle_freeze},     {"thaw", handle_thaw},       {"limit", handle_limit},
+    {"project", handle_project},   {"release", handle_release}, {"mount", handle_mount},
+    {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
+    {"equip", handle_equip},       {"disk", handle_disk},       {"resolved", handle_resolved},
+    {"yield", handle_yield},
+};
+
+void requests_handle(struct launcher *launcher, char *text, int fd) {
+    struct wire_message message;
+    struct call call = {launcher, {.link_serial = launcher->link_serial}, &message, fd};
+    if (wire_message_parse(text, &message, NULL) < 0 || message.count == 0 ||
+        !parse_u64(message.words[0], &call.request.id)) {
+        server_drop_link(launcher);
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        if (strcmp(verbs[i].verb, message.verb) == 0) {
+            verbs[i].handle(&call);
+            return;
+        }
+    refuse(&call, E_INVALID, "the launcher knows no such verb");
+}

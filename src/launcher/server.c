@@ -1,0 +1,173 @@
+/* The socket the daemon dials: one message per packet, one daemon at a time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#include "launcher/launcher_internal.h"
+
+enum { SEND_BUFFER_BYTES = 4 << 20, BACKLOG = 4 };
+
+static const char socket_name[] = "launcher.sock";
+
+/* Made with the daemon's rights: the socket is its own, and no chown can be led astray in its directory. */
+static int bind_as_daemon(const struct launcher *launcher, int fd) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%.*s/%s",
+             (int)(sizeof address.sun_path - sizeof socket_name - 1), launcher->home, socket_name);
+    fs_rights_of_daemon(launcher);
+    mode_t mask = umask(0177);
+    unlinkat(launcher->home_fd, socket_name, 0);
+    int failed = bind(fd, (struct sockaddr *)&address, sizeof address);
+    umask(mask);
+    fs_rights_restore(launcher);
+    return failed;
+}
+
+int server_open(struct launcher *launcher, struct error *reterr) {
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind_as_daemon(launcher, fd) < 0 || listen(fd, BACKLOG) < 0)
+        return error_errno(reterr, errno, "listen at %s/%s", launcher->home, socket_name);
+    if (launcher_watch(launcher, fd, SOURCE_SERVER, 0, reterr) < 0) return -1;
+    launcher->server_fd = take_fd(&fd);
+    return 0;
+}
+
+void server_drop_link(struct launcher *launcher) {
+    if (launcher->link_fd < 0) return;
+    launcher_unwatch(launcher, launcher->link_fd);
+    launcher->link_fd = fd_close(launcher->link_fd);
+    project_release_all(launcher);
+    /* Whoever dials next is told what stands still now. */
+    for (size_t i = 0; i < launcher->nodes_end; i++)
+        if (launcher->nodes[i].used) standstill_call_off(launcher, &launcher->nodes[i]);
+    shutdown_advance(launcher);
+}
+
+void server_accept(struct launcher *launcher) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    int buffer_bytes = SEND_BUFFER_BYTES;
+    struct error error;
+    CLEANUP_FD int fd = accept4(launcher->server_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != launcher->daemon_uid) {
+        launcher_log(launcher, LOG_WARN_LEVEL, "stranger_refused", NULL);
+        return;
+    }
+    server_drop_link(launcher);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+    if (launcher_watch(launcher, fd, SOURCE_LINK, 0, &error) < 0) return;
+    launcher->link_fd = take_fd(&fd);
+    launcher->link_serial++;
+}
+
+bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count) {
+    union {
+        char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
+        struct cmsghdr header;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &(struct iovec){text->data, text->size}, .msg_iovlen = 1};
+    if (launcher->link_fd < 0 || text->failed || fd_count > MESSAGE_FDS_MAX) return false;
+    if (fd_count) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
+    }
+    return sendmsg(launcher->link_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+static void answer(struct launcher *launcher, struct request request, struct buf *text, const int *fds,
+                   size_t fd_count) {
+    if (request.link_serial != launcher->link_serial || launcher->link_fd < 0) return;
+    if (!server_send(launcher, text, fds, fd_count)) server_drop_link(launcher);
+}
+
+void server_ok(struct launcher *launcher, struct request request, const char *text, const int *fds, size_t fd_count) {
+    CLEANUP(buf_free) struct buf message = BUF_INIT;
+    buf_printf(&message, "ok %llu%s", (unsigned long long)request.id, text);
+    answer(launcher, request, &message, fds, fd_count);
+}
+
+void server_fail(struct launcher *launcher, struct request request, const struct error *error) {
+    CLEANUP(buf_free) struct buf message = BUF_INIT;
+    buf_printf(&message, "error %llu %s ", (unsigned long long)request.id, error_kind(error->code)->slug);
+    wire_put_word(&message, error->detail);
+    answer(launcher, request, &message, NULL, 0);
+}
+
+/* Tell a new daemon of every node there is. More than the socket holds are told when it has room again. */
+static void announce(struct launcher *launcher) {
+    while (launcher->announce_at < launcher->nodes_end) {
+        const struct launcher_node *node = &launcher->nodes[launcher->announce_at];
+        CLEANUP(buf_free) struct buf text = BUF_INIT;
+        if (node->used && !node->burial.under_way) {
+            buf_append_string(&text, "node ");
+            wire_put_word(&text, node->name);
+            requests_describe_node(launcher, node, &text);
+            if (!server_send(launcher, &text, &node->pidfd, 1)) break;
+        }
+        launcher->announce_at++;
+    }
+    bool is_full = launcher->announce_at < launcher->nodes_end;
+    if (is_full && errno != EAGAIN && errno != ETOOMANYREFS) {
+        server_drop_link(launcher);
+        return;
+    }
+    launcher_want_output(launcher, is_full);
+    if (is_full) return;
+    CLEANUP(buf_free) struct buf ready = BUF_INIT;
+    buf_append_string(&ready, "ready");
+    server_send(launcher, &ready, NULL, 0);
+}
+
+void server_announce_all(struct launcher *launcher) {
+    launcher->announce_at = 0;
+    announce(launcher);
+}
+
+/* The first descriptor of a message; strangers to the protocol may send more, which are closed. */
+static int take_descriptor(struct msghdr *message) {
+    int first = -1;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+            if (first < 0)
+                first = fd;
+            else
+                fd_close(fd);
+        }
+    }
+    return first;
+}
+
+void server_receive(struct launcher *launcher, uint32_t events) {
+    union {
+        char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct msghdr message = {.msg_iov = &(struct iovec){launcher->message, sizeof launcher->message - 1},
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    if (events & EPOLLOUT) announce(launcher);
+    if (launcher->link_fd < 0 || !(events & ~(uint32_t)EPOLLOUT)) return;
+    ssize_t size = recvmsg(launcher->link_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    CLEANUP_FD int fd = size < 0 ? -1 : take_descriptor(&message);
+    if (size <= 0 || message.msg_flags & MSG_TRUNC || memchr(launcher->message, '\0', (size_t)size)) {
+        server_drop_link(launcher);
+        return;
+    }
+    launcher->message[size] = '\0';
+    requests_handle(launcher, launcher->message, fd);
+}

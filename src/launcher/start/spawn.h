@@ -1,0 +1,52 @@
+/* Starting a node: the launcher's side, and that of the child which becomes it. */
+#ifndef LAUNCHER_START_SPAWN_H
+#define LAUNCHER_START_SPAWN_H
+
+#include "launcher/launcher_internal.h"
+
+/* What a new node's process gets from the launcher; the child has its own copy of it all. */
+struct spawn {
+    const struct launcher *launcher;
+    const struct jail_plan *plan;
+    struct launcher_node *node;
+    struct cgroup cgroup;
+    int *trees; /* one per plan op: a detached mount of its source, or -1 */
+    const struct sock_fprog *filter;
+    int sync_fd; /* the child's end of the socket to the launcher */
+    int output_fd;
+    int null_fd;
+};
+
+/* ---- spawn.c ---- */
+
+/* Start the plan's node. *ret_output_fd is the read end of what it prints. Nothing is left when it fails. */
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct launcher_node **ret_node,
+               int *ret_output_fd, struct error *reterr);
+/* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */
+bool launcher_notifies(const struct launcher *launcher);
+void filters_free(struct filter_cache *cache);
+
+/* ---- sources.c: what is mounted into nodes ---- */
+
+/* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without
+   root by the child, who may only in its own namespaces. */
+int sources_open(struct spawn *spawn, struct error *reterr);
+/* An O_PATH descriptor, or -1. No link of /proc is followed: it leads past directories that a path has to pass, with
+   the launcher's rights over processes. */
+int sources_find(const char *path);
+int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
+/* An opened project, by its token, as this node may see it: idmapped, read-only, noexec. */
+int sources_open_project(const struct launcher *launcher, const struct launcher_node *node, const char *token,
+                         int *ret_fd, struct error *reterr);
+/* Set the attributes of all its mounts, and cut them off from those they are copies of. */
+int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
+
+/* ---- the child's side: jail_setup.c, jail_root.c, landlock.c, init.c ---- */
+
+int jail_enter(struct spawn *spawn, struct error *reterr);
+int jail_root_make(struct spawn *spawn, int *ret_root_fd, struct error *reterr);
+int landlock_enter(const struct jail_plan *plan, struct error *reterr); /* nothing where the plan has no rules */
+/* Filter, hand the listener out, start the program, reap; returns only when something failed. */
+int init_run(struct spawn *spawn, struct error *reterr);
+
+#endif
