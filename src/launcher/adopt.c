@@ -7,6 +7,12 @@
 #include <string.h>
 #include <sys/pidfd.h>
 
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/egress/egress.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/record.h"
 #include "launcher/start/spawn.h"
 
 enum { PIDS_MAX = 4096, FREEZE_WAIT_MS = 500 };
@@ -95,7 +101,7 @@ static void discard_unrecorded(void *data, const char *name) {
 }
 
 int adopt_all(struct launcher *launcher, struct error *reterr) {
-    int fd = openat(launcher->records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     if (!listing) {
         fd_close(fd);
@@ -104,9 +110,9 @@ int adopt_all(struct launcher *launcher, struct error *reterr) {
     for (struct dirent *entry; (entry = readdir(listing));)
         if (entry->d_name[0] != '.') adopt(launcher, entry->d_name);
     closedir(listing);
-    if (launcher->node_count) {
+    if (launcher->nodes.count) {
         char count[32];
-        snprintf(count, sizeof count, "%zu", launcher->node_count);
+        snprintf(count, sizeof count, "%zu", launcher->nodes.count);
         log_line(&launcher->log, LOG_INFO_LEVEL, "nodes_adopted", "count", count, NULL);
     }
     return cgroup_list(&launcher->cgroups, discard_unrecorded, launcher, reterr);

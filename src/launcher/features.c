@@ -16,6 +16,7 @@
 
 #include "launcher/cgroup/cgroup.h"
 #include "launcher/egress/rules.h"
+#include "launcher/features.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 
@@ -141,7 +142,7 @@ void features_note_cgroups(struct jail_features *features, const struct cgroup_h
     }
 }
 
-void jail_features_probe(struct jail_features *ret) {
+void features_probe(struct jail_features *ret) {
     struct jail_features features = {.root = geteuid() == 0};
     struct cgroup_host cgroups;
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
 
 enum { DEPTH_MAX = 64 };
 
@@ -54,13 +57,13 @@ static DIR *open_listing(int directory_fd, const char *name) {
 }
 
 static int check_fresh(const struct launcher *launcher, struct error *reterr) {
-    DIR *listing = open_listing(launcher->home_fd, ".");
-    if (!listing) return error_errno(reterr, errno, "read %s", launcher->home);
+    DIR *listing = open_listing(launcher->home.fd, ".");
+    if (!listing) return error_errno(reterr, errno, "read %s", launcher->home.path);
     int failed = 0;
     for (struct dirent *entry; !failed && (entry = readdir(listing));)
         if (!is_ours(entry->d_name))
-            failed = error_set(reterr, E_INVALID, "%s holds '%s': not a directory to run a service in", launcher->home,
-                               entry->d_name);
+            failed = error_set(reterr, E_INVALID, "%s holds '%s': not a directory to run a service in",
+                               launcher->home.path, entry->d_name);
     closedir(listing);
     return failed;
 }
@@ -90,54 +93,54 @@ static void give_tree(const struct launcher *launcher, int directory_fd, uid_t f
 /* Before anything is changed: is it a home, or could it become one? */
 static int check_ownership(const struct launcher *launcher, struct error *reterr) {
     struct stat status;
-    if (fstat(launcher->home_fd, &status) < 0) return error_errno(reterr, errno, "look at %s", launcher->home);
+    if (fstat(launcher->home.fd, &status) < 0) return error_errno(reterr, errno, "look at %s", launcher->home.path);
     if (is_slot_uid(status.st_uid)) return 0;
     if (status.st_uid == 0) return check_fresh(launcher, reterr);
     return error_set(reterr, E_INVALID, "%s belongs to uid %u: not a directory to run root's service in",
-                     launcher->home, status.st_uid);
+                     launcher->home.path, status.st_uid);
 }
 
 static int give_to_daemon(const struct launcher *launcher, struct error *reterr) {
     struct stat status;
-    if (fstat(launcher->home_fd, &status) < 0) return error_errno(reterr, errno, "look at %s", launcher->home);
+    if (fstat(launcher->home.fd, &status) < 0) return error_errno(reterr, errno, "look at %s", launcher->home.path);
     if (status.st_uid == launcher->daemon_uid) return 0;
-    if (fchown(launcher->home_fd, launcher->daemon_uid, launcher->daemon_gid) < 0 ||
-        fchmod(launcher->home_fd, 0711) < 0)
-        return error_errno(reterr, errno, "give %s to the daemon's uid", launcher->home);
-    if (status.st_uid != 0) give_tree(launcher, launcher->home_fd, status.st_uid, 0);
+    if (fchown(launcher->home.fd, launcher->daemon_uid, launcher->daemon_gid) < 0 ||
+        fchmod(launcher->home.fd, 0711) < 0)
+        return error_errno(reterr, errno, "give %s to the daemon's uid", launcher->home.path);
+    if (status.st_uid != 0) give_tree(launcher, launcher->home.fd, status.st_uid, 0);
     return 0;
 }
 
 /* The daemon must get there on its own. */
 static int check_reachable(const struct launcher *launcher, struct error *reterr) {
     fs_rights_of_daemon(launcher);
-    CLEANUP_FD int fd = open(launcher->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP_FD int fd = open(launcher->home.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int failure = errno;
     fs_rights_restore(launcher);
     if (fd < 0)
         return error_errno(reterr, failure, "the daemon runs as uid %u and can't reach %s", launcher->daemon_uid,
-                           launcher->home);
+                           launcher->home.path);
     return 0;
 }
 
 static int take_lock(struct launcher *launcher, struct error *reterr) {
     fs_rights_of_daemon(launcher);
-    launcher->lock_fd =
-        openat(launcher->home_fd, "launcher.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    launcher->home.lock_fd =
+        openat(launcher->home.fd, "launcher.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
     int failure = errno;
     fs_rights_restore(launcher);
-    if (launcher->lock_fd < 0) return error_errno(reterr, failure, "open %s/launcher.lock", launcher->home);
-    if (!file_lock(launcher->lock_fd))
-        return error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home);
-    if (ftruncate(launcher->lock_fd, 0) < 0 || dprintf(launcher->lock_fd, "%d\n", (int)getpid()) < 0)
-        return error_errno(reterr, errno, "write %s/launcher.lock", launcher->home);
+    if (launcher->home.lock_fd < 0) return error_errno(reterr, failure, "open %s/launcher.lock", launcher->home.path);
+    if (!file_lock(launcher->home.lock_fd))
+        return error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home.path);
+    if (ftruncate(launcher->home.lock_fd, 0) < 0 || dprintf(launcher->home.lock_fd, "%d\n", (int)getpid()) < 0)
+        return error_errno(reterr, errno, "write %s/launcher.lock", launcher->home.path);
     return 0;
 }
 
 static int open_own_records(struct launcher *launcher, struct error *reterr) {
-    mkdirat(launcher->home_fd, "launcher", 0700);
-    launcher->records_fd = openat(launcher->home_fd, "launcher", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (launcher->records_fd < 0) return error_errno(reterr, errno, "open %s/launcher", launcher->home);
+    mkdirat(launcher->home.fd, "launcher", 0700);
+    launcher->slot.records_fd = openat(launcher->home.fd, "launcher", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (launcher->slot.records_fd < 0) return error_errno(reterr, errno, "open %s/launcher", launcher->home.path);
     return 0;
 }
 
@@ -145,12 +148,12 @@ int home_open(struct launcher *launcher, const char *path, struct error *reterr)
     struct sockaddr_un address;
     char socket_path[PATH_MAX];
     if (make_directories(path, reterr) < 0) return -1;
-    if (!realpath(path, launcher->home)) return error_errno(reterr, errno, "find %s", path);
-    if (string_format(socket_path, sizeof socket_path, reterr, "%s/launcher.sock", launcher->home) < 0) return -1;
+    if (!realpath(path, launcher->home.path)) return error_errno(reterr, errno, "find %s", path);
+    if (string_format(socket_path, sizeof socket_path, reterr, "%s/launcher.sock", launcher->home.path) < 0) return -1;
     if (strlen(socket_path) >= sizeof address.sun_path)
         return error_set(reterr, E_INVALID, "%s is too long for a socket's path", socket_path);
-    launcher->home_fd = open(launcher->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (launcher->home_fd < 0) return error_errno(reterr, errno, "open %s", launcher->home);
+    launcher->home.fd = open(launcher->home.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (launcher->home.fd < 0) return error_errno(reterr, errno, "open %s", launcher->home.path);
     if (launcher->root) {
         if (check_ownership(launcher, reterr) < 0 || slot_take(launcher, reterr) < 0 ||
             give_to_daemon(launcher, reterr) < 0)
@@ -168,5 +171,5 @@ void home_close(struct launcher *launcher) {
     if (launcher->root)
         slot_give_back(launcher);
     else
-        unlinkat(launcher->home_fd, "launcher", AT_REMOVEDIR);
+        unlinkat(launcher->home.fd, "launcher", AT_REMOVEDIR);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/launcher.h"
 
 static int find_own_folder(char ret[PATH_MAX], struct error *reterr) {
     ssize_t size = readlink("/proc/self/exe", ret, PATH_MAX - 1);

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/privileges.h"
 
 int privileges_drop_bounding(struct error *reterr) {
     for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)

@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/wire.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/record.h"
 
 enum { RECORD_BYTES = 256, STAT_BYTES = 1024, START_TIME_FIELD = 22 };
 
@@ -17,22 +20,22 @@ int record_write(const struct launcher *launcher, const struct launcher_node *no
                         (unsigned long long)node->disk_bytes, node->counts_execs, (unsigned long long)node->execs_max,
                         (unsigned long long)node->execs_used);
     CLEANUP_FD int fd =
-        openat(launcher->records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(launcher->slot.records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || write(fd, text, (size_t)size) != size ||
-        renameat(launcher->records_fd, ".new", launcher->records_fd, node->name) < 0)
+        renameat(launcher->slot.records_fd, ".new", launcher->slot.records_fd, node->name) < 0)
         return error_errno(reterr, errno, "write the record of node %s", node->name);
     return 0;
 }
 
 void record_remove(const struct launcher *launcher, const char *name) {
-    unlinkat(launcher->records_fd, name, 0);
+    unlinkat(launcher->slot.records_fd, name, 0);
 }
 
 int record_read(const struct launcher *launcher, const char *name, struct launcher_node *ret, struct error *reterr) {
     char text[RECORD_BYTES];
     struct wire_message record;
     uint64_t pid, start, uid, disk, counted, execs, used;
-    if (file_read_text(launcher->records_fd, name, text, sizeof text) < 0)
+    if (file_read_text(launcher->slot.records_fd, name, text, sizeof text) < 0)
         return error_errno(reterr, errno, "read the record of node %s", name);
     if (wire_message_parse(text, &record, reterr) < 0) return -1;
     if (!wire_message_number(&record, "pid", &pid) || !wire_message_number(&record, "start", &start) ||

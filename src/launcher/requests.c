@@ -2,6 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "jail/plan.h"
+#include "jail/wire.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/egress/egress.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/project.h"
+#include "launcher/record.h"
+#include "launcher/server.h"
 #include "launcher/start/spawn.h"
 
 enum { PROTOCOL_VERSION = 1 };
@@ -330,7 +339,7 @@ static const struct {
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {
     struct wire_message message;
-    struct call call = {launcher, {.link_serial = launcher->link_serial}, &message, fd};
+    struct call call = {launcher, {.link_serial = launcher->server.link_serial}, &message, fd};
     if (wire_message_parse(text, &message, NULL) < 0 || message.count == 0 ||
         !parse_u64(message.words[0], &call.request.id)) {
         server_drop_link(launcher);

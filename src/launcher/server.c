@@ -4,9 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/wire.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/project.h"
+#include "launcher/server.h"
 
 enum { SEND_BUFFER_BYTES = 4 << 20, BACKLOG = 4 };
 
@@ -16,10 +23,10 @@ static const char socket_name[] = "launcher.sock";
 static int bind_as_daemon(const struct launcher *launcher, int fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%.*s/%s",
-             (int)(sizeof address.sun_path - sizeof socket_name - 1), launcher->home, socket_name);
+             (int)(sizeof address.sun_path - sizeof socket_name - 1), launcher->home.path, socket_name);
     fs_rights_of_daemon(launcher);
     mode_t mask = umask(0177);
-    unlinkat(launcher->home_fd, socket_name, 0);
+    unlinkat(launcher->home.fd, socket_name, 0);
     int failed = bind(fd, (struct sockaddr *)&address, sizeof address);
     umask(mask);
     fs_rights_restore(launcher);
@@ -29,20 +36,20 @@ static int bind_as_daemon(const struct launcher *launcher, int fd) {
 int server_open(struct launcher *launcher, struct error *reterr) {
     CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind_as_daemon(launcher, fd) < 0 || listen(fd, BACKLOG) < 0)
-        return error_errno(reterr, errno, "listen at %s/%s", launcher->home, socket_name);
+        return error_errno(reterr, errno, "listen at %s/%s", launcher->home.path, socket_name);
     if (launcher_watch(launcher, fd, SOURCE_SERVER, 0, reterr) < 0) return -1;
-    launcher->server_fd = take_fd(&fd);
+    launcher->server.fd = take_fd(&fd);
     return 0;
 }
 
 void server_drop_link(struct launcher *launcher) {
-    if (launcher->link_fd < 0) return;
-    launcher_unwatch(launcher, launcher->link_fd);
-    launcher->link_fd = fd_close(launcher->link_fd);
+    if (launcher->server.link_fd < 0) return;
+    launcher_unwatch(launcher, launcher->server.link_fd);
+    launcher->server.link_fd = fd_close(launcher->server.link_fd);
     project_release_all(launcher);
     /* Whoever dials next is told what stands still now. */
-    for (size_t i = 0; i < launcher->nodes_end; i++)
-        if (launcher->nodes[i].used) standstill_call_off(launcher, &launcher->nodes[i]);
+    for (size_t i = 0; i < launcher->nodes.end; i++)
+        if (launcher->nodes.items[i].used) standstill_call_off(launcher, &launcher->nodes.items[i]);
     shutdown_advance(launcher);
 }
 
@@ -51,7 +58,7 @@ void server_accept(struct launcher *launcher) {
     socklen_t size = sizeof peer;
     int buffer_bytes = SEND_BUFFER_BYTES;
     struct error error;
-    CLEANUP_FD int fd = accept4(launcher->server_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    CLEANUP_FD int fd = accept4(launcher->server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != launcher->daemon_uid) {
         launcher_log(launcher, LOG_WARN_LEVEL, "stranger_refused", NULL);
@@ -61,8 +68,8 @@ void server_accept(struct launcher *launcher) {
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) < 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     if (launcher_watch(launcher, fd, SOURCE_LINK, 0, &error) < 0) return;
-    launcher->link_fd = take_fd(&fd);
-    launcher->link_serial++;
+    launcher->server.link_fd = take_fd(&fd);
+    launcher->server.link_serial++;
 }
 
 bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count) {
@@ -71,7 +78,7 @@ bool server_send(struct launcher *launcher, struct buf *text, const int *fds, si
         struct cmsghdr header;
     } control = {0};
     struct msghdr message = {.msg_iov = &(struct iovec){text->data, text->size}, .msg_iovlen = 1};
-    if (launcher->link_fd < 0 || text->failed || fd_count > MESSAGE_FDS_MAX) return false;
+    if (launcher->server.link_fd < 0 || text->failed || fd_count > MESSAGE_FDS_MAX) return false;
     if (fd_count) {
         message.msg_control = control.bytes;
         message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
@@ -80,12 +87,12 @@ bool server_send(struct launcher *launcher, struct buf *text, const int *fds, si
         control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
         memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
     }
-    return sendmsg(launcher->link_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    return sendmsg(launcher->server.link_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
 static void answer(struct launcher *launcher, struct request request, struct buf *text, const int *fds,
                    size_t fd_count) {
-    if (request.link_serial != launcher->link_serial || launcher->link_fd < 0) return;
+    if (request.link_serial != launcher->server.link_serial || launcher->server.link_fd < 0) return;
     if (!server_send(launcher, text, fds, fd_count)) server_drop_link(launcher);
 }
 
@@ -104,8 +111,8 @@ void server_fail(struct launcher *launcher, struct request request, const struct
 
 /* Tell a new daemon of every node there is. More than the socket holds are told when it has room again. */
 static void announce(struct launcher *launcher) {
-    while (launcher->announce_at < launcher->nodes_end) {
-        const struct launcher_node *node = &launcher->nodes[launcher->announce_at];
+    while (launcher->server.announce_at < launcher->nodes.end) {
+        const struct launcher_node *node = &launcher->nodes.items[launcher->server.announce_at];
         CLEANUP(buf_free) struct buf text = BUF_INIT;
         if (node->used && !node->burial.under_way) {
             buf_append_string(&text, "node ");
@@ -113,9 +120,9 @@ static void announce(struct launcher *launcher) {
             requests_describe_node(launcher, node, &text);
             if (!server_send(launcher, &text, &node->pidfd, 1)) break;
         }
-        launcher->announce_at++;
+        launcher->server.announce_at++;
     }
-    bool is_full = launcher->announce_at < launcher->nodes_end;
+    bool is_full = launcher->server.announce_at < launcher->nodes.end;
     if (is_full && errno != EAGAIN && errno != ETOOMANYREFS) {
         server_drop_link(launcher);
         return;
@@ -128,7 +135,7 @@ static void announce(struct launcher *launcher) {
 }
 
 void server_announce_all(struct launcher *launcher) {
-    launcher->announce_at = 0;
+    launcher->server.announce_at = 0;
     announce(launcher);
 }
 
@@ -155,19 +162,19 @@ void server_receive(struct launcher *launcher, uint32_t events) {
         char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
         struct cmsghdr align;
     } control;
-    struct msghdr message = {.msg_iov = &(struct iovec){launcher->message, sizeof launcher->message - 1},
+    struct msghdr message = {.msg_iov = &(struct iovec){launcher->server.message, sizeof launcher->server.message - 1},
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     if (events & EPOLLOUT) announce(launcher);
-    if (launcher->link_fd < 0 || !(events & ~(uint32_t)EPOLLOUT)) return;
-    ssize_t size = recvmsg(launcher->link_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (launcher->server.link_fd < 0 || !(events & ~(uint32_t)EPOLLOUT)) return;
+    ssize_t size = recvmsg(launcher->server.link_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     CLEANUP_FD int fd = size < 0 ? -1 : take_descriptor(&message);
-    if (size <= 0 || message.msg_flags & MSG_TRUNC || memchr(launcher->message, '\0', (size_t)size)) {
+    if (size <= 0 || message.msg_flags & MSG_TRUNC || memchr(launcher->server.message, '\0', (size_t)size)) {
         server_drop_link(launcher);
         return;
     }
-    launcher->message[size] = '\0';
-    requests_handle(launcher, launcher->message, fd);
+    launcher->server.message[size] = '\0';
+    requests_handle(launcher, launcher->server.message, fd);
 }

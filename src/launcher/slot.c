@@ -8,7 +8,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
 
 static const char run_directory[] = "/run/sandbox";
 
@@ -43,12 +44,13 @@ static int try_slot(struct launcher *launcher, int slots_fd, unsigned slot, stru
     CLEANUP_FD int fd = openat(slots_fd, name, O_RDWR | O_CLOEXEC | O_CREAT, 0600);
     if (fd < 0) return error_errno(reterr, errno, "open %s/slots/%s", run_directory, name);
     read_home(fd, home);
-    bool is_own = strcmp(home, launcher->home) == 0;
-    if (!file_lock(fd)) return is_own ? error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home) : 0;
+    bool is_own = strcmp(home, launcher->home.path) == 0;
+    if (!file_lock(fd))
+        return is_own ? error_set(reterr, E_CONFLICT, "another launcher serves %s", launcher->home.path) : 0;
     /* A home that exists may be served again and then wants the uids that its files have. */
     if (!is_own && *home && access(home, F_OK) == 0) return 0;
-    launcher->slot = slot;
-    launcher->slot_fd = take_fd(&fd);
+    launcher->slot.number = slot;
+    launcher->slot.fd = take_fd(&fd);
     return 1;
 }
 
@@ -70,7 +72,8 @@ static unsigned find_own(const struct launcher *launcher, int slots_fd) {
         return SLOTS_MAX;
     }
     for (struct dirent *entry; found == SLOTS_MAX && (entry = readdir(listing));)
-        if (parse_u64(entry->d_name, &slot) && slot < SLOTS_MAX && is_slot_of(slots_fd, entry->d_name, launcher->home))
+        if (parse_u64(entry->d_name, &slot) && slot < SLOTS_MAX &&
+            is_slot_of(slots_fd, entry->d_name, launcher->home.path))
             found = slot;
     closedir(listing);
     return (unsigned)found;
@@ -80,7 +83,7 @@ static unsigned find_own(const struct launcher *launcher, int slots_fd) {
    machine, and no other home the uid that its files have. */
 static unsigned preferred(const struct launcher *launcher) {
     uint32_t hash = 2166136261u;
-    for (const char *at = launcher->home; *at; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
+    for (const char *at = launcher->home.path; *at; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
     return hash % SLOTS_MAX;
 }
 
@@ -109,10 +112,10 @@ static int open_records(struct launcher *launcher, struct error *reterr) {
     char name[16];
     CLEANUP_FD int nodes_fd = open_directory("nodes", 0700, reterr);
     if (nodes_fd < 0) return -1;
-    snprintf(name, sizeof name, "%u", launcher->slot);
+    snprintf(name, sizeof name, "%u", launcher->slot.number);
     mkdirat(nodes_fd, name, 0700);
-    launcher->records_fd = openat(nodes_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (launcher->records_fd < 0) return error_errno(reterr, errno, "open the records of slot %s", name);
+    launcher->slot.records_fd = openat(nodes_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (launcher->slot.records_fd < 0) return error_errno(reterr, errno, "open the records of slot %s", name);
     return 0;
 }
 
@@ -120,14 +123,14 @@ int slot_take(struct launcher *launcher, struct error *reterr) {
     char home[PATH_MAX];
     CLEANUP_FD int slots_fd = open_locked_slots(reterr);
     if (slots_fd < 0 || find_slot(launcher, slots_fd, reterr) < 0 || open_records(launcher, reterr) < 0) return -1;
-    read_home(launcher->slot_fd, home);
-    if (strcmp(home, launcher->home) != 0) {
+    read_home(launcher->slot.fd, home);
+    if (strcmp(home, launcher->home.path) != 0) {
         /* Whatever runs under this slot was a home's that is gone; without its record it is not adopted but killed. */
-        remove_records(launcher->records_fd);
-        if (ftruncate(launcher->slot_fd, 0) < 0 || dprintf(launcher->slot_fd, "%s\n", launcher->home) < 0)
-            return error_errno(reterr, errno, "write slot %u", launcher->slot);
+        remove_records(launcher->slot.records_fd);
+        if (ftruncate(launcher->slot.fd, 0) < 0 || dprintf(launcher->slot.fd, "%s\n", launcher->home.path) < 0)
+            return error_errno(reterr, errno, "write slot %u", launcher->slot.number);
     }
-    launcher->daemon_uid = SLOT_UID_BASE + launcher->slot * SLOT_UIDS;
+    launcher->daemon_uid = SLOT_UID_BASE + launcher->slot.number * SLOT_UIDS;
     launcher->daemon_gid = launcher->daemon_uid;
     return 0;
 }
@@ -135,9 +138,9 @@ int slot_take(struct launcher *launcher, struct error *reterr) {
 void slot_give_back(struct launcher *launcher) {
     char name[16], path[PATH_MAX];
     CLEANUP_FD int slots_fd = open_locked_slots(NULL);
-    remove_records(launcher->records_fd);
-    snprintf(path, sizeof path, "%s/nodes/%u", run_directory, launcher->slot);
+    remove_records(launcher->slot.records_fd);
+    snprintf(path, sizeof path, "%s/nodes/%u", run_directory, launcher->slot.number);
     rmdir(path);
-    snprintf(name, sizeof name, "%u", launcher->slot);
+    snprintf(name, sizeof name, "%u", launcher->slot.number);
     if (slots_fd >= 0) unlinkat(slots_fd, name, 0);
 }

@@ -12,20 +12,22 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/base.h"
 #include "fuzz/fake_process.h"
-#include "launcher/start/spawn.h"
 
 enum {
     CHILD_FDS = 1024, /* where descriptors of a process that is played start */

@@ -9,7 +9,11 @@
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
-#include "launcher/egress/egress.h"
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/project.h"
 #include "launcher/start/spawn.h"
 
 enum { KEPT_MAX = 256, KEEPER_PID = 4000 };

@@ -6,7 +6,13 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/place.h"
-#include "launcher/start/spawn.h"
+#include "jail/egress_policy.h"
+#include "jail/plan.h"
+#include "launcher/egress/egress.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/project.h"
+#include "launcher/record.h"
 
 static struct launcher *launcher;
 
@@ -17,8 +23,8 @@ static void check(bool holds) {
 void fuzz_prepare(void) {
     launcher = calloc(1, sizeof *launcher);
     check(launcher != NULL);
-    launcher->records_fd = open(place_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    check(launcher->records_fd >= 0);
+    launcher->slot.records_fd = open(place_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    check(launcher->slot.records_fd >= 0);
 }
 
 static void read_record(void) {

@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 
 #include "fuzz/fuzz.h"
-#include "launcher/egress/egress.h"
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
 
 enum { REFUSALS_MAX = 32, DATAGRAM_MAX_BYTES = 32768 };
 

@@ -3,18 +3,22 @@
 
    The input: a byte for the host, then what is sent, each piece ended by a zero byte: a line, of which the first byte
    says what is sent along and how much time passes, and the others what the kernel's calls return; then the message. */
-#define main launcher_main
-int launcher_main(int count, char **arguments);
-#include "launcher/main.c"
-#undef main
-
 #include <dirent.h>
+#include <fcntl.h>
 #include <seccomp.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "fuzz/fake_kernel.h"
 #include "fuzz/fuzz.h"
+#include "jail/seccomp.h"
+#include "jail/wire.h"
+#include "launcher/launcher.h"
 
 enum {
     DAEMON_UID = SLOT_UID_BASE,
@@ -117,31 +121,19 @@ static void choose_cgroups(struct cgroup_host *host, unsigned kind) {
 }
 
 static struct launcher *make_launcher(unsigned kind) {
-    struct launcher *launcher = calloc(1, sizeof *launcher);
+    struct launcher *launcher = launcher_new();
     check(launcher != NULL, "memory");
-    *launcher = (struct launcher){.log = {-1, LOG_ERROR_LEVEL + 1},
-                                  .root = !(kind & 1),
-                                  .home = "/run/home",
-                                  .home_fd = -1,
-                                  .lock_fd = -1,
-                                  .slot_fd = -1,
-                                  .records_fd = -1,
-                                  .daemon_uid = DAEMON_UID,
-                                  .daemon_gid = DAEMON_UID,
-                                  .due_ms = UINT64_MAX,
-                                  .signal_fd = -1,
-                                  .server_fd = -1,
-                                  .link_fd = -1,
-                                  .opener = {.socket_fd = -1, .pidfd = -1, .file_fd = -1},
-                                  .daemon = {.pidfd = -1},
-                                  .filters = filters};
+    launcher->log = (struct log){-1, LOG_ERROR_LEVEL + 1};
+    launcher->root = !(kind & 1);
+    snprintf(launcher->home.path, sizeof launcher->home.path, "/run/home");
+    launcher->daemon_uid = launcher->daemon_gid = DAEMON_UID;
+    launcher->filters = filters;
     launcher->features.guarantees = kind & 8 ? 0 : ~0u;
     choose_cgroups(&launcher->cgroups, kind);
-    egress_init(&launcher->egress);
-    launcher->nodes = calloc(JAIL_NODES_MAX, sizeof *launcher->nodes);
+    launcher->nodes.items = calloc(JAIL_NODES_MAX, sizeof *launcher->nodes.items);
     launcher->projects = calloc(JAIL_PROJECTS_MAX, sizeof *launcher->projects);
-    launcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    check(launcher->nodes && launcher->projects && launcher->epoll_fd >= 0, "memory");
+    launcher->loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    check(launcher->nodes.items && launcher->projects && launcher->loop.epoll_fd >= 0, "memory");
     return launcher;
 }
 
@@ -149,9 +141,8 @@ static struct launcher *make_launcher(unsigned kind) {
 static void end_launcher(struct launcher *launcher) {
     server_drop_link(launcher);
     launcher->filters = (struct filter_cache){0};
-    fd_close(launcher->epoll_fd);
-    close_all(launcher);
-    free(launcher);
+    fd_close(launcher->loop.epoll_fd);
+    launcher_close(launcher);
 }
 
 /* ---- the daemon's side ---- */
@@ -172,12 +163,12 @@ static void dial(struct daemon *daemon) {
     daemon->id_count = 0;
     fake_accept_next(fds[1], DAEMON_UID);
     server_accept(daemon->launcher);
-    daemon->serial = daemon->launcher->link_serial;
-    check(daemon->launcher->link_fd >= 0, "the daemon is not let in");
+    daemon->serial = daemon->launcher->server.link_serial;
+    check(daemon->launcher->server.link_fd >= 0, "the daemon is not let in");
 }
 
 static bool has_link(const struct daemon *daemon) {
-    return daemon->launcher->link_fd >= 0 && daemon->launcher->link_serial == daemon->serial;
+    return daemon->launcher->server.link_fd >= 0 && daemon->launcher->server.link_serial == daemon->serial;
 }
 
 static void note_answer(struct daemon *daemon, char *text) {
@@ -221,13 +212,7 @@ static bool receive(struct daemon *daemon) {
 
 /* As the loop does, but that it never sleeps. */
 static void turn(struct daemon *daemon) {
-    struct launcher *launcher = daemon->launcher;
-    struct epoll_event events[EVENTS_PER_TURN];
-    run_due(launcher);
-    int count = epoll_wait(launcher->epoll_fd, events, EVENTS_PER_TURN, 0);
-    for (int i = 0; i < count; i++)
-        source_functions[events[i].data.u64 >> SOURCE_SHIFT](launcher, events[i].data.u64 & UINT32_MAX,
-                                                             events[i].events);
+    launcher_turn(daemon->launcher, false);
     while (receive(daemon)) {
     }
 }

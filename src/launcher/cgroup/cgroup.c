@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jail/wire.h"
 #include "launcher/cgroup/backend.h"
+#include "launcher/cgroup/cgroup.h"
 
 enum {
     GROUP_ATTEMPTS = 8,

@@ -1,14 +1,10 @@
-/* Between the launcher's files: what it needs of cgroups and of the host's features. */
+/* Cgroups: one facade, a backend per version (backend.h). */
 #ifndef LAUNCHER_CGROUP_CGROUP_H
 #define LAUNCHER_CGROUP_CGROUP_H
 
 #include <limits.h>
 
-#include "jail/plan.h"
-#include "jail/seccomp.h"
-#include "jail/wire.h"
-
-/* ---- cgroups: one facade, a backend per version ---- */
+#include "jail/jail.h"
 
 enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };
 
@@ -98,12 +94,5 @@ void cgroup_memory_dir(const struct cgroup_host *host, const char *node,
                        char ret[PATH_MAX]); /* "" where there is none */
 void cgroup_cpu_dir(const struct cgroup_host *host, const char *node, char ret[PATH_MAX]);
 void cgroup_tasks_dir(const struct cgroup_host *host, const char *node, char ret[PATH_MAX]);
-
-/* ---- features ---- */
-
-/* Find out by trying, without side effects that stay. */
-void jail_features_probe(struct jail_features *ret);
-/* What the cgroups that were found, or made, can enforce. */
-void features_note_cgroups(struct jail_features *features, const struct cgroup_host *host);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "launcher/cgroup/backend.h"
+#include "launcher/cgroup/cgroup.h"
 
 enum {
     REMOVE_WAIT_MS = 2000,

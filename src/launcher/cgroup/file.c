@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "jail/wire.h"
 #include "launcher/cgroup/backend.h"
 
 int cgroup_write(const char *path, const char *text) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "launcher/cgroup/backend.h"
+#include "launcher/cgroup/cgroup.h"
 
 enum { SHARES_FULL = 1024 }; /* the kernel's own default */
 

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jail/wire.h"
 #include "launcher/cgroup/backend.h"
+#include "launcher/cgroup/cgroup.h"
 
 /* Where processes that were in a delegated cgroup go: one that has children with controllers may hold none itself. */
 #define SERVICE_LEAF "sandbox-service"

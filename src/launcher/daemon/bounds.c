@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/daemon/daemon.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
 
 #define SETTING "daemon-memory"
 #define LEAF "daemon"
@@ -56,7 +59,7 @@ static const char *line_value(char *text) {
 static void read_conf(const struct launcher *launcher, char ret[CONF_BYTES]) {
     struct stat status;
     fs_rights_of_daemon(launcher);
-    CLEANUP_FD int fd = openat(launcher->home_fd, "sandbox.conf", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CLEANUP_FD int fd = openat(launcher->home.fd, "sandbox.conf", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     fs_rights_restore(launcher);
     bool is_file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
     ssize_t size = is_file ? read(fd, ret, CONF_BYTES - 1) : 0;
@@ -72,7 +75,7 @@ static uint64_t usual_memory(void) {
 static uint64_t memory_wanted(const struct launcher *launcher) {
     char conf[CONF_BYTES];
     read_conf(launcher, conf);
-    const char *const values[] = {option_value(launcher->daemon_options), getenv("SANDBOX_DAEMON_MEMORY"),
+    const char *const values[] = {option_value(launcher->daemon.options), getenv("SANDBOX_DAEMON_MEMORY"),
                                   line_value(conf)};
     uint64_t bytes;
     for (size_t i = 0; i < ARRAY_SIZE(values); i++)
@@ -88,7 +91,7 @@ void daemon_bounds_open(struct launcher *launcher, const char *instance) {
     char group[sizeof launcher->cgroups.group];
     struct error error;
     if (string_format(group, sizeof group, &error, JAIL_DAEMON_CGROUP "/%s", instance) < 0 ||
-        cgroup_host_open_beside(&launcher->cgroups, group, &launcher->daemon_cgroups, &error) < 0)
+        cgroup_host_open_beside(&launcher->cgroups, group, &launcher->daemon.cgroups, &error) < 0)
         tell_unbounded(launcher, &error);
 }
 
@@ -97,8 +100,8 @@ void daemon_bounds_make(const struct launcher *launcher, struct cgroup *ret) {
     struct jail_limits limits = {
         .memory_bytes = memory, .socket_memory_bytes = memory / SOCKET_SHARE, .os_tasks = TASKS_MAX};
     struct error error;
-    if (!launcher->daemon_cgroups.version) return;
-    if (cgroup_make(&launcher->daemon_cgroups, LEAF, &limits, ret, &error) < 0) tell_unbounded(launcher, &error);
+    if (!launcher->daemon.cgroups.version) return;
+    if (cgroup_make(&launcher->daemon.cgroups, LEAF, &limits, ret, &error) < 0) tell_unbounded(launcher, &error);
 }
 
 void daemon_bounds_join(const struct launcher *launcher, const struct cgroup *cgroup) {
@@ -110,7 +113,7 @@ void daemon_bounds_join(const struct launcher *launcher, const struct cgroup *cg
 }
 
 void daemon_bounds_close(const struct launcher *launcher) {
-    if (!launcher->daemon_cgroups.version) return;
-    cgroup_remove_if_empty(&launcher->daemon_cgroups, LEAF);
-    cgroup_host_close(&launcher->daemon_cgroups);
+    if (!launcher->daemon.cgroups.version) return;
+    cgroup_remove_if_empty(&launcher->daemon.cgroups, LEAF);
+    cgroup_host_close(&launcher->daemon.cgroups);
 }

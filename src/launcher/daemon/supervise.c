@@ -7,7 +7,13 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/daemon/daemon.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/privileges.h"
+#include "launcher/record.h"
 
 enum {
     BACKOFF_FIRST_MS = 50,
@@ -35,7 +41,7 @@ static int detach_input(struct error *reterr) {
 static _Noreturn void run_daemon(const struct launcher *launcher, const struct cgroup *cgroup, int program_fd) {
     struct error error;
     char stamp[16];
-    const char *arguments[OPTIONS_MAX + 8] = {"sandboxd", "--home", launcher->home};
+    const char *arguments[OPTIONS_MAX + 8] = {"sandboxd", "--home", launcher->home.path};
     size_t count = 3;
     if (launcher->agent[0]) {
         snprintf(stamp, sizeof stamp, "%u", installation_agent_stamp(launcher));
@@ -43,8 +49,8 @@ static _Noreturn void run_daemon(const struct launcher *launcher, const struct c
         memcpy(arguments + count, found, sizeof found);
         count += ARRAY_SIZE(found);
     }
-    for (size_t i = 0; i < OPTIONS_MAX && launcher->daemon_options[i]; i++)
-        arguments[count++] = launcher->daemon_options[i];
+    for (size_t i = 0; i < OPTIONS_MAX && launcher->daemon.options[i]; i++)
+        arguments[count++] = launcher->daemon.options[i];
     signals_reset();
     /* A terminal of whoever started us: it could type into it. */
     setsid();
@@ -62,7 +68,7 @@ static _Noreturn void run_daemon(const struct launcher *launcher, const struct c
 static pid_t lock_holder(const struct launcher *launcher) {
     char text[32] = "";
     fs_rights_of_daemon(launcher);
-    CLEANUP_FD int fd = openat(launcher->home_fd, "daemon.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CLEANUP_FD int fd = openat(launcher->home.fd, "daemon.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     fs_rights_restore(launcher);
     if (fd < 0 || !file_is_locked(fd)) return 0;
     uint64_t pid;

@@ -1,6 +1,11 @@
 /* The way out of a node, changed while it runs. What it may reach is known first, so that a namespace that is made
    again has it; then the kernel is told. What fails leaves it as it was. */
-#include "launcher/launcher_internal.h"
+#include "jail/egress_policy.h"
+#include "launcher/egress/egress.h"
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
 
 static int put_in_force(struct launcher *launcher, const struct launcher_node *node, const struct jail_egress *before,
                         struct error *reterr) {

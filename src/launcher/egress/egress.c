@@ -1,6 +1,5 @@
 /* The way out of nodes that have been taken. It is made when the first one wants it, kept by a process of its own
    (egress_keeper.c), taken over by the next launcher, and made again with everybody's place in it when it ends. */
-#include "launcher/egress/egress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,14 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/egress_policy.h"
+#include "launcher/egress/egress.h"
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/helper.h"
 
 enum {
     GREETING_WAIT_MS = 50, /* it takes a few, and whoever is first has it at once; everything else waits as long */
@@ -39,9 +45,9 @@ struct egress_place egress_place_of(const struct launcher *launcher, const struc
 }
 
 static struct launcher_node *node_at(struct launcher *launcher, uint16_t number) {
-    for (size_t i = 0; i < launcher->nodes_end; i++)
-        if (launcher->nodes[i].used && launcher->nodes[i].uid - launcher->daemon_uid == number)
-            return &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++)
+        if (launcher->nodes.items[i].used && launcher->nodes.items[i].uid - launcher->daemon_uid == number)
+            return &launcher->nodes.items[i];
     return NULL;
 }
 
@@ -67,7 +73,7 @@ void egress_close(struct launcher *launcher) {
         launcher_unwatch(launcher, *fds[i]);
         fd_close(*fds[i]);
     }
-    for (size_t i = 0; i < launcher->nodes_end; i++) launcher->nodes[i].has_way_out = false;
+    for (size_t i = 0; i < launcher->nodes.end; i++) launcher->nodes.items[i].has_way_out = false;
     egress_init(egress);
     egress->remake_due_ms = remake_due_ms;
     egress->remake_delay_ms = remake_delay_ms;
@@ -80,8 +86,8 @@ static void remake_after(struct launcher *launcher, uint64_t delay_ms) {
 
 /* Its namespace lives as long as we hold it. A total is of a VM, not of what it goes through. */
 static void keep_counts(struct launcher *launcher) {
-    for (size_t i = 0; i < launcher->nodes_end; i++) {
-        struct launcher_node *node = &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++) {
+        struct launcher_node *node = &launcher->nodes.items[i];
         if (!node->used || !node->has_way_out) continue;
         struct egress_place place = egress_place_of(launcher, node);
         uint64_t used_bytes = nft_read_used(&launcher->egress.rules, &place); /* 0: not told */
@@ -258,8 +264,8 @@ void egress_adopt(struct launcher *launcher) {
     pid_t keeper = egress_record_read(launcher);
     bool is_open_again =
         keeper > 0 && open_namespace(launcher, keeper, &error) == 0 && refuse_own(&launcher->egress, &error) == 0;
-    for (size_t i = 0; is_open_again && i < launcher->nodes_end; i++)
-        launcher->nodes[i].has_way_out = launcher->nodes[i].egress != NULL;
+    for (size_t i = 0; is_open_again && i < launcher->nodes.end; i++)
+        launcher->nodes.items[i].has_way_out = launcher->nodes.items[i].egress != NULL;
     if (is_open_again) return;
     if (error.code) launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
     if (keeper > 0) kill(keeper, SIGTERM);
@@ -361,8 +367,8 @@ static bool misses_it(const struct launcher_node *node) {
 /* Who can't have it keeps nobody else from it. */
 static bool give_back(struct launcher *launcher) {
     bool have_all = true;
-    for (size_t i = 0; i < launcher->nodes_end; i++) {
-        struct launcher_node *node = &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++) {
+        struct launcher_node *node = &launcher->nodes.items[i];
         struct error error;
         if (!misses_it(node) || attach(launcher, node, &error) == 0) continue;
         launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);

@@ -3,89 +3,68 @@
 #ifndef LAUNCHER_EGRESS_EGRESS_H
 #define LAUNCHER_EGRESS_EGRESS_H
 
-#include <linux/netlink.h>
-
+#include "jail/jail.h"
+#include "launcher/egress/netlink.h"
 #include "launcher/egress/rules.h"
 
-/* ---- netlink.c: requests that are answered at once ---- */
+struct launcher;
+struct launcher_node;
 
-enum { NETLINK_BYTES = 256 * 1024 };
+enum { EGRESS_OWN_MAX = 512 };
 
-struct netlink {
-    int fd; /* belongs to the network namespace that it was made in */
-    uint32_t sequence;
+/* The way out of nodes, once one has been made. */
+struct egress {
+    int keeper_fd;   /* the pidfd of the process it lives by; -1: there is none */
+    int greeting_fd; /* where its first word comes from, while it is being made; else -1 */
+    uint64_t greeting_due_ms;
+    int home_fd;                      /* our own network namespace */
+    int namespace_fd;                 /* the one that nodes go through */
+    struct netlink route, rules, log; /* in there */
+    struct netlink addresses;         /* at home: which are the host's own */
+    struct jail_host own[EGRESS_OWN_MAX];
+    size_t own_count;
+    uint64_t remake_due_ms;   /* UINT64_MAX: nobody misses it */
+    uint64_t remake_delay_ms; /* until the next attempt, when one failed */
 };
 
-/* A whole message lies there. libmnl's own check takes lengths from 2 GiB on for negative ones, and lets them pass. */
-static inline bool netlink_is_whole(const struct nlmsghdr *header, int left) {
-    return left >= (int)sizeof *header && header->nlmsg_len >= sizeof *header && header->nlmsg_len <= (uint32_t)left;
-}
+/* ---- egress.c, record.c ---- */
 
-int netlink_open(int protocol, struct netlink *ret, struct error *reterr);
-void netlink_close(struct netlink *netlink);
-/* Send messages that ask for an acknowledgement, and read what comes of it. `what` is for the error. */
-int netlink_ask(const struct netlink *netlink, const void *messages, size_t size, const char *what,
-                struct error *reterr);
-/* Send a question, and read what the kernel says at once; its size, or -1. */
-ssize_t netlink_get(const struct netlink *netlink, const void *question, size_t question_size, void *ret, size_t size);
-/* The same in another namespace; comes back to the one at home. */
-int netlink_open_in(int namespace_fd, int home_fd, int protocol, struct netlink *ret, struct error *reterr);
-
-/* ---- veth.c: interfaces, addresses and routes ---- */
-
-/* The pair, its outer end configured; the inner end lies in node_fd's namespace, still down. */
-int veth_make(struct netlink *outside, const struct egress_place *place, int node_fd, struct error *reterr);
-/* Have what goes to the node wait for its turn; 0: it no longer does. */
-int veth_shape(struct netlink *outside, const struct egress_place *place, uint64_t rate_bytes, struct error *reterr);
-/* The inner end's addresses and routes; up. */
-int veth_settle(struct netlink *inside, const struct egress_place *place, struct error *reterr);
-/* The gateway's address, for all nodes, and the loopback that has it. */
-int veth_prepare_gateway(struct netlink *outside, struct error *reterr);
-/* What slirp4netns does not do by itself: the address and the way of v6. */
-int veth_prepare_tap(struct netlink *outside, struct error *reterr);
-
-/* ---- nft.c: the rules ---- */
-
-/* Everything that is there before the first node; replaces what was there. */
-int nft_make_table(struct netlink *netlink, struct error *reterr);
-/* The host's own addresses, all of them. */
-int nft_set_own(struct netlink *netlink, const struct jail_host *addresses, size_t count, struct error *reterr);
-/* used_bytes: of its total, elsewhere. */
-int nft_add_place(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
-                  uint64_t used_bytes, struct error *reterr);
-uint64_t nft_read_used(struct netlink *netlink, const struct egress_place *place); /* of its total; 0: not known */
-/* What its names stand for, and the bounds of its traffic, in place of those from before. What it used of its total
-   stays used; connections that are open are not counted among those it may have from then on. */
-int nft_set_named(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
+void egress_init(struct egress *egress);
+/* Let go of it: it lives on. */
+void egress_close(struct launcher *launcher);
+/* End it, with all that goes through it. */
+void egress_end(struct launcher *launcher);
+/* Take over what an earlier launcher made, after its nodes. */
+void egress_adopt(struct launcher *launcher);
+/* As the plan's lines say. */
+int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
                   struct error *reterr);
-int nft_set_bounds(struct netlink *netlink, const struct egress_place *place, const struct jail_egress *egress,
+void egress_release(struct launcher *launcher, struct launcher_node *node); /* also where it has none */
+struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node);
+void egress_tell_refusals(struct launcher *launcher);
+void egress_addresses_changed(struct launcher *launcher);
+void egress_greeting_came(struct launcher *launcher);
+void egress_keeper_ended(struct launcher *launcher);
+uint64_t egress_check(struct launcher *launcher, uint64_t now_ms); /* what was lost; returns when to come again */
+
+/* ---- change.c: what is changed of it while a node runs ---- */
+
+/* The node has one already: E_CONFLICT unless it is what the plan's lines say. What its names stand for may have
+   changed since, and is put in force. */
+int egress_confirm(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
                    struct error *reterr);
-int nft_remove_place(struct netlink *netlink, const struct egress_place *place, struct error *reterr);
+/* What its names stand for, from the plan's lines. */
+int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+                        struct error *reterr);
+/* Nothing where it has no way out, or where they are as before. */
+int egress_set_bounds(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+                      struct error *reterr);
 
-enum { EGRESS_LOG_GROUP = 1 };
-
-/* ---- egress_keeper.c: the process that keeps the namespace ---- */
-
-/* Its first and last word to the launcher. */
-struct egress_greeting {
-    pid_t pid;
-    struct error error; /* E_NONE: there is a way out */
-};
-
-_Noreturn void egress_keep(int ready_fd);
-
-/* ---- egress_log.c: what was refused ---- */
-
-struct egress_refusal {
-    uint16_t number; /* of the place */
-    struct jail_host host;
-    char protocol[16];
-    const char *kind; /* of address */
-    char bound[32];   /* which of its bounds was reached, for which it is told; "": none */
-};
-
-int egress_log_open(struct netlink *netlink, struct error *reterr);
-/* Those of one datagram, if there is one; returns how many. */
-size_t egress_log_read(const struct netlink *netlink, struct egress_refusal *ret, size_t max);
+int egress_record_write(const struct launcher *launcher, pid_t keeper, struct error *reterr);
+pid_t egress_record_read(const struct launcher *launcher); /* 0: none, or it has ended */
+void egress_record_remove(const struct launcher *launcher);
+int egress_policy_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr);
+void egress_policy_read(const struct launcher *launcher, struct launcher_node *node); /* into node->egress */
+void egress_policy_remove(const struct launcher *launcher, const char *node);
 
 #endif

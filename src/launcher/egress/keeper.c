@@ -17,7 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
+#include "launcher/privileges.h"
+#include "launcher/project/helper.h"
 
 enum {
     READY_TIMEOUT_MS = 3000,

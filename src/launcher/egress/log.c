@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "launcher/egress/egress.h"
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
 
 enum {
     PACKET_BYTES = 64,

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/egress/egress.h"
+#include "launcher/egress/netlink.h"
 
 int netlink_open(int protocol, struct netlink *ret, struct error *reterr) {
     struct sockaddr_nl address = {.nl_family = AF_NETLINK};

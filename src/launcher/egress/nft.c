@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
+
 enum { RULE_ROOM = 4096, VERDICT_TYPE = 0xffffff00, INDEX_TYPE = 20 /* as nft names it */ };
 
 static const char *const maps[] = {NFT_UP, NFT_DOWN, NFT_REFUSE};

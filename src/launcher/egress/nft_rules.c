@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
+
 enum {
     MAC_SOURCE = 6,
     V4_SOURCE = 12,

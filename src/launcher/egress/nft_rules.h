@@ -4,7 +4,7 @@
 
 #include <netinet/in.h>
 
-#include "launcher/egress/egress.h"
+#include "launcher/egress/network.h"
 
 /* After the C library's headers for networks: the kernel's own give way to those. */
 #include <libnftnl/rule.h>

@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/egress_policy.h"
+#include "jail/plan.h"
+#include "jail/wire.h"
+#include "launcher/egress/egress.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/record.h"
 
 enum { KEEPER_BYTES = 128, POLICY_BYTES = 16384 };
 
@@ -16,16 +22,16 @@ static const char policy_prefix[] = ".egress-";
 static int write_file(const struct launcher *launcher, const char *name, const void *text, size_t size,
                       struct error *reterr) {
     CLEANUP_FD int fd =
-        openat(launcher->records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(launcher->slot.records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || file_write_all(fd, text, size) < 0 ||
-        renameat(launcher->records_fd, ".new", launcher->records_fd, name) < 0)
+        renameat(launcher->slot.records_fd, ".new", launcher->slot.records_fd, name) < 0)
         return error_errno(reterr, errno, "write the record %s", name);
     return 0;
 }
 
 /* Terminated; false when there is none, or it is longer than that. */
 static bool read_file(const struct launcher *launcher, const char *name, char *ret, size_t size) {
-    CLEANUP_FD int fd = openat(launcher->records_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEANUP_FD int fd = openat(launcher->slot.records_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd < 0 ? -1 : read(fd, ret, size);
     if (got < 0 || (size_t)got == size) return false;
     ret[got] = '\0';
@@ -51,7 +57,7 @@ pid_t egress_record_read(const struct launcher *launcher) {
 }
 
 void egress_record_remove(const struct launcher *launcher) {
-    unlinkat(launcher->records_fd, keeper_name, 0);
+    unlinkat(launcher->slot.records_fd, keeper_name, 0);
 }
 
 static void name_policy(const char *node, char ret[NAME_MAX]) {
@@ -86,5 +92,5 @@ void egress_policy_read(const struct launcher *launcher, struct launcher_node *n
 void egress_policy_remove(const struct launcher *launcher, const char *node) {
     char name[NAME_MAX];
     name_policy(node, name);
-    unlinkat(launcher->records_fd, name, 0);
+    unlinkat(launcher->slot.records_fd, name, 0);
 }

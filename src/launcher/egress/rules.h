@@ -1,5 +1,5 @@
 /* The way out as values: who a node is on the egress network, what is refused to whom, and the rules that follow from
-   a policy. Pure; egress.h has what carries them out. */
+   a policy. Pure; network.h has what carries them out. */
 #ifndef LAUNCHER_EGRESS_RULES_H
 #define LAUNCHER_EGRESS_RULES_H
 
@@ -20,7 +20,7 @@ enum {
     EGRESS_PLACES = 65536,
 };
 
-/* ---- egress_probe.c: what this host has for it ---- */
+/* ---- probe.c: what this host has for it ---- */
 
 /* The path of slirp4netns, or NULL. Only where nobody but root installs programs. */
 const char *egress_find_slirp(void);

@@ -10,7 +10,9 @@
 #include <net/if.h>
 #include <string.h>
 
-#include "launcher/egress/egress.h"
+#include "launcher/egress/netlink.h"
+#include "launcher/egress/network.h"
+#include "launcher/egress/rules.h"
 
 enum {
     MESSAGE_BYTES = 1024,

@@ -4,7 +4,10 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/server.h"
 
 enum { DEATH_TIMEOUT_MS = 3000, SIGNALED_STATUS = 128 };
 
@@ -95,8 +98,8 @@ static void insist(struct launcher *launcher, struct launcher_node *node, uint64
 
 uint64_t bury_check(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
-    for (size_t i = 0; i < launcher->nodes_end; i++) {
-        struct launcher_node *node = &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++) {
+        struct launcher_node *node = &launcher->nodes.items[i];
         if (!node->used || !node->burial.under_way) continue;
         if (now_ms >= node->burial.deadline_ms) insist(launcher, node, now_ms);
         if (node->burial.under_way && node->burial.deadline_ms < next_ms) next_ms = node->burial.deadline_ms;
@@ -107,14 +110,14 @@ uint64_t bury_check(struct launcher *launcher, uint64_t now_ms) {
 void bury_everything(struct launcher *launcher) {
     /* Serial 0 is nobody's: no answer is sent. */
     struct request nobody = {0};
-    for (size_t i = 0; i < launcher->nodes_end; i++)
-        if (launcher->nodes[i].used && !launcher->nodes[i].burial.under_way)
-            bury_start(launcher, &launcher->nodes[i], nobody);
+    for (size_t i = 0; i < launcher->nodes.end; i++)
+        if (launcher->nodes.items[i].used && !launcher->nodes.items[i].burial.under_way)
+            bury_start(launcher, &launcher->nodes.items[i], nobody);
 }
 
 void shutdown_advance(struct launcher *launcher) {
-    if (!launcher->shutting_down || launcher->node_count > 0) return;
+    if (!launcher->shutting_down || launcher->nodes.count > 0) return;
     if (launcher->shutdown_request.link_serial) server_ok(launcher, launcher->shutdown_request, "", NULL, 0);
     launcher->shutdown_request = (struct request){0};
-    if (launcher->link_fd < 0 && launcher->daemon.pidfd < 0) launcher_end(launcher, 0);
+    if (launcher->server.link_fd < 0 && launcher->daemon.pidfd < 0) launcher_end(launcher, 0);
 }

@@ -3,7 +3,10 @@
    looked at a little at a time, and answered from the loop. */
 #include <stdlib.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/server.h"
 
 enum {
     PATIENCE_MS = 1000, /* a second is a host's that is very busy */
@@ -158,8 +161,8 @@ void standstill_begin(struct launcher *launcher, struct launcher_node *node, boo
 uint64_t standstill_check(struct launcher *launcher, uint64_t now_ms) {
     uint64_t until_us = clock_monotonic_us() + SLICE_US;
     bool some_left = false;
-    for (size_t i = 0; i < launcher->nodes_end; i++) {
-        struct launcher_node *node = &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++) {
+        struct launcher_node *node = &launcher->nodes.items[i];
         if (node->used && node->standstill) advance(launcher, node, 0, until_us);
         some_left |= node->used && node->standstill;
     }

@@ -10,7 +10,9 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/helper.h"
 
 enum { PATIENCE_MS = 10000 }; /* as for starting a node */
 

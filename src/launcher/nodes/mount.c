@@ -9,6 +9,11 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
+#include "jail/plan.h"
+#include "jail/wire.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
 #include "launcher/start/spawn.h"
 
 #define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)

@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/seccomp.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/record.h"
 
 /* Newer than the headers we are built with. */
 #define NOTIFY_SET_FLAGS SECCOMP_IOW(4, uint64_t)

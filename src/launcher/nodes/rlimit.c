@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
 
 struct wish {
     __rlimit_resource_t resource;

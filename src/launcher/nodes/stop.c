@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/nodes/nodes.h"
 
 enum { PROCESSES_MAX = 1024, STAT_BYTES = 512 };
 

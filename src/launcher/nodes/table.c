@@ -2,7 +2,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/egress/egress.h"
+#include "launcher/home.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/record.h"
 
 enum {
     DESCRIPTORS_PER_NODE = 2,
@@ -10,26 +14,27 @@ enum {
 };
 
 struct launcher_node *nodes_find(struct launcher *launcher, const char *name) {
-    for (size_t i = 0; i < launcher->nodes_end; i++)
-        if (launcher->nodes[i].used && strcmp(launcher->nodes[i].name, name) == 0) return &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++)
+        if (launcher->nodes.items[i].used && strcmp(launcher->nodes.items[i].name, name) == 0)
+            return &launcher->nodes.items[i];
     return NULL;
 }
 
 size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node) {
-    return (size_t)(node - launcher->nodes);
+    return (size_t)(node - launcher->nodes.items);
 }
 
 int nodes_check_room(const struct launcher *launcher, struct error *reterr) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return 0;
-    rlim_t needed = (launcher->node_count + 1) * DESCRIPTORS_PER_NODE + DESCRIPTORS_KEPT;
+    rlim_t needed = (launcher->nodes.count + 1) * DESCRIPTORS_PER_NODE + DESCRIPTORS_KEPT;
     if (needed <= limit.rlim_cur) return 0;
-    return error_set(reterr, E_LIMIT, "%zu nodes run already: more would leave no descriptors", launcher->node_count);
+    return error_set(reterr, E_LIMIT, "%zu nodes run already: more would leave no descriptors", launcher->nodes.count);
 }
 
 static bool uid_is_used(const struct launcher *launcher, uid_t uid) {
-    for (size_t i = 0; i < launcher->nodes_end; i++)
-        if (launcher->nodes[i].used && launcher->nodes[i].uid == uid) return true;
+    for (size_t i = 0; i < launcher->nodes.end; i++)
+        if (launcher->nodes.items[i].used && launcher->nodes.items[i].uid == uid) return true;
     return false;
 }
 
@@ -37,15 +42,15 @@ static bool uid_is_used(const struct launcher *launcher, uid_t uid) {
 static uid_t choose_uid(struct launcher *launcher) {
     if (!launcher->root) return launcher->daemon_uid;
     do {
-        launcher->next_uid = launcher->next_uid % (SLOT_UIDS - 1) + 1;
-    } while (uid_is_used(launcher, launcher->daemon_uid + launcher->next_uid));
-    return launcher->daemon_uid + launcher->next_uid;
+        launcher->nodes.next_uid = launcher->nodes.next_uid % (SLOT_UIDS - 1) + 1;
+    } while (uid_is_used(launcher, launcher->daemon_uid + launcher->nodes.next_uid));
+    return launcher->daemon_uid + launcher->nodes.next_uid;
 }
 
 int nodes_add(struct launcher *launcher, const char *name, struct launcher_node **ret, struct error *reterr) {
     if (nodes_find(launcher, name)) return error_set(reterr, E_EXISTS, "node %s exists", name);
     for (size_t i = 0; i < JAIL_NODES_MAX; i++) {
-        struct launcher_node *node = &launcher->nodes[i];
+        struct launcher_node *node = &launcher->nodes.items[i];
         if (node->used) continue;
         uid_t uid = choose_uid(launcher);
         *node = (struct launcher_node){.used = true, .uid = uid, .pidfd = -1, .listener_fd = -1};
@@ -53,8 +58,8 @@ int nodes_add(struct launcher *launcher, const char *name, struct launcher_node 
             node->used = false;
             return -1;
         }
-        launcher->node_count++;
-        if (i >= launcher->nodes_end) launcher->nodes_end = i + 1;
+        launcher->nodes.count++;
+        if (i >= launcher->nodes.end) launcher->nodes.end = i + 1;
         *ret = node;
         return 0;
     }
@@ -69,7 +74,7 @@ void nodes_remove(struct launcher *launcher, struct launcher_node *node) {
     fd_close(node->pidfd);
     record_remove(launcher, node->name);
     node->used = false;
-    launcher->node_count--;
+    launcher->nodes.count--;
 }
 
 bool node_is_dead(const struct launcher_node *node) {

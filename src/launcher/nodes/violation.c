@@ -2,7 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/seccomp.h"
+#include "jail/wire.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/server.h"
 
 enum { WINDOW_MS = 1000, TOLD_PER_WINDOW = 10 };
 
@@ -62,9 +66,9 @@ static uint64_t flush(struct launcher *launcher, const struct launcher_node *nod
 
 uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
-    for (size_t i = 0; i < launcher->nodes_end; i++) {
-        if (!launcher->nodes[i].used) continue;
-        struct launcher_node *node = &launcher->nodes[i];
+    for (size_t i = 0; i < launcher->nodes.end; i++) {
+        if (!launcher->nodes.items[i].used) continue;
+        struct launcher_node *node = &launcher->nodes.items[i];
         uint64_t violations_ms = flush(launcher, node, &node->violations, now_ms);
         uint64_t refusals_ms = flush(launcher, node, &node->refusals, now_ms);
         if (violations_ms < next_ms) next_ms = violations_ms;

@@ -9,11 +9,14 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/privileges.h"
+#include "launcher/project/project.h"
 
 /* Both ends of a unix connection report a peer, but only the accepting end's is the one who asked: on the other it is
    whoever listens, maybe root. An accepted socket has its listener's name, and its peer none. */
@@ -65,99 +68,4 @@ int caller_become(const struct caller *caller, bool root, struct error *reterr) 
     /* The caller could otherwise look into a process that was the launcher a moment ago. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return 0;
-}
-
-/* First out of the way of where they are wanted, then there; all else closes. */
-static int keep_only(const int *fds, size_t fd_count) {
-    int spare[HELPER_FDS_MAX];
-    if (fd_count > ARRAY_SIZE(spare)) return -1;
-    for (size_t i = 0; i < fd_count; i++)
-        if ((spare[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, HELPER_FD + HELPER_FDS_MAX)) < 0) return -1;
-    for (size_t i = 0; i < fd_count; i++)
-        if (dup3(spare[i], HELPER_FD + (int)i, O_CLOEXEC) < 0) return -1;
-    return close_range(HELPER_FD + (unsigned)fd_count, ~0U, 0);
-}
-
-static pid_t fork_with_pidfd(int *ret_pidfd) {
-    struct clone_args arguments = {
-        .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)ret_pidfd, .exit_signal = SIGCHLD};
-    return (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
-}
-
-static int send_pidfd(int socket_fd, int pidfd) {
-    union {
-        char bytes[CMSG_SPACE(sizeof pidfd)];
-        struct cmsghdr header;
-    } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof pidfd)}};
-    struct msghdr message = {.msg_iov = &(struct iovec){(char *)"", 1},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    memcpy(CMSG_DATA(&control.header), &pidfd, sizeof pidfd);
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
-}
-
-static int receive_pidfd(int socket_fd) {
-    char byte;
-    int pidfd = -1;
-    union {
-        char bytes[CMSG_SPACE(sizeof pidfd)];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {.msg_iov = &(struct iovec){&byte, 1},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) return -1;
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof pidfd))
-        memcpy(&pidfd, CMSG_DATA(header), sizeof pidfd);
-    return pidfd;
-}
-
-/* The process between the launcher and the helper: it ends at once, so that the system reaps the helper and not we. By
-   then nothing of ours is open in the helper: a caller's file system could not be unmounted as long as it were. */
-static _Noreturn void start_between(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count) {
-    int socket_fd = HELPER_FD + (int)fd_count - 1, pidfd = -1;
-    if (keep_only(fds, fd_count) < 0) _exit(EXIT_FAILURE);
-    pid_t pid = fork_with_pidfd(&pidfd);
-    if (pid != 0) _exit(pid > 0 && send_pidfd(socket_fd, pidfd) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
-    close(socket_fd);
-    signals_reset();
-    priority_reset();
-    body(data);
-    _exit(EXIT_SUCCESS);
-}
-
-int helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count, int *ret_pidfd,
-                 struct error *reterr) {
-    int pair[2], kept[HELPER_FDS_MAX];
-    if (fd_count >= HELPER_FDS_MAX) return error_set(reterr, E_INVALID, "too many descriptors for a helper");
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_errno(reterr, errno, "make a socket pair");
-    CLEANUP_FD int own_fd = pair[0];
-    CLEANUP_FD int between_fd = pair[1];
-    memcpy(kept, fds, fd_count * sizeof *fds);
-    kept[fd_count] = between_fd;
-    pid_t pid = fork();
-    if (pid < 0) return error_errno(reterr, errno, "start a helper");
-    if (pid == 0) start_between(body, data, kept, fd_count + 1);
-    waitpid(pid, NULL, 0);
-    int pidfd = receive_pidfd(own_fd);
-    if (pidfd < 0) return error_set(reterr, E_SYSTEM, "a helper did not start");
-    *ret_pidfd = pidfd;
-    return 0;
-}
-
-int helper_error(const struct error *report, struct error *reterr) {
-    if (report->code == E_NONE) return 0;
-    bool is_known = report->code > E_NONE && report->code < E_COUNT;
-    return error_set(reterr, is_known ? report->code : E_SYSTEM, "%.*s", (int)sizeof report->detail - 1,
-                     report->detail);
-}
-
-int helper_end(int pidfd) {
-    /* SIGKILL alone: its user may have stopped it, and no other signal reaches a stopped process. */
-    if (pidfd >= 0) pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
-    return fd_close(pidfd);
 }

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/start/spawn.h"
+#include "jail/plan.h"
+#include "jail/wire.h"
+#include "launcher/launcher.h"
+#include "launcher/project/project.h"
 
 enum {
     GRANTS_MAX = JAIL_NODES_MAX,
@@ -22,7 +25,7 @@ static void name_file(const char *name, char ret[NAME_MAX]) {
 
 static size_t count_grants(const struct launcher *launcher) {
     size_t count = 0;
-    int fd = openat(launcher->records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     if (!listing) {
         fd_close(fd);
@@ -51,14 +54,15 @@ int grant_write(const struct launcher *launcher, const char *name, const struct 
     char file[NAME_MAX];
     CLEANUP(buf_free) struct buf text = {.max = GRANT_BYTES - 1};
     name_file(name, file);
-    if (faccessat(launcher->records_fd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && count_grants(launcher) >= GRANTS_MAX)
+    if (faccessat(launcher->slot.records_fd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+        count_grants(launcher) >= GRANTS_MAX)
         return error_set(reterr, E_LIMIT, "%d sources may be opened again already", GRANTS_MAX);
     print(caller, path, &text);
     if (text.failed) return error_set(reterr, E_TOO_LARGE, "the path is too long to keep");
     CLEANUP_FD int fd =
-        openat(launcher->records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(launcher->slot.records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || file_write_all(fd, text.data, text.size) < 0 ||
-        renameat(launcher->records_fd, ".new", launcher->records_fd, file) < 0)
+        renameat(launcher->slot.records_fd, ".new", launcher->slot.records_fd, file) < 0)
         return error_errno(reterr, errno, "keep the permission to open %s", path);
     return 0;
 }
@@ -66,7 +70,7 @@ int grant_write(const struct launcher *launcher, const char *name, const struct 
 void grant_remove(const struct launcher *launcher, const char *name) {
     char file[NAME_MAX];
     name_file(name, file);
-    unlinkat(launcher->records_fd, file, 0);
+    unlinkat(launcher->slot.records_fd, file, 0);
 }
 
 static bool read_groups(const char *list, struct caller *caller) {
@@ -91,7 +95,7 @@ int grant_read(const struct launcher *launcher, const char *name, struct caller 
     struct caller caller = {0};
     uint64_t uid, gid;
     name_file(name, file);
-    if (file_read_text(launcher->records_fd, file, text, sizeof text) < 0)
+    if (file_read_text(launcher->slot.records_fd, file, text, sizeof text) < 0)
         return error_set(reterr, E_FORBIDDEN, "nobody lets us open the source of %s any more", name);
     if (wire_message_parse(text, &grant, reterr) < 0) return -1;
     const char *path = wire_message_value(&grant, "path");

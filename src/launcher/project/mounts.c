@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/project/project.h"
 
 /* "\040" and the like, for what would end a field. */
 static void decode_octal(char *text) {

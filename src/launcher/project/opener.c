@@ -5,9 +5,13 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "launcher/launcher.h"
+#include "launcher/project/helper.h"
+#include "launcher/project/project.h"
 #include "launcher/start/spawn.h"
 
 enum {

@@ -5,9 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/wire.h"
+#include "launcher/launcher.h"
+#include "launcher/project/helper.h"
+#include "launcher/project/project.h"
+#include "launcher/server.h"
+#include "launcher/start/userns.h"
 
 /* The helper's own alarms are not enough, and a little shorter: it runs with the caller's uid, who may stop it. */
 enum { OPEN_PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000, STREAM_PATIENCE_MS = (STREAM_TIMEOUT_S + 1) * 1000 };

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/project/project.h"
 
 enum { ENTRIES_MAX = 20000, DEPTH_MAX = 64 };
 

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "launcher/launcher_internal.h"
+#include "jail/wire.h"
+#include "launcher/project/project.h"
 
 enum { ENTRIES_MAX = 20000, DEPTH_MAX = 64, CHUNK_BYTES = 65536, MODE_BITS = 0777 };
 

@@ -9,9 +9,14 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/privileges.h"
 #include "launcher/start/spawn.h"
 
 static int join_cgroups(struct spawn *spawn, struct error *reterr) {

@@ -7,9 +7,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/privileges.h"
 #include "launcher/start/spawn.h"
 
 enum { SYNC_FD = 3, SIGNALED_STATUS = 128 };

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "launcher/launcher.h"
 #include "launcher/start/spawn.h"
 
 enum { BYTES_PER_INODE = 1024, INODES_LEAST = 64 };

@@ -9,7 +9,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "launcher/home.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/project.h"
 #include "launcher/start/spawn.h"
+#include "launcher/start/userns.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 

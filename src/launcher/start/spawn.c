@@ -8,10 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "jail/plan.h"
+#include "jail/seccomp.h"
+#include "launcher/cgroup/cgroup.h"
+#include "launcher/egress/egress.h"
+#include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
+#include "launcher/project/helper.h"
+#include "launcher/record.h"
 #include "launcher/start/spawn.h"
+#include "launcher/start/userns.h"
 
 enum { START_TIMEOUT_MS = 10000 };
 
@@ -50,9 +60,9 @@ static _Noreturn void run_child(struct spawn *spawn) {
     struct error error = {0};
     char go;
     /* A child that outlives the launcher for a moment must neither keep the next one out nor hide its end. */
-    fd_close(spawn->launcher->link_fd);
-    fd_close(spawn->launcher->lock_fd);
-    if (spawn->launcher->root) fd_close(spawn->launcher->slot_fd);
+    fd_close(spawn->launcher->server.link_fd);
+    fd_close(spawn->launcher->home.lock_fd);
+    if (spawn->launcher->root) fd_close(spawn->launcher->slot.fd);
     /* The launcher says go when the uid maps are written; the end of file, that it has gone itself. */
     if (read(spawn->sync_fd, &go, 1) != 1) _exit(EXIT_FAILURE);
     if (jail_enter(spawn, &error) == 0) init_run(spawn, &error);

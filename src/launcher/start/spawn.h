@@ -2,7 +2,18 @@
 #ifndef LAUNCHER_START_SPAWN_H
 #define LAUNCHER_START_SPAWN_H
 
-#include "launcher/launcher_internal.h"
+#include "jail/plan.h"
+#include "launcher/cgroup/cgroup.h"
+
+struct launcher;
+struct launcher_node;
+struct sock_fprog; /* linux/filter.h */
+
+enum { FILTER_SETS = 3 };
+
+struct filter_cache {
+    struct sock_fprog *filters[FILTER_SETS][2]; /* by set, by whether execs are counted; NULL until needed */
+};
 
 /* What a new node's process gets from the launcher; the child has its own copy of it all. */
 struct spawn {
@@ -41,7 +52,7 @@ int sources_open_project(const struct launcher *launcher, const struct launcher_
 /* Set the attributes of all its mounts, and cut them off from those they are copies of. */
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
 
-/* ---- the child's side: jail_setup.c, jail_root.c, landlock.c, init.c ---- */
+/* ---- the child's side: enter.c, root.c, landlock.c, init.c ---- */
 
 int jail_enter(struct spawn *spawn, struct error *reterr);
 int jail_root_make(struct spawn *spawn, int *ret_root_fd, struct error *reterr);

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/start/userns.h"
 
 static int write_proc(pid_t pid, const char *name, const char *text, struct error *reterr) {
     char path[64];

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/launcher_internal.h"
+#include "launcher/nodes/nodes.h"
 #include "launcher_life.h"
 
 /* As a launcher does that is killed between taking a call and answering it. */

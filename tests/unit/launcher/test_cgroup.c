@@ -16,6 +16,7 @@
 
 #include "folder.h"
 #include "launcher/cgroup/backend.h"
+#include "launcher/cgroup/cgroup.h"
 
 #define MIB (1ULL << 20)
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "launcher/cgroup/cgroup.h"
+#include "launcher/features.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 
@@ -26,7 +27,7 @@ static size_t count_entries(const char *path) {
 static void root_can_enforce_everything_here(void **state) {
     (void)state;
     struct jail_features features;
-    jail_features_probe(&features);
+    features_probe(&features);
     assert_true(features.root);
     assert_true(features.landlock_abi >= 1);
     assert_in_range(features.cgroup_version, 1, 2);
@@ -38,7 +39,7 @@ static void nothing_stays_behind(void **state) {
     (void)state;
     struct jail_features features;
     size_t descriptors = count_entries("/proc/self/fd");
-    jail_features_probe(&features);
+    features_probe(&features);
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child */
 }
@@ -49,7 +50,7 @@ static void it_is_quick(void **state) {
     uint64_t best_us = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
         uint64_t start_us = clock_monotonic_us();
-        jail_features_probe(&features);
+        features_probe(&features);
         uint64_t took_us = clock_monotonic_us() - start_us;
         if (took_us < best_us) best_us = took_us;
     }
@@ -65,7 +66,7 @@ static void others_lose_what_needs_privileges(void **state) {
     pid_t pid = fork();
     if (pid == 0) {
         if (setgroups(0, NULL) < 0 || setgid(65534) < 0 || setuid(65534) < 0) _exit(1);
-        jail_features_probe(&features);
+        features_probe(&features);
         _exit(write(pipes[1], &features, sizeof features) == sizeof features ? 0 : 1);
     }
     close(pipes[1]);

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/launcher_internal.h"
 #include "launcher_client.h"
 
 enum { OWNER = 54321, STRANGER = 4444 };

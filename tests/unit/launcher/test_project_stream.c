@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "launcher/launcher_internal.h"
+#include "launcher/project/project.h"
 
 struct project {
     char directory[64];

@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 #include "fuse_server.h"
-#include "launcher/launcher_internal.h"
+#include "launcher/project/helper.h"
+#include "launcher/project/project.h"
 #include "launcher_client.h"
 
 static void make_project(const struct client *client, uid_t owner, char ret[128]) {

@@ -1,0 +1,98 @@
+/* Projects: opened with the rights of the caller who brought them, then bound into nodes or sent as a stream. */
+#ifndef LAUNCHER_PROJECT_PROJECT_H
+#define LAUNCHER_PROJECT_PROJECT_H
+
+#include <limits.h>
+
+#include "jail/jail.h"
+#include "launcher/server.h"
+#include "launcher/start/userns.h"
+
+enum {
+    OPEN_TIMEOUT_S = 10,    /* for a project */
+    STREAM_TIMEOUT_S = 120, /* for its files, where they come as a stream */
+    PROJECT_TOKEN_BYTES = 32,
+    CALLER_GROUPS_MAX = 256,
+};
+
+struct launcher;
+
+struct caller {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[CALLER_GROUPS_MAX];
+    size_t group_count;
+};
+
+enum project_state { PROJECT_FREE, PROJECT_OPENING, PROJECT_OPEN };
+
+struct launcher_project {
+    enum project_state state;
+    char token[PROJECT_TOKEN_BYTES];
+    char path[PATH_MAX];
+    struct request request;
+    struct caller caller;
+    uint64_t deadline_ms; /* of the helper: to open it, then to send its files; UINT64_MAX: there is none */
+    int helper_pidfd;     /* the process that opens it, or sends its files; -1: there is none */
+    int helper_fd;        /* while opening: where the helper's answer comes from */
+    int file_fd;          /* and where the content comes from, should it be a single file */
+    int source_fd;        /* opened with the caller's rights */
+    bool wants_signature; /* and nothing else: it is not kept open */
+    bool bindable;        /* else its files went out as a stream */
+};
+
+/* What the process that opens a project says, with the descriptor when it is a success. */
+struct opened {
+    struct error error;
+    bool is_file;
+    bool must_be_streamed; /* a folder that is not to be bound, whether it can be or not */
+    uint64_t signature;    /* when that is all that is wanted: then no descriptor comes with it */
+};
+
+/* The process that waits for the next project to open. */
+struct opener {
+    int socket_fd; /* -1: none waits */
+    int pidfd;
+    int file_fd; /* where the content comes from, should it be a single file */
+    uint64_t refill_due_ms;
+};
+
+void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
+/* By a standing permission; or just find out whether it is as it was. */
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool wants_signature);
+/* The caller at the other end, if he may bring projects. */
+int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
+uint64_t project_sign(int source_fd, bool is_file);
+/* By the process that opens it: this may wait for a file system. */
+bool project_must_be_streamed(int source_fd);
+bool project_mount_forbids_binding(char *line, const char *folder); /* one line of mountinfo, which is changed */
+int grant_write(const struct launcher *launcher, const char *name, const struct caller *caller, const char *path,
+                struct error *reterr);
+int grant_read(const struct launcher *launcher, const char *name, struct caller *ret_caller, char ret_path[PATH_MAX],
+               struct error *reterr); /* E_FORBIDDEN: there is none */
+void grant_remove(const struct launcher *launcher, const char *name);
+void project_advance(struct launcher *launcher, struct launcher_project *project);
+uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
+struct launcher_project *project_find(struct launcher *launcher, const char *token);
+void project_release(struct launcher *launcher, struct launcher_project *project);
+void project_release_all(struct launcher *launcher);
+/* What is the project's owner's belongs to uid and gid. */
+struct userns_map project_map(const struct launcher_project *project, uid_t uid, gid_t gid);
+/* A detached read-only mount of the project, with its owners as the user namespace maps them. */
+int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr);
+/* Who is at the other end of an accepted connection. */
+int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
+/* Become the caller, for good, in a process of one's own. */
+int caller_become(const struct caller *caller, bool root, struct error *reterr);
+/* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */
+int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr);
+void opener_used(struct launcher *launcher); /* a project is not used any more */
+uint64_t opener_check(struct launcher *launcher,
+                      uint64_t now_ms); /* whether another is to wait; returns when to look */
+void opener_end(struct launcher *launcher);
+/* In such a process; name is the file's, NULL for a tree. */
+void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name);
+/* Write the tree or file at source_fd to out_fd as docs/architecture.md says; name is the file's, NULL for a tree. */
+int project_stream_write(int source_fd, const char *name, int out_fd, struct error *reterr);
+
+#endif

@@ -1,0 +1,44 @@
+/* The socket that the daemon dials (server.c), and the verbs of its messages (requests.c). */
+#ifndef LAUNCHER_SERVER_H
+#define LAUNCHER_SERVER_H
+
+#include "base/base.h"
+#include "jail/jail.h"
+
+enum { MESSAGE_FDS_MAX = 2 };
+
+struct launcher;
+struct launcher_node;
+
+/* Who asked: an answer is for the connection that the request came over, and for no later one. */
+struct request {
+    uint64_t id;
+    uint64_t link_serial;
+};
+
+struct server {
+    int fd;
+    int link_fd; /* the daemon's connection; -1: there is none */
+    uint64_t link_serial;
+    size_t announce_at; /* the next node to tell a new daemon of */
+    char message[JAIL_MESSAGE_BYTES + 1];
+};
+
+int server_open(struct launcher *launcher, struct error *reterr);
+void server_accept(struct launcher *launcher);
+void server_receive(struct launcher *launcher, uint32_t events);
+void server_drop_link(struct launcher *launcher);
+void server_announce_all(struct launcher *launcher); /* every node there is, then "ready" */
+/* "verb id" or "verb NAME" begin the text; descriptors stay the caller's. False when it could not be sent. */
+bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count);
+/* Answers; text is what follows "ok ID". An answer that can't be sent ends the link: the daemon dials again and asks.
+ */
+void server_ok(struct launcher *launcher, struct request request, const char *text, const int *fds, size_t fd_count);
+void server_fail(struct launcher *launcher, struct request request, const struct error *error);
+
+/* Carry out one message; fd (or -1) came with it and is closed by the caller. */
+void requests_handle(struct launcher *launcher, char *text, int fd);
+/* " pid= start= …" of a node, for answers and announcements. */
+void requests_describe_node(const struct launcher *launcher, const struct launcher_node *node, struct buf *text);
+
+#endif
