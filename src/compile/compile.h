@@ -77,7 +77,7 @@ void compile_turn_give(struct compile_turn *turn);
 
 struct compile_request {
     struct compiler *compiler;
-    const struct jail_project *project; /* opened with the caller's rights; its fd stays the caller's */
+    const struct link_project *project; /* opened with the caller's rights; its fd stays the caller's */
     uid_t owner;                        /* the caller, whose builds are nobody else's */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */
     const char *source;                 /* the user's own path, for names and messages */

@@ -120,7 +120,7 @@ void workspace_next(struct workspace *workspace, struct compile_job *ended) {
 
 /* ---- starting a compilation ---- */
 
-static void open_project(struct compile_job *job, const struct jail_project *project) {
+static void open_project(struct compile_job *job, const struct link_project *project) {
     job->is_stream = project->is_stream;
     job->is_file = project->is_file;
     job->project_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);

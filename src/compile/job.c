@@ -271,7 +271,7 @@ static void on_mounted(void *data, const struct error *error) {
 static void mount(struct compile_job *job) {
     const char *source = job->is_stream ? job->workspace->copy : job->token;
     job->is_working = true;
-    jail_link_mount(job->compiler->host->link, node_name(job->worker->node), source, PROJECT_PLACE, on_mounted, job);
+    link_mount(job->compiler->host->link, node_name(job->worker->node), source, PROJECT_PLACE, on_mounted, job);
 }
 
 /* Of twenty thousand files it takes milliseconds. */

@@ -6,12 +6,12 @@ static void on_compiled(struct errand *errand, const char *digest) {
     errand_answer(errand, take_ptr(errand->report));
 }
 
-static void on_opened(struct errand *errand, const struct jail_project *project) {
+static void on_opened(struct errand *errand, const struct link_project *project) {
     errand_compile(errand, project, on_compiled);
 }
 
-static void compile_text(struct errand *errand, const struct jail_project *none) {
-    struct jail_project project;
+static void compile_text(struct errand *errand, const struct link_project *none) {
+    struct link_project project;
     struct error error;
     (void)none;
     errand->source = json_string_value(json_object_get(errand->request->params, "file"));

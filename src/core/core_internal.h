@@ -368,7 +368,7 @@ void sandbox_start_ttl(struct sandbox *sandbox);
 
 int caller_check_paths(const struct caller *caller, struct error *reterr);
 /* Open a path with the caller's rights, and no more. */
-void caller_open_project(struct engine *engine, const struct caller *caller, const char *path, jail_project_fn done,
+void caller_open_project(struct engine *engine, const struct caller *caller, const char *path, link_project_fn done,
                          void *data);
 
 /* ---- queue.c: what changes a sandbox waits its turn; what only looks or evaluates runs side by side between them ----
@@ -412,7 +412,7 @@ void tree_ended_with_host(struct sandbox *sandbox);
 
 int source_text_check(const json_t *params, bool has_path, struct error *reterr);
 /* As a project of one file; its fd is the receiver's. */
-int source_text_open(const json_t *params, struct jail_project *ret, struct error *reterr);
+int source_text_open(const json_t *params, struct link_project *ret, struct error *reterr);
 
 /* ---- restart.c, lifecycle.c ---- */
 

@@ -59,7 +59,7 @@ static void on_failed_ended(struct sandbox *sandbox) {
     if (!sandbox->destroying) sandbox->destroying = sandbox->stillborn = true;
     engine_event(engine, EVENT_CREATE_FAILED, sandbox->id, problem_json(&create->error));
     answer_error(engine, create->job.request, &create->error, take_ptr(create->report));
-    if (create->token[0]) jail_link_release_project(engine->host.link, create->token);
+    if (create->token[0]) link_release_project(engine->host.link, create->token);
     jobs_abort_all(sandbox, &create->error); /* those that waited for it */
     job_finish(&create->job);
     free(create);
@@ -130,8 +130,8 @@ static void on_saved(void *data, const struct error *error) {
         sandbox->persistent = false;
         fail(create, error);
     } else if (sandbox->config.watch) {
-        jail_link_grant(engine_of(create)->host.link, create->job.request->caller.peer_fd, sandbox->id,
-                        sandbox->config.source, on_granted, create);
+        link_grant(engine_of(create)->host.link, create->job.request->caller.peer_fd, sandbox->id,
+                   sandbox->config.source, on_granted, create);
     } else {
         finish_created(create);
     }
@@ -203,7 +203,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     struct error problem;
     struct compile_job *compile = take_ptr(create->compile);
     create->report = report;
-    jail_link_release_project(engine_of(create)->host.link, create->token);
+    link_release_project(engine_of(create)->host.link, create->token);
     create->token[0] = '\0';
     compile_turn_give(&create->turn);
     charge_give(sandbox->engine, &sandbox->charge, QUOTA_PROJECTS);
@@ -226,7 +226,7 @@ static void on_compiler_violation(void *data, struct node *node, const char *wha
     tree_violation(create->job.sandbox, node, what, detail);
 }
 
-static void on_project(void *data, const struct jail_project *project, const struct error *error) {
+static void on_project(void *data, const struct link_project *project, const struct error *error) {
     struct create_job *create = data;
     struct sandbox *sandbox = create->job.sandbox;
     if (error) {
@@ -261,8 +261,8 @@ static void on_turn(struct compile_turn *turn, const struct error *error) {
         return;
     }
     create->stage = STAGE_PROJECT;
-    jail_link_open_project(engine_of(create)->host.link, request->caller.peer_fd, create->job.sandbox->config.source,
-                           on_project, create);
+    link_open_project(engine_of(create)->host.link, request->caller.peer_fd, create->job.sandbox->config.source,
+                      on_project, create);
 }
 
 /* The project is opened when it can be compiled: the launcher has few entries for all users. */

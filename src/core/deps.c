@@ -32,7 +32,7 @@ static void read_build(struct errand *errand, const char *digest) {
     errand_work(errand, run, on_read);
 }
 
-static void on_opened(struct errand *errand, const struct jail_project *project) {
+static void on_opened(struct errand *errand, const struct link_project *project) {
     errand_compile(errand, project, read_build);
 }
 

@@ -116,7 +116,7 @@ static void on_stranger_buried(void *data, const struct jail_death *death, const
     (void)error;
 }
 
-static void on_link_node(void *data, const struct jail_node *info) {
+static void on_link_node(void *data, const struct link_node *info) {
     struct engine *engine = data;
     struct node *node = node_find(&engine->host, info->name);
     if (node) {
@@ -125,8 +125,8 @@ static void on_link_node(void *data, const struct jail_node *info) {
     }
     fd_close(info->pidfd);
     fd_close(info->output_fd);
-    jail_link_bury(engine->host.link, info->name, on_stranger_buried,
-                   NULL); /* nobody's: its create or destroy was cut short */
+    link_bury(engine->host.link, info->name, on_stranger_buried,
+              NULL); /* nobody's: its create or destroy was cut short */
 }
 
 /* Whether its VM was started in another boot of the machine. */
@@ -187,7 +187,7 @@ static void on_link_down(void *data) {
     engine->link_up = false;
 }
 
-static void on_link_violation(void *data, const struct jail_violation *violation) {
+static void on_link_violation(void *data, const struct link_violation *violation) {
     struct engine *engine = data;
     struct node *node = node_find(&engine->host, violation->node);
     if (node) node_violation(node, violation);
@@ -322,7 +322,7 @@ static void tell_audit_damage(struct engine *engine, bool has_run) {
 }
 
 static int open_parts(struct engine *engine, struct error *reterr) {
-    static const struct jail_link_handler handler = {
+    static const struct link_handler handler = {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
@@ -351,7 +351,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
                                  .is_awaited = is_start_awaited};
     if (result == 0) result = pool_open(&engine->host, &pool, on_quiet, engine, &engine->pool, reterr);
     if (result < 0) return result;
-    return jail_link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
+    return link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
 }
 
 static void host_init(struct engine *engine) {
@@ -508,7 +508,7 @@ void engine_try_close(struct engine *engine) {
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
-    jail_link_close(engine->host.link, part_closed, engine);
+    link_close(engine->host.link, part_closed, engine);
     pool_close(engine->pool, part_closed, engine);
     feed_pump_close(engine, on_timer_closed);
     uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);

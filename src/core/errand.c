@@ -70,7 +70,7 @@ static void end(struct errand *errand) {
     while (*at != errand) at = &(*at)->next;
     *at = errand->next;
     quotas_give(engine->config.quotas, errand->uid, QUOTA_PROJECTS, 1);
-    if (errand->token[0]) jail_link_release_project(engine->host.link, errand->token);
+    if (errand->token[0]) link_release_project(engine->host.link, errand->token);
     compile_turn_give(&errand->turn);
     json_decref(errand->report);
     free(errand);
@@ -110,7 +110,7 @@ static bool ended_early(struct errand *errand, const struct error *error) {
 
 /* ---- opening ---- */
 
-static void on_project(void *data, const struct jail_project *project, const struct error *error) {
+static void on_project(void *data, const struct link_project *project, const struct error *error) {
     struct errand *errand = data;
     if (!error) snprintf(errand->token, sizeof errand->token, "%s", project->token);
     if (!ended_early(errand, error)) errand->opened(errand, project);
@@ -119,8 +119,8 @@ static void on_project(void *data, const struct jail_project *project, const str
 
 static void open_now(struct errand *errand) {
     if (errand->source)
-        jail_link_open_project(errand->engine->host.link, errand->request->caller.peer_fd, errand->source, on_project,
-                               errand);
+        link_open_project(errand->engine->host.link, errand->request->caller.peer_fd, errand->source, on_project,
+                          errand);
     else
         errand->opened(errand, NULL);
 }
@@ -190,7 +190,7 @@ static void on_violation(void *data, struct node *node, const char *what, const 
     alarm_violation_of(errand->engine, &errand->engine->errand_alarms, errand->request->caller.uid, node, what, detail);
 }
 
-void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled) {
+void errand_compile(struct errand *errand, const struct link_project *project, errand_compiled_fn *compiled) {
     struct engine *engine = errand->engine;
     struct compile_request request = {
         .compiler = engine->compiler,

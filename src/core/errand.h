@@ -13,7 +13,7 @@ enum { ERRANDS_MAX = 128 }; /* under way at once; one caller has its share of th
 struct errand;
 
 /* The steps' ends. None is called once the errand has been called off: it fails by itself then. */
-typedef void errand_opened_fn(struct errand *errand, const struct jail_project *project); /* its fd is closed after */
+typedef void errand_opened_fn(struct errand *errand, const struct link_project *project); /* its fd is closed after */
 typedef void errand_compiled_fn(struct errand *errand, const char *digest);
 typedef void errand_worked_fn(struct errand *errand, const struct error *error);
 
@@ -56,7 +56,7 @@ void errand_open_to_compile(struct errand *errand, const char *path, errand_open
 /* The same without a path; opened gets NULL. */
 void errand_prepare_to_compile(struct errand *errand, errand_opened_fn *opened);
 /* Compile what was opened, for that. A failure ends the errand, with the compilation's object. */
-void errand_compile(struct errand *errand, const struct jail_project *project, errand_compiled_fn *compiled);
+void errand_compile(struct errand *errand, const struct link_project *project, errand_compiled_fn *compiled);
 /* Run something that blocks on the thread pool. */
 void errand_work(struct errand *errand, int (*run)(struct errand *errand, struct error *reterr),
                  errand_worked_fn *worked);

@@ -13,7 +13,7 @@ static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
 }
 
 static void remove_for_good(struct sandbox *sandbox) {
-    if (sandbox->config.watch) jail_link_withdraw(sandbox->engine->host.link, sandbox->id);
+    if (sandbox->config.watch) link_withdraw(sandbox->engine->host.link, sandbox->id);
     sandbox_remove(sandbox);
 }
 

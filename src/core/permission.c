@@ -7,10 +7,10 @@ int caller_check_paths(const struct caller *caller, struct error *reterr) {
 }
 
 /* A permission is for one path only, the launcher knows which. */
-void caller_open_project(struct engine *engine, const struct caller *caller, const char *path, jail_project_fn done,
+void caller_open_project(struct engine *engine, const struct caller *caller, const char *path, link_project_fn done,
                          void *data) {
     if (caller->grant)
-        jail_link_open_granted(engine->host.link, caller->grant, done, data);
+        link_open_granted(engine->host.link, caller->grant, done, data);
     else
-        jail_link_open_project(engine->host.link, caller->peer_fd, path, done, data);
+        link_open_project(engine->host.link, caller->peer_fd, path, done, data);
 }

@@ -20,7 +20,7 @@ static struct reload_part *part_of(struct reload_job *reload) {
 
 void reload_release_project(struct reload_job *reload) {
     struct engine *engine = engine_of(reload);
-    if (reload->token[0]) jail_link_release_project(engine->host.link, reload->token);
+    if (reload->token[0]) link_release_project(engine->host.link, reload->token);
     reload->token[0] = '\0';
     if (reload->has_project) quotas_give(engine->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1);
     reload->has_project = false;
@@ -157,7 +157,7 @@ static void queue_reading(struct reload_job *reload) {
         fd_close(beams_fd); /* and the reload is gone */
 }
 
-static void begin_reading(struct reload_job *reload, const struct jail_project *project) {
+static void begin_reading(struct reload_job *reload, const struct link_project *project) {
     struct error error;
     reload->beams_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
     reload->beams_are_stream = project->is_stream;
@@ -213,7 +213,7 @@ static void on_violation(void *data, struct node *node, const char *what, const 
     tree_violation(reload->job.sandbox, node, what, detail);
 }
 
-static void begin_compiling(struct reload_job *reload, const struct jail_project *project) {
+static void begin_compiling(struct reload_job *reload, const struct link_project *project) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct compile_request request = {
         .compiler = sandbox->engine->compiler,
@@ -247,13 +247,13 @@ static void choose_in_project(struct reload_job *reload, const char *inside) {
     on_part_done(reload);
 }
 
-static bool holds_beams(const struct reload_job *reload, const struct jail_project *project, const char *path) {
+static bool holds_beams(const struct reload_job *reload, const struct link_project *project, const char *path) {
     if (strcmp(path, project_of(reload)) == 0) return false;
     if (project->is_file) return string_ends(path, ".beam");
     return !project->is_stream && source_detect(project->fd) == SOURCE_EBIN;
 }
 
-static void on_project(void *data, const struct jail_project *project, const struct error *error) {
+static void on_project(void *data, const struct link_project *project, const struct error *error) {
     struct reload_job *reload = data;
     if (!error) snprintf(reload->token, sizeof reload->token, "%s", project->token);
     if (!reload_ended_early(reload, error)) {
@@ -271,7 +271,7 @@ static void on_project(void *data, const struct jail_project *project, const str
 }
 
 static void open_text(struct reload_job *reload) {
-    struct jail_project project;
+    struct link_project project;
     struct error error;
     if (source_text_open(reload->job.request->params, &project, &error) < 0) {
         reload_fail(reload, &error, NULL);

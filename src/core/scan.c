@@ -30,7 +30,7 @@ static void on_scanned(struct errand *errand, const struct error *error) {
     errand_answer(errand, scanning->result);
 }
 
-static void scan_opened(struct errand *errand, const struct jail_project *project) {
+static void scan_opened(struct errand *errand, const struct link_project *project) {
     struct scanning *scanning = (struct scanning *)errand;
     struct error error;
     scanning->request.build = scanning->build[0] ? scanning->build : NULL;
@@ -52,7 +52,7 @@ static void scan_opened(struct errand *errand, const struct jail_project *projec
 static void on_compiled(struct errand *errand, const char *digest) {
     struct scanning *scanning = (struct scanning *)errand;
     struct error error;
-    jail_link_release_project(errand->engine->host.link, errand->token);
+    link_release_project(errand->engine->host.link, errand->token);
     errand->token[0] = '\0';
     if (store_build_path(errand->engine->store, digest, scanning->build, sizeof scanning->build, &error) < 0)
         errand_fail(errand, &error, NULL);
@@ -60,7 +60,7 @@ static void on_compiled(struct errand *errand, const char *digest) {
         errand_open(errand, errand->source, scan_opened);
 }
 
-static void on_opened(struct errand *errand, const struct jail_project *project) {
+static void on_opened(struct errand *errand, const struct link_project *project) {
     if (project->is_file && string_ends(errand->source, ".beam")) {
         compile_turn_give(&errand->turn); /* there is nothing to compile */
         scan_opened(errand, project);

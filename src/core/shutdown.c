@@ -15,7 +15,7 @@ static void on_launcher_told(void *data, const struct error *error) {
 
 static void maybe_tell_launcher(struct engine *engine) {
     if (engine->shutdown_request && engine->shutdown_left == 0)
-        jail_link_shutdown(engine->host.link, on_launcher_told, engine);
+        link_shutdown(engine->host.link, on_launcher_told, engine);
 }
 
 static void on_one_destroyed(void *data, const struct error *error) {

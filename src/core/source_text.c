@@ -38,11 +38,11 @@ static int stream_of(const char *name, const char *code, size_t size, struct err
     return take_fd(&fd);
 }
 
-int source_text_open(const json_t *params, struct jail_project *ret, struct error *reterr) {
+int source_text_open(const json_t *params, struct link_project *ret, struct error *reterr) {
     const char *file = json_string_value(json_object_get(params, "file"));
     const json_t *code = json_object_get(params, "code");
     int fd = stream_of(file, json_string_value(code), json_string_length(code), reterr);
     if (fd < 0) return fd;
-    *ret = (struct jail_project){.token = "", .fd = fd, .is_stream = true, .is_file = true, .name = file};
+    *ret = (struct link_project){.token = "", .fd = fd, .is_stream = true, .is_file = true, .name = file};
     return 0;
 }

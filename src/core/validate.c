@@ -25,7 +25,7 @@ static void on_validated(struct errand *errand, const struct error *error) {
         errand_answer(errand, validation->result);
 }
 
-static void on_opened(struct errand *errand, const struct jail_project *project) {
+static void on_opened(struct errand *errand, const struct link_project *project) {
     struct validation *validation = (struct validation *)errand;
     struct error error;
     validation->request = (struct validate_request){

@@ -110,7 +110,7 @@ static void on_stopped(void *data) {
 static void turn_off(struct sandbox *sandbox, struct watch_call *call) {
     call->was_on = sandbox->config.watch;
     sandbox->config.watch = false;
-    if (call->was_on) jail_link_withdraw(sandbox->engine->host.link, sandbox->id);
+    if (call->was_on) link_withdraw(sandbox->engine->host.link, sandbox->id);
     watching_stop(sandbox, on_stopped, call);
 }
 
@@ -122,8 +122,8 @@ static void change(struct sandbox *sandbox, struct request *request, bool is_on)
     call->number = sandbox->number;
     call->engine->asking++;
     if (is_on)
-        jail_link_grant(call->engine->host.link, request->caller.peer_fd, sandbox->id, sandbox->config.source,
-                        on_granted, call);
+        link_grant(call->engine->host.link, request->caller.peer_fd, sandbox->id, sandbox->config.source, on_granted,
+                   call);
     else
         turn_off(sandbox, call);
 }

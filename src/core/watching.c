@@ -176,7 +176,7 @@ static void sign_source(struct watching *watching) {
     if (watching->is_asking) return;
     watching->is_asking = true;
     watching_use(watching);
-    jail_link_sign_granted(watching->engine->host.link, watching->id, on_signed, watching);
+    link_sign_granted(watching->engine->host.link, watching->id, on_signed, watching);
 }
 
 /* ---- opening ---- */
@@ -191,7 +191,7 @@ static const char *const *texts_of(json_t *list, const char *ret[WATCH_PATTERNS_
     return ret;
 }
 
-static void take_source(struct watching *watching, const struct jail_project *project) {
+static void take_source(struct watching *watching, const struct link_project *project) {
     const struct sandbox_config *config = &watching->sandbox->config;
     const char *include[WATCH_PATTERNS_MAX + 1], *ignore[WATCH_PATTERNS_MAX + 1];
     watching->has_looked = false;
@@ -207,10 +207,10 @@ static void take_source(struct watching *watching, const struct jail_project *pr
         watch_begin(watching->engine->watcher, watching->sandbox->owner, project->fd, &patterns, on_report, watching);
 }
 
-static void on_opened(void *data, const struct jail_project *project, const struct error *error) {
+static void on_opened(void *data, const struct link_project *project, const struct error *error) {
     struct watching *watching = data;
     bool is_wanted = take_answer(watching);
-    if (!error) jail_link_release_project(watching->engine->host.link, project->token);
+    if (!error) link_release_project(watching->engine->host.link, project->token);
     if (is_wanted && error)
         watching_reopen(watching, error);
     else if (is_wanted)
@@ -223,7 +223,7 @@ static void open_source(struct watching *watching) {
     if (watching->is_asking || watching->watch) return;
     watching->is_asking = true;
     watching_use(watching);
-    jail_link_open_granted(watching->engine->host.link, watching->id, on_opened, watching);
+    link_open_granted(watching->engine->host.link, watching->id, on_opened, watching);
 }
 
 /* ---- beginning and ending ---- */

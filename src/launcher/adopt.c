@@ -17,7 +17,7 @@
 
 enum { PIDS_MAX = 4096, FREEZE_WAIT_MS = 500 };
 
-static bool is_in_cgroup(const struct launcher *launcher, const struct launcher_node *node) {
+static bool is_in_cgroup(const struct launcher *launcher, const struct jailed_node *node) {
     if (launcher->cgroups.version == 0) return true;
     CLEANUP_FREE pid_t *pids = calloc(PIDS_MAX, sizeof *pids);
     size_t count = pids ? cgroup_pids(&launcher->cgroups, node->name, pids, PIDS_MAX) : 0;
@@ -26,28 +26,28 @@ static bool is_in_cgroup(const struct launcher *launcher, const struct launcher_
     return false;
 }
 
-static bool has_our_uid(const struct launcher *launcher, const struct launcher_node *node) {
+static bool has_our_uid(const struct launcher *launcher, const struct jailed_node *node) {
     bool in_range = launcher->root ? node->uid > launcher->daemon_uid && node->uid - launcher->daemon_uid < SLOT_UIDS
                                    : node->uid == launcher->daemon_uid;
     return in_range && process_uid(node->pid) == node->uid;
 }
 
 /* The pidfd comes first: if it still lives after the checks, it is the process that was checked. */
-static int open_checked(const struct launcher *launcher, struct launcher_node *node) {
+static int open_checked(const struct launcher *launcher, struct jailed_node *node) {
     CLEANUP_FD int pidfd = pidfd_open(node->pid, 0);
     if (pidfd < 0 || process_start_time(node->pid) != node->start_time || !has_our_uid(launcher, node) ||
         !is_in_cgroup(launcher, node))
         return -1;
     node->pidfd = pidfd;
-    bool is_dead = node_is_dead(node);
+    bool is_dead = jailed_is_dead(node);
     node->pidfd = is_dead ? -1 : take_fd(&pidfd);
     return is_dead ? -1 : 0;
 }
 
-static void take_listener(struct launcher *launcher, struct launcher_node *node) {
+static void take_listener(struct launcher *launcher, struct jailed_node *node) {
     struct error error;
     if (!launcher_notifies(launcher)) return;
-    node->listener_fd = pidfd_getfd(node->pidfd, NODE_LISTENER_FD, 0);
+    node->listener_fd = pidfd_getfd(node->pidfd, JAILED_LISTENER_FD, 0);
     if (node->listener_fd < 0) {
         log_line(&launcher->log, LOG_WARN_LEVEL, "listener_lost", "node", node->name, "reason", strerror(errno), NULL);
         return;
@@ -59,12 +59,12 @@ static void take_listener(struct launcher *launcher, struct launcher_node *node)
 
 /* A call that the old launcher had taken and not answered waits for an answer that nobody can give any more. Freezing
    interrupts it, and after the thaw it is made anew. */
-static void ask_again(const struct launcher *launcher, const struct launcher_node *node) {
+static void ask_again(const struct launcher *launcher, const struct jailed_node *node) {
     if (node->listener_fd < 0 || node->frozen) return;
-    standstill_hold_up_yielding(launcher, node, true);
+    freezing_hold_up_yielding(launcher, node, true);
     cgroup_freeze(&launcher->cgroups, node->name, true, FREEZE_WAIT_MS, NULL);
     cgroup_thaw_everywhere(&launcher->cgroups, node->name);
-    standstill_hold_up_yielding(launcher, node, false);
+    freezing_hold_up_yielding(launcher, node, false);
 }
 
 static void discard(struct launcher *launcher, const char *name) {
@@ -76,7 +76,7 @@ static void discard(struct launcher *launcher, const char *name) {
 }
 
 static void adopt(struct launcher *launcher, const char *name) {
-    struct launcher_node recorded, *node;
+    struct jailed_node recorded, *node;
     if (record_read(launcher, name, &recorded, NULL) < 0 || open_checked(launcher, &recorded) < 0) {
         discard(launcher, name);
         return;
@@ -87,7 +87,7 @@ static void adopt(struct launcher *launcher, const char *name) {
     }
     recorded.used = true;
     recorded.inet_refused = true; /* its boot is over */
-    recorded.frozen = node_stands_still(launcher, &recorded);
+    recorded.frozen = jailed_is_frozen(launcher, &recorded);
     recorded.yields = cgroup_yields(&launcher->cgroups, name);
     *node = recorded;
     egress_policy_read(launcher, node);

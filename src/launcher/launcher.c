@@ -99,7 +99,7 @@ void launcher_close(struct launcher *launcher) {
     egress_close(launcher);
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used) {
-            standstill_call_off(launcher, &launcher->nodes.items[i]);
+            freezing_call_off(launcher, &launcher->nodes.items[i]);
             fd_close(launcher->nodes.items[i].pidfd);
             fd_close(launcher->nodes.items[i].listener_fd);
             free(launcher->nodes.items[i].egress);

@@ -42,7 +42,7 @@ struct launcher {
     gid_t daemon_gid;
     struct supervisor daemon;
 
-    struct node_table nodes;
+    struct jailed_table nodes;
     struct cgroup_host cgroups;
     struct filter_cache filters;
     struct userns_cache user_namespaces;

@@ -70,8 +70,8 @@ static void on_notify(struct launcher *launcher, size_t index, uint32_t events) 
 
 static void on_death(struct launcher *launcher, size_t index, uint32_t events) {
     (void)events;
-    struct launcher_node *node = &launcher->nodes.items[index];
-    if (node->used && node->burial.under_way && node_is_dead(node)) bury_finish(launcher, node);
+    struct jailed_node *node = &launcher->nodes.items[index];
+    if (node->used && node->burial.under_way && jailed_is_dead(node)) bury_finish(launcher, node);
 }
 
 static void on_project(struct launcher *launcher, size_t index, uint32_t events) {
@@ -115,7 +115,7 @@ static const source_fn source_functions[SOURCE_COUNT] = {
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
     static uint64_t (*const checks[])(struct launcher *, uint64_t) = {
-        bury_check, project_check, opener_check, violation_flush, supervise_check, egress_check, standstill_check};
+        bury_check, project_check, opener_check, violation_flush, supervise_check, egress_check, freezing_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->loop.due_ms) {
         launcher->loop.due_ms = UINT64_MAX;

@@ -13,7 +13,7 @@
 enum { RECORD_BYTES = 256, STAT_BYTES = 1024, START_TIME_FIELD = 22 };
 
 /* Written aside and renamed, so that a record is whole or absent. Names of nodes never start with a dot. */
-int record_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr) {
+int record_write(const struct launcher *launcher, const struct jailed_node *node, struct error *reterr) {
     char text[RECORD_BYTES];
     int size = snprintf(text, sizeof text, "node pid=%d start=%llu uid=%u disk=%llu counted=%d execs=%llu used=%llu\n",
                         (int)node->pid, (unsigned long long)node->start_time, (unsigned)node->uid,
@@ -31,7 +31,7 @@ void record_remove(const struct launcher *launcher, const char *name) {
     unlinkat(launcher->slot.records_fd, name, 0);
 }
 
-int record_read(const struct launcher *launcher, const char *name, struct launcher_node *ret, struct error *reterr) {
+int record_read(const struct launcher *launcher, const char *name, struct jailed_node *ret, struct error *reterr) {
     char text[RECORD_BYTES];
     struct wire_message record;
     uint64_t pid, start, uid, disk, counted, execs, used;
@@ -43,15 +43,15 @@ int record_read(const struct launcher *launcher, const char *name, struct launch
         !wire_message_number(&record, "counted", &counted) || !wire_message_number(&record, "execs", &execs) ||
         !wire_message_number(&record, "used", &used) || pid < 2 || pid > INT_MAX || uid > UINT32_MAX)
         return error_set(reterr, E_FORMAT, "the record of node %s is not one", name);
-    struct launcher_node node = {.pid = (pid_t)pid,
-                                 .start_time = start,
-                                 .uid = (uid_t)uid,
-                                 .disk_bytes = disk,
-                                 .counts_execs = counted != 0,
-                                 .execs_max = execs,
-                                 .execs_used = used,
-                                 .pidfd = -1,
-                                 .listener_fd = -1};
+    struct jailed_node node = {.pid = (pid_t)pid,
+                               .start_time = start,
+                               .uid = (uid_t)uid,
+                               .disk_bytes = disk,
+                               .counts_execs = counted != 0,
+                               .execs_max = execs,
+                               .execs_used = used,
+                               .pidfd = -1,
+                               .listener_fd = -1};
     if (string_format(node.name, sizeof node.name, reterr, "%s", name) < 0) return -1;
     *ret = node;
     return 0;

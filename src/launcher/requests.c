@@ -40,7 +40,7 @@ static void finish(const struct call *call, int failed, const struct error *erro
         server_ok(call->launcher, call->request, "", NULL, 0);
 }
 
-void requests_describe_node(const struct launcher *launcher, const struct launcher_node *node, struct buf *text) {
+void requests_describe_node(const struct launcher *launcher, const struct jailed_node *node, struct buf *text) {
     char directory[PATH_MAX];
     wire_put_number(text, "pid", (uint64_t)node->pid);
     wire_put_number(text, "start", node->start_time);
@@ -72,7 +72,7 @@ static void handle_spawn(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     CLEANUP_FD int output_fd = -1;
-    struct launcher_node *node;
+    struct jailed_node *node;
     struct error error;
     if (call->launcher->shutting_down) {
         refuse(call, E_SHUTDOWN, "the launcher is shutting down");
@@ -87,16 +87,16 @@ static void handle_spawn(const struct call *call) {
     server_ok(call->launcher, call->request, buf_string(&text), (int[]){node->pidfd, output_fd}, 2);
 }
 
-static struct launcher_node *find_node(const struct call *call) {
+static struct jailed_node *find_node(const struct call *call) {
     const char *name = operand(call, 0);
-    struct launcher_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    struct jailed_node *node = name ? nodes_find(call->launcher, name) : NULL;
     if (!node) refuse(call, E_NOT_FOUND, "there is no such node");
     return node;
 }
 
 static void handle_bury(const struct call *call) {
     const char *name = operand(call, 0);
-    struct launcher_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    struct jailed_node *node = name ? nodes_find(call->launcher, name) : NULL;
     if (!name)
         refuse(call, E_INVALID, "which node?");
     else if (node)
@@ -106,19 +106,19 @@ static void handle_bury(const struct call *call) {
 }
 
 static void handle_freeze(const struct call *call) {
-    struct launcher_node *node = find_node(call);
-    if (node) standstill_begin(call->launcher, node, true, call->request);
+    struct jailed_node *node = find_node(call);
+    if (node) freezing_begin(call->launcher, node, true, call->request);
 }
 
 static void handle_thaw(const struct call *call) {
-    struct launcher_node *node = find_node(call);
-    if (node) standstill_begin(call->launcher, node, false, call->request);
+    struct jailed_node *node = find_node(call);
+    if (node) freezing_begin(call->launcher, node, false, call->request);
 }
 
 static void handle_yield(const struct call *call) {
     struct error error;
     uint64_t on;
-    struct launcher_node *node = find_node(call);
+    struct jailed_node *node = find_node(call);
     if (!node) return;
     if (!wire_message_number(call->message, "on", &on) || on > 1) {
         refuse(call, E_INVALID, "on=1, or on=0");
@@ -131,11 +131,11 @@ static void handle_yield(const struct call *call) {
 
 /* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and a way out its
    bounds. */
-static int set_limits(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+static int set_limits(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr) {
     bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
-    if (node_check_rlimits(node, limits, reterr) < 0) return -1;
-    if (resizes && node_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
+    if (jailed_check_rlimits(node, limits, reterr) < 0) return -1;
+    if (resizes && jailed_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
     struct jail_limits before = {0};
     if (node->egress)
         before = (struct jail_limits){.network_rate_bytes = node->egress->rate_bytes,
@@ -148,9 +148,9 @@ static int set_limits(struct launcher *launcher, struct launcher_node *node, con
     }
     /* Setting them ends it, also where that fails half-way. */
     node->yields = failed && node->yields && cgroup_set_yielding(&launcher->cgroups, node->name, true, NULL) == 0;
-    if (failed && resizes) node_resize(launcher, node, node->disk_bytes, NULL);
+    if (failed && resizes) jailed_resize(launcher, node, node->disk_bytes, NULL);
     if (failed) return failed;
-    node_set_rlimits(launcher, node, limits);
+    jailed_set_rlimits(launcher, node, limits);
     if (!resizes) return 0;
     node->disk_bytes = limits->disk_bytes;
     return record_write(launcher, node, reterr);
@@ -192,7 +192,7 @@ static bool read_limits(const struct call *call, struct jail_limits *ret) {
 static void handle_limit(const struct call *call) {
     struct error error;
     struct jail_limits limits;
-    struct launcher_node *node = find_node(call);
+    struct jailed_node *node = find_node(call);
     if (!node || !read_limits(call, &limits)) return;
     finish(call, set_limits(call->launcher, node, &limits, &error), &error);
 }
@@ -200,7 +200,7 @@ static void handle_limit(const struct call *call) {
 static void handle_resolved(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     struct error error;
-    struct launcher_node *node = find_node(call);
+    struct jailed_node *node = find_node(call);
     if (!node) return;
     int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
     if (!failed) failed = plan_check_equipment(&plan, &error);
@@ -209,25 +209,25 @@ static void handle_resolved(const struct call *call) {
 }
 
 /* Bounded here too, where the array is: what checked the plan counts by other rules, and may change. */
-static int collect_binds(const struct jail_plan *plan, struct node_bind ret[PLAN_BINDS_MAX], size_t *ret_count,
+static int collect_binds(const struct jail_plan *plan, struct jailed_bind ret[PLAN_BINDS_MAX], size_t *ret_count,
                          struct error *reterr) {
     size_t count = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const struct jail_plan_op *op = &plan->ops[i];
         if (op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC) continue;
         if (count == PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
-        ret[count++] = (struct node_bind){op->words[0], op->words[1], op->verb == JAIL_PLAN_BIND_EXEC};
+        ret[count++] = (struct jailed_bind){op->words[0], op->words[1], op->verb == JAIL_PLAN_BIND_EXEC};
     }
     *ret_count = count;
     return 0;
 }
 
-static int mount_plan(const struct launcher *launcher, const struct launcher_node *node, const struct jail_plan *plan,
+static int mount_plan(const struct launcher *launcher, const struct jailed_node *node, const struct jail_plan *plan,
                       struct error *reterr) {
-    struct node_bind binds[PLAN_BINDS_MAX];
+    struct jailed_bind binds[PLAN_BINDS_MAX];
     size_t count = 0;
     if (collect_binds(plan, binds, &count, reterr) < 0) return -1;
-    return count > 0 ? node_mount(launcher, node, binds, count, reterr) : 0;
+    return count > 0 ? jailed_mount(launcher, node, binds, count, reterr) : 0;
 }
 
 /* A node that waited for somebody becomes his: his limits first, so that nothing of his is seen without them. */
@@ -235,7 +235,7 @@ static void handle_equip(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     struct error error;
     struct jail_limits limits;
-    struct launcher_node *node = find_node(call);
+    struct jailed_node *node = find_node(call);
     if (!node || !read_limits(call, &limits)) return;
     int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
     if (!failed && !string_equal(jail_plan_word(&plan, JAIL_PLAN_NODE, 0), node->name))
@@ -291,21 +291,22 @@ static void handle_release(const struct call *call) {
 static void handle_mount(const struct call *call) {
     struct error error;
     const char *source = operand(call, 1), *target = operand(call, 2);
-    struct launcher_node *node = find_node(call);
+    struct jailed_node *node = find_node(call);
     if (!node) return;
     if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
         refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
     else
-        finish(call, node_mount(call->launcher, node, &(struct node_bind){source, target, false}, 1, &error), &error);
+        finish(call, jailed_mount(call->launcher, node, &(struct jailed_bind){source, target, false}, 1, &error),
+               &error);
 }
 
 /* Descriptors that say how full its disk is and open nothing. */
 static void handle_disk(const struct call *call) {
     struct error error;
     int fds[JAIL_DISKS] = {-1, -1};
-    struct launcher_node *node = find_node(call);
+    struct jailed_node *node = find_node(call);
     if (!node) return;
-    if (node_open_disks(call->launcher, node, fds, &error) < 0)
+    if (jailed_open_disks(call->launcher, node, fds, &error) < 0)
         server_fail(call->launcher, call->request, &error);
     else
         server_ok(call->launcher, call->request, "", fds, JAIL_DISKS);

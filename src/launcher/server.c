@@ -47,9 +47,9 @@ void server_drop_link(struct launcher *launcher) {
     launcher_unwatch(launcher, launcher->server.link_fd);
     launcher->server.link_fd = fd_close(launcher->server.link_fd);
     project_release_all(launcher);
-    /* Whoever dials next is told what stands still now. */
+    /* The next daemon is told what is frozen now. */
     for (size_t i = 0; i < launcher->nodes.end; i++)
-        if (launcher->nodes.items[i].used) standstill_call_off(launcher, &launcher->nodes.items[i]);
+        if (launcher->nodes.items[i].used) freezing_call_off(launcher, &launcher->nodes.items[i]);
     shutdown_advance(launcher);
 }
 
@@ -112,7 +112,7 @@ void server_fail(struct launcher *launcher, struct request request, const struct
 /* Tell a new daemon of every node there is. More than the socket holds are told when it has room again. */
 static void announce(struct launcher *launcher) {
     while (launcher->server.announce_at < launcher->nodes.end) {
-        const struct launcher_node *node = &launcher->nodes.items[launcher->server.announce_at];
+        const struct jailed_node *node = &launcher->nodes.items[launcher->server.announce_at];
         CLEANUP(buf_free) struct buf text = BUF_INIT;
         if (node->used && !node->burial.under_way) {
             buf_append_string(&text, "node ");

@@ -8,7 +8,7 @@
 enum { MESSAGE_FDS_MAX = 2 };
 
 struct launcher;
-struct launcher_node;
+struct jailed_node;
 
 /* Who asked: an answer is for the connection that the request came over, and for no later one. */
 struct request {
@@ -39,6 +39,6 @@ void server_fail(struct launcher *launcher, struct request request, const struct
 /* Carry out one message; fd (or -1) came with it and is closed by the caller. */
 void requests_handle(struct launcher *launcher, char *text, int fd);
 /* " pid= start= …" of a node, for answers and announcements. */
-void requests_describe_node(const struct launcher *launcher, const struct launcher_node *node, struct buf *text);
+void requests_describe_node(const struct launcher *launcher, const struct jailed_node *node, struct buf *text);
 
 #endif

@@ -36,7 +36,7 @@ bool link_read_features(const struct wire_message *message, struct jail_features
 }
 
 /* All but the name and the descriptors. */
-static bool read_node(const struct wire_message *message, struct jail_node *ret) {
+static bool read_node(const struct wire_message *message, struct link_node *ret) {
     uint64_t pid, start, uid, frozen;
     const char *memory = wire_message_value(message, "memory"), *cpu = wire_message_value(message, "cpu");
     const char *tasks = wire_message_value(message, "pids"); /* a launcher from before does not tell */
@@ -44,7 +44,7 @@ static bool read_node(const struct wire_message *message, struct jail_node *ret)
         !wire_message_number(message, "start", &start) || !wire_message_number(message, "uid", &uid) ||
         uid > UINT32_MAX || !wire_message_number(message, "frozen", &frozen) || frozen > 1 || !memory || !cpu)
         return false;
-    *ret = (struct jail_node){.pid = (pid_t)pid,
+    *ret = (struct link_node){.pid = (pid_t)pid,
                               .start_time = start,
                               .uid = (uid_t)uid,
                               .pidfd = -1,
@@ -90,12 +90,12 @@ static bool read_death(const struct wire_message *message, struct jail_death *re
     return true;
 }
 
-static bool read_project(const struct wire_message *message, struct jail_project *ret) {
+static bool read_project(const struct wire_message *message, struct link_project *ret) {
     const char *token = wire_message_value(message, "token"), *kind = wire_message_value(message, "kind");
     const char *name = wire_message_value(message, "file");
     bool is_stream = string_equal(kind, "stream");
     if (!token || !plan_name_is_valid(token) || (!is_stream && !string_equal(kind, "mount"))) return false;
-    *ret = (struct jail_project){
+    *ret = (struct link_project){
         .token = token, .fd = -1, .is_stream = is_stream, .is_file = name && *name, .name = name ? name : ""};
     return true;
 }
@@ -104,7 +104,7 @@ static bool read_project(const struct wire_message *message, struct jail_project
 
 static bool deliver_done(const struct link_call *call, struct link_answer *answer, const struct error *error) {
     (void)answer;
-    ((jail_done_fn)call->done)(call->data, error);
+    ((link_done_fn)call->done)(call->data, error);
     return true;
 }
 
@@ -114,8 +114,8 @@ static bool deliver_nothing(const struct link_call *call, struct link_answer *an
 }
 
 static bool deliver_spawned(const struct link_call *call, struct link_answer *answer, const struct error *error) {
-    jail_spawned_fn done = (jail_spawned_fn)call->done;
-    struct jail_node node;
+    link_spawned_fn done = (link_spawned_fn)call->done;
+    struct link_node node;
     bool is_good = error || (read_node(answer->message, &node) && answer->fds[0] >= 0 && answer->fds[1] >= 0);
     if (error || !is_good) {
         done(call->data, NULL, error ? error : &malformed);
@@ -129,7 +129,7 @@ static bool deliver_spawned(const struct link_call *call, struct link_answer *an
 }
 
 static bool deliver_buried(const struct link_call *call, struct link_answer *answer, const struct error *error) {
-    jail_buried_fn done = (jail_buried_fn)call->done;
+    link_buried_fn done = (link_buried_fn)call->done;
     struct jail_death death;
     bool is_good = error || read_death(answer->message, &death);
     if (error || !is_good)
@@ -140,8 +140,8 @@ static bool deliver_buried(const struct link_call *call, struct link_answer *ans
 }
 
 static bool deliver_project(const struct link_call *call, struct link_answer *answer, const struct error *error) {
-    jail_project_fn done = (jail_project_fn)call->done;
-    struct jail_project project;
+    link_project_fn done = (link_project_fn)call->done;
+    struct link_project project;
     bool is_good = error || (read_project(answer->message, &project) && answer->fds[0] >= 0);
     if (error || !is_good) {
         done(call->data, NULL, error ? error : &malformed);
@@ -156,7 +156,7 @@ static bool deliver_project(const struct link_call *call, struct link_answer *an
 }
 
 static bool deliver_disks(const struct link_call *call, struct link_answer *answer, const struct error *error) {
-    jail_disks_fn done = (jail_disks_fn)call->done;
+    link_disks_fn done = (link_disks_fn)call->done;
     int fds[JAIL_DISKS] = {-1, -1};
     bool is_good = error || (answer->fds[0] >= 0 && answer->fds[1] >= 0);
     for (size_t i = 0; !error && is_good && i < JAIL_DISKS; i++) fds[i] = take_descriptor(answer, i);
@@ -165,7 +165,7 @@ static bool deliver_disks(const struct link_call *call, struct link_answer *answ
 }
 
 static bool deliver_signature(const struct link_call *call, struct link_answer *answer, const struct error *error) {
-    jail_signature_fn done = (jail_signature_fn)call->done;
+    link_signature_fn done = (link_signature_fn)call->done;
     uint64_t signature = 0;
     bool is_good = error || wire_message_number(answer->message, "signature", &signature);
     done(call->data, signature, is_good ? error : &malformed);
@@ -174,8 +174,8 @@ static bool deliver_signature(const struct link_call *call, struct link_answer *
 
 /* ---- unasked ---- */
 
-static bool tell_node(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
-    struct jail_node node;
+static bool tell_node(const struct link_handler *handler, void *data, struct link_answer *answer) {
+    struct link_node node;
     if (answer->message->count == 0 || !plan_name_is_valid(answer->message->words[0]) ||
         !read_node(answer->message, &node) || answer->fds[0] < 0)
         return false;
@@ -185,9 +185,9 @@ static bool tell_node(const struct jail_link_handler *handler, void *data, struc
     return true;
 }
 
-static bool tell_violation(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
+static bool tell_violation(const struct link_handler *handler, void *data, struct link_answer *answer) {
     const struct wire_message *message = answer->message;
-    struct jail_violation violation = {
+    struct link_violation violation = {
         .node = wire_message_word(message, 0),
         .syscall = wire_message_value(message, "syscall"),
         .detail = wire_message_value(message, "detail"),
@@ -199,7 +199,7 @@ static bool tell_violation(const struct jail_link_handler *handler, void *data, 
     return true;
 }
 
-bool link_tell(const struct jail_link_handler *handler, void *data, struct link_answer *answer) {
+bool link_tell(const struct link_handler *handler, void *data, struct link_answer *answer) {
     if (strcmp(answer->message->verb, "node") == 0) return tell_node(handler, data, answer);
     if (strcmp(answer->message->verb, "violation") == 0) return tell_violation(handler, data, answer);
     return false;
@@ -212,9 +212,9 @@ static void put_operand(struct buf *text, const char *word) {
     wire_put_word(text, word);
 }
 
-void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_spawned_fn done, void *data) {
+void link_spawn(struct launcher_link *link, const struct jail_plan *plan, link_spawned_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
-    struct link_call call = {.deliver = deliver_spawned, .done = (link_done_fn)done, .data = data};
+    struct link_call call = {.deliver = deliver_spawned, .done = (link_callback)done, .data = data};
     const char *node = jail_plan_word(plan, JAIL_PLAN_NODE, 0);
     if (node) string_format(call.node, sizeof call.node, NULL, "%s", node);
     buf_append_byte(&text, '\n');
@@ -222,26 +222,27 @@ void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_
     link_ask(link, &call, "spawn", &text, -1);
 }
 
-void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn done, void *data) {
+void link_bury(struct launcher_link *link, const char *node, link_buried_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
-    link_ask(link, &(struct link_call){.deliver = deliver_buried, .done = (link_done_fn)done, .data = data}, "bury",
+    link_ask(link, &(struct link_call){.deliver = deliver_buried, .done = (link_callback)done, .data = data}, "bury",
              &text, -1);
 }
 
 /* For the calls that are answered by nothing but "done". */
-static void ask_done(struct jail_link *link, const char *verb, const struct buf *text, jail_done_fn done, void *data) {
-    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_done_fn)done, .data = data}, verb, text,
+static void ask_done(struct launcher_link *link, const char *verb, const struct buf *text, link_done_fn done,
+                     void *data) {
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data}, verb, text,
              -1);
 }
 
-void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data) {
+void link_freeze(struct launcher_link *link, const char *node, bool frozen, link_done_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
     ask_done(link, frozen ? "freeze" : "thaw", &text, done, data);
 }
 
-void jail_link_yield(struct jail_link *link, const char *node, bool yields, jail_done_fn done, void *data) {
+void link_yield(struct launcher_link *link, const char *node, bool yields, link_done_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
     wire_put_number(&text, "on", yields);
@@ -261,18 +262,18 @@ static void put_limits(struct buf *text, const struct jail_limits *limits) {
     wire_put_number(text, "connections", limits->connections);
 }
 
-void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
-                     void *data) {
+void link_limit(struct launcher_link *link, const char *node, const struct jail_limits *limits, link_done_fn done,
+                void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
     put_limits(&text, limits);
     ask_done(link, "limit", &text, done, data);
 }
 
-void jail_link_disks(struct jail_link *link, const char *node, jail_disks_fn done, void *data) {
+void link_disks(struct launcher_link *link, const char *node, link_disks_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
-    link_ask(link, &(struct link_call){.deliver = deliver_disks, .done = (link_done_fn)done, .data = data}, "disk",
+    link_ask(link, &(struct link_call){.deliver = deliver_disks, .done = (link_callback)done, .data = data}, "disk",
              &text, -1);
 }
 
@@ -295,8 +296,8 @@ static void put_egress(struct buf *text, const struct jail_egress *egress) {
         text->failed = true;
 }
 
-void jail_link_resolved(struct jail_link *link, const char *node, const struct jail_host *hosts, size_t count,
-                        jail_done_fn done, void *data) {
+void link_resolved(struct launcher_link *link, const char *node, const struct jail_host *hosts, size_t count,
+                   link_done_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     put_operand(&text, node);
@@ -306,8 +307,8 @@ void jail_link_resolved(struct jail_link *link, const char *node, const struct j
     ask_done(link, "resolved", &text, done, data);
 }
 
-void jail_link_equip(struct jail_link *link, const char *node, const struct jail_equipment *equipment,
-                     jail_done_fn done, void *data) {
+void link_equip(struct launcher_link *link, const char *node, const struct link_equipment *equipment, link_done_fn done,
+                void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
     put_limits(&text, equipment->limits);
@@ -316,51 +317,51 @@ void jail_link_equip(struct jail_link *link, const char *node, const struct jail
     ask_done(link, "equip", &text, done, data);
 }
 
-void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data) {
+void link_open_project(struct launcher_link *link, int peer_fd, const char *path, link_project_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, path);
-    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_done_fn)done, .data = data}, "project",
-             &text, peer_fd);
+    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_callback)done, .data = data},
+             "project", &text, peer_fd);
 }
 
-void jail_link_grant(struct jail_link *link, int peer_fd, const char *name, const char *path, jail_done_fn done,
-                     void *data) {
+void link_grant(struct launcher_link *link, int peer_fd, const char *name, const char *path, link_done_fn done,
+                void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, name);
     put_operand(&text, path);
-    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_done_fn)done, .data = data}, "grant",
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data}, "grant",
              &text, peer_fd);
 }
 
-void jail_link_withdraw(struct jail_link *link, const char *name) {
+void link_withdraw(struct launcher_link *link, const char *name) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, name);
     link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "withdraw", &text, -1);
 }
 
-void jail_link_open_granted(struct jail_link *link, const char *name, jail_project_fn done, void *data) {
+void link_open_granted(struct launcher_link *link, const char *name, link_project_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, name);
-    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_done_fn)done, .data = data}, "project",
-             &text, -1);
-}
-
-void jail_link_sign_granted(struct jail_link *link, const char *name, jail_signature_fn done, void *data) {
-    CLEANUP(buf_free) struct buf text = BUF_INIT;
-    put_operand(&text, name);
-    wire_put_number(&text, "sign", 1);
-    link_ask(link, &(struct link_call){.deliver = deliver_signature, .done = (link_done_fn)done, .data = data},
+    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_callback)done, .data = data},
              "project", &text, -1);
 }
 
-void jail_link_release_project(struct jail_link *link, const char *token) {
+void link_sign_granted(struct launcher_link *link, const char *name, link_signature_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    wire_put_number(&text, "sign", 1);
+    link_ask(link, &(struct link_call){.deliver = deliver_signature, .done = (link_callback)done, .data = data},
+             "project", &text, -1);
+}
+
+void link_release_project(struct launcher_link *link, const char *token) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, token);
     link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "release", &text, -1);
 }
 
-void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
-                     jail_done_fn done, void *data) {
+void link_mount(struct launcher_link *link, const char *node, const char *source, const char *target, link_done_fn done,
+                void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
     put_operand(&text, source);
@@ -368,7 +369,7 @@ void jail_link_mount(struct jail_link *link, const char *node, const char *sourc
     ask_done(link, "mount", &text, done, data);
 }
 
-void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data) {
+void link_shutdown(struct launcher_link *link, link_done_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     ask_done(link, "shutdown", &text, done, data);
 }

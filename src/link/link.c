@@ -35,7 +35,7 @@ struct outgoing {
 /* One per dial: a poll handle can't be used again before its close is done. */
 struct connection {
     uv_poll_t poll;
-    struct jail_link *link;
+    struct launcher_link *link;
     int fd;
 };
 
@@ -44,12 +44,12 @@ struct calls {
     struct link_call **end;
 };
 
-struct jail_link {
+struct launcher_link {
     uv_loop_t *loop;
     struct sockaddr_un address;
     char home[PATH_MAX];
     struct link_stream *streams; /* projects whose files are coming */
-    struct jail_link_handler handler;
+    struct link_handler handler;
     void *data;
     enum link_state state;
     struct connection *connection; /* NULL when down */
@@ -99,13 +99,13 @@ static struct link_call *calls_take(struct calls *calls, uint64_t id) {
     return NULL;
 }
 
-static void fail_call(struct jail_link *link, struct link_call *call, enum error_code code, const char *detail) {
+static void fail_call(struct launcher_link *link, struct link_call *call, enum error_code code, const char *detail) {
     error_set(&call->error, code, "%s", detail);
     calls_append(&link->failed, call);
 }
 
 /* Tell those that have failed so far; who asks again meanwhile is told the next time. */
-static void tell_failed(struct jail_link *link) {
+static void tell_failed(struct launcher_link *link) {
     struct link_call *next = link->failed.first;
     calls_init(&link->failed);
     while (next) {
@@ -119,36 +119,36 @@ static void on_failed_timer(uv_timer_t *timer) {
     tell_failed(timer->data);
 }
 
-static void tell_failed_later(struct jail_link *link) {
+static void tell_failed_later(struct launcher_link *link) {
     if (!link->is_closing) uv_timer_start(&link->failed_timer, on_failed_timer, 0, 0);
 }
 
 /* ---- closing ---- */
 
-static void on_handle_closed(struct jail_link *link) {
+static void on_handle_closed(struct launcher_link *link) {
     if (--link->open_handles > 0) return;
     while (link->failed.first) tell_failed(link);
     if (link->closed) link->closed(link->closed_data);
     free(link);
 }
 
-uv_loop_t *link_loop(struct jail_link *link) {
+uv_loop_t *link_loop(struct launcher_link *link) {
     return link->loop;
 }
 
-const char *link_home(const struct jail_link *link) {
+const char *link_home(const struct launcher_link *link) {
     return link->home;
 }
 
-struct link_stream **link_streams(struct jail_link *link) {
+struct link_stream **link_streams(struct launcher_link *link) {
     return &link->streams;
 }
 
-void link_hold(struct jail_link *link) {
+void link_hold(struct launcher_link *link) {
     link->open_handles++;
 }
 
-void link_let_go(struct jail_link *link) {
+void link_let_go(struct launcher_link *link) {
     on_handle_closed(link);
 }
 
@@ -166,7 +166,7 @@ static void outgoing_free(struct outgoing *outgoing) {
     free(outgoing);
 }
 
-static void disconnect(struct jail_link *link, const char *reason) {
+static void disconnect(struct launcher_link *link, const char *reason) {
     struct connection *connection = link->connection;
     link->state = LINK_DOWN;
     link->connection = NULL;
@@ -193,20 +193,20 @@ static void disconnect(struct jail_link *link, const char *reason) {
 
 static void dial(uv_timer_t *timer);
 
-static void redial_later(struct jail_link *link) {
+static void redial_later(struct launcher_link *link) {
     uv_timer_start(&link->redial_timer, dial, link->redial_ms, 0);
     link->redial_ms = link->redial_ms * 2 > REDIAL_LAST_MS ? REDIAL_LAST_MS : link->redial_ms * 2;
 }
 
 /* Only from the loop, never from inside a request. */
-static void drop_because(struct jail_link *link, const char *reason) {
+static void drop_because(struct launcher_link *link, const char *reason) {
     bool was_up = link->state == LINK_UP;
     disconnect(link, reason);
     redial_later(link);
     if (was_up) link->handler.down(link->data);
 }
 
-static void drop(struct jail_link *link) {
+static void drop(struct launcher_link *link) {
     drop_because(link, "the link to the launcher broke");
 }
 
@@ -229,17 +229,17 @@ static ssize_t send_packet(int socket_fd, const char *text, size_t size, int fd)
     return sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void watch(struct jail_link *link) {
+static void watch(struct launcher_link *link) {
     int events = UV_READABLE | (link->queue ? UV_WRITABLE : 0);
     uv_poll_start(&link->connection->poll, events, receive);
 }
 
 /* A connection that can't be written to ends where it is read. */
-static void hang_up(struct jail_link *link) {
+static void hang_up(struct launcher_link *link) {
     shutdown(link->connection->fd, SHUT_RDWR);
 }
 
-static void flush_queue(struct jail_link *link) {
+static void flush_queue(struct launcher_link *link) {
     while (link->queue) {
         struct outgoing *first = link->queue;
         if (send_packet(link->connection->fd, first->text, first->size, first->fd) < 0) {
@@ -254,7 +254,7 @@ static void flush_queue(struct jail_link *link) {
     watch(link);
 }
 
-static bool enqueue(struct jail_link *link, const struct buf *text, int fd) {
+static bool enqueue(struct launcher_link *link, const struct buf *text, int fd) {
     if (text->size > QUEUE_BYTES_MAX - link->queue_bytes) return false;
     struct outgoing *outgoing = malloc(sizeof *outgoing + text->size);
     int own_fd = outgoing && fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -272,7 +272,7 @@ static bool enqueue(struct jail_link *link, const struct buf *text, int fd) {
 }
 
 /* False when there is no room for it. */
-static bool send_or_queue(struct jail_link *link, const struct buf *text, int fd) {
+static bool send_or_queue(struct launcher_link *link, const struct buf *text, int fd) {
     if (link->queue) return enqueue(link, text, fd);
     if (send_packet(link->connection->fd, (const char *)text->data, text->size, fd) >= 0) return true;
     if (errno == EAGAIN) return enqueue(link, text, fd);
@@ -281,18 +281,18 @@ static bool send_or_queue(struct jail_link *link, const struct buf *text, int fd
 }
 
 /* All wait equally long, so that the first in line is the first to be overdue. */
-static void await_first(struct jail_link *link) {
+static void await_first(struct launcher_link *link) {
     uint64_t now_ms = uv_now(link->loop), due_ms = link->asked.first->due_ms;
     uv_timer_start(&link->answer_timer, on_answer_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-static void await_answer(struct jail_link *link, struct link_call *call) {
+static void await_answer(struct launcher_link *link, struct link_call *call) {
     call->due_ms = uv_now(link->loop) + link->answer_timeout_ms;
     calls_append(&link->asked, call);
     if (!uv_is_active((uv_handle_t *)&link->answer_timer)) await_first(link);
 }
 
-static void ask(struct jail_link *link, struct link_call *call, const struct buf *text, int fd) {
+static void ask(struct launcher_link *link, struct link_call *call, const struct buf *text, int fd) {
     /* While it is told of nodes a daemon may ask already: to bury those that nobody knows. */
     if (link->state != LINK_UP && link->state != LINK_LISTING)
         fail_call(link, call, E_LAUNCHER, "there is no link to the launcher");
@@ -307,7 +307,8 @@ static void ask(struct jail_link *link, struct link_call *call, const struct buf
     if (link->failed.first) tell_failed_later(link);
 }
 
-void link_ask(struct jail_link *link, const struct link_call *call, const char *verb, const struct buf *text, int fd) {
+void link_ask(struct launcher_link *link, const struct link_call *call, const char *verb, const struct buf *text,
+              int fd) {
     CLEANUP(buf_free) struct buf message = BUF_INIT;
     struct link_call *own = malloc(sizeof *own);
     if (!own) { /* nothing to remember it in: the one answer that comes at once */
@@ -336,7 +337,7 @@ static void collect_descriptors(struct msghdr *message, struct link_answer *ret)
 }
 
 /* The size of the packet; 0 at the end or for one that is no text of ours; negative when there is none. */
-static ssize_t receive_packet(struct jail_link *link, struct link_answer *ret) {
+static ssize_t receive_packet(struct launcher_link *link, struct link_answer *ret) {
     union {
         char bytes[CMSG_SPACE(LINK_FDS_MAX * sizeof(int))];
         struct cmsghdr align;
@@ -353,7 +354,7 @@ static ssize_t receive_packet(struct jail_link *link, struct link_answer *ret) {
     return size;
 }
 
-static bool finish_call(struct jail_link *link, struct link_answer *answer, bool failed) {
+static bool finish_call(struct launcher_link *link, struct link_answer *answer, bool failed) {
     const struct wire_message *message = answer->message;
     uint64_t id;
     if (!message->count || !parse_u64(message->words[0], &id)) return false;
@@ -368,7 +369,7 @@ static bool finish_call(struct jail_link *link, struct link_answer *answer, bool
     return true;
 }
 
-static bool finish_greeting(struct jail_link *link, const struct wire_message *message) {
+static bool finish_greeting(struct launcher_link *link, const struct wire_message *message) {
     uint64_t id;
     if (!message->count || !parse_u64(message->words[0], &id) || id != HELLO_ID) return false;
     if (!link_read_features(message, &link->features)) return false;
@@ -376,7 +377,7 @@ static bool finish_greeting(struct jail_link *link, const struct wire_message *m
     return true;
 }
 
-static bool finish_listing(struct jail_link *link) {
+static bool finish_listing(struct launcher_link *link) {
     link->state = LINK_UP;
     link->redial_ms = REDIAL_FIRST_MS;
     link->handler.up(link->data, &link->features);
@@ -384,7 +385,7 @@ static bool finish_listing(struct jail_link *link) {
 }
 
 /* False when this is no message for this moment. */
-static bool handle(struct jail_link *link, struct link_answer *answer) {
+static bool handle(struct launcher_link *link, struct link_answer *answer) {
     const char *verb = answer->message->verb;
     if (link->state == LINK_GREETING) return strcmp(verb, "ok") == 0 && finish_greeting(link, answer->message);
     if (strcmp(verb, "ok") == 0) return finish_call(link, answer, false);
@@ -394,7 +395,7 @@ static bool handle(struct jail_link *link, struct link_answer *answer) {
 }
 
 /* Whether to go on with the next packet. */
-static bool receive_one(struct jail_link *link) {
+static bool receive_one(struct launcher_link *link) {
     struct wire_message message;
     struct link_answer answer = {.message = &message, .fds = {-1, -1, -1, -1}};
     ssize_t size = receive_packet(link, &answer);
@@ -408,7 +409,7 @@ static bool receive_one(struct jail_link *link) {
 
 static void receive(uv_poll_t *poll, int status, int events) {
     struct connection *connection = poll->data;
-    struct jail_link *link = connection->link;
+    struct launcher_link *link = connection->link;
     if (status < 0) {
         drop(link);
         return;
@@ -421,7 +422,7 @@ static void receive(uv_poll_t *poll, int status, int events) {
 
 /* A launcher that is stopped or stuck. Whoever looks after it must see its requests fail to do something about it. */
 static void on_answer_timer(uv_timer_t *timer) {
-    struct jail_link *link = timer->data;
+    struct launcher_link *link = timer->data;
     /* We may have been held up ourselves: what has come already has come in time. */
     for (int i = 0; i < RECEIVE_BURST && link->connection && receive_one(link); i++) {
     }
@@ -432,7 +433,7 @@ static void on_answer_timer(uv_timer_t *timer) {
         await_first(link);
 }
 
-void link_expect_answers_within(struct jail_link *link, uint64_t timeout_ms) {
+void link_expect_answers_within(struct launcher_link *link, uint64_t timeout_ms) {
     link->answer_timeout_ms = timeout_ms;
 }
 
@@ -449,7 +450,7 @@ static struct connection *connect_to(const struct sockaddr_un *address, uv_loop_
 }
 
 static void dial(uv_timer_t *timer) {
-    struct jail_link *link = timer->data;
+    struct launcher_link *link = timer->data;
     static const char hello[] = "hello 0 version=1";
     struct connection *connection = connect_to(&link->address, link->loop);
     if (!connection) {
@@ -464,15 +465,15 @@ static void dial(uv_timer_t *timer) {
     if (send_packet(connection->fd, hello, strlen(hello), -1) < 0) hang_up(link);
 }
 
-static void timer_open(struct jail_link *link, uv_timer_t *timer) {
+static void timer_open(struct launcher_link *link, uv_timer_t *timer) {
     uv_timer_init(link->loop, timer);
     timer->data = link;
     link->open_handles++;
 }
 
-int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_handler *handler, void *data,
-                   struct jail_link **ret, struct error *reterr) {
-    struct jail_link *link = calloc(1, sizeof *link);
+int link_open(uv_loop_t *loop, const char *home, const struct link_handler *handler, void *data,
+              struct launcher_link **ret, struct error *reterr) {
+    struct launcher_link *link = calloc(1, sizeof *link);
     if (!link) return error_set(reterr, E_NO_MEMORY, "no memory for the launcher's link");
     link->loop = loop, link->handler = *handler, link->data = data;
     link->address.sun_family = AF_UNIX;
@@ -495,7 +496,7 @@ int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_han
     return 0;
 }
 
-void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *data) {
+void link_close(struct launcher_link *link, void (*closed)(void *data), void *data) {
     if (link->is_closing) return;
     link->is_closing = true;
     link->closed = closed, link->closed_data = data;
@@ -505,6 +506,6 @@ void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *d
     uv_close((uv_handle_t *)&link->answer_timer, on_timer_closed);
 }
 
-bool jail_link_is_up(const struct jail_link *link) {
+bool link_is_up(const struct launcher_link *link) {
     return link->state == LINK_UP;
 }

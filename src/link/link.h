@@ -7,7 +7,7 @@
 
 #include "jail/jail.h"
 
-struct jail_node {
+struct link_node {
     const char *name;
     pid_t pid;                 /* the node's init, as the host sees it */
     uint64_t start_time;       /* of that pid, in clock ticks, so that pid reuse is noticed */
@@ -20,14 +20,14 @@ struct jail_node {
     bool frozen;
 };
 
-struct jail_violation {
+struct link_violation {
     const char *node;
     const char *syscall;
     const char *detail; /* e.g. "family=inet", "path=/bin/sh", or "" */
     uint64_t count;     /* how many this stands for: a flood is throttled */
 };
 
-struct jail_project {
+struct link_project {
     const char *token; /* names it in plans until released */
     int fd;            /* the receiver's: a directory to openat from, or (is_stream) a file with all of its files */
     bool is_stream;
@@ -36,72 +36,72 @@ struct jail_project {
 };
 
 /* What a node that waited is given. */
-struct jail_equipment {
+struct link_equipment {
     const struct jail_limits *limits;
     const struct jail_bind *binds; /* of paths that the daemon can read */
     size_t bind_count;
     const struct jail_egress *egress; /* NULL: no way out */
 };
 
-struct jail_link_handler {
+struct link_handler {
     void (*up)(void *data, const struct jail_features *features); /* connected; known nodes have been told before */
     void (*down)(void *data);
-    void (*node)(void *data, const struct jail_node *node); /* one that runs already */
-    void (*violation)(void *data, const struct jail_violation *violation);
+    void (*node)(void *data, const struct link_node *node); /* one that runs already */
+    void (*violation)(void *data, const struct link_violation *violation);
 };
 
-struct jail_link;
+struct launcher_link;
 
-typedef void (*jail_done_fn)(void *data, const struct error *error); /* error NULL: done */
-typedef void (*jail_spawned_fn)(void *data, const struct jail_node *node, const struct error *error);
-typedef void (*jail_buried_fn)(void *data, const struct jail_death *death, const struct error *error);
-typedef void (*jail_project_fn)(void *data, const struct jail_project *project, const struct error *error);
+typedef void (*link_done_fn)(void *data, const struct error *error); /* error NULL: done */
+typedef void (*link_spawned_fn)(void *data, const struct link_node *node, const struct error *error);
+typedef void (*link_buried_fn)(void *data, const struct jail_death *death, const struct error *error);
+typedef void (*link_project_fn)(void *data, const struct link_project *project, const struct error *error);
 /* fds are the receiver's; error set: there are none. */
-typedef void (*jail_disks_fn)(void *data, const int fds[JAIL_DISKS], const struct error *error);
-typedef void (*jail_signature_fn)(void *data, uint64_t signature, const struct error *error);
+typedef void (*link_disks_fn)(void *data, const int fds[JAIL_DISKS], const struct error *error);
+typedef void (*link_signature_fn)(void *data, uint64_t signature, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
    link is down or goes down, or when the launcher takes longer than half a minute, which ends the link too; none is
    called from inside the request itself. */
-int jail_link_open(uv_loop_t *loop, const char *home, const struct jail_link_handler *handler, void *data,
-                   struct jail_link **ret, struct error *reterr);
+int link_open(uv_loop_t *loop, const char *home, const struct link_handler *handler, void *data,
+              struct launcher_link **ret, struct error *reterr);
 /* Requests under way are answered E_LAUNCHER, and so are those made from now on until closed is called, which frees
    the link: after that there is nothing to ask. An answer must not ask again then. */
-void jail_link_close(struct jail_link *link, void (*closed)(void *data), void *data);
-bool jail_link_is_up(const struct jail_link *link);
+void link_close(struct launcher_link *link, void (*closed)(void *data), void *data);
+bool link_is_up(const struct launcher_link *link);
 
-void jail_link_spawn(struct jail_link *link, const struct jail_plan *plan, jail_spawned_fn done, void *data);
+void link_spawn(struct launcher_link *link, const struct jail_plan *plan, link_spawned_fn done, void *data);
 /* Kill it if it lives, wait, remove its cgroups, and say what it died of. Also for a node that ended by itself. */
-void jail_link_bury(struct jail_link *link, const char *node, jail_buried_fn done, void *data);
-void jail_link_freeze(struct jail_link *link, const char *node, bool frozen, jail_done_fn done, void *data);
+void link_bury(struct launcher_link *link, const char *node, link_buried_fn done, void *data);
+void link_freeze(struct launcher_link *link, const char *node, bool frozen, link_done_fn done, void *data);
 /* Whether every other node gets the processor before it; setting its limits ends that. */
-void jail_link_yield(struct jail_link *link, const char *node, bool yields, jail_done_fn done, void *data);
-void jail_link_limit(struct jail_link *link, const char *node, const struct jail_limits *limits, jail_done_fn done,
-                     void *data);
+void link_yield(struct launcher_link *link, const char *node, bool yields, link_done_fn done, void *data);
+void link_limit(struct launcher_link *link, const char *node, const struct jail_limits *limits, link_done_fn done,
+                void *data);
 /* What the names that its profile lists stand for now, in place of what they stood for. */
-void jail_link_resolved(struct jail_link *link, const char *node, const struct jail_host *hosts, size_t count,
-                        jail_done_fn done, void *data);
+void link_resolved(struct launcher_link *link, const char *node, const struct jail_host *hosts, size_t count,
+                   link_done_fn done, void *data);
 /* Places of the node's writable files, for fstatfs alone. */
-void jail_link_disks(struct jail_link *link, const char *node, jail_disks_fn done, void *data);
+void link_disks(struct launcher_link *link, const char *node, link_disks_fn done, void *data);
 /* Open path with the rights of the process at the other end of peer_fd (a connected unix socket), and no more. */
-void jail_link_open_project(struct jail_link *link, int peer_fd, const char *path, jail_project_fn done, void *data);
+void link_open_project(struct launcher_link *link, int peer_fd, const char *path, link_project_fn done, void *data);
 /* Let path be opened again under this name, with the rights of the process at the other end of peer_fd, after that has
    gone: until it is withdrawn, or the machine starts anew. */
-void jail_link_grant(struct jail_link *link, int peer_fd, const char *name, const char *path, jail_done_fn done,
-                     void *data);
-void jail_link_withdraw(struct jail_link *link, const char *name);
-void jail_link_open_granted(struct jail_link *link, const char *name, jail_project_fn done, void *data);
+void link_grant(struct launcher_link *link, int peer_fd, const char *name, const char *path, link_done_fn done,
+                void *data);
+void link_withdraw(struct launcher_link *link, const char *name);
+void link_open_granted(struct launcher_link *link, const char *name, link_project_fn done, void *data);
 /* A number that changes when the names, sizes or times of its files do. */
-void jail_link_sign_granted(struct jail_link *link, const char *name, jail_signature_fn done, void *data);
-void jail_link_release_project(struct jail_link *link, const char *token);
+void link_sign_granted(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
+void link_release_project(struct launcher_link *link, const char *token);
 /* Bind a directory that the daemon can read, or an opened project by its token, at a place inside a running node,
    read-only, noexec. */
-void jail_link_mount(struct jail_link *link, const char *node, const char *source, const char *target,
-                     jail_done_fn done, void *data);
+void link_mount(struct launcher_link *link, const char *node, const char *source, const char *target, link_done_fn done,
+                void *data);
 /* Make a running node somebody's. */
-void jail_link_equip(struct jail_link *link, const char *node, const struct jail_equipment *equipment,
-                     jail_done_fn done, void *data);
+void link_equip(struct launcher_link *link, const char *node, const struct link_equipment *equipment, link_done_fn done,
+                void *data);
 /* Kill every node and end the launcher after the daemon has gone. */
-void jail_link_shutdown(struct jail_link *link, jail_done_fn done, void *data);
+void link_shutdown(struct launcher_link *link, link_done_fn done, void *data);
 
 #endif

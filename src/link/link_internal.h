@@ -21,13 +21,13 @@ struct link_call;
    would say, and the asker was told so. */
 typedef bool (*link_deliver_fn)(const struct link_call *call, struct link_answer *answer, const struct error *error);
 
-typedef void (*link_done_fn)(void); /* the asker's callback, cast back by the deliver function */
+typedef void (*link_callback)(void); /* the asker's callback, cast back by the deliver function */
 
 struct link_call {
     uint64_t id;
-    struct jail_link *link; /* set by link_ask */
+    struct launcher_link *link; /* set by link_ask */
     link_deliver_fn deliver;
-    link_done_fn done;
+    link_callback done;
     void *data;
     char node[JAIL_NAME_BYTES];
     uint64_t due_ms;    /* the loop's time by which it must be answered */
@@ -37,27 +37,29 @@ struct link_call {
 
 /* Send "verb ID" and the text after it, with fd when it isn't negative (it stays the caller's); call is a template and
    is copied. Whatever happens, deliver is called once, later. */
-void link_ask(struct jail_link *link, const struct link_call *call, const char *verb, const struct buf *text, int fd);
+void link_ask(struct launcher_link *link, const struct link_call *call, const char *verb, const struct buf *text,
+              int fd);
 
-uv_loop_t *link_loop(struct jail_link *link);
-const char *link_home(const struct jail_link *link);
+uv_loop_t *link_loop(struct launcher_link *link);
+const char *link_home(const struct launcher_link *link);
 /* The link is not freed before each hold is let go. */
-void link_hold(struct jail_link *link);
-void link_let_go(struct jail_link *link);
+void link_hold(struct launcher_link *link);
+void link_let_go(struct launcher_link *link);
 
 /* ---- streams.c ---- */
 
 struct link_stream;
-struct link_stream **link_streams(struct jail_link *link); /* those under way: link.c keeps the first of the list */
+struct link_stream **link_streams(struct launcher_link *link); /* those under way: link.c keeps the first of the list */
 /* Takes the descriptor over; done gets the project once its files are in a file of ours, or an error. */
-void link_stream_receive(struct jail_link *link, const struct jail_project *project, jail_project_fn done, void *data);
-void link_streams_fail(struct jail_link *link, const struct error *why);
+void link_stream_receive(struct launcher_link *link, const struct link_project *project, link_project_fn done,
+                         void *data);
+void link_streams_fail(struct launcher_link *link, const struct error *why);
 
 /* From now on; for tests, which have no half minute. */
-void link_expect_answers_within(struct jail_link *link, uint64_t timeout_ms);
+void link_expect_answers_within(struct launcher_link *link, uint64_t timeout_ms);
 
 bool link_read_features(const struct wire_message *message, struct jail_features *ret);
 /* Unasked messages; false when it is none of them. */
-bool link_tell(const struct jail_link_handler *handler, void *data, struct link_answer *answer);
+bool link_tell(const struct link_handler *handler, void *data, struct link_answer *answer);
 
 #endif

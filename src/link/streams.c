@@ -16,9 +16,9 @@ enum {
 
 struct link_stream {
     struct link_stream *next;
-    struct jail_link *link;
+    struct launcher_link *link;
     struct spool *spool;
-    jail_project_fn done;
+    link_project_fn done;
     void *data;
     bool is_file;
     char token[TOKEN_BYTES];
@@ -33,10 +33,10 @@ static void unlist(struct link_stream *stream) {
 
 static void on_spooled(void *data, int fd, const struct error *error) {
     CLEANUP_FREE struct link_stream *stream = data;
-    struct jail_project project = {
+    struct link_project project = {
         .token = stream->token, .fd = fd, .is_stream = true, .is_file = stream->is_file, .name = stream->name};
     unlist(stream);
-    if (error) jail_link_release_project(stream->link, stream->token);
+    if (error) link_release_project(stream->link, stream->token);
     stream->done(stream->data, error ? NULL : &project, error);
     link_let_go(stream->link);
 }
@@ -48,7 +48,8 @@ static int start(struct link_stream *stream, int pipe_fd, struct error *reterr) 
     return stream->spool ? 0 : -1;
 }
 
-void link_stream_receive(struct jail_link *link, const struct jail_project *project, jail_project_fn done, void *data) {
+void link_stream_receive(struct launcher_link *link, const struct link_project *project, link_project_fn done,
+                         void *data) {
     struct error error;
     struct link_stream *stream = malloc(sizeof *stream);
     if (!stream) abort(); /* small, and on the loop's thread */
@@ -58,7 +59,7 @@ void link_stream_receive(struct jail_link *link, const struct jail_project *proj
                 string_format(stream->name, sizeof stream->name, &error, "%s", project->name) == 0;
     if (!fits) fd_close(project->fd);
     if (!fits || start(stream, project->fd, &error) < 0) {
-        jail_link_release_project(link, project->token);
+        link_release_project(link, project->token);
         done(data, NULL, &error);
         free(stream);
         return;
@@ -67,7 +68,7 @@ void link_stream_receive(struct jail_link *link, const struct jail_project *proj
     link_hold(link);
 }
 
-void link_streams_fail(struct jail_link *link, const struct error *why) {
+void link_streams_fail(struct launcher_link *link, const struct error *why) {
     for (struct link_stream *stream = *link_streams(link); stream; stream = stream->next)
         spool_cancel(stream->spool, why);
 }

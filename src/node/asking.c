@@ -7,11 +7,11 @@ enum { YIELD_AGAIN_MS = 250, YIELD_AGAIN_MAX_MS = 30000 }; /* after a failure: i
 
 struct asking {
     struct node *node;
-    jail_done_fn done;
+    link_done_fn done;
     void *data;
 };
 
-static struct asking *ask(struct node *node, jail_done_fn done, void *data) {
+static struct asking *ask(struct node *node, link_done_fn done, void *data) {
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking) abort(); /* as in node_call */
     *asking = (struct asking){node, done, data};
@@ -43,8 +43,8 @@ static void on_thawed(void *data, const struct error *error) {
     on_answer(asking, error);
 }
 
-void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data) {
-    jail_link_freeze(node->host->link, node->name, frozen, frozen ? on_frozen : on_thawed, ask(node, done, data));
+void node_freeze(struct node *node, bool frozen, link_done_fn done, void *data) {
+    link_freeze(node->host->link, node->name, frozen, frozen ? on_frozen : on_thawed, ask(node, done, data));
 }
 
 /* Setting them ends yielding; where that failed, nobody can tell how far it went. */
@@ -58,12 +58,12 @@ static void on_limited(void *data, const struct error *error) {
     on_answer(asking, error);
 }
 
-void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data) {
-    jail_link_limit(node->host->link, node->name, limits, on_limited, ask(node, done, data));
+void node_limit(struct node *node, const struct jail_limits *limits, link_done_fn done, void *data) {
+    link_limit(node->host->link, node->name, limits, on_limited, ask(node, done, data));
 }
 
-void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, jail_done_fn done, void *data) {
-    jail_link_resolved(node->host->link, node->name, hosts, count, on_answer, ask(node, done, data));
+void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, link_done_fn done, void *data) {
+    link_resolved(node->host->link, node->name, hosts, count, on_answer, ask(node, done, data));
 }
 
 static void on_yield_answer(struct node *node, bool yields, const struct error *error) {
@@ -94,7 +94,7 @@ void node_yield(struct node *node, bool yields) {
     if (clock_monotonic_ms() < yielding->next_ms) return;
     yielding->is_asked = true;
     node->open_handles++;
-    jail_link_yield(node->host->link, node->name, yields, yields ? on_yielding : on_yielding_no_longer, node);
+    link_yield(node->host->link, node->name, yields, yields ? on_yielding : on_yielding_no_longer, node);
 }
 
 bool node_yields(const struct node *node) {

@@ -34,13 +34,13 @@ void node_hand_over(struct node *node, const struct node_spec *spec, const struc
     if (name_places(spec, places, binds, &error) == 0) {
         struct jail_egress egress = jail_egress_bounded(&spec->profile->egress, &spec->limits);
         jail_egress_resolve(&egress, spec->resolved, spec->resolved_count);
-        struct jail_equipment equipment = {
+        struct link_equipment equipment = {
             .limits = &spec->limits,
             .binds = binds,
             .bind_count = spec->app_count,
             .egress = node_has_way_out(node->host, spec->profile) ? &egress : NULL,
         };
-        jail_link_equip(node->host->link, node->name, &equipment, on_equipped, node);
+        link_equip(node->host->link, node->name, &equipment, on_equipped, node);
         return;
     }
     node_kill(node, error.detail);

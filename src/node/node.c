@@ -98,7 +98,7 @@ static void on_buried(void *data, const struct jail_death *death, const struct e
 
 static void bury(struct node *node) {
     node->open_handles++; /* it must live until the launcher has answered, as with every request to it */
-    jail_link_bury(node->host->link, node->name, on_buried, node);
+    link_bury(node->host->link, node->name, on_buried, node);
 }
 
 static void on_bury_again(uv_timer_t *timer) {
@@ -246,7 +246,7 @@ static void watch_death(struct node *node, int pidfd) {
     uv_poll_start(&node->death, UV_READABLE, on_death);
 }
 
-static void take_info(struct node *node, const struct jail_node *info) {
+static void take_info(struct node *node, const struct link_node *info) {
     node->pid = info->pid;
     node->uid = info->uid;
     node->frozen = info->frozen;
@@ -257,7 +257,7 @@ static void take_info(struct node *node, const struct jail_node *info) {
     watch_death(node, info->pidfd);
 }
 
-static void start_watching(struct node *node, const struct jail_node *info) {
+static void start_watching(struct node *node, const struct link_node *info) {
     take_info(node, info);
     node->state = node->channel.agent ? NODE_RUNNING : NODE_BOOTING;
     node_start_beating(node);
@@ -267,7 +267,7 @@ static void start_watching(struct node *node, const struct jail_node *info) {
         node_tell_ready(node);
 }
 
-static void on_spawned(void *data, const struct jail_node *info, const struct error *error) {
+static void on_spawned(void *data, const struct link_node *info, const struct error *error) {
     struct node *node = data;
     if (node->state == NODE_CLOSING) { /* detached meanwhile: the next daemon will not know it, and buries it */
         fd_close(error ? -1 : info->pidfd);
@@ -339,7 +339,7 @@ int node_start(struct node_host *host, const struct node_spec *spec, const struc
         return result;
     }
     node->open_handles++;
-    jail_link_spawn(host->link, &plan, on_spawned, node);
+    link_spawn(host->link, &plan, on_spawned, node);
     jail_plan_free(&plan);
     *ret = node;
     return 0;
@@ -350,7 +350,7 @@ int node_expect(struct node_host *host, const char *name, const char *secret, en
     return open_node(host, kind, name, secret, handler, data, ret, reterr);
 }
 
-void node_adopted(struct node *node, const struct jail_node *info) {
+void node_adopted(struct node *node, const struct link_node *info) {
     if (node->state != NODE_SPAWNING) { /* told again by a new launcher, or given up meanwhile */
         fd_close(info->pidfd);
         fd_close(info->output_fd);
@@ -398,7 +398,7 @@ bool node_is_frozen(const struct node *node) {
     return node->frozen;
 }
 
-void node_violation(struct node *node, const struct jail_violation *violation) {
+void node_violation(struct node *node, const struct link_violation *violation) {
     char detail[512];
     if (violation->count > 1)
         snprintf(detail, sizeof detail, "%s%s×%llu", violation->detail, violation->detail[0] ? " " : "",

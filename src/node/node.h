@@ -50,7 +50,7 @@ enum { NODE_READING_US = 300 };
 
 struct node_host { /* what all nodes of a daemon share; outlives them */
     uv_loop_t *loop;
-    struct jail_link *link;
+    struct launcher_link *link;
     struct jail_features features;
     const char *home;
     const char *agent_dir;
@@ -143,7 +143,7 @@ int node_start(struct node_host *host, const struct node_spec *spec, const struc
  * node_adopted. */
 int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
                 const struct node_handler *handler, void *data, struct node **ret, struct error *reterr);
-void node_adopted(struct node *node, const struct jail_node *info);
+void node_adopted(struct node *node, const struct link_node *info);
 /* The launcher knows nothing of it: it ended while no daemon ran, perhaps with the whole host; `gone` follows. */
 void node_lost(struct node *node, bool host_restarted);
 
@@ -208,21 +208,21 @@ struct term_doc *node_keep_answer(struct node *node);
 void node_cancel(struct node *node, uint64_t id);
 
 void node_kill(struct node *node, const char *why); /* `gone` follows */
-void node_freeze(struct node *node, bool frozen, jail_done_fn done, void *data);
+void node_freeze(struct node *node, bool frozen, link_done_fn done, void *data);
 /* Have every other node get the processor before it, or no longer; to be called again and again. It is a help, no more:
    nothing is done where the kernel can't, while the last change is under way, nor soon after one that failed. Setting
    its limits ends it. */
 void node_yield(struct node *node, bool yields);
 bool node_yields(const struct node *node); /* or may, for all that is known */
 /* What the kernel holds it to, changed while it runs. */
-void node_limit(struct node *node, const struct jail_limits *limits, jail_done_fn done, void *data);
+void node_limit(struct node *node, const struct jail_limits *limits, link_done_fn done, void *data);
 /* What the names that its profile lists stand for now. */
-void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, jail_done_fn done, void *data);
+void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, link_done_fn done, void *data);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
 uint32_t node_process_table(uint32_t processes);
 /* Whether a VM that was booted with some limits can be held to others. */
 bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted);
-void node_violation(struct node *node, const struct jail_violation *violation); /* the launcher's word, handed on */
+void node_violation(struct node *node, const struct link_violation *violation); /* the launcher's word, handed on */
 /* Charge it for work that its last frame caused, as for so many bytes more. */
 void node_charge(struct node *node, uint64_t bytes);
 /* Leave the VM running for the next daemon and let go of it: no further callback. */

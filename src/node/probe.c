@@ -126,7 +126,7 @@ static void end_probe(struct probe *probe) {
     probe->burying = true;
     uv_read_stop((uv_stream_t *)&probe->output);
     uv_timer_stop(&probe->deadline);
-    jail_link_bury(probe->host->link, probe->name, on_probe_buried, probe);
+    link_bury(probe->host->link, probe->name, on_probe_buried, probe);
 }
 
 static void on_probe_deadline(uv_timer_t *timer) {
@@ -152,7 +152,7 @@ static void on_probe_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *
     end_probe(probe);
 }
 
-static void on_probe_spawned(void *data, const struct jail_node *node, const struct error *error) {
+static void on_probe_spawned(void *data, const struct link_node *node, const struct error *error) {
     struct probe *probe = data;
     if (error) {
         if (probe->error.code == E_NONE) probe->error = *error;
@@ -191,7 +191,7 @@ void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *dat
         vm_probe_plan(host, probe->name, &plan, &probe->error) < 0) {
         uv_timer_start(&probe->deadline, on_known, 0, 0); /* the answer never comes from inside the call */
     } else {
-        jail_link_spawn(host->link, &plan, on_probe_spawned, probe);
+        link_spawn(host->link, &plan, on_probe_spawned, probe);
         jail_plan_free(&plan);
     }
 }

@@ -122,7 +122,7 @@ void node_watch_disk(struct node *node) {
     if (node->is_disk_asked || node->state >= NODE_ENDING) return;
     node->is_disk_asked = true;
     node->open_handles++;
-    jail_link_disks(node->host->link, node->name, on_disks, node);
+    link_disks(node->host->link, node->name, on_disks, node);
 }
 
 /* ---- descriptors ---- */

@@ -98,7 +98,7 @@ static int build_jail(struct error *reterr) {
     fake_play_child(true);
     for (size_t i = 0; i < child.plan->count; i++) trees[i] = fake_place(fcntl(child.trees[i], F_DUPFD_CLOEXEC, 0));
     child.trees = trees;
-    int failed = jail_enter(&child, reterr);
+    int failed = start_enter(&child, reterr);
     fake_play_child(false);
     return failed;
 }
@@ -125,15 +125,15 @@ void process_start_node(void) {
 
 /* ---- helpers ---- */
 
-int __real_node_do_inside(const struct launcher *launcher, const struct launcher_node *node,
-                          const struct inside_job *job, struct error *reterr);
-int __wrap_node_do_inside(const struct launcher *launcher, const struct launcher_node *node,
-                          const struct inside_job *job, struct error *reterr);
+int __real_jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node,
+                            const struct inside_job *job, struct error *reterr);
+int __wrap_jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node,
+                            const struct inside_job *job, struct error *reterr);
 /* Chosen so, the helper ends without a word. */
-int __wrap_node_do_inside(const struct launcher *launcher, const struct launcher_node *node,
-                          const struct inside_job *job, struct error *reterr) {
+int __wrap_jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node,
+                            const struct inside_job *job, struct error *reterr) {
     struct error error = {0};
-    if (fake_choose()) return __real_node_do_inside(launcher, node, job, reterr);
+    if (fake_choose()) return __real_jailed_do_inside(launcher, node, job, reterr);
     fake_play_child(true);
     if (!job->on_the_way || job->on_the_way(job->data, &error) == 0) job->inside(job->data, &error);
     fake_play_child(false);

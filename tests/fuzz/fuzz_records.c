@@ -29,7 +29,7 @@ void fuzz_prepare(void) {
 
 static void read_record(void) {
     struct error error = {0};
-    struct launcher_node node, again;
+    struct jailed_node node, again;
     if (record_read(launcher, "n1", &node, &error) < 0) {
         check(error.code != E_NONE && error.detail[0]);
         return;
@@ -58,7 +58,7 @@ static void read_grant(void) {
 }
 
 static void read_policy(void) {
-    struct launcher_node node = {.name = "n1"}, again = {.name = "n2"};
+    struct jailed_node node = {.name = "n1"}, again = {.name = "n2"};
     egress_policy_read(launcher, &node);
     if (!node.egress) return;
     check(node.egress->host_count <= JAIL_HOSTS_MAX && node.egress->resolved_count <= JAIL_RESOLVED_MAX &&

@@ -7,7 +7,7 @@
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
 
-static int put_in_force(struct launcher *launcher, const struct launcher_node *node, const struct jail_egress *before,
+static int put_in_force(struct launcher *launcher, const struct jailed_node *node, const struct jail_egress *before,
                         struct error *reterr) {
     struct egress_place place = egress_place_of(launcher, node);
     const struct jail_egress *now = node->egress;
@@ -21,7 +21,7 @@ static int put_in_force(struct launcher *launcher, const struct launcher_node *n
     return 0;
 }
 
-static int change(struct launcher *launcher, struct launcher_node *node, const struct jail_egress *wanted,
+static int change(struct launcher *launcher, struct jailed_node *node, const struct jail_egress *wanted,
                   struct error *reterr) {
     struct jail_egress before = *node->egress;
     *node->egress = *wanted;
@@ -32,7 +32,7 @@ static int change(struct launcher *launcher, struct launcher_node *node, const s
     return -1;
 }
 
-int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+int egress_set_resolved(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                         struct error *reterr) {
     if (!node->egress) return error_set(reterr, E_CONFLICT, "node %s has no way out", node->name);
     struct jail_egress wanted = *node->egress;
@@ -40,7 +40,7 @@ int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, c
     return change(launcher, node, &wanted, reterr);
 }
 
-int egress_confirm(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+int egress_confirm(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                    struct error *reterr) {
     struct jail_egress wanted, as_told_before;
     if (egress_read(plan, &wanted, reterr) < 0) return -1;
@@ -51,7 +51,7 @@ int egress_confirm(struct launcher *launcher, struct launcher_node *node, const 
     return egress_is_same(node->egress, &wanted) ? 0 : change(launcher, node, &wanted, reterr);
 }
 
-int egress_set_bounds(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+int egress_set_bounds(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr) {
     if (!node->egress) return 0;
     struct jail_egress wanted = jail_egress_bounded(node->egress, limits);

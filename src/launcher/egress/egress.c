@@ -38,13 +38,13 @@ static bool is_open(const struct egress *egress) {
     return egress->keeper_fd >= 0;
 }
 
-struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node) {
+struct egress_place egress_place_of(const struct launcher *launcher, const struct jailed_node *node) {
     struct egress_place place;
     egress_place_make((uint16_t)(node->uid - launcher->daemon_uid), &place);
     return place;
 }
 
-static struct launcher_node *node_at(struct launcher *launcher, uint16_t number) {
+static struct jailed_node *jailed_at(struct launcher *launcher, uint16_t number) {
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used && launcher->nodes.items[i].uid - launcher->daemon_uid == number)
             return &launcher->nodes.items[i];
@@ -87,7 +87,7 @@ static void remake_after(struct launcher *launcher, uint64_t delay_ms) {
 /* Its namespace lives as long as we hold it. A total is of a VM, not of what it goes through. */
 static void keep_counts(struct launcher *launcher) {
     for (size_t i = 0; i < launcher->nodes.end; i++) {
-        struct launcher_node *node = &launcher->nodes.items[i];
+        struct jailed_node *node = &launcher->nodes.items[i];
         if (!node->used || !node->has_way_out) continue;
         struct egress_place place = egress_place_of(launcher, node);
         uint64_t used_bytes = nft_read_used(&launcher->egress.rules, &place); /* 0: not told */
@@ -275,14 +275,14 @@ void egress_adopt(struct launcher *launcher) {
 
 /* ---- nodes ---- */
 
-static int attach(struct launcher *launcher, struct launcher_node *node, struct error *reterr) {
+static int attach(struct launcher *launcher, struct jailed_node *node, struct error *reterr) {
     struct egress *egress = &launcher->egress;
     struct egress_place place = egress_place_of(launcher, node);
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/ns/net", (int)node->pid);
     CLEANUP_FD int node_fd = open(path, O_RDONLY | O_CLOEXEC);
     CLEANUP(netlink_close) struct netlink inside = {.fd = -1};
-    if (node_fd < 0 || node_is_dead(node)) return error_set(reterr, E_NODE, "node %s has ended", node->name);
+    if (node_fd < 0 || jailed_is_dead(node)) return error_set(reterr, E_NODE, "node %s has ended", node->name);
     if (!is_open(egress) && make(launcher, reterr) < 0) return -1;
     if (!is_open(egress)) return 0;
     /* The rules first: nothing is ever let through without them. */
@@ -299,7 +299,7 @@ static int attach(struct launcher *launcher, struct launcher_node *node, struct 
     return -1;
 }
 
-int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+int egress_attach(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                   struct error *reterr) {
     struct jail_egress policy;
     if (!(launcher->features.guarantees & 1u << JAIL_GUARANTEE_EGRESS))
@@ -323,7 +323,7 @@ static void tell_last_refusals(struct launcher *launcher) {
 }
 
 /* The interface goes with the node's namespace. */
-void egress_release(struct launcher *launcher, struct launcher_node *node) {
+void egress_release(struct launcher *launcher, struct jailed_node *node) {
     struct egress_place place = egress_place_of(launcher, node);
     if (!node->egress) return;
     if (node->has_way_out) {
@@ -343,7 +343,7 @@ void egress_tell_refusals(struct launcher *launcher) {
     size_t count = egress_log_read(&launcher->egress.log, refusals, ARRAY_SIZE(refusals));
     for (size_t i = 0; i < count; i++) {
         char host[JAIL_HOST_TEXT_BYTES], detail[160];
-        struct launcher_node *node = node_at(launcher, refusals[i].number);
+        struct jailed_node *node = jailed_at(launcher, refusals[i].number);
         if (node && refusals[i].bound[0]) violation_tell_bound(launcher, node, refusals[i].bound);
         if (!node || refusals[i].bound[0]) continue;
         jail_host_print(&refusals[i].host, host);
@@ -360,15 +360,15 @@ void egress_keeper_ended(struct launcher *launcher) {
     remake_after(launcher, REMAKE_DELAY_MS);
 }
 
-static bool misses_it(const struct launcher_node *node) {
-    return node->used && node->egress && !node->has_way_out && !node->burial.under_way && !node_is_dead(node);
+static bool misses_it(const struct jailed_node *node) {
+    return node->used && node->egress && !node->has_way_out && !node->burial.under_way && !jailed_is_dead(node);
 }
 
 /* Who can't have it keeps nobody else from it. */
 static bool give_back(struct launcher *launcher) {
     bool have_all = true;
     for (size_t i = 0; i < launcher->nodes.end; i++) {
-        struct launcher_node *node = &launcher->nodes.items[i];
+        struct jailed_node *node = &launcher->nodes.items[i];
         struct error error;
         if (!misses_it(node) || attach(launcher, node, &error) == 0) continue;
         launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "node", node->name, "detail", error.detail, NULL);

@@ -8,7 +8,7 @@
 #include "launcher/egress/rules.h"
 
 struct launcher;
-struct launcher_node;
+struct jailed_node;
 
 enum { EGRESS_OWN_MAX = 512 };
 
@@ -37,10 +37,10 @@ void egress_end(struct launcher *launcher);
 /* Take over what an earlier launcher made, after its nodes. */
 void egress_adopt(struct launcher *launcher);
 /* As the plan's lines say. */
-int egress_attach(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+int egress_attach(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                   struct error *reterr);
-void egress_release(struct launcher *launcher, struct launcher_node *node); /* also where it has none */
-struct egress_place egress_place_of(const struct launcher *launcher, const struct launcher_node *node);
+void egress_release(struct launcher *launcher, struct jailed_node *node); /* also where it has none */
+struct egress_place egress_place_of(const struct launcher *launcher, const struct jailed_node *node);
 void egress_tell_refusals(struct launcher *launcher);
 void egress_addresses_changed(struct launcher *launcher);
 void egress_greeting_came(struct launcher *launcher);
@@ -51,20 +51,20 @@ uint64_t egress_check(struct launcher *launcher, uint64_t now_ms); /* what was l
 
 /* The node has one already: E_CONFLICT unless it is what the plan's lines say. What its names stand for may have
    changed since, and is put in force. */
-int egress_confirm(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+int egress_confirm(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                    struct error *reterr);
 /* What its names stand for, from the plan's lines. */
-int egress_set_resolved(struct launcher *launcher, struct launcher_node *node, const struct jail_plan *plan,
+int egress_set_resolved(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                         struct error *reterr);
 /* Nothing where it has no way out, or where they are as before. */
-int egress_set_bounds(struct launcher *launcher, struct launcher_node *node, const struct jail_limits *limits,
+int egress_set_bounds(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr);
 
 int egress_record_write(const struct launcher *launcher, pid_t keeper, struct error *reterr);
 pid_t egress_record_read(const struct launcher *launcher); /* 0: none, or it has ended */
 void egress_record_remove(const struct launcher *launcher);
-int egress_policy_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr);
-void egress_policy_read(const struct launcher *launcher, struct launcher_node *node); /* into node->egress */
+int egress_policy_write(const struct launcher *launcher, const struct jailed_node *node, struct error *reterr);
+void egress_policy_read(const struct launcher *launcher, struct jailed_node *node); /* into node->egress */
 void egress_policy_remove(const struct launcher *launcher, const char *node);
 
 #endif

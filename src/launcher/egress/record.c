@@ -64,7 +64,7 @@ static void name_policy(const char *node, char ret[NAME_MAX]) {
     snprintf(ret, NAME_MAX, "%s%s", policy_prefix, node);
 }
 
-int egress_policy_write(const struct launcher *launcher, const struct launcher_node *node, struct error *reterr) {
+int egress_policy_write(const struct launcher *launcher, const struct jailed_node *node, struct error *reterr) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     CLEANUP(buf_free) struct buf text = {.max = POLICY_BYTES - 1};
     char name[NAME_MAX];
@@ -77,7 +77,7 @@ int egress_policy_write(const struct launcher *launcher, const struct launcher_n
     return write_file(launcher, name, text.data, text.size, reterr);
 }
 
-void egress_policy_read(const struct launcher *launcher, struct launcher_node *node) {
+void egress_policy_read(const struct launcher *launcher, struct jailed_node *node) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     char text[POLICY_BYTES], name[NAME_MAX];
     struct jail_egress policy;

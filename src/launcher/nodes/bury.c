@@ -14,14 +14,14 @@ enum { DEATH_TIMEOUT_MS = 3000, SIGNALED_STATUS = 128 };
 static const char *const cause_names[] = {"exited", "signaled", "oom", "killed", "unknown"};
 
 /* Quota, kill, thaw, in this order: a throttled process takes long to die, and a frozen one may never. */
-static void kill_node(struct launcher *launcher, struct launcher_node *node) {
+static void kill_node(struct launcher *launcher, struct jailed_node *node) {
     cgroup_lift_cpu(&launcher->cgroups, node->name, NULL);
     pidfd_send_signal(node->pidfd, SIGKILL, NULL, 0);
     cgroup_thaw_everywhere(&launcher->cgroups, node->name);
     node->frozen = false;
 }
 
-void bury_start(struct launcher *launcher, struct launcher_node *node, struct request request) {
+void bury_start(struct launcher *launcher, struct jailed_node *node, struct request request) {
     struct error error = {0};
     struct burial *burial = &node->burial;
     if (burial->under_way && burial->request.link_serial == request.link_serial) {
@@ -35,17 +35,17 @@ void bury_start(struct launcher *launcher, struct launcher_node *node, struct re
         server_fail(launcher, request, &error);
         return;
     }
-    standstill_call_off(launcher, node);
+    freezing_call_off(launcher, node);
     burial->under_way = true;
     burial->forced = false;
-    burial->we_killed = !node_is_dead(node);
+    burial->we_killed = !jailed_is_dead(node);
     burial->deadline_ms = clock_monotonic_ms() + DEATH_TIMEOUT_MS;
     launcher_due_at(launcher, burial->deadline_ms);
     kill_node(launcher, node);
 }
 
 /* The node's init tells the program's signal as 128 and more; an adopted one has told its status to somebody else. */
-static struct jail_death read_death(const struct launcher *launcher, const struct launcher_node *node) {
+static struct jail_death read_death(const struct launcher *launcher, const struct jailed_node *node) {
     struct jail_death death = {
         .cause = JAIL_CAUSE_UNKNOWN, .status = -1, .oom_kills = cgroup_oom_kills(&launcher->cgroups, node->name)};
     siginfo_t info = {0};
@@ -61,7 +61,7 @@ static struct jail_death read_death(const struct launcher *launcher, const struc
     return death;
 }
 
-void bury_finish(struct launcher *launcher, struct launcher_node *node) {
+void bury_finish(struct launcher *launcher, struct jailed_node *node) {
     struct jail_death death = read_death(launcher, node);
     struct request request = node->burial.request;
     struct error error;
@@ -80,7 +80,7 @@ void bury_finish(struct launcher *launcher, struct launcher_node *node) {
 
 /* Once more, with everything; after that the asker learns that it lives on. A service that shuts down never gives up.
  */
-static void insist(struct launcher *launcher, struct launcher_node *node, uint64_t now_ms) {
+static void insist(struct launcher *launcher, struct jailed_node *node, uint64_t now_ms) {
     struct burial *burial = &node->burial;
     burial->deadline_ms = now_ms + DEATH_TIMEOUT_MS;
     if (!burial->forced || launcher->shutting_down) {
@@ -99,7 +99,7 @@ static void insist(struct launcher *launcher, struct launcher_node *node, uint64
 uint64_t bury_check(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
     for (size_t i = 0; i < launcher->nodes.end; i++) {
-        struct launcher_node *node = &launcher->nodes.items[i];
+        struct jailed_node *node = &launcher->nodes.items[i];
         if (!node->used || !node->burial.under_way) continue;
         if (now_ms >= node->burial.deadline_ms) insist(launcher, node, now_ms);
         if (node->burial.under_way && node->burial.deadline_ms < next_ms) next_ms = node->burial.deadline_ms;

@@ -18,21 +18,21 @@ enum { PATIENCE_MS = 10000 }; /* as for starting a node */
 
 /* The node's uid in there, so that what is made belongs to it; capabilities over its namespaces stay. */
 static int take_identity(struct error *reterr) {
-    if (setresgid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0 ||
-        setresuid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0)
+    if (setresgid(JAILED_ID_INSIDE, JAILED_ID_INSIDE, JAILED_ID_INSIDE) < 0 ||
+        setresuid(JAILED_ID_INSIDE, JAILED_ID_INSIDE, JAILED_ID_INSIDE) < 0)
         return error_errno(reterr, errno, "take the node's uid");
     return 0;
 }
 
-pid_t node_program(const struct launcher_node *node) {
+pid_t jailed_program(const struct jailed_node *node) {
     char path[64], text[32];
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)node->pid, (int)node->pid);
     return file_read_text(AT_FDCWD, path, text, sizeof text) > 0 ? atoi(text) : 0;
 }
 
 /* The init lets nobody in but root, since it is not dumpable; its first child, the program, lets its own user in. */
-pid_t node_door(const struct launcher *launcher, const struct launcher_node *node) {
-    return launcher->root ? node->pid : node_program(node);
+pid_t jailed_door(const struct launcher *launcher, const struct jailed_node *node) {
+    return launcher->root ? node->pid : jailed_program(node);
 }
 
 /* Without root, mounts of the host can be cloned only in a copy of them that the node's user namespace owns. */
@@ -42,14 +42,14 @@ static int visit_copy(const struct inside_job *job, struct error *reterr) {
     return job->on_the_way(job->data, reterr);
 }
 
-static int enter(const struct launcher *launcher, const struct launcher_node *node, const struct inside_job *job,
+static int enter(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
                  struct error *reterr) {
     if (launcher->root) {
         if (job->on_the_way && job->on_the_way(job->data, reterr) < 0) return -1;
         if (setns(node->pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0) return error_errno(reterr, errno, "enter the node");
         return take_identity(reterr);
     }
-    CLEANUP_FD int door_fd = pidfd_open(node_door(launcher, node), 0);
+    CLEANUP_FD int door_fd = pidfd_open(jailed_door(launcher, node), 0);
     if (door_fd < 0 || setns(door_fd, CLONE_NEWUSER) < 0)
         return error_errno(reterr, errno, "enter the node's user namespace");
     if (take_identity(reterr) < 0 || visit_copy(job, reterr) < 0) return -1;
@@ -57,15 +57,15 @@ static int enter(const struct launcher *launcher, const struct launcher_node *no
     return 0;
 }
 
-static _Noreturn void run_helper(const struct launcher *launcher, const struct launcher_node *node,
+static _Noreturn void run_helper(const struct launcher *launcher, const struct jailed_node *node,
                                  const struct inside_job *job, int report_fd) {
     struct error error = {0};
     if (enter(launcher, node, job, &error) == 0) job->inside(job->data, &error);
     _exit(write(report_fd, &error, sizeof error) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
-int node_do_inside(const struct launcher *launcher, const struct launcher_node *node, const struct inside_job *job,
-                   struct error *reterr) {
+int jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
+                     struct error *reterr) {
     int fds[2];
     struct error error = {0};
     if (pipe2(fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");

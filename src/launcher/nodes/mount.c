@@ -22,13 +22,14 @@ enum { MOUNTS_TEXT_BYTES = 65536, TMPFS_MAX = 16, TMPFS_LEAST_BYTES = 4096 };
 
 struct binding {
     const struct launcher *launcher;
-    const struct launcher_node *node;
-    const struct node_bind *binds;
+    const struct jailed_node *node;
+    const struct jailed_bind *binds;
     size_t count;
     int trees[PLAN_BINDS_MAX];
 };
 
-static int open_source(const struct binding *binding, const struct node_bind *bind, int *ret_fd, struct error *reterr) {
+static int open_source(const struct binding *binding, const struct jailed_bind *bind, int *ret_fd,
+                       struct error *reterr) {
     if (bind->source[0] != '/')
         return sources_open_project(binding->launcher, binding->node, bind->source, ret_fd, reterr);
     fs_rights_of_daemon(binding->launcher);
@@ -80,7 +81,7 @@ static int open_target(const char *target) {
     return open_place(target);
 }
 
-static int attach(const struct node_bind *bind, int tree_fd, struct error *reterr) {
+static int attach(const struct jailed_bind *bind, int tree_fd, struct error *reterr) {
     CLEANUP_FD int target_fd = open_target(bind->target);
     if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", bind->target);
     if (move_mount(tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
@@ -96,12 +97,12 @@ static int attach_all(void *data, struct error *reterr) {
 }
 
 /* All of them by one helper, whose end closes what it opened. */
-int node_mount(const struct launcher *launcher, const struct launcher_node *node, const struct node_bind *binds,
-               size_t count, struct error *reterr) {
+int jailed_mount(const struct launcher *launcher, const struct jailed_node *node, const struct jailed_bind *binds,
+                 size_t count, struct error *reterr) {
     struct binding binding = {.launcher = launcher, .node = node, .binds = binds, .count = count};
     struct inside_job job = {open_sources, attach_all, &binding};
     if (count > PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
-    return node_do_inside(launcher, node, &job, reterr);
+    return jailed_do_inside(launcher, node, &job, reterr);
 }
 
 static int open_below(int root_fd, const char *name) {
@@ -109,10 +110,10 @@ static int open_below(int root_fd, const char *name) {
     return (int)syscall(SYS_openat2, root_fd, name, &how, sizeof how);
 }
 
-int node_open_disks(const struct launcher *launcher, const struct launcher_node *node, int ret_fds[JAIL_DISKS],
-                    struct error *reterr) {
+int jailed_open_disks(const struct launcher *launcher, const struct jailed_node *node, int ret_fds[JAIL_DISKS],
+                      struct error *reterr) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/root", (int)node_door(launcher, node));
+    snprintf(path, sizeof path, "/proc/%d/root", (int)jailed_door(launcher, node));
     CLEANUP_FD int root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     CLEANUP_FD int data_fd = root_fd < 0 ? -1 : open_below(root_fd, "data");
     CLEANUP_FD int tmp_fd = data_fd < 0 ? -1 : open_below(root_fd, "tmp");
@@ -178,11 +179,11 @@ static int resize_all(void *data, struct error *reterr) {
     return 0;
 }
 
-int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
-                struct error *reterr) {
+int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, uint64_t disk_bytes,
+                  struct error *reterr) {
     char path[64];
     CLEANUP_FREE char *text = calloc(1, MOUNTS_TEXT_BYTES);
-    snprintf(path, sizeof path, "/proc/%d/mounts", (int)node_door(launcher, node));
+    snprintf(path, sizeof path, "/proc/%d/mounts", (int)jailed_door(launcher, node));
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t used = 0;
     ssize_t size = -1;
@@ -190,5 +191,5 @@ int node_resize(const struct launcher *launcher, const struct launcher_node *nod
     if (size < 0) return error_errno(reterr, errno, "read %s", path);
     struct resizing resizing = {text, disk_bytes};
     struct inside_job job = {NULL, resize_all, &resizing};
-    return node_do_inside(launcher, node, &job, reterr);
+    return jailed_do_inside(launcher, node, &job, reterr);
 }

@@ -9,10 +9,10 @@
 #include "launcher/server.h"
 
 enum {
-    NODE_ID_INSIDE = 1000,      /* a node's uid and gid, as it sees them */
-    NODE_LISTENER_FD = 4,       /* where a node's init keeps its duplicate for a later launcher */
-    NODE_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop everybody, or let everybody go on */
-    NODE_SIGNAL_GO_ON = SIGUSR2,
+    JAILED_ID_INSIDE = 1000,      /* a node's uid and gid, as it sees them */
+    JAILED_LISTENER_FD = 4,       /* where a node's init keeps its duplicate for a later launcher */
+    JAILED_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop everybody, or let everybody go on */
+    JAILED_SIGNAL_GO_ON = SIGUSR2,
 };
 
 struct launcher;
@@ -33,9 +33,9 @@ struct burial {
     uint64_t deadline_ms;
 };
 
-struct standstill; /* what is under way of standing still, or of going on; see standstill.c */
+struct freezing; /* a freeze or thaw that is under way; see freeze.c */
 
-struct launcher_node {
+struct jailed_node {
     bool used;
     char name[JAIL_NAME_BYTES];
     pid_t pid; /* the node's init */
@@ -44,8 +44,8 @@ struct launcher_node {
     int pidfd;
     int listener_fd; /* -1: nobody to answer, or taken by nobody */
     bool frozen;
-    struct standstill *standstill; /* NULL: nothing is under way */
-    bool yields;                   /* the processor to all other nodes */
+    struct freezing *freezing; /* NULL: nothing is under way */
+    bool yields;               /* the processor to all other nodes */
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;
@@ -59,8 +59,8 @@ struct launcher_node {
     struct burial burial;
 };
 
-struct node_table {
-    struct launcher_node *items; /* JAIL_NODES_MAX of them */
+struct jailed_table {
+    struct jailed_node *items; /* JAIL_NODES_MAX of them */
     size_t count;
     size_t end; /* no entry from here on was ever used */
     uid_t next_uid;
@@ -68,32 +68,32 @@ struct node_table {
 
 /* ---- table.c ---- */
 
-struct launcher_node *nodes_find(struct launcher *launcher, const char *name);
+struct jailed_node *nodes_find(struct launcher *launcher, const char *name);
 /* A new entry with a uid of its own; E_EXISTS, E_LIMIT. */
-int nodes_add(struct launcher *launcher, const char *name, struct launcher_node **ret, struct error *reterr);
+int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **ret, struct error *reterr);
 /* E_LIMIT when the launcher's own descriptors would not do for one more. */
 int nodes_check_room(const struct launcher *launcher, struct error *reterr);
-size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node);
+size_t nodes_index(const struct launcher *launcher, const struct jailed_node *node);
 /* Forget it: descriptors, record and uid. Its cgroups and its processes are gone before. */
-void nodes_remove(struct launcher *launcher, struct launcher_node *node);
-bool node_is_dead(const struct launcher_node *node);
+void nodes_remove(struct launcher *launcher, struct jailed_node *node);
+bool jailed_is_dead(const struct jailed_node *node);
 
 /* ---- notify.c, violation.c ---- */
 
 /* Answer at most one pending system call, so that no node makes another wait. */
-void notify_serve(struct launcher *launcher, struct launcher_node *node);
-void notify_adopt_listener(struct launcher_node *node);                        /* set-up of a listener just received */
+void notify_serve(struct launcher *launcher, struct jailed_node *node);
+void notify_adopt_listener(struct jailed_node *node);                          /* set-up of a listener just received */
 enum { VIOLATION_SEVERAL = -1, VIOLATION_NETWORK = -2, VIOLATION_BOUND = -3 }; /* in place of a system call's number */
-void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail);
-void violation_tell_bound(struct launcher *launcher, const struct launcher_node *node, const char *limit);
+void violation_tell(struct launcher *launcher, struct jailed_node *node, int syscall_number, const char *detail);
+void violation_tell_bound(struct launcher *launcher, const struct jailed_node *node, const char *limit);
 /* Tell of what was held back; returns when to come again, UINT64_MAX for never. */
 uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms);
 
 /* ---- bury.c ---- */
 
-void bury_start(struct launcher *launcher, struct launcher_node *node, struct request request);
-void bury_finish(struct launcher *launcher, struct launcher_node *node); /* its pidfd says that it is dead */
-uint64_t bury_check(struct launcher *launcher, uint64_t now_ms);         /* deadlines; returns the next */
+void bury_start(struct launcher *launcher, struct jailed_node *node, struct request request);
+void bury_finish(struct launcher *launcher, struct jailed_node *node); /* its pidfd says that it is dead */
+uint64_t bury_check(struct launcher *launcher, uint64_t now_ms);       /* deadlines; returns the next */
 void bury_everything(struct launcher *launcher);
 /* After any node has gone: the shutdown that waited for it may be answered. */
 void shutdown_advance(struct launcher *launcher);
@@ -107,55 +107,55 @@ struct inside_job {
     void *data;
 };
 
-int node_do_inside(const struct launcher *launcher, const struct launcher_node *node, const struct inside_job *job,
-                   struct error *reterr);
+int jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
+                     struct error *reterr);
 /* A process of the node through which the launcher can see its mounts; 0 when it is ending. */
-pid_t node_door(const struct launcher *launcher, const struct launcher_node *node);
-pid_t node_program(const struct launcher_node *node); /* the init's first child; 0 when there is none */
+pid_t jailed_door(const struct launcher *launcher, const struct jailed_node *node);
+pid_t jailed_program(const struct jailed_node *node); /* the init's first child; 0 when there is none */
 /* Where its writable files are; the descriptors can be asked for space and open nothing. */
-int node_open_disks(const struct launcher *launcher, const struct launcher_node *node, int ret_fds[JAIL_DISKS],
-                    struct error *reterr);
+int jailed_open_disks(const struct launcher *launcher, const struct jailed_node *node, int ret_fds[JAIL_DISKS],
+                      struct error *reterr);
 
 /* Share disk_bytes out among the node's writable mounts as they were shared before; E_CONFLICT when more is used. */
-int node_resize(const struct launcher *launcher, const struct launcher_node *node, uint64_t disk_bytes,
-                struct error *reterr);
+int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, uint64_t disk_bytes,
+                  struct error *reterr);
 
-struct node_bind {
+struct jailed_bind {
     const char *source, *target; /* source: a path, or an opened project's token */
     bool executable;
 };
 
-int node_mount(const struct launcher *launcher, const struct launcher_node *node, const struct node_bind *binds,
-               size_t count, struct error *reterr);
+int jailed_mount(const struct launcher *launcher, const struct jailed_node *node, const struct jailed_bind *binds,
+                 size_t count, struct error *reterr);
 
 /* ---- rlimit.c ---- */
 
 /* E_CONFLICT for more than it was started with. */
-int node_check_rlimits(const struct launcher_node *node, const struct jail_limits *limits, struct error *reterr);
-void node_set_rlimits(const struct launcher *launcher, const struct launcher_node *node,
-                      const struct jail_limits *limits);
+int jailed_check_rlimits(const struct jailed_node *node, const struct jail_limits *limits, struct error *reterr);
+void jailed_set_rlimits(const struct launcher *launcher, const struct jailed_node *node,
+                        const struct jail_limits *limits);
 
 /* ---- freeze.c ---- */
 
-/* Have the node stand still, or go on; the request is answered when it does, or when it does not in time. */
-void standstill_begin(struct launcher *launcher, struct launcher_node *node, bool frozen, struct request request);
-/* Whoever waits for it is told that it is not to be. */
-void standstill_call_off(struct launcher *launcher, struct launcher_node *node);
-uint64_t standstill_check(struct launcher *launcher, uint64_t now_ms); /* goes on with it; returns when to come again */
-/* To stand still takes a turn of each thread: one that yields does not while it comes to that. */
-void standstill_hold_up_yielding(const struct launcher *launcher, const struct launcher_node *node, bool held_up);
-bool node_stands_still(const struct launcher *launcher, const struct launcher_node *node);
+/* Freeze the node, or thaw it; the request is answered when that is done, or when it is not done in time. */
+void freezing_begin(struct launcher *launcher, struct jailed_node *node, bool frozen, struct request request);
+/* The requests that wait for it are answered that it is not to be. */
+void freezing_call_off(struct launcher *launcher, struct jailed_node *node);
+uint64_t freezing_check(struct launcher *launcher, uint64_t now_ms); /* goes on with it; returns when to come again */
+/* Freezing takes a turn of each thread: a node that yields gets the processor meanwhile. */
+void freezing_hold_up_yielding(const struct launcher *launcher, const struct jailed_node *node, bool held_up);
+bool jailed_is_frozen(const struct launcher *launcher, const struct jailed_node *node);
 
 /* ---- stop.c: without a freezer ---- */
 
-struct node_look; /* at whether all of its processes have stopped */
+struct jailed_look; /* at whether all of its processes have stopped */
 
-struct node_look *node_look_new(void); /* NULL: no memory */
-void node_look_free(struct node_look *look);
+struct jailed_look *jailed_look_new(void); /* NULL: no memory */
+void jailed_look_free(struct jailed_look *look);
 /* Have its init stop everybody, or let everybody go on. */
-void node_signal(const struct launcher_node *node, bool frozen);
+void jailed_signal(const struct jailed_node *node, bool frozen);
 /* Go on looking, until then at the latest; false: not done yet. */
-bool node_look_on(struct node_look *look, const struct launcher_node *node, uint64_t until_us, bool *ret_all_stopped);
+bool jailed_look_on(struct jailed_look *look, const struct jailed_node *node, uint64_t until_us, bool *ret_all_stopped);
 bool process_is_stopped(pid_t pid); /* its first thread is */
 
 #endif

@@ -22,7 +22,7 @@
 enum { DETAIL_BYTES = 320, PATH_BYTES = 256, KERNEL_STRUCT_BYTES = 1024 };
 
 /* Both processes run on one CPU meanwhile: a third of the time. Kernels that don't know it only are slower. */
-void notify_adopt_listener(struct launcher_node *node) {
+void notify_adopt_listener(struct jailed_node *node) {
     if (node->listener_fd < 0) return;
     if (ioctl(node->listener_fd, NOTIFY_SET_FLAGS, NOTIFY_SYNC_WAKE_UP) < 0) { /* slower, not wrong */
     }
@@ -59,7 +59,7 @@ static void read_path(const struct seccomp_notif *call, uint64_t address, int li
     snprintf(ret, size, "path=%s", path);
 }
 
-static void describe(const struct launcher_node *node, const struct seccomp_notif *call, char *ret, size_t size) {
+static void describe(const struct jailed_node *node, const struct seccomp_notif *call, char *ret, size_t size) {
     static const struct {
         int number;
         unsigned path_argument;
@@ -79,20 +79,20 @@ static void describe(const struct launcher_node *node, const struct seccomp_noti
 }
 
 /* The first execs are the node's own program and its helper; there is no telling them from others but by count. */
-static void set_execs_used(struct launcher *launcher, struct launcher_node *node, uint64_t count) {
+static void set_execs_used(struct launcher *launcher, struct jailed_node *node, uint64_t count) {
     struct error error;
     node->execs_used = count;
     if (record_write(launcher, node, &error) < 0)
         launcher_log(launcher, LOG_WARN_LEVEL, "record_failed", "node", node->name, "detail", error.detail, NULL);
 }
 
-static bool allow_exec(struct launcher *launcher, struct launcher_node *node) {
+static bool allow_exec(struct launcher *launcher, struct jailed_node *node) {
     if (node->counts_execs && node->execs_used >= node->execs_max) return false;
     set_execs_used(launcher, node, node->execs_used + 1);
     return true;
 }
 
-static void decide(struct launcher *launcher, struct launcher_node *node, const struct seccomp_notif *call,
+static void decide(struct launcher *launcher, struct jailed_node *node, const struct seccomp_notif *call,
                    struct seccomp_notif_resp *answer) {
     char detail[DETAIL_BYTES];
     if (is_exec(call->data.nr) && allow_exec(launcher, node)) {
@@ -108,7 +108,7 @@ static void decide(struct launcher *launcher, struct launcher_node *node, const 
     violation_tell(launcher, node, call->data.nr, detail);
 }
 
-void notify_serve(struct launcher *launcher, struct launcher_node *node) {
+void notify_serve(struct launcher *launcher, struct jailed_node *node) {
     /* A newer kernel's structs may be longer than ours. */
     union {
         struct seccomp_notif call;

@@ -21,17 +21,17 @@ static void list_wishes(const struct jail_limits *limits, struct wish ret[WISHES
 }
 
 /* All of the node's, or at least the VM where there are no cgroups to tell. */
-static size_t list_processes(const struct launcher *launcher, const struct launcher_node *node,
+static size_t list_processes(const struct launcher *launcher, const struct jailed_node *node,
                              pid_t ret[PROCESSES_MAX]) {
     size_t count = cgroup_pids(&launcher->cgroups, node->name, ret, PROCESSES_MAX);
     if (count > 0) return count;
-    ret[0] = node_program(node);
+    ret[0] = jailed_program(node);
     return ret[0] > 0;
 }
 
-int node_check_rlimits(const struct launcher_node *node, const struct jail_limits *limits, struct error *reterr) {
+int jailed_check_rlimits(const struct jailed_node *node, const struct jail_limits *limits, struct error *reterr) {
     struct wish wishes[WISHES];
-    pid_t pid = node_program(node);
+    pid_t pid = jailed_program(node);
     list_wishes(limits, wishes);
     for (size_t i = 0; pid > 0 && i < WISHES; i++) {
         struct rlimit has;
@@ -51,8 +51,8 @@ static void set_one(pid_t pid, const struct wish *wish) {
     prlimit(pid, wish->resource, &limit, NULL);
 }
 
-void node_set_rlimits(const struct launcher *launcher, const struct launcher_node *node,
-                      const struct jail_limits *limits) {
+void jailed_set_rlimits(const struct launcher *launcher, const struct jailed_node *node,
+                        const struct jail_limits *limits) {
     struct wish wishes[WISHES];
     pid_t pids[PROCESSES_MAX];
     size_t count = list_processes(launcher, node, pids);

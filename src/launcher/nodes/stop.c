@@ -15,24 +15,24 @@
 enum { PROCESSES_MAX = 1024, STAT_BYTES = 512 };
 
 /* All descend from the init: whoever loses its parent becomes its child. */
-struct node_look {
+struct jailed_look {
     pid_t pids[PROCESSES_MAX]; /* the init first */
     size_t count, next;
     DIR *threads; /* of the process that is being looked at; NULL: on to the next one */
     bool some_run;
 };
 
-struct node_look *node_look_new(void) {
-    return calloc(1, sizeof(struct node_look));
+struct jailed_look *jailed_look_new(void) {
+    return calloc(1, sizeof(struct jailed_look));
 }
 
-void node_look_free(struct node_look *look) {
+void jailed_look_free(struct jailed_look *look) {
     if (look && look->threads) closedir(look->threads);
     free(look);
 }
 
-void node_signal(const struct launcher_node *node, bool frozen) {
-    pidfd_send_signal(node->pidfd, frozen ? NODE_SIGNAL_STOP : NODE_SIGNAL_GO_ON, NULL, 0);
+void jailed_signal(const struct jailed_node *node, bool frozen) {
+    pidfd_send_signal(node->pidfd, frozen ? JAILED_SIGNAL_STOP : JAILED_SIGNAL_GO_ON, NULL, 0);
 }
 
 /* "1 (name) T …": the name may hold anything, so its end is the last bracket. */
@@ -49,7 +49,7 @@ bool process_is_stopped(pid_t pid) {
     return has_state(AT_FDCWD, path, "Tt");
 }
 
-static void add_children(struct node_look *look, int threads_fd, const char *thread) {
+static void add_children(struct jailed_look *look, int threads_fd, const char *thread) {
     char name[64];
     snprintf(name, sizeof name, "%.32s/children", thread);
     int fd = openat(threads_fd, name, O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ static void add_children(struct node_look *look, int threads_fd, const char *thr
     if (file) fclose(file);
 }
 
-static void look_at_thread(struct node_look *look, const char *thread) {
+static void look_at_thread(struct jailed_look *look, const char *thread) {
     bool is_init = look->next == 1;
     char name[64];
     snprintf(name, sizeof name, "%.32s/stat", thread);
@@ -68,14 +68,14 @@ static void look_at_thread(struct node_look *look, const char *thread) {
     add_children(look, dirfd(look->threads), thread);
 }
 
-static void open_next(struct node_look *look) {
+static void open_next(struct jailed_look *look) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", (int)look->pids[look->next++]);
     look->threads = opendir(path); /* NULL: it has ended */
 }
 
 /* One thread, or on to the next process; false: there is none. */
-static bool step(struct node_look *look) {
+static bool step(struct jailed_look *look) {
     struct dirent *thread = look->threads ? readdir(look->threads) : NULL;
     if (thread) {
         if (thread->d_name[0] != '.') look_at_thread(look, thread->d_name);
@@ -88,7 +88,8 @@ static bool step(struct node_look *look) {
     return true;
 }
 
-bool node_look_on(struct node_look *look, const struct launcher_node *node, uint64_t until_us, bool *ret_all_stopped) {
+bool jailed_look_on(struct jailed_look *look, const struct jailed_node *node, uint64_t until_us,
+                    bool *ret_all_stopped) {
     if (look->count == 0) look->pids[look->count++] = node->pid;
     while (step(look))
         if (clock_monotonic_us() >= until_us) return false;

@@ -13,14 +13,14 @@ enum {
     DESCRIPTORS_KEPT = 256, /* for the link, projects and a spawn under way: nodes must not lock the daemon out */
 };
 
-struct launcher_node *nodes_find(struct launcher *launcher, const char *name) {
+struct jailed_node *nodes_find(struct launcher *launcher, const char *name) {
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used && strcmp(launcher->nodes.items[i].name, name) == 0)
             return &launcher->nodes.items[i];
     return NULL;
 }
 
-size_t nodes_index(const struct launcher *launcher, const struct launcher_node *node) {
+size_t nodes_index(const struct launcher *launcher, const struct jailed_node *node) {
     return (size_t)(node - launcher->nodes.items);
 }
 
@@ -47,13 +47,13 @@ static uid_t choose_uid(struct launcher *launcher) {
     return launcher->daemon_uid + launcher->nodes.next_uid;
 }
 
-int nodes_add(struct launcher *launcher, const char *name, struct launcher_node **ret, struct error *reterr) {
+int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **ret, struct error *reterr) {
     if (nodes_find(launcher, name)) return error_set(reterr, E_EXISTS, "node %s exists", name);
     for (size_t i = 0; i < JAIL_NODES_MAX; i++) {
-        struct launcher_node *node = &launcher->nodes.items[i];
+        struct jailed_node *node = &launcher->nodes.items[i];
         if (node->used) continue;
         uid_t uid = choose_uid(launcher);
-        *node = (struct launcher_node){.used = true, .uid = uid, .pidfd = -1, .listener_fd = -1};
+        *node = (struct jailed_node){.used = true, .uid = uid, .pidfd = -1, .listener_fd = -1};
         if (string_format(node->name, sizeof node->name, reterr, "%s", name) < 0) {
             node->used = false;
             return -1;
@@ -66,7 +66,7 @@ int nodes_add(struct launcher *launcher, const char *name, struct launcher_node 
     return error_set(reterr, E_LIMIT, "%d nodes run already", JAIL_NODES_MAX);
 }
 
-void nodes_remove(struct launcher *launcher, struct launcher_node *node) {
+void nodes_remove(struct launcher *launcher, struct jailed_node *node) {
     egress_release(launcher, node);
     launcher_unwatch(launcher, node->listener_fd);
     launcher_unwatch(launcher, node->pidfd);
@@ -77,6 +77,6 @@ void nodes_remove(struct launcher *launcher, struct launcher_node *node) {
     launcher->nodes.count--;
 }
 
-bool node_is_dead(const struct launcher_node *node) {
+bool jailed_is_dead(const struct jailed_node *node) {
     return poll(&(struct pollfd){.fd = node->pidfd, .events = POLLIN}, 1, 0) != 0;
 }

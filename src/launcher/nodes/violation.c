@@ -10,7 +10,7 @@
 
 enum { WINDOW_MS = 1000, TOLD_PER_WINDOW = 10 };
 
-static bool send_violation(struct launcher *launcher, const struct launcher_node *node, int syscall_number,
+static bool send_violation(struct launcher *launcher, const struct jailed_node *node, int syscall_number,
                            uint64_t count, const char *detail) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     char name[SECCOMP_NAME_BYTES] = "several";
@@ -34,7 +34,7 @@ static void hold_back(struct launcher *launcher, struct violation_budget *budget
     launcher_due_at(launcher, budget->window_start_ms + WINDOW_MS);
 }
 
-void violation_tell(struct launcher *launcher, struct launcher_node *node, int syscall_number, const char *detail) {
+void violation_tell(struct launcher *launcher, struct jailed_node *node, int syscall_number, const char *detail) {
     struct violation_budget *budget = syscall_number == VIOLATION_NETWORK ? &node->refusals : &node->violations;
     uint64_t now_ms = clock_monotonic_ms();
     if (budget->held_back == 0 && now_ms - budget->window_start_ms >= WINDOW_MS) {
@@ -48,11 +48,11 @@ void violation_tell(struct launcher *launcher, struct launcher_node *node, int s
 }
 
 /* The kernel tells once a second at most. One that nobody hears is told again, if it goes on. */
-void violation_tell_bound(struct launcher *launcher, const struct launcher_node *node, const char *limit) {
+void violation_tell_bound(struct launcher *launcher, const struct jailed_node *node, const char *limit) {
     send_violation(launcher, node, VIOLATION_BOUND, 1, limit);
 }
 
-static uint64_t flush(struct launcher *launcher, const struct launcher_node *node, struct violation_budget *budget,
+static uint64_t flush(struct launcher *launcher, const struct jailed_node *node, struct violation_budget *budget,
                       uint64_t now_ms) {
     if (budget->held_back == 0) return UINT64_MAX;
     uint64_t due_ms = budget->window_start_ms + WINDOW_MS;
@@ -68,7 +68,7 @@ uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms) {
     uint64_t next_ms = UINT64_MAX;
     for (size_t i = 0; i < launcher->nodes.end; i++) {
         if (!launcher->nodes.items[i].used) continue;
-        struct launcher_node *node = &launcher->nodes.items[i];
+        struct jailed_node *node = &launcher->nodes.items[i];
         uint64_t violations_ms = flush(launcher, node, &node->violations, now_ms);
         uint64_t refusals_ms = flush(launcher, node, &node->refusals, now_ms);
         if (violations_ms < next_ms) next_ms = violations_ms;

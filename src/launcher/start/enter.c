@@ -30,8 +30,8 @@ static int join_cgroups(struct spawn *spawn, struct error *reterr) {
 /* Before any file is made, so that all of them are the node's own. */
 static int take_identity(struct spawn *spawn, struct error *reterr) {
     if (spawn->launcher->root && setgroups(0, NULL) < 0) return error_errno(reterr, errno, "drop groups");
-    if (setresgid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0 ||
-        setresuid(NODE_ID_INSIDE, NODE_ID_INSIDE, NODE_ID_INSIDE) < 0)
+    if (setresgid(JAILED_ID_INSIDE, JAILED_ID_INSIDE, JAILED_ID_INSIDE) < 0 ||
+        setresuid(JAILED_ID_INSIDE, JAILED_ID_INSIDE, JAILED_ID_INSIDE) < 0)
         return error_errno(reterr, errno, "take the node's uid");
     setsid();
     umask(022);
@@ -41,7 +41,7 @@ static int take_identity(struct spawn *spawn, struct error *reterr) {
 static int enter_root(struct spawn *spawn, struct error *reterr) {
     CLEANUP_FD int root_fd = -1;
     struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
-    if (jail_root_make(spawn, &root_fd, reterr) < 0) return -1;
+    if (start_make_root(spawn, &root_fd, reterr) < 0) return -1;
     /* The old root ends up on top of the new one, at the same place, and is taken off. */
     if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return error_errno(reterr, errno, "enter the node's root");
@@ -111,7 +111,7 @@ static int settle(const struct jail_plan *plan, struct error *reterr) {
     return 0;
 }
 
-int jail_enter(struct spawn *spawn, struct error *reterr) {
+int start_enter(struct spawn *spawn, struct error *reterr) {
     static int (*const before[])(struct spawn * spawn, struct error * reterr) = {join_cgroups, take_identity,
                                                                                  enter_root};
     for (size_t i = 0; i < ARRAY_SIZE(before); i++)

@@ -23,7 +23,7 @@ static int arrange_descriptors(const struct spawn *spawn, struct error *reterr) 
     if (dup2(spawn->null_fd, STDIN_FILENO) < 0 || dup2(spawn->output_fd, STDOUT_FILENO) < 0 ||
         dup2(spawn->output_fd, STDERR_FILENO) < 0 ||
         (spawn->sync_fd != SYNC_FD && dup3(spawn->sync_fd, SYNC_FD, O_CLOEXEC) < 0) ||
-        close_range(NODE_LISTENER_FD, ~0U, 0) < 0)
+        close_range(JAILED_LISTENER_FD, ~0U, 0) < 0)
         return error_errno(reterr, errno, "arrange descriptors");
     return 0;
 }
@@ -39,14 +39,14 @@ static int install_filter(const struct sock_fprog *filter, struct error *reterr)
      * ever. */
     long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, filter);
     if (fd < 0) return error_errno(reterr, errno, "install the system-call filter");
-    if (fd != NODE_LISTENER_FD) return error_set(reterr, E_SYSTEM, "the listener is descriptor %ld", fd);
+    if (fd != JAILED_LISTENER_FD) return error_set(reterr, E_SYSTEM, "the listener is descriptor %ld", fd);
     return 0;
 }
 
 /* With the listener, where there is one. */
 static int say_filtered(bool has_listener, struct error *reterr) {
     char byte = 'F';
-    int fd = NODE_LISTENER_FD;
+    int fd = JAILED_LISTENER_FD;
     union {
         char bytes[CMSG_SPACE(sizeof fd)];
         struct cmsghdr align;
@@ -108,11 +108,11 @@ static void let_all_go_on(int number) {
    stops itself. */
 static void hear_launcher(void) {
     struct sigaction stop = {.sa_handler = stop_all, .sa_flags = SA_RESTART}, go_on = stop;
-    _Static_assert(NODE_SIGNAL_STOP < NODE_SIGNAL_GO_ON, "to go on is the last word");
-    sigaddset(&stop.sa_mask, NODE_SIGNAL_GO_ON);
+    _Static_assert(JAILED_SIGNAL_STOP < JAILED_SIGNAL_GO_ON, "to go on is the last word");
+    sigaddset(&stop.sa_mask, JAILED_SIGNAL_GO_ON);
     go_on.sa_handler = let_all_go_on;
-    sigaction(NODE_SIGNAL_STOP, &stop, NULL);
-    sigaction(NODE_SIGNAL_GO_ON, &go_on, NULL);
+    sigaction(JAILED_SIGNAL_STOP, &stop, NULL);
+    sigaction(JAILED_SIGNAL_GO_ON, &go_on, NULL);
 }
 
 /* When the program ends so does the namespace with all that is in it. A signal is told as shells do. */
@@ -150,7 +150,7 @@ int init_run(struct spawn *spawn, struct error *reterr) {
     if (pid == 0) start_program(program, arguments, environment);
     close(SYNC_FD);
     /* Where no later launcher could take it, it is better closed: then forbidden calls fail instead of waiting. */
-    if (!keeps_listener) close(NODE_LISTENER_FD);
+    if (!keeps_listener) close(JAILED_LISTENER_FD);
     hear_launcher();
     reap_until(pid);
 }

@@ -160,7 +160,7 @@ static const mount_fn mount_functions[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_DIRECTORY] = make_empty, [JAIL_PLAN_SYMLINK] = make_symlink,
 };
 
-int jail_root_make(struct spawn *spawn, int *ret_root_fd, struct error *reterr) {
+int start_make_root(struct spawn *spawn, int *ret_root_fd, struct error *reterr) {
     static const struct option options[] = {
         {"size", root_size}, {"nr_inodes", root_inodes}, {"mode", "0755"}, {NULL, NULL}};
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)

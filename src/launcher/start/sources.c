@@ -61,7 +61,7 @@ static int open_own_project(const struct launcher_project *project, int *ret_fd,
     return 0;
 }
 
-int sources_open_project(const struct launcher *launcher, const struct launcher_node *node, const char *token,
+int sources_open_project(const struct launcher *launcher, const struct jailed_node *node, const char *token,
                          int *ret_fd, struct error *reterr) {
     /* Looking up changes nothing; the table is const only for the child's sake. */
     struct launcher_project *project = project_find((struct launcher *)launcher, token);

@@ -65,7 +65,7 @@ static _Noreturn void run_child(struct spawn *spawn) {
     if (spawn->launcher->root) fd_close(spawn->launcher->slot.fd);
     /* The launcher says go when the uid maps are written; the end of file, that it has gone itself. */
     if (read(spawn->sync_fd, &go, 1) != 1) _exit(EXIT_FAILURE);
-    if (jail_enter(spawn, &error) == 0) init_run(spawn, &error);
+    if (start_enter(spawn, &error) == 0) init_run(spawn, &error);
     send(spawn->sync_fd, &error, sizeof error, MSG_NOSIGNAL);
     _exit(EXIT_FAILURE);
 }
@@ -110,9 +110,9 @@ static int start_child(struct spawn *spawn, int *ret_sync_fd, struct error *rete
 /* The record first: from the moment the child may go on, a later launcher must be able to find it. */
 static int let_go(const struct spawn *spawn, int sync_fd, struct error *reterr) {
     const struct launcher *launcher = spawn->launcher;
-    struct userns_map map = {.inside_uid = NODE_ID_INSIDE,
+    struct userns_map map = {.inside_uid = JAILED_ID_INSIDE,
                              .outside_uid = spawn->node->uid,
-                             .inside_gid = NODE_ID_INSIDE,
+                             .inside_gid = JAILED_ID_INSIDE,
                              .outside_gid = launcher->root ? spawn->node->uid : launcher->daemon_gid};
     if (record_write(launcher, spawn->node, reterr) < 0 ||
         userns_write_maps(spawn->node->pid, &map, launcher->root, reterr) < 0)
@@ -147,7 +147,7 @@ static enum word receive_word(int sync_fd, int *ret_listener_fd, struct error *r
 }
 
 /* The program's own exec is among the calls to decide, so they are served meanwhile. */
-static int await_program(struct launcher *launcher, struct launcher_node *node, int sync_fd, struct error *reterr) {
+static int await_program(struct launcher *launcher, struct jailed_node *node, int sync_fd, struct error *reterr) {
     uint64_t deadline_ms = clock_monotonic_ms() + START_TIMEOUT_MS;
     bool is_filtered = false;
     for (;;) {
@@ -184,7 +184,7 @@ static int build(struct launcher *launcher, struct spawn *spawn, struct error *r
                                                            : 0;
 }
 
-static void undo(struct launcher *launcher, struct launcher_node *node) {
+static void undo(struct launcher *launcher, struct jailed_node *node) {
     if (node->pidfd >= 0) {
         siginfo_t info;
         pidfd_send_signal(node->pidfd, SIGKILL, NULL, 0);
@@ -217,7 +217,7 @@ static uint64_t disk_of(const struct jail_plan *plan) {
 
 static int prepare(struct launcher *launcher, struct spawn *spawn, int *ret_output_fd, struct error *reterr) {
     const struct jail_plan *plan = spawn->plan;
-    struct launcher_node *node = spawn->node;
+    struct jailed_node *node = spawn->node;
     struct jail_limits limits = limits_of(plan);
     int output_fds[2];
     node->disk_bytes = disk_of(plan);
@@ -243,7 +243,7 @@ static void spawn_free(struct spawn *spawn) {
     fd_close(spawn->null_fd);
 }
 
-int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct launcher_node **ret_node,
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct jailed_node **ret_node,
                int *ret_output_fd, struct error *reterr) {
     CLEANUP(spawn_free)
     struct spawn spawn = {.launcher = launcher, .plan = plan, .sync_fd = -1, .output_fd = -1, .null_fd = -1};

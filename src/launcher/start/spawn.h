@@ -6,7 +6,7 @@
 #include "launcher/cgroup/cgroup.h"
 
 struct launcher;
-struct launcher_node;
+struct jailed_node;
 struct sock_fprog; /* linux/filter.h */
 
 enum { FILTER_SETS = 3 };
@@ -19,7 +19,7 @@ struct filter_cache {
 struct spawn {
     const struct launcher *launcher;
     const struct jail_plan *plan;
-    struct launcher_node *node;
+    struct jailed_node *node;
     struct cgroup cgroup;
     int *trees; /* one per plan op: a detached mount of its source, or -1 */
     const struct sock_fprog *filter;
@@ -31,7 +31,7 @@ struct spawn {
 /* ---- spawn.c ---- */
 
 /* Start the plan's node. *ret_output_fd is the read end of what it prints. Nothing is left when it fails. */
-int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct launcher_node **ret_node,
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct jailed_node **ret_node,
                int *ret_output_fd, struct error *reterr);
 /* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */
 bool launcher_notifies(const struct launcher *launcher);
@@ -47,15 +47,15 @@ int sources_open(struct spawn *spawn, struct error *reterr);
 int sources_find(const char *path);
 int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
 /* An opened project, by its token, as this node may see it: idmapped, read-only, noexec. */
-int sources_open_project(const struct launcher *launcher, const struct launcher_node *node, const char *token,
+int sources_open_project(const struct launcher *launcher, const struct jailed_node *node, const char *token,
                          int *ret_fd, struct error *reterr);
 /* Set the attributes of all its mounts, and cut them off from those they are copies of. */
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
 
 /* ---- the child's side: enter.c, root.c, landlock.c, init.c ---- */
 
-int jail_enter(struct spawn *spawn, struct error *reterr);
-int jail_root_make(struct spawn *spawn, int *ret_root_fd, struct error *reterr);
+int start_enter(struct spawn *spawn, struct error *reterr);
+int start_make_root(struct spawn *spawn, int *ret_root_fd, struct error *reterr);
 int landlock_enter(const struct jail_plan *plan, struct error *reterr); /* nothing where the plan has no rules */
 /* Filter, hand the listener out, start the program, reap; returns only when something failed. */
 int init_run(struct spawn *spawn, struct error *reterr);

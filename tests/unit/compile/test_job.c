@@ -50,7 +50,7 @@ static void make_project(struct scene *scene) {
 
 /* As far as its node's first call. */
 static void start_compiling(struct scene *scene) {
-    const struct jail_project project = {.fd = scene->folder, .token = "t"};
+    const struct link_project project = {.fd = scene->folder, .token = "t"};
     scene->job = compile_start(&(struct compile_request){.compiler = scene->compiler,
                                                          .project = &project,
                                                          .owner = getuid(),

@@ -1,4 +1,4 @@
-/* Nodes stand still and go on: by the kernel's freezer, or by signals under an ordinary user's launcher, which has
+/* Nodes are frozen and thawed: by the kernel's freezer, or by signals under an ordinary user's launcher, which has
    none. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static void await_work(pid_t spinner, long work_ms) {
     } while ((now.tv_sec - first.tv_sec) * 1000 + (now.tv_nsec - first.tv_nsec) / 1000000 < work_ms);
 }
 
-/* To stand still takes a turn of each of its processes, which it would not get while others use every core. */
+/* Freezing takes a turn of each of its processes, which it would not get while others use every core. */
 void one_that_yields_freezes_and_thaws(void **state) {
     struct client *client = *state;
     char directory[256], name[16];
@@ -155,9 +155,8 @@ void a_thaw_or_an_end_calls_a_freeze_off(void **state) {
     client_read_until(client->fds[1], "crowd=");
     send_together(client, (const char *const[]){"freeze 1000004 many", "thaw 1000005 many", NULL});
     await_answer(client, "ok 1000005\n");
-    await_answer(client, client->root
-                             ? " 1000004"
-                             : "error 1000004 conflict node%20many%20is%20not%20to%20stand%20still%20any%20more\n");
+    await_answer(client, client->root ? " 1000004"
+                                      : "error 1000004 conflict node%20many%20is%20not%20to%20freeze%20any%20more\n");
     send_together(client, (const char *const[]){"freeze 1000006 many", "bury 1000007 many", NULL});
     await_answer(client, "ok 1000007 cause=killed");
     await_answer(client, client->root ? " 1000006" : "error 1000006 conflict ");
@@ -173,7 +172,7 @@ void what_does_not_come_to_stand_still_goes_on(void **state) {
     kill(init, SIGSTOP);
     bool froze = client_ask(client, "freeze", "loose", -1);
     assert_int_equal(froze, client->root);
-    if (!froze) assert_string_equal(client_detail(client), "node loose did not stand still within 1000 ms");
+    if (!froze) assert_string_equal(client_detail(client), "node loose did not freeze within 1000 ms");
     kill(init, SIGCONT);
     if (froze) assert_true(client_ask(client, "thaw", "loose", -1));
     kill(program, SIGUSR1);

@@ -24,7 +24,7 @@
 /* As a launcher does that is killed between taking a call and answering it. */
 static void take_a_call_and_die(pid_t init) {
     CLEANUP_FD int pidfd = pidfd_open(init, 0);
-    CLEANUP_FD int listener_fd = pidfd_getfd(pidfd, NODE_LISTENER_FD, 0);
+    CLEANUP_FD int listener_fd = pidfd_getfd(pidfd, JAILED_LISTENER_FD, 0);
     struct seccomp_notif call = {0};
     assert_true(listener_fd >= 0);
     assert_int_equal(ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &call), 0);

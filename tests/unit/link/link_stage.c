@@ -40,7 +40,7 @@ static void on_down(void *data) {
     buf_append_string(&stage->story, "down\n");
 }
 
-static void on_node(void *data, const struct jail_node *node) {
+static void on_node(void *data, const struct link_node *node) {
     struct link_stage *stage = data;
     buf_printf(&stage->story, "node %s pid %d start %llu uid %u memory '%s' cpu '%s' frozen %d fds %d %d\n", node->name,
                node->pid, (unsigned long long)node->start_time, node->uid, node->memory_cgroup, node->cpu_cgroup,
@@ -48,7 +48,7 @@ static void on_node(void *data, const struct jail_node *node) {
     close(node->pidfd);
 }
 
-static void on_violation(void *data, const struct jail_violation *violation) {
+static void on_violation(void *data, const struct link_violation *violation) {
     struct link_stage *stage = data;
     buf_printf(&stage->story, "violation %s %s '%s' x%llu\n", violation->node, violation->syscall, violation->detail,
                (unsigned long long)violation->count);
@@ -66,7 +66,7 @@ void on_done(void *data, const struct error *error) {
         buf_append_string(&stage->story, "done\n");
 }
 
-void on_spawned(void *data, const struct jail_node *node, const struct error *error) {
+void on_spawned(void *data, const struct link_node *node, const struct error *error) {
     struct link_stage *stage = data;
     if (error) {
         record_error(stage, error);
@@ -95,7 +95,7 @@ void on_disks(void *data, const int fds[JAIL_DISKS], const struct error *error) 
     for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(fds[i]);
 }
 
-void on_project(void *data, const struct jail_project *project, const struct error *error) {
+void on_project(void *data, const struct link_project *project, const struct error *error) {
     struct link_stage *stage = data;
     if (error) {
         record_error(stage, error);
@@ -125,7 +125,7 @@ void listen_at(struct link_stage *stage) {
     assert_int_equal(listen(stage->server_fd, 4), 0);
 }
 
-const struct jail_link_handler link_stage_handler = {on_up, on_down, on_node, on_violation};
+const struct link_handler link_stage_handler = {on_up, on_down, on_node, on_violation};
 
 int link_stage_set_up(void **state) {
     struct link_stage *stage = calloc(1, sizeof *stage);
@@ -134,7 +134,7 @@ int link_stage_set_up(void **state) {
     stage->launcher_fd = -1;
     if (!test_folder_make(stage->home) || uv_loop_init(&stage->loop) < 0) return -1;
     listen_at(stage);
-    if (jail_link_open(&stage->loop, stage->home, &link_stage_handler, stage, &stage->link, &error) < 0) return -1;
+    if (link_open(&stage->loop, stage->home, &link_stage_handler, stage, &stage->link, &error) < 0) return -1;
     *state = stage;
     return 0;
 }
@@ -145,7 +145,7 @@ void on_closed(void *data) {
 }
 
 void close_link(struct link_stage *stage) {
-    jail_link_close(stage->link, on_closed, stage);
+    link_close(stage->link, on_closed, stage);
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     assert_true(stage->closed);
 }
@@ -254,7 +254,7 @@ void come_up(struct link_stage *stage) {
     say(stage, "ready");
     run_until_told(stage);
     assert_story(stage, "up 0x3fff cgroup 1 landlock 7 root 1\n");
-    assert_true(jail_link_is_up(stage->link));
+    assert_true(link_is_up(stage->link));
 }
 
 /* The first loop of a process opens descriptors that stay. */

@@ -7,7 +7,7 @@
 /* The link under test, a launcher played by the test on the same thread, and a record of what the link reported. */
 struct link_stage {
     uv_loop_t loop;
-    struct jail_link *link;
+    struct launcher_link *link;
     struct buf story;
     char home[64];
     int server_fd;
@@ -17,7 +17,7 @@ struct link_stage {
     char message[JAIL_MESSAGE_BYTES + 1];
 };
 
-extern const struct jail_link_handler link_stage_handler; /* its data is the stage */
+extern const struct link_handler link_stage_handler; /* its data is the stage */
 
 int link_stage_open_group(void **state);
 int link_stage_set_up(void **state);
@@ -25,10 +25,10 @@ int link_stage_tear_down(void **state); /* fails where a handle or a descriptor 
 
 /* What came of a request, into the story. */
 void on_done(void *data, const struct error *error);
-void on_spawned(void *data, const struct jail_node *node, const struct error *error);
+void on_spawned(void *data, const struct link_node *node, const struct error *error);
 void on_buried(void *data, const struct jail_death *death, const struct error *error);
 void on_disks(void *data, const int fds[JAIL_DISKS], const struct error *error);
-void on_project(void *data, const struct jail_project *project, const struct error *error);
+void on_project(void *data, const struct link_project *project, const struct error *error);
 void on_closed(void *data);
 /* All that was told since the last time. */
 void assert_story(struct link_stage *stage, const char *expected);

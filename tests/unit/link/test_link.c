@@ -20,12 +20,12 @@ static void tells_nodes_before_it_is_up(void **state) {
     say(stage, "ok 0 root=0 landlock=0 cgroup=0 guarantees=0x0 version=1");
     say_with(stage, node, strlen(node), 1);
     run_until_told(stage);
-    assert_false(jail_link_is_up(stage->link));
+    assert_false(link_is_up(stage->link));
     say(stage, "ready");
     run_until_told(stage);
     assert_story(stage, "node n1 pid 7 start 12345678901 uid 1000000001 memory '/sys/a b' cpu '' frozen 1 fds 1 -1\n"
                         "up 0x0 cgroup 0 landlock 0 root 0\n");
-    assert_true(jail_link_is_up(stage->link));
+    assert_true(link_is_up(stage->link));
 }
 
 static void spawns(void **state) {
@@ -35,7 +35,7 @@ static void spawns(void **state) {
     static const char answer[] = "ok 1 pid=42 start=9 uid=5 memory=/m cpu=/c pids=/p frozen=0";
     assert_int_equal(jail_plan_parse("node n1\nproc\n", 13, &plan, &error), 0);
     come_up(stage);
-    jail_link_spawn(stage->link, &plan, on_spawned, stage);
+    link_spawn(stage->link, &plan, on_spawned, stage);
     jail_plan_free(&plan);
     assert_heard(stage, "spawn 1\nnode n1\nproc\n");
     say_with(stage, answer, strlen(answer), 2);
@@ -59,19 +59,19 @@ static void asks_in_the_launchers_words(void **state) {
     struct jail_bind binds[] = {{.source = "/a b", .target = "/app/x"},
                                 {.source = "/c", .target = "/app/y", .executable = true}};
     struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC, .ports = {443}, .port_count = 1, .connections = 9};
-    struct jail_equipment equipment = {&limits, binds, ARRAY_SIZE(binds), &egress};
+    struct link_equipment equipment = {&limits, binds, ARRAY_SIZE(binds), &egress};
     come_up(stage);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
-    jail_link_freeze(stage->link, "n1", false, on_done, stage);
-    jail_link_limit(stage->link, "n1", &limits, on_done, stage);
-    jail_link_mount(stage->link, "n1", "/a b", "/app/x", on_done, stage);
-    jail_link_release_project(stage->link, "p-1");
-    jail_link_shutdown(stage->link, on_done, stage);
-    jail_link_equip(stage->link, "n1", &equipment, on_done, stage);
-    jail_link_resolved(stage->link, "n1", &resolved, 1, on_done, stage);
-    jail_link_yield(stage->link, "n1", true, on_done, stage);
-    jail_link_yield(stage->link, "n1", false, on_done, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
+    link_freeze(stage->link, "n1", false, on_done, stage);
+    link_limit(stage->link, "n1", &limits, on_done, stage);
+    link_mount(stage->link, "n1", "/a b", "/app/x", on_done, stage);
+    link_release_project(stage->link, "p-1");
+    link_shutdown(stage->link, on_done, stage);
+    link_equip(stage->link, "n1", &equipment, on_done, stage);
+    link_resolved(stage->link, "n1", &resolved, 1, on_done, stage);
+    link_yield(stage->link, "n1", true, on_done, stage);
+    link_yield(stage->link, "n1", false, on_done, stage);
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
@@ -112,9 +112,9 @@ static void asks_in_the_launchers_words(void **state) {
 static void hands_out_what_tells_a_disks_use(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
-    jail_link_disks(stage->link, "n1", on_disks, stage);
-    jail_link_disks(stage->link, "n2", on_disks, stage);
-    jail_link_disks(stage->link, "n3", on_disks, stage);
+    link_disks(stage->link, "n1", on_disks, stage);
+    link_disks(stage->link, "n2", on_disks, stage);
+    link_disks(stage->link, "n3", on_disks, stage);
     assert_heard(stage, "disk 1 n1");
     assert_heard(stage, "disk 2 n2");
     assert_heard(stage, "disk 3 n3");
@@ -135,7 +135,7 @@ static void opens_projects_with_the_callers_socket(void **state) {
     static const char mount[] = "ok 1 token=p-1 kind=mount file=";
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     come_up(stage);
-    jail_link_open_project(stage->link, pair[0], "/home/me", on_project, stage);
+    link_open_project(stage->link, pair[0], "/home/me", on_project, stage);
     assert_string_equal(hear(stage, &received), "project 1 /home/me");
     assert_int_equal(fstat(pair[0], &sent), 0);
     assert_int_equal(fstat(received, &arrived), 0);
@@ -144,7 +144,7 @@ static void opens_projects_with_the_callers_socket(void **state) {
     run_until_told(stage);
     assert_story(stage, "project p-1 stream 0 file 0 '' fd 1\n");
     close(received);
-    jail_link_open_project(stage->link, pair[0], "/home/me/a.ex", on_project, stage);
+    link_open_project(stage->link, pair[0], "/home/me/a.ex", on_project, stage);
     assert_string_equal(hear(stage, &received), "project 2 /home/me/a.ex");
     int pipe_fd = say_with_pipe(stage, "ok 2 token=p-2 kind=stream file=a.ex");
     assert_int_equal(write(pipe_fd, "some ", 5), 5);
@@ -170,14 +170,14 @@ static void a_stream_that_does_not_come_holds_nobody_up(void **state) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     come_up(stage);
     for (int i = 0; i < STREAMS; i++) {
-        jail_link_open_project(stage->link, pair[0], "/a", on_project, stage);
+        link_open_project(stage->link, pair[0], "/a", on_project, stage);
         hear(stage, &received);
         close(received);
         snprintf(text, sizeof text, "ok %d token=p-%d kind=stream file=", i + 1, i + 1);
         pipes[i] = say_with_pipe(stage, text);
         assert_int_equal(write(pipes[i], "half", 4), 4);
     }
-    jail_link_open_project(stage->link, pair[0], "/b", on_project, stage);
+    link_open_project(stage->link, pair[0], "/b", on_project, stage);
     hear(stage, &received);
     close(received);
     int pipe_fd = say_with_pipe(stage, "ok 17 token=p-17 kind=stream file=");
@@ -196,7 +196,7 @@ static void streams_end_with_the_link(void **state) {
     int pair[2], received;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     come_up(stage);
-    jail_link_open_project(stage->link, pair[0], "/a", on_project, stage);
+    link_open_project(stage->link, pair[0], "/a", on_project, stage);
     hear(stage, &received);
     int pipe_fd = say_with_pipe(stage, "ok 1 token=p-1 kind=stream file=");
     uv_run(&stage->loop, UV_RUN_ONCE);
@@ -215,8 +215,8 @@ static void passes_violations_on(void **state) {
 
 static void answers_later_when_there_is_no_launcher(void **state) {
     struct link_stage *stage = *state;
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
     assert_story(stage, ""); /* not from inside */
     run_until_told(stage);
     assert_story(stage, "launcher_unavailable: there is no link to the launcher\n"
@@ -226,17 +226,17 @@ static void answers_later_when_there_is_no_launcher(void **state) {
 static void fails_what_was_asked_and_dials_again(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
     assert_heard(stage, "bury 1 n1");
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
     stage->launcher_fd = fd_close(stage->launcher_fd);
     while (!strstr(buf_string(&stage->story), "broke\nlauncher")) run_until_told(stage);
     assert_story(stage, "down\n"
                         "launcher_unavailable: the link to the launcher broke\n"
                         "launcher_unavailable: the link to the launcher broke\n");
-    assert_false(jail_link_is_up(stage->link));
+    assert_false(link_is_up(stage->link));
     come_up(stage);
-    jail_link_shutdown(stage->link, on_done, stage);
+    link_shutdown(stage->link, on_done, stage);
     assert_heard(stage, "shutdown 3");
     say(stage, "ok 3");
     run_until_told(stage);
@@ -250,7 +250,7 @@ static void finds_a_launcher_that_comes_later(void **state) {
     snprintf(path, sizeof path, "%s/launcher.sock", stage->home);
     unlink(path);
     uv_run(&stage->loop, UV_RUN_ONCE); /* the first dial fails */
-    assert_false(jail_link_is_up(stage->link));
+    assert_false(link_is_up(stage->link));
     listen_at(stage);
     come_up(stage);
 }
@@ -298,7 +298,7 @@ static void hangs_up_on_a_bad_greeting(void **state) {
         run_until_readable(stage, stage->launcher_fd);
         char byte;
         assert_int_equal(recv(stage->launcher_fd, &byte, 1, 0), 0);
-        assert_false(jail_link_is_up(stage->link));
+        assert_false(link_is_up(stage->link));
     }
     assert_story(stage, "");
 }
@@ -310,14 +310,14 @@ static void tells_the_asker_of_a_malformed_answer(void **state) {
     static const char one_fd[] = "ok 1 pid=42 start=9 uid=5 memory=/m cpu=/c frozen=0";
     assert_int_equal(jail_plan_parse("node n1\n", 8, &plan, &error), 0);
     come_up(stage);
-    jail_link_spawn(stage->link, &plan, on_spawned, stage);
+    link_spawn(stage->link, &plan, on_spawned, stage);
     jail_plan_free(&plan);
     hear(stage, NULL);
     say_with(stage, one_fd, strlen(one_fd), 1);
     while (!strstr(buf_string(&stage->story), "down")) run_until_told(stage);
     assert_story(stage, "launcher_unavailable: the launcher's answer is malformed\ndown\n");
     come_up(stage);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
     hear(stage, NULL);
     say(stage, "ok 2 cause=boredom status=0 oom=0");
     while (!strstr(buf_string(&stage->story), "down")) run_until_told(stage);
@@ -337,7 +337,7 @@ static void queues_what_the_socket_does_not_hold(void **state) {
     memset(path, 'x', sizeof path - 1);
     path[0] = '/';
     come_up(stage);
-    for (int i = 0; i < COUNT; i++) jail_link_mount(stage->link, "n1", path, "/app/x", count_done, &done);
+    for (int i = 0; i < COUNT; i++) link_mount(stage->link, "n1", path, "/app/x", count_done, &done);
     for (int i = 1; i <= COUNT; i++) {
         char expected[32];
         snprintf(expected, sizeof expected, "mount %d n1 /xxx", i);
@@ -345,7 +345,7 @@ static void queues_what_the_socket_does_not_hold(void **state) {
         snprintf(expected, sizeof expected, "ok %d", i);
         say(stage, expected);
     }
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
     assert_heard(stage, "freeze 601 n1");
     say(stage, "ok 601");
     run_until_told(stage);
@@ -375,10 +375,10 @@ static void bounds_the_queue_and_the_message(void **state) {
     memset(path, 'x', sizeof path - 1);
     memset(endless, 'x', sizeof endless - 1);
     come_up(stage);
-    jail_link_mount(stage->link, "n1", endless, "/app/x", on_done, stage);
+    link_mount(stage->link, "n1", endless, "/app/x", on_done, stage);
     run_until_told(stage);
     assert_story(stage, "too_large: the message is too long for the launcher\n");
-    for (int i = 0; i < COUNT; i++) jail_link_mount(stage->link, "n1", path, "/app/x", tally_done, &tally);
+    for (int i = 0; i < COUNT; i++) link_mount(stage->link, "n1", path, "/app/x", tally_done, &tally);
     assert_int_equal(tally.limited, 0); /* not from inside */
     close_link(stage);
     assert_true(tally.limited > 0);
@@ -389,8 +389,8 @@ static void bounds_the_queue_and_the_message(void **state) {
 static void answers_everybody_when_it_is_closed(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
     close_link(stage);
     assert_story(stage, "launcher_unavailable: the link to the launcher was closed\n"
                         "launcher_unavailable: the link to the launcher was closed\n");
@@ -399,12 +399,12 @@ static void answers_everybody_when_it_is_closed(void **state) {
 static void answers_who_asks_while_it_closes(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
-    jail_link_close(stage->link, on_closed, stage);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
-    jail_link_release_project(stage->link, "p-1");
+    link_close(stage->link, on_closed, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
+    link_release_project(stage->link, "p-1");
     assert_story(stage, ""); /* not from inside */
-    assert_false(jail_link_is_up(stage->link));
+    assert_false(link_is_up(stage->link));
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     assert_true(stage->closed);
     assert_story(stage, "launcher_unavailable: there is no link to the launcher\n"
@@ -416,8 +416,8 @@ static void gives_up_on_a_launcher_that_does_not_answer(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
     link_expect_answers_within(stage->link, 50);
-    jail_link_bury(stage->link, "n1", on_buried, stage);
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    link_bury(stage->link, "n1", on_buried, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
     while (!strstr(buf_string(&stage->story), "time\nlauncher")) run_until_told(stage);
     assert_story(stage, "down\n"
                         "launcher_unavailable: the launcher did not answer in time\n"
@@ -429,13 +429,13 @@ static void takes_an_answer_that_waited_for_us(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
     link_expect_answers_within(stage->link, 1);
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
     say(stage, "ok 1");
     uint64_t late_ms = clock_monotonic_ms() + 5;
     while (clock_monotonic_ms() < late_ms) continue; /* the loop is busy elsewhere */
     run_until_told(stage);
     assert_story(stage, "done\n");
-    assert_true(jail_link_is_up(stage->link));
+    assert_true(link_is_up(stage->link));
 }
 
 /* Answers in time put nobody else's off, and the next has its own. */
@@ -443,12 +443,12 @@ static void each_request_has_its_own_time(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
     link_expect_answers_within(stage->link, 60);
-    jail_link_freeze(stage->link, "n1", true, on_done, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
     assert_heard(stage, "freeze 1 n1");
     say(stage, "ok 1");
     run_until_told(stage);
     link_expect_answers_within(stage->link, 10000);
-    jail_link_freeze(stage->link, "n1", false, on_done, stage);
+    link_freeze(stage->link, "n1", false, on_done, stage);
     uint64_t late_ms = clock_monotonic_ms() + 80;
     while (clock_monotonic_ms() < late_ms) {
         poll(&(struct pollfd){.fd = uv_backend_fd(&stage->loop), .events = POLLIN}, 1, 20);
@@ -463,13 +463,13 @@ static void each_request_has_its_own_time(void **state) {
 static void refuses_a_home_that_fits_no_socket(void **state) {
     (void)state;
     char home[200];
-    struct jail_link *link = NULL;
+    struct launcher_link *link = NULL;
     struct error error;
     uv_loop_t loop = {0};
     memset(home, 'h', sizeof home);
     home[sizeof home - 1] = '\0';
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_int_equal(jail_link_open(&loop, home, &link_stage_handler, NULL, &link, &error), -E_INVALID);
+    assert_int_equal(link_open(&loop, home, &link_stage_handler, NULL, &link, &error), -E_INVALID);
     assert_null(link);
     assert_int_equal(uv_loop_close(&loop), 0);
 }

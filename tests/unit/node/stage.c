@@ -261,12 +261,12 @@ static void on_link_down(void *data) {
     ((struct stage *)data)->link_up = false;
 }
 
-static void on_link_node(void *data, const struct jail_node *node) {
+static void on_link_node(void *data, const struct link_node *node) {
     (void)data;
     fd_close(node->pidfd);
 }
 
-static void on_link_violation(void *data, const struct jail_violation *violation) {
+static void on_link_violation(void *data, const struct link_violation *violation) {
     (void)data, (void)violation;
 }
 
@@ -490,7 +490,7 @@ static int remove_entry(const char *path, const struct stat *info, int flag, str
 }
 
 static void open_host(struct stage *stage) {
-    static const struct jail_link_handler handler = {
+    static const struct link_handler handler = {
         .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
     struct error error;
     stage->host = (struct node_host){.loop = &stage->loop,
@@ -503,7 +503,7 @@ static void open_host(struct stage *stage) {
                                      .toolchain = {.otp_root = "/otp", .erts_bin = "/otp/erts/bin", .boot_dir = "/b"}};
     assert_int_equal(loop_workers_open(&stage->host.workers, &stage->loop, &error), 0);
     loop_turns_open(&stage->host.reading, &stage->loop, "node", NODE_READING_US);
-    assert_int_equal(jail_link_open(&stage->loop, stage->home, &handler, stage, &stage->host.link, &error), 0);
+    assert_int_equal(link_open(&stage->loop, stage->home, &handler, stage, &stage->host.link, &error), 0);
 }
 
 int stage_setup(void **state) {
@@ -534,7 +534,7 @@ int stage_teardown(void **state) {
     size_t at = 0;
     while (map_next(&stage->host.nodes, &at, &name, &node)) node_detach(node, on_detached, NULL);
     RUN_UNTIL(stage, stage->host.nodes.count == 0);
-    jail_link_close(stage->host.link, on_link_closed, stage);
+    link_close(stage->host.link, on_link_closed, stage);
     RUN_UNTIL(stage, stage->link_closed);
     if (stage->listen_fd >= 0) uv_close((uv_handle_t *)&stage->listen_poll, close_listen_fd);
     drop_link(stage);

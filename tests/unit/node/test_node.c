@@ -426,7 +426,7 @@ static void test_one_that_is_lost(void **state) {
     struct stage *stage = *state;
     struct node *node = expect_one(stage);
     node_lost(node, false);
-    struct jail_node late = {
+    struct link_node late = {
         .pid = 1, .pidfd = -1, .output_fd = -1, .memory_cgroup = "", .cpu_cgroup = "", .tasks_cgroup = ""};
     node_adopted(node, &late); /* too late: it is given up */
     RUN_UNTIL(stage, stage->story.size > 0);
@@ -447,7 +447,7 @@ static void test_one_that_is_adopted(void **state) {
     agent_hello(agent, PROTOCOL_VERSION, "secret");
     RUN_UNTIL(stage, node->channel.agent);
     stage_expect(stage, ""); /* not before the launcher has said that it is the node */
-    struct jail_node info = {
+    struct link_node info = {
         .pid = getpid(), .uid = getuid(), .output_fd = -1, .memory_cgroup = "", .cpu_cgroup = "", .tasks_cgroup = ""};
     info.pidfd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* can't be polled: only beats tell then */
     node_adopted(node, &info);
