@@ -18,7 +18,7 @@ bare_node_test() ->
     elixir(Vm),
     log(Vm),
     compilers_parts_exist(Vm),
-    ending:in_silence("sbx_linger", Vm).
+    ending:in_silence("sbx_busy_wait", Vm).
 
 %% A name that is wrong would be left out in silence. Mix is on compilers' paths only.
 compilers_parts_exist(Vm) ->
@@ -72,12 +72,13 @@ kept(Vm) ->
 linger(Vm) ->
     ?assert(lingered(Vm) < ?MANY_REDUCTIONS),
     ?assert(await_lingering(Vm, 10000)),
-    ?assert(value(Vm, "element(1, statistics(reductions)) - sbx_linger:reductions()") >= ?MANY_REDUCTIONS),
-    ?assertEqual({priority, low}, value(Vm, "process_info(whereis(sbx_linger), priority)")),
-    ?assertMatch({error, #{kind := exception}}, vm:eval(Vm, "ets:insert(sbx_linger, {reductions, 0})")),
-    _ = value(Vm, "[sbx_linger ! Word || Word <- [stray, {sbx_linger, linger, 150}, {sbx_linger, linger, 1 bsl 64}, {sbx_linger, linger, soon}]]"),
+    ?assert(value(Vm, "element(1, statistics(reductions)) - sbx_busy_wait:reductions()") >= ?MANY_REDUCTIONS),
+    ?assertEqual({priority, low}, value(Vm, "process_info(whereis(sbx_busy_wait), priority)")),
+    ?assertMatch({error, #{kind := exception}}, vm:eval(Vm, "ets:insert(sbx_busy_wait, {reductions, 0})")),
+    _ = value(Vm,
+        "[sbx_busy_wait ! Word || Word <- [stray | [{sbx_busy_wait, wait, Us} || Us <- [150, 1 bsl 64, soon]]]]"),
     {ok, #{processes := Top}} = vm:call(Vm, top, #{by => reductions, count => 1000}),
-    ?assertEqual([], [Process || #{name := <<"sbx_linger">>} = Process <- Top]),
+    ?assertEqual([], [Process || #{name := <<"sbx_busy_wait">>} = Process <- Top]),
     ?assertNotEqual([], [Process || #{name := <<"sbx_agent">>} = Process <- Top]).
 
 await_lingering(_Vm, 0) ->
@@ -87,7 +88,7 @@ await_lingering(Vm, Tries) ->
     lingered(Vm) >= ?MANY_REDUCTIONS orelse await_lingering(Vm, Tries - 1).
 
 lingered(Vm) ->
-    value(Vm, "ets:lookup_element(sbx_linger, reductions, 2)").
+    value(Vm, "ets:lookup_element(sbx_busy_wait, reductions, 2)").
 
 value(Vm, Code) ->
     {ok, #{term := Term}} = vm:eval(Vm, Code),

@@ -40,7 +40,7 @@ bomb_in_a_call(Vm) ->
 %% What the VM starts for the agent is nobody's to count: all of it lives while the limiter looks.
 lent(Vm) ->
     Code =
-        "sbx_limit:lend(100, fun() ->"
+        "sbx_limit:with_extra(100, fun() ->"
         "  Pids = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100)],"
         "  Work = fun() -> element(2, process_info(whereis(sbx_limit), reductions)) end,"
         "  Before = Work(),"

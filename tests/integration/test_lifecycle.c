@@ -86,7 +86,7 @@ static void eval_speaks_both_languages(void **state) {
 
 static json_int_t lingered(struct world *world) {
     json_t *answer = world_op(world, "eval", "{s:s, s:s, s:s}", "id", "shared", "language", "erlang", "code",
-                              "ets:lookup_element(sbx_linger, reductions, 2)");
+                              "ets:lookup_element(sbx_busy_wait, reductions, 2)");
     json_int_t reductions = json_integer_value(json_object_get(answer, "result"));
     json_decref(answer);
     return reductions;

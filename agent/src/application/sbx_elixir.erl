@@ -50,7 +50,7 @@ need(What) ->
 
 start_cold(Between) ->
     lists:foreach(fun application:load/1, persistent_term:get(?MODULE, [])),
-    ok = sbx_together:load_few(?PARTS),
+    ok = sbx_batch_load:load_few(?PARTS),
     quiet_console(),
     case application:ensure_all_started(elixir) of
         {ok, _} ->
@@ -61,7 +61,7 @@ start_cold(Between) ->
     end.
 
 start_logger() ->
-    ok = sbx_together:load_few(?LOGGER_PARTS),
+    ok = sbx_batch_load:load_few(?LOGGER_PARTS),
     {ok, _} = application:ensure_all_started(logger),
     ok.
 

@@ -62,10 +62,10 @@ with_term(Value, Result) ->
 
 %% One of them tells whether they are.
 ready(erlang) ->
-    erlang:module_loaded(erl_eval) orelse sbx_together:load_few(?ERLANG_PARTS);
+    erlang:module_loaded(erl_eval) orelse sbx_batch_load:load_few(?ERLANG_PARTS);
 ready(elixir) ->
     case sbx_elixir:start() of
-        ok -> erlang:module_loaded(elixir_expand) orelse sbx_together:load_few(?ELIXIR_PARTS);
+        ok -> erlang:module_loaded(elixir_expand) orelse sbx_batch_load:load_few(?ELIXIR_PARTS);
         {error, _Reason} -> throw({?MODULE, toolchain, <<"this node has no Elixir">>})
     end.
 

@@ -44,9 +44,9 @@ taken({Places, Unplaced}, TimeoutMs) ->
 
 %% Who is too busy to stop in time keeps nobody else from it.
 stand_still(Pids, TimeoutMs) ->
-    case sbx_reload_talk:suspend(Pids, none, TimeoutMs, fun() -> ok end) of
+    case sbx_reload_sysmsg:suspend(Pids, none, TimeoutMs, fun() -> ok end) of
         {ok, _Ended} -> ok;
-        {late, Late} -> sbx_reload_talk:stop(Pids -- Late)
+        {late, Late} -> sbx_reload_sysmsg:suspend_async(Pids -- Late)
     end.
 
 unplaced({Path, Count}) ->
@@ -60,8 +60,8 @@ counted(Paths) ->
 %% An event manager would apply a fun to each handler: it is asked for all of them.
 answers(Pids, TimeoutMs) ->
     {Managers, Others} = lists:partition(fun is_manager/1, Pids),
-    Visited = sbx_reload_talk:visit(Others, fun(_Pid, Tag) -> take(Tag) end, TimeoutMs),
-    Asked = sbx_reload_talk:call(Managers, fun(_Pid) -> get_state end, TimeoutMs),
+    Visited = sbx_reload_sysmsg:run_inside(Others, fun(_Pid, Tag) -> take(Tag) end, TimeoutMs),
+    Asked = sbx_reload_sysmsg:call(Managers, fun(_Pid) -> get_state end, TimeoutMs),
     maps:merge(Visited, maps:map(fun(_Pid, Answer) -> encoded_answer(Answer) end, Asked)).
 
 encoded_answer({answer, Handlers}) -> {answer, encoded(Handlers)};
@@ -86,7 +86,7 @@ lost(Path, Reason) ->
 %% Inside the process, so that only bytes travel.
 take(Tag) ->
     fun(State) ->
-        sbx_reload_talk:answer(Tag, encoded(State)),
+        sbx_reload_sysmsg:answer(Tag, encoded(State)),
         throw(unchanged)
     end.
 
@@ -143,21 +143,21 @@ fitted(#{kind := Kind, module := Module, term := Term}, Pid) ->
 
 %% What waits in a mailbox already is handled before this is: a state that its process can't go on with shows.
 ended(Pids) ->
-    Answers = sbx_reload_talk:call(Pids, fun(_Pid) -> ?MODULE end, ?ANSWER_TIMEOUT_MS),
+    Answers = sbx_reload_sysmsg:call(Pids, fun(_Pid) -> ?MODULE end, ?ANSWER_TIMEOUT_MS),
     [Pid || {Pid, {down, _Reason}} <- maps:to_list(Answers)].
 
 %% Returns those that did not take it.
 set(States) ->
     {Managers, Others} = lists:partition(fun({Pid, _}) -> is_manager(Pid) end, States),
     ByPid = maps:from_list(Others),
-    Make = fun(Pid, Tag) -> sbx_reload_visit:restore({copy, map_get(Pid, ByPid)}, Tag) end,
-    Answers = sbx_reload_talk:visit(maps:keys(ByPid), Make, ?ANSWER_TIMEOUT_MS),
+    Make = fun(Pid, Tag) -> sbx_reload_state:restore({copy, map_get(Pid, ByPid)}, Tag) end,
+    Answers = sbx_reload_sysmsg:run_inside(maps:keys(ByPid), Make, ?ANSWER_TIMEOUT_MS),
     [Pid || {Pid, Answer} <- maps:to_list(Answers), Answer =/= {answer, ok}] ++ set_handlers(Managers).
 
 set_handlers(Managers) ->
     ByPid = maps:from_list(Managers),
-    Request = fun(Pid) -> {replace_state, sbx_reload_visit:restore_handlers(map_get(Pid, ByPid))} end,
-    Answers = sbx_reload_talk:call(maps:keys(ByPid), Request, ?ANSWER_TIMEOUT_MS),
+    Request = fun(Pid) -> {replace_state, sbx_reload_state:restore_handlers(map_get(Pid, ByPid))} end,
+    Answers = sbx_reload_sysmsg:call(maps:keys(ByPid), Request, ?ANSWER_TIMEOUT_MS),
     [Pid || {Pid, Answer} <- maps:to_list(Answers), element(1, Answer) =/= answer].
 
 %% States below and at a process that is about to be stopped.
@@ -167,11 +167,11 @@ keep(Pid) ->
     Asked = [Place || {_, P} = Place <- Places, speaks(P), not is_manager(P)],
     Make = fun(_Pid, Tag) ->
         fun(State) ->
-            sbx_reload_talk:answer(Tag, {state, State}),
+            sbx_reload_sysmsg:answer(Tag, {state, State}),
             throw(unchanged)
         end
     end,
-    Answers = sbx_reload_talk:visit([P || {_, P} <- Asked], Make, ?ANSWER_TIMEOUT_MS),
+    Answers = sbx_reload_sysmsg:run_inside([P || {_, P} <- Asked], Make, ?ANSWER_TIMEOUT_MS),
     [{Path, State} || {Path, P} <- Asked, {answer, {state, State}} <- [map_get(P, Answers)]].
 
 -spec give_back(pid(), kept()) -> ok.

@@ -22,7 +22,7 @@
 get() ->
     {{input, Input}, {output, Output}} = erlang:statistics(io),
     {Collections, Words, _} = erlang:statistics(garbage_collection),
-    Reductions = sbx_linger:reductions(),
+    Reductions = sbx_busy_wait:reductions(),
     {Switches, _} = erlang:statistics(context_switches),
     Memory = erlang:memory(),
     #{
@@ -53,7 +53,7 @@ longest_queue() ->
 top(#{by := By, count := Count}) ->
     Item = item(By),
     %% To stay awake is no work of anybody's.
-    Before = [{Pid, value(Pid, Item)} || Pid <- processes() -- [self(), whereis(sbx_linger)]],
+    Before = [{Pid, value(Pid, Item)} || Pid <- processes() -- [self(), whereis(sbx_busy_wait)]],
     Values = lists:reverse(lists:keysort(2, measure(By, Before))),
     Shown = lists:sublist(Values, min(Count, ?TOP_MAX)),
     {ok, #{processes => lists:append([describe(By, Pid, Value) || {Pid, Value} <- Shown])}}.

@@ -7,8 +7,9 @@
 
 %% Ours that must be there before the code server is: all but what a call loads on demand.
 -define(AGENT_MODULES, [
-    sbx_agent, sbx_app, sbx_call, sbx_crowd, sbx_doze, sbx_elixir, sbx_eval, sbx_info, sbx_io, sbx_limit, sbx_linger, sbx_log,
-    sbx_outbox, sbx_quota, sbx_reason, sbx_reload, sbx_setup, sbx_spec, sbx_together, sbx_usage
+    sbx_agent, sbx_app, sbx_batch_load, sbx_busy_wait, sbx_call, sbx_elixir, sbx_eval, sbx_info, sbx_io, sbx_limit,
+    sbx_log, sbx_outbox, sbx_poll_backoff, sbx_process_scan, sbx_quota, sbx_reason, sbx_reload, sbx_setup, sbx_spec,
+    sbx_usage
 ]).
 %% OTP loads these into every VM; a node that never parses or evaluates a text is a megabyte smaller without. Who calls
 %% one loads it.
@@ -17,9 +18,10 @@
 -define(NEEDED, [proplists]).
 %% What every node would load by itself before it says hello: one by one, each after a search along the code path.
 -define(SOON_CALLED, [
-    beam_lib, binary, erl_features, erl_signal_handler, gb_sets, gb_trees, gen_tcp, inet, inet_config, inet_db, inet_parse,
-    inet_udp, kernel_config, kernel_refc, local_tcp, local_udp, logger_formatter, logger_handler_watcher, logger_olp,
-    logger_proxy, logger_sup, maps, os, peer, queue, standard_error, supervisor_bridge, unicode, user_sup
+    beam_lib, binary, erl_features, erl_signal_handler, gb_sets, gb_trees, gen_tcp, inet, inet_config, inet_db,
+    inet_parse, inet_udp, kernel_config, kernel_refc, local_tcp, local_udp, logger_formatter,
+    logger_handler_watcher, logger_olp, logger_proxy, logger_sup, maps, os, peer, queue, standard_error,
+    supervisor_bridge, unicode, user_sup
 ]).
 %% A few at a time: a node keeps the memory that loading takes at its height.
 -define(AT_ONCE, 4).

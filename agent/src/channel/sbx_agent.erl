@@ -42,7 +42,7 @@
     proof :: reference(),
     timeout_ms :: timeout(),
     due :: integer() | infinity,
-    linger_us :: integer()
+    busy_wait_us :: integer()
 }).
 
 -record(state, {
@@ -50,13 +50,13 @@
     path :: string(),
     secret :: binary(),
     grace_ms :: pos_integer(),
-    phase = boot :: boot | alone | greeting | serving,
+    phase = boot :: boot | disconnected | greeting | serving,
     socket = none :: none | gen_tcp:socket(),
-    lonely_since :: integer(),
+    disconnected_since :: integer(),
     backoff_ms = ?BACKOFF_MIN_MS :: pos_integer(),
     outbox :: pid(),
     %% Processes of ours that the node can't do without: their death is the agent's.
-    organs :: [pid()],
+    vital :: [pid()],
     %% The one item that the outbox waits to see taken.
     held = none :: none | {atom(), term()},
     calls = #{} :: #{integer() => #call{}},
@@ -94,18 +94,18 @@ init(Parent) ->
         path = os:getenv("SANDBOX_CONTROL", "/sandbox/control/agent.sock"),
         secret = list_to_binary(os:getenv("SANDBOX_SECRET", "")),
         grace_ms = list_to_integer(os:getenv("SANDBOX_GRACE_MS", "600000")),
-        lonely_since = now_ms(),
+        disconnected_since = now_ms(),
         outbox = Outbox,
-        organs = [Outbox | start_organs()]
+        vital = [Outbox | start_vital()]
     },
     os:unsetenv("SANDBOX_SECRET"),
     proc_lib:init_ack(Parent, {ok, self()}),
     await_boot(),
     garbage_collect(),
-    loop(dial(State#state{phase = alone})).
+    loop(dial(State#state{phase = disconnected})).
 
-start_organs() ->
-    [Module:start_link() || Module <- [sbx_linger, sbx_app, sbx_limit, sbx_crowd, sbx_quota, sbx_reload]].
+start_vital() ->
+    [Module:start_link() || Module <- [sbx_busy_wait, sbx_app, sbx_limit, sbx_process_scan, sbx_quota, sbx_reload]].
 
 %% gen_tcp, the code server and `user` exist only once the boot script has ended.
 await_boot() ->
@@ -125,9 +125,9 @@ loop(#state{socket = Socket} = State) ->
         {tcp, Socket, Frame} ->
             loop(frame(Frame, State));
         {tcp_closed, Socket} ->
-            loop(alone(State));
+            loop(disconnected(State));
         {tcp_error, Socket, _Reason} ->
-            loop(alone(State));
+            loop(disconnected(State));
         {?MODULE, answered, Id, Proof} ->
             loop(answered(Id, Proof, State));
         {?MODULE, parsed, Id, Proof, Code, Expressions} ->
@@ -142,14 +142,14 @@ loop(#state{socket = Socket} = State) ->
             loop(release(State#state{held = {Kind, Data}}));
         {?MODULE, release} ->
             loop(release(State));
-        {?MODULE, dial} when State#state.phase =:= alone ->
+        {?MODULE, dial} when State#state.phase =:= disconnected ->
             %% Without a daemon nobody sends beats.
             loop(dial(look_around_seldom(State)));
         {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
-            loop(alone(State));
+            loop(disconnected(State));
         {'EXIT', Socket, _Reason} ->
             %% Somebody closed our port behind our back: nothing else would tell.
-            loop(alone(State));
+            loop(disconnected(State));
         {'EXIT', Pid, Reason} ->
             loop(exited(Pid, Reason, State));
         _Stray ->
@@ -159,8 +159,8 @@ loop(#state{socket = Socket} = State) ->
 %% When the VM stops in order, init speaks with the voice of the process that booted it: our parent.
 exited(Parent, Reason, #state{parent = Parent}) ->
     exit(Reason);
-exited(Pid, Reason, #state{organs = Organs} = State) ->
-    case lists:member(Pid, Organs) of
+exited(Pid, Reason, #state{vital = Vital} = State) ->
+    case lists:member(Pid, Vital) of
         true -> exit({Pid, Reason});
         false -> State
     end.
@@ -175,14 +175,14 @@ dial(#state{path = Path} = State) ->
 
 %% A daemon that is stopped welcomes us later, and one that ends closes the connection. Dialling again meanwhile would
 %% leave it one connection after the other that says hello and is gone.
-greet(#state{socket = Socket, secret = Secret, lonely_since = Since, grace_ms = Grace} = State) ->
+greet(#state{socket = Socket, secret = Secret, disconnected_since = Since, grace_ms = Grace} = State) ->
     _ = erlang:send_after(max(0, Since + Grace - now_ms()), self(), {?MODULE, welcome_late, Socket}),
     case gen_tcp:send(Socket, term_to_binary({hello, ?PROTOCOL, Secret, sbx_info:hello()})) of
         ok -> State;
-        {error, _Reason} -> alone(State)
+        {error, _Reason} -> disconnected(State)
     end.
 
-alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
+disconnected(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
     _ = is_port(Socket) andalso gen_tcp:close(Socket),
     maps:foreach(fun(_Id, #call{pid = Pid}) -> exit(Pid, kill) end, Calls),
     true = ets:delete_all_objects(?MODULE),
@@ -190,14 +190,14 @@ alone(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
         case Phase of
             serving ->
                 %% From now on they have to look by themselves.
-                ok = sbx_doze:wake_all(),
+                ok = sbx_poll_backoff:wake_all(),
                 now_ms();
             _ ->
-                State#state.lonely_since
+                State#state.disconnected_since
         end,
-    dial_later(State#state{phase = alone, socket = none, calls = #{}, lonely_since = Since}).
+    dial_later(State#state{phase = disconnected, socket = none, calls = #{}, disconnected_since = Since}).
 
-dial_later(#state{lonely_since = Since, grace_ms = Grace, backoff_ms = Backoff} = State) ->
+dial_later(#state{disconnected_since = Since, grace_ms = Grace, backoff_ms = Backoff} = State) ->
     case Since + Grace - now_ms() of
         Left when Left =< 0 ->
             erlang:halt(0, [{flush, false}]);
@@ -212,7 +212,7 @@ frame(Frame, State) ->
     try binary_to_term(Frame) of
         Term -> message(Term, State)
     catch
-        error:badarg -> alone(State)
+        error:badarg -> disconnected(State)
     end.
 
 message({welcome, ?PROTOCOL}, #state{phase = greeting} = State) ->
@@ -224,7 +224,7 @@ message({call, Id, Op, Args}, #state{phase = serving} = State) ->
 message({cancel, Id}, #state{phase = serving} = State) ->
     cancel(Id, State);
 message(_Other, State) ->
-    alone(State).
+    disconnected(State).
 
 %% The daemon knows of work that takes no reductions.
 beat(#{look := true}, State) -> look_around(State);
@@ -232,20 +232,20 @@ beat(_Args, State) -> look_around_seldom(State).
 
 %% Looking wakes up a process for each organ: with a thousand idle nodes, that is most of what they take.
 look_around_seldom(#state{reductions = Before, quiet_beats = Quiet} = State) ->
-    Reductions = sbx_linger:reductions(),
+    Reductions = sbx_busy_wait:reductions(),
     case Reductions - Before < ?QUIET_REDUCTIONS andalso Quiet < ?QUIET_BEATS_MAX of
         true -> State#state{reductions = Reductions, quiet_beats = Quiet + 1};
         false -> look_around(State)
     end.
 
-look_around(#state{organs = Organs} = State) ->
-    ok = awake(Organs),
-    ok = sbx_doze:look_all(),
-    State#state{reductions = sbx_linger:reductions(), quiet_beats = 0}.
+look_around(#state{vital = Vital} = State) ->
+    ok = awake(Vital),
+    ok = sbx_poll_backoff:check_all(),
+    State#state{reductions = sbx_busy_wait:reductions(), quiet_beats = 0}.
 
 %% An organ that is suspended says nothing and does nothing, like a dead one.
-awake(Organs) ->
-    case [Pid || Pid <- Organs, process_info(Pid, status) =:= {status, suspended}] of
+awake(Vital) ->
+    case [Pid || Pid <- Vital, process_info(Pid, status) =:= {status, suspended}] of
         [] -> ok;
         [Pid | _] -> exit({suspended, Pid})
     end.
@@ -259,7 +259,7 @@ send(_Frame, #state{socket = none} = State) ->
 send(Frame, #state{socket = Socket} = State) ->
     case gen_tcp:send(Socket, Frame) of
         ok -> State;
-        {error, _Reason} -> alone(State)
+        {error, _Reason} -> disconnected(State)
     end.
 
 %% Calls
@@ -267,7 +267,7 @@ send(Frame, #state{socket = Socket} = State) ->
 call(Id, _Op, _Args, #state{calls = Calls} = State) when map_size(Calls) >= ?CALLS_MAX ->
     answer(Id, sbx_call:failure(busy, "~b calls are under way", [?CALLS_MAX]), State);
 call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = State) ->
-    _ = Op =:= info orelse sbx_doze:wake_all(),
+    _ = Op =:= info orelse sbx_poll_backoff:wake_all(),
     Proof = make_ref(),
     try sbx_call:start(self(), Socket, {Id, Proof}, Op, Args, Loaded) of
         {Pid, Monitor} ->
@@ -281,7 +281,7 @@ call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = Sta
                 proof = Proof,
                 timeout_ms = TimeoutMs,
                 due = Due,
-                linger_us = maps:get(linger_us, Args, 0)
+                busy_wait_us = maps:get(linger_us, Args, 0)
             },
             Begun = State#state{calls = Calls#{Id => Call}, quiet_beats = ?QUIET_BEATS_MAX},
             set_alarm(Due, overdue(Now, Begun))
@@ -330,8 +330,8 @@ late(Id, #state{calls = Calls} = State) ->
 
 answered(Id, Proof, #state{calls = Calls} = State) ->
     case Calls of
-        #{Id := #call{proof = Proof, linger_us = LingerUs}} ->
-            ok = sbx_linger:linger(LingerUs),
+        #{Id := #call{proof = Proof, busy_wait_us = BusyWaitUs}} ->
+            ok = sbx_busy_wait:wait(BusyWaitUs),
             forget(Id, State);
         _ ->
             State
@@ -383,8 +383,8 @@ release(#state{phase = serving, socket = Socket, held = {Kind, Data}, outbox = O
                 #state{phase = serving} = Sent ->
                     Outbox ! {?MODULE, taken},
                     Sent#state{held = none};
-                Alone ->
-                    Alone
+                Disconnected ->
+                    Disconnected
             end
     end;
 release(State) ->

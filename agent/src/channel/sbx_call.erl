@@ -15,7 +15,8 @@
 
 %% Once the reply is sent the agent gets {sbx_agent, answered, Id, Proof}. Loaded is how many modules the node had when that
 %% was last counted.
--spec start(pid(), gen_tcp:socket(), {integer(), reference()}, atom(), map(), non_neg_integer()) -> {pid(), reference()}.
+-spec start(pid(), gen_tcp:socket(), {integer(), reference()}, atom(), map(), non_neg_integer()) ->
+    {pid(), reference()}.
 start(Agent, Socket, {Id, Proof}, Op, Args, Loaded) ->
     spawn_opt(
         fun() ->

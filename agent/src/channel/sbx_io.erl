@@ -2,7 +2,7 @@
 %% the daemon. There is no input: reading gives end of file.
 -module(sbx_io).
 
--export([start/0, take_standard_error/0, unheard/2]).
+-export([start/0, take_standard_error/0, discard_output/2]).
 
 -include("sbx.hrl").
 
@@ -20,8 +20,8 @@ take_standard_error() ->
     ok.
 
 %% Runs Fun while nobody sees what it and its children write; throws when that is more than so many bytes.
--spec unheard(pos_integer(), fun(() -> Result)) -> Result.
-unheard(MaxBytes, Fun) ->
+-spec discard_output(pos_integer(), fun(() -> Result)) -> Result.
+discard_output(MaxBytes, Fun) ->
     [Leader, Usual] = [group_leader(), whereis(standard_error)],
     Written = atomics:new(1, []),
     true = unregister(standard_error),

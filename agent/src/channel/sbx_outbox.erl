@@ -73,11 +73,11 @@ loop(State) ->
             loop(hand_over(bounded(add(Kind, Data, State))));
         {?MODULE, put, From, Reference, Kind, Data} ->
             Putters = [{From, Reference} | State#state.putters],
-            loop(let_go(hand_over(bounded(add(Kind, Data, State#state{putters = Putters})))));
+            loop(release_putters(hand_over(bounded(add(Kind, Data, State#state{putters = Putters})))));
         {sbx_agent, taken} ->
             loop(taken(State));
         {timeout, Timer, ?MODULE} ->
-            loop(let_go(expired(Timer, State)));
+            loop(release_putters(expired(Timer, State)));
         _Stray ->
             loop(State)
     end.
@@ -123,9 +123,9 @@ skip_continuation(<<2#10:2, _:6, Rest/binary>>) -> skip_continuation(Rest);
 skip_continuation(Bytes) -> Bytes.
 
 %% Answers those who wait, as soon as there is room or nobody to wait for.
-let_go(#state{bytes = Bytes, absent = false} = State) when Bytes > ?FULL_BYTES ->
+release_putters(#state{bytes = Bytes, absent = false} = State) when Bytes > ?FULL_BYTES ->
     State;
-let_go(#state{putters = Putters} = State) ->
+release_putters(#state{putters = Putters} = State) ->
     [From ! {Reference, ok} || {From, Reference} <- Putters],
     State#state{putters = []}.
 

@@ -97,7 +97,7 @@ guarded(Fun) ->
     {ok, Home} = file:get_cwd(),
     ok = sbx_scratch:open(filename:join(Home, "build")),
     try
-        sbx_io:unheard(?PRINTED_MAX_BYTES, Fun)
+        sbx_io:discard_output(?PRINTED_MAX_BYTES, Fun)
     catch
         throw:{diagnostics, Errors} -> failed(Errors, []);
         throw:{failed, Errors, Warnings} -> failed(Errors, Warnings);

@@ -11,7 +11,7 @@ load(Language) ->
         true ->
             ok;
         false ->
-            ok = sbx_together:load(parts(Language)),
+            ok = sbx_batch_load:load(parts(Language)),
             persistent_term:put({?MODULE, Language}, true)
     end.
 

@@ -1,5 +1,5 @@
 %% Bounds the application's processes. A process at maximum priority looks at their number, often while the node is busy
-%% and hardly while it idles (sbx_doze), and kills the newest above the limit. Passes in a row keep fewer and fewer of those that
+%% and hardly while it idles (sbx_poll_backoff), and kills the newest above the limit. Passes in a row keep fewer and fewer of those that
 %% came since all was well, so that what goes on spawning is among the killed before long.
 %%
 %% It is also where the VM reports processes that crash. A bomb that fills the table between two looks goes on crashing
@@ -7,7 +7,7 @@
 %% to look at once, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
--export([start_link/0, set/1, change/1, lend/2, count/0]).
+-export([start_link/0, set/1, change/1, with_extra/2, count/0]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 10).
@@ -25,15 +25,15 @@
 -record(state, {
     limit :: pos_integer(),
     %% How many of those are not the application's.
-    lent = 0 :: integer(),
+    extra = 0 :: integer(),
     baseline :: #{pid() => []},
     %% What ran when there were last no more than allowed.
-    calm = [] :: [pid()],
+    last_within = [] :: [pid()],
     %% What was told to end, and has not had its turn for that yet.
     dying = #{} :: #{pid() => []},
     reductions = 0 :: integer(),
     %% Until the next look, if the node idles.
-    doze_ms = ?IDLE_MS :: pos_integer(),
+    idle_wait_ms = ?IDLE_MS :: pos_integer(),
     passes = 0 :: non_neg_integer(),
     told_at :: integer(),
     %% What was found too shortly after what was told before.
@@ -69,13 +69,13 @@ ask(What, Limit) ->
     end.
 
 %% Run a function of the agent's that has the VM start so many processes for it: they are not the application's.
--spec lend(non_neg_integer(), fun(() -> Result)) -> Result.
-lend(Count, Function) ->
-    ?MODULE ! {?MODULE, lend, Count},
+-spec with_extra(non_neg_integer(), fun(() -> Result)) -> Result.
+with_extra(Count, Function) ->
+    ?MODULE ! {?MODULE, extra, Count},
     try
         Function()
     after
-        ?MODULE ! {?MODULE, lend, -Count}
+        ?MODULE ! {?MODULE, extra, -Count}
     end.
 
 %% The application's processes, those about to end included.
@@ -119,18 +119,21 @@ await(State, Timer) ->
         {timeout, Timer, look} -> look(State);
         {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
         {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
-        {?MODULE, lend, Count} when is_integer(Count) -> await(lent(Count, State), Timer);
-        {sbx_doze, Word} when Word =:= wake orelse Word =:= look, State#state.doze_ms > ?IDLE_MS -> stir(Word, State, Timer);
+        {?MODULE, extra, Count} when is_integer(Count) -> await(extra(Count, State), Timer);
+        {sbx_poll_backoff, Word} when
+            Word =:= wake orelse Word =:= look, State#state.idle_wait_ms > ?IDLE_MS
+        ->
+            woken(Word, State, Timer);
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
 
-lent(Count, #state{limit = Limit, lent = Lent} = State) ->
-    State#state{limit = max(1, Limit + Count), lent = Lent + Count}.
+extra(Count, #state{limit = Limit, extra = Extra} = State) ->
+    State#state{limit = max(1, Limit + Count), extra = Extra + Count}.
 
-change(Limit, From, Reference, #state{lent = Lent} = State, Timer) ->
+change(Limit, From, Reference, #state{extra = Extra} = State, Timer) ->
     From ! {Reference, ok},
-    await(State#state{limit = Limit + Lent}, Timer).
+    await(State#state{limit = Limit + Extra}, Timer).
 
 reported(Report, #state{limit = Limit, passes = Passes} = State, Timer) ->
     case count() > Limit of
@@ -156,40 +159,40 @@ look(Before) ->
     #state{limit = Limit} = State = tell_late(Before),
     case count() > Limit of
         true -> pass(State);
-        false -> watch_on(State#state{passes = 0, dying = #{}, calm = processes()})
+        false -> watch_on(State#state{passes = 0, dying = #{}, last_within = processes()})
     end.
 
 watch_on(#state{reductions = Before} = State) ->
-    Reductions = sbx_linger:reductions(),
+    Reductions = sbx_busy_wait:reductions(),
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
         true ->
             %% What works may take more than processes; who watches that looks less often.
-            _ = State#state.doze_ms > ?IDLE_MS andalso sbx_doze:wake(sbx_quota),
-            watch(awake(Looked), pause_ms(Looked));
+            _ = State#state.idle_wait_ms > ?IDLE_MS andalso sbx_poll_backoff:wake(sbx_quota),
+            watch(busy(Looked), pause_ms(Looked));
         false ->
-            doze(Looked)
+            idle(Looked)
     end.
 
-pause_ms(#state{limit = Limit, calm = Calm, baseline = Baseline}) ->
-    case 2 * (length(Calm) - map_size(Baseline)) < Limit of
+pause_ms(#state{limit = Limit, last_within = LastWithin, baseline = Baseline}) ->
+    case 2 * (length(LastWithin) - map_size(Baseline)) < Limit of
         true -> ?FAR_MS;
         false -> ?BUSY_MS
     end.
 
-doze(#state{doze_ms = WaitMs} = State) ->
-    watch(State#state{doze_ms = sbx_doze:doze(?MODULE, WaitMs, ?IDLE_MS)}, WaitMs).
+idle(#state{idle_wait_ms = WaitMs} = State) ->
+    watch(State#state{idle_wait_ms = sbx_poll_backoff:next_wait(?MODULE, WaitMs, ?IDLE_MS)}, WaitMs).
 
-stir(Word, State, Timer) ->
+woken(Word, State, Timer) ->
     _ = erlang:cancel_timer(Timer),
     case Word of
-        wake -> watch(awake(State), ?BUSY_MS);
+        wake -> watch(busy(State), ?BUSY_MS);
         look -> look(State)
     end.
 
-awake(State) ->
-    true = sbx_doze:wake_up(?MODULE),
-    State#state{doze_ms = ?IDLE_MS}.
+busy(State) ->
+    true = sbx_poll_backoff:reset(?MODULE),
+    State#state{idle_wait_ms = ?IDLE_MS}.
 
 %% What was killed before counts no more: on a starved machine it has had no turn to die since, and others would be
 %% killed in its place.
@@ -208,8 +211,8 @@ pass(#state{baseline = Baseline, dying = Before} = State) ->
     end.
 
 %% Who may have to go, and how many of them stay: in the first pass as many as are allowed, then half of those, and so on.
-suspects(Living, #state{limit = Limit, calm = Calm, passes = Passes}) when Passes < ?SPARING_PASSES ->
-    Newcomers = Living -- Calm,
+suspects(Living, #state{limit = Limit, last_within = LastWithin, passes = Passes}) when Passes < ?SPARING_PASSES ->
+    Newcomers = Living -- LastWithin,
     {Newcomers, max(0, Limit - (length(Living) - length(Newcomers))) bsr Passes};
 suspects(Living, #state{limit = Limit}) when length(Living) =< Limit ->
     {[], 0};

@@ -1,9 +1,9 @@
 %% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their memory, ports, sockets,
 %% message queues and heaps. A process at maximum priority compares what there is with what is allowed, often while the node is
-%% busy and hardly while it idles (sbx_doze). Where the limit's policy is to kill, the process that has most is killed here, at
+%% busy and hardly while it idles (sbx_poll_backoff). Where the limit's policy is to kill, the process that has most is killed here, at
 %% once; everything is told to the daemon, which does the rest.
 %%
-%% Nothing that asks another process is done here: one that never gets its turn would hold up the answer. sbx_crowd does
+%% Nothing that asks another process is done here: one that never gets its turn would hold up the answer. sbx_process_scan does
 %% that. Heaps are bounded by the VM itself.
 -module(sbx_quota).
 
@@ -32,14 +32,14 @@
     own = [] :: [pid()],
     reductions = 0 :: integer(),
     %% Until the next look, if the node idles.
-    doze_ms = ?IDLE_MS :: pos_integer(),
+    idle_wait_ms = ?IDLE_MS :: pos_integer(),
     %% Atoms never go away: only who makes more than there are is to blame, and after a kill, so many more are needed
     %% for the next.
-    atoms_bar = 0 :: non_neg_integer(),
+    atoms_threshold = 0 :: non_neg_integer(),
     %% How many there were when who makes them was asked for; `none`: nobody was.
-    hunt = none :: none | non_neg_integer(),
-    %% Whether sbx_crowd is looking for who has most sockets.
-    is_seeking = false :: boolean(),
+    atoms_search = none :: none | non_neg_integer(),
+    %% Whether sbx_process_scan is looking for who has most sockets.
+    is_searching = false :: boolean(),
     told = #{} :: #{atom() => integer()}
 }).
 
@@ -86,7 +86,9 @@ baseline(Limit) ->
 
 %% The VM's report of a process that it killed for its heap comes to whom it reports everything to.
 -spec reported(tuple()) -> ok.
-reported({log, _Level, _Format, [Pid, Max, Size, true | _], _Meta}) when is_pid(Pid), is_integer(Max), is_integer(Size) ->
+reported({log, _Level, _Format, [Pid, Max, Size, true | _], _Meta}) when
+    is_pid(Pid), is_integer(Max), is_integer(Size)
+->
     ?MODULE ! {?MODULE, heap, Pid, Max, Size},
     ok;
 reported(_Report) ->
@@ -96,11 +98,14 @@ await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
         {?MODULE, Request, From, Reference} -> await(serve(Request, From, Reference, State), again(Timer));
-        {sbx_doze, Word} when Word =:= wake orelse Word =:= look, State#state.doze_ms > ?IDLE_MS -> stir(Word, State, Timer);
+        {sbx_poll_backoff, Word} when
+            Word =:= wake orelse Word =:= look, State#state.idle_wait_ms > ?IDLE_MS
+        ->
+            woken(Word, State, Timer);
         {?MODULE, heap, Pid, Max, Size} -> await(heap(Pid, Max, Size, State), Timer);
-        {sbx_crowd, crowded, Longest, Max, Pids} -> await(crowded(Longest, Max, Pids, State), Timer);
-        {sbx_crowd, busiest, Pid} -> await(kill_maker_of_atoms(Pid, State), Timer);
-        {sbx_crowd, holder, Pid} -> await(kill_holder_of_sockets(Pid, State), Timer);
+        {sbx_process_scan, long_queues, Longest, Max, Pids} -> await(long_queues(Longest, Max, Pids, State), Timer);
+        {sbx_process_scan, busiest, Pid} -> await(kill_maker_of_atoms(Pid, State), Timer);
+        {sbx_process_scan, holder, Pid} -> await(kill_holder_of_sockets(Pid, State), Timer);
         _Stray -> await(State, Timer)
     end.
 
@@ -114,12 +119,12 @@ serve({start, Limits}, From, Reference, State) ->
     true = ets:insert(?MODULE, Baseline),
     serve({change, Limits}, From, Reference, State#state{baseline = maps:from_list(Baseline), own = processes()});
 serve({relieve, By}, From, Reference, State) ->
-    From ! {Reference, kill_who_has(held(By), State)},
+    From ! {Reference, kill_largest_holder(held(By), State)},
     State;
 serve({change, Limits}, From, Reference, State) ->
     ok = bound_heaps(maps:get(heap_bytes, Limits, 0)),
     From ! {Reference, ok},
-    State#state{limits = Limits, atoms_bar = count(atoms)}.
+    State#state{limits = Limits, atoms_threshold = count(atoms)}.
 
 %% For processes that begin from now on; those that run keep what they have.
 bound_heaps(Bytes) ->
@@ -161,29 +166,29 @@ plain_sockets() ->
 %% Looking
 
 look(#state{reductions = Before} = State) ->
-    Reductions = sbx_linger:reductions(),
+    Reductions = sbx_busy_wait:reductions(),
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
-        true -> look_closely(awake(Looked));
-        false -> doze(Looked)
+        true -> look_closely(busy(Looked));
+        false -> idle(Looked)
     end.
 
-doze(#state{doze_ms = WaitMs} = State) ->
-    wait(State#state{doze_ms = sbx_doze:doze(?MODULE, WaitMs, ?IDLE_MS)}, WaitMs).
+idle(#state{idle_wait_ms = WaitMs} = State) ->
+    wait(State#state{idle_wait_ms = sbx_poll_backoff:next_wait(?MODULE, WaitMs, ?IDLE_MS)}, WaitMs).
 
-stir(Word, State, Timer) ->
+woken(Word, State, Timer) ->
     _ = erlang:cancel_timer(Timer),
     case Word of
-        wake -> wait(awake(State), ?BUSY_MS);
+        wake -> wait(busy(State), ?BUSY_MS);
         look -> look(State)
     end.
 
-awake(State) ->
-    true = sbx_doze:wake_up(?MODULE),
-    State#state{doze_ms = ?IDLE_MS}.
+busy(State) ->
+    true = sbx_poll_backoff:reset(?MODULE),
+    State#state{idle_wait_ms = ?IDLE_MS}.
 
 look_closely(State) ->
-    ok = sbx_crowd:look(maps:get(message_queue, State#state.limits, 0), State#state.own),
+    ok = sbx_process_scan:find_long_queues(maps:get(message_queue, State#state.limits, 0), State#state.own),
     {Distance, Checked} = lists:foldl(fun check/2, {far, State}, [atoms, ets_tables, ets_bytes, ports, sockets]),
     PauseMs = (count(ets_tables) + count(ports)) div ?LISTED_PER_MS,
     wait(Checked, max(pause_ms(Distance), PauseMs)).
@@ -202,7 +207,7 @@ check(Limit, {Distance, #state{limits = Limits} = State}) ->
     end.
 
 check(Limit, Count, Max, Distance, State) ->
-    case Count > max(Max, bar(Limit, State)) of
+    case Count > max(Max, threshold(Limit, State)) of
         true -> {over, exceeded(Limit, Count, Max, State)};
         false when 2 * Count > Max, Distance =:= far -> {near, State};
         false -> {Distance, State}
@@ -211,15 +216,15 @@ check(Limit, Count, Max, Distance, State) ->
 above_baseline(Limit, #state{baseline = Baseline}) ->
     count(Limit) - maps:get(Limit, Baseline, 0).
 
-bar(atoms, #state{atoms_bar = Bar}) -> Bar;
-bar(_Limit, _State) -> 0.
+threshold(atoms, #state{atoms_threshold = Threshold}) -> Threshold;
+threshold(_Limit, _State) -> 0.
 
 exceeded(atoms, Count, Max, State) ->
-    Hunting = hunt(State#state{atoms_bar = Count + max(1, Max div 20)}),
-    tell(atoms, Count, Max, 0, Hunting);
+    Searching = search_atom_maker(State#state{atoms_threshold = Count + max(1, Max div 20)}),
+    tell(atoms, Count, Max, 0, Searching);
 exceeded(sockets, Count, Max, State) ->
     case plain_sockets() * 2 > Count of
-        true -> tell(sockets, Count, Max, 0, seek(State));
+        true -> tell(sockets, Count, Max, 0, search_socket_holder(State));
         false -> tell(sockets, Count, Max, kill_holder(sockets, State), State)
     end;
 exceeded(Limit, Count, Max, State) ->
@@ -232,16 +237,16 @@ kills(Limit, #state{limits = Limits}) ->
 
 kill_holder(Limit, State) ->
     case kills(Limit, State) of
-        true -> kill_who_has(held(Limit), State);
+        true -> kill_largest_holder(held(Limit), State);
         false -> 0
     end.
 
-kill_who_has(Held, State) ->
+kill_largest_holder(Held, State) ->
     case holder(Held, State) of
         Pid when is_pid(Pid) ->
             exit(Pid, kill),
             1;
-        nobody ->
+        none ->
             0
     end.
 
@@ -249,7 +254,8 @@ held(ets_tables) -> [{ets:info(Table, owner), 1} || Table <- ets:all()];
 held(ets_bytes) -> [{ets:info(Table, owner), ets:info(Table, memory)} || Table <- ets:all()];
 held(ports) -> owners(erlang:ports());
 held(sockets) -> owners(socket_ports());
-held(traffic) -> [{Pid, octets(Port)} || Port <- socket_ports(), {connected, Pid} <- [erlang:port_info(Port, connected)]].
+held(traffic) ->
+    [{Pid, octets(Port)} || Port <- socket_ports(), {connected, Pid} <- [erlang:port_info(Port, connected)]].
 
 octets(Port) ->
     case catch inet:getstat(Port, [recv_oct, send_oct]) of
@@ -264,43 +270,45 @@ holder(Held, #state{own = Own}) ->
     Sums = lists:foldl(fun add/2, #{}, Held),
     case lists:reverse(lists:keysort(2, maps:to_list(maps:without(Own ++ sbx_reload:helpers(), Sums)))) of
         [{Pid, Most} | _] when Most > 0 -> Pid;
-        _None -> nobody
+        _None -> none
     end.
 
-add({Pid, Count}, Sums) when is_pid(Pid), is_integer(Count) -> maps:update_with(Pid, fun(Sum) -> Sum + Count end, Count, Sums);
-add(_Gone, Sums) -> Sums.
+add({Pid, Count}, Sums) when is_pid(Pid), is_integer(Count) ->
+    maps:update_with(Pid, fun(Sum) -> Sum + Count end, Count, Sums);
+add(_Gone, Sums) ->
+    Sums.
 
 %% One at a time: an answer that comes after the maker has died would be about somebody else.
-hunt(#state{hunt = none, own = Own} = State) ->
+search_atom_maker(#state{atoms_search = none, own = Own} = State) ->
     case kills(atoms, State) of
         true ->
-            ok = sbx_crowd:find_busiest(Own),
-            State#state{hunt = count(atoms)};
+            ok = sbx_process_scan:find_busiest(Own),
+            State#state{atoms_search = count(atoms)};
         false ->
             State
     end;
-hunt(State) ->
+search_atom_maker(State) ->
     State.
 
-kill_maker_of_atoms(Pid, #state{hunt = Before} = State) ->
+kill_maker_of_atoms(Pid, #state{atoms_search = Before} = State) ->
     _ = is_pid(Pid) andalso is_integer(Before) andalso count(atoms) > Before andalso exit(Pid, kill),
-    State#state{hunt = none}.
+    State#state{atoms_search = none}.
 
 %% Whose those of the `socket` module are only the processes themselves tell.
-seek(#state{is_seeking = false, own = Own} = State) ->
+search_socket_holder(#state{is_searching = false, own = Own} = State) ->
     Kills = kills(sockets, State),
-    _ = Kills andalso sbx_crowd:find_holder(Own),
-    State#state{is_seeking = Kills};
-seek(State) ->
+    _ = Kills andalso sbx_process_scan:find_holder(Own),
+    State#state{is_searching = Kills};
+search_socket_holder(State) ->
     State.
 
 %% Unless they have been closed meanwhile.
 kill_holder_of_sockets(Pid, #state{limits = Limits, baseline = Baseline} = State) ->
     Max = maps:get(sockets, Limits, 0) + maps:get(sockets, Baseline, 0),
     _ = is_pid(Pid) andalso count(sockets) > Max andalso exit(Pid, kill),
-    State#state{is_seeking = false}.
+    State#state{is_searching = false}.
 
-crowded(Longest, Max, Pids, State) ->
+long_queues(Longest, Max, Pids, State) ->
     Kills = kills(message_queue, State),
     [exit(Pid, kill) || Pid <- Pids, Kills],
     tell(message_queue, Longest, Max, case Kills of true -> length(Pids); false -> 0 end, State).

@@ -70,11 +70,11 @@ outcome(Id, Outcome) ->
     tell({outcome, Id, Outcome}).
 
 %% Which closures the replaced versions can have made.
--spec identities(#{module() => sbx_reload_old:identity()}) -> ok.
+-spec identities(#{module() => sbx_reload_old_code:identity()}) -> ok.
 identities(Identities) ->
     tell({identities, Identities}).
 
--spec identities() -> #{module() => sbx_reload_old:identity()}.
+-spec identities() -> #{module() => sbx_reload_old_code:identity()}.
 identities() ->
     maps:from_list([{Module, Identity} || {{identity, Module}, Identity} <- ets:tab2list(?MODULE)]).
 
@@ -99,7 +99,7 @@ tell(What) ->
 helper(Pid) ->
     case whereis(?MODULE) of
         undefined -> ok;
-        Organ -> Organ ! {?MODULE, helper, Pid}, ok
+        Reload -> Reload ! {?MODULE, helper, Pid}, ok
     end.
 
 %% What is said of them comes a moment later than they do: while there is a transaction, a few are counted in advance.

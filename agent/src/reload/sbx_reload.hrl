@@ -33,18 +33,18 @@
     changes = [] :: [#change{}],
     modules = [] :: [module()],
     set = none :: none | sbx_reload_load:set(),
-    plans = #{} :: #{module() => sbx_reload_visit:plan()},
+    plans = #{} :: #{module() => sbx_reload_state:plan()},
     %% Of the versions that are replaced.
-    identities = #{} :: #{module() => sbx_reload_old:identity()},
+    identities = #{} :: #{module() => sbx_reload_old_code:identity()},
     %% How the state machines' modules want to be called.
     modes = #{} :: #{module() => term()},
     seen :: sbx_reload_users:seen() | undefined,
     users = [] :: [#user{}],
-    places = #{} :: #{pid() => sbx_reload_heirs:place()},
+    places = #{} :: #{pid() => sbx_reload_successor:place()},
     plain = [] :: [{pid(), module()}],
     loaded = false :: boolean(),
     %% What was done with each state.
-    reports = [] :: [{pid(), module(), sbx_reload_visit:report()}],
+    reports = [] :: [{pid(), module(), sbx_reload_state:report()}],
     resumed = false :: boolean(),
     %% On every process that is stopped, from before it is.
     monitors = #{} :: #{reference() => {pid(), module()}},

@@ -79,9 +79,9 @@ children(Supervisor, TimeoutMs) ->
         _ -> error
     end.
 
--spec ask([{pid(), term()}], timeout()) -> sbx_reload_talk:answers().
+-spec ask([{pid(), term()}], timeout()) -> sbx_reload_sysmsg:answers().
 ask(Requests, TimeoutMs) ->
-    sbx_reload_talk:ask(
+    sbx_reload_sysmsg:ask(
         [
             {Supervisor, fun(Tag) -> {'$gen_call', {self(), Tag}, Request} end}
          || {Supervisor, Request} <- Requests
@@ -91,7 +91,7 @@ ask(Requests, TimeoutMs) ->
 
 %% The other way, by what the specs of the old code say: nothing of it may stop the rest. What comes back gets its
 %% state.
--spec revert([{pid(), module(), sbx_reload_visit:report()}], [action()], timeout()) -> ok.
+-spec revert([{pid(), module(), sbx_reload_state:report()}], [action()], timeout()) -> ok.
 revert(Reports, Actions, TimeoutMs) ->
     Restarted = [{restarted, Supervisor, Id} || {restarted, Supervisor, Id, _} <- Actions],
     Wishes = lists:flatmap(fun(Report) -> wishes(Report, true) end, Reports),

@@ -1,2 +1,2 @@
-%% Nothing: see sbx_reload_gone.
+%% Nothing: see sbx_reload_stub.
 -module(sbx_reload_empty).

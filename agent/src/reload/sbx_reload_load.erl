@@ -87,7 +87,7 @@ prepare_items([]) ->
     {none, []};
 prepare_items(Items) ->
     %% The code server has a process for each of them, and one more.
-    case sbx_limit:lend(length(Items) + 1, fun() -> code:prepare_loading(Items) end) of
+    case sbx_limit:with_extra(length(Items) + 1, fun() -> code:prepare_loading(Items) end) of
         {ok, Prepared} ->
             {Prepared, []};
         {error, Errors} ->

@@ -17,8 +17,8 @@ states(#reload{users = Users} = Reload) ->
         fun({Kind, Migrate}, R) -> Migrate([User || #user{kind = K} = User <- Users, K =:= Kind], R) end,
         Rebuilt,
         [
-            {server, fun by_visit/2}, {agent, fun by_visit/2}, {statem, fun statems/2}, {special, fun specials/2},
-            {event, fun managers/2}
+            {server, fun inside_processes/2}, {agent, fun inside_processes/2}, {statem, fun statems/2},
+            {special, fun specials/2}, {event, fun managers/2}
         ]
     ).
 
@@ -41,8 +41,8 @@ modes(#reload{modes = Modes, args = #{direction := Direction}} = Reload) ->
 mode(Module) ->
     catch Module:callback_mode().
 
-by_visit(Users, Reload) ->
-    visit([{User, Module, plan(User, Module, Reload)} || #user{modules = [Module]} = User <- Users], Reload).
+inside_processes(Users, Reload) ->
+    run_inside([{User, Module, plan(User, Module, Reload)} || #user{modules = [Module]} = User <- Users], Reload).
 
 plan(#user{kind = agent}, Module, #reload{plans = Plans}) ->
     case Plans of
@@ -58,13 +58,13 @@ plan(#user{pid = Pid}, Module, #reload{plans = Plans, changes = Changes}) ->
             Plan
     end.
 
-visit([], Reload) ->
+run_inside([], Reload) ->
     Reload;
-visit(Jobs, #reload{users = Users, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
+run_inside(Jobs, #reload{users = Users, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
     MaxWords = ?COPIES_MAX_WORDS div length(Users),
-    Make = fun(Module, Plan) -> fun(Tag) -> sbx_reload_visit:migrate(Module, Plan, MaxWords, Tag) end end,
+    Make = fun(Module, Plan) -> fun(Tag) -> sbx_reload_state:migrate(Module, Plan, MaxWords, Tag) end end,
     Visits = [{Pid, Make(Module, Plan)} || {#user{pid = Pid}, Module, Plan} <- Jobs],
-    Answers = sbx_reload_talk:visits(Visits, Reload#reload.monitors, TimeoutMs),
+    Answers = sbx_reload_sysmsg:run_inside_each(Visits, Reload#reload.monitors, TimeoutMs),
     Modules = maps:from_list([{Pid, Module} || {#user{pid = Pid}, Module, _Plan} <- Jobs]),
     taken([{Pid, map_get(Pid, Modules), Answer} || {Pid, Answer} <- Answers], Reload).
 
@@ -101,24 +101,24 @@ statems(Users, #reload{modes = Modes} = Reload) ->
         end,
         Users
     ),
-    officially(Rebuilt, by_visit(Simple, Reload)).
+    officially(Rebuilt, inside_processes(Simple, Reload)).
 
 specials(Users, #reload{plans = Plans} = Reload) ->
     IsOfficial = fun(#user{modules = [Module]}) -> element(1, maps:get(Module, Plans, {keep})) =:= code_change end,
     {Official, Others} = lists:partition(IsOfficial, Users),
-    officially(Official, by_visit(Others, Reload)).
+    officially(Official, inside_processes(Others, Reload)).
 
 %% Through the process's own part of the protocol, which says nothing of the state.
 officially([], Reload) ->
     Reload;
 officially(Users, #reload{plans = Plans, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
-    Kept = visit([{User, Module, keep} || #user{modules = [Module]} = User <- Users], Reload),
+    Kept = run_inside([{User, Module, keep} || #user{modules = [Module]} = User <- Users], Reload),
     Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
     Request = fun(Pid) ->
         Module = map_get(Pid, Modules),
         {change_code, Module, vsn(maps:get(Module, Plans, keep)), []}
     end,
-    Answers = sbx_reload_talk:call(maps:keys(Modules), Request, TimeoutMs),
+    Answers = sbx_reload_sysmsg:call(maps:keys(Modules), Request, TimeoutMs),
     lists:foreach(
         fun({Pid, Answer}) -> check({Pid, map_get(Pid, Modules), official(Answer)}, Kept) end, maps:to_list(Answers)
     ),
@@ -138,10 +138,10 @@ managers([], Reload) ->
     Reload;
 managers(Users, #reload{plans = Plans, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
     Tag = make_ref(),
-    Nobody = sbx_reload_talk:nobody(),
-    Fun = sbx_reload_visit:migrate_handlers(Plans, Tag, self()),
-    [Pid ! {system, {Nobody, nil}, {replace_state, Fun}} || #user{pid = Pid} <- Users],
-    Answers = sbx_reload_talk:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, TimeoutMs),
+    DeadPid = sbx_reload_sysmsg:dead_pid(),
+    Fun = sbx_reload_state:migrate_handlers(Plans, Tag, self()),
+    [Pid ! {system, {DeadPid, nil}, {replace_state, Fun}} || #user{pid = Pid} <- Users],
+    Answers = sbx_reload_sysmsg:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, TimeoutMs),
     Reports = handler_reports(Tag),
     Late = [{Pid, hd(Ms), late} || #user{pid = Pid, modules = Ms} <- Users, map_get(Pid, Answers) =:= late],
     taken(Reports ++ Late, Reload).
@@ -160,16 +160,16 @@ supervisors(#reload{users = Users} = Reload) ->
      || #user{kind = supervisor, modules = [Module]} = User <- Users, erlang:function_exported(Module, init, 1)
     ],
     try
-        visit(Jobs, Reload)
+        run_inside(Jobs, Reload)
     catch
         throw:{sbx_reload_run, #{step := migrate} = Failure, Failed} ->
             throw({sbx_reload_run, Failure#{step => supervisor}, Failed})
     end.
 
 %% After the old code has come back; whoever fails at it keeps the specs it has.
--spec specs_again([#user{}]) -> [{pid(), module(), sbx_reload_visit:report()}].
+-spec specs_again([#user{}]) -> [{pid(), module(), sbx_reload_state:report()}].
 specs_again(Users) ->
     Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
-    Make = fun(Pid, Tag) -> sbx_reload_visit:migrate(map_get(Pid, Modules), supervisor, 1, Tag) end,
-    Answers = sbx_reload_talk:visit(maps:keys(Modules), Make, ?AGAIN_TIMEOUT_MS),
+    Make = fun(Pid, Tag) -> sbx_reload_state:migrate(map_get(Pid, Modules), supervisor, 1, Tag) end,
+    Answers = sbx_reload_sysmsg:run_inside(maps:keys(Modules), Make, ?AGAIN_TIMEOUT_MS),
     [{Pid, map_get(Pid, Modules), Report} || {Pid, {answer, {ok, Report}}} <- maps:to_list(Answers)].

@@ -8,7 +8,7 @@
 
 %% Expressions are evaluated before anybody is stopped, in a process of their own.
 -spec plans([#change{}], #{binary() => map()}, up | down, timeout()) ->
-    {ok, #{module() => sbx_reload_visit:plan()}} | {error, binary(), binary()}.
+    {ok, #{module() => sbx_reload_state:plan()}} | {error, binary(), binary()}.
 plans(Changes, Migrations, Direction, TimeoutMs) ->
     case functions(maps:to_list(Migrations), TimeoutMs, #{}) of
         {ok, Functions} -> {ok, maps:from_list([{C#change.module, plan(C, Functions, Direction)} || C <- Changes])};

@@ -45,8 +45,8 @@ is_crash(_Reason) -> true.
 
 crashed({Pid, Module}, Reason, #reload{id = Id, places = Places} = Reload) ->
     %% A supervisor gives up when what it starts goes on crashing: first of all it is stopped from starting more.
-    Parents = sbx_reload_heirs:parents([Pid], Places),
-    _ = sbx_reload_talk:call(Parents, fun(_) -> suspend end, ?HALT_TIMEOUT_MS),
+    Parents = sbx_reload_successor:parents([Pid], Places),
+    _ = sbx_reload_sysmsg:call(Parents, fun(_) -> suspend end, ?HALT_TIMEOUT_MS),
     Notes = revert(Reload#reload{halted = Parents}),
     Text = iolist_to_binary(lists:join("; ", [sbx_reason:bounded(sbx_reason:exit_text(Reason), 8192) | Notes])),
     tell(Id, rolled_back, Text, sbx_reload_text:pid(Pid), atom_to_binary(Module)),
@@ -63,11 +63,12 @@ revert(#reload{id = Id, changes = Changes} = Reload) ->
 %% it sees to that itself.
 commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities} = Reload, Next) ->
     sbx_reload:outcome(Id, committed),
-    sbx_reload_patience:take_back(Reload#reload.parents),
+    sbx_reload_intensity:restore(Reload#reload.parents),
     remember(Reload),
     Inside = [Pid || {Pid, _, #{kept := inside}} <- Reports],
-    _ = sbx_reload_talk:visit(Inside, fun(_Pid, Tag) -> sbx_reload_visit:forget(Tag) end, 1000),
-    _ = sbx_reload_old:tidy([Module || Module <- Modules, not lists:member(atom_to_binary(Module), Next)], Identities),
+    _ = sbx_reload_sysmsg:run_inside(Inside, fun(_Pid, Tag) -> sbx_reload_state:forget(Tag) end, 1000),
+    Replaced = [Module || Module <- Modules, not lists:member(atom_to_binary(Module), Next)],
+    _ = sbx_reload_old_code:tidy(Replaced, Identities),
     ok.
 
 %% States from before, for a way back that the newer code does not know.

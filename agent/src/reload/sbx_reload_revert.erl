@@ -8,38 +8,38 @@
 
 -define(SUSPEND_TIMEOUT_MS, 2000).
 -define(RESTORE_TIMEOUT_MS, 5000).
--define(HEIR_TIMEOUT_MS, 2000).
+-define(SUCCESSOR_TIMEOUT_MS, 2000).
 -define(ON_LOAD_TIMEOUT_MS, 5000).
 
 %% Returns what people should know of it.
 -spec revert(#reload{}) -> [binary()].
 revert(#reload{resumed = true, parents = Parents} = Reload) ->
     Notes = revert_running(Reload),
-    sbx_reload_patience:take_back(Parents),
+    sbx_reload_intensity:restore(Parents),
     Notes;
 revert(#reload{parents = Parents} = Reload) ->
-    sbx_reload_patience:lend(Parents),
+    sbx_reload_intensity:raise(Parents),
     Notes = revert_suspended(Reload),
-    sbx_reload_patience:take_back(Parents),
+    sbx_reload_intensity:restore(Parents),
     Notes.
 
 revert_suspended(#reload{loaded = Loaded, users = Users} = Reload) ->
     Hung = hung(Users),
-    Kept = [{Pid, sbx_reload_visit:kept(Pid)} || #user{pid = Pid} <- Hung],
+    Kept = [{Pid, sbx_reload_state:kept(Pid)} || #user{pid = Pid} <- Hung],
     kill(Hung),
     Living = Users -- Hung,
     Asked = asked_anew(Living, Reload),
     Lingering = unload(Loaded, Reload),
     Lost = ask_again(Asked) ++ restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
-    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], none, ?RESTORE_TIMEOUT_MS),
-    sbx_reload_talk:let_go(Reload#reload.halted),
-    Heirless = give_to_heirs(Kept ++ copies(Lost, Reload), Reload),
-    notes(Lingering, Heirless).
+    ok = sbx_reload_sysmsg:resume([Pid || #user{pid = Pid} <- Living -- Lost], none, ?RESTORE_TIMEOUT_MS),
+    sbx_reload_sysmsg:resume_async(Reload#reload.halted),
+    Unrestored = give_to_successors(Kept ++ copies(Lost, Reload), Reload),
+    notes(Lingering, Unrestored).
 
 %% One that is suspended waits in the loop of that; whoever is elsewhere still runs a migration.
 hung(Users) ->
-    Answers = sbx_reload_talk:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, 100),
+    Answers = sbx_reload_sysmsg:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, 100),
     [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =:= late].
 
 kill(Users) ->
@@ -57,11 +57,11 @@ tidy(#reload{loaded = false}) ->
     ok;
 tidy(#reload{modules = Modules, changes = Changes}) ->
     Identities = maps:from_list([
-        {Module, {Module, Md5, sbx_reload_old:closures(Beam)}}
+        {Module, {Module, Md5, sbx_reload_old_code:closures(Beam)}}
      || #change{module = Module, beam = Beam} <- Changes, is_binary(Beam), {ok, {_, Md5}} <- [beam_lib:md5(Beam)]
     ]),
     sbx_reload:identities(Identities),
-    _ = sbx_reload_old:tidy(Modules, Identities),
+    _ = sbx_reload_old_code:tidy(Modules, Identities),
     ok.
 
 %% State machines that have asked the new code how it wants to be called.
@@ -79,7 +79,7 @@ asked_anew(_Users, _Reload) ->
 ask_again(Users) ->
     Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
     Request = fun(Pid) -> {change_code, map_get(Pid, Modules), undefined, []} end,
-    Answers = sbx_reload_talk:call(maps:keys(Modules), Request, ?RESTORE_TIMEOUT_MS),
+    Answers = sbx_reload_sysmsg:call(maps:keys(Modules), Request, ?RESTORE_TIMEOUT_MS),
     [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =/= {answer, ok}].
 
 %% Returns those that did not take their state.
@@ -88,16 +88,16 @@ restore(Users, Reports, TimeoutMs) ->
     {Managers, Others} = lists:partition(fun(#user{kind = Kind}) -> Kind =:= event end, Users),
     restore_handlers(Managers, Reports),
     Pids = [Pid || #user{pid = Pid} <- Others, is_map_key(Pid, Kept)],
-    Make = fun(Pid, Tag) -> sbx_reload_visit:restore(map_get(Pid, Kept), Tag) end,
-    Answers = sbx_reload_talk:visit(Pids, Make, TimeoutMs),
+    Make = fun(Pid, Tag) -> sbx_reload_state:restore(map_get(Pid, Kept), Tag) end,
+    Answers = sbx_reload_sysmsg:run_inside(Pids, Make, TimeoutMs),
     [User || #user{pid = Pid} = User <- Others, maps:get(Pid, Answers, none) =:= late].
 
 restore_handlers(Managers, Reports) ->
-    Nobody = sbx_reload_talk:nobody(),
+    DeadPid = sbx_reload_sysmsg:dead_pid(),
     lists:foreach(
         fun(#user{pid = Pid}) ->
             Handlers = [Handler || {P, _, #{kept := {copy, Handler}}} <- Reports, P =:= Pid],
-            Pid ! {system, {Nobody, nil}, {replace_state, sbx_reload_visit:restore_handlers(Handlers)}}
+            Pid ! {system, {DeadPid, nil}, {replace_state, sbx_reload_state:restore_handlers(Handlers)}}
         end,
         Managers
     ).
@@ -110,32 +110,32 @@ kept_inside(Users, #reload{reports = Reports}) ->
     [Pid || #user{pid = Pid} <- Users, {P, _, #{kept := inside}} <- Reports, P =:= Pid].
 
 %% Returns how many got no state.
-give_to_heirs(Kept, #reload{places = Places}) ->
-    End = erlang:monotonic_time(millisecond) + ?HEIR_TIMEOUT_MS,
+give_to_successors(Kept, #reload{places = Places}) ->
+    End = erlang:monotonic_time(millisecond) + ?SUCCESSOR_TIMEOUT_MS,
     length([
         Pid
      || {Pid, State} <- Kept,
         not is_tuple(State) orelse
-            give(sbx_reload_heirs:heir(Pid, maps:get(Pid, Places, none), End), State) =:= lost
+            give(sbx_reload_successor:successor(Pid, maps:get(Pid, Places, none), End), State) =:= lost
     ]).
 
-give({ok, Heir}, Kept) ->
-    Make = fun(_Pid, Tag) -> sbx_reload_visit:restore(Kept, Tag) end,
-    case sbx_reload_talk:visit([Heir], Make, ?RESTORE_TIMEOUT_MS) of
-        #{Heir := {answer, ok}} -> ok;
+give({ok, Successor}, Kept) ->
+    Make = fun(_Pid, Tag) -> sbx_reload_state:restore(Kept, Tag) end,
+    case sbx_reload_sysmsg:run_inside([Successor], Make, ?RESTORE_TIMEOUT_MS) of
+        #{Successor := {answer, ok}} -> ok;
         _ -> lost
     end;
 give(none, _Kept) ->
     lost.
 
-notes(Lingering, Heirless) ->
+notes(Lingering, Unrestored) ->
     [
         sbx_reload_text:text("processes that were still in ~ts were killed", [sbx_reason:module_name(Module)])
      || Module <- Lingering
     ] ++
         [
-            sbx_reload_text:text("~b processes were started again without the state they had", [Heirless])
-         || Heirless > 0
+            sbx_reload_text:text("~b processes were started again without the state they had", [Unrestored])
+         || Unrestored > 0
         ].
 
 %% After everybody went on: the world may have changed since.
@@ -150,15 +150,15 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     Lost = ask_again(Asked) ++ restore(Workers, Reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
     Specs = sbx_reload_migrate:specs_again([User || #user{kind = supervisor} = User <- Living]),
-    sbx_reload_patience:lend(Reload#reload.parents),
-    sbx_reload_talk:let_go(Reload#reload.halted),
-    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Living -- Lost], none, ?RESTORE_TIMEOUT_MS),
-    sbx_reload_children:revert(Specs ++ sbx_reload_lists:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
+    sbx_reload_intensity:raise(Reload#reload.parents),
+    sbx_reload_sysmsg:resume_async(Reload#reload.halted),
+    ok = sbx_reload_sysmsg:resume([Pid || #user{pid = Pid} <- Living -- Lost], none, ?RESTORE_TIMEOUT_MS),
+    sbx_reload_children:revert(Specs ++ sbx_reload_child_list:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
-    Heirless = give_to_heirs(copies(Dead, Reload), Reload) + length(kept_inside(Dead, Reload)),
-    notes(Lingering, Heirless).
+    Unrestored = give_to_successors(copies(Dead, Reload), Reload) + length(kept_inside(Dead, Reload)),
+    notes(Lingering, Unrestored).
 
 suspend_or_name(Users) ->
     Pids = [Pid || #user{pid = Pid} <- Users],
-    Answers = sbx_reload_talk:call(Pids, fun(_Pid) -> suspend end, ?SUSPEND_TIMEOUT_MS),
+    Answers = sbx_reload_sysmsg:call(Pids, fun(_Pid) -> suspend end, ?SUSPEND_TIMEOUT_MS),
     [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =:= late].

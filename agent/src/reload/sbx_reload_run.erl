@@ -12,9 +12,10 @@
 }).
 %% Loaded before anybody is stopped: a node has them only once it needs them.
 -define(PARTS, [
-    sbx_reload_children, sbx_reload_heirs, sbx_reload_lists, sbx_reload_load, sbx_reload_migrate, sbx_reload_migration,
-    sbx_reload_old, sbx_reload_patience, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape, sbx_reload_specs, sbx_reload_talk,
-    sbx_reload_text, sbx_reload_users, sbx_reload_visit, sbx_states
+    sbx_reload_child_list, sbx_reload_children, sbx_reload_intensity, sbx_reload_load, sbx_reload_migrate,
+    sbx_reload_migration, sbx_reload_old_code, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape,
+    sbx_reload_specs, sbx_reload_state, sbx_reload_successor, sbx_reload_sysmsg, sbx_reload_text, sbx_reload_users,
+    sbx_states
 ]).
 -define(RESUME_TIMEOUT_MS, 5000).
 %% Those that were started while the others were being suspended are suspended too, so often.
@@ -139,7 +140,7 @@ beam(load, _Name, #{beam := Beam}) ->
 beam(delete, Name, _Entry) ->
     case code:where_is_file(binary_to_list(Name) ++ ".beam") of
         non_existing -> nil;
-        _Found -> sbx_reload_gone:beam(binary_to_atom(Name))
+        _Found -> sbx_reload_stub:beam(binary_to_atom(Name))
     end.
 
 %% Dependencies first: on_load functions run in this order.
@@ -161,7 +162,7 @@ fail_load(Step, {Module, Text}, Reload) ->
 
 identities(Changes) ->
     maps:from_list([
-        {Module, sbx_reload_old:identity(Module, Old)}
+        {Module, sbx_reload_old_code:identity(Module, Old)}
      || #change{module = Module, old_beam = Old} <- Changes, is_binary(Old), erlang:module_loaded(Module)
     ]).
 
@@ -188,8 +189,10 @@ clear(#reload{modules = Modules} = Reload) ->
 
 clear(Modules, Identities, Reload) ->
     case option(dry_run, Reload) of
-        true -> sbx_reload_old:check(Modules, Identities);
-        false -> sbx_reload_old:clear(Modules, Identities, option(on_busy, Reload), option(busy_timeout_ms, Reload))
+        true -> sbx_reload_old_code:check(Modules, Identities);
+        false ->
+            {OnBusy, TimeoutMs} = {option(on_busy, Reload), option(busy_timeout_ms, Reload)},
+            sbx_reload_old_code:clear(Modules, Identities, OnBusy, TimeoutMs)
     end.
 
 written(#{pid := nil} = Holder) -> Holder;
@@ -204,10 +207,10 @@ find(#reload{modules = Modules} = Reload) ->
         users = Users,
         plain = Plain,
         seen = Seen,
-        places = sbx_reload_heirs:places(Users),
+        places = sbx_reload_successor:places(Users),
         modes = modes(Statems)
     },
-    sbx_reload_lists:foresee(Found).
+    sbx_reload_child_list:foresee(Found).
 
 warn_plain({Pid, Module}, Reload) ->
     Format = "~ts runs ~ts and takes no system messages: it goes on with the old code until it calls the module anew",
@@ -224,7 +227,7 @@ suspend(#reload{users = Users} = Reload) ->
     Noted = note(monitored(Users, halt_supervisors(Reload))),
     make_room(length(Users)),
     TimeoutMs = option(suspend_timeout_ms, Reload),
-    case sbx_reload_talk:suspend(Pids, Noted#reload.monitors, TimeoutMs, fun() -> put(pause, now_us()) end) of
+    case sbx_reload_sysmsg:suspend(Pids, Noted#reload.monitors, TimeoutMs, fun() -> put(pause, now_us()) end) of
         {ok, Ended} -> suspend_latecomers(?LATECOMER_ROUNDS, without(Ended, Noted#reload{paused_us = get(pause)}));
         {late, Late} -> fail_suspend(Late, Noted, Noted#reload{users = []})
     end.
@@ -241,11 +244,11 @@ make_room(Count) ->
 
 %% So that they start none of these meanwhile, which would begin with the old code and go on with the new.
 halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
-    Parents = sbx_reload_heirs:parents(maps:keys(Places), Places),
+    Parents = sbx_reload_successor:parents(maps:keys(Places), Places),
     Foreign = Parents -- [Pid || #user{pid = Pid} <- Users],
-    Answers = sbx_reload_talk:call(Foreign, fun(_Pid) -> suspend end, ?HALT_TIMEOUT_MS),
+    Answers = sbx_reload_sysmsg:call(Foreign, fun(_Pid) -> suspend end, ?HALT_TIMEOUT_MS),
     {Halted, Others} = lists:partition(fun(Pid) -> map_get(Pid, Answers) =:= {answer, ok} end, Foreign),
-    sbx_reload_talk:let_go(Others),
+    sbx_reload_sysmsg:resume_async(Others),
     Reload#reload{parents = Parents, halted = Halted}.
 
 suspend_latecomers(0, Reload) ->
@@ -259,7 +262,7 @@ suspend_latecomers(Rounds, #reload{seen = Before, modules = Modules, users = Use
         New ->
             More = note(monitored(New, Reload#reload{users = Users ++ New, seen = Seen})),
             TimeoutMs = option(suspend_timeout_ms, Reload),
-            case sbx_reload_talk:suspend_again([P || #user{pid = P} <- New], More#reload.monitors, TimeoutMs) of
+            case sbx_reload_sysmsg:suspend_again([P || #user{pid = P} <- New], More#reload.monitors, TimeoutMs) of
                 {ok, Ended} -> suspend_latecomers(Rounds - 1, without(Ended, More));
                 {late, Late} -> fail_suspend(Late, More, Reload)
             end
@@ -328,14 +331,14 @@ migrate_up(Reload) ->
 
 resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     sbx_reload:phase(<<"resume">>),
-    sbx_reload_patience:lend(Reload#reload.parents),
-    ok = sbx_reload_talk:resume([Pid || #user{pid = Pid} <- Users], Reload#reload.monitors, ?RESUME_TIMEOUT_MS),
-    sbx_reload_talk:let_go(Reload#reload.halted),
+    sbx_reload_intensity:raise(Reload#reload.parents),
+    ok = sbx_reload_sysmsg:resume([Pid || #user{pid = Pid} <- Users], Reload#reload.monitors, ?RESUME_TIMEOUT_MS),
+    sbx_reload_sysmsg:resume_async(Reload#reload.halted),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
     note(Reload#reload{pause_us = Pause, resumed = true, halted = []}).
 
 children(Reload) ->
-    sbx_reload_children:change(sbx_reload_lists:update(Reload), fun note/1).
+    sbx_reload_children:change(sbx_reload_child_list:update(Reload), fun note/1).
 
 %% The ends
 

@@ -278,7 +278,8 @@ event_users([], _Changed) ->
 event_users(Managers, Changed) ->
     case lists:any(fun(Module) -> erlang:function_exported(Module, handle_event, 2) end, maps:keys(Changed)) of
         true ->
-            Answers = sbx_reload_talk:ask([{Pid, fun ask_handlers/1} || Pid <- Managers], {idle, ?HANDLERS_TIMEOUT_MS}),
+            Requests = [{Pid, fun ask_handlers/1} || Pid <- Managers],
+            Answers = sbx_reload_sysmsg:ask(Requests, {idle, ?HANDLERS_TIMEOUT_MS}),
             [
                 #user{pid = Pid, kind = event, modules = Modules}
              || {Pid, {answer, Handlers}} <- maps:to_list(Answers), is_list(Handlers),

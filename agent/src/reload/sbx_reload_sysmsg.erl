@@ -1,8 +1,9 @@
 %% System messages to many processes at once, each answer awaited with a deadline. Nothing is linked, nothing is left in
 %% anybody's mailbox, and an answer that comes too late goes nowhere.
--module(sbx_reload_talk).
+-module(sbx_reload_sysmsg).
 
--export([ask/2, answer/2, suspend/4, suspend_again/3, resume/3, stop/1, let_go/1, visit/3, visits/3, call/3, nobody/0]).
+-export([ask/2, answer/2, call/3, run_inside/3, run_inside_each/3, dead_pid/0]).
+-export([suspend/4, suspend_again/3, suspend_async/1, resume/3, resume_async/1]).
 
 -export_type([answers/0, tag/0]).
 
@@ -140,7 +141,7 @@ attempt(Pids, Watched, End) ->
         [] ->
             {ok, [Pid || {Pid, {down, _}} <- Answers]};
         _ ->
-            let_go(Pids),
+            resume_async(Pids),
             {late, Late}
     end.
 
@@ -177,30 +178,30 @@ resume(Pids, Watched, TimeoutMs) ->
     ok.
 
 %% Suspends without waiting for an answer: what is asked next is asked of a process that stands still.
--spec stop([pid()]) -> ok.
-stop(Pids) ->
+-spec suspend_async([pid()]) -> ok.
+suspend_async(Pids) ->
     tell(Pids, suspend).
 
 %% Resumes without waiting for an answer.
--spec let_go([pid()]) -> ok.
-let_go(Pids) ->
+-spec resume_async([pid()]) -> ok.
+resume_async(Pids) ->
     tell(Pids, resume).
 
 tell(Pids, Request) ->
-    Nobody = nobody(),
-    lists:foreach(fun(Pid) -> Pid ! {system, {Nobody, nil}, Request} end, Pids).
+    DeadPid = dead_pid(),
+    lists:foreach(fun(Pid) -> Pid ! {system, {DeadPid, nil}, Request} end, Pids).
 
 %% Has each process run a fun on its state, which answers by itself. What `sys` would answer is the whole state: it is
 %% sent to nobody, which copies nothing.
--spec visit([pid()], fun((pid(), tag()) -> fun((term()) -> term())), timeout()) -> answers().
-visit(Pids, MakeFun, TimeoutMs) ->
-    maps:from_list(visits([{Pid, fun(Tag) -> MakeFun(Pid, Tag) end} || Pid <- Pids], none, TimeoutMs)).
+-spec run_inside([pid()], fun((pid(), tag()) -> fun((term()) -> term())), timeout()) -> answers().
+run_inside(Pids, MakeFun, TimeoutMs) ->
+    maps:from_list(run_inside_each([{Pid, fun(Tag) -> MakeFun(Pid, Tag) end} || Pid <- Pids], none, TimeoutMs)).
 
 %% The same, each with a fun of its own.
--spec visits([{pid(), fun((tag()) -> fun((term()) -> term()))}], watched(), timeout()) -> [{pid(), outcome()}].
-visits(Visits, Watched, TimeoutMs) ->
-    Nobody = nobody(),
-    Message = fun(MakeFun) -> fun(Tag) -> {system, {Nobody, nil}, {replace_state, MakeFun(Tag)}} end end,
+-spec run_inside_each([{pid(), fun((tag()) -> fun((term()) -> term()))}], watched(), timeout()) -> [{pid(), outcome()}].
+run_inside_each(Visits, Watched, TimeoutMs) ->
+    DeadPid = dead_pid(),
+    Message = fun(MakeFun) -> fun(Tag) -> {system, {DeadPid, nil}, {replace_state, MakeFun(Tag)}} end end,
     outcomes([{Pid, Message(MakeFun)} || {Pid, MakeFun} <- Visits], Watched, {idle, TimeoutMs}).
 
 %% One system message whose own answer is wanted.
@@ -209,8 +210,8 @@ call(Pids, Request, TimeoutMs) ->
     ask([{Pid, system(Request(Pid))} || Pid <- Pids], {idle, TimeoutMs}).
 
 %% A process that has ended.
--spec nobody() -> pid().
-nobody() ->
+-spec dead_pid() -> pid().
+dead_pid() ->
     case get(?MODULE) of
         undefined ->
             {Pid, Monitor} = spawn_monitor(fun() -> ok end),

@@ -1,39 +1,39 @@
 %% Supervisors give up when too much of what they started ends too fast, and with them the application would go before
 %% its old code is back. So while a change may still be taken back they bear more, and what ended meanwhile is not held
 %% against anybody afterwards.
--module(sbx_reload_patience).
+-module(sbx_reload_intensity).
 
--export([lend/1, take_back/1]).
+-export([raise/1, restore/1]).
 
 %% More than there are processes. What was lent shows in the number itself: lending twice or taking back twice does no
 %% harm, and a supervisor that was given its flags anew has none of it.
--define(LENT, 1000000).
+-define(RAISED_BY, 1000000).
 %% In a supervisor's state, since OTP 21.
 -define(INTENSITY, 6).
 -define(RESTARTS, 8).
 
 %% Nobody waits: what is sent to a supervisor next finds it patient.
--spec lend([pid()]) -> ok.
-lend(Supervisors) ->
+-spec raise([pid()]) -> ok.
+raise(Supervisors) ->
     tell(Supervisors, fun more/1).
 
--spec take_back([pid()]) -> ok.
-take_back(Supervisors) ->
+-spec restore([pid()]) -> ok.
+restore(Supervisors) ->
     tell(Supervisors, fun less/1).
 
 tell(Supervisors, Change) ->
-    Nobody = sbx_reload_talk:nobody(),
-    lists:foreach(fun(Pid) -> Pid ! {system, {Nobody, nil}, {replace_state, Change}} end, Supervisors).
+    DeadPid = sbx_reload_sysmsg:dead_pid(),
+    lists:foreach(fun(Pid) -> Pid ! {system, {DeadPid, nil}, {replace_state, Change}} end, Supervisors).
 
 more(State) ->
     case flags(State) of
-        {Intensity, Restarts} when Intensity < ?LENT -> set(Intensity + ?LENT, Restarts, State);
+        {Intensity, Restarts} when Intensity < ?RAISED_BY -> set(Intensity + ?RAISED_BY, Restarts, State);
         _ -> State
     end.
 
 less(State) ->
     case flags(State) of
-        {Intensity, _Restarts} when Intensity >= ?LENT -> set(Intensity - ?LENT, [], State);
+        {Intensity, _Restarts} when Intensity >= ?RAISED_BY -> set(Intensity - ?RAISED_BY, [], State);
         _ -> State
     end.
 

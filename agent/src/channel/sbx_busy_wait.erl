@@ -1,11 +1,11 @@
 %% A VM that sleeps takes longer to wake up than to answer. So one that is asked again and again, as the daemon tells it,
 %% stays awake for a moment after each answer. The VM's own busy waiting is too short for that, and nodes that idle would
 %% pay for it at each beat.
--module(sbx_linger).
+-module(sbx_busy_wait).
 
--export([start_link/0, linger/1, reductions/0]).
+-export([start_link/0, wait/1, reductions/0]).
 
--define(LINGER_MAX_US, 1000).
+-define(WAIT_MAX_US, 1000).
 %% A whole turn. The VM looks for input after every second one, whatever else it has to do.
 -define(TURN_REDUCTIONS, 4000).
 
@@ -26,11 +26,11 @@ init(Parent) ->
     normal = process_flag(priority, low),
     sleep().
 
--spec linger(integer()) -> ok.
-linger(0) ->
+-spec wait(integer()) -> ok.
+wait(0) ->
     ok;
-linger(Us) ->
-    ?MODULE ! {?MODULE, linger, Us},
+wait(Us) ->
+    ?MODULE ! {?MODULE, wait, Us},
     ok.
 
 %% What the VM has done, without what was done to stay awake.
@@ -42,7 +42,7 @@ reductions() ->
 sleep() ->
     ok = note_reductions(),
     receive
-        {?MODULE, linger, Us} when is_integer(Us) -> stay_awake(until(Us));
+        {?MODULE, wait, Us} when is_integer(Us) -> stay_awake(until(Us));
         _Stray -> sleep()
     end.
 
@@ -50,7 +50,7 @@ stay_awake(Until) ->
     true = erlang:bump_reductions(?TURN_REDUCTIONS),
     true = erlang:yield(),
     receive
-        {?MODULE, linger, Us} when is_integer(Us) ->
+        {?MODULE, wait, Us} when is_integer(Us) ->
             ok = note_reductions(),
             stay_awake(until(Us));
         _Stray ->
@@ -67,7 +67,7 @@ stay_or_sleep(Until) ->
 
 %% Anybody could ask for it.
 until(Us) ->
-    now_us() + min(Us, ?LINGER_MAX_US).
+    now_us() + min(Us, ?WAIT_MAX_US).
 
 note_reductions() ->
     true = ets:insert(?MODULE, process_info(self(), reductions)),

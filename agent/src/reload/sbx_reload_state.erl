@@ -1,6 +1,6 @@
 %% What runs inside an application's process while it is suspended: keeping its state, migrating it, putting it back.
 %% Made into funs that `sys` applies to the state; each answers by itself.
--module(sbx_reload_visit).
+-module(sbx_reload_state).
 
 -export([migrate/4, migrate_handlers/3, restore/2, restore_handlers/1, forget/1, kept/1]).
 
@@ -30,19 +30,19 @@
 }.
 
 %% Answers `{ok, report()}` or `{failed, Text}`; after a failure the state is as it was.
--spec migrate(module(), plan(), pos_integer(), sbx_reload_talk:tag()) -> fun((term()) -> term()).
+-spec migrate(module(), plan(), pos_integer(), sbx_reload_sysmsg:tag()) -> fun((term()) -> term()).
 migrate(Module, Plan, CopyMaxWords, Tag) ->
     fun(State) ->
         put(?KEPT, {kept, State}),
         try change(Plan, Module, State) of
             {New, More} ->
                 Report = report(Plan, Module, State, New),
-                sbx_reload_talk:answer(Tag, {ok, maps:merge(Report#{kept => kept(State, CopyMaxWords)}, More)}),
+                sbx_reload_sysmsg:answer(Tag, {ok, maps:merge(Report#{kept => kept(State, CopyMaxWords)}, More)}),
                 New
         catch
             Class:Reason:Stack ->
                 erase(?KEPT),
-                sbx_reload_talk:answer(Tag, {failed, sbx_reload_text:exception(Class, Reason, Stack)}),
+                sbx_reload_sysmsg:answer(Tag, {failed, sbx_reload_text:exception(Class, Reason, Stack)}),
                 throw(unchanged)
         end
     end.
@@ -152,11 +152,11 @@ migrate_handlers(Plans, Tag, Asker) ->
     end.
 
 %% The state that was kept.
--spec restore({copy, term()} | inside, sbx_reload_talk:tag()) -> fun((term()) -> term()).
+-spec restore({copy, term()} | inside, sbx_reload_sysmsg:tag()) -> fun((term()) -> term()).
 restore(Kept, Tag) ->
     fun(State) ->
         Own = erase(?KEPT),
-        sbx_reload_talk:answer(Tag, ok),
+        sbx_reload_sysmsg:answer(Tag, ok),
         case {Kept, Own} of
             {{copy, Old}, _} -> Old;
             {inside, {kept, Old}} -> Old;
@@ -174,11 +174,11 @@ restore_handlers(Handlers) ->
     end.
 
 %% Nothing of ours stays behind.
--spec forget(sbx_reload_talk:tag()) -> fun((term()) -> no_return()).
+-spec forget(sbx_reload_sysmsg:tag()) -> fun((term()) -> no_return()).
 forget(Tag) ->
     fun(_State) ->
         erase(?KEPT),
-        sbx_reload_talk:answer(Tag, ok),
+        sbx_reload_sysmsg:answer(Tag, ok),
         throw(unchanged)
     end.
 

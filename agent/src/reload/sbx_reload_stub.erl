@@ -1,6 +1,6 @@
 %% An empty module under another's name: what a deleted module becomes when its file still lies on the code path, from
 %% where the next call would bring it back.
--module(sbx_reload_gone).
+-module(sbx_reload_stub).
 
 -export([beam/1]).
 

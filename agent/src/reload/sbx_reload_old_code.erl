@@ -1,6 +1,6 @@
 %% Code that was replaced earlier and is still in use: on a stack, or through a closure that somebody holds. It has to
 %% go before its module can be loaded again.
--module(sbx_reload_old).
+-module(sbx_reload_old_code).
 
 -export([clear/4, check/2, tidy/2, closures/1, identity/2]).
 
@@ -187,11 +187,11 @@ in_states(Pids, Module, Md5) ->
     Idle = [Pid || Pid <- Pids, sbx_reload_users:is_idle_server(Pid)],
     Look = fun(_Pid, Tag) ->
         fun(State) ->
-            sbx_reload_talk:answer(Tag, contains(State, Module, Md5)),
+            sbx_reload_sysmsg:answer(Tag, contains(State, Module, Md5)),
             throw(unchanged)
         end
     end,
-    Answers = sbx_reload_talk:visit(Idle, Look, ?VISIT_TIMEOUT_MS),
+    Answers = sbx_reload_sysmsg:run_inside(Idle, Look, ?VISIT_TIMEOUT_MS),
     [#{pid => Pid, how => closure, where => state} || {Pid, {answer, true}} <- maps:to_list(Answers)].
 
 in_tables(Module, Md5) ->

@@ -1,6 +1,6 @@
 %% The supervisor that an application started with a list of children, as the usual Elixir one does: the list is in the
 %% application's start/2, so a new one comes only from running that again.
--module(sbx_reload_lists).
+-module(sbx_reload_child_list).
 
 -export([foresee/1, update/1, revert/1]).
 
@@ -76,7 +76,7 @@ run_start(Top, {_, Module, Arguments, Master}, #reload{args = #{migrate_timeout_
     end.
 
 take(Top, Argument, #reload{reports = Reports, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
-    case visit(Top, Argument, TimeoutMs) of
+    case run_inside(Top, Argument, TimeoutMs) of
         {answer, {ok, #{argument := Old} = Report}} ->
             Reload#reload{reports = [{Top, ?LIST_FORM, Report} | Reports], list = {Top, Old}};
         {answer, {failed, Text}} ->
@@ -86,17 +86,17 @@ take(Top, Argument, #reload{reports = Reports, args = #{migrate_timeout_ms := Ti
             sbx_reload_run:fail(supervisor, Text, #{process => sbx_reload_text:pid(Top)}, Reload)
     end.
 
-visit(Top, Argument, TimeoutMs) ->
+run_inside(Top, Argument, TimeoutMs) ->
     Plan = {supervisor, Argument},
-    Make = fun(_Pid, Tag) -> sbx_reload_visit:migrate(?LIST_FORM, Plan, ?COPY_MAX_WORDS, Tag) end,
-    map_get(Top, sbx_reload_talk:visit([Top], Make, TimeoutMs)).
+    Make = fun(_Pid, Tag) -> sbx_reload_state:migrate(?LIST_FORM, Plan, ?COPY_MAX_WORDS, Tag) end,
+    map_get(Top, sbx_reload_sysmsg:run_inside([Top], Make, TimeoutMs)).
 
 %% The list that it had. Returns how the specs differ by that.
--spec revert(#reload{}) -> [{pid(), module(), sbx_reload_visit:report()}].
+-spec revert(#reload{}) -> [{pid(), module(), sbx_reload_state:report()}].
 revert(#reload{list = none}) ->
     [];
 revert(#reload{list = {Top, Argument}}) ->
-    case visit(Top, Argument, ?REVERT_TIMEOUT_MS) of
+    case run_inside(Top, Argument, ?REVERT_TIMEOUT_MS) of
         {answer, {ok, Report}} -> [{Top, ?LIST_FORM, Report}];
         _ -> []
     end.

@@ -1,6 +1,6 @@
 %% Loads in one step what is going to be needed together. One by one, as calls come to them, each module costs a copy
 %% of the VM's table of exports, and is read and translated while the others wait.
--module(sbx_together).
+-module(sbx_batch_load).
 
 -export([load/1, load_few/1]).
 
@@ -23,5 +23,5 @@ load([], _AtOnce) ->
     ok;
 load(Missing, AtOnce) ->
     {Some, Rest} = lists:split(min(AtOnce, length(Missing)), Missing),
-    _ = sbx_limit:lend(length(Some) + 1, fun() -> code:ensure_modules_loaded(Some) end),
+    _ = sbx_limit:with_extra(length(Some) + 1, fun() -> code:ensure_modules_loaded(Some) end),
     load(Rest, AtOnce).

@@ -1,13 +1,13 @@
 %% Walks over the application's processes for sbx_quota: whose message queue is too long, who is busiest, and who has
 %% most sockets. Each is asked, and may be slow to answer or never get its turn; so this is a process of its own, and
 %% one walk at a time.
--module(sbx_crowd).
+-module(sbx_process_scan).
 
--export([start_link/0, look/2, find_busiest/1, find_holder/1]).
+-export([start_link/0, find_long_queues/2, find_busiest/1, find_holder/1]).
 
 %% How long reductions are counted to find the busiest.
 -define(COUNT_MS, 2).
--define(WALK_EVERY_MS, 50).
+-define(SCAN_EVERY_MS, 50).
 %% Asking one takes some four microseconds: so walks take a twentieth of the time, however many there are.
 -define(PROCESSES_PER_MS, 12).
 
@@ -22,11 +22,11 @@ start_link() ->
     ).
 
 %% Tells sbx_quota of queues that are longer; returns at once. While one walk is under way others are left out.
--spec look(non_neg_integer(), [pid()]) -> ok.
-look(0, _Own) ->
+-spec find_long_queues(non_neg_integer(), [pid()]) -> ok.
+find_long_queues(0, _Own) ->
     ok;
-look(Max, Own) ->
-    ?MODULE ! {?MODULE, look, Max, Own},
+find_long_queues(Max, Own) ->
+    ?MODULE ! {?MODULE, find_long_queues, Max, Own},
     ok.
 
 -spec find_busiest([pid()]) -> ok.
@@ -42,9 +42,9 @@ find_holder(Own) ->
 
 loop(NotBefore) ->
     receive
-        {?MODULE, look, Max, Own} ->
+        {?MODULE, find_long_queues, Max, Own} ->
             case now_ms() >= NotBefore of
-                true -> loop(walk(Max, Own));
+                true -> loop(scan(Max, Own));
                 false -> loop(NotBefore)
             end;
         {?MODULE, busiest, Own} ->
@@ -58,16 +58,16 @@ loop(NotBefore) ->
     end.
 
 %% When the next may begin.
-walk(Max, Own) ->
+scan(Max, Own) ->
     Queues = values(message_queue_len, Own),
     case [Queue || {_Pid, Length} = Queue <- Queues, Length > Max] of
         [] ->
             ok;
         Long ->
             {Pids, Lengths} = lists:unzip(Long),
-            sbx_quota ! {?MODULE, crowded, lists:max(Lengths), Max, Pids}
+            sbx_quota ! {?MODULE, long_queues, lists:max(Lengths), Max, Pids}
     end,
-    now_ms() + max(?WALK_EVERY_MS, length(Queues) div ?PROCESSES_PER_MS).
+    now_ms() + max(?SCAN_EVERY_MS, length(Queues) div ?PROCESSES_PER_MS).
 
 busiest(Own) ->
     Before = maps:from_list(values(reductions, Own)),
@@ -83,7 +83,7 @@ holder(Own) ->
 most(Counts) ->
     case lists:reverse(lists:sort(Counts)) of
         [{Count, Pid} | _] when Count > 0 -> Pid;
-        _Nobody -> nobody
+        _None -> none
     end.
 
 %% Of the application's processes; calls under way are its own too, since an evaluation is one.

@@ -1,7 +1,7 @@
 %% Finds the process that a supervisor has started in the place of one that ended, so that it can be given its state.
--module(sbx_reload_heirs).
+-module(sbx_reload_successor).
 
--export([places/1, heir/3, parents/2]).
+-export([places/1, successor/3, parents/2]).
 
 -export_type([place/0]).
 
@@ -74,18 +74,18 @@ place(Parent, undefined, Pids) -> {dynamic, Parent, Pids};
 place(Parent, Id, _Pids) -> {child, Parent, Id}.
 
 %% Waits for it until a moment.
--spec heir(pid(), place() | none, integer()) -> {ok, pid()} | none.
-heir(_Pid, none, _End) ->
+-spec successor(pid(), place() | none, integer()) -> {ok, pid()} | none.
+successor(_Pid, none, _End) ->
     none;
-heir(Pid, Place, End) ->
+successor(Pid, Place, End) ->
     case look(Pid, Place) of
-        Heir when is_pid(Heir) ->
-            {ok, Heir};
+        Successor when is_pid(Successor) ->
+            {ok, Successor};
         none ->
             case erlang:monotonic_time(millisecond) < End of
                 true ->
                     receive after ?POLL_MS -> ok end,
-                    heir(Pid, Place, End);
+                    successor(Pid, Place, End);
                 false ->
                     none
             end
@@ -95,17 +95,19 @@ look(Pid, {name, Name, _Parent}) ->
     case whereis(Name) of
         undefined -> none;
         Pid -> none;
-        Heir -> Heir
+        Successor -> Successor
     end;
 look(Pid, {child, Parent, Id}) ->
     case which_children([Parent]) of
-        [{Parent, Children}] -> first([Heir || {I, Heir, _, _} <- Children, I =:= Id, is_pid(Heir), Heir =/= Pid]);
-        [] -> none
+        [{Parent, Children}] ->
+            first([New || {I, New, _, _} <- Children, I =:= Id, is_pid(New), New =/= Pid]);
+        [] ->
+            none
     end;
 %% They have no names of their own: only one that is alone in being new can be told.
 look(_Pid, {dynamic, Parent, Before}) ->
     case which_children([Parent]) of
-        [{Parent, Children}] -> only([Heir || {_, Heir, _, _} <- Children, is_pid(Heir)] -- Before);
+        [{Parent, Children}] -> only([Successor || {_, Successor, _, _} <- Children, is_pid(Successor)] -- Before);
         [] -> none
     end.
 
