@@ -30,7 +30,7 @@ beats(Vm) ->
 
 refuses_what_it_does_not_know(Vm) ->
     ?assertMatch({error, #{kind := unknown_call}}, vm:call(Vm, nonsense, #{})),
-    ?assertMatch({error, #{kind := badarg, message := <<"stop:", _/binary>>}}, vm:call(Vm, stop, #{})).
+    ?assertMatch({error, #{kind := badarg, message := <<"eval:", _/binary>>}}, vm:call(Vm, eval, #{})).
 
 forgets_the_secret(Vm) ->
     ?assertMatch({ok, #{term := false}}, vm:eval(Vm, "os:getenv(\"SANDBOX_SECRET\")")),

@@ -12,7 +12,7 @@ bare_node_test() ->
      || Step <- [
             fun busy/1, fun old_code/1, fun closure/1, fun plain/1, fun conflict/1, fun raises/1, fun garbage/1,
             fun hangs/1, fun invalid/1, fun on_load/1, fun bad_supervisor/1, fun crash_in_probation/1,
-            fun crash_at_once/1, fun reverted_by_wish/1
+            fun crash_at_once/1
         ]
     ],
     ending:by_death_of("sbx_outbox", Vm).
@@ -109,15 +109,20 @@ plain(Vm) ->
 
 conflict(Vm) ->
     {V1, V2} = versions(Vm, "twice", ?SAME),
-    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{settle => none, id => <<"first">>}),
+    {Sentinel, More} = reloads:sentinel(Vm),
+    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2) ++ More, #{settle => none, id => <<"first">>}),
     ?assertMatch({error, #{kind := conflict}}, reloads:reload(Vm, reloads:change(V2, V1, 3))),
     {ok, State} = vm:call(Vm, code_state, #{}),
     ?assertMatch(#{transaction := #{id := <<"first">>, phase := <<"probation">>}}, State),
-    ?assertEqual({ok, #{outcome => committed}}, reloads:settle(Vm, <<"first">>, commit)),
-    ?assertEqual({ok, #{outcome => committed}}, reloads:settle(Vm, <<"first">>, revert)),
-    {ok, Settled} = vm:call(Vm, code_state, #{}),
-    ?assertMatch(#{transaction := nil, last := #{id := <<"first">>, outcome := committed}}, Settled),
-    ?assertMatch([#{version := 2}], [M || #{module := <<"twice">>} = M <- maps:get(modules, Settled)]).
+    reloads:revert(Vm, Sentinel, <<"first">>),
+    is_settled(Vm, <<"first">>, rolled_back, 1),
+    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{id => <<"second">>}),
+    is_settled(Vm, <<"second">>, committed, 2).
+
+is_settled(Vm, Id, Outcome, Version) ->
+    {ok, #{modules := Modules} = Settled} = vm:call(Vm, code_state, #{}),
+    ?assertMatch(#{transaction := nil, last := #{id := Id, outcome := Outcome}}, Settled),
+    ?assertMatch([#{version := Version}], [M || #{module := <<"twice">>} = M <- Modules]).
 
 raises(Vm) ->
     {V1, V2} = versions(Vm, "raises", "code_change(_, 5, _) -> error(not_this_one); code_change(_, S, _) -> {ok, "
@@ -250,11 +255,3 @@ crash_at_once(Vm) ->
     ?assertMatch(#{outcome := rolled_back, module := <<"ticks">>}, vm:event(Vm, reload_settled)),
     ?assertEqual(Supervisor, reloads:eval(Vm, "whereis(tick_sup)")),
     ?assert(reloads:eval(Vm, "gen_server:call(ticks, get)") > 1000).
-
-reverted_by_wish(Vm) ->
-    {V1, V2} = versions(Vm, "unwanted", "code_change(_, S, _) -> {ok, {migrated, S}}.\n"),
-    reloads:spawn_server(Vm, unwanted, 5),
-    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{settle => none, id => <<"unwanted">>}),
-    ?assertEqual({ok, #{outcome => rolled_back}}, reloads:settle(Vm, <<"unwanted">>, revert)),
-    is_as_before(Vm, unwanted, 5),
-    ?assertMatch({ok, #{last := #{outcome := rolled_back}}}, vm:call(Vm, code_state, #{})).

@@ -267,7 +267,8 @@ dry_on_probation(Vm) ->
     reloads:spawn_server(Vm, rehearsing, 1),
     Hold = "register(holder, spawn(fun() -> F = rehearsing:f(), receive From -> From ! {made, F()} end end)), ok",
     ok = reloads:eval(Vm, Hold),
-    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{id => <<"on trial">>, settle => none}),
+    {Sentinel, More} = reloads:sentinel(Vm),
+    {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2) ++ More, #{id => <<"on trial">>, settle => none}),
     Rehearse = fun() -> reloads:reload(Vm, reloads:change(V2, V3, 3), #{dry_run => true}) end,
     ?assertMatch({error, #{step := busy, holders := [_ | _]}}, Rehearse()),
     ?assertEqual(1, reloads:eval(Vm, "holder ! self(), receive {made, N} -> N end")),
@@ -275,7 +276,7 @@ dry_on_probation(Vm) ->
     {ok, #{transaction := Transaction}} = vm:call(Vm, code_state, #{}),
     ?assertMatch(#{id := <<"on trial">>, phase := <<"probation">>}, Transaction),
     ?assertEqual(2, reloads:eval(Vm, "(rehearsing:f())()")),
-    {ok, #{outcome := rolled_back}} = reloads:settle(Vm, <<"on trial">>, revert),
+    reloads:revert(Vm, Sentinel, <<"on trial">>),
     ?assertEqual(1, reloads:eval(Vm, "(rehearsing:f())()")).
 
 %% What is on probation is final once another follows it; what was taken back has no followers.
@@ -283,12 +284,12 @@ following(Vm) ->
     [V1, V2, V3, V4] = [reloads:compile(reloads:server("queued", N, ["f() -> 1.\n", ?SAME])) || N <- [1, 2, 3, 4]],
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     reloads:spawn_server(Vm, queued, 1),
+    {Sentinel, More} = reloads:sentinel(Vm),
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{id => <<"first">>, settle => none}),
     ?assertMatch({error, _}, reloads:reload(Vm, reloads:change(V2, V3, 3), #{follows => <<"another">>})),
     Next = #{id => <<"second">>, follows => <<"first">>, settle => none},
-    {ok, #{processes := [_]}} = reloads:reload(Vm, reloads:change(V2, V3, 3), Next),
-    {ok, #{outcome := committed}} = reloads:settle(Vm, <<"first">>, revert),
-    {ok, #{outcome := rolled_back}} = reloads:settle(Vm, <<"second">>, revert),
+    {ok, #{processes := [_, _]}} = reloads:reload(Vm, reloads:change(V2, V3, 3) ++ More, Next),
+    reloads:revert(Vm, Sentinel, <<"second">>),
     ?assertMatch({error, _}, reloads:reload(Vm, reloads:change(V2, V4, 4, 2), #{follows => <<"second">>})),
     {ok, #{modules := Modules}} = vm:call(Vm, code_state, #{}),
     ?assertMatch([2], [Version || #{module := <<"queued">>, version := Version} <- Modules]).

@@ -1,7 +1,8 @@
 %% Modules made from text, and reloads of them in a node.
 -module(reloads).
 
--export([compile/1, beam/1, new/1, change/3, change/4, delete/2, reload/2, reload/3, settle/3, start_modules/2]).
+-export([compile/1, beam/1, new/1, change/3, change/4, delete/2, reload/2, reload/3, start_modules/2]).
+-export([sentinel/1, revert/3]).
 -export([eval/2, eval/3, spawn_server/3, server/3, supervisor/2, spawn_supervisor/2]).
 
 %% [{Module, Beam}] of the modules in a text, each of which begins with its -module.
@@ -46,25 +47,58 @@ entry(Module, Action, Beam, Old, Version, OldVersion) ->
 reload(Vm, Entries) ->
     reload(Vm, Entries, #{}).
 
-%% Settles at once unless it is told otherwise.
+%% The option `settle` says how the probation ends: by `commit` as soon as it has begun, by `revert`, or by `none` of
+%% both.
+reload(Vm, Entries, #{settle := revert} = Options) ->
+    {Name, More} = sentinel(Vm),
+    Id = new_id("reverted"),
+    {ok, Result} = reload(Vm, Entries ++ More, Options#{settle := none, id => Id}),
+    revert(Vm, Name, Id),
+    {ok, without(Name, Result)};
+reload(Vm, Entries, #{settle := none} = Options) ->
+    call(Vm, Entries, maps:remove(settle, Options));
 reload(Vm, Entries, Options) ->
-    Id = iolist_to_binary(["reload-", integer_to_list(erlang:unique_integer([positive]))]),
-    Default = #{
-        id => Id, modules => Entries, order => [], migrations => #{}, direction => up, on_busy => refuse,
-        busy_timeout_ms => 200, suspend_timeout_ms => 2000, migrate_timeout_ms => 2000, probation_ms => 60000,
-        restart_changed => false, run_start => false, dry_run => false
-    },
-    Settle = maps:get(settle, Options, commit),
-    case vm:call(Vm, reload, maps:merge(Default, maps:remove(settle, Options))) of
-        {ok, #{status := hot_reloaded} = Result} when Settle =/= none ->
-            {ok, #{outcome := _}} = settle(Vm, Id, Settle),
+    Id = maps:get(id, Options, new_id("committed")),
+    case call(Vm, Entries, maps:merge(#{probation_ms => 1}, Options#{id => Id})) of
+        {ok, #{status := hot_reloaded} = Result} ->
+            committed = settled(Vm, Id),
             {ok, Result};
         Result ->
             Result
     end.
 
-settle(Vm, Id, How) ->
-    vm:call(Vm, reload_settle, #{id => Id, how => How}).
+new_id(Kind) ->
+    iolist_to_binary([Kind, $-, integer_to_list(erlang:unique_integer([positive]))]).
+
+call(Vm, Entries, Options) ->
+    Default = #{
+        id => new_id("reload"), modules => Entries, order => [], migrations => #{}, direction => up, on_busy => refuse,
+        busy_timeout_ms => 200, suspend_timeout_ms => 2000, migrate_timeout_ms => 2000, probation_ms => 60000,
+        restart_changed => false, run_start => false, dry_run => false
+    },
+    vm:call(Vm, reload, maps:merge(Default, Options)).
+
+settled(Vm, Id) ->
+    #{outcome := Outcome} = vm:event(Vm, reload_settled, fun(#{id := Settled}) -> Settled =:= Id end),
+    Outcome.
+
+%% A server of its own module, and the entries that change the module. A reload with these entries is taken back when the
+%% server crashes. The server has neither a name nor a supervisor, so that no process is awaited in its place.
+sentinel(Vm) ->
+    Name = "sentinel_" ++ integer_to_list(erlang:unique_integer([positive])),
+    [Old, New] = [compile(server(Name, Vsn, "f() -> 1.\ncode_change(_, S, _) -> {ok, S}.\n")) || Vsn <- [one, two]],
+    {ok, _} = reload(Vm, new(Old)),
+    ok = eval(Vm, "{ok, P} = gen_server:start(~ts, 0, []), persistent_term:put(~ts, P)", [Name, Name]),
+    {Name, change(Old, New, 2)}.
+
+revert(Vm, Name, Id) ->
+    true = eval(Vm, "exit(persistent_term:get(~ts), kill)", [Name]),
+    rolled_back = settled(Vm, Id).
+
+without(Name, Result) ->
+    Keep = fun(List) -> [One || #{module := Module} = One <- List, Module =/= list_to_binary(Name)] end,
+    #{modules := Modules, processes := Processes, shapes := Shapes} = Result,
+    Result#{modules := Keep(Modules), processes := Keep(Processes), shapes := Keep(Shapes)}.
 
 start_modules(Vm, Text) ->
     Modules = compile(Text),

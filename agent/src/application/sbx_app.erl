@@ -2,7 +2,7 @@
 %% the agent's.
 -module(sbx_app).
 
--export([start_link/0, start/1, stop/1, facts/0]).
+-export([start_link/0, start/1, facts/0]).
 -export([init/0]).
 
 -record(tree, {
@@ -10,8 +10,6 @@
     supervisor = nil :: module() | nil,
     app_pid = nil :: pid() | nil,
     supervisor_pid = nil :: pid() | nil,
-    %% In the order they were started.
-    started = [] :: [atom()],
     modules = [] :: [binary()]
 }).
 
@@ -23,10 +21,6 @@ start_link() ->
 start(Args) ->
     _ = [maps:get(Key, Args) || Key <- [apps, app, supervisor, elixir]],
     request({start, Args}).
-
--spec stop(map()) -> sbx_call:result().
-stop(Args) ->
-    request({stop, maps:get(timeout_ms, Args)}).
 
 %% Readable at any moment, also while a start hangs.
 -spec facts() -> map().
@@ -80,9 +74,6 @@ idle() ->
                 none -> idle();
                 #tree{} -> watch(Tree)
             end;
-        {?MODULE, {stop, _TimeoutMs}, From, Reference} ->
-            From ! {Reference, {ok, #{}}},
-            idle();
         _Stray ->
             idle()
     end.
@@ -92,11 +83,6 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
         {?MODULE, {start, _Args}, From, Reference} ->
             From ! {Reference, sbx_call:failure(conflict, "an application runs already", [])},
             watch(Tree);
-        {?MODULE, {stop, TimeoutMs}, From, Reference} ->
-            stop_tree(Tree, TimeoutMs),
-            publish(idle, #tree{}),
-            From ! {Reference, {ok, #{}}},
-            idle();
         {'DOWN', _Monitor, process, Top, Reason} when is_pid(Top) ->
             publish(stopped, Tree#tree{app_pid = nil, supervisor_pid = nil}),
             sbx_outbox:put(stopped, sbx_reason:stopped(Reason)),
@@ -201,19 +187,19 @@ start_top(nil, nil, Names) ->
     lists:foreach(fun application:load/1, Names),
     #tree{};
 start_top(App, nil, _Names) ->
-    Started = start_application(App),
+    ok = start_application(App),
     {AppPid, Top} = application_pids(App),
-    #tree{app = App, app_pid = AppPid, supervisor_pid = Top, started = Started, supervisor = callback_module(Top)};
+    #tree{app = App, app_pid = AppPid, supervisor_pid = Top, supervisor = callback_module(Top)};
 start_top(_App, Module, Names) ->
     Start = starter(Module),
     lists:foreach(fun application:load/1, Names),
-    Started = lists:append([start_application(Needed) || Needed <- needed_by(Module, Names)]),
+    lists:foreach(fun start_application/1, needed_by(Module, Names)),
     Top = start_supervisor(Module, Start),
-    #tree{app = owner(Module, Names), app_pid = Top, supervisor_pid = Top, supervisor = Module, started = Started}.
+    #tree{app = owner(Module, Names), app_pid = Top, supervisor_pid = Top, supervisor = Module}.
 
 start_application(App) ->
     case application:ensure_all_started(App, temporary) of
-        {ok, Started} -> Started;
+        {ok, _Started} -> ok;
         {error, {Failed, Reason}} -> throw({start, sbx_reason:start_failure(Failed, Reason)})
     end.
 
@@ -286,31 +272,6 @@ callback_module(Top) ->
         {supervisor, Module, _Arity} -> Module;
         _Other -> nil
     end.
-
-%% Stopping
-
-stop_tree(#tree{supervisor_pid = Top, started = Started} = Tree, TimeoutMs) ->
-    stop_top(Tree, TimeoutMs),
-    Stop = fun() -> lists:foreach(fun application:stop/1, lists:reverse(Started)) end,
-    {Stopper, Monitor} = spawn_monitor(Stop),
-    receive
-        {'DOWN', Monitor, process, Stopper, _Reason} -> ok
-    after TimeoutMs ->
-        exit(Stopper, kill),
-        is_pid(Top) andalso exit(Top, kill)
-    end.
-
-%% A supervisor obeys its parent only, which is this process; an application is stopped with the others.
-stop_top(#tree{app_pid = Top, supervisor_pid = Top}, TimeoutMs) when is_pid(Top) ->
-    Monitor = monitor(process, Top),
-    exit(Top, shutdown),
-    receive
-        {'DOWN', Monitor, process, Top, _Reason} -> ok
-    after TimeoutMs ->
-        exit(Top, kill)
-    end;
-stop_top(_Tree, _TimeoutMs) ->
-    ok.
 
 %% Names
 

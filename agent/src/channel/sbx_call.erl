@@ -91,10 +91,8 @@ run(limits, #{processes := Processes} = Limits) ->
     {ok, #{}};
 run(relieve, #{by := By}) when By =:= sockets; By =:= traffic -> {ok, #{killed => sbx_quota:relieve(By)}};
 run(start, Args) -> sbx_app:start(Args);
-run(stop, Args) -> sbx_app:stop(Args);
 run(eval, Args) -> sbx_eval:eval(Args);
 run(reload, Args) -> sbx_reload:reload(Args);
-run(reload_settle, Args) -> sbx_reload:settle(Args);
 run(code_state, Args) -> sbx_reload:code_state(Args);
 run(snapshot_states, Args) -> sbx_states:snapshot(Args);
 run(project, Args) -> sbx_compile:project(Args);

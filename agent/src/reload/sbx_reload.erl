@@ -3,7 +3,7 @@
 %% ended, the node can't be trusted and ends too.
 -module(sbx_reload).
 
--export([start_link/0, reload/1, settle/1, code_state/1]).
+-export([start_link/0, reload/1, code_state/1]).
 -export([phase/1, loaded/1, outcome/2, identities/1, identities/0, remember/1, before/2]).
 -export([helper/1, own_pids/0, helpers/0]).
 -export([init/0]).
@@ -17,8 +17,6 @@
     id = nil :: binary() | nil,
     phase = <<"idle">> :: binary(),
     last = nil :: map() | nil,
-    %% Who waits for the outcome.
-    settling = [] :: [{pid(), reference()}],
     %% Who came after the outcome, while it is still tidied up.
     next = [] :: [{term(), pid(), reference()}]
 }).
@@ -33,10 +31,6 @@ start_link() ->
 reload(Args) ->
     _ = [maps:get(Key, Args) || Key <- [id, modules]],
     request({reload, Args}).
-
--spec settle(map()) -> sbx_call:result().
-settle(Args) ->
-    request({settle, maps:get(id, Args), maps:get(how, Args)}).
 
 -spec code_state(map()) -> sbx_call:result().
 code_state(_Args) ->
@@ -182,15 +176,6 @@ serve({reload, _Args} = Request, From, Reference, #state{id = nil, next = Next} 
 serve({reload, _Args}, From, Reference, #state{id = Id} = State) ->
     From ! {Reference, sbx_call:failure(conflict, "the reload ~ts is not settled yet", [Id])},
     State;
-serve({settle, Id, How}, From, Reference, #state{id = Id, worker = {Worker, _}, settling = Settling} = State) ->
-    Worker ! {?MODULE, settle, How},
-    State#state{settling = [{From, Reference} | Settling]};
-serve({settle, Id, _How}, From, Reference, #state{last = #{id := Id, outcome := Outcome}} = State) ->
-    From ! {Reference, {ok, #{outcome => settled(Outcome)}}},
-    State;
-serve({settle, Id, _How}, From, Reference, State) ->
-    From ! {Reference, sbx_call:failure(badarg, "there is no reload ~ts", [Id])},
-    State;
 serve(code_state, From, Reference, State) ->
     From ! {Reference, {ok, described(State)}},
     State.
@@ -227,12 +212,8 @@ told({remember, Entries}, State) ->
     State;
 told({outcome, _Id, none}, State) ->
     State#state{id = nil, phase = <<"idle">>};
-told({outcome, Id, Outcome}, #state{settling = Settling} = State) ->
-    [From ! {Reference, {ok, #{outcome => settled(Outcome)}}} || {From, Reference} <- Settling],
-    State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>, settling = []}.
-
-settled(failed) -> rolled_back;
-settled(Outcome) -> Outcome.
+told({outcome, Id, Outcome}, State) ->
+    State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>}.
 
 %% Only then may the next begin: this one still tidies up after it has told its outcome.
 ended(Worker, normal, #state{next = Next} = State) ->

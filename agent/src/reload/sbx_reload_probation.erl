@@ -19,13 +19,8 @@ await(Timer, Monitors, #reload{id = Id} = Reload) ->
         {timeout, Timer, commit} ->
             commit(Reload, []),
             tell(Id, committed, <<"the probation is over">>, nil, nil);
-        {sbx_reload, settle, commit} ->
-            commit(Reload, []);
         {sbx_reload, followed, Next} ->
             commit(Reload, Next);
-        {sbx_reload, settle, revert} ->
-            _ = revert(Reload),
-            sbx_reload_revert:tidy(Reload);
         {'DOWN', Monitor, process, _Pid, Reason} when is_map_key(Monitor, Monitors) ->
             case is_crash(Reason) of
                 true -> crashed(map_get(Monitor, Monitors), Reason, Reload);
