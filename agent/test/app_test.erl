@@ -16,19 +16,18 @@ file(Name, Text) ->
 elixir_node_test() ->
     Vm = vm:start(#{env => [{"SANDBOX_ELIXIR", "1"}]}),
     ?assertMatch(#{elixir := <<"1.", _/binary>>}, vm:hello(Vm)),
-    elixir_application(Vm),
-    supervisor_of_an_application(Vm),
-    elixir_failure(Vm),
-    consolidated_protocols(Vm),
+    runner:steps(Vm, [
+        fun elixir_application/1, fun supervisor_of_an_application/1, fun elixir_failure/1,
+        fun consolidated_protocols/1
+    ]),
     ending:in_order(chat_room(Vm)).
 
 bare_node_test() ->
     Vm = vm:start(#{grace_ms => "1000"}),
-    erlang_application(Vm),
-    handwritten_application(Vm),
-    failures(Vm),
-    guessed_supervisor_ends(Vm),
-    library(Vm),
+    runner:steps(Vm, [
+        fun erlang_application/1, fun handwritten_application/1, fun failures/1, fun guessed_supervisor_ends/1,
+        fun library/1
+    ]),
     ending:by_grace(Vm).
 
 elixir_application(Vm) ->

@@ -17,7 +17,7 @@ serving_test() ->
         fun ends_a_late_call_that_says_it_has_answered/1,
         fun beats_in_a_flood/1
     ],
-    [Step(Vm) || Step <- Steps],
+    runner:steps(Vm, Steps),
     ending:by_suspension_of("sbx_limit", survives_a_bad_frame(keeps_output(
         redials(redials_when_a_late_call_finds_nobody(redials_when_its_port_is_closed(redials_when_nobody_reads(Vm))))
     ))).

@@ -13,14 +13,13 @@ limited_node_test() ->
     Steps = [
         fun crowd/1, fun extra/1, fun crashes/1, fun starved/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1
     ],
-    [limited(Vm, Step) || Step <- Steps],
+    lists:foreach(fun(Step) -> runner:steps(Vm, [fun limit_anew/1, Step]) end, Steps),
     vm:stop(Vm).
 
 %% What the step before left counts as the node's own.
-limited(Vm, Step) ->
-    ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "sbx_limit:set(50)")),
-    Step(Vm),
-    vm:drop_events(Vm).
+limit_anew(Vm) ->
+    vm:drop_events(Vm),
+    ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "sbx_limit:set(50)")).
 
 bomb(Vm) ->
     %% Whether the process that lit it survives is luck.

@@ -7,14 +7,11 @@
 
 bare_node_test() ->
     Vm = vm:start(#{}),
-    [
-        Step(Vm)
-     || Step <- [
-            fun busy/1, fun old_code/1, fun closure/1, fun plain/1, fun conflict/1, fun raises/1, fun garbage/1,
-            fun hangs/1, fun invalid/1, fun on_load/1, fun bad_supervisor/1, fun crash_in_probation/1,
-            fun crash_at_once/1
-        ]
-    ],
+    runner:steps(Vm, [
+        fun busy/1, fun old_code/1, fun closure/1, fun plain/1, fun conflict/1, fun raises/1, fun garbage/1,
+        fun hangs/1, fun invalid/1, fun on_load/1, fun bad_supervisor/1, fun crash_in_probation/1,
+        fun crash_at_once/1
+    ]),
     ending:by_death_of("sbx_outbox", Vm).
 
 %% Old and new of one server, the old one loaded.

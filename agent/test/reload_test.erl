@@ -7,14 +7,11 @@
 
 bare_node_test() ->
     Vm = vm:start(#{}),
-    [
-        Step(Vm)
-     || Step <- [
-            fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
-            fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1,
-            fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1
-        ]
-    ],
+    runner:steps(Vm, [
+        fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
+        fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1,
+        fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1
+    ]),
     ending:in_order(daemon_leaves(Vm)).
 
 %% The state goes through code_change, once, with the vsn it had; the process is the same.

@@ -1,7 +1,7 @@
 %% Runs every test of the given modules, a few at a time, each in a process of its own with a deadline.
 -module(runner).
 
--export([main/1, main/2]).
+-export([main/1, main/2, steps/2]).
 
 -define(AT_ONCE, 4).
 -define(DEADLINE_MS, 25000).
@@ -20,6 +20,19 @@ main(Modules, DeadlineMs) ->
     Failed = [Result || {_, {failed, _}} = Result <- Results],
     io:format("~b passed, ~b failed~n", [length(Results) - length(Failed), length(Failed)]),
     erlang:halt(min(1, length(Failed))).
+
+%% Runs the steps of a test that share a node. A failure names its step.
+steps(Vm, Steps) ->
+    lists:foreach(fun(Step) -> step(Vm, Step) end, Steps).
+
+step(Vm, Step) ->
+    try
+        Step(Vm)
+    catch
+        Class:Reason:Stack ->
+            {name, Name} = erlang:fun_info(Step, name),
+            erlang:raise(Class, {step, Name, Reason}, Stack)
+    end.
 
 is_test(Name) ->
     lists:suffix("_test", atom_to_list(Name)).
