@@ -1,5 +1,5 @@
-%% The application's tree: started, watched, and stopped in order, by a process that is the tree's parent. Its death is
-%% the agent's.
+%%% Starts the application's supervision tree and reports its end. The process here is the tree's
+%%% parent, and its death ends the agent.
 -module(sbx_app).
 
 -export([start_link/0, start/1, facts/0]).
@@ -22,7 +22,7 @@ start(Args) ->
     _ = [maps:get(Key, Args) || Key <- [apps, app, supervisor, elixir]],
     request({start, Args}).
 
-%% Readable at any moment, also while a start hangs.
+%% Can be read at any time, also while a start hangs.
 -spec facts() -> map().
 facts() ->
     case ets:lookup(?MODULE, facts) of
@@ -118,7 +118,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
 
-%% What the tree before this one had, where there was one; and what of it could not be kept.
+%% Restores the states of the tree that ran before this one, and reports those that were lost.
 with_states(#{states := [_ | _] = States}, Top, Facts) ->
     Lost = sbx_states:put_back(Top, States),
     _ = is_pid(Top) andalso not is_process_alive(Top) andalso fail("the application ended with the states it got", []),
@@ -126,7 +126,8 @@ with_states(#{states := [_ | _] = States}, Top, Facts) ->
 with_states(_Args, _Top, Facts) ->
     Facts.
 
-%% Consolidated protocols hide the ones that they were made from, also where those are loaded already: Elixir's own.
+%% Consolidated protocols come before the ones they were made from. Elixir's own protocols are
+%% loaded already and have to be loaded again.
 add_code(Apps) ->
     Dirs = [unicode:characters_to_list(Dir) || #{dir := Dir} <- Apps],
     Ebins = listed([Dir ++ "/ebin" || Dir <- Dirs]),
@@ -135,7 +136,8 @@ add_code(Apps) ->
     lists:foreach(fun load_again/1, [list_to_atom(Name) || Name <- beams(Consolidated)]),
     lists:usort([list_to_binary(Name) || Name <- beams(Ebins)]).
 
-%% Those that there are, with their files. Not through the file server: each step of a start counts.
+%% Existing folders with their files. prim_file avoids the file server, since each step of a start
+%% counts.
 listed(Dirs) ->
     [{Dir, Files} || Dir <- Dirs, {ok, Files} <- [prim_file:list_dir(Dir)]].
 
@@ -158,7 +160,7 @@ load_spec(#{name := Written, dir := Dir}) ->
     ok = sbx_spec:load(Name, filename:join([Dir, "ebin", <<Written/binary, ".app">>])),
     Name.
 
-%% A node that waited for an application was started without its variables.
+%% A pooled node was started without the application's environment variables.
 set_environment(Env) ->
     lists:foreach(
         fun({Name, Value}) -> os:putenv(unicode:characters_to_list(Name), unicode:characters_to_list(Value)) end,
@@ -215,7 +217,8 @@ application_pids(App) ->
             {nil, nil}
     end.
 
-%% Everything the supervisor's own application depends on, but not that application: it would start the same tree.
+%% Everything that the supervisor's own application depends on. That application itself is left out,
+%% because it would start the same tree.
 needed_by(Module, Names) ->
     Owner = owner(Module, Names),
     Others = [Name || Name <- Names, Name =/= Owner],
@@ -240,7 +243,7 @@ key(Name, Key) ->
         undefined -> {ok, []}
     end.
 
-%% How the module is started, found before anything is.
+%% Finds how to start the module before anything is started.
 starter(Module) ->
     case code:ensure_loaded(Module) of
         {module, Module} -> ok;
@@ -267,7 +270,8 @@ callback_module(nil) ->
     nil;
 callback_module(Top) ->
     case proc_lib:translate_initial_call(Top) of
-        %% What Elixir's Supervisor.start_link(children, options) runs is not a name anybody chose.
+        %% Elixir's Supervisor.start_link(children, options) runs a module that the user did not
+        %% name.
         {supervisor, 'Elixir.Supervisor.Default', _Arity} -> nil;
         {supervisor, Module, _Arity} -> Module;
         _Other -> nil
@@ -278,7 +282,7 @@ callback_module(Top) ->
 name(nil) -> nil;
 name(Name) -> binary_to_atom(Name).
 
-%% Both `Counter.Supervisor` and `Elixir.Counter.Supervisor` name the same module.
+%% `Counter.Supervisor` and `Elixir.Counter.Supervisor` name the same module.
 module(nil) -> nil;
 module(<<"Elixir.", _/binary>> = Name) -> binary_to_atom(Name);
 module(<<First, _/binary>> = Name) when First >= $A, First =< $Z -> binary_to_atom(<<"Elixir.", Name/binary>>);

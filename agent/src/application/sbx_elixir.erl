@@ -1,10 +1,11 @@
-%% Elixir inside the node: started on demand, and called only through here, so that a node without Elixir needs none.
+%%% Elixir inside the node. It is started on demand and called only through this module, so that a
+%%% node without Elixir works.
 -module(sbx_elixir).
 
 -export([know/1, start/0, boot/0, need/1, is_started/0, reconfigure_logger/0]).
 -export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
 
-%% What starting it loads, and what starting its logger does.
+%% The modules that starting Elixir loads, and those that starting its logger loads.
 -define(PARTS, [
     'Elixir.Kernel', 'Elixir.Macro.Env', 'Elixir.String.Tokenizer', 'Elixir.System', elixir, elixir_code_server,
     elixir_config, elixir_sup
@@ -14,10 +15,12 @@
     'Elixir.Logger.BackendSupervisor', 'Elixir.Logger.Config', 'Elixir.Logger.Filter', 'Elixir.Logger.Handler',
     'Elixir.Logger.Watcher', 'Elixir.Map', 'Elixir.Process', 'Elixir.Supervisor', 'Elixir.Supervisor.Default'
 ]).
-%% Starting it reads a number by these, which are Unicode's tables: a twentieth of a node.
+%% Elixir's start parses a number with these. They hold Unicode's tables, a twentieth of a node's
+%% memory.
 -define(STARTING, [string, unicode_util]).
 
-%% What the boot script says of Elixir's applications: to read their .app files would take a parser.
+%% Keeps the specifications of Elixir's applications from the boot script. To read their .app files
+%% would load a parser.
 -spec know([{application, atom(), list()}]) -> ok.
 know(Specs) ->
     persistent_term:put(?MODULE, Specs).
@@ -26,7 +29,8 @@ know(Specs) ->
 start() ->
     start(fun() -> ok end).
 
-%% In a VM in which nothing else has run yet: what only starting calls leaves its memory to the rest.
+%% For a VM in which nothing else has run yet: modules that only starting calls are unloaded, and
+%% their memory is reused.
 -spec boot() -> ok | {error, term()}.
 boot() ->
     start(fun() -> sbx_setup:forget(?STARTING) end).
@@ -37,7 +41,7 @@ start(Between) ->
         false -> start_cold(Between)
     end.
 
-%% For compiling, which can't go on without it.
+%% For compiling, which needs Elixir.
 -spec need(string()) -> ok.
 need(What) ->
     case start() of
@@ -69,7 +73,7 @@ start_logger() ->
 is_started() ->
     whereis(elixir_sup) =/= undefined.
 
-%% Logger reads its configuration when it starts. That it stops in between is nobody's news.
+%% Logger reads its configuration when it starts. Its stop in between is not reported.
 -spec reconfigure_logger() -> ok.
 reconfigure_logger() ->
     quiet_console(),
@@ -78,7 +82,7 @@ reconfigure_logger() ->
     {ok, _} = application:ensure_all_started(logger),
     logger:set_handler_config(sandbox, level, all).
 
-%% Records reach the daemon through sbx_log; printing them as well would tell them twice.
+%% Records reach the daemon through sbx_log. Printing them too would send them twice.
 quiet_console() ->
     _ = application:load(logger),
     Backends = application:get_env(logger, backends, []),

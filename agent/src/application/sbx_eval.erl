@@ -1,5 +1,5 @@
-%% Evaluates one expression in the application's language, in the call's own process, which the agent ends when its
-%% time is up.
+%%% Evaluates one expression in the application's language. It runs in the call's own process, which
+%%% the agent kills at the deadline.
 -module(sbx_eval).
 
 -export([eval/1, value_of/2, keep/2, kept_bytes/0]).
@@ -7,12 +7,12 @@
 -define(TEXT_MAX_BYTES, 1048576).
 -define(CHARS_MAX, 65536).
 -define(TERM_MAX_BYTES, 4194304).
-%% Expressions that are kept as they were parsed: whoever asks often asks the same.
+%% Parsed expressions are kept: a caller that evaluates often evaluates the same text.
 -define(KEPT_MAX, 16).
 -define(KEPT_MAX_BYTES, 256).
 -define(KEPT_MAX_WORDS, 2048).
 
-%% What evaluating loads.
+%% The modules that evaluating loads.
 -define(ERLANG_PARTS, [
     erl_anno, erl_eval, erl_internal, erl_parse, erl_scan, io_lib, io_lib_format, io_lib_pretty, ordsets
 ]).
@@ -29,7 +29,7 @@ eval(Args) ->
     _ = maps:get(timeout_ms, Args),
     evaluate(maps:get(language, Args), maps:get(code, Args), maps:get(keep, Args)).
 
-%% Only the value, for what is not shown to anybody.
+%% Returns only the value, for expressions whose result is not printed.
 -spec value_of(elixir | erlang, binary()) -> {ok, term()} | {error, map()}.
 value_of(Language, Code) ->
     try ready(Language), value(Language, Code, fun(_, _) -> ok end) of
@@ -39,7 +39,8 @@ value_of(Language, Code) ->
         Class:Reason:Stack -> {error, exception(Language, Class, Reason, own_frames(Stack))}
     end.
 
-%% The result's text and size are found here too: a term with shared parts can take for ever to print.
+%% Printing and measuring also run before the deadline: a term with shared parts can take for ever
+%% to print.
 evaluate(Language, Code, Keep) ->
     Begin = erlang:monotonic_time(microsecond),
     try ready(Language), value(Language, Code, Keep) of
@@ -60,7 +61,7 @@ with_term(Value, Result) ->
         _TooLarge -> Result
     end.
 
-%% One of them tells whether they are.
+%% One loaded module means that all of them are.
 ready(erlang) ->
     erlang:module_loaded(erl_eval) orelse sbx_batch_load:load_few(?ERLANG_PARTS);
 ready(elixir) ->
@@ -73,7 +74,8 @@ value(elixir, Code, _Keep) ->
     {Value, _Bindings} = 'Elixir.Code':eval_string(Code, [], [{file, <<"eval">>}]),
     Value;
 value(erlang, Code, Keep) ->
-    %% With a handler of local functions, though it knows none, erl_eval does without erl_lint, which is large.
+    %% With a handler of local functions, even an empty one, erl_eval does not call erl_lint, which
+    %% is large.
     {value, Value, _Bindings} = erl_eval:exprs(parsed(Code, Keep), erl_eval:new_bindings(), none),
     Value.
 
@@ -90,8 +92,8 @@ parsed(Code, Keep) ->
 is_small(Code, Expressions) ->
     byte_size(Code) =< ?KEPT_MAX_BYTES andalso erts_debug:flat_size(Expressions) =< ?KEPT_MAX_WORDS.
 
-%% By the agent, whose table it is: the application can't write there. Who says that it has parsed something may be the
-%% application.
+%% Called by the agent, which owns the table: the application can't write to it. The size is checked
+%% again, because the application may have sent the message.
 -spec keep(binary(), [erl_parse:abstract_expr()]) -> ok.
 keep(Code, Expressions) ->
     case is_binary(Code) andalso is_small(Code, Expressions) of
@@ -103,7 +105,7 @@ keep(Code, Expressions) ->
             ok
     end.
 
-%% What is kept, which is not the application's.
+%% The memory of kept expressions, which does not count as the application's.
 -spec kept_bytes() -> non_neg_integer().
 kept_bytes() ->
     ets:info(?MODULE, memory) * erlang:system_info(wordsize).
@@ -121,8 +123,8 @@ parse(Code) ->
             syntax_error(Info, Lines)
     end.
 
-%% On a line of its own: the last may end with a comment. Without the string module, which loads Unicode's tables: half a
-%% megabyte that the node would keep.
+%% The dot gets its own line, since the last line may end with a comment. The string module is
+%% avoided: it loads Unicode's tables, which take half a megabyte.
 dotted(Text) ->
     case lists:dropwhile(fun(Char) -> Char =< $\s end, lists:reverse(Text)) of
         [$. | _] -> Text;
@@ -136,7 +138,8 @@ syntax_error({Location, Module, Description}, Lines) ->
     throw({?MODULE, syntax, unicode:characters_to_binary(Message)}).
 
 text(elixir, Value) -> sbx_elixir:inspect(Value);
-%% Most results are small; the printer is large, and what it takes is mostly for getting it into the caches.
+%% Most results are small integers. The printer is large, and most of its time is spent on loading
+%% it into the CPU's caches.
 text(erlang, Value) when is_integer(Value), abs(Value) < 1 bsl 59 -> integer_to_binary(Value);
 text(erlang, Value) -> unicode:characters_to_binary(io_lib:format("~tp", [Value], [{chars_limit, ?CHARS_MAX}])).
 
@@ -159,6 +162,6 @@ failure(Class, Message, Stack) ->
 text_of(Chars) ->
     unicode:characters_to_binary(Chars).
 
-%% The frames from the evaluator down are ours, and nobody's business.
+%% Leaves out the evaluator's own frames.
 own_frames(Stack) ->
     lists:takewhile(fun(Frame) -> not lists:member(element(1, Frame), [?MODULE, erl_eval, elixir]) end, Stack).

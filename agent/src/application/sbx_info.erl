@@ -1,4 +1,5 @@
-%% What the node tells about itself. Cheap enough for the agent's own process: nothing here walks the process table.
+%%% Facts about the node for hello and the call `info`. They are cheap enough for the agent's own
+%%% process: nothing here walks the process table.
 -module(sbx_info).
 
 -export([hello/0, get/0]).

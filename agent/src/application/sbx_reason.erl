@@ -1,4 +1,5 @@
-%% Why something ended, for people: as Elixir writes it where Elixir runs, else as Erlang does.
+%%% Exit reasons and start errors as text for people: in Elixir's form where Elixir runs, else in
+%%% Erlang's.
 -module(sbx_reason).
 
 -export([stopped/1, start_failure/2, exit_text/1, module_name/1, bounded/2]).
@@ -21,7 +22,7 @@ exit_text(Reason) ->
         false -> text("~ts", [erlang_text(Reason)])
     end.
 
-%% What: an application's name or a module's.
+%% What is the name of an application or a module.
 -spec start_failure(atom(), term()) -> binary().
 start_failure(What, Reason) ->
     Text =
@@ -56,7 +57,7 @@ erlang_text({Reason, [{Module, Function, Arity, Location} | _] = Stack}) when
 erlang_text(Reason) ->
     io_lib:format("~tp", [Reason]).
 
-%% As its language writes it.
+%% The name as the module's language writes it.
 -spec module_name(atom()) -> binary().
 module_name(Module) ->
     case atom_to_binary(Module) of
@@ -64,7 +65,7 @@ module_name(Module) ->
         Name -> Name
     end.
 
-%% Cut to at most Max bytes, never inside a character.
+%% Cuts a text to at most Max bytes, never inside a character.
 -spec bounded(binary(), pos_integer()) -> binary().
 bounded(Text, Max) when byte_size(Text) =< Max ->
     Text;

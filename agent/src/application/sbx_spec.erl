@@ -1,5 +1,6 @@
-%% An application's description as a term, in a comment at the end of its .app file. A node reads that instead of the
-%% text, since the parser for the text would stay loaded: most of a megabyte.
+%%% An application's specification as an encoded term, in a comment at the end of its .app file. A
+%%% node reads the term instead of the text: the parser for the text would stay loaded and take most
+%%% of a megabyte.
 -module(sbx_spec).
 
 -export([comment/1, load/2]).
@@ -10,7 +11,7 @@
 comment(Spec) ->
     [?MARK, binary:encode_hex(term_to_binary(Spec)), $\n].
 
-%% Whatever is wrong with it is left for the application controller to find and to tell.
+%% Errors are ignored here: the application controller finds them again and reports them.
 -spec load(atom(), file:filename()) -> ok.
 load(Name, File) ->
     case prim_file:read_file(File) of

@@ -1,5 +1,5 @@
-%% The states of a tree's processes by their place in it, taken and put back: into the same tree started again, or into
-%% a part of it that comes back.
+%%% Takes the states of a tree's processes by their path in the tree and restores them: into the
+%%% same tree started again, or into a part of it that comes back.
 -module(sbx_states).
 
 -export([snapshot/1, put_back/2, keep/1, give_back/2, written/1]).
@@ -7,7 +7,7 @@
 -export_type([kept/0]).
 
 -define(ANSWER_TIMEOUT_MS, 5000).
-%% What an answer to the daemon can hold, with room for the rest of it.
+%% The states that fit into an answer to the daemon, with room for the rest of it.
 -define(TOTAL_MAX_BYTES, 12 * 1024 * 1024).
 -define(DEPTH_MAX, 32).
 -define(ID_CHARS_MAX, 200).
@@ -17,8 +17,8 @@
 %% States that never leave the node.
 -type kept() :: [{path(), term()}].
 
-%% For a tree that starts in another VM, where nothing of this one has a meaning. The tree stands still from here on, so
-%% that no answer is given which the states do not know of: this VM is about to end.
+%% For a tree that starts in another VM. The processes stay suspended from here on, so that they
+%% give no answer that the states don't reflect: this VM is about to end.
 -spec snapshot(map()) -> sbx_call:result().
 snapshot(Args) ->
     TimeoutMs = maps:get(timeout_ms, Args),
@@ -42,7 +42,7 @@ taken({Places, Unplaced}, TimeoutMs) ->
             lists:map(fun unplaced/1, counted(Unplaced))
     }.
 
-%% Who is too busy to stop in time keeps nobody else from it.
+%% A process that is too busy to be suspended in time does not keep the others from it.
 stand_still(Pids, TimeoutMs) ->
     case sbx_reload_sysmsg:suspend(Pids, none, TimeoutMs, fun() -> ok end) of
         {ok, _Ended} -> ok;
@@ -57,7 +57,8 @@ counted(Paths) ->
     Counts = lists:foldl(fun(Path, Sofar) -> maps:update_with(Path, fun(N) -> N + 1 end, 1, Sofar) end, #{}, Paths),
     lists:sort(maps:to_list(Counts)).
 
-%% An event manager would apply a fun to each handler: it is asked for all of them.
+%% An event manager would apply a function to each handler, so it is asked for the states of all
+%% handlers.
 answers(Pids, TimeoutMs) ->
     {Managers, Others} = lists:partition(fun is_manager/1, Pids),
     Visited = sbx_reload_sysmsg:run_inside(Others, fun(_Pid, Tag) -> take(Tag) end, TimeoutMs),
@@ -83,7 +84,7 @@ sort(Path, _Pid, {down, _Reason}, {States, Lost, Bytes}) ->
 lost(Path, Reason) ->
     #{path => Path, reason => Reason}.
 
-%% Inside the process, so that only bytes travel.
+%% Runs inside the process, so that only encoded bytes are sent.
 take(Tag) ->
     fun(State) ->
         sbx_reload_sysmsg:answer(Tag, encoded(State)),
@@ -110,7 +111,7 @@ bound_to_node([Term | Terms]) when is_tuple(Term) -> bound_to_node(tuple_to_list
 bound_to_node([Term | Terms]) when is_map(Term) -> bound_to_node([maps:to_list(Term) | Terms]);
 bound_to_node([_Term | Terms]) -> bound_to_node(Terms).
 
-%% Into a tree that has just started. Returns what could not be kept.
+%% Restores states into a tree that has just started. Returns the states that were lost.
 -spec put_back(pid() | nil, [map()]) -> [map()].
 put_back(Top, States) when is_pid(Top) ->
     {Places, _Unplaced} = walk(Top, ?ANSWER_TIMEOUT_MS),
@@ -119,7 +120,7 @@ put_back(Top, States) when is_pid(Top) ->
     Given = [{Path, Place} || {Path, {_Pid, _Term} = Place} <- Fitted],
     Refusing = set([Place || {_Path, Place} <- Given]),
     Ended = ended([Pid || {_Path, {Pid, _Term}} <- Given] -- Refusing),
-    %% Its supervisors have heard of those by then.
+    %% By then the supervisors have handled the exits of those processes.
     _ = Ended =:= [] orelse walk(Top, ?ANSWER_TIMEOUT_MS),
     [lost(Path, Why) || {Path, Why} <- Fitted, is_binary(Why)] ++
         [lost(Path, <<"the process did not take it">>) || {Path, {Pid, _}} <- Given, lists:member(Pid, Refusing)] ++
@@ -141,12 +142,13 @@ fitted(#{kind := Kind, module := Module, term := Term}, Pid) ->
             <<"another module is in its place">>
     end.
 
-%% What waits in a mailbox already is handled before this is: a state that its process can't go on with shows.
+%% The mailbox is handled before this request. So a process that can't run with its state has ended
+%% by then.
 ended(Pids) ->
     Answers = sbx_reload_sysmsg:call(Pids, fun(_Pid) -> ?MODULE end, ?ANSWER_TIMEOUT_MS),
     [Pid || {Pid, {down, _Reason}} <- maps:to_list(Answers)].
 
-%% Returns those that did not take it.
+%% Returns the processes that did not take their state.
 set(States) ->
     {Managers, Others} = lists:partition(fun({Pid, _}) -> is_manager(Pid) end, States),
     ByPid = maps:from_list(Others),
@@ -160,7 +162,7 @@ set_handlers(Managers) ->
     Answers = sbx_reload_sysmsg:call(maps:keys(ByPid), Request, ?ANSWER_TIMEOUT_MS),
     [Pid || {Pid, Answer} <- maps:to_list(Answers), element(1, Answer) =/= answer].
 
-%% States below and at a process that is about to be stopped.
+%% The states of a process that is about to be stopped, and of the processes below it.
 -spec keep(pid()) -> kept().
 keep(Pid) ->
     {Places, _Unplaced} = walk(Pid, ?ANSWER_TIMEOUT_MS),
@@ -180,7 +182,8 @@ give_back(Pid, Kept) ->
     _ = set([{P, State} || {Path, P} <- Places, {Same, State} <- Kept, Same =:= Path]),
     ok.
 
-%% Workers at and below a process, by the identifiers on the way to them; and what has no identifier.
+%% The workers at and below a process, by the child identifiers on the path to them, and the paths
+%% of children without an identifier.
 -spec walk(pid(), timeout()) -> {[place()], [path()]}.
 walk(Pid, TimeoutMs) ->
     walk([{[], Pid}], TimeoutMs, ?DEPTH_MAX, {[], []}).

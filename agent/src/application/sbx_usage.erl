@@ -1,4 +1,4 @@
-%% What the node uses, and which of its processes use most.
+%%% Measures what the node uses, and which of its processes use most.
 -module(sbx_usage).
 
 -export([get/0, top/1]).
@@ -41,18 +41,18 @@ get() ->
         schedulers => erlang:system_info(schedulers_online)
     }.
 
-%% Over what the node has without the application.
+%% The amount above what the node has without the application.
 own(Limit, Count) ->
     max(0, Count - sbx_quota:baseline(Limit)).
 
 longest_queue() ->
     lists:foldl(fun(Pid, Longest) -> max(Longest, value(Pid, message_queue_len)) end, 0, processes()).
 
-%% The processes that have most of what is asked for, most first.
+%% The processes that have most of the item, largest first.
 -spec top(map()) -> {ok, map()}.
 top(#{by := By, count := Count}) ->
     Item = item(By),
-    %% To stay awake is no work of anybody's.
+    %% Busy-waiting is not work of the application.
     Before = [{Pid, value(Pid, Item)} || Pid <- processes() -- [self(), whereis(sbx_busy_wait)]],
     Values = lists:reverse(lists:keysort(2, measure(By, Before))),
     Shown = lists:sublist(Values, min(Count, ?TOP_MAX)),
@@ -62,7 +62,7 @@ item(memory) -> memory;
 item(queue) -> message_queue_len;
 item(reductions) -> reductions.
 
-%% What a process has done in its whole life says little of what it does now.
+%% A process's reductions since its start say little about its present work.
 measure(reductions, Before) ->
     receive after ?RATE_MS -> ok end,
     [{Pid, max(0, value(Pid, reductions) - Value) * 1000 div ?RATE_MS} || {Pid, Value} <- Before];
@@ -100,7 +100,7 @@ process(Pid, #{memory := Memory, reductions := Reductions, status := Status} = I
 name([]) -> nil;
 name(Name) -> atom_to_binary(Name).
 
-%% Processes of OTP's behaviours say in their dictionary what they really began with.
+%% Processes of OTP's behaviours have their real initial call in the dictionary.
 initial_call(#{dictionary := Dictionary, initial_call := Default}) ->
     case lists:keyfind('$initial_call', 1, Dictionary) of
         {_, {_, _, _} = Call} -> Call;

@@ -1,17 +1,17 @@
-%% Loads in one step what is going to be needed together. One by one, as calls come to them, each module costs a copy
-%% of the VM's table of exports, and is read and translated while the others wait.
+%%% Loads modules together that are needed together. Loaded one by one on demand, each module costs
+%%% a copy of the VM's export table, and the caller waits for each.
 -module(sbx_batch_load).
 
 -export([load/1, load_few/1]).
 
 -define(FEW, 4).
 
-%% What this toolchain doesn't have is left out.
+%% Modules that the toolchain does not have are left out.
 -spec load([module()]) -> ok.
 load(Modules) ->
     load(missing(Modules), length(Modules)).
 
-%% A few at a time, in a node that is to stay small: it keeps the memory that loading takes at its height.
+%% Loads a few at a time, for a node that is to stay small: the VM keeps the peak memory of loading.
 -spec load_few([module()]) -> ok.
 load_few(Modules) ->
     load(missing(Modules), ?FEW).

@@ -1,32 +1,33 @@
-%% Makes the boot file for the toolchain it runs under, and says on standard output what that toolchain is: one line
-%% `SBXBOOT <base64>` and a line `KEY value` per fact. Run with `-boot start_clean -noshell -pa EBIN -pa ELIXIR_EBIN
-%% -s sbx_boot main`.
+%%% Makes the boot file for the toolchain it runs under, and prints facts about the toolchain: one
+%%% line `SBXBOOT <base64>` and a line `KEY value` per fact. Run with `-boot start_clean -noshell
+%%% -pa EBIN -pa ELIXIR_EBIN -s sbx_boot main`.
 -module(sbx_boot).
 
 -export([main/0]).
 
-%% Ours that must be there before the code server is: all but what a call loads on demand.
+%% The agent's modules that must be loaded before the code server: all that are not loaded on
+%% demand.
 -define(AGENT_MODULES, [
     sbx_agent, sbx_app, sbx_batch_load, sbx_busy_wait, sbx_call, sbx_elixir, sbx_eval, sbx_info, sbx_io, sbx_limit,
     sbx_log, sbx_outbox, sbx_poll_backoff, sbx_process_scan, sbx_quota, sbx_reason, sbx_reload, sbx_setup, sbx_spec,
     sbx_usage
 ]).
-%% OTP loads these into every VM; a node that never parses or evaluates a text is a megabyte smaller without. Who calls
-%% one loads it.
+%% OTP loads these into every VM. A node that never parses or evaluates text is a megabyte smaller
+%% without them. They are loaded on demand.
 -define(UNNEEDED, [erl_eval, erl_lint, erl_parse, file_io_server, heart]).
-%% What the code server itself calls and, with less loaded before it, would not find.
+%% The code server calls these, and would not find them with fewer modules loaded before it.
 -define(NEEDED, [proplists]).
-%% What every node would load by itself before it says hello: one by one, each after a search along the code path.
+%% Every node would load these before hello, one by one, each after a search along the code path.
 -define(SOON_CALLED, [
     beam_lib, binary, erl_features, erl_signal_handler, gb_sets, gb_trees, gen_tcp, inet, inet_config, inet_db,
     inet_parse, inet_udp, kernel_config, kernel_refc, local_tcp, local_udp, logger_formatter,
     logger_handler_watcher, logger_olp, logger_proxy, logger_sup, maps, os, peer, queue, standard_error,
     supervisor_bridge, unicode, user_sup
 ]).
-%% A few at a time: a node keeps the memory that loading takes at its height.
+%% Only a few modules at a time: the VM keeps the peak memory of loading.
 -define(AT_ONCE, 4).
-%% Said here and not on the command line, whose values are text that the VM would load a parser for. Records are taken
-%% by sbx_log.
+%% Set here and not on the command line, since the VM would load a parser for its values. sbx_log
+%% handles log records.
 -define(KERNEL_ENV, [{start_distribution, false}, {logger, [{handler, default, undefined}]}]).
 -define(AGENT, {kernelProcess, sbx_agent, {sbx_agent, start_link, []}}).
 
@@ -59,8 +60,9 @@ elixir_version() ->
         undefined -> []
     end.
 
-%% OTP's own start_clean, with absolute paths, our modules, and the agent as a kernel process. The agent comes before
-%% the application controller so that, when the VM is stopped in order, it outlives the applications.
+%% OTP's start_clean with absolute paths, the agent's modules, and the agent as a kernel process.
+%% The agent starts before the application controller, so that it outlives the applications when the
+%% VM stops in order.
 script() ->
     {script, _Name, Clean} = clean_script(),
     {script, {"sandbox", erlang:system_info(otp_release)}, lists:flatmap(fun instruction/1, Clean)}.
@@ -75,7 +77,7 @@ clean_script() ->
     [Binary | _] = [Read || File <- Candidates, {ok, Read} <- [file:read_file(File)]],
     binary_to_term(Binary).
 
-%% In interactive mode only what is loaded before kernel_load_completed is loaded at all.
+%% In interactive mode the VM loads only modules listed before kernel_load_completed.
 instruction({kernel_load_completed}) ->
     loads(?AGENT_MODULES ++ ?SOON_CALLED) ++ [{kernel_load_completed}];
 instruction({primLoad, [error_handler | _] = Modules}) ->
@@ -86,13 +88,14 @@ instruction({kernelProcess, heart, _}) ->
     [];
 instruction({kernelProcess, Name, {application_controller, start, [Kernel]}}) ->
     [?AGENT, {kernelProcess, Name, {application_controller, start, [configured(Kernel)]}}];
-%% Looks for a user's .erlang: a node has no user.
+%% This would look for a user's .erlang file, but a node has no user.
 instruction({apply, {c, erlangrc, _}}) ->
     [{apply, {sbx_elixir, know, [elixir_specs()]}}];
 instruction(Other) ->
     [Other].
 
-%% Each from its own folder, since a file that isn't there costs as much as one that is.
+%% Each module is loaded from its own folder, since a failed search costs as much as a successful
+%% one.
 loads(Modules) ->
     Dirs = [{Dir, Module} || Module <- Modules, Dir <- folder(code:which(Module))],
     lists:flatmap(
@@ -100,7 +103,7 @@ loads(Modules) ->
         lists:usort([Dir || {Dir, _} <- Dirs])
     ).
 
-%% None for what this toolchain doesn't have.
+%% Empty for a module that the toolchain does not have.
 folder(File) when is_list(File) -> [filename:dirname(File)];
 folder(_None) -> [].
 
@@ -115,7 +118,7 @@ configured({application, kernel, Keys}) ->
     Merged = lists:ukeymerge(1, lists:ukeysort(1, ?KERNEL_ENV), lists:ukeysort(1, Env)),
     {application, kernel, lists:keystore(env, 1, Keys, {env, Merged})}.
 
-%% The applications that Elixir is.
+%% The applications that Elixir consists of.
 elixir_specs() ->
     [spec(App) || {ok, _} <- [lib_dir(elixir)], App <- [compiler, elixir, logger]].
 

@@ -1,9 +1,9 @@
-%% What is done once, when the VM has booted and before the daemon is told so.
+%%% Runs once after the VM has booted and before the agent says hello to the daemon.
 -module(sbx_setup).
 
 -export([run/0, forget/1, forget_loading/0]).
 
-%% What only booting calls.
+%% Modules that only booting calls.
 -define(BOOTING, [erl_features, inet_config, kernel_config, peer]).
 
 -spec run() -> ok.
@@ -16,13 +16,14 @@ run() ->
     ok = start_elixir(os:getenv("SANDBOX_ELIXIR", "0")),
     collect_garbage().
 
-%% Names are looked up by the VM itself: its usual way, a program that asks the C library, would be an execve too many.
+%% The VM resolves names itself. Its default, a program that uses the C library, would need an
+%% execve.
 look_up_names() ->
     ok = inet_db:add_host({127, 0, 0, 1}, ["localhost", "sandbox.local", "sandbox"]),
     look_up_names(inet:parse_address(os:getenv("SANDBOX_RESOLVER", "none"))).
 
 look_up_names({ok, Resolver}) ->
-    %% No file names the resolver: one that isn't there would count as one that names none.
+    %% An empty path: a missing resolv.conf would count as one without name servers.
     ok = inet_db:set_resolv_conf(""),
     ok = inet_db:add_ns(Resolver),
     inet_db:set_lookup([file, dns]);
@@ -34,17 +35,18 @@ start_elixir("1") ->
 start_elixir(_No) ->
     ok.
 
-%% Who calls one later loads it again. Their memory is what the application's modules get.
+%% Unloads modules. A later call loads them again; until then the application's modules use the
+%% memory.
 -spec forget([module()]) -> ok.
 forget(Modules) ->
     lists:foreach(fun(Module) -> code:delete(Module) andalso code:soft_purge(Module) end, Modules).
 
-%% Loading code leaves the code itself as garbage in those who read it, who idle from then on. Returns at once.
+%% Processes that read code keep its bytes as garbage while they idle. Returns at once.
 -spec forget_loading() -> ok.
 forget_loading() ->
     Readers = [whereis(Name) || Name <- [code_server, erl_prim_loader, application_controller, sbx_app]],
     lists:foreach(fun(Pid) -> erlang:garbage_collect(Pid, [{async, Pid}]) end, Readers).
 
-%% Booting leaves garbage in the long-lived processes that an idle node would keep for good.
+%% Booting leaves garbage in long-lived processes, which an idle node would keep for good.
 collect_garbage() ->
     lists:foreach(fun erlang:garbage_collect/1, processes()).

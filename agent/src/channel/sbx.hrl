@@ -1,10 +1,10 @@
-%% What the agent's modules agree on.
+%%% Constants of the channel between the agent and the daemon.
 
 -define(PROTOCOL, 1).
 
-%% The longest frame the daemon takes from a node; a compiler's may be longer.
+%% The daemon refuses longer frames. A compiler node may send longer ones than other nodes.
 -define(FRAME_MAX_BYTES, 16 * 1024 * 1024).
 -define(COMPILE_FRAME_MAX_BYTES, 64 * 1024 * 1024).
 
-%% The daemon keeps output in records of at most so many bytes.
+%% The daemon keeps output in records of at most this many bytes.
 -define(OUTPUT_MAX_BYTES, 4096).

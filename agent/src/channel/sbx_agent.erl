@@ -1,6 +1,8 @@
-%% The agent: a kernel process of the node's boot script, so its death is the VM's. Dials the daemon's socket, proves
-%% itself with the node's secret, and serves calls. It only moves frames: everything that takes time or may fail runs in
-%% a process of its own, so that a beat is always answered.
+%%% The agent's main process: it connects to the daemon's socket, proves itself with the node's
+%%% secret, and serves calls. It is a kernel process of the boot script, so its death ends the VM.
+%%%
+%%% It only moves frames. Everything that takes time or may fail runs in a process of its own, so
+%%% that a beat is always answered.
 -module(sbx_agent).
 
 -export([start_link/0, call_pids/0]).
@@ -14,20 +16,23 @@
 -define(BACKOFF_MAX_MS, 1000).
 -define(DRAIN_POLL_MS, 20).
 -define(CALLS_MAX, 64).
-%% A VM that has done less between two beats has idled; then only some of the beats look whether all is well.
+%% A VM that has done fewer reductions between two beats was idle. Only every fourth beat checks an
+%% idle node.
 -define(QUIET_REDUCTIONS, 1000).
 -define(QUIET_BEATS_MAX, 3).
-%% Past this many bytes waiting in the socket, events are held back: only replies still go.
+%% Events are held back while more than this many bytes wait in the socket. Replies are still sent.
 -define(EVENT_QUEUE_MAX_BYTES, 262144).
-%% A frame is read at once up to this size; the rest of a longer one takes another turn through the VM's poller.
+%% One read takes a frame of up to this size. The rest of a longer frame waits for another turn of
+%% the VM's poller.
 -define(READ_BYTES, 32768).
 -define(SOCKET_OPTIONS,
     [
         binary,
         {packet, 4},
         {buffer, ?READ_BYTES},
-        %% The daemon has few calls under way at once. A socket that is told of each frame to expect is waited for by a
-        %% thread of its own, which wakes the scheduler: this one the scheduler waits for itself.
+        %% Active mode: the scheduler itself polls an active socket. With {active, once} a separate
+        %% poll thread waits for it and has to wake the scheduler. The daemon has few calls under
+        %% way at once, so the mailbox stays short.
         {active, true},
         {high_watermark, 1048576},
         {send_timeout, ?SEND_TIMEOUT_MS},
@@ -35,7 +40,7 @@
     ]
 ).
 
-%% Only the call's process knows the proof that it has answered.
+%% The proof is known to the call's process alone, so no other process can claim to have answered.
 -record(call, {
     pid :: pid(),
     monitor :: reference(),
@@ -55,18 +60,19 @@
     disconnected_since :: integer(),
     backoff_ms = ?BACKOFF_MIN_MS :: pos_integer(),
     outbox :: pid(),
-    %% Processes of ours that the node can't do without: their death is the agent's.
+    %% Processes that the node can't work without: the agent ends when one of them does.
     vital :: [pid()],
-    %% The one item that the outbox waits to see taken.
+    %% The one item that the agent has got from the outbox and not sent yet.
     held = none :: none | {atom(), term()},
     calls = #{} :: #{integer() => #call{}},
-    %% When the calls' deadlines are looked at next. It stays when a call ends in time: setting and taking back a timer for
-    %% each took longer than many a call.
+    %% When the deadlines of calls are checked next. The timer is kept when a call ends in time: to
+    %% set and cancel one for each call took longer than many calls.
     alarm = none :: none | {reference(), integer()},
-    %% Of all processes, at the last beat, and how many beats in a row found that nothing had been done.
+    %% The reductions of all processes at the last beat, and the number of idle beats since the last
+    %% check.
     reductions = 0 :: integer(),
     quiet_beats = 0 :: non_neg_integer(),
-    %% Modules, when a call last counted them.
+    %% The number of loaded modules, when a call last counted them.
     loaded = 0 :: non_neg_integer()
 }).
 
@@ -74,7 +80,7 @@
 start_link() ->
     proc_lib:start_link(?MODULE, init, [self()]).
 
-%% The processes of calls under way, and of a reload: ours, not the application's.
+%% The processes of calls under way and of a reload, which don't count as the application's.
 -spec call_pids() -> [pid()].
 call_pids() ->
     [Pid || {Pid} <- ets:tab2list(?MODULE)] ++ sbx_reload:helpers().
@@ -119,7 +125,8 @@ await_boot() ->
         {'DOWN', Monitor, process, Pid, Reason} -> exit({setup, Reason})
     end.
 
-%% One receive takes any message there is: a flood of strays is thrown away in passing, never searched.
+%% One receive takes every message: stray messages are dropped at once, so a flood of them is never
+%% searched.
 loop(#state{socket = Socket} = State) ->
     receive
         {tcp, Socket, Frame} ->
@@ -143,12 +150,12 @@ loop(#state{socket = Socket} = State) ->
         {?MODULE, release} ->
             loop(release(State));
         {?MODULE, dial} when State#state.phase =:= disconnected ->
-            %% Without a daemon nobody sends beats.
+            %% Without a daemon there are no beats.
             loop(dial(look_around_seldom(State)));
         {?MODULE, welcome_late, Socket} when State#state.phase =:= greeting ->
             loop(disconnected(State));
         {'EXIT', Socket, _Reason} ->
-            %% Somebody closed our port behind our back: nothing else would tell.
+            %% The application closed the agent's port. No other message would tell.
             loop(disconnected(State));
         {'EXIT', Pid, Reason} ->
             loop(exited(Pid, Reason, State));
@@ -156,7 +163,8 @@ loop(#state{socket = Socket} = State) ->
             loop(State)
     end.
 
-%% When the VM stops in order, init speaks with the voice of the process that booted it: our parent.
+%% When the VM stops in order, the exit signal comes from the process that booted it, which is our
+%% parent.
 exited(Parent, Reason, #state{parent = Parent}) ->
     exit(Reason);
 exited(Pid, Reason, #state{vital = Vital} = State) ->
@@ -173,8 +181,8 @@ dial(#state{path = Path} = State) ->
         {error, _Reason} -> dial_later(State)
     end.
 
-%% A daemon that is stopped welcomes us later, and one that ends closes the connection. Dialling again meanwhile would
-%% leave it one connection after the other that says hello and is gone.
+%% A stopped daemon sends its welcome when it continues, and one that ends closes the connection. To
+%% dial again meanwhile would leave the daemon a row of connections that said hello and closed.
 greet(#state{socket = Socket, secret = Secret, disconnected_since = Since, grace_ms = Grace} = State) ->
     _ = erlang:send_after(max(0, Since + Grace - now_ms()), self(), {?MODULE, welcome_late, Socket}),
     case gen_tcp:send(Socket, term_to_binary({hello, ?PROTOCOL, Secret, sbx_info:hello()})) of
@@ -189,7 +197,7 @@ disconnected(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
     Since =
         case Phase of
             serving ->
-                %% From now on they have to look by themselves.
+                %% From now on no beat tells the watchers of limits to check.
                 ok = sbx_poll_backoff:wake_all(),
                 now_ms();
             _ ->
@@ -226,11 +234,12 @@ message({cancel, Id}, #state{phase = serving} = State) ->
 message(_Other, State) ->
     disconnected(State).
 
-%% The daemon knows of work that takes no reductions.
+%% The daemon asks for a check when it sees work that takes no reductions.
 beat(#{look := true}, State) -> look_around(State);
 beat(_Args, State) -> look_around_seldom(State).
 
-%% Looking wakes up a process for each organ: with a thousand idle nodes, that is most of what they take.
+%% A check wakes a process for each watcher. With a thousand idle nodes that is most of what they
+%% use.
 look_around_seldom(#state{reductions = Before, quiet_beats = Quiet} = State) ->
     Reductions = sbx_busy_wait:reductions(),
     case Reductions - Before < ?QUIET_REDUCTIONS andalso Quiet < ?QUIET_BEATS_MAX of
@@ -243,7 +252,7 @@ look_around(#state{vital = Vital} = State) ->
     ok = sbx_poll_backoff:check_all(),
     State#state{reductions = sbx_busy_wait:reductions(), quiet_beats = 0}.
 
-%% An organ that is suspended says nothing and does nothing, like a dead one.
+%% A suspended process does nothing, so it counts as dead.
 awake(Vital) ->
     case [Pid || Pid <- Vital, process_info(Pid, status) =:= {status, suspended}] of
         [] -> ok;
@@ -253,7 +262,7 @@ awake(Vital) ->
 answer(Id, Result, State) ->
     send(sbx_call:frame(Id, Result), State).
 
-%% What came before it may have ended the connection.
+%% A frame handled before this one may have ended the connection.
 send(_Frame, #state{socket = none} = State) ->
     State;
 send(Frame, #state{socket = Socket} = State) ->
@@ -292,7 +301,7 @@ call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = Sta
 due(_Now, infinity) -> infinity;
 due(Now, TimeoutMs) -> Now + TimeoutMs.
 
-%% So that it goes off then, or sooner.
+%% Makes sure that the timer fires by Due.
 set_alarm(infinity, State) ->
     State;
 set_alarm(Due, #state{alarm = {_Timer, At}} = State) when At =< Due ->
@@ -307,7 +316,8 @@ take_back_alarm(#state{alarm = {Timer, _At}} = State) ->
     ok = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
     State#state{alarm = none}.
 
-%% One that should have gone off by now may never do so: the application may have found its reference.
+%% The application may have found the timer's reference and cancelled it. So a deadline that has
+%% passed is also noticed by the next frame.
 overdue(Now, #state{alarm = {_Timer, At}} = State) when At < Now ->
     late_calls(take_back_alarm(State));
 overdue(_Now, State) ->
@@ -337,7 +347,7 @@ answered(Id, Proof, #state{calls = Calls} = State) ->
             State
     end.
 
-%% For the next time.
+%% Keeps the parsed expressions for the next evaluation of the same text.
 parsed(Id, Proof, Code, Expressions, #state{calls = Calls} = State) ->
     case Calls of
         #{Id := #call{proof = Proof}} -> ok = sbx_eval:keep(Code, Expressions);

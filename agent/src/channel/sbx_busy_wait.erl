@@ -1,15 +1,18 @@
-%% A VM that sleeps takes longer to wake up than to answer. So one that is asked again and again, as the daemon tells it,
-%% stays awake for a moment after each answer. The VM's own busy waiting is too short for that, and nodes that idle would
-%% pay for it at each beat.
+%%% Keeps the VM awake for a moment after an answer, when the daemon says that more calls are likely
+%%% to follow.
+%%%
+%%% A sleeping VM takes longer to wake up than to answer. The VM's own busy-wait is too short to
+%%% help, and idle nodes would pay for it at each beat.
 -module(sbx_busy_wait).
 
 -export([start_link/0, wait/1, reductions/0]).
 
 -define(WAIT_MAX_US, 1000).
-%% A whole turn. The VM looks for input after every second one, whatever else it has to do.
+%% A whole time slice. The VM polls for input after every second one.
 -define(TURN_REDUCTIONS, 4000).
 
-%% With a low priority: what there is to do goes before it, but for a turn now and then. Others ask for reductions from then on.
+%% The process runs at low priority: other processes run before it, except for a time slice now and
+%% then. It returns once reductions/0 can be called.
 -spec start_link() -> pid().
 start_link() ->
     Parent = self(),
@@ -33,7 +36,7 @@ wait(Us) ->
     ?MODULE ! {?MODULE, wait, Us},
     ok.
 
-%% What the VM has done, without what was done to stay awake.
+%% The reductions of the VM, without those of busy-waiting.
 -spec reductions() -> integer().
 reductions() ->
     {All, _} = erlang:statistics(reductions),
@@ -65,7 +68,7 @@ stay_or_sleep(Until) ->
         false -> sleep()
     end.
 
-%% Anybody could ask for it.
+%% The application could send this message too, so the time is bounded.
 until(Us) ->
     now_us() + min(Us, ?WAIT_MAX_US).
 

@@ -1,5 +1,5 @@
-%% One call of the daemon's, run in a process of its own. That process also encodes and sends the reply: to encode a large
-%% one would keep the agent from its beats.
+%%% One call of the daemon, run in a process of its own. That process also encodes and sends the
+%%% reply, since encoding a large reply would keep the agent from answering beats.
 -module(sbx_call).
 
 -export([start/6, timeout_ms/2, frame/2, failure/3]).
@@ -8,13 +8,13 @@
 
 -include("sbx.hrl").
 
-%% Who has loaded code took longer.
+%% A call that loaded code took longer than this.
 -define(LOADING_MIN_US, 500).
 
 -type result() :: {ok, map()} | {error, #{kind := atom(), message := binary(), _ => _}}.
 
-%% Once the reply is sent the agent gets {sbx_agent, answered, Id, Proof}. Loaded is how many modules the node had when that
-%% was last counted.
+%% Once the reply is sent the agent gets {sbx_agent, answered, Id, Proof}. Loaded is the number of
+%% modules that the node had when they were last counted.
 -spec start(pid(), gen_tcp:socket(), {integer(), reference()}, atom(), map(), non_neg_integer()) ->
     {pid(), reference()}.
 start(Agent, Socket, {Id, Proof}, Op, Args, Loaded) ->
@@ -34,7 +34,8 @@ start(Agent, Socket, {Id, Proof}, Op, Args, Loaded) ->
 with_keep(eval, Keep, Args) -> Args#{keep => Keep};
 with_keep(_Op, _Keep, Args) -> Args.
 
-%% Of a failure the socket tells the sender alone; that its port is gone the agent hears too.
+%% The socket reports a failed send only to the sender. So the port is closed, which the agent
+%% notices.
 send(Socket, Frame) ->
     case gen_tcp:send(Socket, Frame) of
         ok -> ok;
@@ -48,18 +49,18 @@ close(Socket) ->
         error:badarg -> ok
     end.
 
-%% Who read code keeps the garbage of it.
+%% Processes that read code keep its bytes as garbage.
 collect(_Agent, Loaded, Loaded) ->
     ok;
 collect(Agent, Loaded, _Before) ->
     Agent ! {sbx_agent, loaded, Loaded},
     sbx_setup:forget_loading().
 
-%% What an evaluation takes is the application's; our own calls may need more than one of its processes may have.
+%% An evaluation is bounded as the application's processes are. The agent's own calls may need more.
 heap(eval) -> [];
 heap(_Op) -> [{max_heap_size, 0}].
 
-%% How long the agent lets it run. The daemon bounds the others.
+%% Only evaluations have a deadline in the agent. The daemon bounds the other calls.
 -spec timeout_ms(atom(), map()) -> timeout().
 timeout_ms(eval, #{timeout_ms := TimeoutMs}) when is_integer(TimeoutMs), TimeoutMs >= 0 -> TimeoutMs;
 timeout_ms(_Op, _Args) -> infinity.

@@ -1,5 +1,5 @@
-%% The node's `user` process (`-user sbx_io`) and its `standard_error`: servers of the I/O protocol whose output goes to
-%% the daemon. There is no input: reading gives end of file.
+%%% The node's `user` process (`-user sbx_io`) and its `standard_error`: I/O servers that send
+%%% output to the daemon. There is no input: reading returns end of file.
 -module(sbx_io).
 
 -export([start/0, take_standard_error/0, discard_output/2]).
@@ -12,14 +12,14 @@
 start() ->
     serve_as(user, fun deliver/1).
 
-%% Before this, errors of the boot itself go to the VM's own descriptor.
+%% Until this call, errors of the boot itself go to the VM's own descriptor.
 -spec take_standard_error() -> ok.
 take_standard_error() ->
     true = unregister(standard_error),
     _ = serve_as(standard_error, fun deliver/1),
     ok.
 
-%% Runs Fun while nobody sees what it and its children write; throws when that is more than so many bytes.
+%% Runs Fun and discards what it and its children print. Throws when they print more than MaxBytes.
 -spec discard_output(pos_integer(), fun(() -> Result)) -> Result.
 discard_output(MaxBytes, Fun) ->
     [Leader, Usual] = [group_leader(), whereis(standard_error)],
@@ -38,7 +38,7 @@ discard_output(MaxBytes, Fun) ->
         true = register(standard_error, Usual)
     end.
 
-%% Whoever goes on all the same is at least fast.
+%% Past the bound a write fails at once, which is fast for a program that ignores the error.
 count(Written, Bytes, MaxBytes) ->
     case atomics:add_get(Written, 1, Bytes) of
         Sum when Sum =< MaxBytes -> ok;
@@ -48,14 +48,15 @@ count(Written, Bytes, MaxBytes) ->
 in_bounds(Written, MaxBytes) ->
     atomics:get(Written, 1) =< MaxBytes orelse throw({printed_more_than, MaxBytes}).
 
-%% Registered before it returns: others look it up by name at once.
+%% The name is registered before this returns, since other processes look it up at once.
 serve_as(Name, Deliver) ->
     Pid = spawn(fun() -> receive go -> loop(Deliver) end end),
     true = register(Name, Pid),
     Pid ! go,
     Pid.
 
-%% In pieces that the outbox can hold, so that it slows a long one down instead of cutting it.
+%% Output is cut into pieces that the outbox can hold. So a long output is slowed down instead of
+%% being dropped.
 deliver(<<>>) ->
     ok;
 deliver(Chars) when byte_size(Chars) =< ?OUTPUT_MAX_BYTES ->
@@ -65,7 +66,7 @@ deliver(Chars) ->
     ok = sbx_outbox:put(output, Piece),
     deliver(Rest).
 
-%% The last place up to Position where a character begins.
+%% The last position up to Position at which a character begins.
 boundary(Chars, Position) ->
     case binary:at(Chars, Position) of
         Byte when Byte band 2#11000000 =:= 2#10000000 -> boundary(Chars, Position - 1);

@@ -1,5 +1,5 @@
-%% A logger handler that sends each record to the daemon, in place of the one that OTP boots with and of Elixir's console.
-%% It has an id of its own because Elixir's Logger takes `default` over.
+%%% A logger handler that sends each record to the daemon. It replaces the handler that OTP boots
+%%% with and Elixir's console. It has its own id, because Elixir's Logger takes `default` over.
 -module(sbx_log).
 
 -export([install/0]).
@@ -7,7 +7,7 @@
 
 -include("sbx.hrl").
 
-%% Room for the sign that it was cut.
+%% Leaves room for the mark of a cut text.
 -define(TEXT_MAX_BYTES, (?OUTPUT_MAX_BYTES - 3)).
 -define(PLACE_MAX_BYTES, 200).
 
@@ -25,7 +25,8 @@ log(#{level := Level, meta := Meta} = Event, #{formatter := {Module, Config}}) -
     Text = bounded(unicode:characters_to_binary(Chars)),
     sbx_outbox:put(log, maps:merge(place(Meta), #{level => Level, text => Text})).
 
-%% Where it was logged, as far as the metadata say; they are the application's, and may be anything.
+%% The place of the log call, as far as the metadata say. The application makes the metadata, so
+%% they may be any term.
 place(Meta) ->
     maps:from_list([
         {Key, Value}

@@ -1,6 +1,9 @@
-%% What the node has to tell without being asked: output, log records and events, in order, in a bounded buffer. It
-%% hands the agent one at a time and waits until that was sent. Who prints faster than the channel carries is slowed
-%% down; when the daemon is absent nobody waits for it, and the buffer forgets the oldest and says how much.
+%%% A bounded buffer for what the node sends without being asked: output, log records and events, in
+%%% order.
+%%%
+%%% It hands the agent one item at a time and waits until that item was sent. A process that prints
+%%% faster than the channel carries is slowed down. Without a daemon no process waits: the buffer
+%%% drops the oldest items and reports how many bytes were dropped.
 -module(sbx_outbox).
 
 -export([start_link/1, put/2, post/2]).
@@ -8,13 +11,13 @@
 -include("sbx.hrl").
 
 -define(BUFFER_MAX_BYTES, 65536).
-%% From here on, who puts more waits.
+%% Above this many bytes, processes that put more have to wait.
 -define(FULL_BYTES, 32768).
-%% Of a record, besides its text.
+%% The size of a log record besides its text.
 -define(LOG_BYTES, 300).
-%% What the channel carries: well below what the daemon reads of one node.
+%% The rate of the channel, well below what the daemon reads from one node.
 -define(BYTES_PER_MS, 4096).
-%% An item not taken for so long means that nobody listens.
+%% If the agent has not taken an item for this long, there is no daemon.
 -define(PATIENCE_MS, 200).
 
 -record(state, {
@@ -22,11 +25,11 @@
     queue = queue:new() :: queue:queue(item()),
     bytes = 0 :: non_neg_integer(),
     dropped = 0 :: non_neg_integer(),
-    %% For the agent to take an item of a size, or for the pause after one to end.
+    %% Waits for the agent to take an item of this size, or for the pause after an item to end.
     waiting = none :: none | {taken, reference(), non_neg_integer()} | {pause, reference()},
-    %% Nobody listens: an item was not taken in time.
+    %% There is no daemon: an item was not taken in time.
     absent = false :: boolean(),
-    %% Those who put and wait for room.
+    %% Processes that wait for room.
     putters = [] :: [{pid(), reference()}]
 }).
 
@@ -42,7 +45,7 @@ start_link(Agent) ->
         [link, {priority, high}, {message_queue_data, off_heap}]
     ).
 
-%% Returns once the outbox has it: who prints without end is slowed down to the outbox's pace.
+%% Returns once the outbox has room, so that endless output is slowed down to the channel's rate.
 -spec put(atom(), term()) -> ok.
 put(Kind, Data) ->
     case whereis(?MODULE) of
@@ -61,7 +64,7 @@ put(Outbox, Kind, Data) ->
             ok
     end.
 
-%% For the rare and short, from a process that must not wait.
+%% For rare and short events, from a process that must not wait.
 -spec post(atom(), term()) -> ok.
 post(Kind, Data) ->
     ?MODULE ! {?MODULE, post, Kind, Data},
@@ -82,7 +85,7 @@ loop(State) ->
             loop(State)
     end.
 
-%% Pieces of output that wait next to each other become one.
+%% Adjacent pieces of output are joined.
 add(output, Bytes, #state{queue = Queue, bytes = Total} = State) ->
     Size = byte_size(Bytes),
     case queue:peek_r(Queue) of
@@ -98,7 +101,7 @@ add(log, #{text := Text} = Record, #state{queue = Queue, bytes = Total} = State)
 add(Kind, Data, #state{queue = Queue} = State) ->
     State#state{queue = queue:in({Kind, Data, 0}, Queue)}.
 
-%% Only output and log records have a size; the rest are few and never forgotten.
+%% Only output and log records count. Other events are few and are never dropped.
 bounded(#state{bytes = Bytes} = State) when Bytes =< ?BUFFER_MAX_BYTES ->
     State;
 bounded(#state{queue = Queue, bytes = Bytes, dropped = Dropped} = State) ->
@@ -118,11 +121,11 @@ drop_oldest([{_Kind, _Data, Size} | Items], Excess) when Size < Excess ->
 drop_oldest([_Item | Items], _Excess) ->
     Items.
 
-%% A character that was cut in half goes whole.
+%% Drops the rest of a character that was cut.
 skip_continuation(<<2#10:2, _:6, Rest/binary>>) -> skip_continuation(Rest);
 skip_continuation(Bytes) -> Bytes.
 
-%% Answers those who wait, as soon as there is room or nobody to wait for.
+%% Answers the waiting processes once there is room, or no daemon to wait for.
 release_putters(#state{bytes = Bytes, absent = false} = State) when Bytes > ?FULL_BYTES ->
     State;
 release_putters(#state{putters = Putters} = State) ->

@@ -1,14 +1,16 @@
-%% The compiler's calls: project, put, compile, finish. The daemon decides what is compiled; the node compiles it and
-%% tells what each file depended on. Between calls it keeps what the project is, the scratch folder, and its modules
-%% loaded. The project's folder is only read.
+%%% The compiler's calls: project, put, compile, finish. The daemon decides which files are
+%%% compiled; the node compiles them and reports their dependencies. Between calls the node keeps
+%%% the project's description, the scratch folder and the loaded modules. It only reads the
+%%% project's folder.
 -module(sbx_compile).
 
 -export([project/1, put/1, compile/1, finish/1, reset/0]).
 
-%% The project, and the folder it was discovered from.
+%% The key of the project's description.
 -define(KEY, ?MODULE).
 
-%% By macros, parse transforms and build scripts, in one call; nobody reads it.
+%% A bound on what macros, parse transforms and build scripts print in one call. The output is
+%% discarded.
 -define(PRINTED_MAX_BYTES, 16777216).
 
 %% The calls
@@ -67,7 +69,7 @@ finish(Args) ->
         end
     end).
 
-%% As if there had been no project.
+%% Forgets the project and everything compiled.
 -spec reset() -> ok.
 reset() ->
     ok = sbx_scratch:close(),
@@ -92,7 +94,8 @@ app(Name) ->
         [] -> throw({unknown_app, Name})
     end.
 
-%% Elixir's compiler prints what it also returns, and every call leaves the working directory as it was.
+%% Elixir's compiler prints what it also returns, so output is discarded. Each call restores the
+%% working directory.
 guarded(Fun) ->
     {ok, Home} = file:get_cwd(),
     ok = sbx_scratch:open(filename:join(Home, "build")),
@@ -124,7 +127,7 @@ failed([#{message := First} | _] = Errors, Warnings) ->
 
 %% project
 
-%% What is compiled against an application may ask what it is.
+%% Code that is compiled against an application may read its description.
 add_app(#{name := Name, dir := Dir, properties := Properties}) ->
     ok = sbx_scratch:add(Name, Dir),
     Properties =:= [] orelse write_app_file(Name, sbx_app_file:text(sbx_app_file:complete(Name, Properties, []))).
@@ -179,7 +182,7 @@ language(Modules) ->
         false -> erlang
     end.
 
-%% Only where nothing says how the project starts.
+%% Only for a project that does not say how it starts.
 supervisor(#{loose := true, main := Main}) when Main =/= nil -> written(sbx_guess:supervisor(sbx_scratch:ebin(Main)));
 supervisor(_Project) -> nil.
 

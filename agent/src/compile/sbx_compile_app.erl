@@ -1,4 +1,4 @@
-%% Compiles some of an application's files, and tells of each what came out and what it was compiled against.
+%%% Compiles some of an application's files, and reports the modules and dependencies of each.
 -module(sbx_compile_app).
 
 -export([compile/2]).
@@ -20,11 +20,11 @@ compile(Files, #{app := App, root := Root} = Context) ->
         ok = sbx_tracer:stop()
     end.
 
-%% A failed compilation leaves nothing for the next to find.
+%% A failed compilation leaves no modules behind.
 forget(#{name := Name}) ->
     sbx_scratch:forget(Name, [Module || {Module, _File} <- sbx_tracer:defined()]).
 
-%% Erlang before Elixir, as Mix has it.
+%% Erlang is compiled before Elixir, as in Mix.
 steps(#{name := Name} = App, Files, Root) ->
     Of = fun(Extensions) -> [Path || {_, Path} <- Files, lists:member(filename:extension(Path), Extensions)] end,
     Beams = [prebuilt(Name, Path, Root) || Path <- Of([".beam"])],
@@ -55,7 +55,7 @@ prebuilt(Name, Path, Root) ->
             throw({project, unicode:characters_to_binary([filename:basename(Path), " is not a compiled module"])})
     end.
 
-%% The answer, in the order of the question.
+%% The answer lists the files in the order of the request.
 
 answer(Files, Compiled, Warnings, Root) ->
     ByFile = maps:from_list([{File, One} || #{file := File} = One <- Compiled]),
@@ -63,7 +63,7 @@ answer(Files, Compiled, Warnings, Root) ->
     Told = [told(File, map_get(filename:join(Root, unicode:characters_to_list(File)), ByFile), Root) || File <- Files],
     with_warnings(Told, maps:groups_from_list(fun(#{file := File}) -> File end, Placed), Others).
 
-%% What belongs to no file is told with the first.
+%% Warnings that belong to no file are added to the first.
 with_warnings([], _ByFile, _Others) ->
     [];
 with_warnings([#{file := File} = Told | Rest], ByFile, Others) ->
@@ -86,7 +86,7 @@ told(File, #{modules := Modules} = Compiled, Root) ->
 names(Modules) ->
     [atom_to_binary(Module) || Module <- sbx_toolchain:project_modules(Modules)].
 
-%% Those of the project, as it names them.
+%% The paths inside the project, relative to its root.
 inside(Paths, Root) ->
     Original = [sbx_scratch:original(sbx_files:normal(filename:absname(Path))) || Path <- Paths],
     [unicode:characters_to_binary(Path) || Path <- lists:usort(sbx_files:inside(Original, Root))].

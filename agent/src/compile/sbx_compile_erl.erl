@@ -1,10 +1,11 @@
-%% Compiles an application's Erlang: grammars first, then modules, those that others are compiled with before the rest.
-%% A file is read once, by the preprocessor: its forms tell what was included, and are what is compiled.
+%%% Compiles an application's Erlang files: grammars first, then the modules that other modules need
+%%% for their compilation, then the rest. The preprocessor reads a file once. Its forms name the
+%%% included headers and are then compiled.
 -module(sbx_compile_erl).
 
 -export([compile/3]).
 
-%% A warning is told, not a reason to refuse; and told once.
+%% Warnings are reported once, and never make a compilation fail.
 -define(IGNORED_OPTIONS, [warnings_as_errors, report, report_errors, report_warnings]).
 
 -type compiled() :: #{
@@ -15,7 +16,7 @@
     includes := [file:filename()]
 }.
 
-%% Sources are absolute; each may be an .erl, .yrl or .xrl.
+%% Sources are absolute paths of .erl, .yrl or .xrl files.
 -spec compile(sbx_project:app(), [file:filename()], file:filename()) ->
     {[compiled()], [sbx_diagnostic:diagnostic()]}.
 compile(_App, [], _Root) ->
@@ -47,7 +48,7 @@ options(#{include := Include, erlang_options := Options}) ->
     Kept = [Option || Option <- Options, not lists:member(Option, ?IGNORED_OPTIONS)],
     [return, debug_info | [{i, Dir} || Dir <- Include]] ++ Kept.
 
-%% Waves: parse transforms and behaviours of these sources have to be there when what uses them is compiled.
+%% Waves: parse transforms and behaviours have to be compiled before the modules that use them.
 
 waves([_] = Inputs) ->
     [Inputs];
@@ -57,7 +58,7 @@ waves(Inputs) ->
     Uses = maps:map(fun(_Module, {_File, Path}) -> [M || M <- used_by(Path), is_map_key(M, Modules)] end, Modules),
     levels(Named, Uses, #{}).
 
-%% Who needs nothing that isn't done. A circle is left to the compiler to complain about.
+%% A level has the modules that need only finished ones. The compiler reports cycles.
 levels([], _Uses, _Done) ->
     [];
 levels(Named, Uses, Done) ->
@@ -81,7 +82,8 @@ used_by(Path) ->
 wave(Inputs, Options, Root, Before) ->
     Results = sbx_parallel:map(fun({_File, Path}) -> compile_source(Path, Options) end, Inputs),
     {Errors, Warnings} = lists:unzip([told(Result, Root) || Result <- Results]),
-    %% Before any of it is loaded. Who is named otherwise than its file was refused by the compiler.
+    %% Checked before any module is loaded. The compiler has refused modules whose name differs from
+    %% their file's.
     case lists:append(Errors) ++ sbx_diagnostic:reserved([named(Input) || Input <- Inputs], Root) of
         [] -> {[compiled(Input, Result) || {Input, Result} <- lists:zip(Inputs, Results)], lists:append(Warnings)};
         All -> throw({failed, All, Before ++ lists:append(Warnings)})
@@ -103,7 +105,7 @@ told({crashed, Reason}, Root) ->
 
 %% One source
 
-%% What compile:file/2 does, to the byte, with the forms in between for us to see.
+%% Does what compile:file/2 does, to the byte, but gives access to the forms.
 -spec compile_source(file:filename(), [term()]) -> {ok, map(), list()} | {error, list(), list()}.
 compile_source(Path, Options) ->
     case read(Path, Options) of
@@ -123,7 +125,7 @@ compile_forms(Path, Forms, Options) ->
             {error, Errors, Warnings}
     end.
 
-%% Where a source itself says that columns aren't wanted, only the compiler's own reading leaves them out.
+%% If a source turns columns off itself, only the compiler's own parser leaves them out.
 compile_parsed(Path, Forms, Options) ->
     Said = lists:append([listed(Value) || {attribute, _, compile, Value} <- Forms]),
     case lists:keymember(error_location, 1, Said) of
@@ -206,7 +208,7 @@ wanted(Name, Module) when is_atom(Module), (Name =:= behaviour orelse Name =:= b
 wanted(compile, Options) -> [{uses, Module} || {parse_transform, Module} <- listed(Options)];
 wanted(_Name, _Value) -> [].
 
-%% Grammars become modules beside the compiled ones, never in the project.
+%% Grammars become modules in the scratch folder, never in the project.
 
 grammars(Grammars, Dir, Root) ->
     Results = [{Grammar, grammar(Grammar, Dir)} || Grammar <- Grammars],

@@ -1,4 +1,4 @@
-%% Compiles an application's Elixir.
+%%% Compiles an application's Elixir files.
 -module(sbx_compile_ex).
 
 -export([compile/3]).
@@ -37,13 +37,14 @@ compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
     Compiled = [compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)],
     {Compiled, Warnings ++ doubled(Root)}.
 
-%% A module that was made where nobody could tell for which file must not be lost.
+%% A module may be defined where its file is unknown. It is reported with the first file, so that it
+%% is not lost.
 claim_strays(Modules, File) ->
     Known = maps:from_list(sbx_tracer:defined()),
     Strays = [Module || Module <- Modules, not is_map_key(Module, Known)],
     lists:foreach(fun(Module) -> ok = sbx_tracer:defines(File, Module) end, Strays).
 
-%% Which of them stays is chance.
+%% Which of the definitions stays is random.
 doubled(Root) ->
     Defined = lists:sort(sbx_tracer:defined()),
     [
@@ -54,8 +55,8 @@ doubled(Root) ->
 pairs([One | [Next | _] = Rest]) -> [{One, Next} | pairs(Rest)];
 pairs(_Last) -> [].
 
-%% Each application has its own; what one leaves out is as Elixir has it. A module of the project may have the name of
-%% one that this node has.
+%% Each application has its own options; others have Elixir's defaults. A module of the project may
+%% have the name of a loaded module.
 set_options(Options) ->
     Tracers = proplists:get_value(tracers, Options, []),
     Known = 'Elixir.Code':available_compiler_options() -- [warnings_as_errors, tracers],
@@ -100,7 +101,7 @@ compiled(Source, File, Beams) ->
         resources => lists:usort([unicode:characters_to_list(Path) || Path <- lists:append(Resources)])
     }.
 
-%% To derive a protocol is to run code of its implementation for Any.
+%% Deriving a protocol runs code of its implementation for Any.
 with_derivers(Modules) ->
     Derivers = [binary_to_atom(<<(atom_to_binary(Module))/binary, ".Any">>) || Module <- Modules, is_protocol(Module)],
     [Deriver || Deriver <- Derivers, erlang:module_loaded(Deriver)] ++ Modules.

@@ -1,10 +1,10 @@
-%% The modules that compilers are made of, as compiling something of everything loads them: a first compilation takes
-%% half the time when they are there.
+%%% The modules that the compilers consist of. Loading them together halves the time of a first
+%%% compilation.
 -module(sbx_compile_parts).
 
 -export([load/1, erlang/0, elixir/0]).
 
-%% Once: what is not to be had is not looked for again with every compilation.
+%% Loads them once. Modules that the toolchain does not have are not searched again.
 -spec load(ours | erlang | elixir) -> ok.
 load(Language) ->
     case persistent_term:get({?MODULE, Language}, false) of

@@ -1,12 +1,14 @@
-%% Protocols consolidated over all of the project: which implementation a value has is then looked up, not searched.
+%%% Consolidates protocols over the whole project, so that an implementation is looked up and not
+%%% searched.
 -module(sbx_consolidate).
 
 -export([begin_ahead/0, protocols/0]).
 
 -define(KEY, ?MODULE).
 
-%% Elixir's own protocols take longer than the rest of what ends a first compilation, and hardly ever have other
-%% implementations than Elixir's: they are made in what its compilers leave of the processors. Once in a node.
+%% Elixir's own protocols take longer than the other steps that end a first compilation, and rarely
+%% have further implementations. So a low-priority process makes them beside the compilers, once in
+%% a node.
 -spec begin_ahead() -> ok.
 begin_ahead() ->
     case persistent_term:get({?KEY, maker}, none) of
@@ -22,15 +24,15 @@ make_ahead() ->
     Results = sbx_parallel:map(fun(Key) -> process_flag(priority, low), made(Key, #{}) end, Keys),
     persistent_term:put({?KEY, ahead}, maps:from_list(lists:append([result(Result) || Result <- Results]))).
 
-%% Whoever waits for it has nothing else to do.
+%% The caller has no other work, so it waits for the maker.
 made_ahead() ->
     Monitor = monitor(process, persistent_term:get({?KEY, maker}, undefined)),
     receive
         {'DOWN', Monitor, process, _Maker, _Reason} -> persistent_term:get({?KEY, ahead}, #{})
     end.
 
-%% Those of the project and of Elixir itself. A protocol whose implementations are those of the last time is not made
-%% again.
+%% The protocols of the project and of Elixir. A protocol with the same implementations as before is
+%% not made again.
 -spec protocols() -> [#{module := binary(), beam := binary()}].
 protocols() ->
     ok = begin_ahead(),
@@ -44,7 +46,7 @@ protocols() ->
     ok = remember(maps:from_list(Made)),
     [#{module => atom_to_binary(Protocol), beam => Beam} || {{Protocol, _Impls, _Digest}, Beam} <- Made].
 
-%% Changing what is remembered has the VM look through all of its processes.
+%% Changing a persistent term makes the VM scan all processes.
 remember(Made) ->
     Made =:= persistent_term:get(?KEY, #{}) orelse persistent_term:put(?KEY, Made),
     ok.
@@ -61,7 +63,7 @@ made({Protocol, Impls, _Digest} = Key, _Known) ->
         {error, Reason} -> {error, Reason}
     end.
 
-%% One that was compiled without debug information stays as it is.
+%% A protocol without debug information stays as it is.
 result({ok, Made}) -> [Made];
 result({error, no_beam_info}) -> [].
 
@@ -70,7 +72,7 @@ protocol(Module) ->
     {ok, {Module, [{attributes, Attributes}]}} = beam_lib:chunks(Beam, [attributes]),
     [{Module, erlang:md5(Beam)} || lists:keymember('__protocol__', 1, Attributes)].
 
-%% They never change, nor do the implementations that Elixir has.
+%% Elixir's protocols and its own implementations never change.
 elixir_protocols() ->
     case persistent_term:get({?KEY, elixir}, none) of
         none ->

@@ -1,4 +1,4 @@
-%% What a compiler has to say, in one form for all of them, with paths as the project's own.
+%%% Diagnostics of all compilers in one form, with paths relative to the project.
 -module(sbx_diagnostic).
 
 -export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2, doubled/4, reserved/2]).
@@ -36,7 +36,7 @@ doubled(Module, File, Other, Root) ->
     Text = ["the module ", sbx_reason:module_name(Module), " is also defined in ", file(path(Other), Root)],
     new(warning, path(File), nil, Text, Root).
 
-%% A module with a name that could be one of ours, in place of which it would be loaded, or the other way round.
+%% Refuses module names of the agent: one module would be loaded in place of the other.
 -spec reserved([{module(), file:filename() | binary()}], file:filename()) -> [diagnostic()].
 reserved(Defined, Root) ->
     [
@@ -74,7 +74,7 @@ erlang_kind(error, Module) ->
         false -> compile
     end.
 
-%% What Kernel.ParallelCompiler returns: a tuple before Elixir 1.15, a map since.
+%% The result of Kernel.ParallelCompiler: a tuple before Elixir 1.15, a map since.
 -spec from_elixir(error | warning, tuple() | map(), file:filename()) -> diagnostic().
 from_elixir(Severity, {File, Position, Message}, Root) ->
     elixir(Severity, File, Position, Message, Root);
@@ -93,7 +93,8 @@ path(File) -> unicode:characters_to_list(File).
 with_column(Line, Column) when is_integer(Line), is_integer(Column) -> {Line, Column};
 with_column(Position, _Column) -> Position.
 
-%% Before 1.15 the message is what a terminal shows: "** (SyntaxError) lib/a.ex:3:7: text" and a stack trace.
+%% Before 1.15 the message has the terminal's form: "** (SyntaxError) lib/a.ex:3:7: text" and a
+%% stack trace.
 elixir_error(Message) ->
     {Kind, Rest} =
         case re:run(Message, "^\\*\\* \\(([A-Za-z.]+)\\) (.*)$", [{capture, all_but_first, binary}, dotall]) of
@@ -122,7 +123,7 @@ elixir_kind(_Exception) -> compile.
 elixir_kind_of_text(<<"syntax error", _/binary>>) -> syntax;
 elixir_kind_of_text(_Text) -> compile.
 
-%% An exception of a file that was evaluated: mix.exs, config.exs.
+%% An exception from an evaluated file: mix.exs, config.exs.
 -spec from_exception(file:filename(), {error | exit | throw, term(), list()}, file:filename(), file:filename()) ->
     diagnostic().
 from_exception(File, {Class, Reason, Stack}, Dir, Root) ->

@@ -1,15 +1,15 @@
-%% The hint a user needs, where there is one: the name that was probably meant, the place that was looked in, the
-%% dependency that isn't there. Hints are a line of their own at the end of a diagnostic's message.
+%%% Adds hints to diagnostics: the name that was probably meant, the folders that were searched, the
+%%% missing dependency. A hint is the last line of a diagnostic's message.
 -module(sbx_hint).
 
 -export([add/2]).
 
 -export_type([context/0]).
 
-%% More would bury the first.
+%% More hints would hide the first ones.
 -define(HINTS_MAX, 20).
 -define(NAME_MAX_CHARS, 64).
-%% What a compiler says, and what we know about it. The first group is a name.
+%% The compilers' messages and the hints for them. The first group is a name.
 -define(HINTS, [
     {"module ([\\w.]+) is not loaded and could not be found", fun absent_module/3},
     {"([\\w.]+)\\.__struct__/\\d is undefined, cannot expand struct", fun absent_module/3},
@@ -47,7 +47,7 @@ absent_module(Name, #{kind := Kind}, #{missing := Missing}) ->
         [] -> similar_module(Name, Kind)
     end.
 
-%% By habit: Phoenix.LiveView comes from phoenix_live_view or from phoenix.
+%% By convention Phoenix.LiveView comes from phoenix_live_view or from phoenix.
 is_named_after(Name, Dep) ->
     Folded = string:lowercase([Char || Char <- Name, Char =/= $.]),
     lists:prefix([Char || Char <- atom_to_list(Dep), Char =/= $_], Folded).
@@ -100,7 +100,7 @@ absent_application(Name, _Diagnostic, _Context) ->
         Dir -> ["the application ", Name, " is there, but that file is not in ", filename:basename(Dir)]
     end.
 
-%% The name that differs least, if it differs little.
+%% The name with the smallest distance, if that is small.
 nearest(Name, Known) ->
     Allowed = max(1, length(Name) div 4),
     Near = [Other || Other <- Known, Other =/= Name, abs(length(Other) - length(Name)) =< Allowed],
@@ -111,7 +111,8 @@ nearest(Name, Known) ->
 
 bounded(Name) -> lists:sublist(Name, ?NAME_MAX_CHARS).
 
-%% Levenshtein's, a row at a time; row I holds the distances of the first I characters from each beginning of the other.
+%% Levenshtein distance, a row at a time. Row I holds the distances of the first I characters from
+%% each prefix of the other name.
 distance(Name, Other) ->
     First = lists:seq(0, length(Other)),
     lists:last(lists:foldl(fun(Char, [Above | _] = Row) -> next(Char, Other, Row, [Above + 1]) end, First, Name)).

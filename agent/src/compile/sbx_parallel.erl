@@ -1,4 +1,4 @@
-%% A map whose calls run side by side, as many at a time as there are schedulers.
+%%% A parallel map with as many processes at a time as there are schedulers.
 -module(sbx_parallel).
 
 -export([map/2]).
@@ -14,7 +14,7 @@ start(Fun, Item) ->
     {_Pid, Monitor} = spawn_monitor(fun() -> exit({done, Fun(Item)}) end),
     Monitor.
 
-%% In order: the next starts when the oldest has ended.
+%% Results come in order: the next call starts when the oldest has ended.
 collect(_Fun, [], [], Results) ->
     lists:reverse(Results);
 collect(Fun, [Oldest | Running], Waiting, Results) ->

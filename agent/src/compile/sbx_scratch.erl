@@ -1,5 +1,5 @@
-%% The compiler's scratch folder: `<app>/ebin` for each application of the project, on the code path, where compiled
-%% modules lie for those that are compiled against them.
+%%% The compiler's scratch folder. It holds `<app>/ebin` for each application of the project, on the
+%%% code path, so that files can be compiled against the modules in it.
 -module(sbx_scratch).
 
 -export([open/1, close/0, ebin/1, ebins/0, names/0, add/2, keep/1]).
@@ -7,11 +7,11 @@
 
 -define(LINKED, ["include", "priv", "src"]).
 
-%% Where it is, and which folder of the project each application's is made from.
+%% The folder, and the source folder of each application.
 -record(scratch, {
     dir :: file:filename(),
     apps = #{} :: #{atom() => file:filename()},
-    %% Elixir's protocols, which are few among many modules.
+    %% Elixir protocols, which are few among many modules.
     protocols = [] :: [module()]
 }).
 
@@ -22,12 +22,12 @@ open(Dir) ->
             ok;
         none ->
             _ = file:del_dir_r(Dir),
-            %% What is compiled is loaded, and would be in place of ours.
+            %% Compiled modules are loaded, and must not replace the agent's.
             ok = code:stick_dir(filename:dirname(code:which(?MODULE))),
             persistent_term:put(?MODULE, #scratch{dir = Dir})
     end.
 
-%% Nothing that was compiled here stays, neither on disk nor in the VM.
+%% Removes everything that was compiled here, on disk and in the VM.
 -spec close() -> ok.
 close() ->
     case persistent_term:get(?MODULE, none) of
@@ -58,7 +58,8 @@ ebins() ->
 names() ->
     [filename:basename(File, ".beam") || Ebin <- ebins(), File <- beams(Ebin)].
 
-%% Looks like an installed application, so that include_lib and code:priv_dir/1 work while compiling.
+%% Makes the folder look like an installed application, so that include_lib and code:priv_dir/1 work
+%% while compiling.
 -spec add(atom(), file:filename()) -> ok.
 add(App, Source) ->
     #scratch{dir = Dir, apps = Apps} = Scratch = opened(),
@@ -78,7 +79,7 @@ link(Source, Target) ->
         false -> ok
     end.
 
-%% Drops the applications that are not among these.
+%% Drops the applications that are not in the list.
 -spec keep([atom()]) -> ok.
 keep(Names) ->
     #scratch{dir = Dir, apps = Apps} = opened(),
@@ -101,14 +102,14 @@ drop(App, Dir) ->
 beams(Ebin) ->
     filelib:wildcard("*.beam", Ebin).
 
-%% The next use of the module loads this one.
+%% Stores a module. Its next use loads this version.
 -spec put(atom(), module(), binary()) -> ok.
 put(App, Module, Beam) ->
     unload(Module),
     ok = note(Module, Beam),
     ok = file:write_file(filename:join(ebin(App), name(Module)), Beam, [raw]).
 
-%% To be told of each module that somebody else writes into the folder.
+%% Must be called for each module that another program writes into the folder.
 -spec note(module(), binary()) -> ok.
 note(Module, Beam) ->
     case binary:match(Beam, <<"__protocol__">>) of
@@ -116,7 +117,7 @@ note(Module, Beam) ->
         _Found -> set_protocols(lists:usort([Module | protocols()]))
     end.
 
-%% Those that may be protocols.
+%% The modules that may be protocols.
 -spec protocols() -> [module()].
 protocols() ->
     (opened())#scratch.protocols.
@@ -139,7 +140,7 @@ forget(App, Modules) ->
         Modules
     ).
 
-%% A module that went from one application to another lies in the other's folder.
+%% A module that moved to another application lies in that application's folder.
 delete([], _Name) ->
     ok;
 delete([App | Apps], Name) ->
@@ -148,7 +149,7 @@ delete([App | Apps], Name) ->
         {error, _Reason} -> delete(Apps, Name)
     end.
 
-%% What it leaves is purged when the module is loaded again: purging costs more than all the rest.
+%% The old code is purged when the module is loaded again: purging takes most of the time.
 -spec unload(module()) -> ok.
 unload(Module) ->
     case erlang:module_loaded(Module) of
@@ -160,7 +161,7 @@ unload(Module) ->
             ok
     end.
 
-%% A module's file.
+%% The name of a module's file.
 -spec name(module()) -> file:filename().
 name(Module) ->
     Name = atom_to_list(Module),
@@ -169,7 +170,7 @@ name(Module) ->
         false -> Name ++ ".beam"
     end.
 
-%% Where in the project a file is that the compiler saw through a link in here.
+%% The project's path of a file that the compiler saw through a link in the scratch folder.
 -spec original(file:filename()) -> file:filename().
 original(Path) ->
     case persistent_term:get(?MODULE, none) of

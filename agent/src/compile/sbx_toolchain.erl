@@ -1,18 +1,19 @@
-%% The modules of the installation: a dependency on one of them is none, since it never changes.
+%%% The modules of the installation. They never change, so a dependency on one of them is not
+%%% reported.
 -module(sbx_toolchain).
 
 -export([project_modules/1, shadow/1, names/0]).
 
 -define(KEY(What), {?MODULE, What}).
 
-%% Those that are, or could be, the project's. One that doesn't exist could.
+%% The modules that belong to the project or could: a missing module could.
 -spec project_modules([module()]) -> [module()].
 project_modules(Modules) ->
     Installed = installed(),
     Shadowed = persistent_term:get(?KEY(shadowed), []),
     [Module || Module <- Modules, not is_map_key(Module, Installed) orelse lists:member(Module, Shadowed)].
 
-%% The project has modules with these names; the installation may have, too.
+%% Notes modules of the project that may have the name of an installed module.
 -spec shadow([module()]) -> ok.
 shadow(Modules) ->
     Installed = installed(),
@@ -36,7 +37,7 @@ installed() ->
             Names
     end.
 
-%% Before the project's folders come onto the path, or without them.
+%% The code path without the project's folders.
 dirs() ->
     Elixir = [filename:join([filename:dirname(Dir), App, "ebin"]) || Dir <- elixir(), App <- ["mix", "eex", "ex_unit"]],
     lists:usort(code:get_path() -- sbx_scratch:ebins()) ++ Elixir.

@@ -1,15 +1,16 @@
-%% What a file's compilation used and what it defined. For Elixir it is a tracer of the compiler, which calls trace/2 in
-%% the processes that compile, and tells the kinds of dependency apart as Elixir does:
-%%   compile   code of the module runs, or can run, while the file is compiled
-%%   exports   the file is compiled against the module's functions, macros or struct
-%%   runtime   functions of the file refer to it
+%%% Records what the compilation of each file used and defined. For Elixir it is a compiler tracer:
+%%% the compiler calls trace/2 in the processes that compile. It distinguishes the kinds of
+%%% dependency as Elixir does:
+%%%   compile   code of the module runs, or can run, while the file is compiled
+%%%   exports   the file is compiled against the module's functions, macros or struct
+%%%   runtime   functions of the file refer to the module
 -module(sbx_tracer).
 
 -export([start/0, stop/0, trace/2, defines/2, defined/0, defined/1, uses/1]).
 
 -type uses() :: #{compile := [module()], exports := [module()], runtime := [module()], config := boolean()}.
 
-%% Owned by the call that compiles.
+%% The table belongs to the call that compiles.
 -spec start() -> ok.
 start() ->
     ?MODULE = ets:new(?MODULE, [named_table, public, ordered_set, {write_concurrency, true}]),
@@ -25,7 +26,7 @@ defines(File, Module) ->
     true = ets:insert(?MODULE, {{unicode:characters_to_binary(File), module, Module}}),
     ok.
 
-%% All modules there are so far, with their files.
+%% All modules so far, with their files.
 -spec defined() -> [{module(), binary()}].
 defined() ->
     [{Module, File} || [File, Module] <- ets:match(?MODULE, {{'$1', module, '$2'}})].
@@ -40,10 +41,10 @@ uses(File) ->
     Compile = Of(compile),
     #{compile => Compile, exports => Of(exports), runtime => Of(runtime) -- Compile, config => Of(config) =/= []}.
 
-%% Every def, if and @ of a file comes by here.
+%% Every def, if and @ of a file causes this event.
 trace({_Event, _Meta, 'Elixir.Kernel', _Name, _Arity}, _Env) ->
     ok;
-%% Whether a message is compiled in at all depends on Logger's configuration.
+%% Logger's configuration decides whether a message is compiled in at all.
 trace({remote_macro, _Meta, 'Elixir.Logger', _Name, _Arity}, Env) ->
     add(config, true, Env);
 trace({remote_macro, _Meta, Module, _Name, _Arity}, Env) ->
@@ -85,7 +86,7 @@ add(Kind, Module, Env) ->
     true = ets:insert(?MODULE, {{file(Env), Kind, Module}}),
     ok.
 
-%% Code quoted in another file keeps that file's name: what counts is the file that is being compiled.
+%% Code quoted in another file keeps that file's name. The file that is being compiled counts.
 file(#{file := File}) ->
     case get(elixir_compiler_file) of
         undefined -> File;

@@ -1,5 +1,6 @@
-%% A node for the pool: what compiling needs is loaded, and has run once, before a project comes. It is done with a
-%% small project of its own, through the very calls, of which nothing stays.
+%%% Warms up a pooled compiler node: it loads the modules that compiling needs and runs them once,
+%%% before a project comes. It compiles a small project through the compiler's own calls and removes
+%%% everything afterwards.
 -module(sbx_warm_up).
 
 -export([run/1]).

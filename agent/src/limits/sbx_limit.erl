@@ -1,42 +1,43 @@
-%% Bounds the application's processes. A process at maximum priority looks at their number, often while the node is busy
-%% and hardly while it idles (sbx_poll_backoff), and kills the newest above the limit. Passes in a row keep fewer and fewer of those that
-%% came since all was well, so that what goes on spawning is among the killed before long.
-%%
-%% It is also where the VM reports processes that crash. A bomb that fills the table between two looks goes on crashing
-%% and spawning: the reports would fill the memory while who writes them waits for its turn. Here the first is a reason
-%% to look at once, and none is passed on while there are too many processes.
+%%% Bounds the number of the application's processes. A process at maximum priority polls it, often
+%%% while the node is busy and rarely while it is idle (sbx_poll_backoff), and kills the newest
+%%% processes above the limit. Each pass in a row keeps fewer of the processes that started since
+%%% the limit was last kept, so that a spawning process is soon killed.
+%%%
+%%% The VM also sends its crash reports to this process. A bomb that fills the process table goes on
+%%% crashing and spawning, and its reports would fill the memory before the logger's turn comes. So
+%%% the first report triggers a check, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
 -export([start_link/0, set/1, change/1, with_extra/2, count/0]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 10).
-%% While there are less than half as many as allowed.
+%% The interval while there are fewer than half as many processes as allowed.
 -define(FAR_MS, 20).
-%% The node sleeps between two passes so that killed processes get to die.
+%% The pause between two passes, in which killed processes get their turn to end.
 -define(PASS_MS, 2).
-%% More reductions than this within one look mean that somebody may be spawning.
+%% More reductions than this between two checks mean that a process may be spawning.
 -define(BUSY_REDUCTIONS, 20000).
 -define(EVENT_EVERY_MS, 1000).
-%% After so many passes in a row, who goes on spawning has been there before.
+%% After this many passes in a row, the spawning process must be older than the last good check.
 -define(SPARING_PASSES, 8).
 -define(IS_REPORT(Message), element(1, Message) =:= log).
 
 -record(state, {
     limit :: pos_integer(),
-    %% How many of those are not the application's.
+    %% How many processes of the limit are for the agent's own work.
     extra = 0 :: integer(),
     baseline :: #{pid() => []},
-    %% What ran when there were last no more than allowed.
+    %% The processes at the last check that found no more than allowed.
     last_within = [] :: [pid()],
-    %% What was told to end, and has not had its turn for that yet.
+    %% Processes that were killed and have not had their turn to end yet.
     dying = #{} :: #{pid() => []},
     reductions = 0 :: integer(),
-    %% Until the next look, if the node idles.
+    %% The time until the next check, if the node is idle.
     idle_wait_ms = ?IDLE_MS :: pos_integer(),
     passes = 0 :: non_neg_integer(),
     told_at :: integer(),
-    %% What was found too shortly after what was told before.
+    %% A count that was found too soon after the last event.
     untold = none :: none | non_neg_integer()
 }).
 
@@ -51,11 +52,12 @@ start_link() ->
         [link, {priority, max}, {message_queue_data, off_heap}]
     ).
 
-%% What runs now is the node's own; from here on, N more may run. `nil`: any number.
+%% The processes that run now are the node's own. From here on, Limit more may run; `nil` means any
+%% number.
 -spec set(pos_integer() | nil) -> ok.
 set(Limit) -> ask(set, Limit).
 
-%% Another number for those that run already.
+%% Sets another limit for the running application.
 -spec change(pos_integer()) -> ok.
 change(Limit) -> ask(change, Limit).
 
@@ -68,7 +70,8 @@ ask(What, Limit) ->
             ok
     end.
 
-%% Run a function of the agent's that has the VM start so many processes for it: they are not the application's.
+%% Runs a function of the agent that makes the VM start Count processes. They don't count as the
+%% application's.
 -spec with_extra(non_neg_integer(), fun(() -> Result)) -> Result.
 with_extra(Count, Function) ->
     ?MODULE ! {?MODULE, extra, Count},
@@ -78,7 +81,7 @@ with_extra(Count, Function) ->
         ?MODULE ! {?MODULE, extra, -Count}
     end.
 
-%% The application's processes, those about to end included.
+%% The number of the application's processes, including those that are about to end.
 -spec count() -> non_neg_integer().
 count() ->
     case ets:lookup(?MODULE, baseline) of
@@ -110,7 +113,8 @@ set(Limit, From, Reference) ->
 new(Limit, Baseline) ->
     #state{limit = Limit, baseline = maps:from_keys(Baseline, []), told_at = now_ms() - ?EVENT_EVERY_MS}.
 
-%% A timer of its own, not the receive's: every stray message would start that anew, and a flood stop it.
+%% A separate timer, not the receive's timeout: every stray message would restart that one, and a
+%% flood would keep it from firing.
 watch(State, WaitMs) ->
     await(State, erlang:start_timer(WaitMs, self(), look)).
 
@@ -147,7 +151,8 @@ reported(Report, #state{limit = Limit, passes = Passes} = State, Timer) ->
             await(State, Timer)
     end.
 
-%% To where the VM would have sent it, which may be gone for a moment.
+%% Passes the report to the process that the VM would have sent it to, which may be missing for a
+%% moment.
 pass_on(Report) ->
     ok = sbx_quota:reported(Report),
     case whereis(logger_proxy) of
@@ -167,7 +172,7 @@ watch_on(#state{reductions = Before} = State) ->
     Looked = State#state{reductions = Reductions},
     case Reductions - Before > ?BUSY_REDUCTIONS of
         true ->
-            %% What works may take more than processes; who watches that looks less often.
+            %% A busy application may reach other limits, which sbx_quota polls less often.
             _ = State#state.idle_wait_ms > ?IDLE_MS andalso sbx_poll_backoff:wake(sbx_quota),
             watch(busy(Looked), pause_ms(Looked));
         false ->
@@ -194,8 +199,8 @@ busy(State) ->
     true = sbx_poll_backoff:reset(?MODULE),
     State#state{idle_wait_ms = ?IDLE_MS}.
 
-%% What was killed before counts no more: on a starved machine it has had no turn to die since, and others would be
-%% killed in its place.
+%% Processes that were killed before don't count: on a starved machine they have had no turn to end,
+%% and others would be killed in their place.
 pass(#state{baseline = Baseline, dying = Before} = State) ->
     Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not is_map_key(Pid, Baseline)],
     {Dying, Living} = lists:partition(fun(Pid) -> is_map_key(Pid, Before) end, Own),
@@ -210,7 +215,8 @@ pass(#state{baseline = Baseline, dying = Before} = State) ->
             watch(State, ?PASS_MS)
     end.
 
-%% Who may have to go, and how many of them stay: in the first pass as many as are allowed, then half of those, and so on.
+%% Returns the candidates for killing and how many of them stay: as many as are allowed in the first
+%% pass, then half of those, and so on.
 suspects(Living, #state{limit = Limit, last_within = LastWithin, passes = Passes}) when Passes < ?SPARING_PASSES ->
     Newcomers = Living -- LastWithin,
     {Newcomers, max(0, Limit - (length(Living) - length(Newcomers))) bsr Passes};

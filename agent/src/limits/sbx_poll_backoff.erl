@@ -1,16 +1,18 @@
-%% How those who watch the node's limits wait while it idles: each time longer, until nothing but the daemon's beat has
-%% them look, so that a thousand idle nodes leave the machine alone and a VM wakes up once for all that it has to do.
-%% What the daemon asks for may be work: it wakes those who wait for long.
+%%% Back-off for the processes that poll the node's limits. While the node is idle each wait is
+%%% longer than the last, until only the daemon's beat triggers a check. So a thousand idle nodes
+%%% hardly use the machine. A call of the daemon may be work, so it wakes the processes that wait
+%%% for long.
 -module(sbx_poll_backoff).
 
 -export([next_wait/3, reset/1, wake/1, wake_all/0, check_all/0]).
 
-%% More than from one beat at which the agent looks around to the next; without a daemon, how long it is between two looks.
+%% Longer than the time between two beats at which the agent checks. Without a daemon, it is the
+%% interval between two checks.
 -define(LONGEST_MS, 25600).
 
-%% For a watcher that is about to wait so long: how long it will wait the next time. Who waits longer than at first is asleep,
-%% and only such are woken: wakes without end would put off the next look as long. Each watcher has a table of its own, named
-%% as it is.
+%% Returns the wait after one of WaitMs. A watcher that waits longer than FirstMs is marked as
+%% asleep in its table, which has the watcher's name. Only such watchers are woken: endless wakes
+%% would postpone the next check for ever.
 -spec next_wait(atom(), pos_integer(), pos_integer()) -> pos_integer().
 next_wait(Watcher, WaitMs, FirstMs) ->
     _ = WaitMs > FirstMs andalso ets:insert(Watcher, {asleep}),
@@ -20,7 +22,7 @@ next_wait(Watcher, WaitMs, FirstMs) ->
 reset(Watcher) ->
     ets:delete(Watcher, asleep).
 
-%% Look soon, and often from then on; also one that has slept for a moment only.
+%% Makes a watcher check soon and poll often from then on, even if it has just begun to wait.
 -spec wake(atom()) -> ok.
 wake(Watcher) ->
     Watcher ! {?MODULE, wake},
@@ -30,7 +32,7 @@ wake(Watcher) ->
 wake_all() ->
     tell_all(wake).
 
-%% Look now, and sleep on if all is well.
+%% Makes the watchers check now. They wait on if they find no activity.
 -spec check_all() -> ok.
 check_all() ->
     tell_all(look).

@@ -1,14 +1,17 @@
-%% Walks over the application's processes for sbx_quota: whose message queue is too long, who is busiest, and who has
-%% most sockets. Each is asked, and may be slow to answer or never get its turn; so this is a process of its own, and
-%% one walk at a time.
+%%% Scans the application's processes for sbx_quota: which message queues are too long, which
+%%% process is busiest, and which has most sockets.
+%%%
+%%% Each process is asked by a signal, which a process may answer late or never. So a separate
+%%% process runs one scan at a time.
 -module(sbx_process_scan).
 
 -export([start_link/0, find_long_queues/2, find_busiest/1, find_holder/1]).
 
-%% How long reductions are counted to find the busiest.
+%% How long reductions are counted to find the busiest process.
 -define(COUNT_MS, 2).
 -define(SCAN_EVERY_MS, 50).
-%% Asking one takes some four microseconds: so walks take a twentieth of the time, however many there are.
+%% To ask one process takes about four microseconds. So scans take a twentieth of the time, however
+%% many processes there are.
 -define(PROCESSES_PER_MS, 12).
 
 -spec start_link() -> pid().
@@ -21,7 +24,8 @@ start_link() ->
         [link, {priority, max}, {message_queue_data, off_heap}]
     ).
 
-%% Tells sbx_quota of queues that are longer; returns at once. While one walk is under way others are left out.
+%% Reports longer queues to sbx_quota and returns at once. A request that comes too soon after a
+%% scan is dropped.
 -spec find_long_queues(non_neg_integer(), [pid()]) -> ok.
 find_long_queues(0, _Own) ->
     ok;
@@ -34,7 +38,7 @@ find_busiest(Own) ->
     ?MODULE ! {?MODULE, busiest, Own},
     ok.
 
-%% Who has most sockets of the `socket` module.
+%% Finds the process with most sockets of the `socket` module.
 -spec find_holder([pid()]) -> ok.
 find_holder(Own) ->
     ?MODULE ! {?MODULE, holder, Own},
@@ -57,7 +61,7 @@ loop(NotBefore) ->
             loop(NotBefore)
     end.
 
-%% When the next may begin.
+%% Returns when the next scan may begin.
 scan(Max, Own) ->
     Queues = values(message_queue_len, Own),
     case [Queue || {_Pid, Length} = Queue <- Queues, Length > Max] of
@@ -75,7 +79,7 @@ busiest(Own) ->
     Done = [{Count - maps:get(Pid, Before, 0), Pid} || {Pid, Count} <- values(reductions, Own)],
     sbx_quota ! {?MODULE, busiest, most(Done)}.
 
-%% A socket watches its owner; to the VM it is a reference.
+%% A socket of the `socket` module monitors its owner. The VM shows such a monitor as a reference.
 holder(Own) ->
     Held = [{length(lists:filter(fun is_reference/1, Watchers)), Pid} || {Pid, Watchers} <- values(monitored_by, Own)],
     sbx_quota ! {?MODULE, holder, most(Held)}.
@@ -86,7 +90,7 @@ most(Counts) ->
         _None -> none
     end.
 
-%% Of the application's processes; calls under way are its own too, since an evaluation is one.
+%% The application's processes. Calls under way are included, since an evaluation is one.
 values(Item, Own) ->
     [{Pid, Value} || Pid <- (processes() -- Own) -- sbx_reload:helpers(), {_, Value} <- [process_info(Pid, Item)]].
 

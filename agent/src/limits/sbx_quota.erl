@@ -1,10 +1,11 @@
-%% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their memory, ports, sockets,
-%% message queues and heaps. A process at maximum priority compares what there is with what is allowed, often while the node is
-%% busy and hardly while it idles (sbx_poll_backoff). Where the limit's policy is to kill, the process that has most is killed here, at
-%% once; everything is told to the daemon, which does the rest.
-%%
-%% Nothing that asks another process is done here: one that never gets its turn would hold up the answer. sbx_process_scan does
-%% that. Heaps are bounded by the VM itself.
+%%% Bounds what the application takes of its VM besides processes: atoms, ETS tables and their
+%%% memory, ports, sockets, message queues and heaps. A process at maximum priority polls them,
+%%% often while the node is busy and rarely while it is idle (sbx_poll_backoff). It reports every
+%%% excess to the daemon. Where the policy of a limit is to kill, it first kills the process that
+%%% has most.
+%%%
+%%% This process asks no other process, since one that never gets its turn would block it.
+%%% sbx_process_scan does that. The VM itself bounds heaps.
 -module(sbx_quota).
 
 -export([start_link/0, start/1, change/1, relieve/1, baseline/1, reported/1, ets_bytes/0, sockets/0]).
@@ -13,16 +14,17 @@
 
 -define(IDLE_MS, 400).
 -define(BUSY_MS, 40).
-%% While nothing has reached half of what is allowed.
+%% The interval while nothing has reached half of its limit.
 -define(FAR_MS, 80).
-%% So that killed processes get to die before they are counted again.
+%% Killed processes get their turn to end before the next count.
 -define(PASS_MS, 2).
 -define(BUSY_REDUCTIONS, 20000).
-%% Listing one takes about a microsecond: so looks take a twentieth of the time, however many there are.
+%% To list one table or port takes about a microsecond. So checks take a twentieth of the time,
+%% however many there are.
 -define(LISTED_PER_MS, 50).
 -define(EVENT_EVERY_MS, 1000).
 
-%% What is allowed, by name; 0 or absent: anything. `kill` has the names of those whose policy is to kill.
+%% Limits by name; 0 or absent means unlimited. `kill` lists the limits whose policy is to kill.
 -type limits() :: #{atom() => non_neg_integer() | [atom()]}.
 
 -record(state, {
@@ -31,14 +33,15 @@
     baseline = #{} :: #{atom() => non_neg_integer()},
     own = [] :: [pid()],
     reductions = 0 :: integer(),
-    %% Until the next look, if the node idles.
+    %% The time until the next check, if the node is idle.
     idle_wait_ms = ?IDLE_MS :: pos_integer(),
-    %% Atoms never go away: only who makes more than there are is to blame, and after a kill, so many more are needed
-    %% for the next.
+    %% Atoms are never freed. So only a process that makes new ones is killed, and after a kill,
+    %% this many atoms are needed for the next.
     atoms_threshold = 0 :: non_neg_integer(),
-    %% How many there were when who makes them was asked for; `none`: nobody was.
+    %% The number of atoms when the search for the process that makes them began; `none` without a
+    %% search.
     atoms_search = none :: none | non_neg_integer(),
-    %% Whether sbx_process_scan is looking for who has most sockets.
+    %% Whether sbx_process_scan is looking for the process with most sockets.
     is_searching = false :: boolean(),
     told = #{} :: #{atom() => integer()}
 }).
@@ -54,16 +57,16 @@ start_link() ->
         [link, {priority, max}, {message_queue_data, off_heap}]
     ).
 
-%% What there is now is the node's own; from here on, so much more.
+%% What exists now is the node's own. From here on, the limits apply to what is added.
 -spec start(limits()) -> ok.
 start(Limits) -> ask({start, Limits}).
 
-%% Other limits for what runs already.
+%% Sets other limits for the running application.
 -spec change(limits()) -> ok.
 change(Limits) -> ask({change, Limits}).
 
-%% The network's bounds are the kernel's, which does not know processes. Kills the one that has most sockets, or whose
-%% sockets sent and got most; returns how many it killed.
+%% The kernel bounds the network but does not know Erlang processes. Kills the process that has most
+%% sockets, or whose sockets carried most traffic. Returns the number of killed processes.
 -spec relieve(sockets | traffic) -> 0 | 1.
 relieve(By) -> ask({relieve, By}).
 
@@ -76,7 +79,7 @@ ask(Request) ->
             Answer
     end.
 
-%% How much of something is the node's own.
+%% How much of a limit's resource is the node's own.
 -spec baseline(atom()) -> non_neg_integer().
 baseline(Limit) ->
     case ets:lookup(?MODULE, Limit) of
@@ -84,7 +87,7 @@ baseline(Limit) ->
         [] -> 0
     end.
 
-%% The VM's report of a process that it killed for its heap comes to whom it reports everything to.
+%% The VM's report of a process that it killed for its heap, passed on by sbx_limit.
 -spec reported(tuple()) -> ok.
 reported({log, _Level, _Format, [Pid, Max, Size, true | _], _Meta}) when
     is_pid(Pid), is_integer(Max), is_integer(Size)
@@ -126,7 +129,7 @@ serve({change, Limits}, From, Reference, State) ->
     From ! {Reference, ok},
     State#state{limits = Limits, atoms_threshold = count(atoms)}.
 
-%% For processes that begin from now on; those that run keep what they have.
+%% Applies to processes that start from now on. Running ones keep their bound.
 bound_heaps(Bytes) ->
     Words = Bytes div erlang:system_info(wordsize),
     _ = erlang:system_flag(max_heap_size, #{size => Words, kill => true, error_logger => Words > 0}),
@@ -142,7 +145,7 @@ count(sockets) -> sockets().
 ets_bytes() ->
     max(0, erlang:memory(ets) - sbx_eval:kept_bytes()).
 
-%% Those that are ports, and those of the `socket` module.
+%% Sockets that are ports, and those of the `socket` module.
 -spec sockets() -> non_neg_integer().
 sockets() ->
     length(socket_ports()) + plain_sockets().
@@ -265,7 +268,8 @@ octets(Port) ->
 
 owners(Ports) -> [{element(2, Owner), 1} || Port <- Ports, is_tuple(Owner = erlang:port_info(Port, connected))].
 
-%% Who of the application has most; the node's own processes are not killed, whatever they were given.
+%% The application's process that has most. The node's own processes are never killed, whatever they
+%% were given.
 holder(Held, #state{own = Own}) ->
     Sums = lists:foldl(fun add/2, #{}, Held),
     case lists:reverse(lists:keysort(2, maps:to_list(maps:without(Own ++ sbx_reload:helpers(), Sums)))) of
@@ -278,7 +282,7 @@ add({Pid, Count}, Sums) when is_pid(Pid), is_integer(Count) ->
 add(_Gone, Sums) ->
     Sums.
 
-%% One at a time: an answer that comes after the maker has died would be about somebody else.
+%% One search at a time: a result that comes after the process has ended would hit another one.
 search_atom_maker(#state{atoms_search = none, own = Own} = State) ->
     case kills(atoms, State) of
         true ->
@@ -294,7 +298,7 @@ kill_maker_of_atoms(Pid, #state{atoms_search = Before} = State) ->
     _ = is_pid(Pid) andalso is_integer(Before) andalso count(atoms) > Before andalso exit(Pid, kill),
     State#state{atoms_search = none}.
 
-%% Whose those of the `socket` module are only the processes themselves tell.
+%% Only the owners know their sockets of the `socket` module, so they have to be asked.
 search_socket_holder(#state{is_searching = false, own = Own} = State) ->
     Kills = kills(sockets, State),
     _ = Kills andalso sbx_process_scan:find_holder(Own),
@@ -302,7 +306,7 @@ search_socket_holder(#state{is_searching = false, own = Own} = State) ->
 search_socket_holder(State) ->
     State.
 
-%% Unless they have been closed meanwhile.
+%% Kills the owner unless the sockets have been closed meanwhile.
 kill_holder_of_sockets(Pid, #state{limits = Limits, baseline = Baseline} = State) ->
     Max = maps:get(sockets, Limits, 0) + maps:get(sockets, Baseline, 0),
     _ = is_pid(Pid) andalso count(sockets) > Max andalso exit(Pid, kill),
@@ -317,7 +321,7 @@ heap(_Pid, Max, Size, State) ->
     Word = erlang:system_info(wordsize),
     tell(heap_bytes, Size * Word, Max * Word, 1, State).
 
-%% Telling, each limit once a second at most
+%% Events, each limit at most once a second
 
 tell(Limit, Count, Max, Killed, #state{told = Told} = State) ->
     Now = erlang:monotonic_time(millisecond),

@@ -1,11 +1,11 @@
-%% Application resource files: read, made, and completed with the modules that were compiled.
+%%% Reads application resource files, and completes them with the compiled modules.
 -module(sbx_app_file).
 
 -export([read/1, complete/3, text/1, safe_name/1]).
 
 -type app() :: {application, atom(), [{atom(), term()}]}.
 
-%% A .app or .app.src.
+%% Reads a .app or .app.src file.
 -spec read(file:filename()) -> {ok, app()} | {error, binary()}.
 read(File) ->
     case file:consult(File) of
@@ -17,7 +17,7 @@ read(File) ->
             {error, unicode:characters_to_binary(file:format_error(Reason))}
     end.
 
-%% The properties a running system needs; what the project said comes first.
+%% Adds the properties that a running system needs. The project's own come first.
 -spec complete(atom(), [{atom(), term()}], [module()]) -> app().
 complete(Name, Properties, Modules) ->
     Defaults = [
@@ -32,7 +32,7 @@ complete(Name, Properties, Modules) ->
     Versioned = [version(Property) || Property <- Kept ++ Added],
     {application, Name, [{modules, lists:sort(Modules)} | Versioned]}.
 
-%% rebar3 puts a version in for `git` and the like; we have only what is written.
+%% rebar3 replaces a version such as `git`. Here the written one is all there is.
 version({vsn, Version}) when not is_list(Version) -> {vsn, "0"};
 version(Property) -> Property.
 
@@ -40,7 +40,7 @@ version(Property) -> Property.
 text(App) ->
     unicode:characters_to_binary([io_lib:format("~tp.~n", [App]), sbx_spec:comment(App)]).
 
-%% A folder's or file's name as an application's: an atom that needs no quotes.
+%% Makes an application's name from a folder's or a file's: an atom that needs no quotes.
 -spec safe_name(string()) -> atom().
 safe_name(Text) ->
     Lower = string:lowercase(Text),

@@ -1,12 +1,13 @@
-%% The project's configuration, as [{Application, [{Key, Value}]}].
+%%% Reads a project's configuration and applies it while the project is compiled. It has the form
+%%% [{Application, [{Key, Value}]}].
 -module(sbx_config).
 
 -export([elixir/2, erlang/1, apply/1]).
 
 -type config() :: [{atom(), [{atom(), term()}]}].
 
-%% config/config.exs and what it imports, then config/runtime.exs, with the names of all files that have a say. Both run
-%% here, where the sandbox's environment variables aren't known.
+%% Reads config/config.exs and its imports, then config/runtime.exs. Returns the names of all these
+%% files too. Both run in the compiler node, without the sandbox's environment variables.
 -spec elixir(file:filename(), atom()) -> {config(), [file:filename()]}.
 elixir(File, Env) ->
     Runtime = filename:join(filename:dirname(File), "runtime.exs"),
@@ -29,7 +30,7 @@ read(File, Env) ->
             {[], [File]}
     end.
 
-%% A release's sys.config, where rebar3 and habit keep it.
+%% Reads a release's sys.config from its usual places.
 -spec erlang(file:filename()) -> {config(), [file:filename()]}.
 erlang(Root) ->
     Candidates = [filename:join(Root, "config/sys.config"), filename:join(Root, "sys.config")],
@@ -43,7 +44,8 @@ merge([], Later) -> Later;
 merge(Earlier, []) -> Earlier;
 merge(Earlier, Later) -> 'Elixir.Config.Reader':merge(Earlier, Later).
 
-%% Makes it this node's while it compiles; what an earlier one set is as it was before.
+%% Applies the configuration to this node. Values that an earlier configuration set and this one
+%% does not are restored.
 -spec apply(config()) -> ok.
 apply(Config) ->
     Before = persistent_term:get(?MODULE, []),

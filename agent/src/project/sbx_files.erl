@@ -1,4 +1,5 @@
-%% Finding files in a project. The walk follows links to files, never to folders: a project may link to itself.
+%%% Finds files in a project. The walk follows links to files, never to folders: a project may link
+%%% to itself.
 -module(sbx_files).
 
 -include_lib("kernel/include/file.hrl").
@@ -6,7 +7,7 @@
 -export([find/2, find_own/2, find_in/2, relative/2, inside/2, normal/1, subdirs/1, is_dir/1]).
 
 -define(FILES_MAX, 50000).
-%% Not the project's own sources: build products, fetched dependencies, tests.
+%% Folders without the project's own sources: build products, fetched dependencies, tests.
 -define(NOT_OWN, ["_build", "_checkouts", "deps", "node_modules", "test", "ebin", "priv"]).
 
 %% Files below Dir with one of the extensions, sorted by name.
@@ -23,7 +24,7 @@ find(Dir, Extensions, Skipped) ->
     {Found, _Left} = walk(Dir, Skipped, {[], ?FILES_MAX}),
     lists:sort([File || File <- Found, lists:member(filename:extension(File), Extensions)]).
 
-%% The same below each of some folders of Dir that exist.
+%% The same below each of these folders.
 -spec find_in([file:filename()], [string()]) -> [file:filename()].
 find_in(Dirs, Extensions) ->
     lists:usort(lists:append([find(Dir, Extensions) || Dir <- Dirs])).
@@ -51,7 +52,7 @@ visit(Dir, Name, Skipped, {Found, Left}) ->
             {Found, Left}
     end.
 
-%% Path as seen from Root; "." for Root itself, and Path where it lies elsewhere.
+%% Path relative to Root; "." for Root itself, and Path unchanged where it lies elsewhere.
 -spec relative(file:filename(), file:filename()) -> file:filename().
 relative(Root, Root) ->
     ".";
@@ -61,12 +62,12 @@ relative(Path, Root) ->
         false -> Path
     end.
 
-%% Those of Paths that lie below Root, as seen from there.
+%% The paths below Root, relative to it.
 -spec inside([file:filename()], file:filename()) -> [file:filename()].
 inside(Paths, Root) ->
     [lists:nthtail(length(Root) + 1, Path) || Path <- Paths, lists:prefix(Root ++ "/", Path)].
 
-%% An absolute path without . and ..
+%% Removes . and .. from an absolute path.
 -spec normal(file:filename()) -> file:filename().
 normal(Path) ->
     filename:join(lists:reverse(lists:foldl(fun step/2, [], filename:split(Path)))).

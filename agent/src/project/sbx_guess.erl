@@ -1,4 +1,5 @@
-%% How a project starts that doesn't say it: its application callback, else the supervisor on top of the others.
+%%% Guesses the entry point of a project that does not name one: its application callback, else its
+%%% topmost supervisor.
 -module(sbx_guess).
 
 -export([properties/3, supervisor/1]).
@@ -6,7 +7,7 @@
 -define(SUPERVISORS, [supervisor, 'Elixir.Supervisor', 'Elixir.DynamicSupervisor', 'Elixir.PartitionSupervisor']).
 -define(APPLICATIONS, [application, 'Elixir.Application']).
 
-%% A resource file's properties, made up where there are none.
+%% Makes the properties of a resource file where the project has none.
 -spec properties([{atom(), term()}], file:filename(), [module()]) -> [{atom(), term()}].
 properties([], Ebin, Modules) ->
     Callback = [Module || #{module := Module} = Facts <- facts(Ebin), behaves(Facts, ?APPLICATIONS)],
@@ -23,7 +24,8 @@ elixir(Modules) ->
         false -> []
     end.
 
-%% The only supervisor that can be started without a word and that no other supervisor mentions.
+%% The only supervisor that start_link/0 or start_link/1 can start and that no other supervisor
+%% mentions.
 -spec supervisor(file:filename()) -> module() | nil.
 supervisor(Ebin) ->
     Facts = facts(Ebin),
@@ -61,7 +63,8 @@ fact(File) ->
         names => {[Atom || {_Index, Atom} <- Atoms], literals(Literals)}
     }.
 
-%% Child specifications are literals, which are kept compressed (from OTP 28 on, plain, with a size of 0).
+%% Child specifications are literals, which are stored compressed (plain with a size of 0 since OTP
+%% 28).
 literals(missing_chunk) -> <<>>;
 literals(<<0:32, Plain/binary>>) -> Plain;
 literals(<<_Size:32, Compressed/binary>>) -> zlib:uncompress(Compressed).

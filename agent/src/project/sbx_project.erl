@@ -1,5 +1,5 @@
-%% What a project is: its applications with their sources and options, in the order they must be compiled. Nothing here
-%% compiles the project; sbx_compile does, from what this finds.
+%%% Describes a project: its applications with their sources and options, in the order of
+%%% compilation. It compiles nothing; sbx_compile does.
 -module(sbx_project).
 
 -export([discover/1, sources/1, options/2, is_elixir/1, order/1, new_app/2, template/1, beams/1]).
@@ -16,13 +16,13 @@
     include := [file:filename()],
     erlang_options := [term()],
     elixir_options := [{atom(), term()}],
-    %% Of its resource file, `modules` left out.
+    %% The properties of its resource file without `modules`.
     properties := [{atom(), term()}],
     %% Other applications of the project that are compiled before it.
     needs := [atom()],
     %% Modules that are compiled already.
     prebuilt := [file:filename()],
-    %% The module of its mix.exs, and what that says, which sources may ask for.
+    %% The module of its mix.exs and its project configuration, which sources can read.
     mix := {module(), [{atom(), term()}]} | none
 }.
 
@@ -32,13 +32,13 @@
     main := atom() | nil,
     config := [{atom(), [{atom(), term()}]}],
     problems := [sbx_diagnostic:diagnostic()],
-    %% Whether a supervisor may be guessed: nothing says how to start it.
+    %% Whether the project does not say how it starts, so that a supervisor may be guessed.
     loose := boolean(),
-    %% The files that this was made from, and those that would have had a say if they were there.
+    %% The files that describe the project, and missing files that would change the description.
     described_by := [file:filename()],
     %% Whether protocols may be consolidated.
     consolidate := boolean(),
-    %% Dependencies that are listed and not there.
+    %% Dependencies that are listed and missing.
     missing := [atom()]
 }.
 
@@ -57,12 +57,12 @@ discover(Args) ->
 project_name(nil, Root) -> filename:basename(Root);
 project_name(Name, _Root) -> unicode:characters_to_list(Name).
 
-%% Every file of the application that may be compiled.
+%% All files of the application that can be compiled.
 -spec sources(app()) -> [file:filename()].
 sources(#{elixir := Elixir, erlang := Erlang, grammars := Grammars, prebuilt := Prebuilt}) ->
     Grammars ++ Erlang ++ Elixir ++ Prebuilt.
 
-%% Whether any of it is, or was, Elixir.
+%% Whether any of its sources or compiled modules is Elixir.
 -spec is_elixir(app()) -> boolean().
 is_elixir(#{elixir := Elixir, prebuilt := Prebuilt}) ->
     Elixir =/= [] orelse lists:any(fun(File) -> lists:prefix("Elixir.", filename:basename(File)) end, Prebuilt).
@@ -72,13 +72,14 @@ is_elixir(#{elixir := Elixir, prebuilt := Prebuilt}) ->
 beams(Dir) ->
     [filename:join(Dir, File) || File <- lists:sort(filelib:wildcard("*.beam", Dir))].
 
-%% Everything besides sources that decides how they are compiled, for the daemon to compare.
+%% A digest of everything besides the sources that decides how they are compiled. The daemon
+%% compares it.
 -spec options(app(), file:filename()) -> binary().
 options(#{include := Include, erlang_options := Erlang, elixir_options := Elixir, needs := Needs, mix := Mix}, Root) ->
     Dirs = [sbx_files:relative(Dir, Root) || Dir <- Include],
     erlang:md5(term_to_binary(comparable({Dirs, Erlang, Elixir, lists:sort(Needs), Mix}), [deterministic])).
 
-%% A function written in mix.exs is another one each time that is evaluated.
+%% A function in mix.exs is a different term at each evaluation.
 comparable([Head | Tail]) -> [comparable(Head) | comparable(Tail)];
 comparable(Tuple) when is_tuple(Tuple) -> list_to_tuple(comparable(tuple_to_list(Tuple)));
 comparable(Map) when is_map(Map) -> maps:from_list(comparable(maps:to_list(Map)));
@@ -103,7 +104,7 @@ new_app(Name, Dir) ->
         mix => none
     }.
 
-%% A folder of sources without a build tool's description.
+%% A folder of sources without a build tool.
 folder(Root, Name) ->
     Files = sbx_files:find_own(Root, [".ex", ".erl", ".hrl", ".yrl", ".xrl", ".src"]),
     Of = fun(Extensions) -> [File || File <- Files, lists:member(filename:extension(File), Extensions)] end,
@@ -150,7 +151,7 @@ loose(Root, #{name := Name} = App, Files) ->
         missing => []
     }.
 
-%% Compiled modules: the folder itself or its `ebin`.
+%% Compiled modules in the folder itself or in its `ebin`.
 ebin(Root, Name) ->
     Dir = hd([Dir || Dir <- [Root, filename:join(Root, "ebin")], filelib:wildcard("*.beam", Dir) =/= []] ++ [Root]),
     Descriptions = [filename:join(Dir, File) || File <- filelib:wildcard("*.app", Dir)],
@@ -175,7 +176,7 @@ template(File) ->
         {error, Why} -> throw({project, unicode:characters_to_binary([filename:basename(File), " ", Why])})
     end.
 
-%% Each after those it needs; a cycle keeps the order it was found in.
+%% Each application comes after those it needs. A cycle keeps the order in which it was found.
 -spec order([app()]) -> [app()].
 order(Apps) ->
     ByName = maps:from_list([{Name, App} || #{name := Name} = App <- Apps]),

@@ -1,5 +1,5 @@
-%% Mix projects. Mix only tells what the project is: mix.exs is evaluated, its dependencies are looked for on disk, and
-%% nothing is fetched or compiled.
+%%% Describes Mix projects. It evaluates mix.exs and looks for dependencies on disk; it fetches and
+%%% compiles nothing.
 -module(sbx_project_mix).
 
 -export([discover/1, inside/2, forget/0]).
@@ -28,7 +28,7 @@ discover(Root) ->
         missing => maps:get(missing, Found)
     }.
 
-%% Mix lies beside Elixir, where a node that only runs applications doesn't look.
+%% Mix is installed beside Elixir, in a folder that is not on the code path of other nodes.
 start_mix() ->
     ok = sbx_elixir:need("a Mix project"),
     Libraries = filename:dirname(code:lib_dir(elixir)),
@@ -37,7 +37,8 @@ start_mix() ->
     'Elixir.Mix':env(?ENV),
     ok.
 
-%% Runs Fun where Mix.Project knows the application's project: sources may ask it for their version.
+%% Runs Fun while Mix.Project knows the application's project, since sources may read their version
+%% from it.
 -spec inside(sbx_project:app(), fun(() -> Result)) -> Result.
 inside(#{mix := none}, Fun) ->
     Fun();
@@ -49,7 +50,7 @@ inside(#{mix := {Module, _Config}, name := Name, dir := Dir}, Fun) ->
         'Elixir.Mix.Project':pop()
     end.
 
-%% What was evaluated before is evaluated anew, as if for the first time.
+%% Unloads the modules of evaluated mix.exs files, so that they are evaluated anew.
 -spec forget() -> ok.
 forget() ->
     Modules = persistent_term:get(?MODULE, []),
@@ -60,7 +61,7 @@ forget() ->
 remember(Modules) ->
     persistent_term:put(?MODULE, Modules ++ persistent_term:get(?MODULE, [])).
 
-%% What mix.exs in Dir says.
+%% Evaluates mix.exs in Dir.
 load(Dir, Root) ->
     ok = file:set_cwd(Dir),
     File = mix_file(Dir),
@@ -89,7 +90,7 @@ load(Dir, Root) ->
 deps_path(#{dir := Dir, config := Config}) ->
     filename:absname(text(proplists:get_value(deps_path, Config, <<"deps">>)), Dir).
 
-%% An umbrella has no code of its own; its applications do.
+%% An umbrella has no code of its own, only applications.
 members(#{dir := Dir, config := Config}) ->
     case proplists:get_value(apps_path, Config) of
         undefined -> {single, proplists:get_value(app, Config)};
@@ -189,7 +190,7 @@ dep({Name, Options}) when is_list(Options) -> {Name, Options};
 dep({Name, _Requirement, Options}) -> {Name, Options};
 dep(Name) when is_atom(Name) -> {Name, []}.
 
-%% Not one for tests or other environments.
+%% Whether the dependency is for this environment, not for tests or others.
 is_needed({_Name, Options}) ->
     case proplists:get_value(only, Options, ?ENV) of
         Env when is_atom(Env) -> Env =:= ?ENV;
@@ -208,7 +209,7 @@ add_dep({Name, Options}, Dir, #{root := Root, apps := Apps} = Found) ->
         {false, true, false} -> add_rebar_app(Name, DepDir, Found)
     end.
 
-%% One more mix.exs in there would change what it is.
+%% A mix.exs added to the folder would change the description.
 add_rebar_app(Name, Dir, #{apps := Apps, described_by := Described} = Found) ->
     Files = [mix_file(Dir) | sbx_project_rebar:described_by(Dir)],
     Found#{apps := Apps#{Name => sbx_project_rebar:app(Dir, Name)}, described_by := Files ++ Described}.
@@ -223,7 +224,7 @@ dep_dir(Name, Options, Dir, #{deps_path := DepsPath}) ->
 normal(Path) ->
     text('Elixir.Path':expand(unicode:characters_to_binary(Path))).
 
-%% Tools for developers are often listed and seldom vendored: the project runs without them.
+%% Tools for developers are often listed and rarely vendored. The project runs without them.
 missing(Name, Options, Dir, #{root := Root, problems := Problems, described_by := Described} = Before) ->
     Found = Before#{
         missing := [Name | maps:get(missing, Before)],
@@ -239,7 +240,7 @@ missing(Name, Options, Dir, #{root := Root, problems := Problems, described_by :
         false -> Found#{problems := [Diagnostic | Problems]}
     end.
 
-%% What is started
+%% The application to start
 
 main({single, Name}, _Apps, _Root) ->
     {Name, []};
@@ -251,7 +252,7 @@ main({umbrella, Dirs}, Apps, Root) ->
         Roots -> umbrella(Roots, Root)
     end.
 
-%% Several applications that nobody needs: one more, without code, that needs them all.
+%% Several applications that no other needs: one more application, without code, needs them all.
 umbrella(Roots, Root) ->
     App = sbx_project:new_app(umbrella, Root),
     {umbrella, [App#{properties := [{applications, [kernel, stdlib | lists:sort(Roots)]}], needs := Roots}]}.

@@ -1,4 +1,5 @@
-%% rebar3 projects, and any folder laid out as OTP applications are: src, include, an .app.src. rebar3 isn't needed.
+%%% Describes rebar3 projects, and any folder in the layout of OTP applications: src, include, an
+%%% .app.src. It does not need rebar3.
 -module(sbx_project_rebar).
 
 -export([discover/2, app/2, described_by/1]).
@@ -44,7 +45,7 @@ config(Dir) ->
             throw({project, unicode:characters_to_binary(["rebar.config: ", file:format_error(Reason)])})
     end.
 
-%% The root itself, and the applications of a project that has several.
+%% The root itself, and the applications of a project with several.
 app_dirs(Root, Config) ->
     Patterns = proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."]),
     Dirs = lists:append([filelib:wildcard(Pattern, Root) || Pattern <- Patterns]),
@@ -56,7 +57,7 @@ dir(Root, Sub) -> filename:join(Root, Sub).
 is_app(Dir) ->
     sbx_files:find(filename:join(Dir, "src"), [".erl", ".src", ".xrl", ".yrl"]) =/= [].
 
-%% An application of somebody else's, with its own options.
+%% A dependency, with its own options.
 -spec app(file:filename(), atom()) -> sbx_project:app().
 app(Dir, Name) ->
     app(Dir, Name, proplists:get_value(erl_opts, config(Dir), [])).
@@ -82,11 +83,11 @@ described(Src, Ebin, Name) ->
         [] -> {Name, []}
     end.
 
-%% A dependency that came as compiled modules only.
+%% A dependency may come as compiled modules only.
 prebuilt([], Ebin) -> sbx_project:beams(Ebin);
 prebuilt(_Sources, _Ebin) -> [].
 
-%% The files that say what the application in a folder is.
+%% The files that describe the application in a folder.
 -spec described_by(file:filename()) -> [file:filename()].
 described_by(Dir) ->
     [filename:join(Dir, "rebar.config") | descriptions(filename:join(Dir, "src"), filename:join(Dir, "ebin"))].
@@ -114,13 +115,13 @@ add_dependency(Name, Root, {Apps, Problems}) ->
             {Apps, [Problem | Problems]}
     end.
 
-%% A dependency's own are expected beside it.
+%% The dependencies of a dependency are expected beside it.
 dependencies_of(Dir, Root, {Apps, _} = Found) ->
     Known = [Name || #{name := Name} <- Apps],
     Names = [dependency_name(Dep) || Dep <- proplists:get_value(deps, config(Dir), [])],
     lists:foldl(fun(Name, Acc) -> add_dependency(Name, Root, Acc) end, Found, Names -- Known).
 
-%% What an application needs, its resource file says.
+%% The resource file lists the applications that an application needs.
 linked(Apps) ->
     Names = [Name || #{name := Name} <- Apps],
     [App#{needs := [Need || Need <- listed(App), lists:member(Need, Names)]} || App <- Apps].

@@ -1,6 +1,8 @@
-%% Changing running code: takes the calls, lets one transaction run at a time, and remembers what ran and what came of
-%% it. The transaction is a process of its own that outlives the connection; when that dies without having said how it
-%% ended, the node can't be trusted and ends too.
+%%% Takes the calls that change running code, lets one transaction run at a time, and remembers what
+%%% ran and how it ended.
+%%%
+%%% The transaction is a process of its own that outlives the connection. If it dies without
+%%% reporting an outcome, the node can't be trusted and ends too.
 -module(sbx_reload).
 
 -export([start_link/0, reload/1, code_state/1]).
@@ -17,7 +19,7 @@
     id = nil :: binary() | nil,
     phase = <<"idle">> :: binary(),
     last = nil :: map() | nil,
-    %% Who came after the outcome, while it is still tidied up.
+    %% Requests that came after the outcome, while the transaction still cleans up.
     next = [] :: [{term(), pid(), reference()}]
 }).
 
@@ -47,23 +49,23 @@ request(Request) ->
             sbx_call:failure(internal, "what reloads has ended: ~tp", [Reason])
     end.
 
-%% What the transaction tells
+%% Reports of the transaction
 
 -spec phase(binary()) -> ok.
 phase(Phase) ->
     tell({phase, Phase}).
 
-%% Which versions run now; nil: the module is gone.
+%% The versions that run now; nil: the module is gone.
 -spec loaded([{module(), integer() | nil}]) -> ok.
 loaded(Versions) ->
     tell({loaded, Versions}).
 
-%% None: it changed nothing, and was not meant to.
+%% `none`: a dry run, which changed nothing.
 -spec outcome(binary(), committed | rolled_back | failed | none) -> ok.
 outcome(Id, Outcome) ->
     tell({outcome, Id, Outcome}).
 
-%% Which closures the replaced versions can have made.
+%% The closures that the replaced versions can have made.
 -spec identities(#{module() => sbx_reload_old_code:identity()}) -> ok.
 identities(Identities) ->
     tell({identities, Identities}).
@@ -72,7 +74,7 @@ identities(Identities) ->
 identities() ->
     maps:from_list([{Module, Identity} || {{identity, Module}, Identity} <- ets:tab2list(?MODULE)]).
 
-%% States from before the last change of each module, while they are as old as that.
+%% The states from before the last change of each module.
 -spec remember([{pid(), module(), {New :: term(), Old :: term()}, unchanged | {kept, term()} | none}]) -> ok.
 remember(Entries) ->
     tell({remember, Entries}).
@@ -88,7 +90,7 @@ tell(What) ->
     ?MODULE ! {?MODULE, told, self(), What},
     ok.
 
-%% A process that works for a transaction is ours, not the application's.
+%% A process that works for a transaction does not count as the application's.
 -spec helper(pid()) -> ok.
 helper(Pid) ->
     case whereis(?MODULE) of
@@ -96,7 +98,8 @@ helper(Pid) ->
         Reload -> Reload ! {?MODULE, helper, Pid}, ok
     end.
 
-%% What is said of them comes a moment later than they do: while there is a transaction, a few are counted in advance.
+%% A helper is reported a moment after it starts. So a few are counted in advance while a
+%% transaction runs.
 -spec helpers() -> [pid()].
 helpers() ->
     try
@@ -141,7 +144,7 @@ loop(State) ->
             loop(State)
     end.
 
-%% Only the agent is linked to us; anybody can send the message.
+%% Only the agent is linked to this process, but any process can send the message.
 exited(Pid, Reason, State) ->
     case whereis(sbx_agent) of
         Pid -> exit(Reason);
@@ -160,12 +163,12 @@ serve({reload, #{id := Id} = Args}, From, Reference, #state{worker = none} = Sta
     ),
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State#state{worker = {Pid, Monitor}, id = Id, phase = <<"prepare">>};
-%% It changes nothing, so what is on probation stays so.
+%% A dry run changes nothing, so the reload on probation stays on probation.
 serve({reload, #{dry_run := true} = Args}, From, Reference, #state{phase = <<"probation">>} = State) ->
     {Pid, _Monitor} = spawn_opt(fun() -> sbx_reload_run:run(Args, From, Reference) end, [monitor, {max_heap_size, 0}]),
     true = ets:insert(?MODULE, {{helper, Pid}}),
     State;
-%% The one that it follows is good enough by now: it is not taken back any more, unless it just was.
+%% The reload that this one follows is committed, unless it was just taken back.
 serve({reload, #{follows := Id} = Args} = Request, From, Reference, #state{id = Id, worker = {Worker, _}} = State) when
     is_binary(Id)
 ->
@@ -215,7 +218,8 @@ told({outcome, _Id, none}, State) ->
 told({outcome, Id, Outcome}, State) ->
     State#state{last = #{id => Id, outcome => Outcome}, id = nil, phase = <<"idle">>}.
 
-%% Only then may the next begin: this one still tidies up after it has told its outcome.
+%% Only now may the next transaction begin: the last one cleaned up after it had reported its
+%% outcome.
 ended(Worker, normal, #state{next = Next} = State) ->
     true = ets:delete(?MODULE, {helper, Worker}),
     true = ets:delete(?MODULE, advance),

@@ -1,32 +1,32 @@
-%% What the modules of a reload agree on.
+%%% Records that the modules of a reload share.
 
 %% One module of the set that changes.
 -record(change, {
     module :: module(),
     action :: load | delete,
-    %% The new bytes, and those that run now.
+    %% The new code and the code that runs now.
     beam :: binary() | nil,
     old_beam :: binary() | nil,
     version :: integer(),
     old_version :: integer() | nil
 }).
 
-%% A process whose callback module changes and that speaks the protocol of system messages.
+%% A process whose callback module changes and that understands system messages.
 -record(user, {
     pid :: pid(),
     kind :: server | statem | event | supervisor | special | agent,
-    %% An event manager can have several.
+    %% An event manager can have several modules.
     modules :: [module()]
 }).
 
-%% Where a process keeps the state it had, when that is too large to be copied.
+%% The key in the process dictionary for an old state that is too large to be copied.
 -define(KEPT, '$sandbox_kept_state').
 
-%% A transaction, as far as it has come.
+%% The progress of a transaction.
 -record(reload, {
     id :: binary(),
     args :: map(),
-    %% Who asked: gone when the daemon is.
+    %% The call's process, which dies when the daemon's connection ends.
     caller :: pid(),
     reference :: reference(),
     monitor :: reference(),
@@ -36,7 +36,7 @@
     plans = #{} :: #{module() => sbx_reload_state:plan()},
     %% Of the versions that are replaced.
     identities = #{} :: #{module() => sbx_reload_old_code:identity()},
-    %% How the state machines' modules want to be called.
+    %% The callback modes of the state machines' modules.
     modes = #{} :: #{module() => term()},
     seen :: sbx_reload_users:seen() | undefined,
     users = [] :: [#user{}],
@@ -46,13 +46,14 @@
     %% What was done with each state.
     reports = [] :: [{pid(), module(), sbx_reload_state:report()}],
     resumed = false :: boolean(),
-    %% On every process that is stopped, from before it is.
+    %% Monitors of the processes that are suspended, set before that.
     monitors = #{} :: #{reference() => {pid(), module()}},
     %% The supervisors of the users.
     parents = [] :: [pid()],
-    %% Supervisors that are kept from starting more of these meanwhile.
+    %% Supervisors that are suspended so that they start no more of these processes meanwhile.
     halted = [] :: [pid()],
-    %% A supervisor that was started with a list and got another, and the one it had.
+    %% The supervisor that was started with a list of children and got another list, and the old
+    %% list.
     list = none :: none | {pid(), term()},
     %% What was done with children, newest first.
     actions = [] :: [sbx_reload_children:action()],

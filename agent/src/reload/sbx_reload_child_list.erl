@@ -1,5 +1,6 @@
-%% The supervisor that an application started with a list of children, as the usual Elixir one does: the list is in the
-%% application's start/2, so a new one comes only from running that again.
+%%% Updates the supervisor that an application started with a list of children, as most Elixir
+%%% applications do. The list is in the application's start/2, so only running start/2 again gives a
+%%% new list.
 -module(sbx_reload_child_list).
 
 -export([foresee/1, update/1, revert/1]).
@@ -10,7 +11,7 @@
 -define(REVERT_TIMEOUT_MS, 5000).
 -define(COPY_MAX_WORDS, 1048576).
 
-%% Says what will not be applied.
+%% Warns of what will not be applied.
 -spec foresee(#reload{}) -> #reload{}.
 foresee(#reload{args = #{run_start := true}} = Reload) ->
     Reload;
@@ -46,7 +47,7 @@ is_list_form(Top) ->
         undefined -> false
     end.
 
-%% While everybody runs: start/2 may talk to anybody.
+%% Runs while no process is suspended: start/2 may call any of them.
 -spec update(#reload{}) -> #reload{}.
 update(#reload{args = #{run_start := true}} = Reload) ->
     case started_with_list() of
@@ -61,7 +62,7 @@ update(#reload{args = #{run_start := true}} = Reload) ->
 update(Reload) ->
     Reload.
 
-%% The list names modules, which say how they want to be started.
+%% The list names modules, whose child_spec/1 says how they are started.
 is_concerned(Module, #reload{modules = Modules}) ->
     lists:member(Module, Modules) orelse
         lists:any(fun(M) -> erlang:function_exported(M, child_spec, 1) end, Modules).
@@ -91,7 +92,7 @@ run_inside(Top, Argument, TimeoutMs) ->
     Make = fun(_Pid, Tag) -> sbx_reload_state:migrate(?LIST_FORM, Plan, ?COPY_MAX_WORDS, Tag) end,
     map_get(Top, sbx_reload_sysmsg:run_inside([Top], Make, TimeoutMs)).
 
-%% The list that it had. Returns how the specs differ by that.
+%% Restores the old list. Returns the difference of the child specs.
 -spec revert(#reload{}) -> [{pid(), module(), sbx_reload_state:report()}].
 revert(#reload{list = none}) ->
     [];

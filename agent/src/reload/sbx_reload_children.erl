@@ -1,5 +1,6 @@
-%% What changed child specs mean for the children: those that are new start, those no longer named stop, and nothing
-%% that did not change is touched. While their supervisor runs, since a suspended one answers nobody.
+%%% Applies changed child specs: new children start, children that are no longer named stop, and
+%%% unchanged ones are not touched. The supervisors run meanwhile, since a suspended one answers no
+%%% request.
 -module(sbx_reload_children).
 
 -export([change/2, revert/3, started/1, described/1, ask/2]).
@@ -12,11 +13,11 @@
     Change :: started | stopped | restarted | pending,
     Supervisor :: pid(),
     Id :: term(),
-    %% Of what was stopped, by place below it.
+    %% The states of the stopped processes, by their path below the child.
     sbx_states:kept()
 }.
 
-%% Each action is noted as soon as it is done.
+%% Note records each action as soon as it is done.
 -spec change(#reload{}, fun((#reload{}) -> #reload{})) -> #reload{}.
 change(#reload{reports = Reports, args = #{restart_changed := Restart}} = Reload, Note) ->
     Wishes = lists:flatmap(fun(Report) -> wishes(Report, Restart) end, Reports),
@@ -29,7 +30,7 @@ wishes({Supervisor, _Module, #{specs := #{added := Added, removed := Removed, ch
 wishes(_Report, _Restart) ->
     [].
 
-%% What stops makes room for what starts.
+%% Children stop before others start, since they may hold names or ports.
 in_order(Wishes) ->
     [Wish || Change <- [stopped, pending, restarted, started], {C, _, _} = Wish <- Wishes, C =:= Change].
 
@@ -39,7 +40,7 @@ wish({Change, Supervisor, Id}, #reload{actions = Actions, args = #{migrate_timeo
         ok ->
             Reload#reload{actions = [{Change, Supervisor, Id, Kept} | Actions]};
         {error, Reason} ->
-            %% What was stopped for it counts too.
+            %% The failed action is recorded too, since it may have stopped the child.
             Done = Reload#reload{actions = [{Change, Supervisor, Id, Kept} | Actions]},
             Format = "the child ~tp of ~ts could not be ~ts: ~ts",
             Arguments = [Id, sbx_reload_text:pid(Supervisor), Change, sbx_reason:exit_text(Reason)],
@@ -89,8 +90,8 @@ ask(Requests, TimeoutMs) ->
         {idle, TimeoutMs}
     ).
 
-%% The other way, by what the specs of the old code say: nothing of it may stop the rest. What comes back gets its
-%% state.
+%% Undoes the changes by the specs of the old code. A failure does not stop the rest. Children that
+%% come back get their states.
 -spec revert([{pid(), module(), sbx_reload_state:report()}], [action()], timeout()) -> ok.
 revert(Reports, Actions, TimeoutMs) ->
     Restarted = [{restarted, Supervisor, Id} || {restarted, Supervisor, Id, _} <- Actions],
@@ -113,7 +114,7 @@ back(Change, Supervisor, Id, Actions, TimeoutMs) ->
             ok
     end.
 
-%% The processes that were started, by the module that their supervisor names.
+%% The processes that were started, with the module that their supervisor names.
 -spec started(#reload{}) -> [{pid(), module()}].
 started(#reload{actions = Actions, args = #{migrate_timeout_ms := TimeoutMs}}) ->
     [

@@ -1,18 +1,19 @@
-%% Supervisors give up when too much of what they started ends too fast, and with them the application would go before
-%% its old code is back. So while a change may still be taken back they bear more, and what ended meanwhile is not held
-%% against anybody afterwards.
+%%% Raises the restart intensity of supervisors while a change may still be taken back.
+%%%
+%%% A supervisor gives up when its children end too often, and the application would end before its
+%%% old code is back. Restarts from that time don't count afterwards.
 -module(sbx_reload_intensity).
 
 -export([raise/1, restore/1]).
 
-%% More than there are processes. What was lent shows in the number itself: lending twice or taking back twice does no
-%% harm, and a supervisor that was given its flags anew has none of it.
+%% More than there can be processes. The number itself shows that it was raised: raising or
+%% restoring twice does no harm, and a supervisor that got new flags meanwhile is left alone.
 -define(RAISED_BY, 1000000).
-%% In a supervisor's state, since OTP 21.
+%% Positions in a supervisor's state, since OTP 21.
 -define(INTENSITY, 6).
 -define(RESTARTS, 8).
 
-%% Nobody waits: what is sent to a supervisor next finds it patient.
+%% Does not wait for an answer: the supervisor handles this message before the next one.
 -spec raise([pid()]) -> ok.
 raise(Supervisors) ->
     tell(Supervisors, fun more/1).

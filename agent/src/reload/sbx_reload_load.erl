@@ -1,4 +1,5 @@
-%% Loads a set of modules in one atomic step, and takes it back. Both directions are prepared before anything happens.
+%%% Loads a set of modules in one atomic step, and undoes it. Both directions are prepared before
+%%% anything changes.
 -module(sbx_reload_load).
 
 -export([prepare/1, load/2, unload/2, vsn/1]).
@@ -6,13 +7,14 @@
 -include("sbx_reload.hrl").
 
 -record(set, {
-    %% Handles of prepared code: finishing one twice would end the VM, so each is used in one place only.
+    %% Handles of prepared code. To finish a handle twice would crash the VM, so each is used in one
+    %% place only.
     forth :: none | code:prepared_code(),
     back :: none | code:prepared_code(),
     %% Modules with an on_load function can't be loaded together with others.
     forth_single :: [item()],
     back_single :: [item()],
-    %% To be deleted when going forth, and when going back.
+    %% Modules to delete when loading, and when undoing it.
     deleted :: [module()],
     added :: [module()]
 }).
@@ -53,7 +55,7 @@ is_ours(Module) ->
         _ -> false
     end.
 
-%% What runs is what a failure must bring back, also where nobody said what it is.
+%% The running code, which a failure must restore, even where the caller did not send it.
 running(#change{old_beam = Old}) when is_binary(Old) ->
     Old;
 running(#change{module = Module}) ->
@@ -86,7 +88,7 @@ item(#change{module = Module}, Beam) ->
 prepare_items([]) ->
     {none, []};
 prepare_items(Items) ->
-    %% The code server has a process for each of them, and one more.
+    %% The code server starts a process for each module, and one more.
     case sbx_limit:with_extra(length(Items) + 1, fun() -> code:prepare_loading(Items) end) of
         {ok, Prepared} ->
             {Prepared, []};
@@ -98,11 +100,11 @@ prepare_items(Items) ->
             {Prepared, Alone}
     end.
 
-%% A module that is on the code path comes back when it is called.
+%% A module that is on the code path is loaded again by the next call.
 not_findable(Module) ->
     code:where_is_file(atom_to_list(Module) ++ ".beam") =:= non_existing.
 
-%% Either nothing has changed after a failure, or `partly` says that it must be taken back.
+%% After `unchanged` nothing has changed; after `partly` the caller must undo the rest.
 -spec load(set(), timeout()) -> ok | {unchanged | partly, load | on_load, problem()}.
 load(#set{forth = Forth, forth_single = Single, deleted = Deleted}, TimeoutMs) ->
     case finish(Forth) of
@@ -128,7 +130,7 @@ finish(Prepared) ->
         ok ->
             ok;
         {error, [{_, not_purged} | _] = Errors} ->
-            %% Somebody loaded one in between: the handle is still good.
+            %% The application loaded a module in between. The handle is still valid.
             lists:foreach(fun({Module, _}) -> code:soft_purge(Module) end, Errors),
             finish_purged(Prepared);
         {error, [Error | _]} ->
@@ -144,8 +146,8 @@ finish_purged(Prepared) ->
 problem({Module, Reason}) ->
     {Module, unicode:characters_to_binary(io_lib:format("~tp", [Reason]))}.
 
-%% The old bytes again. Whoever is still in code that has to go first is killed: there is no other way to unload code.
-%% Returns those.
+%% Loads the old code again. Processes that still run code which has to be purged first are killed:
+%% the VM has no other way to unload code. Returns those modules.
 -spec unload(set(), timeout()) -> [module()].
 unload(#set{back = Back, back_single = Single, added = Added} = Set, TimeoutMs) ->
     Modules = modules(Set),
@@ -160,7 +162,7 @@ modules(#set{back = Back, back_single = Single, added = Added}) ->
     Prepared = case Back of none -> []; {'$prepared$', List} -> [Module || {Module, _} <- List] end,
     Prepared ++ [Module || {Module, _, _} <- Single] ++ Added.
 
-%% What code_change calls a version: the module's `vsn` attribute.
+%% The version that code_change gets: the module's `vsn` attribute.
 -spec vsn(binary() | module()) -> term().
 vsn(Beam) when is_binary(Beam) ->
     case beam_lib:version(Beam) of

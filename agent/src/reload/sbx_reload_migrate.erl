@@ -1,11 +1,11 @@
-%% Migrates the states of suspended processes, each kind in its own way.
+%%% Migrates the states of suspended processes, each kind of process in its own way.
 -module(sbx_reload_migrate).
 
 -export([states/1, modes/1, supervisors/1, specs_again/1]).
 
 -include("sbx_reload.hrl").
 
-%% All the states that are copied together take no more than this; a larger one stays with its process.
+%% The total size of copied states. A state that is too large for its share stays in its process.
 -define(COPIES_MAX_WORDS, 2097152).
 
 -define(AGAIN_TIMEOUT_MS, 5000).
@@ -22,7 +22,7 @@ states(#reload{users = Users} = Reload) ->
         ]
     ).
 
-%% A state machine asks its module how it wants to be called when its code is changed, and at no other time.
+%% A state machine asks its module for the callback mode only when its code is changed.
 -spec modes(#reload{}) -> #reload{}.
 modes(#reload{modes = Modes} = Reload) when map_size(Modes) =:= 0 ->
     Reload;
@@ -68,7 +68,7 @@ run_inside(Jobs, #reload{users = Users, args = #{migrate_timeout_ms := TimeoutMs
     Modules = maps:from_list([{Pid, Module} || {#user{pid = Pid}, Module, _Plan} <- Jobs]),
     taken([{Pid, map_get(Pid, Modules), Answer} || {Pid, Answer} <- Answers], Reload).
 
-%% Every report counts, also of those that went well beside one that failed.
+%% All reports are kept, also those of successful processes beside a failed one.
 taken(Answers, #reload{reports = Reports} = Reload) ->
     New = [{Pid, Module, Report} || {Pid, Module, {answer, {ok, Report}}} <- Answers],
     Taken = Reload#reload{reports = New ++ Reports},
@@ -108,7 +108,7 @@ specials(Users, #reload{plans = Plans} = Reload) ->
     {Official, Others} = lists:partition(IsOfficial, Users),
     officially(Official, inside_processes(Others, Reload)).
 
-%% Through the process's own part of the protocol, which says nothing of the state.
+%% Uses the process's own implementation of change_code, which does not report the state.
 officially([], Reload) ->
     Reload;
 officially(Users, #reload{plans = Plans, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
@@ -133,7 +133,7 @@ official(Answer) -> Answer.
 migrated({Pid, Module, Report}, Modules) when is_map_key(Pid, Modules) -> {Pid, Module, Report#{migrated => true}};
 migrated(Report, _Modules) -> Report.
 
-%% Each handler reports by itself; the answer to the next question comes after all of them.
+%% Each handler sends its own report. The answer to the next request comes after all of them.
 managers([], Reload) ->
     Reload;
 managers(Users, #reload{plans = Plans, args = #{migrate_timeout_ms := TimeoutMs}} = Reload) ->
@@ -152,7 +152,7 @@ handler_reports(Tag) ->
     after 0 -> []
     end.
 
-%% With the code that runs from now on, whichever way the states went.
+%% Runs with the code that is loaded from now on, in either direction.
 -spec supervisors(#reload{}) -> #reload{}.
 supervisors(#reload{users = Users} = Reload) ->
     Jobs = [
@@ -166,7 +166,7 @@ supervisors(#reload{users = Users} = Reload) ->
             throw({sbx_reload_run, Failure#{step => supervisor}, Failed})
     end.
 
-%% After the old code has come back; whoever fails at it keeps the specs it has.
+%% Runs after the old code is back. A supervisor that fails keeps its specs.
 -spec specs_again([#user{}]) -> [{pid(), module(), sbx_reload_state:report()}].
 specs_again(Users) ->
     Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),

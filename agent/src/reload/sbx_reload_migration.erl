@@ -1,12 +1,12 @@
-%% What is done with the states of each module's processes: the caller's migration, where there is one, else the
-%% module's own code_change.
+%%% Chooses how the states of each module's processes are migrated: by the caller's function if
+%%% there is one, else by the module's code_change.
 -module(sbx_reload_migration).
 
 -export([plans/4]).
 
 -include("sbx_reload.hrl").
 
-%% Expressions are evaluated before anybody is stopped, in a process of their own.
+%% Expressions are evaluated in a separate process, before any process is suspended.
 -spec plans([#change{}], #{binary() => map()}, up | down, timeout()) ->
     {ok, #{module() => sbx_reload_state:plan()}} | {error, binary(), binary()}.
 plans(Changes, Migrations, Direction, TimeoutMs) ->

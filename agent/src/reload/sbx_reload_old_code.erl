@@ -1,26 +1,28 @@
-%% Code that was replaced earlier and is still in use: on a stack, or through a closure that somebody holds. It has to
-%% go before its module can be loaded again.
+%%% Finds and purges old code that is still in use, on a stack or through a closure. It has to go
+%%% before its module can be loaded again.
 -module(sbx_reload_old_code).
 
 -export([clear/4, check/2, tidy/2, closures/1, identity/2]).
 
 -export_type([identity/0, holder/0]).
 
-%% How long between two looks, while waiting.
+%% The interval between two tries while waiting.
 -define(POLL_MS, 20).
 -define(ANSWER_TIMEOUT_MS, 2000).
 -define(VISIT_TIMEOUT_MS, 1000).
 -define(HOLDERS_MAX, 50).
-%% So many parts of one term are looked at.
+%% The number of parts of one term that are searched.
 -define(PARTS_MAX, 1000000).
 -define(ETS_OBJECTS_MAX, 100000).
 
-%% Which closures a version of a module can have made: the module, its checksum, and what the file says of each.
+%% The closures that a version of a module can have made: the module, its checksum, and the file's
+%% entry for each closure.
 -type identity() :: {module(), Md5 :: binary(), [closure()]}.
 -type closure() :: {Arity :: byte(), Index :: integer(), Free :: integer(), Uniq :: integer()}.
 -type holder() :: #{pid := pid() | nil, how := stack | closure, where := state | mailbox | ets | dictionary | other}.
 
-%% Makes room for all modules, or says who is in the way of which.
+%% Purges the old code of all modules, or reports which processes hold the first that can't be
+%% purged.
 -spec clear([module()], #{module() => identity()}, wait | refuse | kill, non_neg_integer()) ->
     ok | {busy, module(), [holder()]}.
 clear(Modules, Identities, OnBusy, TimeoutMs) ->
@@ -52,7 +54,7 @@ in_the_way([Module | _], Identities, _OnBusy, _End, _Rest) ->
 try_purge(Module, Identities) ->
     not in_closures(Module, Identities) andalso code:soft_purge(Module).
 
-%% Who would be in the way now; nothing is purged.
+%% Reports the processes that hold old code now. Nothing is purged.
 -spec check([module()], #{module() => identity()}) -> ok | {busy, module(), [holder()]}.
 check(Modules, Identities) ->
     case [M || M <- Modules, erlang:check_old_code(M), in_closures(M, Identities) orelse on_stacks(M) =/= []] of
@@ -60,12 +62,12 @@ check(Modules, Identities) ->
         [Module | _] -> {busy, Module, lists:sublist(holders(Module, Identities), ?HOLDERS_MAX)}
     end.
 
-%% After a reload: whatever nobody uses any more goes. Returns the modules that could not.
+%% Purges unused old code after a reload. Returns the modules that are still in use.
 -spec tidy([module()], #{module() => identity()}) -> [module()].
 tidy(Modules, Identities) ->
     [Module || Module <- Modules, erlang:check_old_code(Module), not try_purge(Module, Identities)].
 
-%% A closure that is garbage counts until its process has collected it.
+%% A closure counts until its process has collected it as garbage.
 in_closures(Module, Identities) ->
     case Identities of
         #{Module := Identity} -> held(Identity) andalso collect_garbage() andalso held(Identity);
@@ -88,7 +90,7 @@ collected(Left) ->
 
 %% Closures
 
-%% From the bytes of a version, which is or was loaded.
+%% Reads the closures from the code of a version.
 -spec closures(binary()) -> [closure()].
 closures(Beam) ->
     case beam_lib:chunks(Beam, ["FunT"], [allow_missing_chunks]) of
@@ -105,8 +107,9 @@ closures(Beam) ->
 identity(Module, Beam) ->
     {Module, erlang:get_module_info(Module, md5), closures(Beam)}.
 
-%% Whether anybody holds one. The VM counts the references to each kind of closure: one is the code's own (two, when the
-%% same code is loaded as new and as old), one ours. In a process of its own, so that ours is one.
+%% Whether a process holds such a closure. The VM counts the references to each kind of closure: one
+%% is the code's own (two when the same code is loaded as current and as old), one is ours. A
+%% separate process counts, so that ours is exactly one.
 -spec held(identity()) -> boolean().
 held({_Module, _Md5, []}) ->
     false;
@@ -121,7 +124,7 @@ held({Module, Md5, Closures}) ->
         {'DOWN', Monitor, process, Pid, _} -> true
     end.
 
-%% In the external format, where a closure is what identifies it and the values that it holds.
+%% Builds a closure in the external term format: its identity and the values it holds.
 closure(Module, Md5, {Arity, Index, Free, Uniq}) ->
     Body = iolist_to_binary([
         <<Arity:8, Md5/binary, Index:32, Free:32>>,
@@ -134,7 +137,7 @@ external(Term) ->
     <<131, Rest/binary>> = term_to_binary(Term),
     Rest.
 
-%% Who is in the way
+%% Holders of old code
 
 holders(Module, Identities) ->
     on_stacks(Module) ++
@@ -182,7 +185,7 @@ seen_from_outside(Pid, Module, Md5) ->
             []
     end.
 
-%% Only of processes that wait in a loop which understands the question.
+%% Asks only processes that wait in a loop which understands system messages.
 in_states(Pids, Module, Md5) ->
     Idle = [Pid || Pid <- Pids, sbx_reload_users:is_idle_server(Pid)],
     Look = fun(_Pid, Tag) ->

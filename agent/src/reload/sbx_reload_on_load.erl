@@ -1,4 +1,4 @@
-%% Loads a module that has an on_load function, which is the module's own code and may never return.
+%%% Loads a module with an on_load function, which is the application's code and may never return.
 -module(sbx_reload_on_load).
 
 -export([load/4]).
@@ -11,7 +11,8 @@ load(Module, File, Beam, TimeoutMs) ->
     receive
         {'DOWN', Monitor, process, Pid, Result} -> result(Result)
     after TimeoutMs ->
-        %% The code server waits for the process that runs the function, and nothing else ends that.
+        %% The code server waits for the process that runs the function. Only killing that process
+        %% ends the wait.
         [exit(Runner, kill) || Runner <- watched_by_code_server() -- Before],
         receive
             {'DOWN', Monitor, process, Pid, Result} -> late(Result, TimeoutMs)

@@ -1,4 +1,5 @@
-%% After a reload its processes are watched for a while. One that crashes takes the reload back; else it is final.
+%%% Watches the processes of a reload for a while. A crash takes the reload back; otherwise it is
+%%% committed.
 -module(sbx_reload_probation).
 
 -export([watch/1, is_crash/1, tell/5]).
@@ -30,7 +31,7 @@ await(Timer, Monitors, #reload{id = Id} = Reload) ->
             await(Timer, Monitors, Reload)
     end.
 
-%% Not by its own wish nor its supervisor's.
+%% False for an end that the process or its supervisor chose.
 -spec is_crash(term()) -> boolean().
 is_crash(normal) -> false;
 is_crash(shutdown) -> false;
@@ -39,7 +40,8 @@ is_crash(noproc) -> false;
 is_crash(_Reason) -> true.
 
 crashed({Pid, Module}, Reason, #reload{id = Id, places = Places} = Reload) ->
-    %% A supervisor gives up when what it starts goes on crashing: first of all it is stopped from starting more.
+    %% A supervisor gives up when a child goes on crashing. So it is suspended first, and starts no
+    %% more children.
     Parents = sbx_reload_successor:parents([Pid], Places),
     _ = sbx_reload_sysmsg:call(Parents, fun(_) -> suspend end, ?HALT_TIMEOUT_MS),
     Notes = revert(Reload#reload{halted = Parents}),
@@ -54,8 +56,8 @@ revert(#reload{id = Id, changes = Changes} = Reload) ->
     sbx_reload:outcome(Id, rolled_back),
     Notes.
 
-%% Final: what was kept for going back goes, and so does code that nobody uses any more, but for what the next replaces:
-%% it sees to that itself.
+%% Commits: the kept states and unused old code go. The next reload purges the modules it replaces
+%% itself.
 commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Identities} = Reload, Next) ->
     sbx_reload:outcome(Id, committed),
     sbx_reload_intensity:restore(Reload#reload.parents),
@@ -66,7 +68,7 @@ commit(#reload{id = Id, reports = Reports, modules = Modules, identities = Ident
     _ = sbx_reload_old_code:tidy(Replaced, Identities),
     ok.
 
-%% States from before, for a way back that the newer code does not know.
+%% Keeps the old states for a later rollback whose code_change knows no way back.
 remember(#reload{reports = Reports, changes = Changes, args = #{direction := up}}) ->
     Versions = maps:from_list([{M, {New, Old}} || #change{module = M, version = New, old_version = Old} <- Changes]),
     Entries = [

@@ -1,5 +1,6 @@
-%% Takes a transaction back: the old bytes, the old states, everybody goes on. It has no way to fail: a process that
-%% does not take part in it is killed, so that its supervisor starts it with the old code, and it gets its state then.
+%%% Takes a transaction back: the old code, the old states, and all processes resume. It can't fail:
+%%% a process that does not cooperate is killed, its supervisor starts it with the old code, and it
+%%% gets its state then.
 -module(sbx_reload_revert).
 
 -export([revert/1, tidy/1]).
@@ -11,7 +12,7 @@
 -define(SUCCESSOR_TIMEOUT_MS, 2000).
 -define(ON_LOAD_TIMEOUT_MS, 5000).
 
-%% Returns what people should know of it.
+%% Returns notes for the user.
 -spec revert(#reload{}) -> [binary()].
 revert(#reload{resumed = true, parents = Parents} = Reload) ->
     Notes = revert_running(Reload),
@@ -37,7 +38,7 @@ revert_suspended(#reload{loaded = Loaded, users = Users} = Reload) ->
     Unrestored = give_to_successors(Kept ++ copies(Lost, Reload), Reload),
     notes(Lingering, Unrestored).
 
-%% One that is suspended waits in the loop of that; whoever is elsewhere still runs a migration.
+%% A suspended process answers this request. A process that does not is still inside a migration.
 hung(Users) ->
     Answers = sbx_reload_sysmsg:call([Pid || #user{pid = Pid} <- Users], fun(_Pid) -> suspend end, 100),
     [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =:= late].
@@ -51,7 +52,7 @@ unload(false, _Reload) ->
 unload(true, #reload{set = Set}) ->
     sbx_reload_load:unload(Set, ?ON_LOAD_TIMEOUT_MS).
 
-%% When everybody has gone on: what was new is what is old now, and goes if nobody uses it.
+%% Runs after all processes have resumed: the new code is old code now, and goes if it is unused.
 -spec tidy(#reload{}) -> ok.
 tidy(#reload{loaded = false}) ->
     ok;
@@ -64,7 +65,7 @@ tidy(#reload{modules = Modules, changes = Changes}) ->
     _ = sbx_reload_old_code:tidy(Modules, Identities),
     ok.
 
-%% State machines that have asked the new code how it wants to be called.
+%% State machines that have asked the new code for its callback mode.
 asked_anew(Users, #reload{loaded = true, modes = Modes, reports = Reports}) ->
     Other = [Module || {Module, Mode} <- maps:to_list(Modes), Mode =/= (catch Module:callback_mode())],
     [
@@ -75,14 +76,15 @@ asked_anew(Users, #reload{loaded = true, modes = Modes, reports = Reports}) ->
 asked_anew(_Users, _Reload) ->
     [].
 
-%% They ask the old code again, which they do only when its code_change can be called. Returns those that could not.
+%% They ask the old code again, which they do only if its code_change can be called. Returns those
+%% that could not.
 ask_again(Users) ->
     Modules = maps:from_list([{Pid, Module} || #user{pid = Pid, modules = [Module]} <- Users]),
     Request = fun(Pid) -> {change_code, map_get(Pid, Modules), undefined, []} end,
     Answers = sbx_reload_sysmsg:call(maps:keys(Modules), Request, ?RESTORE_TIMEOUT_MS),
     [User || #user{pid = Pid} = User <- Users, map_get(Pid, Answers) =/= {answer, ok}].
 
-%% Returns those that did not take their state.
+%% Returns the processes that did not take their state.
 restore(Users, Reports, TimeoutMs) ->
     Kept = maps:from_list([{Pid, K} || {Pid, _, #{kept := K}} <- Reports]),
     {Managers, Others} = lists:partition(fun(#user{kind = Kind}) -> Kind =:= event end, Users),
@@ -105,11 +107,11 @@ restore_handlers(Managers, Reports) ->
 copies(Users, #reload{reports = Reports}) ->
     [{Pid, Kept} || #user{pid = Pid} <- Users, {P, _, #{kept := {copy, _} = Kept}} <- Reports, P =:= Pid].
 
-%% What was too large to be copied went with its process.
+%% A state that was too large to be copied is lost with its process.
 kept_inside(Users, #reload{reports = Reports}) ->
     [Pid || #user{pid = Pid} <- Users, {P, _, #{kept := inside}} <- Reports, P =:= Pid].
 
-%% Returns how many got no state.
+%% Returns how many processes got no state.
 give_to_successors(Kept, #reload{places = Places}) ->
     End = erlang:monotonic_time(millisecond) + ?SUCCESSOR_TIMEOUT_MS,
     length([
@@ -138,7 +140,7 @@ notes(Lingering, Unrestored) ->
          || Unrestored > 0
         ].
 
-%% After everybody went on: the world may have changed since.
+%% Runs after the processes have resumed, so they are searched again.
 revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, users = Before} = Reload) ->
     #{users := Users} = sbx_reload_users:find(Modules),
     Late = suspend_or_name(Users),

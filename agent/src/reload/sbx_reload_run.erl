@@ -1,4 +1,5 @@
-%% One transaction: every step is tried, and the first that fails takes back all that was done.
+%%% Runs one transaction step by step. The first step that fails takes back everything that was
+%%% done.
 -module(sbx_reload_run).
 
 -export([run/3, fail/4, warn/2]).
@@ -10,7 +11,7 @@
     suspend_timeout_ms => 5000, migrate_timeout_ms => 5000, probation_ms => 1000, restart_changed => false,
     run_start => false, dry_run => false
 }).
-%% Loaded before anybody is stopped: a node has them only once it needs them.
+%% Loaded before any process is suspended, since a node loads them only when it needs them.
 -define(PARTS, [
     sbx_reload_child_list, sbx_reload_children, sbx_reload_intensity, sbx_reload_load, sbx_reload_migrate,
     sbx_reload_migration, sbx_reload_old_code, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape,
@@ -18,13 +19,13 @@
     sbx_states
 ]).
 -define(RESUME_TIMEOUT_MS, 5000).
-%% Those that were started while the others were being suspended are suspended too, so often.
+%% How often processes that start during the suspension are searched and suspended too.
 -define(LATECOMER_ROUNDS, 10).
-%% What an answer lists, of each kind.
+%% The longest list of each kind in an answer.
 -define(LISTED_MAX, 10000).
-%% What is made of one process's answers in the pause.
+%% Heap space for the answers of one process in the pause.
 -define(WORDS_PER_USER, 300).
-%% A supervisor that is not idle goes on.
+%% A supervisor that is busy for longer is not suspended.
 -define(HALT_TIMEOUT_MS, 100).
 
 -spec run(map(), pid(), reference()) -> ok.
@@ -73,7 +74,7 @@ noted(#{message := Message} = Failure, []) ->
 noted(#{message := Message} = Failure, Notes) ->
     Failure#{message => iolist_to_binary(lists:join("; ", [Message | Notes]))}.
 
-%% A step returns what it made of the transaction; what it had done before it failed is in what it throws.
+%% A step returns the changed transaction. What it did before a failure is in the thrown term.
 steps([], Reload) ->
     {ok, Reload};
 steps([Step | Steps], Reload) ->
@@ -87,7 +88,7 @@ steps([Step | Steps], Reload) ->
             {failed, failure(lost, Text, #{}), last_seen(Reload)}
     end.
 
-%% What a step that broke had noted on its way.
+%% The last progress that a crashed step noted.
 last_seen(Reload) ->
     case get(?MODULE) of
         undefined -> Reload;
@@ -118,7 +119,7 @@ warn(Text, #reload{warnings = Warnings} = Reload) ->
 option(Name, #reload{args = Args}) ->
     maps:get(Name, Args).
 
-%% Before anybody is stopped
+%% Before any process is suspended
 
 read(#reload{args = #{modules := Written}} = Reload) ->
     Changes = [change_of(Entry) || Entry <- Written],
@@ -136,14 +137,14 @@ change_of(#{module := Name, action := Action} = Entry) ->
 
 beam(load, _Name, #{beam := Beam}) ->
     Beam;
-%% A module that would be found on the code path again is replaced by an empty one.
+%% A module that is on the code path would be loaded again, so it is replaced by an empty one.
 beam(delete, Name, _Entry) ->
     case code:where_is_file(binary_to_list(Name) ++ ".beam") of
         non_existing -> nil;
         _Found -> sbx_reload_stub:beam(binary_to_atom(Name))
     end.
 
-%% Dependencies first: on_load functions run in this order.
+%% Dependencies come first: on_load functions run in this order.
 ordered(Changes, Order) ->
     Names = lists:append(Order),
     Numbered = maps:from_list(lists:zip(Names, lists:seq(1, length(Names)))),
@@ -232,17 +233,19 @@ suspend(#reload{users = Users} = Reload) ->
         {late, Late} -> fail_suspend(Late, Noted, Noted#reload{users = []})
     end.
 
-%% From before they are stopped, for the probation: what ends one meanwhile is told then.
+%% The monitors are set before the suspension and used until the end of the probation, so no exit is
+%% missed.
 monitored(Users, #reload{monitors = Monitors} = Reload) ->
     New = [{monitor(process, Pid), {Pid, Module}} || #user{pid = Pid, modules = [Module | _]} <- Users],
     Reload#reload{monitors = maps:merge(Monitors, maps:from_list(New))}.
 
-%% What all of them answer fits into the heap, so that nobody waits for a collection of garbage.
+%% The heap is made large enough for all answers, so that no garbage collection prolongs the pause.
 make_room(Count) ->
     _ = process_flag(min_heap_size, ?WORDS_PER_USER * Count),
     true = erlang:garbage_collect().
 
-%% So that they start none of these meanwhile, which would begin with the old code and go on with the new.
+%% Suspends the supervisors, so that they start no process that would begin with the old code and go
+%% on with the new.
 halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
     Parents = sbx_reload_successor:parents(maps:keys(Places), Places),
     Foreign = Parents -- [Pid || #user{pid = Pid} <- Users],
@@ -268,7 +271,7 @@ suspend_latecomers(Rounds, #reload{seen = Before, modules = Modules, users = Use
             end
     end.
 
-%% The late ones go on already.
+%% The late processes have been resumed already.
 fail_suspend([Pid | _] = Late, #reload{users = Users}, Reload) ->
     Module = hd([M || #user{pid = P, modules = [M | _]} <- Users, P =:= Pid]),
     Format = "~ts is busy: it did not get to a system message within ~b ms~ts",
@@ -276,7 +279,7 @@ fail_suspend([Pid | _] = Late, #reload{users = Users}, Reload) ->
     Message = sbx_reload_text:text(Format, [sbx_reload_text:pid(Pid), option(suspend_timeout_ms, Reload), More]),
     fail(suspend, Message, #{process => sbx_reload_text:pid(Pid), module => atom_to_binary(Module)}, Reload).
 
-%% One that ends by itself is no failure: started again, it runs the new code.
+%% A process that ends by itself is no failure: its successor runs the new code.
 without([], Reload) ->
     Reload;
 without(Ended, #reload{users = Users, monitors = Monitors} = Reload) ->
@@ -287,7 +290,7 @@ without(Ended, #reload{users = Users, monitors = Monitors} = Reload) ->
 forget(Monitor) ->
     demonitor(Monitor, [flush]).
 
-%% Until the code is loaded, a daemon that went away has changed its mind.
+%% Until the code is loaded, a daemon that disconnects cancels the reload.
 still_wanted(#reload{monitor = Monitor} = Reload) ->
     receive
         {'DOWN', Monitor, process, _Pid, _Reason} -> fail(lost, <<"the daemon has gone">>, Reload)
@@ -309,7 +312,7 @@ load(#reload{set = Set} = Reload) ->
         {partly, Step, Problem} -> fail_load(Step, Problem, Loading)
     end.
 
-%% Whether these began with the old code or with the new, nobody can tell.
+%% It is unknown whether these processes began with the old code or with the new.
 warn_between(#reload{seen = Before, modules = Modules, users = Users} = Reload) ->
     #{users := Found} = sbx_reload_users:find_newer(Before, Modules),
     case [Pid || #user{pid = Pid} <- Found, not lists:keymember(Pid, #user.pid, Users)] of
@@ -340,7 +343,7 @@ resume(#reload{users = Users, paused_us = Paused} = Reload) ->
 children(Reload) ->
     sbx_reload_children:change(sbx_reload_child_list:update(Reload), fun note/1).
 
-%% The ends
+%% Outcomes
 
 end_dry(Reload) ->
     sbx_reload:outcome(Reload#reload.id, none),
@@ -360,7 +363,7 @@ end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
 version(#change{action = delete}) -> nil;
 version(#change{version = Version}) -> Version.
 
-%% Whoever comes after a daemon that has gone is told that there is something to ask about.
+%% If the daemon has gone, the next one gets an event, so that it asks for the outcome.
 answer(Result, #reload{id = Id, caller = Caller, reference = Reference}) ->
     Caller ! {Reference, Result},
     _ = is_process_alive(Caller) orelse sbx_reload_probation:tell(Id, unheard, <<"who asked has gone">>, nil, nil),

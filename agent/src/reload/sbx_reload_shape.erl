@@ -1,4 +1,5 @@
-%% How the shape of a state changed: the keys of maps and structs, the tag and size of records.
+%%% Compares the shape of a state before and after a migration: the keys of maps and structs, the
+%%% tag and size of records.
 -module(sbx_reload_shape).
 
 -export([difference/3]).
@@ -11,7 +12,8 @@
 
 -type difference() :: #{missing := [binary()], added := [binary()]}.
 
-%% Between a state and what became of it; where that is a struct, also between it and what the module now says of it.
+%% Compares a state with its migrated form. A struct is also compared with its module's present
+%% definition.
 -spec difference(module(), term(), term()) -> none | difference().
 difference(Module, Before, After) ->
     case {keys(Before), keys(After)} of
@@ -22,7 +24,7 @@ difference(Module, Before, After) ->
         {Old, New} -> compared(Old, New)
     end.
 
-%% A struct that was not migrated has the fields that it was made with.
+%% A struct that was not migrated has the fields of its old definition.
 against_struct(Module, #{'__struct__' := Module}, Keys) ->
     case erlang:function_exported(Module, '__struct__', 0) of
         true -> compared(keys(Module:'__struct__'()), Keys);

@@ -1,4 +1,4 @@
-%% A supervisor's child specs, updated in place inside the supervisor, and how they differ from what they were.
+%%% Updates a supervisor's child specs inside the supervisor process, and reports the difference.
 -module(sbx_reload_specs).
 
 -export([update/2, update/3]).
@@ -9,7 +9,7 @@
 %% Identifiers of children.
 -type difference() :: #{added := [term()], removed := [term()], changed := [term()]}.
 
-%% Runs the module's init/1 once and has the supervisor take what that says.
+%% Runs the module's init/1 once and applies its result to the supervisor's state.
 -spec update(module(), term()) -> {term(), map()}.
 update(_Module, #{'__struct__' := 'Elixir.DynamicSupervisor'} = State) ->
     {code_changed('Elixir.DynamicSupervisor', State), #{}};
@@ -17,14 +17,14 @@ update(Module, State) ->
     {Place, Argument} = place(Module, State),
     take(Module:init(Argument), Place, State).
 
-%% As if it had been started with another argument: a supervisor that was started with a list gets the new one.
+%% Does the same with another argument: a supervisor that was started with a list gets the new list.
 -spec update(module(), term(), term()) -> {term(), map()}.
 update(Module, State, Argument) ->
     {Place, Old} = place(Module, State),
     {New, Report} = take(Module:init(Argument), Place, setelement(Place + 1, State, Argument)),
     {New, Report#{argument => Old}}.
 
-%% Where the supervisor's state has its callback module; the argument is behind it.
+%% The position of the callback module in the supervisor's state. The argument follows it.
 place(Module, State) when is_tuple(State) ->
     case [Place || Place <- lists:seq(tuple_size(State) - 1, 3, -1), element(Place, State) =:= Module] of
         [Place | _] -> {Place, element(Place + 1, State)};
@@ -33,7 +33,8 @@ place(Module, State) when is_tuple(State) ->
 place(_Module, _State) ->
     throw({sbx_reload, "the process is not a supervisor of this runtime", []}).
 
-%% The supervisor would run init/1 itself, and tell nobody which children that named: so it is given what init/1 said.
+%% The supervisor would run init/1 itself and not report which children it named. So it is given the
+%% result of init/1.
 take(Said, Place, State) ->
     {Module, Argument} = {element(Place, State), element(Place + 1, State)},
     Lent = setelement(Place + 1, setelement(Place, State, ?MODULE), Said),
@@ -73,7 +74,7 @@ none() ->
 id(#{id := Id}) -> Id;
 id(Spec) when is_tuple(Spec) -> element(1, Spec).
 
-%% How each child is started, asked the way the supervisor answers everybody.
+%% How each child is started, asked through the supervisor's own interface.
 starts(State) ->
     {reply, Children, _} = supervisor:handle_call(which_children, from, State),
     case Children of

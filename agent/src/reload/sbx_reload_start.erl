@@ -1,5 +1,6 @@
-%% Runs an application's start/2 again to learn what it would start its supervisor with, without starting it. A process
-%% runs it at low priority, traced by us at the highest: whatever it starts is killed before it has had a turn.
+%%% Runs an application's start/2 again to learn the argument of its supervisor, without starting
+%%% the supervisor. A process runs it at low priority, and this process traces it at the highest:
+%%% what start/2 starts is killed before its first turn.
 -module(sbx_reload_start).
 
 -export([argument/4]).
@@ -9,7 +10,7 @@
 -spec argument(module(), term(), pid(), timeout()) -> {ok, term()} | {error, binary()}.
 argument(Module, Arguments, Master, TimeoutMs) ->
     Priority = process_flag(priority, max),
-    %% With other schedulers at work, what is started could run at once.
+    %% With more schedulers, a started process could run at once.
     _ = erlang:system_flag(multi_scheduling, block_normal),
     try
         traced(Module, Arguments, Master, TimeoutMs)

@@ -1,5 +1,5 @@
-%% What runs inside an application's process while it is suspended: keeping its state, migrating it, putting it back.
-%% Made into funs that `sys` applies to the state; each answers by itself.
+%%% Functions that run inside a suspended process of the application: they keep its state, migrate
+%%% it or restore it. `sys` applies them to the state, and each sends its own answer.
 -module(sbx_reload_state).
 
 -export([migrate/4, migrate_handlers/3, restore/2, restore_handlers/1, forget/1, kept/1]).
@@ -11,25 +11,26 @@
 %% What is done with the states of a module's processes.
 -type plan() ::
     keep
-    %% code_change of the module, if it has one.
+    %% Calls the module's code_change, if it has one.
     | {code_change, Vsn :: term()}
-    %% The way back, and the state from before the way forth for a module that knows none.
+    %% The same for a rollback, with the state from before the upgrade for a module that knows no
+    %% way back.
     | {code_change, {down, Vsn :: term()}, unchanged | {kept, term()} | none}
-    %% The caller's function, with our version numbers.
+    %% Calls the caller's function with the daemon's version numbers.
     | {apply, fun((term(), term(), term()) -> term()), Old :: term(), New :: term()}
-    %% A supervisor's specs, from its init/1; or from the list that replaces the one it was started with.
+    %% Updates a supervisor's specs from its init/1, or from the list that replaces its argument.
     | supervisor
     | {supervisor, NewArgument :: term()}.
 
 -type report() :: #{
     migrated := boolean(),
     shape := none | sbx_reload_shape:difference(),
-    %% The state as it was; `inside` when the process keeps it itself.
+    %% The old state; `inside` when the process keeps it itself.
     kept := {copy, term()} | inside,
     specs => sbx_reload_specs:difference()
 }.
 
-%% Answers `{ok, report()}` or `{failed, Text}`; after a failure the state is as it was.
+%% Answers `{ok, report()}` or `{failed, Text}`. After a failure the state is unchanged.
 -spec migrate(module(), plan(), pos_integer(), sbx_reload_sysmsg:tag()) -> fun((term()) -> term()).
 migrate(Module, Plan, CopyMaxWords, Tag) ->
     fun(State) ->
@@ -116,7 +117,7 @@ is_pair({_, _}) -> true;
 is_pair(_) -> false.
 
 report(Plan, Module, State, New) when Plan =:= keep; element(1, Plan) =:= apply; element(1, Plan) =:= code_change ->
-    %% The very same term or not: comparing large ones would take time.
+    %% Compares identity only, since comparing large terms takes time.
     #{migrated => not erts_debug:same(State, New), shape => sbx_reload_shape:difference(Module, State, New)};
 report(_Supervisor, _Module, _State, _New) ->
     #{migrated => true, shape => none}.
@@ -131,8 +132,8 @@ kept(State, CopyMaxWords) ->
             inside
     end.
 
-%% One fun, applied to each handler; what each has to report is sent under a tag, before the asker's next question is
-%% answered.
+%% One function for all handlers. Each sends its report with the tag, before the manager answers the
+%% next request.
 -spec migrate_handlers(#{module() => plan()}, reference(), pid()) -> fun((term()) -> term()).
 migrate_handlers(Plans, Tag, Asker) ->
     fun
@@ -151,7 +152,7 @@ migrate_handlers(Plans, Tag, Asker) ->
             Handler
     end.
 
-%% The state that was kept.
+%% Restores the kept state.
 -spec restore({copy, term()} | inside, sbx_reload_sysmsg:tag()) -> fun((term()) -> term()).
 restore(Kept, Tag) ->
     fun(State) ->
@@ -173,7 +174,7 @@ restore_handlers(Handlers) ->
         end
     end.
 
-%% Nothing of ours stays behind.
+%% Removes what migrate/4 left in the process.
 -spec forget(sbx_reload_sysmsg:tag()) -> fun((term()) -> no_return()).
 forget(Tag) ->
     fun(_State) ->
@@ -182,7 +183,7 @@ forget(Tag) ->
         throw(unchanged)
     end.
 
-%% What a process kept, seen from outside.
+%% The state that a process keeps, read from outside.
 -spec kept(pid()) -> {copy, term()} | none.
 kept(Pid) ->
     case process_info(Pid, dictionary) of

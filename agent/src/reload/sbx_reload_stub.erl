@@ -1,10 +1,10 @@
-%% An empty module under another's name: what a deleted module becomes when its file still lies on the code path, from
-%% where the next call would bring it back.
+%%% Makes an empty module with another module's name. It replaces a deleted module whose file is
+%%% still on the code path, because the next call would load that file again.
 -module(sbx_reload_stub).
 
 -export([beam/1]).
 
-%% This module's own code with nothing in it, made by the compiler when the agent is built; its first atom is its name.
+%% The compiled empty module. Its first atom is its name.
 -define(EMPTY, sbx_reload_empty).
 
 -spec beam(module()) -> binary().

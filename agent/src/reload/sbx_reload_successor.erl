@@ -1,4 +1,5 @@
-%% Finds the process that a supervisor has started in the place of one that ended, so that it can be given its state.
+%%% Finds the process that a supervisor started in place of one that ended, so that it gets the old
+%%% state.
 -module(sbx_reload_successor).
 
 -export([places/1, successor/3, parents/2]).
@@ -51,7 +52,8 @@ parent_of({name, _Name, Parent}) -> Parent;
 parent_of({child, Parent, _Id}) -> Parent;
 parent_of({dynamic, Parent, _Pids}) -> Parent.
 
-%% Only of processes that say they are supervisors: others might not understand the question.
+%% Asks only processes whose initial call is a supervisor's. Others might not understand the
+%% request.
 which_children(Parents) ->
     Supervisors = [Parent || Parent <- Parents, is_supervisor(Parent)],
     Answers = sbx_reload_children:ask([{Parent, which_children} || Parent <- Supervisors], ?ASK_TIMEOUT_MS),
@@ -73,7 +75,7 @@ placed({Parent, Children}) ->
 place(Parent, undefined, Pids) -> {dynamic, Parent, Pids};
 place(Parent, Id, _Pids) -> {child, Parent, Id}.
 
-%% Waits for it until a moment.
+%% Waits for the successor until End.
 -spec successor(pid(), place() | none, integer()) -> {ok, pid()} | none.
 successor(_Pid, none, _End) ->
     none;
@@ -104,7 +106,7 @@ look(Pid, {child, Parent, Id}) ->
         [] ->
             none
     end;
-%% They have no names of their own: only one that is alone in being new can be told.
+%% Dynamic children have no identifiers, so a successor is found only if it is the only new child.
 look(_Pid, {dynamic, Parent, Before}) ->
     case which_children([Parent]) of
         [{Parent, Children}] -> only([Successor || {_, Successor, _, _} <- Children, is_pid(Successor)] -- Before);

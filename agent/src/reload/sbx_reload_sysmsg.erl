@@ -1,5 +1,5 @@
-%% System messages to many processes at once, each answer awaited with a deadline. Nothing is linked, nothing is left in
-%% anybody's mailbox, and an answer that comes too late goes nowhere.
+%%% Sends system messages to many processes at once and collects their answers with a deadline. It
+%%% links no process and leaves no message behind; late answers are dropped.
 -module(sbx_reload_sysmsg).
 
 -export([ask/2, answer/2, call/3, run_inside/3, run_inside_each/3, dead_pid/0]).
@@ -7,32 +7,33 @@
 
 -export_type([answers/0, tag/0]).
 
-%% How long a suspension may take before it is looked at what the late ones wait for.
+%% How long to wait before checking whether late processes wait for a suspended one.
 -define(LOOK_EVERY_MS, 10).
-%% What a chain of calls gets to come to its end before the next attempt.
+%% The pause before the next try, in which a chain of calls can finish.
 -define(BREATH_MS, 5).
 
 -type outcome() :: {answer, term()} | {down, term()} | late.
 -type answers() :: #{pid() => outcome()}.
-%% By a moment; or within so long after the last answer of any of them.
+%% Until a time, or until this long after the last answer of any process.
 -type deadline() :: {by, integer()} | {idle, timeout()}.
-%% What an answer is marked with: who answers, and the address that all of one round have in common. A round for each
-%% process to answer to would take more than twice the time.
+%% Marks an answer with its sender and the alias that a whole round shares. An alias for each
+%% process would take more than twice the time.
 -type tag() :: nonempty_improper_list(nonempty_improper_list(alias, reference()), pid()).
 -type request() :: {pid(), fun((tag()) -> term())}.
 
-%% Who monitors the processes already: what its monitors tell during a round they tell again after it.
+%% Monitors that the caller has set already. Their messages during a round are sent to the caller
+%% again after it.
 -type watched() :: none | #{reference() => term()}.
 
 -record(round, {alias :: reference(), pids :: [pid()], watched :: #{reference() => term()}, monitors :: [reference()]}).
 
-%% The fun makes the message, whose receiver answers as `gen:reply/2` does with a tag, or by `answer/2`. Each process is
-%% asked once.
+%% The function makes the message. The receiver answers with the tag as `gen:reply/2` does, or by
+%% `answer/2`. Each process is asked once.
 -spec ask([request()], deadline()) -> answers().
 ask(Requests, Deadline) ->
     maps:from_list(outcomes(Requests, none, Deadline)).
 
-%% The same, in no order.
+%% The same as a list, in no order.
 -spec outcomes([request()], watched(), deadline()) -> [{pid(), outcome()}].
 outcomes(Requests, Watched, Deadline) ->
     Round = send(Requests, Watched),
@@ -60,8 +61,8 @@ send(Requests, Watched) ->
 monitors(Pids, Alias) ->
     [monitor(process, Pid, [{tag, Alias}]) || Pid <- Pids].
 
-%% How many have neither answered nor ended by the deadline, what came of the others, and what else was told of the end
-%% of any.
+%% Returns how many processes have neither answered nor ended by the deadline, the outcomes of the
+%% others, and the exit messages of the caller's own monitors.
 collect(0, _Round, _Deadline, Answers, Ended) ->
     {0, Answers, Ended};
 collect(Left, #round{alias = Alias, watched = Watched} = Round, Deadline, Answers, Ended) ->
@@ -76,7 +77,7 @@ collect(Left, #round{alias = Alias, watched = Watched} = Round, Deadline, Answer
         {Left, Answers, Ended}
     end.
 
-%% It may have answered before.
+%% The process may have answered before it ended.
 collect_ended(Pid, Reason, Left, #round{pids = Pids} = Round, Deadline, Answers, Ended) ->
     case lists:member(Pid, Pids) andalso not lists:keymember(Pid, 1, Answers) of
         true -> collect(Left - 1, Round, Deadline, [{Pid, {down, Reason}} | Answers], Ended);
@@ -102,12 +103,13 @@ left({idle, TimeoutMs}) -> TimeoutMs.
 system(Request) ->
     fun(Tag) -> {system, {self(), Tag}, Request} end.
 
-%% All or none: when one does not stop in time, all go on. Each attempt is announced. Returns those that have ended.
+%% Suspends all or none: when one process is late, all resume. Announce is called before each try.
+%% Returns the processes that have ended.
 -spec suspend([pid()], watched(), non_neg_integer(), fun(() -> term())) ->
     {ok, Ended :: [pid()]} | {late, [pid(), ...]}.
 suspend(Pids, Watched, TimeoutMs, Announce) ->
     End = now_ms() + TimeoutMs,
-    %% Who waits for one that is stopped already, in a way that nobody can see, gets a second chance.
+    %% A process may wait for a suspended one in a way that can't be seen. So there is a second try.
     suspend(Pids, Watched, [now_ms() + TimeoutMs div 2, End], End, Announce).
 
 suspend(Pids, Watched, [Until | Untils], End, Announce) ->
@@ -131,8 +133,8 @@ next(Until, Untils, End) ->
         false -> [End]
     end.
 
-%% A suspend that is not answered takes effect when the process gets to it: only a resume right behind it, from the same
-%% sender, undoes that.
+%% A suspend request that was not answered takes effect later. Only a resume right behind it, from
+%% the same sender, undoes it.
 attempt(Pids, Watched, End) ->
     Round = send([{Pid, system(suspend)} || Pid <- Pids], Watched),
     {Late, Answers, Ended} = await_suspended(length(Pids), Round, End, [], []),
@@ -158,7 +160,7 @@ await_suspended(Left, #round{pids = Pids} = Round, End, AnswersBefore, EndedBefo
             end
     end.
 
-%% A server in the middle of a call to another, or of starting one: that may need one that is suspended.
+%% The process is in a call to another one, or is starting one, which may need a suspended process.
 waits_for_another(Pid) ->
     case process_info(Pid, [status, current_function]) of
         [{status, waiting}, {current_function, {Module, Function, _}}] ->
@@ -167,7 +169,7 @@ waits_for_another(Pid) ->
             false
     end.
 
-%% More of them, while the others are suspended.
+%% Suspends more processes while others are suspended.
 -spec suspend_again([pid()], watched(), integer()) -> {ok, [pid()]} | {late, [pid(), ...]}.
 suspend_again([], _Watched, _TimeoutMs) -> {ok, []};
 suspend_again(Pids, Watched, TimeoutMs) -> attempt(Pids, Watched, now_ms() + TimeoutMs).
@@ -177,7 +179,7 @@ resume(Pids, Watched, TimeoutMs) ->
     _ = outcomes([{Pid, system(resume)} || Pid <- Pids], Watched, {idle, TimeoutMs}),
     ok.
 
-%% Suspends without waiting for an answer: what is asked next is asked of a process that stands still.
+%% Suspends without waiting for an answer: the next request finds the process suspended.
 -spec suspend_async([pid()]) -> ok.
 suspend_async(Pids) ->
     tell(Pids, suspend).
@@ -191,25 +193,25 @@ tell(Pids, Request) ->
     DeadPid = dead_pid(),
     lists:foreach(fun(Pid) -> Pid ! {system, {DeadPid, nil}, Request} end, Pids).
 
-%% Has each process run a fun on its state, which answers by itself. What `sys` would answer is the whole state: it is
-%% sent to nobody, which copies nothing.
+%% Makes each process run a function on its state, which sends its own answer. The answer of `sys`
+%% would be the whole state. It is addressed to a dead process, so that it is not copied.
 -spec run_inside([pid()], fun((pid(), tag()) -> fun((term()) -> term())), timeout()) -> answers().
 run_inside(Pids, MakeFun, TimeoutMs) ->
     maps:from_list(run_inside_each([{Pid, fun(Tag) -> MakeFun(Pid, Tag) end} || Pid <- Pids], none, TimeoutMs)).
 
-%% The same, each with a fun of its own.
+%% The same with a separate function for each process.
 -spec run_inside_each([{pid(), fun((tag()) -> fun((term()) -> term()))}], watched(), timeout()) -> [{pid(), outcome()}].
 run_inside_each(Visits, Watched, TimeoutMs) ->
     DeadPid = dead_pid(),
     Message = fun(MakeFun) -> fun(Tag) -> {system, {DeadPid, nil}, {replace_state, MakeFun(Tag)}} end end,
     outcomes([{Pid, Message(MakeFun)} || {Pid, MakeFun} <- Visits], Watched, {idle, TimeoutMs}).
 
-%% One system message whose own answer is wanted.
+%% Sends one system message and returns its own answer.
 -spec call([pid()], fun((pid()) -> term()), timeout()) -> answers().
 call(Pids, Request, TimeoutMs) ->
     ask([{Pid, system(Request(Pid))} || Pid <- Pids], {idle, TimeoutMs}).
 
-%% A process that has ended.
+%% A process that has ended, to which unwanted answers are addressed.
 -spec dead_pid() -> pid().
 dead_pid() ->
     case get(?MODULE) of

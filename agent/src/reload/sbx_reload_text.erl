@@ -1,4 +1,4 @@
-%% What went wrong in an application's own code, for people: as its language writes it, bounded.
+%%% Errors of the application's own code as bounded text for people, in the form of its language.
 -module(sbx_reload_text).
 
 -export([exception/3, text/2, pid/1]).
@@ -25,7 +25,7 @@ written(Class, Reason, Stack) ->
             unicode:characters_to_binary(erl_error:format_exception(Class, Reason, Stack))
     end.
 
-%% The frames from ours down are nobody's business, and arguments may be whole states.
+%% Leaves out the agent's frames, and arguments, which may be whole states.
 own_frames(Stack) ->
     Above = lists:takewhile(fun(Frame) -> not is_ours(element(1, Frame)) end, Stack),
     [without_arguments(Frame) || Frame <- Above].

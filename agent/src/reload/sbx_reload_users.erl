@@ -1,5 +1,5 @@
-%% Who uses the modules that change: found by looking at all processes, without a message to any that might not
-%% understand it.
+%%% Finds the processes that use the changed modules. It inspects all processes and sends no message
+%%% to a process that might not understand it.
 -module(sbx_reload_users).
 
 -export([find/1, find_newer/2, callback_kind/1, is_idle_server/1]).
@@ -8,19 +8,19 @@
 
 -include("sbx_reload.hrl").
 
-%% Of an identifier, as it is written: the rest follows after a dot.
+%% The bits of a process identifier's first written number. The higher bits follow the dot.
 -define(LOW_BITS, 15).
-%% A process whose own module does not tell which module it calls back is looked at more closely, if it is small: what
-%% is looked at contains its state as text.
+%% If the initial call does not tell the callback module of a process, its stack is dumped. The dump
+%% contains the state as text, so this is done for small processes only.
 -define(LOOK_CLOSER_MAX_WORDS, 65536).
-%% So many processes have their whole stack looked at, not only its top.
+%% Up to this many processes have their whole stack inspected, not only its top.
 -define(STACKS_MAX, 20000).
-%% How many process identifiers are tried one by one; for more, all processes are listed.
+%% Up to this many process identifiers are tried one by one. For more, all processes are listed.
 -define(TRIED_MAX, 2000).
 -define(HANDLERS_TIMEOUT_MS, 1000).
-%% A process that was just spawned is waited for so many milliseconds.
+%% How many milliseconds to wait for a process that was just spawned.
 -define(YOUNG_ROUNDS, 20).
-%% Where a process that calls back a module waits, and what is on its stack when it does not.
+%% Where a process of a behaviour waits, and what is on its stack when it does not wait.
 -define(LOOPS, #{gen_server => server, gen_statem => statem, gen_event => event}).
 -define(LOOP_FUNCTIONS, [
     loop, wake_hib, decode_msg, handle_msg, try_dispatch, try_handle_call, handle_common_reply, loop_receive,
@@ -30,13 +30,14 @@
 
 -type found() :: #{
     users := [#user{}],
-    %% These don't speak the protocol: their next call takes the new code.
+    %% Processes without system messages: their next call of the module uses the new code.
     plain := [{pid(), module()}],
-    %% All others have not been looked at.
+    %% Processes outside this set have not been inspected.
     seen := seen()
 }.
 
-%% Processes up to this one, or these. Identifiers ascend until each place of the process table has been used once.
+%% Processes up to this one, or exactly these. Identifiers ascend until each slot of the process
+%% table has been used once.
 -opaque seen() :: {up_to, pid()} | {these, #{pid() => []}}.
 
 -spec find([module()]) -> found().
@@ -50,7 +51,7 @@ find(Modules) ->
         end,
     look(Pids, Modules, Seen).
 
-%% Those that began since.
+%% Finds the processes that started since.
 -spec find_newer(seen(), [module()]) -> found().
 find_newer({up_to, Since}, Modules) ->
     Marker = marker(),
@@ -68,7 +69,7 @@ marker() ->
 ascends(Pid) ->
     number(Pid) < erlang:system_info(process_limit).
 
-%% Few new ones are found without listing all processes.
+%% A few new processes are found without listing all.
 between(Since, Until) ->
     case {number(Since), number(Until)} of
         {First, Last} when Last >= First, Last - First < ?TRIED_MAX ->
@@ -77,7 +78,7 @@ between(Since, Until) ->
             processes()
     end.
 
-%% What is written as two numbers is one.
+%% Joins the two written numbers of a process identifier.
 number(Pid) ->
     [_Node, Low, High] = string:lexemes(pid_to_list(Pid), "<.>"),
     list_to_integer(High) bsl ?LOW_BITS + list_to_integer(Low).
@@ -98,7 +99,7 @@ look(Pids, Modules, Seen) ->
         seen => Seen
     }.
 
-%% A process that has not had its first turn yet does not know what it is: it gets one.
+%% A process that has not had its first turn does not show its kind yet, so it gets a turn.
 grown_up(Looks, _Changed, 0) ->
     Looks;
 grown_up(Looks, Changed, Rounds) ->
@@ -114,7 +115,7 @@ grown_up(Looks, Changed, Rounds) ->
 is_young({young, _Pid}) -> true;
 is_young(_Look) -> false.
 
-%% What the processes of a callback module are.
+%% The kind of process that a callback module implements.
 -spec callback_kind(module()) -> server | statem | event | supervisor | special | none.
 callback_kind(Module) ->
     Exports = fun({Name, Arity}) -> erlang:function_exported(Module, Name, Arity) end,
@@ -174,7 +175,7 @@ loop_of({Module, Function, _Arity}) ->
 loop_of(_Undefined) ->
     none.
 
-%% Waits in a loop of the runtime's own, so that it understands system messages.
+%% Whether the process waits in a loop of OTP, so that it understands system messages.
 -spec is_idle_server(pid()) -> boolean().
 is_idle_server(Pid) ->
     case process_info(Pid, current_function) of
@@ -182,7 +183,7 @@ is_idle_server(Pid) ->
         undefined -> false
     end.
 
-%% Started as one thing and become a server by itself; an Elixir Agent is one too.
+%% The process became a server after its start. An Elixir Agent is one too.
 by_loop(Kind, {Module, _, _} = Initial, Pid, Changed) ->
     case calls_back_itself(Initial) of
         true ->
@@ -196,7 +197,7 @@ by_loop(Kind, {Module, _, _} = Initial, Pid, Changed) ->
             end
     end.
 
-%% An Agent says which function made its first state, which is mostly a closure.
+%% The initial call of an Agent is the function that made its first state, usually a closure.
 user(server, {Module, Function, _Arity}, Pid) ->
     case atom_to_list(Function) of
         "-" ++ _ -> #user{pid = Pid, kind = agent, modules = [Module]};
@@ -205,11 +206,11 @@ user(server, {Module, Function, _Arity}, Pid) ->
 user(Kind, {Module, _Function, _Arity}, Pid) ->
     #user{pid = Pid, kind = Kind, modules = [Module]}.
 
-%% The usual case: the module's own init/1, and not one of the changed.
+%% The usual case: the process runs its own module's init/1, and that module does not change.
 calls_back_itself({Module, init, 1}) -> callback_kind(Module) =/= none;
 calls_back_itself(_Initial) -> false.
 
-%% The callback module is a word of the loop's stack frame, where only a dump shows it.
+%% The callback module is in the loop's stack frame, which only a dump shows.
 called_back(Pid, Changed) ->
     case process_info(Pid, total_heap_size) of
         {total_heap_size, Words} when Words =< ?LOOK_CLOSER_MAX_WORDS ->
@@ -242,7 +243,7 @@ in_frame([_ | Lines], Names) ->
 in_frame([], _Names) ->
     unknown.
 
-%% A process of a changed module that is doing something: is there a loop below?
+%% A busy process of a changed module: checks whether a behaviour's loop is below on its stack.
 by_frames({Module, _, _} = Initial, Pid) ->
     {current_stacktrace, Frames} = process_info_or(Pid, current_stacktrace, {current_stacktrace, []}),
     case [Kind || {M, F, A, _} <- Frames, Kind <- [loop_of({M, F, A})], Kind =/= none] of
@@ -272,7 +273,8 @@ by_stack(Pids, Changed) ->
 first([]) -> [];
 first([First | _]) -> [First].
 
-%% A manager tells its handlers' modules; it understands the question, since it is known to be one.
+%% An event manager reports the modules of its handlers. It is known to be a manager, so it
+%% understands the request.
 event_users([], _Changed) ->
     [];
 event_users(Managers, Changed) ->
