@@ -1,4 +1,4 @@
-%% Starting applications and supervisors, and noticing their end.
+%%% Starts applications and supervisors, and checks that their end is reported.
 -module(app_test).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -55,7 +55,7 @@ stop(Vm, App) ->
     ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, ["application:stop(", App, ")"])),
     ?assertMatch(#{reason := shutdown}, vm:event(Vm, stopped)).
 
-%% Elixir's own are loaded before the application's code is known.
+%% Elixir's own protocols are loaded before the application's code is known.
 consolidated_protocols(Vm) ->
     ?assertMatch({ok, #{term := false}}, vm:eval(Vm, elixir, "Protocol.consolidated?(Enumerable)")),
     Built = build:example(mix, "counter"),
@@ -84,14 +84,15 @@ erlang_application(Vm) ->
     Config = term_to_binary([{counter_erl, [{initial, 10}]}]),
     {ok, Started} = vm:call(Vm, start, build:start_args(build:example(rebar3, "counter_erl"), #{config => Config})),
     ?assertMatch(#{app_name := <<"counter_erl">>, supervisor := <<"counter_sup">>}, Started),
-    %% What only the text of an .app file needs stays out of a node.
+    %% Modules that only the text of an .app file needs are not loaded.
     ?assertMatch({ok, #{term := false}}, vm:eval(Vm, "code:is_loaded(epp)")),
     ?assertMatch({ok, #{term := 11}}, vm:eval(Vm, "counter:increment()")),
     {ok, _} = vm:eval(Vm, "exit(whereis(counter_sup), kill)"),
     ?assertMatch(#{reason := crash, text := <<"killed">>}, vm:event(Vm, stopped)),
     ?assertMatch({ok, #{app_pid := nil, supervisor_pid := nil}}, vm:call(Vm, info, #{})).
 
-%% The chat room's processes find one another; a tree that stops while nobody listens is told to the next daemon.
+%% The processes of the chat room find one another. A tree that stops without a daemon is reported
+%% to the next daemon.
 chat_room(Vm) ->
     {ok, _} = vm:call(Vm, start, build:start_args(build:example(mix, "chat_room"), #{})),
     Talk =
@@ -131,7 +132,7 @@ guessed_supervisor_ends(Vm) ->
     {ok, _} = vm:eval(Vm, "w ! boom"),
     ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)).
 
-%% What goes wrong is said so that a person understands it, and leaves the node ready for another start.
+%% Failures are reported as readable text and leave the node ready for another start.
 failures(Vm) ->
     Built = folder([
         {"bad_sup.erl",
@@ -160,7 +161,7 @@ failures(Vm) ->
     ?assertMatch({_, _}, binary:match(Fails(#{}), <<"disliked">>)),
     Missing = Fails(#{app => <<"missing">>}),
     ?assertMatch(<<"missing could not be started: missing.app: no such file", _/binary>>, Missing),
-    %% The next one bears the same name.
+    %% The next application has the same name.
     ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "application:unload(my_project)")).
 
 elixir_failure(Vm) ->
@@ -176,7 +177,7 @@ elixir_failure(Vm) ->
     ?assertMatch(<<"F could not be started: ", _/binary>>, Message),
     ?assertMatch({_, _}, binary:match(Message, <<"** (RuntimeError) not today">>)).
 
-%% A library has no tree.
+%% A library has no supervision tree.
 library(Vm) ->
     Built = file("lib_only.erl", "-module(lib_only).\n-export([x/0]).\nx() -> 1.\n"),
     {ok, Started} = vm:call(Vm, start, build:start_args(Built, #{})),

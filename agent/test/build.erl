@@ -1,9 +1,11 @@
-%% Compiles a project in a compiler node and lays the result out as the service does: <dir>/<app>/ebin.
+%%% Compiles a project in a compiler node and lays the result out as the service does:
+%%% <dir>/<app>/ebin.
 -module(build).
 
 -export([start/0, stop/0, compile/3, forms/1, example/2, scratch/0, install/1, examples/0, start_args/2]).
 
-%% One compiler node serves all tests, one compilation at a time: booting one costs more than most of them.
+%% One compiler node serves all tests, one compilation at a time: booting a node costs more than
+%% most compilations.
 start() ->
     Server = spawn_link(fun() -> serve(compiler:start(), #{}) end),
     true = register(?MODULE, Server),
@@ -39,14 +41,14 @@ stop() ->
 compile(Kind, Source, File) ->
     request({compile, self(), make_ref(), Kind, Source, File}).
 
-%% A single module, where the compiler is loaded already.
+%% Compiles a single module here, where the compiler is loaded already.
 forms(Forms) ->
     request({forms, self(), make_ref(), Forms}).
 
 example(Kind, Name) ->
     request({example, self(), make_ref(), Kind, Name}).
 
-%% What lies in the compiler node's working directory.
+%% The files in the compiler node's working directory.
 scratch() ->
     request({scratch, self(), make_ref()}).
 
@@ -57,7 +59,7 @@ request(Request) ->
         {Tag, Result} -> Result
     end.
 
-%% All calls for all of a project, as if nothing of it had been compiled before.
+%% Makes all calls for a whole project that was not compiled before.
 compile(Vm, Kind, Source, File) ->
     Args = #{source => unicode:characters_to_binary(Source), kind => Kind, file => File, name => <<"My Project">>},
     try
@@ -125,7 +127,7 @@ install(#{apps := Apps}) ->
         Apps
     ).
 
-%% A start call's arguments for what was compiled.
+%% The arguments of a start call for a compiled project.
 start_args(#{main := Main, supervisor := Supervisor, language := Language, config := Config} = Built, More) ->
     Default = #{
         apps => install(Built),

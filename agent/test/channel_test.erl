@@ -1,9 +1,9 @@
-%% The control channel: greeting, calls side by side, cancelling, a daemon that goes away.
+%%% Tests the control channel: greeting, parallel calls, cancelling, and a daemon that goes away.
 -module(channel_test).
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% One node for all that leaves it as it was: booting one takes longer than any of these.
+%% One node serves all steps that leave it unchanged: booting it takes longer than any of them.
 serving_test() ->
     Vm = vm:start(#{}),
     Steps = [
@@ -88,7 +88,7 @@ redials(Vm) ->
     ?assertMatch({ok, #{term := true}}, vm:eval(Again, Alive)),
     Again.
 
-%% A socket that gave up sending tells nobody but the sender: a call's process.
+%% A socket that failed to send reports that only to the sender, which is a call's process.
 redials_when_nobody_reads(Vm) ->
     {ok, _} = vm:eval(Vm, [
         "[inet:setopts(P, [{send_timeout, 20}]) || P <- erlang:ports(),",
@@ -102,21 +102,24 @@ redials_when_nobody_reads(Vm) ->
     ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.
 
-%% Application code can close our port while nothing is under way; then no message of the socket's own tells.
+%% The application closes the agent's port while no call is under way. Then the socket sends no
+%% message.
 redials_when_its_port_is_closed(Vm) ->
     {ok, #{term := _}} = vm:eval(Vm, [
-        "spawn(fun() -> {_, M} = spawn_monitor(fun() -> receive after 20 -> ok end end), receive {'DOWN', M, _, _, _} -> ok end,",
-        "[port_close(P) || P <- erlang:ports(), erlang:port_info(P, connected) =:= {connected, whereis(sbx_agent)}] end)"
+        "spawn(fun() -> {_, M} = spawn_monitor(fun() -> receive after 20 -> ok end end), "
+        "receive {'DOWN', M, _, _, _} -> ok end,",
+        "[port_close(P) || P <- erlang:ports(), "
+        "erlang:port_info(P, connected) =:= {connected, whereis(sbx_agent)}] end)"
     ]),
     Again = vm:accept(Vm),
     ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.
 
-%% A beat finds a call late while the port is closed already: the agent has nobody to tell of either, and goes on.
+%% A beat finds a late call after the port was closed. The agent can report neither, and goes on.
 redials_when_a_late_call_finds_nobody(Vm) ->
     Sleep = #{language => erlang, code => <<"timer:sleep(infinity)">>, timeout_ms => 50},
     vm:send_call(Vm, 7, eval, Sleep),
-    %% The answer is sent by the call itself, while the agent stands still.
+    %% The call's process sends the answer itself while the agent is suspended.
     {ok, _} = vm:eval(Vm, [
         "Agent = whereis(sbx_agent), Me = self(),"
         "spawn(fun() -> erlang:suspend_process(Agent), Me ! still, receive after 100 -> ok end,"
@@ -128,12 +131,12 @@ redials_when_a_late_call_finds_nobody(Vm) ->
     ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.
 
-%% A remote pid prints with the node's number in front; inside the node that is 0.
+%% A remote pid prints with the node's number in front. Inside the node that number is 0.
 pid_text(Pid) ->
     [_ | Rest] = string:split(pid_to_list(Pid), "."),
     ["<0." | Rest].
 
-%% Printed while nobody listened: the last 64 KiB are told to the next daemon, and how much was lost.
+%% Output without a daemon: the next daemon gets the last 64 KiB and the number of dropped bytes.
 keeps_output(Vm) ->
     vm:eval_later(Vm, "[io:put_chars(binary:copy(<<\"x\">>, 1000)) || _ <- lists:seq(1, 200)], io:put_chars(\"end\")"),
     Again = vm:accept(vm:hangup(Vm)),

@@ -1,4 +1,4 @@
-%% What compiles, and what is said about what doesn't.
+%%% Compiles projects of every kind, and checks the diagnostics of those that don't compile.
 -module(compile_test).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -123,7 +123,7 @@ missing_dependency_test() ->
     ?assertEqual(dependency, Kind),
     ?assertMatch(<<"the dependency jason is not in the project", _/binary>>, Message).
 
-%% Plain folders and files: the name is the folder's, the start is guessed.
+%% Plain folders and files: the folder gives the name, and the entry point is guessed.
 folder_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"worker.ex",
@@ -262,7 +262,7 @@ errors_test() ->
         ])
     ).
 
-%% A module of that name would be loaded in place of one of ours, here or where the project runs.
+%% A module of that name would be loaded in place of the agent's, here or where the project runs.
 reserved_names_test() ->
     Refused = fun(Kind, Dir) ->
         {error, #{kind := compile, errors := [#{file := File, message := Message}]}} = build:compile(Kind, Dir, nil),
@@ -338,7 +338,7 @@ warnings_test() ->
 empty_project_test() ->
     ?assertMatch({error, #{kind := empty_project}}, build:compile(folder, test_dir:new(), nil)).
 
-%% The same node compiles again, and writes nowhere but into its scratch folder.
+%% The same node compiles again, and writes only into its scratch folder.
 again_test() ->
     First = build:example(mix, "counter"),
     {ok, Second} = build:compile(mix, filename:join(build:examples(), "counter"), nil),

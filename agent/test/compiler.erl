@@ -1,9 +1,9 @@
-%% A compiler node of a test's own, and its calls.
+%%% A compiler node for one test, and its calls.
 -module(compiler).
 
 -export([start/0, project/3, compile/3, compile/4, finish/3, file/2, scratch/1, is_loaded/2]).
 
-%% With the service's own flags.
+%% Uses the service's own flags.
 start() ->
     Flags = "-S 2:2 -SDcpu 1:1 -SDio 1 -A 1 -sbwt very_short -sbwtdcpu none -sbwtdio very_short -fnu -Bi",
     vm:start(#{arguments => string:lexemes(Flags, " ")}).
@@ -21,12 +21,12 @@ compile(Vm, App, Files, Forget) ->
 finish(Vm, App, Modules) ->
     vm:call(Vm, finish, #{apps => [#{name => App, modules => Modules}], consolidate => true}).
 
-%% What a compile call's answer says of one file.
+%% The part of a compile call's answer about one file.
 file(Name, {ok, #{files := Files}}) ->
     [File] = [File || #{file := N} = File <- Files, N =:= Name],
     File.
 
-%% The modules in the node's scratch folder, and whatever else lies in its working directory.
+%% The modules in the node's scratch folder, and any other file in its working directory.
 scratch(Vm) ->
     Beams = [filename:basename(Name) || Name <- filelib:wildcard("build/*/ebin/*.beam", vm:dir(Vm))],
     lists:sort(Beams ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"])).

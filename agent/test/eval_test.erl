@@ -1,12 +1,13 @@
-%% Evaluating, printing and logging.
+%%% Tests evaluating, printing and logging.
 -module(eval_test).
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% A turn of lingering is 4,000; without any it does a few hundred in its life.
+%% One time slice of busy-waiting takes 4,000 reductions. Without busy-waiting the process takes a
+%% few hundred in its life.
 -define(MANY_REDUCTIONS, 100000).
 
-%% Elixir comes last: it starts with the first expression of its.
+%% Elixir comes last: the first Elixir expression starts it.
 bare_node_test() ->
     Vm = vm:start(#{}),
     erlang(Vm),
@@ -20,7 +21,7 @@ bare_node_test() ->
     compilers_parts_exist(Vm),
     ending:in_silence("sbx_busy_wait", Vm).
 
-%% A name that is wrong would be left out in silence. Mix is on compilers' paths only.
+%% A wrong name would be left out silently. Only compiler nodes have Mix on their path.
 compilers_parts_exist(Vm) ->
     Missing = "[Part || Part <- sbx_compile_parts:erlang() ++ sbx_compile_parts:elixir(),
         code:which(Part) =:= non_existing, string:prefix(atom_to_list(Part), \"Elixir.Mix\") =:= nomatch]",
@@ -45,7 +46,8 @@ erlang(Vm) ->
     ?assertMatch({_, _}, binary:match(Stack, <<"lists">>)),
     ?assertEqual(nomatch, binary:match(Stack, <<"sbx_">>)).
 
-%% What was asked before is parsed already; of that there is never much, and nobody else can write it.
+%% An expression that was evaluated before is parsed already. The number of kept expressions is
+%% bounded, and the application can't write them.
 kept(Vm) ->
     Kept = fun() -> {ok, #{term := Count}} = vm:eval(Vm, "ets:info(sbx_eval, size)"), Count end,
     Twice = fun(Code) -> [Answer, Answer] = [vm:eval(Vm, Code) || _ <- [once, again]], Answer end,
@@ -68,7 +70,8 @@ kept(Vm) ->
     {ok, _} = vm:eval(Vm, "sbx_agent ! {sbx_agent, parsed, 1, make_ref(), <<\"five\">>, [{integer, 1, 5}]}"),
     [?assertMatch({ok, #{term := five}}, vm:eval(Vm, "five")) || _ <- [once, again]].
 
-%% It lingers where it is told to, which counts neither as work of the application's nor keeps anybody from it.
+%% The VM busy-waits when it is told to. That counts neither as the application's work nor delays
+%% it.
 linger(Vm) ->
     ?assert(lingered(Vm) < ?MANY_REDUCTIONS),
     ?assert(await_lingering(Vm, 10000)),
@@ -110,7 +113,7 @@ bounds(Vm) ->
     {ok, Large} = vm:eval(Vm, "erlang:make_tuple(2500000, 1)"),
     ?assertNot(is_map_key(term, Large)),
     ?assert(byte_size(maps:get(text, Large)) =< 1048576 + 4),
-    %% Small in memory, endless when written out.
+    %% Small in memory, endless when printed.
     Shared = #{
         language => erlang,
         code => <<"lists:foldl(fun(_, L) -> [L | L] end, [], lists:seq(1, 200))">>,
@@ -119,14 +122,15 @@ bounds(Vm) ->
     ?assertMatch({error, #{kind := timeout}}, vm:call(Vm, eval, Shared)),
     ?assertEqual({ok, #{}}, vm:call(Vm, beat, #{})).
 
-%% One timer serves all calls: whichever order they came in, each ends at its own time, whatever else goes off.
+%% One timer serves all calls. Each call ends at its own time, in whatever order they came.
 deadlines(Vm) ->
     Endless = #{language => erlang, code => <<"timer:sleep(infinity)">>},
     Sleep = fun(Id, Ms) -> vm:send_call(Vm, Id, eval, Endless#{timeout_ms => Ms}) end,
     [Second, Never, First, Third] = [erlang:unique_integer([positive]) || _ <- lists:seq(1, 4)],
     [Sleep(Id, Ms) || {Id, Ms} <- [{Second, 60}, {Never, 60000}, {First, 30}, {Third, 90}]],
     {ok, _} = vm:eval(Vm, "sbx_agent ! {timeout, make_ref(), alarm}"),
-    Late = [begin {error, #{kind := timeout, message := Text}} = vm:reply(Vm, Id), Text end || Id <- [First, Second, Third]],
+    Text = fun(Id) -> {error, #{kind := timeout, message := Message}} = vm:reply(Vm, Id), Message end,
+    Late = [Text(Id) || Id <- [First, Second, Third]],
     ?assertEqual([<<"no result within ", Ms/binary, " ms">> || Ms <- [<<"30">>, <<"60">>, <<"90">>]], Late),
     vm:cancel(Vm, Never),
     ?assertMatch({error, #{kind := timeout}}, vm:call(Vm, eval, Endless#{timeout_ms => 30})),
@@ -143,7 +147,7 @@ output(Vm) ->
     ?assertMatch({ok, #{term := [_ | _]}}, vm:eval(Vm, "io:getopts()")),
     {ok, _} = vm:eval(Vm, "[io:put_chars(user, [C]) || C <- \"one\"]"),
     ?assertEqual(<<"one">>, vm:output(Vm, 3)),
-    %% More than the buffer holds: the printer is slowed down, nothing is lost.
+    %% More output than the buffer holds: the printing process is slowed down and nothing is lost.
     {ok, _} = vm:eval(Vm, "[io:put_chars(binary:copy(<<\"y\">>, 1000)) || _ <- lists:seq(1, 500)], ok"),
     ?assertEqual(binary:copy(<<"y">>, 500000), vm:output(Vm, 500000)),
     {ok, _} = vm:eval(Vm, "io:put_chars(lists:duplicate(100000, 16#e5))"),

@@ -1,4 +1,5 @@
-%% The compiler's calls one by one: what is told of each file, and what a node that stays knows and forgets.
+%%% Tests the compiler's calls one by one: the report about each file, and what a lasting node keeps
+%%% and forgets.
 -module(incremental_test).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -77,7 +78,7 @@ kinds(Vm) ->
     ?assertMatch(#{modules := []}, File(<<"none.ex">>)),
     ?assertMatch(#{config := false, runtime := [<<"Elixir.Absent">>], warnings := [_]}, File(<<"remote.ex">>)).
 
-%% Who is compiled with a changed macro in one call sees the new one.
+%% A file that is compiled in one call with a changed macro sees the new macro.
 changed_macro(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"mac.ex", "defmodule Mac do\n  defmacro m, do: 1\nend\n"},
@@ -89,7 +90,7 @@ changed_macro(Vm) ->
     {ok, _} = compiler:compile(Vm, Sources, [<<"Elixir.Mac">>, <<"Elixir.User">>]),
     ?assertMatch({ok, #{term := 2}}, vm:eval(Vm, "'Elixir.User':m()")).
 
-%% A failed compilation leaves neither files nor modules, and the node is as good as before.
+%% A failed compilation leaves neither files nor modules, and the node still works.
 failure_and_retry(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"erl_one.erl", "-module(erl_one).\n"},
@@ -109,7 +110,7 @@ failure_and_retry(Vm) ->
     ?assertEqual(["Elixir.Bad.beam", "Elixir.Good.beam", "erl_one.beam"], compiler:scratch(Vm)),
     ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "'Elixir.Bad':x()")).
 
-%% What is forgotten is gone; what is put is there for the next to be compiled against.
+%% Forgotten modules are gone. Modules that were put are there for the next compilation.
 deleted_and_put(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"ground.ex", "defmodule Ground do\n  defmacro m, do: 7\n  def f, do: 1\nend\n"},
@@ -141,7 +142,7 @@ doubled_module(Vm) ->
         compiler:file(<<"b.ex">>, Answer)
     ).
 
-%% Deriving runs code of the implementation for Any, which may lie in a file of its own.
+%% Deriving runs code of the implementation for Any, which may be in a file of its own.
 derived_protocol(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"p.ex", "defprotocol P do\n  def p(x)\nend\n"},
@@ -212,7 +213,7 @@ erlang_kinds(Vm) ->
     {ok, Finished} = compiler:finish(Vm, <<"one">>, [<<"one">>]),
     ?assertMatch(#{consolidated := [], apps := [#{language := erlang}]}, Finished).
 
-%% To the byte: no dependent can tell who compiled it.
+%% The modules are equal to the byte, so no dependent can tell the compilers apart.
 same_as_compile_file(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"plain.erl",
@@ -263,7 +264,7 @@ mix_exs(Name, Version, More) ->
         [string:titlecase(Name), Name, Version, More]
     ).
 
-%% A pool's node is as fresh as one that has done nothing.
+%% A warmed-up node has nothing left of the warm-up.
 warm_up(Vm) ->
     ?assertEqual({ok, #{}}, vm:call(Vm, warm_up, #{elixir => true})),
     ?assertEqual([], compiler:scratch(Vm)),
@@ -301,7 +302,7 @@ described(Vm) ->
     {ok, _} = compiler:compile(Vm, <<"shop">>, [<<"lib/shop.ex">>], []),
     ?assertMatch({ok, #{term := <<"1.0.0">>}}, vm:eval(Vm, "'Elixir.Shop':v()")),
     ?assertMatch({ok, #{term := 1}}, vm:eval(Vm, "application:get_env(shop, old, none)")),
-    %% Said again with less: what is gone is gone.
+    %% A description with less in it: what is gone is gone.
     test_dir:write(Dir, [
         {"mix.exs", mix_exs("shop", "2.0.0", ", aliases: [a: fn _ -> 1 end]")},
         {"config/more.exs", "import Config\nconfig :shop, size: 8\n"}
@@ -315,7 +316,7 @@ described(Vm) ->
     {ok, _} = compiler:compile(Vm, <<"shop">>, [<<"lib/shop.ex">>], [<<"Elixir.Shop">>]),
     ?assertMatch({ok, #{term := <<"2.0.0">>}}, vm:eval(Vm, "'Elixir.Shop':v()")).
 
-%% What the node itself had set is as it was when the configuration no longer says otherwise.
+%% Values of the node itself are restored when the configuration no longer sets them.
 configuration(Vm) ->
     {ok, _} = vm:eval(Vm, elixir, ":ok"),
     {ok, #{term := Level}} = vm:eval(Vm, "application:get_env(logger, truncate, none)"),
@@ -330,7 +331,7 @@ configuration(Vm) ->
     {ok, #{config := nil}} = compiler:project(Vm, mix, Dir),
     ?assertMatch({ok, #{term := Level}}, vm:eval(Vm, "application:get_env(logger, truncate, none)")).
 
-%% Applications, protocols across them, and what starts.
+%% Applications, protocols across them, and the entry point.
 applications(Vm) ->
     Dir = test_dir:write(test_dir:new(), [
         {"mix.exs", "defmodule Um.MixProject do\n  use Mix.Project\n  def project, do: [apps_path: \"apps\"]\nend\n"},
@@ -366,7 +367,8 @@ is_mentioned(Atom, Beam) ->
     {ok, {_, [{atoms, Atoms}]}} = beam_lib:chunks(Beam, [atoms]),
     lists:keymember(Atom, 2, Atoms).
 
-%% Whether it notices that nobody listens any more or not; less is nobody's business.
+%% Too much output fails the compilation, whether the code notices the failed write or not. Less
+%% output is ignored.
 loud_test() ->
     Prints = fun(Write) ->
         Source = ["defmodule E do\n  chunk = String.duplicate(\"x\", 1_048_576)\n  ", Write, "\nend\n"],

@@ -1,11 +1,11 @@
-%% A bomb of processes is contained, and the agent goes on answering.
+%%% Tests that a fork bomb of processes is contained and that the agent goes on answering.
 -module(limit_test).
 
 -include_lib("eunit/include/eunit.hrl").
 
 -define(BOMB, "F = fun(G) -> spawn(fun() -> G(G) end), G(G) end, spawn(fun() -> F(F) end), ok").
 
-%% One node takes them all, each with a limit of its own; the bomb that never ends comes last.
+%% One node runs all steps, each with a new limit. The endless bomb comes last.
 limited_node_test() ->
     Vm = vm:start(#{}),
     Empty = #{apps => [], app => nil, supervisor => nil, elixir => false, config => nil, processes => 50},
@@ -16,31 +16,32 @@ limited_node_test() ->
     lists:foreach(fun(Step) -> runner:steps(Vm, [fun limit_anew/1, Step]) end, Steps),
     vm:stop(Vm).
 
-%% What the step before left counts as the node's own.
+%% Processes that the step before left count as the node's own.
 limit_anew(Vm) ->
     vm:drop_events(Vm),
     ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "sbx_limit:set(50)")).
 
 bomb(Vm) ->
-    %% Whether the process that lit it survives is luck.
+    %% The process that starts the bomb may be killed too.
     _ = vm:eval(Vm, ?BOMB),
     #{limit := 50, count := Count} = vm:event(Vm, process_limit),
     ?assert(Count > 50),
     [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 10)],
     ?assertMatch(ok, settles(Vm, 50)).
 
-%% The call's own process is not the application's: what it spawns is killed until its time is up.
+%% The call's own process does not count as the application's. What it spawns is killed until its
+%% deadline.
 bomb_in_a_call(Vm) ->
     Code = <<"F = fun(G) -> spawn(fun() -> receive stop -> ok end end), G(G) end, F(F)">>,
     vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 150}),
     #{limit := 50} = vm:event(Vm, process_limit),
     [?assertEqual({ok, #{}}, vm:call(Vm, beat, #{}, 2000)) || _ <- lists:seq(1, 10)],
-    %% Without a process left for it, spawn raises before the time is up.
+    %% Without a free process, spawn raises before the deadline.
     {error, #{kind := Kind}} = vm:reply(Vm, 1),
     ?assert(Kind =:= timeout orelse Kind =:= exception),
     ?assertEqual(ok, settles(Vm, 50)).
 
-%% What the VM starts for the agent is nobody's to count: all of it lives while the limiter looks.
+%% Processes that the VM starts for the agent don't count: all of them live through a check.
 extra(Vm) ->
     Code =
         "sbx_limit:with_extra(100, fun() ->"
@@ -56,7 +57,7 @@ extra(Vm) ->
     ?assertMatch({ok, #{term := 100}}, vm:eval(Vm, Code)),
     crowd(Vm).
 
-%% Who is killed and has no turn to die for a while is not replaced by who was there before. Processes of a high priority
+%% A killed process that has no turn to end is not replaced by an older one. High-priority processes
 %% keep all others from their turns here, as a starved machine does.
 starved(Vm) ->
     Code =
@@ -81,17 +82,17 @@ starved(Vm) ->
     #{limit := 50} = vm:event(Vm, process_limit),
     ?assertEqual(ok, settles(Vm, 50)).
 
-%% Distracting who counts doesn't help.
+%% A flood of messages to the limiter does not help.
 flooded(Vm) ->
     Flood = "F = fun(G) -> sbx_limit ! junk, G(G) end, register(flooder, spawn(fun() -> F(F) end))",
     Crowd = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], ok",
     {ok, _} = vm:eval(Vm, [Flood, ", ", Crowd]),
     #{limit := 50} = vm:event(Vm, process_limit),
-    %% It may have been among those that had to go.
+    %% The flooder may have been among the killed processes.
     _ = vm:eval(Vm, "exit(whereis(flooder), kill)"),
     ?assertEqual(ok, settles(Vm, 50)).
 
-%% Polls by asking the node, until few enough are left.
+%% Polls the node until few enough processes are left.
 settles(_Vm, 0) ->
     too_many;
 settles(Vm, Left) ->
@@ -100,7 +101,7 @@ settles(Vm, Left) ->
         _BusyOrKilled -> settles(Vm, Left - 1)
     end.
 
-%% Sleepers are killed down to the limit, the oldest stay.
+%% Idle processes are killed down to the limit, and the oldest stay.
 crowd(Vm) ->
     Crowd = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 500)]",
     {ok, #{term := Pids}} = vm:eval(Vm, Crowd),
@@ -109,10 +110,11 @@ crowd(Vm) ->
     [_, Number | _] = string:lexemes(pid_to_list(hd(Pids)), "."),
     ?assertMatch({ok, #{term := true}}, vm:eval(Vm, "is_process_alive(list_to_pid(\"<0." ++ Number ++ ".0>\"))")).
 
-%% Reports of what crashes in a crowd would take the memory that the crowd has left; any other is passed on.
+%% Crash reports of too many processes would fill the memory, so they are dropped. Others are passed
+%% on.
 crashes(Vm) ->
-    %% Nobody counts until all have crashed, so that the crowd is one when the first report is looked at. The limiter's
-    %% own timer is among its messages too.
+    %% The limiter is suspended until all have crashed, so that there are too many processes when it
+    %% handles the first report. Its own timer is among its messages too.
     {ok, _} = vm:eval(Vm,
         "erlang:suspend_process(whereis(sbx_limit)), "
         "Sleepers = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], "
@@ -126,7 +128,7 @@ crashes(Vm) ->
         "erlang:resume_process(whereis(sbx_limit)), ok"),
     #{limit := 50} = vm:event(Vm, process_limit),
     ?assertEqual(ok, settles(Vm, 50)),
-    %% One more than those that were left would be too many again.
+    %% With one more process than those that are left, there would be too many again.
     {ok, _} = vm:eval(Vm,
         "[receive {'DOWN', M, _, _, _} -> ok end || P <- persistent_term:get(crowd), "
         "    M <- [monitor(process, P)], exit(P, kill)], ok"),

@@ -1,4 +1,5 @@
-%% Changing a running Elixir application: structs, Agents, its kinds of supervisors, and the list in its start/2.
+%%% Changes a running Elixir application: structs, Agents, its kinds of supervisors, and the list in
+%%% its start/2.
 -module(reload_elixir_test).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -23,7 +24,7 @@ project(Files) ->
 modules(#{apps := [#{modules := Modules} | _]}) ->
     [{binary_to_atom(Module), Beam} || #{module := Module, beam := Beam} <- Modules].
 
-%% Of what differs.
+%% The entries for modules that differ.
 entries(Before, After) ->
     {Old, New} = {modules(Before), modules(After)},
     Same = [Module || {Module, Beam} <- New, proplists:get_value(Module, Old) =:= Beam],
@@ -54,7 +55,8 @@ first() ->
             "  def init(_), do: DynamicSupervisor.init(strategy: :one_for_one, max_children: 3)\nend\n"}
     ].
 
-%% A field more, an Agent that keeps a map, and the list with one child more and one less.
+%% The struct has one more field, the Agent keeps a map, and the list has one child more and one
+%% less.
 second() ->
     Replaced = [
         {"lib/app.ex", "[{Shop.Cart, 1}", "[Shop.Extra, {Shop.Cart, 1}"},
@@ -80,7 +82,8 @@ eval(Vm, Code) ->
         Error -> error({Code, Error})
     end.
 
-%% Who does not allow start/2 to run again is told what that means; the struct's new field is missing.
+%% A caller that does not allow start/2 to run again gets a warning. The struct's new field is
+%% missing.
 warned(Vm, V1, V2) ->
     ok = eval(Vm, "Shop.Notes.add(:milk); GenServer.call(Shop.Cart, {:add, 2})"),
     {ok, Result} = reloads:reload(Vm, entries(V1, V2), #{settle => revert}),
@@ -113,7 +116,7 @@ changed(Vm, V1, V2) ->
     ?assertEqual(1, eval(Vm, ":counters.get(:persistent_term.get(:started), 1)")),
     ?assertEqual({0, nil}, eval(Vm, "{GenServer.call(Shop.Extra, :get), Process.whereis(Shop.Rooms)}")).
 
-%% States by their places, into the tree that is started next.
+%% States are restored by their path into the tree that is started next.
 restarted(Vm, V2) ->
     ok = eval(Vm, "Shop.Notes.add(:eggs); :sys.replace_state(Shop.Extra, fn _ -> self() end); :ok"),
     {ok, #{states := States, lost := Lost}} = vm:call(Vm, snapshot_states, #{timeout_ms => 1000}),

@@ -1,4 +1,5 @@
-%% Every way in which a reload can fail: afterwards the old code runs with the old state, and the error says why.
+%%% Tests every way in which a reload can fail. Afterwards the old code runs with the old state, and
+%%% the error gives the reason.
 -module(reload_failure_test).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -14,7 +15,7 @@ bare_node_test() ->
     ]),
     ending:by_death_of("sbx_outbox", Vm).
 
-%% Old and new of one server, the old one loaded.
+%% Two versions of one server; the old one is loaded.
 versions(Vm, Name, More) ->
     V1 = reloads:start_modules(Vm, reloads:server(Name, one, ["f() -> 1.\n", ?SAME])),
     {V1, reloads:compile(reloads:server(Name, two, ["f() -> 2.\n", More]))}.
@@ -23,7 +24,7 @@ is_as_before(Vm, Module, State) ->
     ?assertEqual(1, reloads:eval(Vm, "~tp:f()", [Module])),
     ?assertEqual(State, reloads:eval(Vm, "gen_server:call(~tp, get)", [Module])).
 
-%% Neither the busy one is stopped later nor the idle one now.
+%% The busy process is not suspended later, and the idle one is running.
 busy(Vm) ->
     {V1, V2} = versions(Vm, "busy", ?SAME),
     _ = reloads:start_modules(Vm, reloads:supervisor("busy_sup", [{it, busy, 1}])),
@@ -39,7 +40,7 @@ busy(Vm) ->
     ?assertEqual(0, reloads:eval(Vm, "element(2, process_info(whereis(busy), message_queue_len))")),
     ?assertMatch({ok, _}, reloads:reload(Vm, reloads:change(V1, V2, 2))).
 
-%% One that never leaves the version before the last.
+%% A process that never leaves the version before the last.
 old_code(Vm) ->
     Text = fun(N) ->
         io_lib:format(
@@ -62,13 +63,13 @@ old_code(Vm) ->
     ?assertEqual(2, reloads:eval(Vm, "lingers:f()")),
     ?assertMatch({ok, _}, reloads:reload(Vm, Entries, #{on_busy => kill})),
     ?assertEqual(3, reloads:eval(Vm, "lingers:f()")),
-    %% One that leaves while it is waited for.
+    %% A process that leaves during the wait.
     ok = reloads:eval(Vm, "register(leaving, spawn(lingers, loop, [])), ok"),
     {ok, _} = reloads:reload(Vm, reloads:change(V3, V1, 4)),
     _ = reloads:eval(Vm, "erlang:send_after(50, whereis(leaving), stop), ok"),
     ?assertMatch({ok, _}, reloads:reload(Vm, reloads:change(V1, V2, 5), #{on_busy => wait, busy_timeout_ms => 5000})).
 
-%% A closure of a version that is to be purged is found in a state, in a dictionary, in a table.
+%% A closure of a version that has to be purged is found in a state, in a dictionary, in a table.
 closure(Vm) ->
     {V1, V2} = versions(Vm, "closes", ?SAME),
     V3 = reloads:compile(reloads:server("closes", three, ["f() -> 3.\n", ?SAME])),
@@ -84,7 +85,7 @@ closure(Vm) ->
     ?assertEqual(1, reloads:eval(Vm, "{here, F} = gen_server:call(closes, get), F()")),
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     {ok, _} = reloads:reload(Vm, reloads:change(V2, V3, 3)),
-    %% Going back and forth confuses nobody about whose closure it is.
+    %% Closures are told apart after changes in both directions.
     Kept = "gen_server:call(closes, {become, {here, maker:make(1)}})",
     ok = reloads:eval(Vm, "gen_server:call(closes, {become, none})"),
     {ok, _} = reloads:reload(Vm, reloads:change(Made2, Made3, 3), #{settle => revert}),
@@ -94,7 +95,7 @@ closure(Vm) ->
     ok = reloads:eval(Vm, "gen_server:call(closes, {become, none})"),
     ?assertMatch({ok, _}, reloads:reload(Vm, reloads:change(Made2, Made3, 3))).
 
-%% One that takes no system messages gets none, and is named.
+%% A process without system messages gets none, and the warning names it.
 plain(Vm) ->
     Text = "-module(plain).\n-export([loop/0, f/0]).\nloop() -> receive stop -> ok end, plain:f().\nf() -> ~b.\n",
     [V1, V2] = [reloads:compile(io_lib:format(Text, [N])) || N <- [1, 2]],
@@ -148,7 +149,7 @@ garbage(Vm) ->
     ),
     is_as_before(Vm, garbage, 5).
 
-%% The process that hangs has to be killed; the one that comes after it gets its state.
+%% The process that hangs has to be killed. Its successor gets its state.
 hangs(Vm) ->
     {V1, V2} = versions(Vm, "hangs", "code_change(_, _, _) -> receive never -> ok end.\n"),
     _ = reloads:start_modules(Vm, reloads:supervisor("hangs_sup", [{it, hangs, 0}])),
@@ -189,7 +190,7 @@ on_load(Vm) ->
     ?assertMatch({ok, _}, Try(Text(3, "ok"))),
     ?assertEqual(3, reloads:eval(Vm, "loads:f()")).
 
-%% A bad spec changes nothing; a new child that does not start takes everything back.
+%% A bad spec changes nothing. A new child that does not start takes everything back.
 bad_supervisor(Vm) ->
     {V1, V2} = versions(Vm, "below", ?SAME),
     S1 = reloads:start_modules(Vm, reloads:supervisor("above", [{a, below, 1}])),
@@ -199,14 +200,14 @@ bad_supervisor(Vm) ->
     {error, Error} = reloads:reload(Vm, reloads:change(V1, V2, 2) ++ reloads:change(S1, Bad, 2)),
     ?assertMatch(#{step := supervisor, module := <<"above">>}, Error),
     is_as_before(Vm, below, changed),
-    %% The second would take the first one's name.
+    %% The second child would take the first one's name.
     Clash = reloads:compile(reloads:supervisor("above", [{a, below, 1}, {b, below, 2}])),
     {error, Started} = reloads:reload(Vm, reloads:change(V1, V2, 2) ++ reloads:change(S1, Clash, 2)),
     ?assertMatch(#{step := supervisor}, Started),
     is_as_before(Vm, below, changed),
     ?assertMatch([{a, _, _, _}], reloads:eval(Vm, "supervisor:which_children(above)")).
 
-%% New code that crashes is gone before long, with all that it did.
+%% New code that crashes is taken back with everything it did.
 crash_in_probation(Vm) ->
     {V1, V2} = versions(Vm, "crashes", "code_change(_, S, _) -> {ok, {migrated, S}}.\n"),
     {W1, W2} = versions(Vm, "survives", "code_change(_, S, _) -> {ok, {migrated, S}}.\n"),
@@ -232,7 +233,8 @@ crash_in_probation(Vm) ->
     ?assertEqual([c, s], reloads:eval(Vm, "lists:sort([Id || {Id, _, _, _} <- "
         "supervisor:which_children(probation_sup)])")).
 
-%% It crashes in its first callback, and would again after every start: its supervisor must not give up before.
+%% The process crashes in its first callback and would after every start. Its supervisor must not
+%% give up before the old code is back.
 crash_at_once(Vm) ->
     Text = fun(Vsn, Info) ->
         io_lib:format(

@@ -1,12 +1,13 @@
-%% Reloads under load and in crowds: what takes too long for every test run.
+%%% Reloads under load and with many processes, which take too long for every test run.
 -module(reload_stress_test).
 
 -include_lib("eunit/include/eunit.hrl").
 
 -define(SAME, "code_change(_, S, _) -> {ok, S}.\n").
 
-%% Senders cast and call without pause: nothing is lost, handled twice or out of order, and no call times out. A server
-%% keeps the last number of each sender, and how often the next was not the one after it.
+%% Senders cast and call without pause: nothing is lost, handled twice or out of order, and no call
+%% times out. A server keeps the last number of each sender, and how often the next was not the one
+%% after it.
 storm_test() ->
     Vm = vm:start(#{}),
     Text = fun(N) ->
@@ -53,7 +54,8 @@ storm_test() ->
         [100 * lists:sum([N || {_, N} <- Sent]), lists:nth(100, lists:sort(Pauses)), lists:max(Pauses)]),
     vm:stop(Vm).
 
-%% The same work by hand, in the node, without any of the guarantees: the pause. Compiled, as ours is.
+%% The pause of the same work done by hand in the node, without any of the guarantees. It is
+%% compiled, as the agent is.
 -define(BY_HAND,
     "-module(by_hand).\n-export([change/3]).\n"
     "change(Pids, Module, Beam) -> code:purge(Module), Began = erlang:monotonic_time(microsecond), "
@@ -99,7 +101,8 @@ compare(Vm, Name, Count, Rounds) ->
 halves([]) -> {[], []};
 halves([A, B | Rest]) -> {As, Bs} = halves(Rest), {[A | As], [B | Bs]}.
 
-%% Ten times up and down again, twelve modules that call each other in circles, states right at every step.
+%% Ten times up and down again: twelve modules that call each other in cycles, with correct states
+%% at every step.
 ten_versions_test() ->
     Vm = vm:start(#{}),
     Versions = [lists:append([reloads:compile(circle(M, N)) || M <- lists:seq(1, 12)]) || N <- lists:seq(1, 11)],
@@ -120,7 +123,7 @@ step(Vm, {OldVersion, Old}, {Version, New}, Direction) ->
     States = "[gen_server:call(list_to_atom(\"circle_\" ++ integer_to_list(M)), get) || M <- lists:seq(1, 12)]",
     ?assertEqual(lists:duplicate(12, Expected), reloads:eval(Vm, States)).
 
-%% A server whose answer takes all twelve, once around.
+%% A server whose answer takes all twelve modules, once around.
 circle(M, N) ->
     Next = M rem 12 + 1,
     io_lib:format(
@@ -134,8 +137,8 @@ circle(M, N) ->
         [M, N, M, M, N, Next, N]
     ).
 
-%% Servers that a supervisor starts without pause, also in the middle of a reload: each has the state of the code it
-%% runs.
+%% Servers that a supervisor starts without pause, also during a reload: each has the state of the
+%% code it runs.
 newcomers_test() ->
     Vm = vm:start(#{}),
     Text = fun(N) ->
@@ -170,7 +173,7 @@ newcomers_test() ->
     ),
     vm:stop(Vm).
 
-%% Too large to be copied: it stays where it is, whatever happens.
+%% A state that is too large to be copied stays in its process.
 large_state_test() ->
     Vm = vm:start(#{}),
     [V1, V2, V3] = [

@@ -1,4 +1,5 @@
-%% Changing running code: every kind of process, with its state. The failures are in reload_failure_test.
+%%% Changes running code in every kind of process, with its state. The failures are in
+%%% reload_failure_test.
 -module(reload_test).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -14,7 +15,7 @@ bare_node_test() ->
     ]),
     ending:in_order(daemon_leaves(Vm)).
 
-%% The state goes through code_change, once, with the vsn it had; the process is the same.
+%% The state goes through code_change once, with its old vsn, and the process is the same.
 servers(Vm) ->
     V1 = reloads:start_modules(Vm, reloads:server("counter", one, ["f() -> 1.\n", ?SAME])),
     V2 = reloads:compile(reloads:server("counter", two, "f() -> 2.\ncode_change(V, S, []) -> {ok, {V, S}}.")),
@@ -31,7 +32,7 @@ servers(Vm) ->
     ?assertEqual(Pid, reloads:eval(Vm, "whereis(counter)")),
     ?assertEqual(2, reloads:eval(Vm, "counter:f()")).
 
-%% Whatever a state is, it is the same afterwards; also when the reload is taken back.
+%% Every kind of state is the same afterwards, also when the reload is taken back.
 every_state(Vm) ->
     States = [
         "0", "#{a => #{b => [1, {2, <<3>>}]}}", "#{'__struct__' => shapes, x => 1}", "{record, 1, \"text\"}",
@@ -59,7 +60,7 @@ every_state(Vm) ->
     ?assertEqual(1, reloads:eval(Vm, "shapes:f()")),
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     AsBefore(),
-    %% Nothing of ours stays behind in them.
+    %% The agent leaves nothing behind in the processes.
     ?assertEqual(
         lists:duplicate(length(States), 2),
         reloads:eval(Vm, "[length(element(2, process_info(whereis(N), dictionary))) || N <- [~ts]]",
@@ -71,7 +72,7 @@ every_state(Vm) ->
 name(N) -> "shape_" ++ integer_to_list(N).
 numbered(List) -> lists:zip(lists:seq(1, length(List)), List).
 
-%% The caller's: with our version numbers, for one module or for all.
+%% The caller's migration gets the daemon's version numbers, for one module or for all.
 migrations(Vm) ->
     Text = fun(Vsn) -> reloads:server("given", Vsn, "f() -> 1.\ncode_change(_, _, _) -> error(not_asked).\n") end,
     [V1, V2, V3] = [reloads:compile(Text(Vsn)) || Vsn <- [one, two, three]],
@@ -89,7 +90,7 @@ migrations(Vm) ->
         maps:get(shapes, Result)),
     ?assertEqual(#{t => 1}, reloads:eval(Vm, "gen_server:call(given, get)")).
 
-%% A state machine goes on with its timers; it asks anew how it wants to be called.
+%% A state machine keeps its timers and asks again for the callback mode.
 machines(Vm) ->
     Text = fun(Vsn, Mode, More) ->
         io_lib:format(
@@ -187,8 +188,9 @@ supervisors(Vm) ->
     ?assertEqual(2, reloads:eval(Vm, "counters:get(persistent_term:get(inits), 1)")),
     ?assertEqual({Stays, undefined}, reloads:eval(Vm, "{whereis(stays), whereis(leaves)}")),
     ?assertEqual(3, reloads:eval(Vm, "gen_server:call(comes, get)")),
-    %% What is pending applies at the next start.
-    Again = "Old = whereis(stays), exit(Old, kill), Up = fun(F) -> case whereis(stays) of Pid when is_pid(Pid), Pid =/= Old -> Pid; "
+    %% A pending change applies at the next start.
+    Again = "Old = whereis(stays), exit(Old, kill), Up = fun(F) -> "
+        "case whereis(stays) of Pid when is_pid(Pid), Pid =/= Old -> Pid; "
         "_ -> F(F) end end, Up(Up), gen_server:call(stays, get)",
     ?assertEqual(9, reloads:eval(Vm, Again)).
 
@@ -205,7 +207,7 @@ restarts_what_changed(Vm) ->
     {ok, _} = reloads:reload(Vm, reloads:change(S1, S2, 2), #{restart_changed => true}),
     ?assertEqual(2, reloads:eval(Vm, "gen_server:call(settings, get)")).
 
-%% New modules are gone after a revert; deleted ones come back.
+%% New modules are gone after a revert, and deleted ones come back.
 comes_and_goes(Vm) ->
     A = reloads:compile("-module(coming).\n-export([f/0]).\nf() -> 1.\n"),
     {ok, _} = reloads:reload(Vm, reloads:new(A), #{settle => revert}),
@@ -215,14 +217,14 @@ comes_and_goes(Vm) ->
     ?assertEqual(1, reloads:eval(Vm, "coming:f()")),
     {ok, _} = reloads:reload(Vm, reloads:delete(A, 2)),
     ?assertEqual(false, reloads:eval(Vm, "erlang:module_loaded(coming)")),
-    %% One that lies on the code path would come back by itself.
+    %% A module on the code path would be loaded again.
     [{_, Beam}] = B = reloads:compile("-module(on_path).\n-export([f/0]).\nf() -> 1.\n"),
     test_dir:write_bytes(filename:join(vm:dir(Vm), "ebin/on_path.beam"), Beam),
     ?assertEqual({true, 1}, reloads:eval(Vm, "{code:add_patha(\"ebin\"), on_path:f()}")),
     {ok, _} = reloads:reload(Vm, reloads:delete(B, 2)),
     ?assertMatch({'EXIT', {undef, _}}, reloads:eval(Vm, "catch on_path:f()")).
 
-%% The newer code migrates down, before it goes.
+%% The newer code migrates the state down before it is replaced.
 way_back(Vm) ->
     V1 = reloads:compile(reloads:server("back", one, ["f() -> 1.\n", ?SAME])),
     V2 = reloads:compile(reloads:server("back", two,
@@ -234,7 +236,8 @@ way_back(Vm) ->
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     {ok, _} = reloads:reload(Vm, reloads:change(V2, V3, 3)),
     ?assertEqual({3, {newer, {new, 1}}}, Get()),
-    %% The third knows no way back: what was kept is used, and where there is nothing, it is refused.
+    %% The third version knows no way back: the kept state is used, and without one the reload is
+    %% refused.
     {ok, _} = vm:eval(Vm, "{ok, _} = gen_server:start({local, younger}, back, 5, []), ok"),
     Down = #{direction => down},
     {error, Refused} = reloads:reload(Vm, reloads:change(V3, V2, 2, 3), Down),
@@ -256,7 +259,8 @@ dry(Vm) ->
     ?assertMatch(#{status := dry_run, processes := [#{module := <<"rehearsed">>}], pause_us := 0}, Result),
     ?assertEqual(1, reloads:eval(Vm, "rehearsed:f()")).
 
-%% What is on probation stays on it, and can still be taken back. Who holds code that would have to go keeps it.
+%% A dry run leaves the reload on probation, which can still be taken back. Processes that hold old
+%% code are not touched.
 dry_on_probation(Vm) ->
     Text = fun(N) -> reloads:server("rehearsing", N, ["f() -> fun() -> ", integer_to_list(N), " end.\n", ?SAME]) end,
     [V1, V2, V3] = [reloads:compile(Text(N)) || N <- [1, 2, 3]],
@@ -276,7 +280,8 @@ dry_on_probation(Vm) ->
     reloads:revert(Vm, Sentinel, <<"on trial">>),
     ?assertEqual(1, reloads:eval(Vm, "(rehearsing:f())()")).
 
-%% What is on probation is final once another follows it; what was taken back has no followers.
+%% A reload on probation is committed when another follows it. One that was taken back has no
+%% followers.
 following(Vm) ->
     [V1, V2, V3, V4] = [reloads:compile(reloads:server("queued", N, ["f() -> 1.\n", ?SAME])) || N <- [1, 2, 3, 4]],
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
@@ -291,7 +296,7 @@ following(Vm) ->
     {ok, #{modules := Modules}} = vm:call(Vm, code_state, #{}),
     ?assertMatch([2], [Version || #{module := <<"queued">>, version := Version} <- Modules]).
 
-%% One calls another in the middle of it all: nobody waits for ever, no call is lost.
+%% One process calls another throughout the reloads: no process waits for ever, and no call is lost.
 many(Vm) ->
     Text = fun(Vsn) ->
         reloads:server("chain", Vsn, "f() -> " ++ atom_to_list(Vsn) ++ ".\ncode_change(_, S, _) -> {ok, S}.\n")
@@ -309,12 +314,14 @@ many(Vm) ->
     ?assertEqual(V1, Last),
     ?assert(reloads:eval(Vm, "caller ! {stop, self()}, receive {calls, C} -> C end") > 10).
 
-%% Who began after the first look is found by the second, whether identifiers still ascend or the process table was
-%% filled in between, or before. Many begin and end, so that the next ones take places all over the table.
+%% A process that started after the first search is found by the second, whether identifiers still
+%% ascend or the process table was filled in between, or before. Many processes start and end, so
+%% that the next ones take slots all over the table.
 latecomers(Vm) ->
     _ = reloads:start_modules(Vm, reloads:server("late", one, ["f() -> 1.\n", ?SAME])),
     Missed = reloads:eval(Vm,
-        "Crowd = fun(N) -> [exit(spawn(fun() -> receive after infinity -> ok end end), kill) || _ <- lists:seq(1, N)] end,"
+        "Sleep = fun() -> receive after infinity -> ok end end,"
+        "Crowd = fun(N) -> [exit(spawn(Sleep), kill) || _ <- lists:seq(1, N)] end,"
         "Look = fun(Between) ->"
         "    #{seen := Seen} = sbx_reload_users:find([late]),"
         "    Crowd(Between),"
@@ -326,7 +333,8 @@ latecomers(Vm) ->
         "lists:sum([Look(N) || N <- [0, 3000 | lists:duplicate(20, 500)]])"),
     ?assertEqual(0, Missed).
 
-%% Before the code is loaded, a daemon that leaves takes its wish along; after that the reload goes on by itself.
+%% Before the code is loaded, a daemon that disconnects cancels the reload. After that the reload
+%% goes on by itself.
 daemon_leaves(Vm) ->
     V1 = reloads:compile(reloads:server("left", one, ["f() -> 1.\n", ?SAME])),
     V2 = reloads:compile(reloads:server("left", two, ["f() -> 2.\n", ?SAME])),

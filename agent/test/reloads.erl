@@ -1,4 +1,4 @@
-%% Modules made from text, and reloads of them in a node.
+%%% Compiles modules from text, and reloads them in a node.
 -module(reloads).
 
 -export([compile/1, beam/1, new/1, change/3, change/4, delete/2, reload/2, reload/3, start_modules/2]).
@@ -47,8 +47,8 @@ entry(Module, Action, Beam, Old, Version, OldVersion) ->
 reload(Vm, Entries) ->
     reload(Vm, Entries, #{}).
 
-%% The option `settle` says how the probation ends: by `commit` as soon as it has begun, by `revert`, or by `none` of
-%% both.
+%% The option `settle` says how the probation ends: `commit` at once, `revert` by a crash, or `none`
+%% of both.
 reload(Vm, Entries, #{settle := revert} = Options) ->
     {Name, More} = sentinel(Vm),
     Id = new_id("reverted"),
@@ -82,8 +82,9 @@ settled(Vm, Id) ->
     #{outcome := Outcome} = vm:event(Vm, reload_settled, fun(#{id := Settled}) -> Settled =:= Id end),
     Outcome.
 
-%% A server of its own module, and the entries that change the module. A reload with these entries is taken back when the
-%% server crashes. The server has neither a name nor a supervisor, so that no process is awaited in its place.
+%% A server of its own module, and the entries that change the module. A reload with these entries
+%% is taken back when the server crashes. The server has neither a name nor a supervisor, so that
+%% the agent awaits no successor.
 sentinel(Vm) ->
     Name = "sentinel_" ++ integer_to_list(erlang:unique_integer([positive])),
     [Old, New] = [compile(server(Name, Vsn, "f() -> 1.\ncode_change(_, S, _) -> {ok, S}.\n")) || Vsn <- [one, two]],
@@ -118,8 +119,8 @@ eval(Vm, Code) ->
 spawn_server(Vm, Module, Argument) ->
     eval(Vm, "{ok, P} = gen_server:start({local, ~tp}, ~tp, ~tp, []), P", [Module, Module, Argument]).
 
-%% A server's text: what it is asked with `get` is its state. More may begin with clauses of code_change/3, or define
-%% `f/0`.
+%% The text of a server that answers `get` with its state. More may begin with clauses of
+%% code_change/3, or define `f/0`.
 server(Name, Vsn, More) ->
     io_lib:format(
         "-module(~ts).\n-vsn(~tp).\n-behaviour(gen_server).\n"
@@ -134,7 +135,7 @@ server(Name, Vsn, More) ->
         [Name, Vsn, Name, Name, More]
     ).
 
-%% A supervisor's text; its children are {Id, Module, Argument}.
+%% The text of a supervisor; its children are {Id, Module, Argument}.
 supervisor(Name, Children) ->
     Specs = [
         io_lib:format("#{id => ~tp, start => {~tp, start_link, [~tp]}, shutdown => 1000}", [Id, Module, Argument])

@@ -1,4 +1,5 @@
-%% Runs every test of the given modules, a few at a time, each in a process of its own with a deadline.
+%%% Runs every test of the given modules, a few at a time, each in a process of its own with a
+%%% deadline.
 -module(runner).
 
 -export([main/1, main/2, steps/2]).

@@ -1,4 +1,4 @@
-%% Directories of one test run, all below one that the runner removes at the end.
+%%% The directories of one test run, all below one that the runner removes at the end.
 -module(test_dir).
 
 -export([root/0, new/0, write/2, write_bytes/2, remove_all/0]).

@@ -1,5 +1,6 @@
-%% A node for a test: a VM started as the service starts it, but without a jail, and the daemon's end of its control
-%% channel. The process that starts a node gets what the node sends and is the one to talk to it.
+%%% A node for a test: a VM with the service's command line but without a jail, and the daemon's end
+%%% of its control channel. The process that starts a node gets the node's frames and makes its
+%%% calls.
 -module(vm).
 
 -export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1, stop_reading/1]).
@@ -8,7 +9,7 @@
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
-%% A node whose test failed ends by itself, soon.
+%% A node whose test failed ends by itself after this time.
 -define(GRACE_MS, "3000").
 -define(SECRET, <<"a secret of sixty-four characters">>).
 
@@ -20,7 +21,7 @@
     hello = #{} :: map()
 }).
 
-%% Once per build: the same file serves all nodes.
+%% Runs once per build: all nodes use the same file.
 write_boot_file([Path]) ->
     Arguments = common_arguments() ++
         ["-boot", filename:join([code:root_dir(), "bin", "start_clean"]), "-noshell", "-pa", ebin()] ++
@@ -57,7 +58,7 @@ start(Options) ->
         false -> Vm
     end.
 
-%% The word for word command line that README.md gives.
+%% The command line of README.md, word for word.
 arguments(Options) ->
     tuning(maps:get(arguments, Options, [])) ++ common_arguments() ++
         ["-boot", filename:rootname(os:getenv("AGENT_BOOT_FILE")), "-noshell", "-noinput", "-user", "sbx_io"].
@@ -107,19 +108,19 @@ listen(Dir) ->
 
 socket_path(Dir) -> filename:join(Dir, "agent.sock").
 
-%% Take the node's next connection and greet it.
+%% Takes the node's next connection and greets it.
 accept(Vm) ->
     {Socket, Info} = greeted(Vm),
     welcome(Vm, Socket, Info).
 
 welcome(#vm{socket = Before} = Vm, Socket, Info) ->
-    %% One that has ended and is not read keeps a scheduler of this VM busy.
+    %% An ended connection that is not read keeps a scheduler of this VM busy.
     _ = Before =/= none andalso gen_tcp:close(Before),
     ok = gen_tcp:send(Socket, term_to_binary({welcome, 1})),
     ok = inet:setopts(Socket, [{active, true}]),
     Vm#vm{socket = Socket, hello = Info}.
 
-%% Take the node's next connection and close it without a welcome.
+%% Takes the node's next connection and closes it without a welcome.
 reject(Vm) ->
     {Socket, _Info} = greeted(Vm),
     gen_tcp:close(Socket).
@@ -130,18 +131,19 @@ greeted(#vm{listener = Listener}) ->
     {hello, 1, ?SECRET, Info} = binary_to_term(Frame),
     {Socket, Info}.
 
-%% The daemon stands still.
+%% The daemon stops reading.
 stop_reading(#vm{socket = Socket}) ->
     inet:setopts(Socket, [{active, false}]).
 
-%% The daemon dies: its connection and its socket go, and a new one binds when what waited for that has been done.
+%% The daemon dies with its connection and its socket. A new one binds when eval_later's code has
+%% run.
 hangup(#vm{dir = Dir} = Vm) ->
     Alone = abandon(Vm),
     await_later(Dir),
     {ok, Again} = listen(Alone#vm.dir),
     Alone#vm{listener = Again}.
 
-%% The daemon dies and none comes after it.
+%% The daemon dies and no other comes.
 abandon(#vm{socket = Socket, listener = Listener} = Vm) ->
     gen_tcp:close(Listener),
     _ = Socket =/= none andalso gen_tcp:close(Socket),
@@ -194,7 +196,7 @@ event(Vm, Kind, Wanted) ->
     end,
     frame(Vm, Match, ?DEADLINE_MS).
 
-%% Output events joined, until there are so many bytes.
+%% Joins output events until there are Size bytes.
 output(Vm, Size) ->
     output(Vm, Size, <<>>).
 
@@ -205,13 +207,13 @@ no_event(Vm, Kind) ->
     Seen = [Frame || {event, K, _} = Frame <- pending(Vm), K =:= Kind],
     Seen =:= [].
 
-%% What the node has told so far is not what the next step waits for.
+%% Drops the events so far, so that the next step does not take them for its own.
 drop_events(#vm{socket = Socket} = Vm) ->
     {ok, #{}} = call(Vm, beat, #{}),
     [forget(Socket, Frame) || {event, _, _} = Frame <- pending(Vm)],
     ok.
 
-%% Frames that nobody asked for yet wait in the mailbox.
+%% Frames that no step has asked for yet wait in the mailbox.
 frame(#vm{socket = Socket} = Vm, Match, DeadlineMs) ->
     End = erlang:monotonic_time(millisecond) + DeadlineMs,
     case search(pending(Vm), Match) of
@@ -276,10 +278,13 @@ eval(Vm, Code) ->
 eval(Vm, Language, Code) ->
     call(Vm, eval, #{language => Language, code => unicode:characters_to_binary(Code), timeout_ms => 5000}).
 
-%% Code to run in the node once the daemon has gone, before the next comes. Files tell, since nothing else can.
+%% Code that runs in the node after the daemon has gone and before the next one comes. Files signal
+%% that, since there is no other channel.
 eval_later(#vm{dir = Dir} = Vm, Code) ->
     ok = file:write_file(filename:join(Dir, "later"), ""),
-    Wait = "Wait = fun(F) -> case filelib:is_file(\"gone\") of true -> ok; false -> receive after 2 -> F(F) end end end",
+    Wait =
+        "Wait = fun(F) -> "
+        "case filelib:is_file(\"gone\") of true -> ok; false -> receive after 2 -> F(F) end end end",
     {ok, _} = eval(Vm, ["spawn(fun() -> ", Wait, ", Wait(Wait), ", Code, ", file:delete(\"later\") end)"]).
 
 await_later(Dir) ->
