@@ -5,7 +5,7 @@
 cd "${1:-$(dirname "$0")/..}/src" || exit 1
 grep -r -H '^#include ["<]' --include='*.[ch]' -- */ | awk -F'[:"<>]' '
 BEGIN {
-    count = split("base loop term beam jail link confine node store watch meter quota guard webhook compile code core ops api", order, " ")
+    count = split("base loop term beam jail link confine node store watch meter quota audit guard webhook compile code core ops api", order, " ")
     for (i = 1; i <= count; i++) place[order[i]] = i
     only["jail"] = " base "
     only["launcher"] = " base jail "

@@ -1,6 +1,6 @@
 /* Every operation in the audit trail: what changes something before it begins, and how it ended; and the trail itself
    for those who may read it. */
-#include "guard/audit.h"
+#include "audit/audit.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
+#include "audit/audit.h"
 #include "core/errand.h"
 #include "core/names.h"
 #include "core/reload.h"
 #include "core/watching.h"
-#include "guard/audit.h"
 #include "webhook/webhook.h"
 
 #include <dirent.h>

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <valgrind/callgrind.h>
 
+#include "audit/audit.h"
 #include "beam/beam.h"
 #include "client/http.h"
-#include "guard/audit.h"
 #include "jail/jail.h"
 #include "ops/table.h"
 #include "terms.h"

@@ -1,15 +1,15 @@
 /* Any bytes as the files of the audit trail: verifying and reading them ends with a verdict, and a log that is opened
    on them goes on. A trail that is whole stays so.
 
-   The input: two files, the head and the slate, each ended by a byte 0x1e. In the first three a line that begins with +
-   is made a whole record, or the head of those, since no mutation finds a hash. */
+   The input: two files, the head and the write-ahead buffer, each ended by a byte 0x1e. In the first three a line that
+   begins with + is made a whole record, or the head of those, since no mutation finds a hash. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "audit/audit_internal.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/place.h"
-#include "guard/audit_internal.h"
 
 enum { PARTS = 4, SEPARATOR = 0x1e, PAGES_MAX = 1000, LINES_MAX = 512 };
 
@@ -96,7 +96,7 @@ static void go_on(bool was_valid) {
     struct audit_log log;
     struct audit_limits limits = {.file_max_bytes = 64 << 10, .files_kept = 2};
     check(audit_log_open(place_path(), &limits, &log, NULL) == 0, "the log does not open");
-    audit_slate_carry_over(&log);
+    audit_write_ahead_carry_over(&log);
     for (int i = 0; i < 3; i++)
         check(audit_log_add(&log, "\"op\":\"fuzz\"", false, NULL, NULL) == 0, "nothing is added");
     audit_log_seal(&log);
@@ -117,7 +117,7 @@ void fuzz_one(const uint8_t *data, size_t size) {
     write_file("audit/00000000000000000001.jsonl", parts[0], &chain);
     if (parts[1].size) write_file("audit/00000000000000000003.jsonl", parts[1], &chain);
     if (parts[2].size) write_head(parts[2], &chain);
-    if (parts[3].size) place_write("audit/slate", parts[3].data, parts[3].size);
+    if (parts[3].size) place_write("audit/write-ahead", parts[3].data, parts[3].size);
     bool was_valid = verify();
     read_back(1, was_valid);
     read_back(100, was_valid);

@@ -1,5 +1,5 @@
-/* Records on their way to the files, in memory that is a file's: it is there when the daemon has been killed, and costs
-   no system call. */
+/* The write-ahead buffer: records that are not in the files yet, in a mapped file. Its content survives a kill of the
+   daemon, and writing to it takes no system call. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,27 +11,27 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-enum { WRITTEN_MAX_BYTES = 1 << 20 }; /* what all of a slate may have become in the files */
+enum { WRITTEN_MAX_BYTES = 1 << 20 }; /* the most that a full buffer can have become in the files */
 
-struct audit_slate_page {
-    _Atomic uint64_t seq;  /* of the trail's last record when the first was put here */
-    _Atomic uint64_t used; /* of text */
+struct audit_write_ahead_page {
+    _Atomic uint64_t seq;  /* the trail's last record when the buffer was emptied */
+    _Atomic uint64_t used; /* bytes of text */
     char text[];           /* lines */
 };
 
-enum { TEXT_BYTES = AUDIT_SLATE_BYTES - sizeof(struct audit_slate_page) };
+enum { TEXT_BYTES = AUDIT_WRITE_AHEAD_BYTES - sizeof(struct audit_write_ahead_page) };
 
 /* ---- writing ---- */
 
-/* The length comes last: a record that is half there is none. */
-bool audit_slate_add(struct audit_slate *slate, const char *members) {
-    struct audit_slate_page *page = slate->page;
+/* The length is stored last, so that a half-written record does not count. */
+bool audit_write_ahead_add(struct audit_write_ahead *ahead, const char *members) {
+    struct audit_write_ahead_page *page = ahead->page;
     size_t size = strlen(members), used = page ? atomic_load_explicit(&page->used, memory_order_relaxed) : 0;
     if (!page || size + 1 > TEXT_BYTES - used) return false;
     memcpy(page->text + used, members, size);
@@ -40,44 +40,45 @@ bool audit_slate_add(struct audit_slate *slate, const char *members) {
     return true;
 }
 
-void audit_slate_wipe(struct audit_slate *slate, uint64_t seq) {
-    if (!slate->page) return;
-    atomic_store_explicit(&slate->page->used, 0, memory_order_release);
-    atomic_store_explicit(&slate->page->seq, seq, memory_order_release);
+void audit_write_ahead_clear(struct audit_write_ahead *ahead, uint64_t seq) {
+    if (!ahead->page) return;
+    atomic_store_explicit(&ahead->page->used, 0, memory_order_release);
+    atomic_store_explicit(&ahead->page->seq, seq, memory_order_release);
 }
 
 /* ---- opening ---- */
 
-/* Where bytes that are there can be written again without asking for room: a page that finds none would be our end. */
+/* Only file systems that overwrite existing bytes without allocating: a page without room would kill the daemon
+   (SIGBUS). */
 static bool is_suitable(int fd) {
     struct statfs fs;
     if (fstatfs(fd, &fs) < 0) return false;
     return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC;
 }
 
-/* Anew each time: a file that was copied may have holes, or share its blocks with another. */
-static struct audit_slate_page *map_new(int folder) {
-    CLEANUP_FREE char *zeros = calloc(1, AUDIT_SLATE_BYTES);
-    unlinkat(folder, AUDIT_SLATE, 0);
-    CLEANUP_FD int fd = openat(folder, AUDIT_SLATE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (!zeros || fd < 0 || !is_suitable(fd) || file_write_all(fd, zeros, AUDIT_SLATE_BYTES) < 0) return NULL;
-    void *page = mmap(NULL, AUDIT_SLATE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+/* Makes a new file each time: a copied file may have holes, or share its blocks with another. */
+static struct audit_write_ahead_page *map_new(int folder) {
+    CLEANUP_FREE char *zeros = calloc(1, AUDIT_WRITE_AHEAD_BYTES);
+    unlinkat(folder, AUDIT_WRITE_AHEAD, 0);
+    CLEANUP_FD int fd = openat(folder, AUDIT_WRITE_AHEAD, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (!zeros || fd < 0 || !is_suitable(fd) || file_write_all(fd, zeros, AUDIT_WRITE_AHEAD_BYTES) < 0) return NULL;
+    void *page = mmap(NULL, AUDIT_WRITE_AHEAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
 }
 
-void audit_slate_open(const struct audit_log *log, struct audit_slate *ret) {
-    *ret = (struct audit_slate){.page = map_new(log->folder)};
-    audit_slate_wipe(ret, log->chain.seq);
+void audit_write_ahead_open(const struct audit_log *log, struct audit_write_ahead *ret) {
+    *ret = (struct audit_write_ahead){.page = map_new(log->folder)};
+    audit_write_ahead_clear(ret, log->chain.seq);
 }
 
-void audit_slate_close(struct audit_slate *slate) {
-    if (slate->page) munmap(slate->page, AUDIT_SLATE_BYTES);
-    slate->page = NULL;
+void audit_write_ahead_close(struct audit_write_ahead *ahead) {
+    if (ahead->page) munmap(ahead->page, AUDIT_WRITE_AHEAD_BYTES);
+    ahead->page = NULL;
 }
 
-/* ---- what a killed daemon left ---- */
+/* ---- carrying over records of a killed daemon ---- */
 
-/* The file's content from that record on, or from its beginning if all comes after it. */
+/* Appends the file's content from record seq on, or all of it if it begins after that. */
 static void read_file(const struct audit_log *log, const char *name, uint64_t seq, struct buf *to) {
     struct stat status;
     char mark[32];
@@ -93,7 +94,7 @@ static void read_file(const struct audit_log *log, const char *name, uint64_t se
     munmap(bytes, size);
 }
 
-/* What was written since the slate was wiped: its records are among the first of it. */
+/* Reads what was written since the buffer was emptied: its records are among the first of that. */
 static void read_written(const struct audit_log *log, uint64_t seq, struct buf *to) {
     CLEANUP(audit_names_free) struct audit_names names = {0};
     if (audit_names_read(log->folder, &names, NULL) < 0) return;
@@ -103,7 +104,7 @@ static void read_written(const struct audit_log *log, uint64_t seq, struct buf *
     }
 }
 
-/* What stands between the hashes of a line, cut out in place; NULL: it is no record. */
+/* Cuts the members out of a line, in place; NULL: the line is not a record. */
 static char *members_of(char *line, size_t size) {
     char *start = strstr(line, "\",");
     if (!start || size < AUDIT_LINE_TAIL_BYTES || line + size - AUDIT_LINE_TAIL_BYTES < start + 2) return NULL;
@@ -111,8 +112,8 @@ static char *members_of(char *line, size_t size) {
     return start + 2;
 }
 
-/* Members have a time and a correlation id, so no two are alike. A set of them: to look each up in the text would take
-   the product of both. */
+/* Members have a time and a correlation id, so they are unique. A hash map avoids searching the text for each of
+   them. */
 static bool note_written(struct buf *written, struct map *ret) {
     char *text = written->size > 0 ? (char *)(uintptr_t)buf_string(written) : NULL, *rest = NULL;
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
@@ -122,7 +123,7 @@ static bool note_written(struct buf *written, struct map *ret) {
     return !written->failed;
 }
 
-/* When the machine has stopped, pages may be there that never belonged together. */
+/* After a machine crash, the pages on disk may be from different times. */
 static bool is_record(const char *members) {
     CLEANUP(buf_free) struct buf object = BUF_INIT;
     buf_printf(&object, "{%s}", members);
@@ -132,7 +133,7 @@ static bool is_record(const char *members) {
     return is_object;
 }
 
-static bool carry_lines(const struct audit_slate_page *left, struct audit_log *log) {
+static bool carry_lines(const struct audit_write_ahead_page *left, struct audit_log *log) {
     size_t used = left->used <= TEXT_BYTES ? left->used : 0;
     CLEANUP_FREE char *text = strndup(left->text, used);
     CLEANUP(buf_free) struct buf written = BUF_INIT;
@@ -147,10 +148,12 @@ static bool carry_lines(const struct audit_slate_page *left, struct audit_log *l
     return is_all;
 }
 
-bool audit_slate_carry_over(struct audit_log *log) {
-    CLEANUP_FREE char *left = calloc(1, AUDIT_SLATE_BYTES);
-    CLEANUP_FD int fd = openat(log->folder, AUDIT_SLATE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+bool audit_write_ahead_carry_over(struct audit_log *log) {
+    CLEANUP_FREE char *left = calloc(1, AUDIT_WRITE_AHEAD_BYTES);
+    /* Older daemons used this name. */
+    renameat2(log->folder, "slate", log->folder, AUDIT_WRITE_AHEAD, RENAME_NOREPLACE);
+    CLEANUP_FD int fd = openat(log->folder, AUDIT_WRITE_AHEAD, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return errno == ENOENT;
-    bool is_read = left && pread(fd, left, AUDIT_SLATE_BYTES, 0) >= 0;
-    return is_read && carry_lines((const struct audit_slate_page *)(void *)left, log);
+    bool is_read = left && pread(fd, left, AUDIT_WRITE_AHEAD_BYTES, 0) >= 0;
+    return is_read && carry_lines((const struct audit_write_ahead_page *)(void *)left, log);
 }

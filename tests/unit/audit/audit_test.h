@@ -2,7 +2,7 @@
 #ifndef AUDIT_TEST_H
 #define AUDIT_TEST_H
 
-#include "guard/audit.h"
+#include "audit/audit.h"
 
 /* All pages of what matches, as lines. */
 static inline void read_all(const char *home, const struct audit_filter *filter, struct buf *lines) {

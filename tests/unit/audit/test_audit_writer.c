@@ -1,7 +1,7 @@
 /* The loop or the thread writes: records in their order, callbacks on the loop, everything written before it closes. */
 #include "scratch.h"
 
-#include "guard/audit.h"
+#include "audit/audit.h"
 
 struct stage {
     struct scratch *scratch;

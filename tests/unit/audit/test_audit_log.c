@@ -10,7 +10,7 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 static const struct audit_limits limits = {.file_max_bytes = 1 << 20, .files_kept = 4};
 

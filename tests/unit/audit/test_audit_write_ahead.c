@@ -1,4 +1,5 @@
-/* The slate: what was added to the trail is in its files in the end, once, whenever the daemon was killed. */
+/* Tests of the write-ahead buffer: each added record is in the files in the end, exactly once, whenever the daemon is
+ * killed. */
 #include "scratch.h"
 
 #include "audit_test.h"
@@ -8,28 +9,28 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 static const struct audit_limits limits = {.file_max_bytes = 1 << 20, .files_kept = 4};
 
 struct trail {
     struct audit_log log;
-    struct audit_slate slate;
+    struct audit_write_ahead ahead;
 };
 
 static struct trail open_trail(const struct scratch *scratch) {
     struct trail trail;
     struct error error;
     if (audit_log_open(scratch->path, &limits, &trail.log, &error) < 0) fail_msg("%s", error.detail);
-    assert_true(audit_slate_carry_over(&trail.log));
-    audit_slate_open(&trail.log, &trail.slate);
-    assert_non_null(trail.slate.page);
+    assert_true(audit_write_ahead_carry_over(&trail.log));
+    audit_write_ahead_open(&trail.log, &trail.ahead);
+    assert_non_null(trail.ahead.page);
     return trail;
 }
 
 static void close_trail(struct trail *trail) {
     audit_log_seal(&trail->log);
-    audit_slate_close(&trail->slate);
+    audit_write_ahead_close(&trail->ahead);
     audit_log_close(&trail->log);
 }
 
@@ -60,10 +61,10 @@ static void expect_notes(const struct scratch *scratch, const char *expected) {
 static void test_what_was_left_goes_to_the_files_once(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"a\""));
     write_one(&trail, "\"note\":\"a\""); /* and killed before it was wiped */
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"c\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"b\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"c\""));
     close_trail(&trail);
     expect_notes(scratch, "a");
     for (int i = 0; i < 2; i++) {
@@ -77,9 +78,9 @@ static void test_what_was_wiped_is_forgotten(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
     write_one(&trail, "\"note\":\"a\"");
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
-    audit_slate_wipe(&trail.slate, trail.log.chain.seq);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\"")); /* one that is alike, but comes later */
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"b\""));
+    audit_write_ahead_clear(&trail.ahead, trail.log.chain.seq);
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"a\"")); /* one that is alike, but comes later */
     close_trail(&trail);
     trail = open_trail(scratch);
     close_trail(&trail);
@@ -91,8 +92,8 @@ static void test_what_is_in_the_file_before_is_not_written_again(void **state) {
     static const struct audit_limits small = {.file_max_bytes = 1, .files_kept = 4};
     struct trail trail = open_trail(scratch);
     trail.log.limits = small; /* each record begins a file */
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"a\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"b\""));
     write_one(&trail, "\"note\":\"a\"");
     write_one(&trail, "\"note\":\"b\"");
     close_trail(&trail);
@@ -101,13 +102,13 @@ static void test_what_is_in_the_file_before_is_not_written_again(void **state) {
     expect_notes(scratch, "ab");
 }
 
-/* The slate was not wiped for long, or its page is an old one: the machine has stopped. */
+/* The buffer was not emptied for long, or its page is an old one after a machine crash. */
 static void test_what_was_written_long_ago_is_not_written_again(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
     char filler[1024];
     snprintf(filler, sizeof filler, "\"note\":\"\",\"filler\":\"%0*d\"", 900, 0);
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"a\""));
     write_one(&trail, "\"note\":\"a\"");
     for (int i = 0; i < 2500; i++) write_one(&trail, filler);
     uint64_t last = trail.log.chain.seq;
@@ -124,15 +125,15 @@ static void test_has_an_end(void **state) {
     size_t count = 0;
     memset(long_one, 'x', sizeof long_one);
     long_one[sizeof long_one - 1] = '\0';
-    while (audit_slate_add(&trail.slate, long_one)) count++;
-    assert_int_equal(count, AUDIT_SLATE_BYTES / sizeof long_one - 1);
-    audit_slate_wipe(&trail.slate, 0);
-    assert_true(audit_slate_add(&trail.slate, long_one));
+    while (audit_write_ahead_add(&trail.ahead, long_one)) count++;
+    assert_int_equal(count, AUDIT_WRITE_AHEAD_BYTES / sizeof long_one - 1);
+    audit_write_ahead_clear(&trail.ahead, 0);
+    assert_true(audit_write_ahead_add(&trail.ahead, long_one));
     close_trail(&trail);
 }
 
 static void overwrite(const struct scratch *scratch, off_t at, const void *bytes, size_t size) {
-    CLEANUP_FD int fd = openat(scratch->fd, "audit/" AUDIT_SLATE, O_WRONLY | O_CLOEXEC);
+    CLEANUP_FD int fd = openat(scratch->fd, "audit/" AUDIT_WRITE_AHEAD, O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(fd, bytes, size, at), size);
 }
 
@@ -140,9 +141,9 @@ static void test_what_is_no_record_is_left_out(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
     const uint64_t too_much = UINT64_MAX;
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"a"));
-    assert_true(audit_slate_add(&trail.slate, ""));
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"a"));
+    assert_true(audit_write_ahead_add(&trail.ahead, ""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"b\""));
     close_trail(&trail);
     trail = open_trail(scratch);
     close_trail(&trail);
@@ -158,16 +159,16 @@ static void test_is_made_anew(void **state) {
     struct scratch *scratch = *state;
     struct stat status;
     scratch_folder(scratch, "audit");
-    scratch_file(scratch, "audit/" AUDIT_SLATE, "short");
+    scratch_file(scratch, "audit/" AUDIT_WRITE_AHEAD, "short");
     for (int i = 0; i < 2; i++) {
         struct trail trail = open_trail(scratch);
-        assert_true(audit_slate_add(&trail.slate, "\"note\":\"a\""));
-        audit_slate_wipe(&trail.slate, 0);
+        assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"a\""));
+        audit_write_ahead_clear(&trail.ahead, 0);
         close_trail(&trail);
-        assert_int_equal(fstatat(scratch->fd, "audit/" AUDIT_SLATE, &status, 0), 0);
-        assert_true(status.st_blocks * 512 >= AUDIT_SLATE_BYTES);
-        CLEANUP_FD int fd = openat(scratch->fd, "audit/" AUDIT_SLATE, O_WRONLY | O_CLOEXEC);
-        assert_int_equal(ftruncate(fd, 0) + ftruncate(fd, AUDIT_SLATE_BYTES), 0);
+        assert_int_equal(fstatat(scratch->fd, "audit/" AUDIT_WRITE_AHEAD, &status, 0), 0);
+        assert_true(status.st_blocks * 512 >= AUDIT_WRITE_AHEAD_BYTES);
+        CLEANUP_FD int fd = openat(scratch->fd, "audit/" AUDIT_WRITE_AHEAD, O_WRONLY | O_CLOEXEC);
+        assert_int_equal(ftruncate(fd, 0) + ftruncate(fd, AUDIT_WRITE_AHEAD_BYTES), 0);
     }
 }
 
@@ -175,13 +176,13 @@ static void test_what_cannot_be_carried_over_stays(void **state) {
     struct scratch *scratch = *state;
     struct trail trail = open_trail(scratch);
     write_one(&trail, "\"note\":\"a\"");
-    assert_true(audit_slate_add(&trail.slate, "\"note\":\"b\""));
+    assert_true(audit_write_ahead_add(&trail.ahead, "\"note\":\"b\""));
     close_trail(&trail);
     struct audit_log log;
     assert_int_equal(audit_log_open(scratch->path, &limits, &log, NULL), 0);
     int writable = log.fd;
     log.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    assert_false(audit_slate_carry_over(&log));
+    assert_false(audit_write_ahead_carry_over(&log));
     fd_close(writable);
     audit_log_close(&log);
     trail = open_trail(scratch);
@@ -189,7 +190,7 @@ static void test_what_cannot_be_carried_over_stays(void **state) {
     expect_notes(scratch, "ab");
 }
 
-/* ---- the whole: killed while nothing but the slate has it ---- */
+/* ---- the writer, killed while only the buffer has the record ---- */
 
 static void on_record(void *data, const char *line) {
     (void)line;

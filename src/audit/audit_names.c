@@ -1,3 +1,4 @@
+/* Names of the audit trail's files, and the head file with the last record's number and hash. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 enum { NAME_DIGITS = 20 };
 
@@ -35,7 +36,7 @@ static int collect(DIR *directory, struct audit_names *names, struct error *rete
         if (!is_name(entry->d_name)) continue;
         if (names->count == AUDIT_FILES_MAX)
             return error_set(reterr, E_TOO_LARGE, "the audit trail has more than %d files", AUDIT_FILES_MAX);
-        memcpy(names->names[names->count++], entry->d_name, strlen(entry->d_name) + 1); /* as long as all names are */
+        memcpy(names->names[names->count++], entry->d_name, strlen(entry->d_name) + 1); /* is_name checked the length */
     }
     qsort(names->names, names->count, sizeof *names->names, by_name);
     return 0;
@@ -79,7 +80,8 @@ bool audit_head_read(int folder, struct audit_chain *ret) {
     return true;
 }
 
-/* In place and of one width. A killed daemon leaves the old one or the new one; either is at most behind. */
+/* Overwrites in place, always with the same width. A killed daemon leaves the old head or the new one. Either is at
+   most too old. */
 void audit_head_write(int fd, const struct audit_chain *chain) {
     char text[AUDIT_HEAD_BYTES + 1];
     snprintf(text, sizeof text, "%0*" PRIu64 " %s\n", NAME_DIGITS, chain->seq, chain->hash);

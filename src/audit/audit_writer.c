@@ -1,24 +1,25 @@
-/* Who writes the trail. A record is kept on the slate first, where neither a kill nor a full disk can get at it, so
-   that nobody has to wait until it is in a file. The loop writes several at once to the files, while that takes
-   microseconds. As soon as the disk is slow, or there is much to write, a thread does, so that the loop never waits for
-   the disk. That what the loop wrote survives the power's end is seen to afterwards, for all at once, on the pool. */
+/* Adds records without blocking the loop on the disk. A record goes to the write-ahead buffer first, which survives a
+   kill and a full disk, so the caller need not wait for the files.
+
+   The loop itself writes several records at once while that takes microseconds. When the disk is slow or there is much
+   to write, a thread writes them. The pool syncs what the loop wrote, for several records at once. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 #include "loop/loop.h"
-#include "term/term.h"
 
 enum {
     PENDING_MAX = 16384,
-    BATCH_MAX = 256,      /* of the thread's */
-    LOOP_BATCH_MAX = 32,  /* more at once are the thread's */
-    SLOW_US = 2000,       /* a write by the loop, be it to the slate, that took longer … */
-    SLOW_PAUSE_MS = 1000, /* … is its last for so long */
-    WRITE_AFTER_MS = 20,  /* what nobody waits for: who was answered comes first, and several are written at once */
+    BATCH_MAX = 256,      /* records of one batch of the thread */
+    LOOP_BATCH_MAX = 32,  /* larger batches are the thread's */
+    SLOW_US = 2000,       /* if a write of the loop, also to the write-ahead buffer, takes longer … */
+    SLOW_PAUSE_MS = 1000, /* … the loop writes nothing for this long */
+    WRITE_AFTER_MS = 20,  /* for records without a waiting caller: answers go first, and several records are written at
+                             once */
     SYNC_AFTER_MS = 50,
 };
 
@@ -28,33 +29,33 @@ struct entry {
     void *data;
     bool urgent;
     struct error error;
-    char *line; /* as it was written; NULL: it was not */
+    char *line; /* as written; NULL: it was not written */
     char members[];
 };
 
 STAILQ_HEAD(entry_list, entry);
 
 struct audit {
-    struct audit_log log; /* the thread's while anything is in its hands, else the loop's */
+    struct audit_log log; /* owned by the thread while it has entries, else by the loop */
     uv_thread_t thread;
     uv_mutex_t mutex;
     uv_cond_t wake;
     struct entry_list queued, finished;
     bool closing, ended;
 
-    /* The loop's alone. */
-    struct entry_list fresh; /* not in anybody's hands yet */
+    /* Used by the loop only. */
+    struct entry_list fresh; /* not handed over yet */
     size_t fresh_count, fresh_bytes;
     size_t pending, with_thread;
-    struct audit_chain last; /* the last record that was told */
+    struct audit_chain last; /* the last record passed to the callback */
     bool is_failing;         /* the last record could not be written */
-    size_t room_bytes;       /* that find place in the file whatever happens to the disk, besides all that is pending */
-    struct audit_slate slate; /* of all that is pending, what it had room for */
-    bool is_slate_behind;     /* something came that it has not: what it has are the first records since it was wiped */
+    size_t room_bytes;       /* that fit into the file besides all pending records, whatever happens to the disk */
+    struct audit_write_ahead ahead; /* the first records since it was emptied */
+    bool is_write_ahead_incomplete; /* a record was added that the buffer lacks */
     uint64_t slow_until_ms;
     bool is_telling;
-    uv_async_t async;       /* the thread has finished something */
-    uv_timer_t write_timer; /* while there is something fresh */
+    uv_async_t async;       /* the thread has finished entries */
+    uv_timer_t write_timer; /* while there are fresh entries */
     uv_timer_t sync_timer;
     uv_work_t sync_work;
     int sync_fd; /* -1: no sync is under way */
@@ -88,7 +89,7 @@ static bool chain_all(struct audit_chain *chain, const struct entry_list *batch,
     return is_good;
 }
 
-/* False: nothing was written, and one by one will tell why. */
+/* False: nothing was written. Writing one by one will give the reason. */
 static bool write_together(struct audit *audit, struct entry_list *batch) {
     CLEANUP(buf_free) struct buf lines = BUF_INIT;
     struct audit_chain chain = audit->log.chain;
@@ -105,7 +106,7 @@ static bool write_together(struct audit *audit, struct entry_list *batch) {
     return true;
 }
 
-/* Without members: someone waits for those before. */
+/* An entry without members only waits for those before it. */
 static void write_batch(struct audit *audit, struct entry_list *batch) {
     struct entry *entry;
     if (write_together(audit, batch)) return;
@@ -145,10 +146,11 @@ static void thread_main(void *argument) {
 static void note_outcome(struct audit *audit, const struct entry *entry) {
     bool is_written = entry->line != NULL;
     if (is_written || entry->error.code != E_NONE) audit->is_failing = !is_written;
-    /* What could not be written stays there, for a daemon that can. The log is ours: nobody else has anything. */
+    /* Records that could not be written stay in the buffer for the next daemon. Nothing is pending, so the log is
+       ours. */
     if (--audit->pending > 0 || audit->is_failing) return;
-    audit_slate_wipe(&audit->slate, audit->log.chain.seq);
-    audit->is_slate_behind = false;
+    audit_write_ahead_clear(&audit->ahead, audit->log.chain.seq);
+    audit->is_write_ahead_incomplete = false;
 }
 
 static void tell(struct audit *audit, struct entry *entry) {
@@ -180,8 +182,8 @@ static void hand_to_thread(struct audit *audit, struct entry_list *entries, size
     uv_mutex_unlock(&audit->mutex);
 }
 
-/* Everything that the thread was given has come back, so the log is ours; and nothing is to be expected that takes
-   long: a disk that was slow just now, or a file that is full. */
+/* The thread has returned all entries, so the log is ours. A disk that was slow just now, or a full file, is left to
+   the thread. */
 static bool loop_may_write(const struct audit *audit, size_t count) {
     const struct audit_log *log = &audit->log;
     return audit->with_thread == 0 && !audit->closing && count <= LOOP_BATCH_MAX &&
@@ -238,14 +240,15 @@ static void on_synced(uv_work_t *work, int status) {
     maybe_close(audit);
 }
 
-/* Which file it is only the log's owner knows; one that is full was synced before the next was begun. */
+/* Only the log's owner knows the present file. A full file was synced before the next one was opened. */
 static void on_sync_timer(uv_timer_t *timer) {
     struct audit *audit = timer->data;
     if (audit->with_thread > 0 || audit->sync_fd >= 0) {
         sync_soon(audit);
         return;
     }
-    audit_log_seal(&audit->log); /* for all at once: a trail may have a few records more than its head tells */
+    audit_log_seal(&audit->log); /* for several records at once: the trail may have a few records more than the head
+                                    says */
     audit->sync_fd = fcntl(audit->log.fd, F_DUPFD_CLOEXEC, 0);
     if (audit->sync_fd >= 0 && loop_queue_work(timer->loop, &audit->sync_work, sync_on_pool, on_synced) < 0)
         audit->sync_fd = fd_close(audit->sync_fd);
@@ -259,7 +262,7 @@ static void sync_soon(struct audit *audit) {
 /* ---- closing ---- */
 
 static void free_audit(struct audit *audit) {
-    audit_slate_close(&audit->slate);
+    audit_write_ahead_close(&audit->ahead);
     audit_log_close(&audit->log);
     free(audit);
 }
@@ -279,7 +282,7 @@ static void close_handles(struct audit *audit) {
     uv_close((uv_handle_t *)&audit->sync_timer, on_handle_closed);
 }
 
-/* Once the thread has ended, with its last sync, all that it had is told, and no sync is under way on the pool. */
+/* Closes once the thread has ended with its last sync, all its entries were reported, and the pool runs no sync. */
 static void maybe_close(struct audit *audit) {
     uv_mutex_lock(&audit->mutex);
     bool ended = audit->ended;
@@ -309,7 +312,7 @@ static void on_async(uv_async_t *async) {
 static struct entry *new_entry(const struct buf *members) {
     bool is_whole = members->size > 0 && !members->failed;
     struct entry *entry = is_whole ? malloc(sizeof *entry + members->size + 1) : NULL;
-    if (!entry) abort(); /* crash-only: nothing is done unseen */
+    if (!entry) abort(); /* crash-only: no operation goes unrecorded */
     *entry = (struct entry){.done = NULL};
     memcpy(entry->members, members->data, members->size);
     entry->members[members->size] = '\0';
@@ -321,13 +324,13 @@ static void queue(struct audit *audit, struct entry *entry) {
     STAILQ_INSERT_TAIL(&audit->fresh, entry, link);
     audit->fresh_count++;
     audit->fresh_bytes += strlen(entry->members) + AUDIT_FRAME_BYTES;
-    if (entry->done) /* somebody waits for it: in the next turn, should it not be written before */
+    if (entry->done) /* a caller waits: write in the next turn of the loop, if not before */
         uv_timer_start(&audit->write_timer, on_write_timer, 0, 0);
     else if (!uv_is_active((uv_handle_t *)&audit->write_timer))
         uv_timer_start(&audit->write_timer, on_write_timer, WRITE_AFTER_MS, 0);
 }
 
-/* While the thread has something, the log is not ours to look at; what was found before holds. */
+/* While the thread has entries the log is not ours, so the last known room is used. */
 static bool take_room(struct audit *audit, size_t bytes) {
     size_t found = audit->with_thread == 0 ? audit_log_room(&audit->log) : 0;
     if (audit->with_thread == 0) audit->room_bytes = found > audit->fresh_bytes ? found - audit->fresh_bytes : 0;
@@ -336,19 +339,20 @@ static bool take_room(struct audit *audit, size_t bytes) {
     return is_enough;
 }
 
-/* A page that the kernel just writes to the disk may have us wait. */
-static bool put_on_slate(struct audit *audit, const struct entry *entry) {
+/* Writing to a page that the kernel is writing to the disk may block. */
+static bool write_ahead(struct audit *audit, const struct entry *entry) {
     uint64_t begun_us = clock_monotonic_us();
-    bool may = !audit->is_slate_behind && uv_now(audit->async.loop) >= audit->slow_until_ms;
-    bool is_there = may && audit_slate_add(&audit->slate, entry->members);
+    bool may = !audit->is_write_ahead_incomplete && uv_now(audit->async.loop) >= audit->slow_until_ms;
+    bool is_there = may && audit_write_ahead_add(&audit->ahead, entry->members);
     note_slowness(audit, begun_us);
     return is_there;
 }
 
-/* Nothing can keep it from the files any more, as far as can be told. What may still be refused is not put there. */
+/* Whether the record will reach the files as far as can be known. A record that may still be refused is not put into
+   the buffer. */
 static bool is_safe(struct audit *audit, const struct entry *entry, bool has_room) {
     bool is_short = strlen(entry->members) + AUDIT_FRAME_BYTES <= AUDIT_LINE_MAX_BYTES;
-    return has_room && is_short && !audit->is_failing && put_on_slate(audit, entry);
+    return has_room && is_short && !audit->is_failing && write_ahead(audit, entry);
 }
 
 static void refuse(audit_done_fn *done, void *data) {
@@ -365,14 +369,14 @@ void audit_add(struct audit *audit, const struct buf *members, bool urgent, audi
     struct entry *entry = new_entry(members);
     bool has_room = take_room(audit, members->size + AUDIT_FRAME_BYTES);
     bool is_done = done && is_safe(audit, entry, has_room);
-    if (!is_done && (done || !put_on_slate(audit, entry))) audit->is_slate_behind = true;
-    entry->urgent = urgent || is_done; /* what it tells of begins */
+    if (!is_done && (done || !write_ahead(audit, entry))) audit->is_write_ahead_incomplete = true;
+    entry->urgent = urgent || is_done; /* the operation begins now */
     entry->done = is_done ? NULL : done;
     entry->data = data;
     queue(audit, entry);
     bool is_due = entry->done || audit->fresh_count >= LOOP_BATCH_MAX;
     if (is_done) done(data, NULL);
-    /* Records are told in their order: none while another is told. */
+    /* Records are reported in order, so none is written while another is reported. */
     if (is_due && !audit->is_telling) write_fresh(audit);
 }
 
@@ -441,7 +445,7 @@ int audit_open(uv_loop_t *loop, const char *home, const struct audit_limits *lim
         return result;
     }
     *audit = (struct audit){.log = log, .record = record, .record_data = data, .sync_fd = -1};
-    if (audit_slate_carry_over(&audit->log)) audit_slate_open(&audit->log, &audit->slate);
+    if (audit_write_ahead_carry_over(&audit->log)) audit_write_ahead_open(&audit->log, &audit->ahead);
     audit->last = audit->log.chain;
     STAILQ_INIT(&audit->queued);
     STAILQ_INIT(&audit->finished);

@@ -1,10 +1,10 @@
-/* Going through the files of the audit trail line by line. On the pool. */
+/* Passes the lines of the audit trail's files to a callback, one by one. Runs on the thread pool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
 

@@ -1,6 +1,6 @@
-#include "guard_test.h"
+#include "scratch.h"
 
-#include "guard/audit.h"
+#include "audit/audit.h"
 
 static void test_records_follow_one_another(void **state) {
     (void)state;
@@ -30,8 +30,8 @@ static void test_a_line_is_json(void **state) {
     audit_chain_begin(&chain);
     assert_int_equal(audit_chain_add(&chain, "\"op\":\"create\",\"uid\":0", &line, NULL), 0);
     json_t *record = json_loadb((char *)line.data, line.size, 0, NULL);
-    assert_string_equal(member(record, "op"), "create");
-    assert_string_equal(member(record, "hash"), chain.hash);
+    assert_string_equal(json_string_value(json_object_get(record, "op")), "create");
+    assert_string_equal(json_string_value(json_object_get(record, "hash")), chain.hash);
     assert_int_equal(json_integer_value(json_object_get(record, "seq")), 1);
     json_decref(record);
 }

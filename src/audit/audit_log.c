@@ -1,3 +1,4 @@
+/* The files of the audit trail: opening them after a crash, appending, reserving disk space, and rotation. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 const struct audit_limits audit_default_limits = {.file_max_bytes = 16 << 20, .files_kept = 64};
 
@@ -36,7 +37,7 @@ static int open_file(struct audit_log *log, const char *name, struct error *rete
     return 0;
 }
 
-/* The last whole line of the open file, and how many bytes stand behind it. */
+/* The last whole line of the open file, and the number of bytes behind it. */
 struct tail {
     char bytes[TAIL_READ_BYTES];
     const char *line;
@@ -56,15 +57,15 @@ static int read_tail(const struct audit_log *log, struct tail *tail, struct erro
     return 0;
 }
 
-/* What a killed daemon had not finished writing. */
+/* Cuts off a line that a killed daemon had not finished. */
 static int cut_torn(struct audit_log *log, const struct tail *tail, struct error *reterr) {
     if (tail->torn_bytes == 0) return 0;
     log->size -= tail->torn_bytes;
     return ftruncate(log->fd, (off_t)log->size) < 0 ? error_errno(reterr, errno, "mending the audit trail") : 0;
 }
 
-/* Where the trail goes on: behind the last record that is whole. One that is not, because somebody changed it, is left
-   for whoever verifies; the head then says what was the last. */
+/* Finds where the trail continues: behind the last valid record. An invalid record, which was changed from outside,
+   stays for audit_verify; then the head gives the last number. */
 static int find_end(struct audit_log *log, size_t *ret_torn, struct error *reterr) {
     CLEANUP(audit_names_free) struct audit_names names = {0};
     CLEANUP_FREE struct tail *tail = calloc(1, sizeof *tail);
@@ -100,7 +101,7 @@ static int note_torn(struct audit_log *log, size_t torn_bytes, struct error *ret
     return audit_log_add(log, members, true, NULL, reterr);
 }
 
-/* It is written in place. What stands behind it, in a file that is damaged, would make every later one unreadable. */
+/* The head is overwritten in place. Longer content of a damaged head would make every later one unreadable. */
 static int open_head(struct audit_log *log, struct error *reterr) {
     struct stat info;
     log->head = openat(log->folder, AUDIT_HEAD, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -116,7 +117,7 @@ static int open_all(const char *home, struct audit_log *log, struct error *reter
     if (result == 0) result = find_end(log, &torn_bytes, reterr);
     if (result == 0) result = open_head(log, reterr);
     if (result < 0) return result;
-    note_torn(log, torn_bytes, NULL); /* a disk that is full is no reason not to start */
+    note_torn(log, torn_bytes, NULL); /* a full disk must not prevent the start */
     audit_log_seal(log);
     return 0;
 }
@@ -130,7 +131,7 @@ int audit_log_open(const char *home, const struct audit_limits *limits, struct a
 
 void audit_log_close(struct audit_log *log) {
     if (log->fd >= 0 && log->reserved_end > log->size && ftruncate(log->fd, (off_t)log->size) < 0)
-        errno = 0; /* the reserve stays on the disk until the next daemon uses it */
+        errno = 0; /* the next daemon uses the reserve that stays on the disk */
     log->fd = fd_close(log->fd);
     log->head = fd_close(log->head);
     log->folder = fd_close(log->folder);
@@ -138,7 +139,7 @@ void audit_log_close(struct audit_log *log) {
 
 /* ---- writing ---- */
 
-/* Room for these bytes and the reserve behind them. Whoever is urgent may use the reserve up. */
+/* Allocates room for these bytes and the reserve behind them. An urgent record may use the reserve up. */
 static int reserve(struct audit_log *log, size_t bytes, bool urgent, struct error *reterr) {
     uint64_t wanted_end = log->size + bytes + AUDIT_RESERVE_BYTES;
     if (log->reserved_end >= wanted_end) return 0;
@@ -177,7 +178,7 @@ static int add_line(struct audit_log *log, const char *members, bool urgent, str
     return result;
 }
 
-/* Once there is room again the trail says what it lacks. */
+/* Reports missed records once there is room again. */
 static void note_missed(struct audit_log *log) {
     char members[128], now[RFC3339_BYTES];
     CLEANUP(buf_free) struct buf line = BUF_INIT;
@@ -187,9 +188,9 @@ static void note_missed(struct audit_log *log) {
     if (add_line(log, members, false, &line, NULL) == 0) log->missed = 0;
 }
 
-/* ---- one file after another ---- */
+/* ---- rotation ---- */
 
-/* The first record of the oldest file that stays: what the trail begins with from now on. */
+/* Reads the first record of the oldest remaining file, which is the new beginning of the trail. */
 static bool read_first(const struct audit_log *log, const char *name, struct audit_chain *ret,
                        char ret_before[AUDIT_HASH_BYTES]) {
     CLEANUP_FREE char *text = malloc(AUDIT_LINE_MAX_BYTES);
@@ -236,7 +237,7 @@ int audit_log_add(struct audit_log *log, const char *members, bool urgent, char 
         log->missed += urgent;
         return result;
     }
-    line.size--; /* its end */
+    line.size--; /* the newline */
     if (ret_line) *ret_line = buf_take_string(&line);
     return 0;
 }

@@ -1,18 +1,18 @@
-/* Whether the audit trail is whole: each record as it was written, behind the one before it, from the first that is
-   kept to the last. On the pool. */
+/* Verifies the audit trail: each record is unchanged and follows the one before it, from the first that is kept to the
+   last. Runs on the thread pool. */
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
 struct verifying {
     struct audit_chain chain, head;
     bool has_head;
-    const struct audit_chain *known; /* NULL: nothing is */
+    const struct audit_chain *known; /* NULL: the caller knows of none */
     uint64_t records, first_seq;
-    char first_before[AUDIT_HASH_BYTES]; /* what the first record says of the one before it */
-    /* What the trail says is its first record, since older files went; 0: it says nothing. */
+    char first_before[AUDIT_HASH_BYTES]; /* the hash before the first record */
+    /* The first record according to the trail itself, since older files were removed; 0: none. */
     uint64_t dropped_seq;
     char dropped_before[AUDIT_HASH_BYTES];
 };
@@ -47,7 +47,7 @@ static int check_line(void *data, const char *line, size_t size, bool is_whole, 
     struct verifying *verifying = data;
     struct audit_chain told;
     char before[AUDIT_HASH_BYTES];
-    if (!is_whole) return 0; /* it is being written, or missing: the head tells */
+    if (!is_whole) return 0; /* it is being written, or missing, which the head shows */
     int result = audit_line_read(line, size, &told, before, reterr);
     if (result == 0) result = check_follows(verifying, &told, before, reterr);
     if (result == 0 && verifying->has_head && told.seq == verifying->head.seq &&
@@ -66,7 +66,7 @@ static int check_line(void *data, const char *line, size_t size, bool is_whole, 
     return 0;
 }
 
-/* The trail begins with record 1, or where it says itself that it begins. */
+/* The trail begins with record 1, or with the record that it names as its first. */
 static int check_start(const struct verifying *verifying, struct error *reterr) {
     struct audit_chain nothing;
     audit_chain_begin(&nothing);
@@ -107,7 +107,8 @@ int audit_verify(const char *home, const struct audit_chain *known, atomic_bool 
     struct audit_walk walk = {.call_off = call_off, .each = check_line, .data = &verifying};
     CLEANUP_FD int folder = audit_folder_open(home, path, reterr);
     if (folder < 0) return folder;
-    verifying.has_head = audit_head_read(folder, &verifying.head); /* first: what is written meanwhile comes after it */
+    verifying.has_head = audit_head_read(folder, &verifying.head); /* read first: records written meanwhile come after
+                                                                      it */
     int result = audit_walk_all(&walk, folder, path, &found);
     if (result < 0 && found.code != E_FORMAT) {
         *reterr = found;

@@ -1,14 +1,14 @@
-/* Reading the audit trail page by page: first where the newest records begin that are wanted, then they, as the reader
-   takes them. On the pool. */
+/* Reads the audit trail page by page: it finds where the newest wanted records begin, then returns them as the reader
+   takes them. Runs on the thread pool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard/audit_internal.h"
+#include "audit/audit_internal.h"
 
-enum { CHUNK_BYTES = 256 << 10 }; /* of a file that are looked through for one page; several of the longest lines */
+enum { CHUNK_BYTES = 256 << 10 }; /* read of a file for one page; more than several of the longest lines */
 
 static bool text_matches(const char *wanted, json_t *record, const char *name) {
     return !wanted || string_equal(wanted, json_string_value(json_object_get(record, name)));
@@ -22,7 +22,7 @@ bool audit_matches(const struct audit_filter *filter, json_t *record) {
            text_matches(filter->outcome, record, "outcome");
 }
 
-/* The number of a record that is wanted; 0: it is not, or it is no JSON, which is for verifying to tell. */
+/* The number of a wanted record; 0: it is not wanted or not JSON, which audit_verify reports. */
 static uint64_t wanted_seq(const struct audit_filter *filter, const char *line, size_t size, uint64_t *ret_seq) {
     json_t *record = json_loadb(line, size, 0, NULL);
     uint64_t seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
@@ -32,9 +32,9 @@ static uint64_t wanted_seq(const struct audit_filter *filter, const char *line, 
     return is_wanted ? seq : 0;
 }
 
-/* ---- where to begin ---- */
+/* ---- finding the beginning ---- */
 
-/* The numbers of one file's records that are wanted, in order. */
+/* The numbers of the wanted records of one file, in order. */
 struct wanted {
     const struct audit_filter *filter;
     struct buf seqs; /* of uint64_t */
@@ -47,7 +47,7 @@ static int note_wanted(void *data, const char *line, size_t size, bool is_whole,
     return wanted->seqs.failed ? error_set(reterr, E_NO_MEMORY, "no memory for the audit trail") : 0;
 }
 
-/* The newest files first: most readers want what is in the last. */
+/* Begins with the newest file, since most readers want its records. */
 static int seek(struct audit_walk *walk, const struct audit_names *names, const char *path, struct audit_cursor *cursor,
                 struct error *reterr) {
     struct wanted *wanted = walk->data;
@@ -57,14 +57,14 @@ static int seek(struct audit_walk *walk, const struct audit_names *names, const 
         buf_clear(&wanted->seqs);
         memcpy(walk->name, names->names[i - 1], sizeof walk->name);
         result = audit_walk_file(walk, path, reterr);
-        if (result == -E_NOT_FOUND) result = 0; /* it went meanwhile, being the oldest */
+        if (result == -E_NOT_FOUND) result = 0; /* rotation removed the file meanwhile */
         size_t count = wanted->seqs.size / sizeof(uint64_t);
         size_t taken = count < missing ? count : missing;
         cursor->file = audit_name_seq(walk->name);
         if (taken > 0)
             memcpy(&cursor->next, wanted->seqs.data + (count - taken) * sizeof(uint64_t), sizeof cursor->next);
         missing -= taken;
-        if (audit_name_seq(walk->name) <= wanted->filter->since) break; /* none before it is wanted */
+        if (audit_name_seq(walk->name) <= wanted->filter->since) break; /* no earlier record is wanted */
     }
     return result;
 }
@@ -85,9 +85,9 @@ int audit_seek(const char *home, const struct audit_filter *filter, atomic_bool 
     return result;
 }
 
-/* ---- going on ---- */
+/* ---- reading pages ---- */
 
-/* The file that the cursor is in, or the first one after it. -1 and at_end: there is none. */
+/* Opens the file of the cursor, or the first one after it. Fails with E_NOT_FOUND if there is none. */
 static int open_current(int folder, struct audit_cursor *cursor, bool *ret_is_last, struct error *reterr) {
     CLEANUP(audit_names_free) struct audit_names names = {0};
     int result = audit_names_read(folder, &names, reterr);
@@ -98,7 +98,7 @@ static int open_current(int folder, struct audit_cursor *cursor, bool *ret_is_la
     if (at == names.count) return error_set(reterr, E_NOT_FOUND, "there is no more");
     uint64_t first = audit_name_seq(names.names[at]);
     if (first != cursor->file) {
-        /* Files went that were not read yet. */
+        /* Rotation removed files that were not read yet. */
         if (cursor->seen > 0 && first > cursor->seen + 1) cursor->skipped += first - cursor->seen - 1;
         cursor->file = first;
         cursor->offset = 0;
@@ -120,7 +120,7 @@ static void take_lines(const struct audit_filter *filter, struct audit_cursor *c
     }
 }
 
-/* Whether anything was read: else the file ends here, or with half a line that is being written. */
+/* Returns 1 if anything was read. 0: the file ends here, or with a line that is being written. */
 static int read_chunk(int fd, const struct audit_filter *filter, struct audit_cursor *cursor, struct buf *lines,
                       struct error *reterr) {
     CLEANUP_FREE char *chunk = malloc(CHUNK_BYTES);
@@ -130,7 +130,7 @@ static int read_chunk(int fd, const struct audit_filter *filter, struct audit_cu
     uint64_t before = cursor->offset;
     take_lines(filter, cursor, chunk, (size_t)size, lines);
     if (lines->failed) return error_set(reterr, E_NO_MEMORY, "no memory for the audit trail");
-    if (cursor->offset == before && size == CHUNK_BYTES) cursor->offset += CHUNK_BYTES; /* no line of ours */
+    if (cursor->offset == before && size == CHUNK_BYTES) cursor->offset += CHUNK_BYTES; /* no line of ours is so long */
     return cursor->offset > before;
 }
 
@@ -150,7 +150,7 @@ int audit_read_page(const char *home, const struct audit_filter *filter, atomic_
         if (result == 0 && (is_last || cursor->file == UINT64_MAX)) {
             cursor->is_at_end = true;
         } else if (result == 0) {
-            cursor->file++; /* the next one, whatever its name */
+            cursor->file++; /* the next file, whatever its name */
             cursor->offset = 0;
         }
     }

@@ -1,12 +1,13 @@
+/* Records of the audit trail: numbering, hashing and checking single lines. Pure functions. */
 #include <inttypes.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard/audit.h"
+#include "audit/audit.h"
 
-/* {"seq":12,"prev":"<hash>",…,"hash":"<hash>"}: the hash is of all that stands before its own name. */
+/* {"seq":12,"prev":"<hash>",…,"hash":"<hash>"}: the hash covers everything before its own name. */
 #define SEQ_START "{\"seq\":"
 #define PREV_START ",\"prev\":\""
 #define HASH_START ",\"hash\":\""
@@ -56,7 +57,7 @@ void audit_line_end(const char *line, struct audit_chain *ret) {
     ret->hash[HASH_DIGITS] = '\0';
 }
 
-/* ---- reading one back ---- */
+/* ---- reading ---- */
 
 static bool take(const char **at, const char *end, const char *text) {
     size_t size = strlen(text);
@@ -65,7 +66,7 @@ static bool take(const char **at, const char *end, const char *text) {
     return true;
 }
 
-/* As it is printed: no sign, no zero in front. */
+/* As it is printed: no sign, no leading zero. */
 static bool take_number(const char **at, const char *end, uint64_t *ret) {
     char digits[24];
     size_t size = 0;
