@@ -71,10 +71,10 @@ deb: bootstrap ## a Debian package in $(BUILD)
 	@tools/deb.sh $(BUILD)
 
 bench: all ## everything beside what one would use instead, into docs/benchmarks.md (takes six minutes); ROWS="eval list" for some of it
-	@tools/bench/bench.sh $(BUILD) $(or $(ROUNDS),20) $(ROWS)
+	@tools/bench/comparison/bench.sh $(BUILD) $(or $(ROUNDS),20) $(ROWS)
 
 bench-memory: all ## what an idle sandbox's memory is made of (takes a minute)
-	@tools/bench_memory.sh $(BUILD)
+	@tools/bench/memory/bench_memory.sh $(BUILD)
 
 cost: all ## write down anew how many instructions the hot paths take, which `make test` compares with
 	@tests/cost/check.sh $(BUILD)/tests/cost/cost tests/fuzz/corpus --update
@@ -84,19 +84,19 @@ soak: all ## create, reload, crash and destroy at random for SECONDS (600); noth
 	@SOAK_SECONDS=$(or $(SECONDS),600) $(BUILD)/tests/integration/soak
 
 bench-beam: all ## validating every BEAM file of OTP and Elixir, beside beam_lib (takes a minute)
-	@tools/bench_beam.sh $(BUILD)
+	@tools/bench/beam/bench_beam.sh $(BUILD)
 
 bench-watch: all ## from a save to the new code's answer, beside the alternatives (takes minutes)
-	@tools/bench_watch.sh $(BUILD) $(or $(ROUNDS),200)
+	@tools/bench/watch/bench_watch.sh $(BUILD) $(or $(ROUNDS),200)
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
-	@tools/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)
+	@tools/bench/compile/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)
 
 bench-reload: all ## how long changing running code takes, beside the same by hand (takes minutes)
-	@tools/bench_reload.sh $(BUILD) $(or $(ROUNDS),100)
+	@tools/bench/reload/bench_reload.sh $(BUILD) $(or $(ROUNDS),100)
 
 bench-limits: all ## each limit under attack: how long until it holds, what a neighbour notices (takes two minutes); LIMITS="cpu atoms" for some of them
-	@tools/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500) $(LIMITS)
+	@tools/bench/limits/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500) $(LIMITS)
 
 bench-siege: all ## a neighbour's info and eval while strangers attack the service, by turns with quiet (takes ten minutes); ATTACKS="bodies dials" for some families
 	@tools/bench/siege/siege.sh $(BUILD) $(or $(WINDOW_MS),1000) $(or $(ROUNDS),4) $(ATTACKS)

@@ -4,9 +4,8 @@
 # With ATTACKs, just those families, and only shown.
 # usage: tools/bench/siege/siege.sh [BUILD_DIR [WINDOW_MS [ROUNDS [ATTACK…]]]]
 set -eu
-root=$(cd "$(dirname "$0")/../../.." && pwd)
-# shellcheck source=tools/bench_common.sh
-. "$root/tools/bench_common.sh"
+# shellcheck source=tools/bench/common.sh
+. "$(dirname "$0")/../common.sh"
 export SANDBOX_SPARE_COMPILERS=0
 window_ms=${2:-1000}
 rounds=${3:-4}

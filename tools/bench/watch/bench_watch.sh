@@ -2,13 +2,13 @@
 # How long it takes from a save to the new code's answer, beside the alternatives in the same run, and what watching a
 # hundred projects of a thousand files costs: Markdown, which also goes between its marks in docs/benchmarks.md, and all
 # times as JSON in BUILD_DIR/bench_watch.json.
-# usage: tools/bench_watch.sh [BUILD_DIR [ROUNDS]]
+# usage: tools/bench/watch/bench_watch.sh [BUILD_DIR [ROUNDS]]
 set -eu
-# shellcheck source=tools/bench_common.sh
-. "$(dirname "$0")/bench_common.sh"
+# shellcheck source=tools/bench/common.sh
+. "$(dirname "$0")/../common.sh"
 rounds=${2:-200}
 
-measure "$build/tools/bench_watch" "$root/tools/bench_compile.exs" "$work" "$rounds"
+measure "$build/tools/bench_watch" "$root/tools/bench/compile/bench_compile.exs" "$work" "$rounds"
 machine="$(this_machine); $rounds saves of each."
 "$build/tools/bench_watched" >"$work/crowd.json"
 jq --arg machine "$machine" --slurpfile crowd "$work/crowd.json" '{machine: $machine, times_ms: ., crowd: $crowd[0]}' \

@@ -1,5 +1,5 @@
 /* bench PROGRAMS EXAMPLES ESCRIPT WORK_FOLDER ROUNDS ROW…: ours and what one would use instead, in turns. Prints JSON:
-   for each subject its values. tools/bench/bench.sh runs it and makes a table of that. */
+   for each subject its values. tools/bench/comparison/bench.sh runs it and makes a table of that. */
 #include "rows.h"
 
 #include <stdlib.h>

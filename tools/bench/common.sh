@@ -2,7 +2,7 @@
 # machine is, and where a table goes.
 # shellcheck shell=sh
 
-root=${root:-$(cd "$(dirname "$0")/.." && pwd)}
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd)
 # Nodes that are booted ahead of time would disturb what is measured.
 export SANDBOX_WARM_NODES=0

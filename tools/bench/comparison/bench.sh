@@ -2,12 +2,11 @@
 # Everything beside what one would use instead, in one run: a table, and when all rows were run also docs/benchmarks.json,
 # docs/benchmarks.svg and the table between its marks in docs/benchmarks.md. All values are in BUILD_DIR/bench.json. A row
 # that fails is told, and the others go on.
-# usage: tools/bench/bench.sh BUILD_DIR ROUNDS [ROW…]
+# usage: tools/bench/comparison/bench.sh BUILD_DIR ROUNDS [ROW…]
 set -eu
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
-# shellcheck source=tools/bench_common.sh
-. "$root/tools/bench_common.sh"
+# shellcheck source=tools/bench/common.sh
+. "$(dirname "$0")/../common.sh"
 unset SANDBOX_WARM_NODES # here they are part of what is measured
 rounds=$2
 shift 2
@@ -31,7 +30,7 @@ export ELIXIR_LIB
 failed=""
 for row in $rows; do
     mkdir "$work/$row"
-    timeout "$row_max" "$build/tools/bench" "$build/bin" "$root/examples" "$root/tools/bench/rivals.escript" \
+    timeout "$row_max" "$build/tools/bench" "$build/bin" "$root/examples" "$root/tools/bench/comparison/rivals.escript" \
         "$work/$row" "$rounds" "$row" >"$work/$row.json" || failed="$failed $row"
     end_services
 done
@@ -40,12 +39,12 @@ mv "$work/values" "$work/values.json"
 machine="$(this_machine); $rounds rounds, more of what takes milliseconds. Times in ms."
 
 jq --arg machine "$machine" '{machine: $machine, values: .}' "$work/values.json" >"$build/bench.json"
-jq --arg machine "$machine" -f "$root/tools/bench/report.jq" "$work/values.json" >"$work/report.json"
-jq -r -f "$root/tools/bench/table.jq" "$work/report.json" >"$work/table.md"
+jq --arg machine "$machine" -f "$root/tools/bench/comparison/report.jq" "$work/values.json" >"$work/report.json"
+jq -r -f "$root/tools/bench/comparison/table.jq" "$work/report.json" >"$work/table.md"
 cat "$work/table.md"
 [ -z "$failed" ] || echo "These rows failed:$failed." | tee -a "$work/table.md"
 [ "$rows" = "$all" ] || exit 0
 
 cp "$work/report.json" "$root/docs/benchmarks.json"
-jq -r -f "$root/tools/bench/plot.jq" "$work/report.json" >"$root/docs/benchmarks.svg"
+jq -r -f "$root/tools/bench/comparison/plot.jq" "$work/report.json" >"$root/docs/benchmarks.svg"
 put_table "$root/docs/benchmarks.md" "the run"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # How long changing running code takes, beside the same by hand in a plain VM and in the same run: a Markdown table, which
 # also goes between its marks in docs/benchmarks.md, and all times as JSON in BUILD_DIR/bench_reload.json.
-# usage: tools/bench_reload.sh [BUILD_DIR [ROUNDS]]
+# usage: tools/bench/reload/bench_reload.sh [BUILD_DIR [ROUNDS]]
 set -eu
-# shellcheck source=tools/bench_common.sh
-. "$(dirname "$0")/bench_common.sh"
+# shellcheck source=tools/bench/common.sh
+. "$(dirname "$0")/../common.sh"
 rounds=${2:-100}
 
-measure "$build/tools/bench_reload" "$root/tools/bench_reload.escript" "$work" "$rounds"
+measure "$build/tools/bench_reload" "$root/tools/bench/reload/bench_reload.escript" "$work" "$rounds"
 jq --arg machine "$(this_machine); $rounds rounds, half as many with 1,000 servers and a fifth with 100,000 processes." \
     '{machine: $machine, times_ms: .}' "$work/times.json" >"$build/bench_reload.json"
 

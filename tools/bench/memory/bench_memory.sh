@@ -1,11 +1,11 @@
 #!/bin/sh
 # What an idle sandbox costs: memory of its cgroup, kernel memory included, as a Markdown table.
-# usage: tools/bench_memory.sh [BUILD_DIR [COUNT]]
+# usage: tools/bench/memory/bench_memory.sh [BUILD_DIR [COUNT]]
 set -eu
 # Nodes that are booted ahead of time would disturb what is measured.
 export SANDBOX_WARM_NODES=0
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=${1:-$root/build}
 count=${2:-50}
 sandbox=$build/bin/sandbox

@@ -2,10 +2,10 @@
 # Each limit under attack: how long until it held, and what a small evaluation in a neighbouring sandbox takes meanwhile,
 # beside what it takes with the attacker frozen. The table goes between its marks in docs/limits.md, all times as JSON in
 # BUILD_DIR/bench_limits.json. With LIMITs, just those, and only shown.
-# usage: tools/bench_limits.sh [BUILD_DIR [WINDOW_MS [LIMIT…]]]
+# usage: tools/bench/limits/bench_limits.sh [BUILD_DIR [WINDOW_MS [LIMIT…]]]
 set -eu
-# shellcheck source=tools/bench_common.sh
-. "$(dirname "$0")/bench_common.sh"
+# shellcheck source=tools/bench/common.sh
+. "$(dirname "$0")/../common.sh"
 export SANDBOX_SPARE_COMPILERS=0
 window_ms=${2:-2500}
 shift "$(($# < 2 ? $# : 2))"

@@ -1,6 +1,6 @@
 /* bench_reload ESCRIPT WORK_FOLDER ROUNDS: how long changing running code takes, ours through the API and by hand in a
    plain VM, in turns and with the same bytes. Prints JSON: for each subject its times in milliseconds.
-   tools/bench_reload.sh runs it and makes a table of that. */
+   tools/bench/reload/bench_reload.sh runs it and makes a table of that. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

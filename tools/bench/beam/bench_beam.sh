@@ -1,8 +1,8 @@
 #!/bin/sh
 # Validating every BEAM file of OTP and Elixir, beside reading the same chunks and the md5 with beam_lib.
-# tools/bench_beam.sh BUILD [ROUNDS]; both run in turns, so that a busy machine is busy for both.
+# tools/bench/beam/bench_beam.sh BUILD [ROUNDS]; both run in turns, so that a busy machine is busy for both.
 set -eu
-build=${1:?"usage: tools/bench_beam.sh BUILD [ROUNDS]"}
+build=${1:?"usage: tools/bench/beam/bench_beam.sh BUILD [ROUNDS]"}
 rounds=${2:-5}
 here=$(cd "$(dirname "$0")" && pwd)
 otp=$(erl -noshell -eval 'io:put_chars(code:root_dir()), halt().')/lib

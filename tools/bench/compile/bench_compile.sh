@@ -1,13 +1,13 @@
 #!/bin/sh
 # How long compiling takes, beside the alternatives in the same run: a Markdown table, which also goes between its marks in
 # docs/benchmarks.md, and all times as JSON in BUILD_DIR/bench_compile.json.
-# usage: tools/bench_compile.sh [BUILD_DIR [ROUNDS]]
+# usage: tools/bench/compile/bench_compile.sh [BUILD_DIR [ROUNDS]]
 set -eu
-# shellcheck source=tools/bench_common.sh
-. "$(dirname "$0")/bench_common.sh"
+# shellcheck source=tools/bench/common.sh
+. "$(dirname "$0")/../common.sh"
 rounds=${2:-20}
 
-measure "$build/tools/bench_compile" "$build/bin/sandbox" "$root/tools/bench_compile.exs" "$work" "$rounds"
+measure "$build/tools/bench_compile" "$build/bin/sandbox" "$root/tools/bench/compile/bench_compile.exs" "$work" "$rounds"
 jq --arg machine "$(this_machine); $rounds rounds, five times as many of what takes milliseconds." \
     '{machine: $machine, times_ms: .}' "$work/times.json" >"$build/bench_compile.json"
 

@@ -1,5 +1,5 @@
 /* bench_watched: what watching a hundred folders of a thousand files costs, while nothing happens and when one is saved
-   to. Prints JSON. tools/bench_watch.sh makes a sentence of that. */
+   to. Prints JSON. tools/bench/watch/bench_watch.sh makes a sentence of that. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
