@@ -1,3 +1,4 @@
+/* Access lists of profiles: parsing names of users and groups, and deciding whether a caller is allowed. */
 #include "guard/access.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static int add_group(struct guard_access *access, const char *name, struct error
     return keep_name(access->group_names, name, reterr);
 }
 
-/* An empty list leaves out everyone but root and the service's own user. */
+/* An empty list allows only root and the service's own user. */
 static int each_name(struct guard_access *access, const char *names,
                      int (*add)(struct guard_access *access, const char *name, struct error *reterr),
                      struct error *reterr) {

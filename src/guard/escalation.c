@@ -1,3 +1,4 @@
+/* Chooses the containment step that follows a violation, by the profile's policy. Pure functions. */
 #include "guard/escalation.h"
 
 static enum guard_containment step_of(const struct escalation *escalation, const struct escalation_policy *policy) {
@@ -11,7 +12,7 @@ static void begin_window(struct escalation *escalation, uint64_t now_ms) {
 
 enum guard_containment escalation_note(struct escalation *escalation, const struct escalation_policy *policy,
                                        uint64_t now_ms) {
-    if (now_ms - escalation->last_ms >= policy->within_ms) escalation->step = 0; /* it had stopped */
+    if (now_ms - escalation->last_ms >= policy->within_ms) escalation->step = 0; /* the violations had stopped */
     if (now_ms - escalation->began_ms >= policy->within_ms || escalation->count == 0) begin_window(escalation, now_ms);
     escalation->last_ms = now_ms;
     if (++escalation->count > policy->after && escalation->step + 1 < policy->step_count) {

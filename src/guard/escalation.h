@@ -1,5 +1,5 @@
-/* What becomes of a sandbox that does what is refused, and what when it does not stop: the steps of its profile, one
-   after the other. Pure: the clock is the caller's. */
+/* Escalation: the steps that a profile takes against a sandbox that violates its limits, each severer than the last.
+   Pure: the caller gives the time. */
 #ifndef GUARD_ESCALATION_H
 #define GUARD_ESCALATION_H
 
@@ -8,9 +8,9 @@
 
 /* In the order of their severity. */
 #define GUARD_CONTAINMENT_LIST(X)                                                                                      \
-    X(LOG, "log")           /* it is told, and no more */                                                              \
-    X(ROLLBACK, "rollback") /* the code from before its last change runs again */                                      \
-    X(FREEZE, "freeze")     /* it stands still until somebody has looked */                                            \
+    X(LOG, "log")           /* only an event */                                                                        \
+    X(ROLLBACK, "rollback") /* runs the code from before its last change */                                            \
+    X(FREEZE, "freeze")     /* freezes it until an operator decides */                                                 \
     X(DESTROY, "destroy")
 
 enum guard_containment {
@@ -21,24 +21,23 @@ enum guard_containment {
 };
 
 struct escalation_policy {
-    uint8_t steps[GUARD_CONTAINMENTS]; /* enum guard_containment, each severer than the one before; the first is LOG
-                                          when nothing was said */
+    uint8_t steps[GUARD_CONTAINMENTS]; /* enum guard_containment, in rising severity; the first is LOG by default */
     size_t step_count;
-    uint32_t after;     /* violations of one step that it takes to get to the next */
-    uint64_t within_ms; /* counted from the first of them; as long without any begins anew */
+    uint32_t after;     /* violations of one step that lead to the next */
+    uint64_t within_ms; /* counted from the first violation; the same time without any resets the steps */
 };
 
-/* Of one sandbox; all zero at first. */
+/* The state of one sandbox; all zero at first. */
 struct escalation {
     size_t step;
     uint32_t count; /* since began_ms */
     uint64_t began_ms, last_ms;
 };
 
-/* One more violation: what is to follow. */
+/* Notes one more violation and returns the step that follows. */
 enum guard_containment escalation_note(struct escalation *escalation, const struct escalation_policy *policy,
                                        uint64_t now_ms);
-/* The step did not work: the next, or the severest there is; freezing where the profile has none. */
+/* The step failed: returns the next one, or the severest there is; freezing where the profile has none. */
 enum guard_containment escalation_next(struct escalation *escalation, const struct escalation_policy *policy,
                                        enum guard_containment failed);
 

@@ -1,5 +1,5 @@
-/* What code may be allowed to do. A row is an operation: its name, the calls that take it, and what holds those who may
-   not. Whatever no row names takes no operation. */
+/* The table of operations. A row has an operation's name, the calls that take it, and how the kernel enforces it. A
+   call that no row names takes no operation. */
 #include <string.h>
 
 #include "guard/guard_internal.h"
@@ -175,7 +175,7 @@ int operation_of_writing(struct beam_text module, struct beam_text function, int
     return GUARD_NO_OPERATION;
 }
 
-/* ---- calls of what an argument names ---- */
+/* ---- indirect calls ---- */
 
 static const struct {
     const char *module, *function;

@@ -1,3 +1,4 @@
+/* Profiles: the built-in ones, and those of the settings, with their keys, inheritance and access lists. */
 #include "guard/profiles.h"
 
 #include <ctype.h>
@@ -14,7 +15,7 @@ static const char *const containment_names[] = {
 };
 static const struct escalation_policy lenient = {
     .steps = {GUARD_LOG}, .step_count = 1, .after = 100, .within_ms = 60000};
-/* Whoever tries on and on under the strictest profile is worth a look. */
+/* Repeated violations under the strictest profile need an operator. */
 static const struct escalation_policy strict = {
     .steps = {GUARD_LOG, GUARD_FREEZE}, .step_count = 2, .after = 100, .within_ms = 60000};
 
@@ -45,7 +46,7 @@ const struct guard_profile *guard_profile_find(const struct guard_profiles *prof
     return find(profiles, name);
 }
 
-/* ---- what a line changes ---- */
+/* ---- keys ---- */
 
 static char *trim(char *text) {
     text += strspn(text, " \t");
@@ -61,12 +62,12 @@ struct key {
     const char *name;
     set_fn *set;
     size_t offset, size;                            /* of the field */
-    bool (*parse)(const char *text, uint64_t *ret); /* of a number */
-    const char *const *choices;                     /* of a choice */
+    bool (*parse)(const char *text, uint64_t *ret); /* for a number */
+    const char *const *choices;                     /* for a choice */
     size_t choice_count;
 };
 
-/* Numbers are of 4 or of 8 bytes; whether they are in range is told when the section ends. */
+/* Numbers have 4 or 8 bytes. Ranges are checked when the section ends. */
 static int set_number(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
     uint64_t number;
     if (!key->parse(value, &number) || (key->size == sizeof(uint32_t) && number > UINT32_MAX))
@@ -92,7 +93,7 @@ static int set_summary(struct guard_profile *profile, const struct key *key, con
     return string_format(profile->summary, sizeof profile->summary, reterr, "%s", value);
 }
 
-/* What the operations need is what the jail gives, no more and no less. */
+/* The jail provides exactly what the operations need. */
 static void follow_operations(struct guard_profile *profile) {
     unsigned needs = guard_operations_need(profile->operations);
     profile->jail.network = needs & GUARD_NEEDS_OUTGOING  ? JAIL_NETWORK_OUTGOING
@@ -114,7 +115,7 @@ static void name_operations(struct guard_profile *profile) {
     }
 }
 
-/* "file_read, math", or "+file_write" for what is allowed besides. */
+/* "file_read, math" replaces the operations; "+file_write" adds to them. */
 static int set_operations(struct guard_profile *profile, const struct key *key, const char *value,
                           struct error *reterr) {
     operation_set set;
@@ -137,7 +138,7 @@ static int find_containment(const char *name, enum guard_containment *ret) {
     return -1;
 }
 
-/* "log, freeze, destroy": what follows at first, and what when it goes on. */
+/* "log, freeze, destroy": the first step and those that follow. */
 static int set_containment(struct guard_profile *profile, const struct key *key, const char *value,
                            struct error *reterr) {
     CLEANUP_FREE char *copy = strdup(value);
@@ -158,7 +159,7 @@ static int set_containment(struct guard_profile *profile, const struct key *key,
     return 0;
 }
 
-/* An address, or else a name. */
+/* Adds an address, or else a name. */
 static int add_host(struct jail_egress *egress, const char *text, struct error *reterr) {
     struct jail_host host;
     struct jail_named named;
@@ -176,7 +177,7 @@ static int add_host(struct jail_egress *egress, const char *text, struct error *
     return 0;
 }
 
-/* "10.1.0.0/16:5432, www.example.org": these, and nothing else unless `reach` says so. */
+/* "10.1.0.0/16:5432, www.example.org": only these, unless `reach` allows more. */
 static int set_hosts(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
     struct jail_egress *egress = &profile->jail.egress;
     CLEANUP_FREE char *copy = strdup(value);
@@ -270,9 +271,9 @@ static int set_key(struct guard_profile *profile, const char *name, const char *
     return error_set(reterr, E_INVALID, "there is no setting '%.60s' of a profile", name);
 }
 
-/* ---- the built-in ones ---- */
+/* ---- built-in profiles ---- */
 
-/* Pointers of a profile that was copied lead into the copy. */
+/* The pointers of a copied profile must point into the copy. */
 static void own_texts(struct guard_profile *profile) {
     profile->jail.summary = profile->summary;
     profile->jail.operations = profile->operation_names;
@@ -290,14 +291,14 @@ static int add_built_in(struct guard_profiles *profiles, const struct jail_profi
     return result;
 }
 
-/* ---- the user's own ---- */
+/* ---- profiles of the settings ---- */
 
 static bool is_name(const char *name) {
     size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
     return length > 0 && length < JAIL_NAME_BYTES && name[length] == '\0';
 }
 
-/* [profile NAME]; what it takes after is known only when the next line says so: until then it is medium. */
+/* [profile NAME]. The parent is known only when the next line names it; until then it is medium. */
 static int begin_profile(struct guard_profiles *profiles, char *header, struct guard_profile **ret,
                          struct error *reterr) {
     char *close = strchr(header, ']');
@@ -330,7 +331,7 @@ static int inherit(struct guard_profiles *profiles, struct guard_profile *profil
         return error_set(reterr, E_INVALID, "there is no profile '%.60s' before it to inherit from", from);
     *profile = *parent;
     profile->has_own_access = false;
-    profile->access = (struct guard_access){0}; /* the parent's may still come: see inherit_access */
+    profile->access = (struct guard_access){0}; /* the parent's list may still come: see inherit_access */
     memcpy(profile->jail.name, copy.jail.name, sizeof copy.jail.name);
     snprintf(profile->inherits, sizeof profile->inherits, "%s", parent->jail.name);
     own_texts(profile);
@@ -339,9 +340,9 @@ static int inherit(struct guard_profiles *profiles, struct guard_profile *profil
 
 struct reading {
     struct guard_profiles *profiles;
-    struct guard_profile *profile; /* whose section it is; NULL: none yet */
+    struct guard_profile *profile; /* the section's profile; NULL: none yet */
     bool is_access;                /* the section is [access NAME] */
-    unsigned lines;                /* of the section */
+    unsigned lines;                /* in the section */
 };
 
 /* [access NAME] */
@@ -357,7 +358,7 @@ static int begin_access(const struct guard_profiles *profiles, char *header, str
     return 0;
 }
 
-/* A profile that takes after a restricted one is as restricted, wherever that is said. Parents come first. */
+/* A child of a restricted profile is restricted too, in whatever order the settings say so. Parents come first. */
 static void inherit_access(struct guard_profiles *profiles) {
     for (size_t i = 0; i < profiles->count; i++) {
         struct guard_profile *profile = &profiles->items[i];

@@ -1,5 +1,5 @@
-/* Profiles: what the jail enforces and what is said about it, together. The three of old, and the user's own, which
-   take after another one and change some of it. */
+/* Profiles: what the jail enforces and what the guard decides, together. There are built-in profiles, and those of the
+   settings, which inherit from another one and change parts of it. */
 #ifndef GUARD_PROFILES_H
 #define GUARD_PROFILES_H
 
@@ -10,13 +10,13 @@
 
 enum { GUARD_PROFILES_MAX = 64 };
 
-/* What is done with what a scan finds. */
+/* What happens with findings of a scan. */
 enum guard_scan { GUARD_SCAN_OFF, GUARD_SCAN_REPORT, GUARD_SCAN_REFUSE };
-/* What of a sandbox is in the audit trail. */
+/* Which operations on a sandbox the audit trail records. */
 enum guard_audit { GUARD_AUDIT_CHANGES, GUARD_AUDIT_ALL };
 
 struct guard_profile {
-    struct jail_profile jail;       /* first: whoever has it has all */
+    struct jail_profile jail;       /* first: a pointer to it is a pointer to the whole */
     char inherits[JAIL_NAME_BYTES]; /* "" for none */
     char summary[160];
     char operation_names[400];
@@ -24,18 +24,17 @@ struct guard_profile {
     enum guard_scan scan;
     enum guard_audit audit;
     struct escalation_policy on_violation;
-    struct guard_access access; /* who may choose it; its own, or what it inherits */
+    struct guard_access access; /* who may choose it: its own list or the inherited one */
     bool has_own_access;
 };
 
 struct guard_profiles {
-    struct guard_profile *items; /* they stay where they are */
+    struct guard_profile *items; /* never moved */
     size_t count;
 };
 
-/* The built-in ones, and those that text has: sections [profile NAME] of lines `key = value`, and [access NAME], which
-   says who may choose a profile, a built-in one too. NULL: none. Errors name the line, counted from the text's first.
- */
+/* Reads the built-in profiles and those of the text: sections [profile NAME] of lines `key = value`, and [access NAME],
+   which restricts a profile to users and groups. NULL: built-in ones only. Errors name the line of the text, from 1. */
 int guard_profiles_read(const char *text, struct guard_profiles *ret, struct error *reterr);
 void guard_profiles_free(struct guard_profiles *profiles);
 const struct guard_profile *guard_profile_find(const struct guard_profiles *profiles, const char *name);

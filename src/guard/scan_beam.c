@@ -1,18 +1,19 @@
+/* Scans a BEAM file: every call in its code and every constant, against the operations that a profile allows. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "guard/guard_internal.h"
 
 enum {
-    ARGUMENT_MAX_BYTES = 4096, /* of a constant that is looked into at each call: modes, what a child starts */
+    ARGUMENT_MAX_BYTES = 4096, /* of a constant that is decoded at each call: modes, child specifications */
     MODES_ARGUMENT = 1,
 };
 
-/* What is to be known of an import, looked up once for all its calls. */
+/* Facts about an import, looked up once for all its calls. */
 struct import_facts {
-    int operation;       /* that it takes */
+    int operation;       /* that the call takes */
     int writing;         /* that it takes to open for writing; negative: it opens nothing */
-    int module_argument; /* of a function that calls another one; negative: it is none */
+    int module_argument; /* of an indirect call; negative: it is a direct one */
 };
 
 struct beam_scan {
@@ -20,7 +21,7 @@ struct beam_scan {
     const struct beam *beam;
     const struct beam_import *imports;
     struct import_facts *facts;
-    const char *source; /* the module's own file; NULL: not told */
+    const char *source; /* the module's source file; NULL: unknown */
 };
 
 static struct scan_place place_of(const struct beam_scan *scan, const struct beam_site *site) {
@@ -33,7 +34,7 @@ static struct scan_place place_of(const struct beam_scan *scan, const struct bea
                                .line = site->line};
 }
 
-/* A constant, if it is small; *ret stays NULL otherwise. */
+/* Decodes a small constant; *ret stays NULL for others. */
 static int decode_small(const struct beam *beam, struct beam_value value, struct term_doc **ret, struct error *reterr) {
     const uint8_t *data;
     size_t size;
@@ -48,7 +49,7 @@ static bool opens_for_writing(const struct beam_scan *scan, const struct beam_si
     return scan_modes_write(term_root(modes));
 }
 
-/* Known as far as both are atoms. */
+/* The target is known if module and function are atoms. */
 static int see_named(struct beam_scan *scan, const struct scan_place *place, const struct beam_value *module, int arity,
                      struct error *reterr) {
     const struct beam_value *function = module + 1;

@@ -1,10 +1,12 @@
+/* The report of a scan: findings, dynamic calls and notes as JSON, each reported once, with names in the form of their
+   language. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "guard/guard_internal.h"
 
-enum { NAME_MAX_BYTES = 512 }; /* of a module or function, as shown: atoms have 255 characters */
+enum { NAME_MAX_BYTES = 512 }; /* of a shown module or function; atoms have 255 characters */
 
 #define ALIAS_START "Elixir."
 
@@ -37,7 +39,7 @@ json_t *scan_to_json(const struct scan_report *report) {
                      (json_int_t)report->dynamic_count);
 }
 
-/* ---- names, as their language writes them ---- */
+/* ---- names in the form of their language ---- */
 
 static bool is_elixir(struct beam_text module) {
     return module.size > strlen(ALIAS_START) && memcmp(module.data, ALIAS_START, strlen(ALIAS_START)) == 0;
@@ -47,7 +49,7 @@ static void put_text(struct buf *buf, struct beam_text text) {
     escape_text(buf, text.data, text.size < NAME_MAX_BYTES ? text.size : NAME_MAX_BYTES);
 }
 
-/* Not for a size of 0: a text that is not there has no address to add to. */
+/* Not for a size of 0: the pointer of an empty text may be NULL. */
 static struct beam_text without_start(struct beam_text text, size_t size) {
     return (struct beam_text){text.data + size, text.size - size};
 }
@@ -70,7 +72,7 @@ static void put_target(struct buf *buf, const struct scan_target *target) {
     if (target->arity != SCAN_ANY_ARITY) buf_printf(buf, "/%d", target->arity);
 }
 
-/* A closure's code is called "-run/1-fun-0-", a macro's "MACRO-run" with one parameter more: both are run's. */
+/* A closure is named "-run/1-fun-0-" and a macro "MACRO-run" with one more parameter. Both belong to run. */
 static void put_function(struct buf *buf, struct beam_text name, uint32_t arity) {
     static const char macro[] = "MACRO-";
     const char *dash = name.size > 1 && name.data[0] == '-' ? memchr(name.data + 1, '-', name.size - 1) : NULL;
@@ -107,10 +109,10 @@ static int append(json_t *list, json_t *object, struct error *reterr) {
     return json_array_append_new(list, object) < 0 ? no_memory(reterr) : 0;
 }
 
-/* A path as a compiler notes it may be any of several for the same file; its last part is the same in all. */
+/* Compilers may note different paths for the same file. The last part is the same in all of them. */
 static struct beam_text last_part(struct beam_text path) {
     const char *slash = path.size > 0 ? memrchr(path.data, '/', path.size) : NULL;
-    if (!slash) return path; /* which may be none at all */
+    if (!slash) return path; /* which may be empty */
     return without_start(path, (size_t)(slash + 1 - path.data));
 }
 
@@ -131,7 +133,7 @@ bool scan_is_known(const struct scan_report *report, const struct scan_place *pl
     return false;
 }
 
-/* The first of its kind in its place; false when it was told already. */
+/* False if the same finding was reported for this place already. */
 static bool is_new(struct scan_report *report, enum scan_kind kind, const struct scan_place *place,
                    const struct scan_target *target) {
     CLEANUP(buf_free) struct buf key = BUF_INIT;

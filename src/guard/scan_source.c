@@ -1,5 +1,5 @@
-/* Source text, for what reaches no BEAM file: code that runs while compiling, private macros, parse transforms. A name
-   alone is never a finding: only a module and a function together are. */
+/* Scans source text for code that is in no BEAM file: code that runs while compiling, private macros, parse transforms.
+   A name alone is never a finding; a module and a function together are. */
 #include <string.h>
 
 #include "guard/guard_internal.h"
@@ -9,7 +9,7 @@ enum { ALIASES_MAX = 256, WINDOW = 4 };
 
 struct alias {
     struct beam_text name;
-    struct beam_text prefix; /* what stands before the name in full; empty: the name is one of its own */
+    struct beam_text prefix; /* the full name's prefix; empty: the name is complete */
     struct beam_text full;   /* instead of prefix and name: alias Full, as: Name */
 };
 
@@ -70,7 +70,7 @@ static void add_alias(struct source_scan *scan, struct alias alias) {
     if (scan->alias_count < ALIASES_MAX) scan->aliases[scan->alias_count++] = alias;
 }
 
-/* Foo.Bar.Baz as it is written; the last part in *ret_last. */
+/* Takes Foo.Bar.Baz as written; the last part in *ret_last. */
 static struct beam_text take_dotted(struct source_scan *scan, struct beam_text *ret_last) {
     struct token first = take(scan), last = first;
     while (is_mark(look(scan, 0), '.') && look(scan, 1)->kind == TOKEN_ALIAS) {
@@ -110,7 +110,7 @@ static void take_alias(struct source_scan *scan) {
     add_alias(scan, (struct alias){.name = last, .full = full});
 }
 
-/* A module inside of another is known by its own name there, whatever it is in full. */
+/* A nested module is known by its own name inside its parent. */
 static void take_defmodule(struct source_scan *scan) {
     struct token first = *look(scan, 0);
     struct beam_text last;
@@ -118,7 +118,7 @@ static void take_defmodule(struct source_scan *scan) {
     if (scan->modules++ > 0) add_alias(scan, (struct alias){.name = first.text, .prefix = {.data = "?", .size = 1}});
 }
 
-/* The module in full, in scan->name. */
+/* The full name of the module, in scan->name. */
 static struct beam_text resolve(struct source_scan *scan, struct beam_text written) {
     const char *dot = memchr(written.data, '.', written.size);
     struct beam_text first = {written.data, dot ? (size_t)(dot - written.data) : written.size};
@@ -136,7 +136,7 @@ static struct beam_text resolve(struct source_scan *scan, struct beam_text writt
     return (struct beam_text){(const char *)scan->name.data, scan->name.failed ? 0 : scan->name.size};
 }
 
-/* Module.function: of a module that was just taken. */
+/* Module.function, after the module was taken. */
 static int see_elixir_call(struct source_scan *scan, struct beam_text module, struct error *reterr) {
     if (!is_mark(look(scan, 0), '.') || look(scan, 1)->kind != TOKEN_NAME) return 0;
     take(scan);
@@ -152,7 +152,7 @@ static int see_elixir(struct source_scan *scan, struct error *reterr) {
     }
     struct token first = take(scan);
     if (first.kind == TOKEN_ATOM) return see_elixir_call(scan, first.text, reterr);
-    if (is_mark(&first, '.')) { /* what a value's field is called is no module */
+    if (is_mark(&first, '.')) { /* the field of a value is not a module */
         if (look(scan, 0)->kind == TOKEN_NAME) take(scan);
     } else if (look(scan, 0)->kind == TOKEN_ALIAS && is_name(&first, "alias")) {
         take_alias(scan);
@@ -171,7 +171,7 @@ static bool is_type_attribute(const struct token *token) {
     return false;
 }
 
-/* Types are written as calls are; a form ends with a dot and a space. */
+/* Types look like calls, so they are skipped. A form ends with a dot and a space. */
 static void skip_form(struct source_scan *scan) {
     for (;;) {
         struct token token = take(scan);
@@ -181,7 +181,7 @@ static void skip_form(struct source_scan *scan) {
     }
 }
 
-/* -compile({parse_transform, m}) has been taken up to the word itself. */
+/* -compile({parse_transform, m}), taken up to the word itself. */
 static int note_transform(struct source_scan *scan, uint32_t line, struct error *reterr) {
     struct scan_place place = place_at(scan, line);
     if (!is_mark(look(scan, 0), ',') || look(scan, 1)->kind != TOKEN_ATOM) return 0;

@@ -1,4 +1,4 @@
-/* What constants hold: references to functions, specifications of children, and code that a macro puts elsewhere. */
+/* Scans constants: references to functions, child specifications, and code that a macro inserts elsewhere. */
 #include <string.h>
 
 #include "guard/guard_internal.h"
@@ -14,11 +14,11 @@ bool scan_term_may_matter(const uint8_t *data, size_t size) {
         size_t size;
     } marks[] = {
         {"q", 1},         /* the tag of fun m:f/a */
-        {"\x05start", 6}, /* of a child's specification */
+        {"\x05start", 6}, /* of a child specification */
         {"\x09permanent", 10},
         {"\x09transient", 10},
         {"\x09temporary", 10},
-        {"\x01.", 2}, /* of Elixir code as a term */
+        {"\x01.", 2}, /* of quoted Elixir code */
     };
     for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
         if (memmem(data, size, marks[i].bytes, marks[i].size)) return true;
@@ -46,7 +46,7 @@ bool scan_modes_write(const struct term *term) {
     return false;
 }
 
-/* ---- Elixir code as a term: {:., meta, [module, function]} ---- */
+/* ---- quoted Elixir code: {:., meta, [module, function]} ---- */
 
 static struct beam_text alias_of(const struct term *meta) {
     const struct term *pair;

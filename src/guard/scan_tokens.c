@@ -1,3 +1,5 @@
+/* The tokenizer for Erlang and Elixir source text. It skips comments, strings and characters, but not code inside
+   strings. */
 #include "guard/scan_tokens.h"
 
 #include <ctype.h>
@@ -35,7 +37,7 @@ static char closing(char open) {
     return at && (at - pairs) % 2 == 0 ? at[1] : open;
 }
 
-/* Code in a string: what comes next are tokens again, until its brace closes. */
+/* Code inside a string (#{…}): tokens follow until its brace closes. */
 static bool enter_code(struct tokens *tokens, char close, bool triple) {
     if (tokens->depth == TOKENS_NESTED_MAX) return false;
     tokens->nested[tokens->depth].close = close;
@@ -46,7 +48,7 @@ static bool enter_code(struct tokens *tokens, char close, bool triple) {
     return true;
 }
 
-/* Up to and with the end, or to code in it. */
+/* Skips to the end of the string, or to code inside it. */
 static void skip_string(struct tokens *tokens, char close, bool triple, bool has_escapes, bool has_code) {
     while (tokens->at < tokens->end) {
         char c = peek(tokens, 0);
@@ -71,7 +73,7 @@ static void skip_quoted(struct tokens *tokens, char quote) {
     skip_string(tokens, quote, triple, true, is_elixir);
 }
 
-/* ~s(…), ~S"""…""", ~r/…/: a letter in lower case has escapes and code in it. */
+/* ~s(…), ~S"""…""", ~r/…/: a lower-case letter allows escapes and code. */
 static bool skip_sigil(struct tokens *tokens) {
     size_t letters = 1;
     bool is_lower = islower((unsigned char)peek(tokens, 1));
@@ -86,13 +88,13 @@ static bool skip_sigil(struct tokens *tokens) {
     return true;
 }
 
-/* ---- what is no code ---- */
+/* ---- skipped text ---- */
 
 static void skip_comment(struct tokens *tokens) {
     while (tokens->at < tokens->end && *tokens->at != '\n') step(tokens);
 }
 
-/* ?a and $a, and those with an escape: one character that is no quote of anything. */
+/* ?a and $a, also with an escape: a character that opens no string. */
 static bool skip_character(struct tokens *tokens) {
     if (peek(tokens, 0) != (tokens->language == SCAN_ELIXIR ? '?' : '$')) return false;
     skip(tokens, peek(tokens, 1) == '\\' ? 3 : 2);
@@ -113,7 +115,7 @@ static bool skip_one(struct tokens *tokens) {
     return true;
 }
 
-/* The brace that closes code in a string: the rest of the string follows. */
+/* The brace that closes code inside a string: the rest of the string follows. */
 static bool leave_code(struct tokens *tokens) {
     if (tokens->depth == 0) return false;
     unsigned *braces = &tokens->nested[tokens->depth - 1].braces;
@@ -140,7 +142,7 @@ static struct token take_word(struct tokens *tokens, enum token_kind kind) {
     return token;
 }
 
-/* A quoted atom; one with escapes in it is not a name that anybody looks for. */
+/* A quoted atom. One with escapes is never a name that is searched for. */
 static struct token take_quoted_atom(struct tokens *tokens, char quote) {
     struct token token = {.kind = TOKEN_ATOM, .text = {.data = tokens->at + 1}, .line = tokens->line};
     step(tokens);
@@ -160,7 +162,7 @@ static struct token take_elixir(struct tokens *tokens) {
         tokens->at++;
         return take_quoted_atom(tokens, '"');
     }
-    if (c == ':' && next == ':') tokens->at++; /* of a binary's type: the second is no atom's */
+    if (c == ':' && next == ':') tokens->at++; /* of a binary's type: the second colon begins no atom */
     return take_word(tokens, isupper((unsigned char)c) ? TOKEN_ALIAS : TOKEN_NAME);
 }
 

@@ -1,4 +1,4 @@
-/* Source text as tokens: enough of Erlang's and Elixir's grammars to tell code from comments, strings and names. */
+/* Source text as tokens: enough of the grammars of Erlang and Elixir to tell code from comments, strings and names. */
 #ifndef GUARD_SCAN_TOKENS_H
 #define GUARD_SCAN_TOKENS_H
 
@@ -6,7 +6,7 @@
 
 enum token_kind {
     TOKEN_END,
-    TOKEN_NAME,  /* foo, foo?, Erlang's variables too */
+    TOKEN_NAME,  /* foo, foo?, also Erlang's variables */
     TOKEN_ALIAS, /* Elixir: Foo, without what follows a dot */
     TOKEN_ATOM,  /* Elixir's :foo and :"foo"; Erlang's 'foo' and foo */
     TOKEN_MARK,  /* any other character */
@@ -18,13 +18,13 @@ struct token {
     uint32_t line;
 };
 
-enum { TOKENS_NESTED_MAX = 32 }; /* strings with code in them, in one another; what is deeper is not looked at */
+enum { TOKENS_NESTED_MAX = 32 }; /* depth of strings with code inside; deeper code is not scanned */
 
 struct tokens {
     const char *at, *end;
     enum scan_language language;
     uint32_t line;
-    /* Of each string with code in it that we are in: what ends it, and how many braces are open in the code. */
+    /* For each open string with code: its closing character, and the number of open braces in the code. */
     struct {
         char close;
         bool is_triple;

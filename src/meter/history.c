@@ -1,5 +1,5 @@
-/* A day of a sandbox's use in at most 23 KB: rings that hold ever longer spans, filled as samples come. A sample counts
-   for the time since the one before it, since looking is irregular: an idle sandbox is hardly looked at. */
+/* The history of a sandbox's use: a day in at most 23 KB, in rings with longer and longer spans. A sample counts for
+   the time since the last one, since an idle sandbox is sampled rarely. */
 #include <math.h>
 #include <string.h>
 
@@ -21,19 +21,19 @@ const char *meter_span_name(enum meter_span span) {
     return spans[span].name;
 }
 
-/* ---- rings: most sandboxes are young, so one grows as it fills ---- */
+/* ---- rings: they grow as they fill, since most sandboxes are young ---- */
 
 static bool ring_grow(struct meter_ring *ring, size_t kept) {
     size_t capacity = ring->capacity ? 2 * ring->capacity : RING_BEGINNING;
     if (capacity > kept) capacity = kept;
     struct meter_point *points = realloc(ring->points, capacity * sizeof *points);
     if (!points) return false;
-    ring->points = points; /* none was dropped so far: the first is still in front */
+    ring->points = points; /* nothing was dropped so far: the first point is still in front */
     ring->capacity = capacity;
     return true;
 }
 
-/* A point that there is no memory for pushes the oldest out, as in a full ring. */
+/* Without memory for a new point the oldest is dropped, as in a full ring. */
 static void ring_add(struct meter_ring *ring, size_t kept, const struct meter_point *point) {
     bool is_full = ring->count == ring->capacity;
     if (is_full && ring->capacity < kept && ring->first == 0 && ring_grow(ring, kept)) is_full = false;
@@ -45,7 +45,7 @@ static void ring_add(struct meter_ring *ring, size_t kept, const struct meter_po
         ring->count++;
 }
 
-/* ---- spans that are not over yet ---- */
+/* ---- open spans ---- */
 
 static void filling_begin(struct meter_filling *filling, int64_t at_ms) {
     *filling = (struct meter_filling){.at_ms = at_ms};
@@ -89,7 +89,7 @@ static void add_recent(struct meter_history *history, const struct meter_sample 
     ring_add(&history->rings[METER_RECENT], spans[METER_RECENT].kept, &point);
 }
 
-/* True when a span was over, and has become a point. */
+/* Returns true when a span has ended and became a point. */
 static bool fill(struct meter_history *history, enum meter_span span, const struct meter_sample *sample,
                  double weight_ms) {
     struct meter_filling *filling = &history->fillings[span];

@@ -1,4 +1,4 @@
-/* What samples mean: levels, trends, and when to look again. */
+/* Interprets samples: threshold levels, trends, and the time of the next sample. */
 #include <math.h>
 
 #include "meter/meter.h"
@@ -20,7 +20,7 @@ static enum meter_level level_of(double percent, const struct meter_thresholds *
     return percent >= thresholds->warning_percent ? METER_WARNING : METER_NORMAL;
 }
 
-/* Up at once; down only when the value would still be below with the hysteresis added. */
+/* Rises at once. Falls only when the value plus the hysteresis is below the threshold. */
 enum meter_level meter_level_next(enum meter_level now, double percent, const struct meter_thresholds *thresholds) {
     if (isnan(percent)) return now;
     enum meter_level up = level_of(percent, thresholds);
@@ -33,10 +33,10 @@ enum meter_level meter_level_next(enum meter_level now, double percent, const st
 enum {
     TREND_POINTS_MIN = 4,
     TREND_SPAN_MIN_MS = 1500,
-    TREND_HORIZON_MS = 24 * 3600 * 1000, /* what is farther away is as good as never */
+    TREND_HORIZON_MS = 24 * 3600 * 1000, /* anything later counts as never */
 };
 
-/* Least squares over the last points; times are in seconds from the newest. */
+/* Least squares over the last points; times are in seconds before the newest. */
 struct sums {
     double n, t, v, tt, tv;
 };
@@ -75,11 +75,11 @@ struct meter_trend meter_trend(const struct meter_history *history, enum meter_m
     return trend;
 }
 
-/* ---- how often to look ---- */
+/* ---- sampling interval ---- */
 
 enum { NEAR_PERCENT = 75, SOON_MS = 60000, IDLE_DOUBLINGS_MAX = 8 };
 
-/* One that does nothing stays where it is, however near to a limit that may be. */
+/* An idle sandbox is sampled rarely, however near it is to a limit. */
 uint64_t meter_next_look_ms(const struct meter_situation *situation) {
     bool is_near = situation->nearest_percent >= NEAR_PERCENT || situation->soonest_ms < SOON_MS;
     if (situation->is_busy) return is_near ? METER_NEAR_MS : METER_BUSY_MS;

@@ -1,6 +1,6 @@
-/* meter: what a sandbox uses. Samples kept as histories that grow coarser with age, thresholds with hysteresis, trends,
-   how often to look, and who yields. All of it is pure: times and values come from the caller. Knows nothing of policy.
- */
+/* meter: the resource use of sandboxes. It keeps samples as histories that grow coarser with age, and computes
+   thresholds with hysteresis, trends, sampling intervals and CPU yielding. Everything is pure: times and values come
+   from the caller. It knows nothing of policy. */
 #ifndef METER_METER_H
 #define METER_METER_H
 
@@ -12,7 +12,7 @@
 
 /* ---- metrics ---- */
 
-/* name, as JSON has it; whether looking from outside tells it, without asking the VM */
+/* the name in JSON; whether it is measured from outside, without asking the VM */
 #define METER_METRIC_LIST(X)                                                                                           \
     X(MEMORY, "memory_bytes", true)                                                                                    \
     X(CPU, "cpu_percent", true)                                                                                        \
@@ -43,12 +43,12 @@ bool meter_metric_is_outside(enum meter_metric metric);
 
 struct meter_sample {
     int64_t at_ms;                     /* wall clock */
-    double values[METER_METRIC_COUNT]; /* NAN: not known */
+    double values[METER_METRIC_COUNT]; /* NAN: unknown */
 };
 
-void meter_sample_clear(struct meter_sample *sample); /* nothing known */
+void meter_sample_clear(struct meter_sample *sample); /* sets all to unknown */
 
-/* ---- history: the last samples as they came, then averages and peaks over longer and longer spans ---- */
+/* ---- history: the last samples, then averages and peaks over longer and longer spans ---- */
 
 #define METER_SPAN_LIST(X)                                                                                             \
     X(RECENT, "recent", 0, 60)                                                                                         \
@@ -65,7 +65,7 @@ enum meter_span {
 const char *meter_span_name(enum meter_span span);
 
 struct meter_point {
-    int64_t at_ms; /* where its span begins */
+    int64_t at_ms; /* the beginning of its span */
     float averages[METER_METRIC_COUNT], peaks[METER_METRIC_COUNT];
 };
 
@@ -74,7 +74,7 @@ struct meter_ring {
     size_t capacity, first, count;
 };
 
-struct meter_filling { /* a span that is not over yet */
+struct meter_filling { /* an open span */
     int64_t at_ms;     /* 0: none has begun */
     double sums[METER_METRIC_COUNT], weights_ms[METER_METRIC_COUNT];
     float peaks[METER_METRIC_COUNT];
@@ -88,13 +88,13 @@ struct meter_history {
 
 void meter_history_init(struct meter_history *history);
 void meter_history_free(struct meter_history *history);
-/* Samples come in the order of time; one that does not is left out. True when a point of the longest span has come to
-   be, which is worth keeping on disk. */
+/* Samples come in order of time; others are dropped. Returns true when a point of the longest span is complete, which
+   should be saved to disk. */
 bool meter_history_add(struct meter_history *history, const struct meter_sample *sample);
-/* The clock that samples' times are of was stepped by so much since the last one: what is measured by them goes on as
-   if it always had been. Points of spans that are over keep the times they had. */
+/* The wall clock was stepped by step_ms since the last sample. Open spans continue as if it had always been so.
+   Complete points keep their times. */
 void meter_history_step(struct meter_history *history, int64_t step_ms);
-/* A point of the longest span, from disk; oldest first, before any sample. */
+/* Restores a point of the longest span from disk; oldest first, before any sample. */
 void meter_history_restore(struct meter_history *history, const struct meter_point *point);
 size_t meter_history_count(const struct meter_history *history, enum meter_span span);
 const struct meter_point *meter_history_at(const struct meter_history *history, enum meter_span span,
@@ -112,7 +112,7 @@ enum meter_level {
 
 struct meter_thresholds {
     double warning_percent, critical_percent;
-    double hysteresis_percent; /* a level is left only so far below where it begins */
+    double hysteresis_percent; /* a level ends only this far below its threshold */
 };
 
 const char *meter_level_name(enum meter_level level);
@@ -121,20 +121,20 @@ enum meter_level meter_level_next(enum meter_level now, double percent, const st
 /* ---- trends ---- */
 
 struct meter_trend {
-    double per_s;         /* growth, negative when it falls */
-    double reached_in_ms; /* at this rate; INFINITY: never, NAN: there is no telling */
+    double per_s;         /* growth; negative when it falls */
+    double reached_in_ms; /* at this rate; INFINITY: never, NAN: unknown */
 };
 
-/* From the last samples, no older than METER_TREND_MS; limit NAN: none. */
+/* Computed from samples of the last METER_TREND_MS; limit NAN: none. */
 enum { METER_TREND_MS = 300000 };
 struct meter_trend meter_trend(const struct meter_history *history, enum meter_metric metric, double limit);
 
-/* ---- how often to look ---- */
+/* ---- sampling interval ---- */
 
 struct meter_situation {
-    bool is_busy;           /* it used the processor since the last look */
-    double nearest_percent; /* of the limit that it is nearest to */
-    double soonest_ms;      /* until one is reached; INFINITY: never */
+    bool is_busy;           /* it used CPU time since the last sample */
+    double nearest_percent; /* of the nearest limit */
+    double soonest_ms;      /* until a limit is reached; INFINITY: never */
     unsigned idle_looks;    /* in a row before this one */
 };
 
@@ -146,32 +146,32 @@ enum {
 
 uint64_t meter_next_look_ms(const struct meter_situation *situation);
 
-/* ---- who yields ---- */
+/* ---- CPU yielding ---- */
 
 enum {
     METER_FLAT_OUT_PERCENT = 75, /* of a core */
-    METER_STIR_PER_MILLE = 1,    /* of a core: more than one uses that idles */
-    METER_STIRS = 2,             /* looks in a row in which one stirs: a single one may be the daemon's beat */
-    METER_CALM_MS = 3000, /* so long without working flat out, or without company, and nobody yields any longer */
+    METER_STIR_PER_MILLE = 1,    /* of a core: more than an idle sandbox uses */
+    METER_STIRS = 2,             /* samples in a row with activity; one alone may be the daemon's beat */
+    METER_CALM_MS = 3000, /* after this long without full load, or without other active sandboxes, no sandbox yields */
 };
 
 struct meter_work {
-    uint64_t span_ns, cpu_ns; /* what it used in that time, in which it could run */
-    bool is_machine_full;     /* nobody could have had more without somebody else having less */
-    bool is_brief;            /* a span too short to tell anything but who works flat out */
+    uint64_t span_ns, cpu_ns; /* the time in which it could run, and the CPU time it used */
+    bool is_machine_full;     /* no sandbox could use more without another using less */
+    bool is_brief;            /* the span is too short for anything but full load */
 };
 
-/* How one works. */
+/* The activity of one sandbox. */
 struct meter_pace {
-    bool is_flat_out; /* or was a moment ago: it yields, if there is company */
-    uint64_t calm_ns; /* how long not */
-    unsigned stirs;   /* looks in a row in which it did something, but not that */
+    bool is_flat_out; /* now or a moment ago: it yields if others are active */
+    uint64_t calm_ns; /* how long it was below that */
+    unsigned stirs;   /* samples in a row with activity below full load */
 };
 
 void meter_pace(struct meter_pace *pace, const struct meter_work *work);
-bool meter_is_company(const struct meter_pace *pace); /* for those who work flat out */
+bool meter_is_company(const struct meter_pace *pace); /* counts as active for those at full load */
 
-/* Whether there is any, for all of them together. */
+/* Whether any other sandbox is active. */
 struct meter_company {
     bool is_there; /* or was a moment ago */
     uint64_t alone_ns;

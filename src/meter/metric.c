@@ -1,3 +1,4 @@
+/* Names of metrics, and empty samples. */
 #include "meter/meter.h"
 
 #include <math.h>

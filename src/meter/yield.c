@@ -1,11 +1,12 @@
-/* Who works flat out lets the others go first. Only if there are others who work: to the kernel, a processor on which
-   nobody runs but who yields is as good as idle, and whatever wakes up on the host is sent there. */
+/* Decides which sandboxes yield the CPU: those at full load, if others are active. Without active ones none yields,
+   because the kernel treats a CPU that runs only yielding tasks as idle and moves other work of the host there. */
 #include "meter/meter.h"
 
 enum { NS_PER_MS = 1000000 };
 
-/* On a full machine it may want more than it gets. The others use less than a core's FLAT_OUT each, or they would yield
-   too: so a fair share is less than that, and half of it is what nobody falls below for longer than a look. */
+/* On a full machine a sandbox may want more than it gets. The others use less than FLAT_OUT of a core each, or they
+   would yield too. So a fair share is less than that, and no sandbox gets less than half of it for longer than one
+   sample. */
 static bool is_starved(const struct meter_work *work, uint64_t percent) {
     return work->is_machine_full && percent < METER_FLAT_OUT_PERCENT / 2;
 }

@@ -1,13 +1,14 @@
+/* Decides when changes to files have settled, from the times and kinds of events. Pure functions. */
 #include "watch/watch.h"
 
 enum {
-    SAVE_QUIET_MS = 5,    /* after the last step of one save */
+    SAVE_QUIET_MS = 5,    /* after the last event of one save */
     GONE_QUIET_MS = 30,   /* an editor that moved the old file away writes the new one now */
-    OPEN_QUIET_MS = 60,   /* a writer that says nothing for so long may never close */
-    STEPS_OF_A_SAVE = 4,  /* what one save is made of, with backups and renames */
-    MORE_PER_STEP_MS = 5, /* beyond that it is a branch switch or the like, and the longer it is the longer it takes */
+    OPEN_QUIET_MS = 60,   /* a writer that is silent for this long may never close the file */
+    STEPS_OF_A_SAVE = 4,  /* events of one save, with backups and renames */
+    MORE_PER_STEP_MS = 5, /* more events are a branch switch or the like; the wait grows with them */
     QUIET_MAX_MS = 200,
-    PATIENCE_MS = 2000, /* who writes without an end is looked at all the same */
+    PATIENCE_MS = 2000, /* files that are written without end are read after this time */
 };
 
 void watch_debounce_note(struct watch_debounce *debounce, uint64_t now_ms, enum watch_sign sign) {

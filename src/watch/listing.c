@@ -1,8 +1,9 @@
+/* Listings of a folder's files, sorted by path: comparing two, and updating some of their files. Pure functions. */
 #include <string.h>
 
 #include "watch/watch_internal.h"
 
-/* A file that was changed so shortly before it was read may have been changed again since with the same time on it. */
+/* A file that was changed so shortly before it was read may have changed again with the same timestamp. */
 static const int64_t settled_ns = 50000000;
 
 struct watch_file *watch_listing_add(struct watch_listing *listing, const char *path) {
@@ -55,14 +56,15 @@ static bool has_other_content(const struct watch_file *a, const struct watch_fil
     return a->kind != b->kind || memcmp(a->digest, b->digest, sizeof a->digest) != 0;
 }
 
-/* Which of two sorted lists goes on: negative the first, positive the second, zero both. One of them has not ended. */
+/* Compares the next entries of two sorted lists: negative if the first comes next, positive for the second, zero for
+   both. At least one list has not ended. */
 static int next_in_order(const struct watch_listing *before, size_t i, const struct watch_listing *after, size_t k) {
     if (i == before->count) return 1;
     if (k == after->count) return -1;
     return strcmp(before->files[i].path, after->files[k].path);
 }
 
-/* Both are sorted: one walk over the two, as in a merge. */
+/* Both lists are sorted, so one pass over the two is enough, as in a merge. */
 bool watch_listing_compare(const struct watch_listing *before, const struct watch_listing *after,
                            struct watch_change **ret, size_t *ret_count) {
     struct watch_change *changes = calloc(before->count + after->count + 1, sizeof *changes);
@@ -84,7 +86,7 @@ bool watch_listing_compare(const struct watch_listing *before, const struct watc
     return true;
 }
 
-/* ---- some of them ---- */
+/* ---- named files only ---- */
 
 static void add_change(struct watch_change *changes, size_t *count, const char *path, enum watch_change_kind kind) {
     changes[(*count)++] = (struct watch_change){path, kind};
@@ -117,7 +119,7 @@ static void remove_file(struct watch_listing *listing, const char *path) {
     memmove(file, file + 1, (size_t)(listing->files + --listing->count - file) * sizeof *file);
 }
 
-/* Where the first path after this one stands. */
+/* The index of the first path after this one. */
 static size_t place_of(const struct watch_listing *listing, const char *path) {
     size_t low = 0, high = listing->count;
     while (low < high) {
@@ -142,7 +144,7 @@ static bool insert_file(struct watch_listing *listing, const struct watch_file *
     return true;
 }
 
-/* The time of reading stays that of the whole: a file read later counts as read then, which is at worst read again. */
+/* The listing keeps its old read time. A file that was read later is at worst read again. */
 bool watch_listing_patch(struct watch_listing *listing, const struct watch_listing *found,
                          const struct watch_named *named, size_t files_max) {
     size_t known = 0;

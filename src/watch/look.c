@@ -1,5 +1,6 @@
-/* Reading a folder: what is in it, and a watch on every folder of it. The folder's owner may change it meanwhile, or
-   mean harm: nothing is followed but folders, each through the descriptor of the one above, within bounds. */
+/* Reads a folder on the thread pool: its files, and an inotify watch on each of its folders. The folder's owner may
+   change it meanwhile with bad intent. So only real folders are followed, each through its parent's descriptor, within
+   bounds. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 #include "watch/watch_internal.h"
 
-/* What is larger is told apart by its times and size: reading it at each save would not be quick any more. */
+/* Larger files are compared by times and size only: reading them at each save would be slow. */
 #define DIGEST_MAX_BYTES (UINT64_C(4) << 20)
 
 enum {
@@ -23,7 +24,7 @@ enum {
                      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK
 };
 
-/* File systems whose files change without this machine's doing, which inotify can't see. */
+/* File systems whose files change from outside this machine, which inotify can't see. */
 static const struct {
     uint32_t type;
     const char *name;
@@ -96,14 +97,14 @@ static bool take_file(struct walk *walk, int folder, const char *name, const str
     file->changed_ns = time_ns(&status->st_ctim);
     file->modified_ns = time_ns(&status->st_mtim);
     if (digest_entry(walk, folder, name, file)) return true;
-    free(file->path); /* gone meanwhile, or not ours to read: it is not there */
+    free(file->path); /* gone meanwhile, or not readable: it counts as missing */
     listing->count--;
     return true;
 }
 
 /* ---- folders ---- */
 
-/* By its descriptor: whatever the path leads to by now, this is the folder that is read. */
+/* Watches by descriptor: this is the folder that is read, whatever its path leads to by now. */
 static void watch_folder(struct walk *walk, int fd, size_t path_length) {
     struct watch_look *look = walk->look;
     char place[64];
@@ -134,7 +135,7 @@ static bool too_many(struct walk *walk) {
 static bool visit(struct walk *walk, int folder, const char *name, size_t path_length, unsigned depth) {
     struct stat status;
     size_t name_length = strlen(name), length = path_length + name_length + (path_length > 0);
-    if (length >= sizeof walk->path) return true; /* nobody opens that by its path either */
+    if (length >= sizeof walk->path) return true; /* such a path can't be opened anyway */
     if (path_length > 0) walk->path[path_length] = '/';
     memcpy(walk->path + length - name_length, name, name_length + 1);
     if (watch_ignores(walk->look->patterns, walk->path)) return true;
@@ -147,7 +148,7 @@ static bool visit(struct walk *walk, int folder, const char *name, size_t path_l
     return fd < 0 || walk_folder(walk, fd, length, depth + 1);
 }
 
-/* Takes the descriptor over. */
+/* Takes ownership of the descriptor. */
 static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned depth) {
     watch_folder(walk, fd, path_length);
     DIR *directory = fdopendir(fd);
@@ -187,9 +188,9 @@ static void look_at_everything(struct watch_look *look) {
     watch_folders_sort(&look->folders);
 }
 
-/* ---- what was named ---- */
+/* ---- named files ---- */
 
-/* As the walk would get there: through no link. */
+/* Opens as the walk does, without following links. */
 static int open_parent(int folder, const char *path, size_t length) {
     char parent[PATH_MAX] = ".";
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
@@ -198,7 +199,7 @@ static int open_parent(int folder, const char *path, size_t length) {
     return (int)syscall(SYS_openat2, folder, parent, &how, sizeof how);
 }
 
-/* False: it takes a look at everything. What is not there is not listed. */
+/* False: the whole folder must be read. A missing file is not listed. */
 static bool look_at_one(struct walk *walk, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat status;

@@ -1,4 +1,4 @@
-/* What events have named since the last look, and the folders by which they name it. */
+/* The files that events have named since the last look, and the folders by which events name them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ void watch_folders_sort(struct watch_folders *folders) {
     if (folders->count > 0) qsort(folders->items, folders->count, sizeof *folders->items, by_wd);
 }
 
-/* A folder that is mounted in two places has one descriptor for both: nothing is known of where it happened. */
+/* A folder that is mounted in two places has one watch descriptor for both, so its path is unknown. */
 const char *watch_folders_find(const struct watch_folders *folders, int wd) {
     if (folders->count == 0) return NULL;
     const struct watch_folder *end = folders->items + folders->count;
@@ -48,7 +48,7 @@ void watch_folders_free(struct watch_folders *folders) {
 /* ---- names ---- */
 
 static bool has_name(const struct watch_named *named, const char *path) {
-    for (size_t i = named->count; i > 0; i--) /* one save is several events of the same file */
+    for (size_t i = named->count; i > 0; i--) /* one save causes several events for the same file */
         if (strcmp(named->paths[i - 1], path) == 0) return true;
     return false;
 }

@@ -1,9 +1,10 @@
+/* Patterns of included and ignored files, with the built-in list of ignored names. */
 #include <string.h>
 
 #include "watch/watch_internal.h"
 
-/* What is built, fetched or history, and what editors keep beside the files they edit. All of them are names, at any
- * depth. */
+/* Build products, fetched dependencies, version control, and editors' own files. All of them are names, at any
+   depth. */
 static const char *const built_in[] = {
     "_build",
     "deps",
@@ -18,9 +19,9 @@ static const char *const built_in[] = {
     "*~",
     "*.sw?",
     ".*.un~",
-    "4913", /* vi and its kin */
+    "4913", /* vi and similar editors */
     "#*#",
-    ".#*", /* Emacs: what is not saved, and locks */
+    ".#*", /* Emacs: unsaved text and locks */
     "*___jb_tmp___",
     "*___jb_old___", /* JetBrains */
     ".goutputstream-*",
@@ -33,7 +34,7 @@ static const char *const built_in[] = {
     ".DS_Store",
 };
 
-/* Where the last star began, to give it one character more when what follows it doesn't match. */
+/* Remembers the last star, which takes one character more when what follows it does not match. */
 bool watch_pattern_matches(const char *pattern, const char *text) {
     const char *star = NULL, *resume = NULL;
     while (*text) {
@@ -83,7 +84,7 @@ bool watch_ignores(const struct watch_patterns *patterns, const char *path) {
 
 bool watch_ignores_name(const struct watch_patterns *patterns, const char *name) {
     for (const char *const *at = patterns->include; at && *at; at++)
-        if (strchr(*at, '/')) return false; /* it may be about this name, somewhere */
+        if (strchr(*at, '/')) return false; /* it may match a path below this name */
     return watch_ignores(patterns, name);
 }
 

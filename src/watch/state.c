@@ -1,3 +1,4 @@
+/* The state of a watched project, from facts about its folder, compilation and reload. Pure functions. */
 #include "watch/watch.h"
 
 static const char *const names[] = {
@@ -10,7 +11,7 @@ const char *watch_state_name(enum watch_state state) {
     return names[state];
 }
 
-/* The first that holds is what a person wants to know. */
+/* The first fact that holds is what the user wants to know. */
 enum watch_state watch_state_of(const struct watch_facts *facts) {
     const struct {
         bool holds;

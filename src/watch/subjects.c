@@ -1,4 +1,4 @@
-/* Who watches what: one inode has one watch descriptor, however many watches it concerns. */
+/* Which watches use each inotify watch descriptor. The kernel has one per inode, however many watches share it. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -20,7 +20,7 @@ static void use(struct map *subjects, int wd, struct watch *watch) {
     struct watch_subject *subject = map_get(subjects, key_of(wd, key));
     if (!subject) {
         subject = calloc(1, sizeof *subject);
-        if (!subject || !map_set(subjects, key, subject)) abort(); /* small, and on the loop's thread */
+        if (!subject || !map_set(subjects, key, subject)) abort(); /* a small allocation on the loop's thread */
         subject->wd = wd;
     }
     struct watch **grown = realloc(subject->users, (subject->user_count + 1) * sizeof *grown);
@@ -29,7 +29,7 @@ static void use(struct map *subjects, int wd, struct watch *watch) {
     subject->users[subject->user_count++] = watch;
 }
 
-/* The kernel may have dropped it already, with its folder. */
+/* The kernel may have removed it already, together with its folder. */
 static void leave(struct map *subjects, int wd, const struct watch *watch) {
     struct watch_subject *subject = watch_subject_find(subjects, wd);
     for (size_t i = 0; subject && i < subject->user_count; i++) {
@@ -49,7 +49,7 @@ void watch_subject_forget(struct map *subjects, int wd) {
     free_subject(map_remove(subjects, key_of(wd, key)));
 }
 
-/* The new ones first, so that what stays is never without a user. */
+/* Adds the new descriptors first, so that one that stays always has a user. */
 void watch_subjects_exchange(struct map *subjects, struct watch *watch, const struct watch_folders *from,
                              const struct watch_folders *to) {
     for (size_t i = 0; i < to->count; i++) use(subjects, to->items[i].wd, watch);

@@ -1,4 +1,4 @@
-/* Between the files that read folders. */
+/* Shared by the files of the watch module. */
 #ifndef WATCH_WATCH_INTERNAL_H
 #define WATCH_WATCH_INTERNAL_H
 
@@ -6,7 +6,7 @@
 
 enum {
     WATCH_DIGEST_BYTES = 32,
-    WATCH_NAMED_MAX = 64, /* of files that are looked at by themselves; with more of them, everything is */
+    WATCH_NAMED_MAX = 64, /* files that are read alone; with more, the whole folder is read */
 };
 
 /* ---- patterns.c ---- */
@@ -14,7 +14,7 @@ enum {
 int watch_patterns_copy(const struct watch_patterns *patterns, struct watch_patterns *ret);
 void watch_patterns_free(struct watch_patterns *patterns);
 
-/* ---- listing.c: the files of a folder as they were at one moment ---- */
+/* ---- listing.c: the files of a folder at one time ---- */
 
 struct watch_file {
     char *path;
@@ -25,23 +25,23 @@ struct watch_file {
 };
 
 struct watch_listing {
-    struct watch_file *files; /* by path, once sorted */
+    struct watch_file *files; /* sorted by path when complete */
     size_t count, capacity;
     int64_t read_at_ns; /* when reading began */
 };
 
-struct watch_file *watch_listing_add(struct watch_listing *listing, const char *path); /* NULL: no room */
+struct watch_file *watch_listing_add(struct watch_listing *listing, const char *path); /* NULL: too many files */
 void watch_listing_sort(struct watch_listing *listing);
 const struct watch_file *watch_listing_find(const struct watch_listing *listing, const char *path);
 void watch_listing_free(struct watch_listing *listing);
-/* What the digest of a file can be taken over from: the same file, not written since it was read. */
+/* Whether the known digest is still valid: the same file, not written since it was read. */
 bool watch_file_is_same(const struct watch_listing *before, const struct watch_file *known,
                         const struct watch_file *now);
-/* Files that came, went or have other content; paths are the listings'. False without memory. */
+/* Returns added, removed and changed files; paths belong to the listings. False without memory. */
 bool watch_listing_compare(const struct watch_listing *before, const struct watch_listing *after,
                            struct watch_change **ret, size_t *ret_count);
 
-/* ---- named.c: what events have named since the last look, and the folders by which they name it ---- */
+/* ---- named.c: files named by events since the last look, and the folders by which events name them ---- */
 
 struct watch_folder {
     int wd;
@@ -49,35 +49,34 @@ struct watch_folder {
 };
 
 struct watch_folders {
-    struct watch_folder *items; /* by descriptor, once sorted */
+    struct watch_folder *items; /* sorted by descriptor when complete */
     size_t count, capacity;
 };
 
 bool watch_folders_add(struct watch_folders *folders, int wd, const char *path); /* false without memory */
 void watch_folders_sort(struct watch_folders *folders);
-const char *watch_folders_find(const struct watch_folders *folders, int wd); /* NULL: it can't be told */
+const char *watch_folders_find(const struct watch_folders *folders, int wd); /* NULL: unknown */
 void watch_folders_free(struct watch_folders *folders);
 
 struct watch_named {
-    bool is_everything; /* something has no name, or there are too many */
+    bool is_everything; /* an event without a name, or too many names */
     char *paths[WATCH_NAMED_MAX];
     size_t count;
 };
 
 void watch_named_add(struct watch_named *named, const char *folder, const char *name);
-void watch_named_join(struct watch_named *named, struct watch_named *more); /* leaves more empty */
+void watch_named_join(struct watch_named *named, struct watch_named *more); /* empties `more` */
 void watch_named_sort(struct watch_named *named);
 void watch_named_free(struct watch_named *named);
 
-/* As watch_listing_compare, of what was read of these paths alone; paths are the names'. */
+/* Like watch_listing_compare for these paths only; paths belong to the names. */
 bool watch_listing_compare_named(const struct watch_listing *before, const struct watch_listing *found,
                                  const struct watch_named *named, struct watch_change **ret, size_t *ret_count);
-/* Put what was found in the place of what was known of these paths. False when there is no room for it: only a look at
-   everything tells what there is then. */
+/* Replaces the entries of these paths. False if there is no room: then the whole folder must be read. */
 bool watch_listing_patch(struct watch_listing *listing, const struct watch_listing *found,
                          const struct watch_named *named, size_t files_max);
 
-/* ---- subjects.c: who watches what ---- */
+/* ---- subjects.c: users of watch descriptors ---- */
 
 struct watch_subject {
     int wd;
@@ -89,40 +88,40 @@ struct watch_subject *watch_subject_find(const struct map *subjects, int wd);
 void watch_subject_forget(struct map *subjects, int wd);
 void watch_subjects_exchange(struct map *subjects, struct watch *watch, const struct watch_folders *from,
                              const struct watch_folders *to);
-/* Stop watching what nobody uses. Not while a look is under way, which may just have been given the same descriptor. */
+/* Removes unused watches. Not while a look runs, which may just have got the same descriptor. */
 void watch_subjects_sweep(struct map *subjects, int inotify_fd);
 void watch_subjects_free(struct map *subjects);
 
 /* ---- watcher.c ---- */
 
-/* For tests, which have no seconds and no thousands of files. */
+/* For tests, which can't wait for seconds or make thousands of files. */
 void watcher_poll_every(struct watcher *watcher, uint64_t every_ms);
 void watcher_bound_files(struct watcher *watcher, size_t files_max);
 
-/* ---- look.c: reading a folder, off the loop's thread ---- */
+/* ---- look.c: reading a folder on the thread pool ---- */
 
 struct watch_look {
     /* in */
     int folder_fd, inotify_fd;
     const struct watch_patterns *patterns;
     const struct watch_listing *before;
-    bool is_first; /* before is nothing that was ever found */
+    bool is_first; /* there is no listing to compare with */
     size_t files_max;
-    struct watch_named named; /* look at these alone, unless one is a folder or can't be reached */
+    struct watch_named named; /* read only these, unless one is a folder or can't be reached */
     /* out */
-    bool is_whole;                /* it was looked at everything */
-    struct watch_listing listing; /* else of what was named */
-    struct watch_folders folders; /* that are watched now, after a whole look */
+    bool is_whole;                /* the whole folder was read */
+    struct watch_listing listing; /* else only of the named files */
+    struct watch_folders folders; /* watched now, after a whole look */
     bool is_gone;
-    char polling[160]; /* why watching is not enough; "" */
+    char polling[160]; /* why inotify is not enough; "" */
     struct error error;
-    struct watch_change *changes; /* whose paths are in before, listing and named */
+    struct watch_change *changes; /* their paths belong to before, listing and named */
     size_t change_count;
 };
 
-/* Watch each folder before reading it, so that nothing is missed between the two. Blocking. */
+/* Watches each folder before reading it, so that nothing is missed in between. Blocking. */
 void watch_look_run(struct watch_look *look);
-/* What differs from before, where the look found anything. */
+/* Compares the result with `before`. */
 void watch_look_compare(struct watch_look *look);
 void watch_look_free(struct watch_look *look);
 

@@ -1,5 +1,5 @@
-/* All watched folders of a daemon on one inotify descriptor. An event only says that it is time to look; what changed
-   is what a look finds. So no sequence of events, however odd or lost, leaves a folder misread. */
+/* All watched folders of a daemon on one inotify descriptor. An event only triggers a look; the look finds the changes.
+   So lost or unexpected events never lead to a wrong result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 
 enum {
     POLL_EVERY_MS = 2000,
-    POLL_SHARE = 100,       /* a poll may take one part in so many of the time */
-    READ_BYTES = 16 * 1024, /* of events, at once: five hundred, or a thousand */
-    READS_AT_ONCE = 2,      /* then others have their turn */
-    FREED_HERE_MAX = 1000,  /* files of a listing */
+    POLL_SHARE = 100,       /* polling takes at most one part in this many of the time */
+    READ_BYTES = 16 * 1024, /* of events at once: 500 to 1,000 */
+    READS_AT_ONCE = 2,      /* then other handles of the loop have their turn */
+    FREED_HERE_MAX = 1000,  /* files of a listing that the loop's thread frees */
 };
 
 struct watch {
@@ -25,21 +25,21 @@ struct watch {
     watch_report_fn *report;
     void *data;
     struct watch_debounce debounce;
-    struct watch_debounce looked_at; /* what the look under way is about */
-    struct watch_named named;        /* what happened since it began */
+    struct watch_debounce looked_at; /* the events that the present look covers */
+    struct watch_named named;        /* files named since it began */
     struct watch_listing listing;
     struct watch_folders folders;
     bool is_held, is_looking, is_ended;
-    bool was_disturbed; /* something happened while it was held */
-    bool has_looked;    /* once, completely */
+    bool was_disturbed; /* events came while it was held */
+    bool has_looked;    /* a whole look has succeeded */
     bool was_moved;
     char polling[sizeof((struct watch_look *)0)->polling];
     uint64_t poll_due_ms; /* UINT64_MAX: it is not polled */
 
-    struct turn turn; /* of its owner's looks, which the pool does one at a time */
+    struct turn turn; /* in the queue of its owner's looks, which the pool runs one at a time */
     uv_work_t work;
     struct watch_look look;
-    uint64_t first_us; /* of what has not been looked at yet */
+    uint64_t first_us; /* of events that have not been read yet */
     uint64_t noticed_us, look_us;
 };
 
@@ -53,8 +53,8 @@ struct watcher {
     struct map subjects; /* by wd */
     uint64_t poll_every_ms;
     size_t files_max;    /* of each watch */
-    unsigned looks;      /* under way: what they watch has no user yet */
-    unsigned open_parts; /* handles, and looks under way */
+    unsigned looks;      /* running; the descriptors they watch have no user yet */
+    unsigned open_parts; /* handles and running looks */
     void (*closed)(void *data);
     void *closed_data;
     char events[READ_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -65,7 +65,7 @@ struct watcher {
 static enum watch_sign sign_of(uint32_t mask) {
     if (mask & (IN_DELETE | IN_MOVED_FROM)) return WATCH_SIGN_GONE;
     if (mask & IN_MODIFY) return WATCH_SIGN_OPEN;
-    /* A new file is about to be written; a new folder is complete, and a link too, for all that can be told. */
+    /* A new file is about to be written. A new folder or link counts as complete. */
     return mask & IN_CREATE && !(mask & IN_ISDIR) ? WATCH_SIGN_OPEN : WATCH_SIGN_DONE;
 }
 
@@ -75,7 +75,7 @@ static void note_sign(struct watch *watch, enum watch_sign sign) {
     watch_debounce_note(&watch->debounce, uv_now(watch->watcher->loop), sign);
 }
 
-/* What is no file's business is everybody's. */
+/* An event without a file's name concerns the whole folder. */
 static void note(struct watch *watch, const struct inotify_event *event) {
     if (event->len > 0 && watch_ignores_name(&watch->patterns, event->name)) return;
     const char *folder = watch_folders_find(&watch->folders, event->wd);
@@ -87,7 +87,7 @@ static void note(struct watch *watch, const struct inotify_event *event) {
     note_sign(watch, sign_of(event->mask));
 }
 
-/* Lost events, or those of a folder that a look has only just begun to watch: everyone concerned looks again. */
+/* Lost events, or events of a folder that a look has just begun to watch: all watches concerned look again. */
 static void note_unknown(struct watcher *watcher, bool is_overflow) {
     for (struct watch *watch = watcher->watches; watch; watch = watch->next) {
         if (!is_overflow && !watch->is_looking) continue;
@@ -98,7 +98,7 @@ static void note_unknown(struct watcher *watcher, bool is_overflow) {
 
 static void take_event(struct watcher *watcher, const struct inotify_event *event) {
     struct watch_subject *subject = watch_subject_find(&watcher->subjects, event->wd);
-    bool is_end = event->mask & IN_IGNORED; /* the kernel watches it no more, at our wish or with its folder */
+    bool is_end = event->mask & IN_IGNORED; /* the kernel has removed the watch, by our request or with its folder */
     if (event->mask & IN_Q_OVERFLOW || (!subject && !is_end)) note_unknown(watcher, event->mask & IN_Q_OVERFLOW);
     for (size_t i = 0; subject && i < subject->user_count; i++) note(subject->users[i], event);
     if (subject && is_end) watch_subject_forget(&watcher->subjects, event->wd);
@@ -175,7 +175,7 @@ static void look(uv_work_t *work) {
     if (watch->look.is_whole) watch->look_us = clock_monotonic_us() - began_us;
 }
 
-/* What only a look at everything tells. What was named meanwhile was named by the folders as they were before. */
+/* Applies what only a whole look finds. Files named meanwhile were named by the old folders. */
 static void take_surroundings(struct watch *watch) {
     if (!watch->look.is_whole) return;
     exchange_folders(watch, &watch->look.folders);
@@ -183,7 +183,8 @@ static void take_surroundings(struct watch *watch) {
     if (watch->named.count > 0) watch->named.is_everything = true;
 }
 
-/* Also a folder that is empty or too full: nothing tells of its end, or of what is removed where nobody looked. */
+/* Empty and too large folders are polled too: no event reports their end, or a removal in a folder that was not
+   read. */
 static void plan_poll(struct watch *watch) {
     uint64_t pause_ms = watch->look_us / 1000 * POLL_SHARE, every_ms = watch->watcher->poll_every_ms;
     if (!watch->polling[0] && watch->look.error.code == E_NONE && watch->listing.count > 0)
@@ -192,7 +193,7 @@ static void plan_poll(struct watch *watch) {
         watch->poll_due_ms = uv_now(watch->watcher->loop) + (pause_ms > every_ms ? pause_ms : every_ms);
 }
 
-/* What was found is what the next look compares with. */
+/* The next look compares with this result. */
 static void keep_listing(struct watch *watch) {
     struct watch_look *found = &watch->look;
     if (found->is_whole) {
@@ -207,7 +208,7 @@ static void keep_listing(struct watch *watch) {
     }
 }
 
-/* Tell what was found, and keep it for the next time. The receiver may end the watch, which is freed after this. */
+/* Reports the result and keeps it for the next look. The receiver may end the watch, which is freed afterwards. */
 static void tell(struct watch *watch, bool polling_changed) {
     struct watch_look *found = &watch->look;
     size_t count = found->change_count;
@@ -226,12 +227,12 @@ static void tell(struct watch *watch, bool polling_changed) {
     if (was_disturbed) watch->was_disturbed = false;
     if (is_news) watch->report(watch->data, &report);
     if (failed)
-        watch->named.is_everything = true; /* the next time */
+        watch->named.is_everything = true; /* at the next look */
     else if (!found->is_gone)
         keep_listing(watch);
 }
 
-/* Somebody saved while it was read: what was found may be half of that, and is looked at again with the rest. */
+/* A file was saved during the look, so the result may be incomplete. It is read again with the rest. */
 static bool is_too_early(struct watch *watch) {
     read_events(watch->watcher);
     bool is_final = !watch->has_looked || watch->look.is_gone || watch->look.error.code != E_NONE || watch->was_moved;
@@ -260,7 +261,7 @@ static void on_leftover_freed(uv_work_t *work, int status) {
     part_closed(watcher);
 }
 
-/* Twenty thousand names take milliseconds. */
+/* Freeing 20,000 names takes milliseconds, so the pool does it. */
 static void free_look(struct watch *watch) {
     bool is_short = watch->look.listing.count <= FREED_HERE_MAX;
     struct leftover *leftover = is_short ? NULL : malloc(sizeof *leftover);

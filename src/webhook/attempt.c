@@ -1,10 +1,11 @@
+/* One delivery attempt: an HTTP POST with libcurl, bounded in time and in the size of the answer. */
 #include <stdio.h>
 #include <string.h>
 
 #include "webhook/webhook_internal.h"
 
 enum {
-    ANSWER_MAX_BYTES = 64 << 10, /* read of what the receiver answers; nobody looks at it */
+    ANSWER_MAX_BYTES = 64 << 10, /* read of the receiver's answer, which is ignored */
     POLL_MAX_MS = 1000,
 };
 
@@ -18,7 +19,7 @@ static size_t forget_answer(char *bytes, size_t size, size_t count, void *data) 
 static void add_header(const struct curl_library *curl, struct curl_slist **headers, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* One that can't be added for want of memory is missing; the receiver tells by its signature. */
+/* Without memory a header is missing. The receiver notices by the signature. */
 static void add_header(const struct curl_library *curl, struct curl_slist **headers, const char *format, ...) {
     char line[256];
     va_list arguments;
@@ -45,7 +46,7 @@ static struct curl_slist *headers_of(const struct webhook_sender *sender, const 
     return headers;
 }
 
-/* Nowhere else than where the operator said: no redirects, no other protocols. */
+/* Only the operator's URL: no redirects, no other protocols. */
 static void prepare(const struct webhook_sender *sender, CURL *easy, const struct webhook_delivery *delivery,
                     struct curl_slist *headers, size_t *read) {
     const struct curl_library *curl = &sender->curl;
@@ -63,7 +64,7 @@ static void prepare(const struct webhook_sender *sender, CURL *easy, const struc
     curl->curl_easy_setopt(easy, CURLOPT_WRITEDATA, read);
 }
 
-/* Until it is over, in whichever way; CURLE_ABORTED_BY_CALLBACK when it is left off. */
+/* Runs the transfer to its end; CURLE_ABORTED_BY_CALLBACK when it is cancelled. */
 static CURLcode carry_out(const struct webhook_sender *sender) {
     const struct curl_library *curl = &sender->curl;
     int running = 1, left;
@@ -78,7 +79,7 @@ static CURLcode carry_out(const struct webhook_sender *sender) {
 static void take_outcome(const struct curl_library *curl, CURL *easy, CURLcode code, struct webhook_outcome *ret) {
     curl_off_t asked_s = 0;
     long status = 0;
-    bool has_answer = code == CURLE_OK || code == CURLE_WRITE_ERROR; /* one too long is an answer too */
+    bool has_answer = code == CURLE_OK || code == CURLE_WRITE_ERROR; /* an answer that is too long is an answer too */
     if (has_answer) curl->curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     if (has_answer) curl->curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &asked_s);
     *ret = (struct webhook_outcome){.status = status, .asked_ms = asked_s > 0 ? (uint64_t)asked_s * 1000 : 0};

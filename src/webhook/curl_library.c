@@ -1,3 +1,4 @@
+/* Loads libcurl at run time and looks up the functions that are used. */
 #include <dlfcn.h>
 
 #include "webhook/webhook_internal.h"

@@ -1,3 +1,4 @@
+/* When a delivery is tried again, and after which pause. Pure functions. */
 #include "webhook/webhook_internal.h"
 
 const struct webhook_settings webhook_defaults = {
@@ -16,7 +17,7 @@ const char *webhook_state_name(enum webhook_state state) {
     return state_names[state];
 }
 
-/* A receiver that answers anything else has understood, and says no: asking again would not change that. */
+/* With any other status the receiver has refused the delivery, and another try would not change that. */
 enum webhook_verdict webhook_judge(long status) {
     if (status >= 200 && status < 300) return WEBHOOK_ARRIVED;
     bool may_pass = status == 0 || status == 408 || status == 425 || status == 429 || status >= 500;

@@ -1,3 +1,4 @@
+/* The signature of deliveries: HMAC-SHA256 of the timestamp and the body. */
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ void webhook_sign(const char *secret, int64_t timestamp_s, const char *body, siz
     buf_append(&message, body, size);
     if (message.failed ||
         !HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)message.data, message.size, digest, &length))
-        abort(); /* crash-only: nothing leaves unsigned */
+        abort(); /* crash-only: no delivery leaves unsigned */
     int at = snprintf(ret, WEBHOOK_SIGNATURE_BYTES, "sha256=");
     for (unsigned i = 0; i < length; i++)
         at += snprintf(ret + at, (size_t)(WEBHOOK_SIGNATURE_BYTES - at), "%02x", digest[i]);

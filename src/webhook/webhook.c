@@ -1,4 +1,4 @@
-/* The queue between the loop and the thread that delivers. */
+/* The queue of deliveries between the loop and the thread that delivers them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +26,12 @@ STAILQ_HEAD(waiting_list, waiting);
 STAILQ_HEAD(told_list, told);
 
 struct webhook {
-    struct webhook_sender sender; /* the thread's */
+    struct webhook_sender sender; /* used by the thread only */
     struct webhook_retry retry;
     uint32_t queue_max;
     uv_thread_t thread;
 
-    uv_mutex_t mutex; /* for what follows */
+    uv_mutex_t mutex; /* protects what follows */
     struct waiting_list queue;
     struct told_list told;
     struct webhook_status status;
@@ -93,7 +93,7 @@ static void note_failure(struct webhook *webhook, const struct waiting *first, c
     remove_first(webhook);
 }
 
-/* How long to rest before the next try. */
+/* Returns the pause before the next try. */
 static uint64_t take_outcome(struct webhook *webhook, struct waiting *first, const struct webhook_outcome *outcome) {
     enum webhook_verdict verdict = webhook_judge(outcome->status);
     uint64_t pause_ms = 0;
@@ -109,7 +109,7 @@ static uint64_t take_outcome(struct webhook *webhook, struct waiting *first, con
     return pause_ms;
 }
 
-/* The first that waits stays where it is meanwhile: only this thread takes it out. */
+/* The first delivery stays in the queue meanwhile: only this thread removes it. */
 static struct waiting *first_of(struct webhook *webhook, struct webhook_delivery *ret) {
     uv_mutex_lock(&webhook->mutex);
     struct waiting *first = STAILQ_FIRST(&webhook->queue);
@@ -129,7 +129,7 @@ static void rest(struct webhook *webhook, uint64_t until_ms) {
     sender->curl.curl_multi_poll(sender->multi, NULL, 0, left_ms < POLL_MAX_MS ? (int)left_ms : POLL_MAX_MS, NULL);
 }
 
-/* Woken up for anything, it looks again whether it may go on. */
+/* After every wake-up it checks again whether it may go on. */
 static void thread_main(void *argument) {
     struct webhook *webhook = argument;
     uint64_t due_ms = 0;

@@ -1,4 +1,4 @@
-/* Between the webhook's own files. */
+/* Shared by the files of the webhook module. */
 #ifndef WEBHOOK_WEBHOOK_INTERNAL_H
 #define WEBHOOK_WEBHOOK_INTERNAL_H
 
@@ -11,16 +11,16 @@
 
 enum webhook_verdict { WEBHOOK_ARRIVED, WEBHOOK_TRY_AGAIN, WEBHOOK_UNWANTED };
 
-/* Of one try. status: HTTP's; 0 when there was no answer. */
+/* The outcome of one try. status is HTTP's; 0 without an answer. */
 enum webhook_verdict webhook_judge(long status);
-/* How long to leave the receiver alone after so many failures in a row; asked_ms is what it asked for itself, or 0. */
+/* The pause after this many failures in a row; asked_ms is the receiver's own wish, or 0. */
 uint64_t webhook_pause_ms(const struct webhook_retry *retry, uint32_t failures, uint64_t asked_ms);
 
 /* ---- sign.c ---- */
 
 enum { WEBHOOK_SIGNATURE_BYTES = sizeof "sha256=" + 64 };
 
-/* HMAC-SHA256 of "timestamp.body", so that a delivery that was overheard can't be played again later. */
+/* HMAC-SHA256 of "timestamp.body", so that a recorded delivery can't be replayed later. */
 void webhook_sign(const char *secret, int64_t timestamp_s, const char *body, size_t size,
                   char ret[WEBHOOK_SIGNATURE_BYTES]);
 
@@ -50,7 +50,7 @@ struct curl_library {
 #undef X
 };
 
-/* Loaded when it is first needed, and never again let go: nobody else pays for the 7 ms and the memory it takes. */
+/* Loads the library on first use and never unloads it. Without a webhook the daemon saves 7 ms and its memory. */
 int curl_library_load(struct curl_library *ret, struct error *reterr);
 
 /* ---- attempt.c: one POST ---- */
@@ -59,7 +59,7 @@ struct webhook_delivery {
     const char *kind, *body;
     uint64_t id;
     size_t size;
-    uint64_t lost_before; /* deliveries that are lost, as far as is known */
+    uint64_t lost_before; /* lost deliveries as far as known */
 };
 
 struct webhook_outcome {
@@ -74,11 +74,11 @@ struct webhook_sender {
     char url[WEBHOOK_URL_MAX_BYTES];
     char secret[256];
     uint64_t timeout_ms;
-    bool (*is_over)(void *data); /* asked whenever it is woken up; true: leave off */
+    bool (*is_over)(void *data); /* asked after every wake-up; true cancels the try */
     void *data;
 };
 
-/* Blocks, for timeout_ms at most. */
+/* Blocks for at most timeout_ms. */
 void webhook_attempt(struct webhook_sender *sender, const struct webhook_delivery *delivery,
                      struct webhook_outcome *ret);
 
