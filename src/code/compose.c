@@ -186,6 +186,9 @@ int compose(const char *home, const char *path, const json_t *facts, const struc
     if (result == 0) result = walk_folder(&walk, "", 0, reterr);
     if (result == 0) {
         char *text = NULL;
+        json_int_t bytes = 0;
+        for (size_t i = 0; i < composed.count; i++) bytes += (json_int_t)composed.files[i].size;
+        json_object_set_new(composed.facts, "bytes", json_integer(bytes));
         result = build_facts_text(composed.facts, &text, reterr);
         if (result == 0) result = add(&composed, BUILD_FACTS_FILE, (uint8_t *)text, strlen(text), reterr);
         composed.brief = build_brief(composed.facts);

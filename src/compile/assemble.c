@@ -263,6 +263,7 @@ static void describe(struct compile_job *job) {
 
 static int add_facts(struct compile_job *job, struct error *reterr) {
     char *text;
+    json_object_set_new(job->facts, "bytes", json_integer((json_int_t)job->list.total_bytes)); /* but for this file */
     int result = build_facts_text(job->facts, &text, reterr);
     if (result < 0) return result;
     job->brief = build_brief(job->facts);
@@ -326,22 +327,37 @@ static bool is_of_content_alone(const struct compile_job *job) {
     return job->worker && job->worker->uses == 1 && !job->base[0] && job->found_files == 0;
 }
 
+static void name_in_cache(const struct compile_job *job) {
+    const char *home = job->compiler->host->home;
+    struct cached_build build = {.owner = job->request.owner, .bytes = job->list.total_bytes};
+    memcpy(build.digest, job->digest, sizeof build.digest);
+    if (job->shared_key[0] && is_of_content_alone(job)) cache_keep(home, job->shared_key, &build);
+    if (job->content_key[0]) cache_keep(home, job->content_key, &build);
+    if (job->content_key[0]) cache_keep(home, job->scope, &build);
+}
+
 static void on_build_kept(void *data, const char *digest, const struct error *error) {
     struct compile_job *job = data;
+    const struct build_keeper *keeper = job->compiler->settings.keeper;
     job->is_working = false;
+    if (keeper) keeper->kept(keeper->data, job->request.owner, error ? "" : digest, job->list.total_bytes);
     if (error) {
         job_fail(job, error);
     } else if (job->error.code == E_NONE) {
         snprintf(job->digest, sizeof job->digest, "%s", digest);
-        if (job->shared_key[0] && is_of_content_alone(job))
-            cache_keep(job->compiler->host->home, job->shared_key, digest);
-        if (job->content_key[0]) cache_keep(job->compiler->host->home, job->content_key, digest);
-        if (job->content_key[0]) cache_keep(job->compiler->host->home, job->scope, digest);
+        name_in_cache(job);
     }
     job_end(job);
 }
 
 static void keep(struct compile_job *job) {
+    const struct build_keeper *keeper = job->compiler->settings.keeper;
+    struct error error;
+    if (keeper && keeper->admit(keeper->data, job->request.owner, job->list.total_bytes, &error) < 0) {
+        job_fail(job, &error);
+        job_end(job);
+        return;
+    }
     job->is_working = true;
     store_put_build(job->compiler->store, job->base, job->list.files, job->list.count, on_build_kept, job);
 }

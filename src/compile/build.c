@@ -19,8 +19,13 @@ int build_read_facts(const char *path, json_t **ret, struct error *reterr) {
     return 0;
 }
 
+uint64_t build_bytes(const json_t *facts) {
+    json_int_t bytes = json_integer_value(json_object_get(facts, "bytes"));
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 json_t *build_brief(const json_t *facts) {
-    static const char *const kept[] = {"apps", "main", "language", "supervisor", "modules", "has_config"};
+    static const char *const kept[] = {"apps", "main", "language", "supervisor", "modules", "has_config", "bytes"};
     json_t *brief = json_object();
     for (size_t i = 0; brief && i < ARRAY_SIZE(kept); i++) {
         json_t *fact = json_object_get(facts, kept[i]);

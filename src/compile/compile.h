@@ -24,7 +24,7 @@ enum { BUILD_CONFIG_MAX_BYTES = 4 << 20, BUILD_FACTS_MAX_BYTES = 16 << 20 };
    made from what (`sources`), and the report, may take megabytes: they are read again where they are needed. */
 struct build {
     char digest[STORE_DIGEST_BYTES];
-    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config */
+    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config, bytes */
 };
 
 /* Blocking, for as long as the project is large. */
@@ -35,7 +35,8 @@ void build_free(struct build *build);
 void build_discard(uv_loop_t *loop, struct build *build);
 /* All that it says of itself; path is its folder. A new reference. Blocking. */
 int build_read_facts(const char *path, json_t **ret, struct error *reterr);
-json_t *build_brief(const json_t *facts); /* a new reference; NULL without memory */
+uint64_t build_bytes(const json_t *facts); /* that it takes on the disk; 0: unknown */
+json_t *build_brief(const json_t *facts);  /* a new reference; NULL without memory */
 /* The description as a file of the build. E_TOO_LARGE beyond BUILD_FACTS_MAX_BYTES. To be freed. */
 int build_facts_text(const json_t *facts, char **ret, struct error *reterr);
 
@@ -43,12 +44,21 @@ int build_facts_text(const json_t *facts, char **ret, struct error *reterr);
 
 struct compiler;
 
+/* Who answers for the room that builds take; on the loop's thread. */
+struct build_keeper {
+    int (*admit)(void *data, uid_t owner, uint64_t bytes, struct error *reterr); /* before one is written */
+    /* It is there; with a digest that is "" it was not written after all. */
+    void (*kept)(void *data, uid_t owner, const char *digest, uint64_t bytes);
+    void *data;
+};
+
 struct compiler_settings {
-    uint64_t idle_ms;         /* how long a node is kept for its project after a compilation */
-    uint32_t warm_max;        /* how many idle ones are kept at most */
-    uint32_t spares;          /* nodes booted ahead of time, for whichever project comes next: 0 or 1 */
-    uint64_t cache_max_bytes; /* of what single files compiled to */
-    struct quotas *quotas;    /* how many compilations of one owner are under way at once; NULL: any number */
+    uint64_t idle_ms;                  /* how long a node is kept for its project after a compilation */
+    uint32_t warm_max;                 /* how many idle ones are kept at most */
+    uint32_t spares;                   /* nodes booted ahead of time, for whichever project comes next: 0 or 1 */
+    uint64_t cache_max_bytes;          /* of what single files compiled to */
+    const struct build_keeper *keeper; /* NULL: there is room for all */
+    struct quotas *quotas;             /* how many compilations of one owner are under way at once; NULL: any number */
 };
 
 /* wake is called when nothing is left of what compiler_quiesce ended. */
@@ -102,10 +112,19 @@ json_t *compile_take_facts(struct compile_job *job);
    other way round. An error of that code says so. */
 int compile_check_name(const char *module, enum error_code code, struct error *reterr);
 
+struct cached_build {
+    char digest[STORE_DIGEST_BYTES];
+    uid_t owner;
+    uint64_t bytes; /* 0: an earlier version wrote the entry, and nothing is known of it */
+};
+
 /* Have the cache name a build: it is not swept while the name is among the last used ones. */
-void cache_keep(const char *home, const char *key, const char *digest);
-/* The builds that the cache names, newest first, at most max; older entries are forgotten. Reads a small file per
+void cache_keep(const char *home, const char *key, const struct cached_build *build);
+/* The builds that the cache names, newest first, at most max, of which each owner has the same share; other entries are
+   forgotten. Reads a small file per
  * entry. */
-size_t cache_builds(const char *home, char (*ret)[STORE_DIGEST_BYTES], size_t max);
+size_t cache_builds(const char *home, struct cached_build *ret, size_t max);
+/* Which of these, newest first, are kept: the owners by turns, each one's newest first. Pure. */
+void cache_choose(const struct cached_build *builds, size_t count, size_t max, bool *ret_chosen);
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "core/events.h"
 #include "core/feed.h"
+#include "core/ledger.h"
 #include "core/limit_table.h"
 #include "core/metering.h"
 #include "core/patterns.h"
@@ -290,6 +291,8 @@ struct engine {
     struct node_host host;
     struct store *store;
     struct compiler *compiler;
+    struct build_keeper keeper;
+    struct ledger ledger; /* of builds */
     struct watcher *watcher;
     struct pool *pool;
     struct names *names; /* NULL: no profile lists any */

@@ -285,10 +285,30 @@ static void restore_history(void *data, const struct store_history *row) {
     running_restore(data, row);
 }
 
-static void restore_ways_back(struct engine *engine) {
+static void restore_code(struct engine *engine) {
     size_t at = 0;
-    void *sandbox;
-    while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) running_restored(sandbox);
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct sandbox *sandbox = value;
+        const struct build *build = &sandbox->build;
+        running_restored(sandbox);
+        if (build->facts) ledger_add(&engine->ledger, sandbox->owner, build->digest, build_bytes(build->facts), false);
+    }
+}
+
+/* ---- builds ---- */
+
+static int on_build_wanted(void *data, uid_t owner, uint64_t bytes, struct error *reterr) {
+    struct engine *engine = data;
+    return ledger_admit(&engine->ledger, owner, bytes, reterr);
+}
+
+static void on_build_kept(void *data, uid_t owner, const char *digest, uint64_t bytes) {
+    struct engine *engine = data;
+    if (digest[0])
+        ledger_add(&engine->ledger, owner, digest, bytes, true);
+    else
+        ledger_give_back(&engine->ledger, owner, bytes);
 }
 
 static void on_quiet(void *data) {
@@ -340,10 +360,13 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_load_histories(engine->store, restore_history, engine, reterr);
     if (result == 0) result = store_load_usage(engine->store, restore_usage, engine, reterr);
     if (result < 0) return result;
-    restore_ways_back(engine);
+    engine->ledger.quotas = engine->config.quotas;
+    restore_code(engine);
     sweep_control_dirs(engine);
     sweep_at_start(engine);
     engine->watcher = watcher_open(engine->loop);
+    engine->keeper = (struct build_keeper){on_build_wanted, on_build_kept, engine};
+    engine->config.compiler.keeper = &engine->keeper;
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_quiet, engine, &engine->compiler,
                            reterr);
     struct pool_settings pool = {.nodes_max = engine->config.warm_nodes,
@@ -438,6 +461,7 @@ static void finish_close(void *data) {
     guard_profiles_free(&engine->profiles);
     json_decref(engine->scans);
     compiler_free(engine->compiler);
+    ledger_free(&engine->ledger);
     map_free(&engine->sandboxes);
     map_free(&engine->host.nodes);
     toolchain_free(&engine->host.toolchain);

@@ -127,7 +127,10 @@ static void take_build(struct reload_job *reload, const char *digest, json_t *fa
 static void on_composed_kept(void *data, const char *digest, const struct error *error) {
     struct reload_job *reload = data;
     if (reload_ended_early(reload, error)) return;
-    take_build(reload, digest, reload->compared.composed.brief);
+    struct sandbox *sandbox = reload->job.sandbox;
+    json_t *brief = reload->compared.composed.brief;
+    ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(brief), false);
+    take_build(reload, digest, brief);
     reload_begin_transaction(reload);
 }
 

@@ -12,12 +12,19 @@ enum {
 
 /* ---- builds ---- */
 
+/* A user who has no room left keeps what its sandboxes run, and nothing else. */
+static void count_cached(struct engine *engine, const struct cached_build *cached, const char **keep, size_t *count) {
+    if (ledger_is_short(&engine->ledger, cached->owner)) return;
+    keep[(*count)++] = cached->digest;
+    if (cached->bytes > 0) ledger_add(&engine->ledger, cached->owner, cached->digest, cached->bytes, false);
+}
+
 /* What sandboxes run, and what was compiled lately, which need not be compiled again. A node sees the build that it was
    booted with, whatever was loaded since: it loads from there what it never ran before. */
 static void sweep_builds(struct engine *engine, int64_t min_age_s) {
     size_t count = 0, at = 0;
     void *value;
-    CLEANUP_FREE char(*cached)[STORE_DIGEST_BYTES] = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
+    CLEANUP_FREE struct cached_build *cached = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
     CLEANUP_FREE const char **keep = calloc(4 * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
     if (!cached || !keep) return;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
@@ -28,7 +35,8 @@ static void sweep_builds(struct engine *engine, int64_t min_age_s) {
         if (sandbox->probation.id[0]) keep[count++] = sandbox->probation.build;  /* it may be taken back to that */
     }
     size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
-    for (size_t i = 0; i < cached_count; i++) keep[count++] = cached[i];
+    for (size_t i = 0; i < cached_count; i++) count_cached(engine, &cached[i], keep, &count);
+    ledger_swept(&engine->ledger, keep);
     store_sweep_builds(engine->store, keep, min_age_s, NULL, NULL);
     engine->builds_at_sweep = store_builds_written(engine->store);
 }
@@ -112,7 +120,7 @@ static bool is_at_work(struct engine *engine) {
 void sweep_if_due(struct engine *engine) {
     if (!engine->ready || engine->closing) return;
     uint64_t written = store_builds_written(engine->store) - engine->builds_at_sweep;
-    if (written < CACHED_BUILDS_KEPT || is_at_work(engine)) return;
+    if ((written < CACHED_BUILDS_KEPT && engine->ledger.refused.count == 0) || is_at_work(engine)) return;
     sweep_builds(engine, 0);
     begin_beam_sweep(engine);
 }

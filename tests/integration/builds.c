@@ -36,7 +36,7 @@ void build_last(struct world *world, char ret[PATH_MAX]) {
     assert_int_equal(string_format(path, sizeof path, NULL, "%s/store/cache/%s", world_home(world), newest), 0);
     CLEANUP_FREE char *digest = read_whole(path);
     assert_non_null(digest);
-    assert_int_equal(string_format(ret, PATH_MAX, NULL, "%s/store/builds/%s", world_home(world), digest), 0);
+    assert_int_equal(string_format(ret, PATH_MAX, NULL, "%s/store/builds/%.64s", world_home(world), digest), 0);
 }
 
 json_t *build_facts(const char *build) {

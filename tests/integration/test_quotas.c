@@ -20,9 +20,8 @@ enum {
 };
 
 #define SETTINGS                                                                                                       \
-    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\nlog = 64K\n[access "        \
-    "low]\nusers = "                                                                                                   \
-    "root\n"
+    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\ndisk = 64M\nlog = 64K\n"    \
+    "[access low]\nusers = root\n"
 
 /* ---- as another user ---- */
 
@@ -202,6 +201,43 @@ static void compilations_wait_their_turn(void **state) {
     assert_int_equal(held(world, "projects"), 0);
 }
 
+/* ---- builds ---- */
+
+enum { PRIV_BYTES = 20 << 20, BUILDS_THAT_FIT = 3 }; /* of 64 MiB */
+
+static void write_project(struct world *world, unsigned number) {
+    char name[64], text[96];
+    snprintf(name, sizeof name, "room/src/r%u.erl", number);
+    snprintf(text, sizeof text, "-module(r%u).\n-export([f/0]).\nf() -> ok.\n", number);
+    world_file(world, name, text);
+    assert_int_equal(truncate(world_file(world, "room/priv/data", ""), PRIV_BYTES), 0);
+}
+
+static void compile_room(struct world *world, unsigned number, const char *outcome) {
+    char params[512];
+    write_project(world, number);
+    snprintf(params, sizeof params, "{\"source\": \"%s\"}", world_path(world, "room"));
+    expect(world, "compile", params, outcome);
+}
+
+static bool is_there_room(void *world) {
+    return held(world, "disk") == 0;
+}
+
+/* They are counted by the next daemon too, and make room when the user has no more of it. */
+static void builds_take_room(void **state) {
+    struct world *world = *state;
+    for (unsigned i = 0; i < BUILDS_THAT_FIT; i++) compile_room(world, i, "ok");
+    json_int_t used = held(world, "disk");
+    assert_true(used > BUILDS_THAT_FIT * PRIV_BYTES && used < 64 << 20);
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    assert_int_equal(held(world, "disk"), used);
+    compile_room(world, BUILDS_THAT_FIT, "quota \"disk\" is used up");
+    assert_true(wait_until(is_there_room, world, WORLD_DEADLINE_MS));
+    compile_room(world, BUILDS_THAT_FIT, "ok");
+    assert_true(held(world, "disk") > PRIV_BYTES);
+}
+
 /* ---- sandboxes ---- */
 
 static const char *params_with(struct world *world, const char *id, const char *folder, const char *more) {
@@ -364,6 +400,7 @@ static int close_world(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(builds_take_room),
         cmocka_unit_test(a_user_may_ask_for_so_much),
         cmocka_unit_test(what_waits_to_be_compiled_is_not_open),
         cmocka_unit_test(root_is_not_bound),
