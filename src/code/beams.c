@@ -1,4 +1,4 @@
-/* The bytes of versions: files in store/beams, named by the SHA-256 of what they hold, written once. */
+/* The code of module versions: files in store/beams, named by the SHA-256 of their content and written once. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *
     return 0;
 }
 
-/* A name that no other thread of ours writes to; what a killed daemon left there is overwritten. */
+/* A name that no other thread writes to. A file of a killed daemon is overwritten. */
 static int open_temporary(const char *home, const char *path) {
     unlink(path);
     return store_open_file(home, path);
@@ -55,7 +55,7 @@ static int write_beam(const char *home, const char *path, const uint8_t *data, s
     return result;
 }
 
-/* One that is there and that the power tore is written again; a good one counts as new for the sweep. */
+/* An existing file that a power failure left incomplete is written again. A valid one gets a new time for the sweep. */
 static bool is_kept(const char *home, const char *digest, const char *path) {
     CLEANUP_FREE uint8_t *data = NULL;
     size_t size;

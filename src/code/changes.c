@@ -1,5 +1,5 @@
-/* From what runs to something else: which modules are loaded and which go, with the bytes of both sides and their
- * versions. */
+/* Computes a change from the running code to other code: modules to load and to remove, with the bytes and versions of
+   both sides. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static int load_bytes(const struct code_module *module, uint8_t **ret_beam, size
     return result < 0 ? result : file_load(path, CODE_FILE_MAX_BYTES, ret_beam, ret_size, reterr);
 }
 
-/* The bytes, which are kept from now on, and the number that they have or will have. */
+/* Reads the bytes, keeps them, and finds or assigns their version number. */
 static int take_side(const struct change_base *base, const struct code_module *module, struct version *version,
                      uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
     int result = load_bytes(module, ret_beam, ret_size, reterr);
@@ -86,15 +86,15 @@ static int add_change(struct change_set *set, const struct change_base *base, co
     if (old) result = take_side(base, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
     if (result == 0 && new) result = take_side(base, new, &change->version, &change->beam, &change->beam_size, reterr);
     if (result < 0) return result;
-    /* The old side is numbered first, when neither was known before. */
+    /* If both sides are new, the old one gets the lower number. */
     bool both_new = old && new && change->version.number == change->old_version.number;
     if (both_new) change->version.number++;
     return 0;
 }
 
-/* ---- in which order ---- */
+/* ---- load order ---- */
 
-/* Only what changes is loaded, but what it needs may be reached through what stays. */
+/* Only changed modules are loaded, but their dependencies may lead through unchanged ones. */
 static int find_order(const struct module_set *modules, const struct change_set *set, json_t **ret,
                       struct error *reterr) {
     CLEANUP_FREE struct graph_module *nodes = calloc(modules->count + 1, sizeof *nodes);
@@ -135,7 +135,7 @@ static int find_order(const struct module_set *modules, const struct change_set 
     return 0;
 }
 
-/* ---- from what runs to what is wanted ---- */
+/* ---- from running code to wanted code ---- */
 
 static int compare(const struct change_base *base, const struct module_set *old, const struct module_set *new,
                    bool is_all, struct change_set *set, struct error *reterr) {
@@ -150,7 +150,7 @@ static int compare(const struct change_base *base, const struct module_set *old,
     return result;
 }
 
-/* What a lone file calls becomes what it needs of the modules that run, or are to. */
+/* The calls of a single BEAM file become dependencies on modules that run or will run. */
 static void choose_dependencies(struct change_set *set, const struct module_set *old, const struct module_set *new) {
     for (size_t i = 0; i < set->count; i++) {
         if (set->items[i].is_deletion) continue;
@@ -189,7 +189,7 @@ int changes_to_build(const struct change_base *base, const char *path, const jso
     return changes_to_modules(base, &wanted, true, ret, reterr);
 }
 
-/* ---- one older version ---- */
+/* ---- an older version ---- */
 
 static int take_old_bytes(const char *home, const struct version *version, struct change *change,
                           struct error *reterr) {
@@ -210,7 +210,7 @@ static const struct version *find_version(const struct change_base *base, const 
     return found;
 }
 
-/* Running may be NULL: it was deleted. */
+/* running may be NULL: the module was deleted. */
 static int go_back(struct change_set *set, const struct change_base *base, const char *module,
                    const struct version *wanted, const struct code_module *running, struct error *reterr) {
     struct change *change = add(set, module);

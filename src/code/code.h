@@ -1,5 +1,5 @@
-/* code: the versions of a sandbox's modules, what differs between two builds, and the transaction that carries a
-   running VM from one to the other. Knows nothing of HTTP, nor of how code is compiled. */
+/* code: the versions of a sandbox's modules, the differences between two builds, and the transaction that changes the
+   code of a running VM. The module knows nothing of HTTP, nor of compilation. */
 #ifndef CODE_CODE_H
 #define CODE_CODE_H
 
@@ -11,48 +11,50 @@
 #include "store/store.h"
 #include "term/term.h"
 
-/* ---- versions.c: what was loaded of each module ---- */
+/* ---- versions.c: the loaded versions of each module ---- */
 
 enum { VERSIONS_KEPT = 16, CODE_DIGEST_BYTES = 65 };
 
 struct version {
-    uint32_t number; /* from 1, never used twice */
+    uint32_t number; /* from 1, never reused */
     char checksum[CODE_DIGEST_BYTES];
-    char beam[CODE_DIGEST_BYTES];   /* where its bytes are: see beams.c; "" for none, the module was deleted */
-    char source[CODE_DIGEST_BYTES]; /* digest of what it was compiled from; "" when that is not known */
+    char beam[CODE_DIGEST_BYTES];   /* names its bytes, see beams.c; "": the module was deleted */
+    char source[CODE_DIGEST_BYTES]; /* digest of its source; "": unknown */
     json_t *dependencies;
     uint64_t size_bytes; /* 0: unknown */
     int64_t loaded_at_ms;
     uint32_t loaded_by;
-    uint32_t loads; /* how often it became the one that runs */
+    uint32_t loads; /* how often it became the running one */
     bool is_current;
 };
 
 struct history {
-    struct map modules; /* by name, a struct module_history */
+    struct map modules; /* struct module_history by name */
 };
 
 void history_free(struct history *history);
-bool history_copy(const struct history *history, struct history *ret); /* for another thread; false without memory */
-bool history_restore(struct history *history, const char *module, const char *text); /* false when it is damaged */
+bool history_copy(const struct history *history, struct history *ret); /* a copy for another thread; false without
+                                                                          memory */
+bool history_restore(struct history *history, const char *module, const char *text); /* false if it is damaged */
 char *history_text(const struct history *history, const char *module);               /* to be freed */
 
 const struct version *history_find(const struct history *history, const char *module,
-                                   uint32_t number); /* NULL when unknown */
+                                   uint32_t number); /* NULL: unknown */
 const struct version *history_find_checksum(const struct history *history, const char *module, const char *checksum);
-/* The one before the current one, or NULL. */
+/* The version before the current one, or NULL. */
 const struct version *history_previous(const struct history *history, const char *module);
 uint32_t history_next(const struct history *history, const char *module);
-/* A further version, which becomes the current one; its number is the next. The oldest beyond the bound is forgotten.
-   Takes the dependencies over. */
+/* Adds a version, which becomes the current one and gets the next number. The oldest one beyond the bound is dropped.
+   Takes ownership of the dependencies. */
 bool history_add(struct history *history, const char *module, const struct version *version);
-void history_set_current(struct history *history, const char *module, uint32_t number); /* 0: none, it is gone */
-/* Put the names of all bytes that it needs into a set; false without memory. */
+void history_set_current(struct history *history, const char *module, uint32_t number); /* 0: none, the module is
+                                                                                           gone */
+/* Adds the digests of all needed bytes to a set; false without memory. */
 bool history_name_beams(const struct history *history, struct map *ret);
 /* Versions as callers see them, newest first. */
 json_t *history_to_json(const struct history *history, const char *module);
-json_t *version_describe(const struct version *version, const char *module); /* one of them */
-/* From such a list, whose modules lie together: an object for each module. */
+json_t *version_describe(const struct version *version, const char *module); /* one version */
+/* Summarizes such a list, in which versions of a module are adjacent: an object for each module. */
 json_t *versions_summarize(const json_t *list);
 
 /* A history that threads share: it is not changed any more, but for another one. NULL is an empty one. */
@@ -68,28 +70,28 @@ const struct history *history_of(const struct shared_history *shared);
 
 /* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
 
-/* Safe from the daemon's own death at once, and from the power's once it is synced. */
+/* The bytes survive the daemon's death at once, and a power failure after a sync. */
 int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
                    struct error *reterr);
 int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr);
 void code_beam_sync(const char *home, const char *digest); /* "" syncs the folder */
-/* Forget all that no version in use names and that was kept so long ago. */
+/* Removes bytes that no version in use names and that are older than min_age_s. */
 void code_beams_sweep(const char *home, const struct map *used, int64_t min_age_s);
 
-/* ---- modules.c: the modules of a build, as they are loaded ---- */
+/* ---- modules.c: the modules of a build, as the VM loads them ---- */
 
 struct code_module {
-    char *name; /* as the VM has it */
+    char *name; /* as in the VM */
     char *app;
-    char *file;    /* in the build; NULL: it is in none, and these are its bytes */
+    char *file;    /* in the build; NULL: it is in none, and `beam` has its bytes */
     uint8_t *beam; /* NULL: see file */
     size_t beam_size;
     const char *root;                 /* the build's folder, borrowed */
-    const char *named_by;             /* the user's own path that brought it, borrowed; NULL: none */
+    const char *named_by;             /* the user's path of the BEAM file, borrowed; NULL: none */
     const char *written_in;           /* the source's path in the project, borrowed from the facts; NULL: unknown */
     char checksum[CODE_DIGEST_BYTES]; /* of the loaded bytes */
     char source[CODE_DIGEST_BYTES];
-    json_t *dependencies; /* names, of modules of the same build; of a lone file all that it calls */
+    json_t *dependencies; /* names of modules of the same build; for a single BEAM file, of all modules it calls */
 };
 
 struct module_set {
@@ -97,21 +99,21 @@ struct module_set {
     size_t count;
 };
 
-/* From what the build says of itself; path is its folder. path and facts must outlive the set. Blocking. */
+/* Reads the build's own description; path is its folder. path and facts must outlive the set. Blocking. */
 int module_set_read(const char *path, const json_t *facts, struct module_set *ret, struct error *reterr);
-/* A BEAM file that is in no build: it is validated as the loader of that generation would. Takes data over, also on
-   failure. path is the user's own, borrowed. */
+/* Adds a BEAM file that is in no build, validated as the loader of that OTP release would. Takes ownership of data,
+   also on failure. path is the user's own, borrowed. */
 int module_set_add_beam(struct module_set *set, const char *path, unsigned otp, uint8_t *data, size_t size,
                         struct error *reterr);
-/* All of another set, which is empty then. E_INVALID when both have a module. */
+/* Moves all modules of another set, which is empty then. E_INVALID if both have a module. */
 int module_set_join(struct module_set *set, struct module_set *more, struct error *reterr);
-/* Only those that were written in this file of the project, or in a folder of it; how many there are. */
+/* Marks the modules whose source is this file of the project, or in this folder; returns their number. */
 size_t module_set_mark(const struct module_set *set, const char *path, bool *marks);
 void module_set_keep(struct module_set *set, const bool *marks);
 void module_set_free(struct module_set *set);
 const struct code_module *module_set_find(const struct module_set *set, const char *name);
 
-/* ---- changes.c: what to load, and what would undo it ---- */
+/* ---- changes.c: code to load, and code that would undo it ---- */
 
 struct change {
     char *module;
@@ -129,7 +131,7 @@ struct change_set {
 
 void change_set_free(struct change_set *set);
 
-/* What runs, and where its versions' numbers and bytes are found. Borrowed. */
+/* The running code, and where its version numbers and bytes are. Borrowed. */
 struct change_base {
     const char *home;
     const struct history *history;
@@ -137,15 +139,15 @@ struct change_base {
     const json_t *facts;
 };
 
-/* To another build. Blocking. */
+/* A change to another build. Blocking. */
 int changes_to_build(const struct change_base *base, const char *path, const json_t *facts, struct change_set *ret,
                      struct error *reterr);
 
-/* To modules from wherever; is_all: what runs and is not among them goes. Blocking. */
+/* A change to modules from anywhere; is_all: running modules that are not among them are removed. Blocking. */
 int changes_to_modules(const struct change_base *base, const struct module_set *wanted, bool is_all,
                        struct change_set *ret, struct error *reterr);
 
-/* A set for one module: an older version of it, from the history. E_NOT_FOUND when there is none such. Blocking. */
+/* A change of one module to an older version from the history. E_NOT_FOUND if there is none. Blocking. */
 int changes_to_version(const struct change_base *base, const char *module, uint32_t number, struct change_set *ret,
                        struct error *reterr);
 
@@ -182,35 +184,35 @@ void way_back_free(struct way_back *back); /* accepts NULL */
 /* ---- compose.c: what runs after a change, as a build of its own ---- */
 
 struct composed {
-    struct store_file *files; /* owned, with what they point at */
+    struct store_file *files; /* owned, with their contents */
     size_t count, capacity;
     json_t *facts, *brief;
 };
 
-/* The build at path with the set's changes in it. Blocking. */
+/* The build at path with the changes of the set. Blocking. */
 int compose(const char *home, const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
             struct error *reterr);
 void composed_free(struct composed *composed);
 
-/* ---- migrations.c: the caller's own way from a state to the next version's ---- */
+/* ---- migrations.c: the caller's functions that migrate states ---- */
 
 #define MIGRATION_OF_ALL "*"
 
-/* From what callers write: an object with a migration for each module, as the VM has it, or for all: `language` and
-   `code`, or `module` and `function`. */
+/* Reads what callers write: an object with a migration for each module (by its name in the VM) or for all: `language`
+   and `code`, or `module` and `function`. */
 int migrations_read(const json_t *texts, const char *language, json_t **ret, struct error *reterr);
-/* A warning for each module that has a migration and does not change. */
+/* Adds a warning for each module with a migration that does not change. */
 void migrations_warn(const json_t *migrations, const struct change_set *set, json_t *warnings);
 
-/* ---- transaction.c: what the agent is asked, and what it answered ---- */
+/* ---- transaction.c: the agent's reload call and its answer ---- */
 
 struct reload_options {
-    const char *id;      /* names the transaction; the agent remembers the last one's */
-    const char *follows; /* the one before, if it is on probation: it is final from now on; NULL: none is */
+    const char *id;      /* names the transaction; the agent remembers the last id */
+    const char *follows; /* the reload before, if it is on probation, which this one commits; NULL: none */
     bool is_rollback, restart_changed, run_start, dry_run;
     const char *on_busy; /* wait, refuse or kill */
     uint64_t busy_timeout_ms, suspend_timeout_ms, migrate_timeout_ms, probation_ms;
-    const json_t *migrations; /* as migrations_read makes them; NULL: none */
+    const json_t *migrations; /* from migrations_read; NULL: none */
 };
 
 /* The arguments of the agent's reload call. The first part holds all that may be long, and is made on the pool. */
@@ -218,7 +220,7 @@ void transaction_put_first(struct buf *args, const struct change_set *set, const
 void transaction_put_rest(struct buf *args, const struct reload_options *options);
 /* Both. */
 void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
-/* The reload object that callers see; nothing of the answer is believed but texts and numbers, bounded. */
+/* The reload object for callers. Of the answer only texts and numbers are used, bounded. */
 json_t *transaction_told(const struct term *result);
 /* Its modules, which the agent is not asked for. */
 json_t *transaction_changes(const struct change_set *set);
@@ -226,19 +228,19 @@ json_t *transaction_changes(const struct change_set *set);
 json_t *transaction_failure(const struct term *reason);
 json_t *transaction_no_change(void);
 
-/* ---- states.c: what a restart carries from one VM to the next ---- */
+/* ---- states.c: the states that a restart moves from one VM to the next ---- */
 
 struct kept_states {
     struct buf list; /* in the node's own words, which only its successor reads: the arguments of start begin with it */
     size_t count;    /* of what is in it */
-    json_t *lost;    /* the first of what could not be kept: path, reason */
+    json_t *lost;    /* the first states that could not be kept: path, reason */
     size_t lost_count;
-    struct error why_fresh; /* why nothing is kept; E_NONE: something may be */
+    struct error why_fresh; /* why no states are kept; E_NONE: there may be some */
 };
 
-/* From the answer to snapshot_states. */
+/* Takes the answer to snapshot_states. */
 void states_take(struct kept_states *states, const struct term *snapshot);
-/* Nothing is kept, for this reason. */
+/* Keeps no states, for this reason. */
 void states_none(struct kept_states *states, const struct error *why);
 /* Begin the arguments of the agent's start call, a map: so many pairs follow. The list is handed over as it is, since
    it may have megabytes: it is there once. states may be NULL: then there is no member for them. */

@@ -1,5 +1,5 @@
-/* After a change that is no project's whole new state, what runs is written as a build of its own: so a sandbox's build
-   always is what runs, and a restart needs nothing else. */
+/* Writes the running code as a build, after a change that is not a whole project. So a sandbox's build is always what
+   runs, and a restart needs nothing else. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ void composed_free(struct composed *composed) {
     *composed = (struct composed){0};
 }
 
-/* Takes data over, also on failure. */
+/* Takes ownership of data, also on failure. */
 static int add(struct composed *composed, const char *path, uint8_t *data, size_t size, struct error *reterr) {
     char *name = strdup(path);
     if (composed->count == composed->capacity) {
@@ -48,7 +48,7 @@ static uint8_t *copy(const uint8_t *data, size_t size) {
     return bytes;
 }
 
-/* ---- what stays ---- */
+/* ---- unchanged files ---- */
 
 struct walk {
     struct composed *composed;
@@ -87,7 +87,7 @@ static int walk_folder(const struct walk *walk, const char *below, unsigned dept
     return result;
 }
 
-/* ---- what changes ---- */
+/* ---- changed files ---- */
 
 static const char *first_app(const json_t *facts) {
     return json_string_value(json_object_get(json_array_get(json_object_get(facts, "apps"), 0), "name"));
@@ -101,7 +101,7 @@ static void path_of(const struct module_set *modules, const char *app, const cha
         snprintf(ret, PATH_MAX, "%s/ebin/%s.beam", app, module);
 }
 
-/* The entry of a module in the description; *ret_modules is the list that it is in. */
+/* The entry of a module in the description; *ret_modules is its list. */
 static json_t *find_entry(json_t *facts, const char *module, json_t **ret_modules, size_t *ret_index) {
     json_t *sources = json_object_get(facts, "sources"), *source, *entry;
     size_t i, k;
@@ -147,7 +147,7 @@ static void describe(json_t *facts, const char *app, const struct change *change
     }
 }
 
-/* Its bytes are among those of the versions already. */
+/* The bytes are kept as a version already, so the file can be linked. */
 static int add_beam(struct composed *composed, const char *home, const char *path, const struct change *change,
                     struct error *reterr) {
     char kept[PATH_MAX];
@@ -159,7 +159,7 @@ static int add_beam(struct composed *composed, const char *home, const char *pat
 
 static int put_changes(struct composed *composed, const char *home, const struct module_set *modules,
                        const struct change_set *set, struct map *replaced, struct error *reterr) {
-    static char mark; /* its address is a value that is not NULL */
+    static char mark; /* any address that is not NULL */
     const char *app = first_app(composed->facts);
     char path[PATH_MAX];
     int result = 0;

@@ -1,5 +1,5 @@
-/* What callers write of how states are migrated: "EXPR" for every module, or "Module=EXPR" for one. EXPR is code of a
-   function of three arguments, or the name of one: Mod.fun/3, mod:fun/3. */
+/* Parses state migrations of callers: "EXPR" for every module, or "Module=EXPR" for one. EXPR is code of a function of
+   three arguments, or a function's name: Mod.fun/3, mod:fun/3. */
 #include <string.h>
 
 #include "code/code.h"
@@ -8,14 +8,14 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define NAME_CHARACTERS LETTERS DIGITS "_@"
 
-/* "Module=…", and neither a comparison nor a match: how long the name is; 0 for none. */
+/* The length of the name in "Module=…", which is neither a comparison nor a match; 0 without a name. */
 static size_t module_length(const char *text) {
     size_t length = strspn(text, NAME_CHARACTERS ".");
     bool is_named = text[length] == '=' && text[length + 1] != '=' && text[length + 1] != '>';
     return is_named ? length : 0;
 }
 
-/* "Mod.fun/3" or "mod:fun/3": where the function's name and its arity begin. */
+/* "Mod.fun/3" or "mod:fun/3": the positions of the function's name and arity. */
 static bool find_function(const char *text, size_t *ret_function, size_t *ret_arity) {
     size_t slash = strspn(text, NAME_CHARACTERS ".:?!");
     size_t arity = slash + 1, function = slash;

@@ -1,4 +1,4 @@
-/* The modules of a build, as a VM loads them: a consolidated protocol stands before the module it was made from. */
+/* The modules of a build, as a VM loads them: a consolidated protocol comes before the module it was made from. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static bool add_source(struct reading *reading, const json_t *source) {
     for (size_t i = 0; app && i < json_array_size(modules); i++) {
         item = json_array_get(modules, i);
         const char *name = json_string_value(json_object_get(item, "module"));
-        if (!name || find(reading, name)) continue; /* of two applications' the first counts, as it does in the VM */
+        if (!name || find(reading, name)) continue; /* of two applications the first counts, as in the VM */
         struct code_module *module = add(reading, name, app);
         if (!module) return false;
         copy_text(module->checksum, item, "checksum");
@@ -105,7 +105,7 @@ static void add_dependencies(const struct reading *reading, const json_t *source
     }
 }
 
-/* What the VM loads in a module's place; Elixir's own protocols are consolidated too. */
+/* Replaces a module by its consolidated form, as the VM does. Elixir's own protocols are consolidated too. */
 static int add_consolidated(struct reading *reading, const char *app, const char *name, struct error *reterr) {
     char path[PATH_MAX];
     CLEANUP_FREE uint8_t *data = NULL;

@@ -1,4 +1,4 @@
-/* Sets of modules put together from several places: builds, parts of builds, BEAM files that lie around. */
+/* Combines modules from several places into one set: builds, parts of builds, single BEAM files. */
 #include <stdlib.h>
 #include <string.h>
 

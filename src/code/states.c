@@ -1,9 +1,10 @@
+/* The states that a restart carries from one VM to the next, and the report of those that were lost. */
 #include "code/code_internal.h"
 
 #include <string.h>
 
 enum {
-    STATES_MAX_BYTES = 16 << 20, /* what a node's frame can hold */
+    STATES_MAX_BYTES = 16 << 20, /* the size of a node's frame */
     LOST_LISTED_MAX = 256,
     PLACE_MAX_BYTES = 1024,
     PLACE_NAMES_MAX = 32,
@@ -25,7 +26,7 @@ static size_t length_of(const struct term *list) {
     return list && list->type == TERM_LIST ? list->items.count : 0;
 }
 
-/* A place in the tree: the identifiers on the way to it, as one text. */
+/* A path in the tree: the child identifiers on it, joined to one text. */
 static json_t *place_json(const struct term *path) {
     CLEANUP(buf_free) struct buf place = BUF_INIT;
     size_t count = length_of(path);

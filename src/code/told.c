@@ -1,4 +1,4 @@
-/* What a node tells, as JSON for callers: texts and numbers, bounded; the rest becomes null. */
+/* A node's terms as JSON for callers: bounded texts and numbers; everything else becomes null. */
 #include <string.h>
 
 #include "code/code_internal.h"

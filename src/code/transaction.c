@@ -1,3 +1,4 @@
+/* The agent's reload call: its arguments, and its answer as JSON for callers. */
 #include <string.h>
 
 #include "code/code_internal.h"
@@ -8,7 +9,7 @@ enum {
     REST_BYTES = 4096, /* for the members that are not long */
 };
 
-/* ---- asking ---- */
+/* ---- arguments ---- */
 
 static void put_text(struct buf *args, const char *key, const char *text) {
     term_put_atom(args, key);

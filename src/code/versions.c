@@ -1,3 +1,4 @@
+/* The version history of a sandbox's modules, and its JSON form in the registry and for callers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static struct module_history *need_module(struct history *history, const char *m
     return NULL;
 }
 
-/* ---- looking ---- */
+/* ---- searching ---- */
 
 const struct version *history_find(const struct history *history, const char *module, uint32_t number) {
     const struct module_history *one = find_module(history, module);
@@ -61,7 +62,7 @@ const struct version *history_previous(const struct history *history, const char
         if (one->versions[i].is_current) return before;
         before = &one->versions[i];
     }
-    return before; /* deleted: the last that there was */
+    return before; /* deleted: the last version that existed */
 }
 
 uint32_t history_next(const struct history *history, const char *module) {
@@ -255,7 +256,7 @@ json_t *history_to_json(const struct history *history, const char *module) {
     return list;
 }
 
-/* ---- counted ---- */
+/* ---- summaries ---- */
 
 static void count_in(json_t *summary, const json_t *version) {
     json_int_t versions = json_integer_value(json_object_get(summary, "versions")) + 1;
@@ -266,7 +267,8 @@ static void count_in(json_t *summary, const json_t *version) {
     json_object_set_new(summary, "versions", json_integer(versions));
     json_object_set_new(summary, "loads", json_integer(loads));
     json_object_set_new(summary, "size_bytes", json_integer(bytes));
-    json_object_set(summary, "first_loaded_at", json_object_get(version, "loaded_at")); /* the oldest is the last */
+    json_object_set(summary, "first_loaded_at", json_object_get(version, "loaded_at")); /* the oldest is last in the
+                                                                                           list */
     if (json_is_true(json_object_get(version, "current")))
         json_object_set(summary, "current_version", json_object_get(version, "version"));
 }

@@ -1,3 +1,4 @@
+/* Builds on the thread pool: puts and sweeps in the order of their requests, and folders for temporary files. */
 #include "store/store_internal.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 
 enum { PUTS_MAX = 2 }; /* at once: the pool has threads for others too */
 
-/* Puts run side by side; a sweep runs alone, in the order it was asked for. So a sweep never sees a build half-made,
-   and a put never finds "it exists already" just before the sweep removes it. */
+/* Puts run side by side; a sweep runs alone, in the order of requests. So a sweep never sees an unfinished build, and a
+   put never finds an existing build that the sweep is about to remove. */
 struct build_job {
     STAILQ_ENTRY(build_job) link;
     struct store *store;
@@ -26,7 +27,7 @@ struct build_job {
     store_build_fn put_done;
     char tmp_name[32];
     char digest[STORE_DIGEST_BYTES];
-    bool written; /* by this job: else it was there already */
+    bool written; /* by this job; otherwise it existed already */
 
     /* A sweep. */
     struct map keep;
@@ -50,7 +51,7 @@ static void free_job(struct build_job *job) {
 static void work(uv_work_t *request) {
     struct build_job *job = request->data;
     const struct build_queue *queue = &job->store->builds;
-    if (job->error.code != E_NONE) return; /* what to keep is not known for certain */
+    if (job->error.code != E_NONE) return; /* the set of builds to keep is incomplete */
     if (is_sweep(job))
         build_sweep(queue, &job->keep, job->min_age_s, &job->error);
     else
@@ -59,7 +60,7 @@ static void work(uv_work_t *request) {
 
 /* ---- on the loop ---- */
 
-/* Whoever asked for this build can't have named it to a sweep that was asked for earlier. */
+/* The caller of this put can't have named the build to a sweep that was requested earlier. */
 static void protect_from_waiting_sweeps(struct build_queue *queue, const char *digest) {
     struct build_job *job;
     STAILQ_FOREACH(job, &queue->waiting, link) {
@@ -89,7 +90,7 @@ static void finish(struct build_job *job) {
     store_maybe_closed(store);
 }
 
-/* ---- once it is written ---- */
+/* ---- after writing ---- */
 
 struct unsynced {
     const struct build_queue *queue;
@@ -119,13 +120,13 @@ static void note_written(const struct build_job *job) {
         store->builds.stock_awaits_filling = true;
         store_add_chore(store, fill_work, after_fill, store);
     }
-    if (!unsynced) return; /* the kernel writes it in its own time */
+    if (!unsynced) return; /* the kernel syncs it in its own time */
     unsynced->queue = &store->builds;
     memcpy(unsynced->digest, job->digest, sizeof unsynced->digest);
     store_add_chore(store, sync_work, free, unsynced);
 }
 
-/* Whoever waits gets the build before the disk has it: forty small files take 1 ms to write and 120 ms to sync. */
+/* The caller gets the build before it is synced: forty small files take 1 ms to write and 120 ms to sync. */
 static void after_work(uv_work_t *request, int status) {
     struct build_job *job = request->data;
     if (status < 0) error_errno(&job->error, -status, "working on a build");
@@ -182,7 +183,7 @@ void store_put_build(struct store *store, const char *base, const struct store_f
     enqueue(store, job, data);
 }
 
-/* ---- by who is on the pool already ---- */
+/* ---- for callers that are on the pool already ---- */
 
 struct store_put {
     struct build_job job;
@@ -272,8 +273,7 @@ static int open_folder(int parent_fd, const char *name, mode_t mode, int *ret_fd
     return 0;
 }
 
-/* A name that nobody had before, so that what a daemon left is told from what this one needs, whatever the clock says.
- */
+/* A unique name, so that files of an earlier daemon are told apart from this one's, whatever the clock says. */
 static int make_own_tmp(struct build_queue *queue, const char *home, struct error *reterr) {
     queue->tmp_path = string_print("%s/store/tmp/daemon-XXXXXX", home);
     if (!queue->tmp_path) return error_set(reterr, E_NO_MEMORY, "no memory for the store");
@@ -297,7 +297,7 @@ int build_queue_open(struct build_queue *queue, const char *home, struct error *
 
 void build_queue_close(struct build_queue *queue) {
     queue->builds_fd = fd_close(queue->builds_fd);
-    if (queue->tmp_fd >= 0) rmdir(queue->tmp_path); /* or the next daemon does */
+    if (queue->tmp_fd >= 0) rmdir(queue->tmp_path); /* otherwise the next daemon removes it */
     queue->tmp_fd = fd_close(queue->tmp_fd);
     queue->all_tmp_fd = fd_close(queue->all_tmp_fd);
     free(take_ptr(queue->tmp_path));

@@ -1,3 +1,4 @@
+/* Checks builds after a boot of the machine, and removes those that a power failure left incomplete. */
 #include "store/store_internal.h"
 
 #include <dirent.h>
@@ -8,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* What is written is safe from our own death at once, and from the power's a moment later, when build_sync is through.
-   So only a build that was written under another boot of the machine may be torn; its name tells whether it is. */
+/* A written build survives the daemon's death at once, and a power failure a moment later, after build_sync. So only a
+   build of another boot may be incomplete. Its name, which is its digest, shows that. */
 
 struct paths {
     char **items;
@@ -32,14 +33,15 @@ static bool add_path(struct paths *paths, char *path) {
     return true;
 }
 
-/* Some file systems don't tell the type with the name. */
+/* Some file systems don't return the type with the name. */
 static bool is_folder(int parent_fd, const struct dirent *entry) {
     struct stat info;
     if (entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
     return fstatat(parent_fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Every file below the folder, by its path; false for anything a build does not hold, and without memory. */
+/* Collects every file below the folder, by its path. False for anything that a build does not hold, and without
+   memory. */
 static bool collect(int parent_fd, const char *name, const char *prefix, int depth, struct paths *paths) {
     CLEANUP_FD int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = depth > BUILD_DEPTH_MAX || fd < 0 ? NULL : fdopendir(fd);
@@ -91,7 +93,7 @@ static bool build_is_whole(int builds_fd, const char *digest) {
     return build_hash_end(&hash, actual, NULL) == 0 && strcmp(actual, digest) == 0;
 }
 
-/* Not worth an error: without the note the next start checks again. */
+/* Errors are ignored: without the note the next start checks again. */
 static void note_boot_id(int store_fd, const char *boot_id) {
     CLEANUP_FD int fd = openat(store_fd, "boot_id", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, boot_id, strlen(boot_id)) < 0) unlinkat(store_fd, "boot_id", 0);

@@ -1,3 +1,4 @@
+/* The digest of a build: SHA-256 over the paths and contents of its files. */
 #include "store/store_internal.h"
 
 #include <openssl/evp.h>
@@ -8,7 +9,7 @@ void build_hash_begin(struct build_hash *hash) {
     hash->good = hash->context && EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) == 1;
 }
 
-/* Lengths go in before what they measure, so that no two sets of files give the same bytes. */
+/* Each length precedes its bytes, so that no two sets of files give the same input. */
 static void add_bytes(struct build_hash *hash, const void *data, size_t size) {
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)size >> (56 - 8 * i));

@@ -1,3 +1,4 @@
+/* Removes builds that are no longer needed, and temporary files of killed daemons. */
 #include "store/store_internal.h"
 
 #include <dirent.h>
@@ -24,7 +25,7 @@ static int open_directory(int parent_fd, const char *name, DIR **ret) {
     return 0;
 }
 
-/* Recursion is as deep as build_write lets a path be. */
+/* The recursion is as deep as build_write allows paths to be. */
 static int remove_content(int parent_fd, const char *name, struct error *reterr) {
     CLEANUP(cleanup_dir) DIR *dir = NULL;
     if (open_directory(parent_fd, name, &dir) < 0) return error_errno(reterr, errno, "opening '%.200s'", name);
@@ -58,7 +59,7 @@ void build_sync(int parent_fd, const char *name) {
     fsync(fd);
 }
 
-/* Out of the builds in one step, so that a kill in the middle leaves no half of one there. */
+/* Moves the build away in one step, so that a kill leaves no half of it. */
 static int retire_build(const struct build_queue *queue, const char *name, struct error *reterr) {
     int result = build_remove_tree(queue->tmp_fd, name, reterr);
     if (result == 0 && renameat(queue->builds_fd, name, queue->tmp_fd, name) < 0)
@@ -87,13 +88,13 @@ static int retire_unnamed(const struct build_queue *queue, const struct map *kee
     return errno ? error_errno(reterr, errno, "reading the builds") : 0;
 }
 
-/* Writes of our own that failed. The rest is copies of projects and beams that are being compiled or looked at now. */
+/* Failed writes of this daemon. Other entries are copies of projects and BEAM files that are in use now. */
 static bool is_failed_write(const struct build_queue *queue, const char *name) {
     (void)queue;
     return string_starts(name, BUILD_PUT_PREFIX);
 }
 
-/* One daemon at a time has a home: whatever is not its own is nobody's. */
+/* A home has one daemon at a time, so other daemons' folders are unused. */
 static bool is_anothers(const struct build_queue *queue, const char *name) {
     return strcmp(name, strrchr(queue->tmp_path, '/') + 1) != 0;
 }

@@ -1,3 +1,4 @@
+/* Writes a build: checks its paths, computes its name, writes the files, and renames the finished folder into place. */
 #include "store/store_internal.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The files come from a compiler node, which is a stranger. */
+/* The files come from a compiler node, which is not trusted. */
 enum { FILES_MAX = 65536, PATH_MAX_BYTES = 1024, DEPTH_MAX = BUILD_DEPTH_MAX };
 static const uint64_t total_max_bytes = 1ULL << 30;
 
@@ -71,10 +72,10 @@ static int sort_files(const struct store_file *files, size_t count, const struct
 
 /* ---- writing ---- */
 
-/* Where a build is being written. */
+/* The folder in which a build is being written. */
 struct place {
     int root_fd;
-    int base_fd; /* a build that may have some of the same files; -1: none */
+    int base_fd; /* a build that may share files; -1: none */
     int stock_fd;
 };
 
@@ -111,7 +112,7 @@ static bool link_to(int folder_fd, const char *path, int root_fd, const struct s
     return fd >= 0 && has_content(fd, file->data, file->size) && linkat(folder_fd, path, root_fd, file->path, 0) == 0;
 }
 
-/* A build's files never change, so two builds may share one: an inode is what costs time, not its bytes. */
+/* Files of builds never change, so builds may share them: making an inode takes longer than writing its bytes. */
 static bool link_same(const struct place *place, const struct store_file *file) {
     return (place->base_fd >= 0 && link_to(place->base_fd, file->path, place->root_fd, file)) ||
            (file->twin && link_to(AT_FDCWD, file->twin, place->root_fd, file));
@@ -141,7 +142,7 @@ static int write_tree(const struct build_queue *queue, const char *name, int bas
     return 0;
 }
 
-/* The rename is what makes the build exist; another put of the same content may have been faster. */
+/* The rename makes the build exist. Another put of the same content may have come first. */
 static int publish(const struct build_queue *queue, const char *tmp_name, const char *digest, struct error *reterr) {
     if (renameat(queue->tmp_fd, tmp_name, queue->builds_fd, digest) < 0) {
         if (errno != EEXIST && errno != ENOTEMPTY) return error_errno(reterr, errno, "putting a build in its place");
@@ -165,7 +166,7 @@ int build_write(const struct build_queue *queue, const char *tmp_name, const cha
     if (result < 0) return result;
     bool present = faccessat(queue->builds_fd, digest, F_OK, 0) == 0;
     if (!present) {
-        /* The name may be taken by what a killed daemon left. */
+        /* A killed daemon may have left the name. */
         CLEANUP_FD int base_fd = open_base(queue, base);
         result = build_remove_tree(queue->tmp_fd, tmp_name, reterr);
         if (result == 0) result = write_tree(queue, tmp_name, base_fd, sorted, count, reterr);

@@ -1,6 +1,6 @@
-/* Work that nobody waits for, such as syncing: whoever left it has a caller who still waits for more, on the same few
-   cores. So it begins a moment later, and then goes on one piece after the other, so that a slow disk holds up one
-   thread of the pool. */
+/* Background work without a waiting caller, such as syncing. It begins a moment later, because the caller of the
+   operation that left it still waits for more, on the same few cores. Chores run one after the other, so that a slow
+   disk occupies one thread of the pool. */
 #include <stdlib.h>
 
 #include "loop/loop.h"

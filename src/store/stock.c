@@ -1,6 +1,6 @@
-/* Empty files and folders made ahead, in the store's own file system: making an inode takes longer than writing and
-   naming a small file, up to twenty times as long after much was deleted. Taking one is a rename. So what is in
-   stock is always empty and nobody's, whoever dies when, and any number of threads may take from it. */
+/* Preallocated empty files and folders in the store's file system. Making an inode takes longer than writing and
+   renaming a small file, up to twenty times as long after many deletions. Taking one is a rename. So the stock is
+   always empty and consistent after a kill, and any number of threads may take from it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 
 enum { STOCK_NAME_BYTES = 32 };
 
-/* What a few small changes need, one after the other. */
+/* Enough for a few small changes in a row. */
 static const struct {
     const char *name;
     unsigned count;
@@ -30,8 +30,8 @@ static bool has(int stock_fd, const char *name) {
     return faccessat(stock_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Taken from the first on and filled from the last on: where the last is not there, nothing is. Looking for one costs a
-   fraction of a rename between folders, which has all of the file system's wait. */
+/* Entries are taken from the first on and filled from the last on: if the last is missing, all are. This check costs a
+   fraction of a rename between folders, which takes a lock of the whole file system. */
 int stock_take(int stock_fd, enum stock_kind kind, int parent_fd, const char *path) {
     char name[STOCK_NAME_BYTES];
     if (!has(stock_fd, name_place(kind, kinds[kind].count - 1, name))) return -1;
@@ -43,13 +43,13 @@ int stock_take(int stock_fd, enum stock_kind kind, int parent_fd, const char *pa
     return -1;
 }
 
-/* ---- taken, or made ---- */
+/* ---- taking or making ---- */
 
 int stock_open_file(int stock_fd, int parent_fd, const char *path) {
     if (stock_take(stock_fd, STOCK_FILE, parent_fd, path) == 0)
         return openat(parent_fd, path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     CLEANUP_FD int fd = openat(parent_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    /* Whatever the process's umask is: nodes have uids of their own. */
+    /* Independent of the umask: nodes have other uids. */
     return fd < 0 || fchmod(fd, 0644) < 0 ? -1 : take_fd(&fd);
 }
 
@@ -77,20 +77,20 @@ static bool make_file(int parent_fd, const char *path) {
     return fd >= 0 && fchmod(fd, 0644) == 0;
 }
 
-/* One that a killed daemon left behind, with whichever mode, is used up. */
+/* An entry that a killed daemon left, with any mode, is removed. */
 static bool make(int parent_fd, enum stock_kind kind, const char *path) {
     if (kind == STOCK_FILE) return make_file(parent_fd, path);
     return (mkdirat(parent_fd, path, 0755) == 0 || errno == EEXIST) && fchmodat(parent_fd, path, 0755, 0) == 0;
 }
 
-/* Made elsewhere: whoever takes one would wait for the folder while something is made in it. */
+/* Made in another folder: a thread that takes an entry would wait for the folder's lock meanwhile. */
 static bool fill_place(int stock_fd, int making_fd, enum stock_kind kind, const char *name) {
     const char *made = kinds[kind].name;
     if (has(stock_fd, name)) return true;
     return make(making_fd, kind, made) && renameat2(making_fd, made, stock_fd, name, RENAME_NOREPLACE) == 0;
 }
 
-/* Best effort: whoever finds nothing makes what he needs. */
+/* Best effort: without stock, callers make their own. */
 void stock_fill(int stock_fd) {
     char name[STOCK_NAME_BYTES];
     mkdirat(stock_fd, "making", 0700);

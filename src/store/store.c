@@ -1,3 +1,4 @@
+/* The store's interface for the loop: opening, closing, and queueing writes for the SQLite thread. */
 #include "store/store_internal.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static void on_failed_open_closed(uv_handle_t *handle) {
     free_store(handle->data);
 }
 
-/* The async handle can only be freed by the loop's next turn, so a store that did not open is freed there. */
+/* The async handle is freed in the loop's next turn, so a store that failed to open is freed there too. */
 static int start_thread(struct store *store, uv_loop_t *loop, struct store_sql *sql, struct error *reterr) {
     int result = uv_async_init(loop, &store->async, on_async);
     if (result < 0) {
@@ -139,7 +140,7 @@ static void row_texts(struct store_sandbox *row, const char **ret[ROW_TEXTS]) {
     memcpy(ret, texts, sizeof texts);
 }
 
-/* Move every string of the row into one block. */
+/* Moves all strings of the row into one block. */
 static void copy_texts(struct store_sandbox *row, char *into) {
     const char **texts[ROW_TEXTS];
     row_texts(row, texts);
@@ -198,7 +199,7 @@ void store_add_usage(struct store *store, const struct store_usage *row) {
     store_thread_queue(&store->thread, write);
 }
 
-/* Made into text here, because JSON values are not safe between threads. */
+/* Encoded as text here, since JSON values are not thread-safe. */
 void store_add_event(struct store *store, json_t *event) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     term_json_write(event, &text);

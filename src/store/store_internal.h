@@ -1,4 +1,4 @@
-/* Between the store's own files. */
+/* Shared by the files of the store. */
 #ifndef STORE_STORE_INTERNAL_H
 #define STORE_STORE_INTERNAL_H
 
@@ -16,7 +16,7 @@ enum store_write_kind {
     WRITE_ADD_USAGE
 };
 
-/* One queued write. It belongs to the loop, then to the thread, then, if somebody waits, to the loop again. */
+/* One queued write. It belongs to the loop, then to the thread, and then to the loop again if it has a callback. */
 struct store_write {
     STAILQ_ENTRY(store_write) link;
     enum store_write_kind kind;
@@ -51,12 +51,12 @@ enum { EVENTS_KEPT = 10000, USAGE_KEPT_MS = 24 * 3600 * 1000 };
 
 int store_sql_open(const char *path, struct store_sql **ret, struct error *reterr);
 struct store_sql *store_sql_close(struct store_sql *sql);
-/* durable: the commit returns once the disk has it. */
+/* durable: the commit returns when the data is on the disk. */
 int store_sql_begin(struct store_sql *sql, bool durable, struct error *reterr);
 int store_sql_apply(struct store_sql *sql, const struct store_write *write, struct error *reterr);
 int store_sql_commit(struct store_sql *sql, struct error *reterr);
 void store_sql_rollback(struct store_sql *sql);
-/* Open the database for themselves, read-only. */
+/* These open the database themselves, read-only. */
 int store_sql_each_sandbox(const char *path, void (*each)(void *data, const struct store_sandbox *row), void *data,
                            struct error *reterr);
 int store_sql_each_event(const char *path, size_t limit, void (*each)(void *data, json_t *event), void *data,
@@ -72,9 +72,9 @@ int store_sql_each_usage(const char *path, void (*each)(void *data, const struct
 
 struct store_thread {
     uv_thread_t thread;
-    uv_async_t *async; /* told when writes have come back, and when the thread has ended */
+    uv_async_t *async; /* sent when writes are done, and when the thread has ended */
     struct store_sql *sql;
-    uv_mutex_t mutex; /* over everything below */
+    uv_mutex_t mutex; /* protects everything below */
     uv_cond_t wake;
     struct store_write_list queued, finished;
     size_t pending, pending_bytes;
@@ -83,19 +83,19 @@ struct store_thread {
     struct error last_lost;
 };
 
-/* Takes the database over, also on failure. */
+/* Takes ownership of the database, also on failure. */
 int store_thread_start(struct store_thread *thread, struct store_sql *sql, uv_async_t *async, struct error *reterr);
-/* A write that does not fit into the queue comes back with E_LIMIT. */
+/* A write that does not fit into the queue returns with E_LIMIT. */
 void store_thread_queue(struct store_thread *thread, struct store_write *write);
-void store_thread_end(struct store_thread *thread); /* asks only; see ended */
-/* On the loop's thread: call the callbacks of what has come back. True when the thread has ended. */
+void store_thread_end(struct store_thread *thread); /* only requests the end; see ended */
+/* On the loop's thread: calls the callbacks of finished writes. Returns true when the thread has ended. */
 bool store_thread_deliver(struct store_thread *thread);
 void store_thread_join(struct store_thread *thread);
-/* A write that nobody waits for could not even be queued. */
+/* Notes a write without a callback that could not even be queued. */
 void store_thread_note_loss(struct store_thread *thread, const struct error *error);
 uint64_t store_thread_lost(struct store_thread *thread, struct error *ret_last);
 
-/* ---- build.c: builds in the order they were asked for; build_write.c and build_sweep.c do the work ---- */
+/* ---- build.c: puts and sweeps in the order of requests; build_write.c and build_sweep.c do the work ---- */
 
 enum { BUILD_DEPTH_MAX = 32 }; /* components of a path */
 
@@ -109,7 +109,7 @@ struct build_queue {
     size_t puts_running;
     bool sweep_running, stock_awaits_filling;
     int builds_fd, tmp_fd, stock_fd;
-    int all_tmp_fd; /* tmp_fd's parent: other folders in it are of daemons that were killed */
+    int all_tmp_fd; /* the parent of tmp_fd; its other folders belong to killed daemons */
     char *tmp_path;
     uint64_t tmp_counter;
     uint64_t written;
@@ -123,15 +123,15 @@ bool build_queue_idle(const struct build_queue *queue);
 int build_write(const struct build_queue *queue, const char *tmp_name, const char *base, const struct store_file *files,
                 size_t count, char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr);
 int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr);
-int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /* an absent one is fine */
+int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /* a missing one is fine */
 
 bool build_is_dots(const char *name);
-/* Ask the disk to have it all, as well as it can: what fails here is found by the check below. */
+/* Syncs the build as far as possible. build_check_after_boot finds what failed. */
 void build_sync(int parent_fd, const char *name);
-/* Once after each boot of the machine: remove the builds that the power's end left torn, and the stock. */
+/* Runs once after each boot of the machine: removes incomplete builds and the stock. */
 int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr);
 
-/* build_hash.c: the digest over paths and contents, in the order of the paths. */
+/* build_hash.c: the digest over paths and contents, in the order of paths. */
 struct build_hash {
     struct evp_md_ctx_st *context;
     bool good;
@@ -142,16 +142,16 @@ void build_hash_add(struct build_hash *hash, const char *path, const void *data,
 int build_hash_end(struct build_hash *hash, char ret[STORE_DIGEST_BYTES], struct error *reterr);
 void build_hash_free(struct build_hash *hash);
 
-/* ---- stock.c: empty files and folders made ahead ---- */
+/* ---- stock.c: preallocated empty files and folders ---- */
 
 #define STOCK_NAME "stock"
 
 enum stock_kind { STOCK_FILE, STOCK_FOLDER, STOCK_KINDS };
 
-/* One that was made ahead is at that path now, where nothing was: 0, or -1 and errno, ENOENT when there is none. */
+/* Moves a preallocated entry to that path, which must not exist: 0, or -1 and errno, ENOENT if the stock is empty. */
 int stock_take(int stock_fd, enum stock_kind kind, int parent_fd, const char *path);
-/* The same, and one that is made when there is none: 0644 and 0755. */
-int stock_open_file(int stock_fd, int parent_fd, const char *path); /* to write; -1 and errno */
+/* The same, but makes the entry if the stock is empty: 0644 and 0755. */
+int stock_open_file(int stock_fd, int parent_fd, const char *path); /* for writing; -1 and errno */
 int stock_make_folder(int stock_fd, int parent_fd, const char *path);
 void stock_fill(int stock_fd); /* on the pool, by one thread at a time */
 
@@ -161,7 +161,7 @@ struct chores {
     struct store *store;
     uv_timer_t timer;
     uv_work_t request;
-    STAILQ_HEAD(, chore) waiting; /* the first one is under way when one is */
+    STAILQ_HEAD(, chore) waiting; /* the first one is running if is_running */
     bool is_running;
 };
 
@@ -185,7 +185,7 @@ struct store {
     void *closed_data;
 };
 
-/* Goes on with closing when nothing is under way any more. */
+/* Continues closing when nothing is running any more. */
 void store_maybe_closed(struct store *store);
 
 #endif

@@ -1,3 +1,4 @@
+/* The registry's SQLite database: schema and migrations, prepared statements, and reading at start. */
 #include "store/store_internal.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 enum { BUSY_TIMEOUT_MS = 5000, EVENTS_PER_TRIM = 500 };
 
-/* Entry N brings schema N to N + 1; PRAGMA user_version says how many were applied. Never change one, only add. */
+/* Entry N migrates schema N to N + 1; PRAGMA user_version counts them. Never change an entry, only add. */
 static const char *const migrations[] = {
     "CREATE TABLE sandboxes ("
     "  id TEXT PRIMARY KEY, status TEXT NOT NULL, source TEXT, profile TEXT, owner_uid INTEGER NOT NULL,"
@@ -25,7 +26,7 @@ static const char *const migrations[] = {
     "  STRICT, WITHOUT ROWID;",
 };
 
-/* What is kept of sandboxes that are gone, should there be any: the next sandbox with the id may be another user's. */
+/* Removes data of sandboxes that no longer exist: the next sandbox with the id may belong to another user. */
 static const char forget_orphans[] = "DELETE FROM histories WHERE sandbox NOT IN (SELECT id FROM sandboxes);"
                                      "DELETE FROM usage WHERE sandbox NOT IN (SELECT id FROM sandboxes);";
 
@@ -66,8 +67,8 @@ static const char *const statement_text[STATEMENTS] = {
 struct store_sql {
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
-    bool durable;               /* what PRAGMA synchronous stands at */
-    unsigned events_since_trim; /* trimming walks the newest EVENTS_KEPT, so it is not done for every event */
+    bool durable;               /* the present value of PRAGMA synchronous */
+    unsigned events_since_trim; /* trimming reads the newest EVENTS_KEPT, so it is not done for every event */
 };
 
 static int fail(sqlite3 *db, const char *what, struct error *reterr) {
@@ -97,7 +98,7 @@ static int read_integer(sqlite3 *db, const char *text, int64_t *ret, struct erro
     return result;
 }
 
-/* A registry that reads wrong later would be worse than one that is refused now; it is a few megabytes at most. */
+/* A damaged registry is refused at the start rather than misread later. It has a few megabytes at most. */
 static int check_integrity(sqlite3 *db, struct error *reterr) {
     sqlite3_stmt *statement = NULL;
     int result = 0;
@@ -146,8 +147,8 @@ static int prepare_statements(struct store_sql *sql, struct error *reterr) {
     return 0;
 }
 
-/* The registry holds the nodes' secrets and its folder is open to strangers: nobody else may read it. SQLite gives its
-   other files the same mode. */
+/* The registry holds the nodes' secrets in a folder that others can enter, so only the service may read it. SQLite
+   gives its other files the same mode. */
 static int make_private_file(const char *path, struct error *reterr) {
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return error_errno(reterr, errno, "opening '%s'", path);
@@ -336,7 +337,7 @@ static void cleanup_statement(sqlite3_stmt **statement) {
     sqlite3_finalize(*statement);
 }
 
-/* Readers have a connection of their own and look at a registry that store_sql_open has already checked. */
+/* Readers have their own connection to a registry that store_sql_open has checked. */
 static int open_reader(const char *path, sqlite3 **ret, struct error *reterr) {
     sqlite3 *db = NULL;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK) {

@@ -1,11 +1,12 @@
+/* The thread that writes to the registry: a bounded queue of writes, in batches of one transaction each. */
 #include "store/store_internal.h"
 
 #include <stdlib.h>
 
-/* A disk that stalls must not let the queue eat the memory. */
+/* Bounds the memory of the queue while the disk stalls. */
 enum { PENDING_MAX = 16384, PENDING_MAX_BYTES = 64 << 20, BATCH_MAX = 256 };
 
-/* Waits for work; empty only when the queue is and the store closes. */
+/* Waits for work. The batch is empty only if the queue is and the store closes. */
 static void take_batch(struct store_thread *thread, struct store_write_list *ret) {
     STAILQ_INIT(ret);
     uv_mutex_lock(&thread->mutex);
@@ -18,8 +19,8 @@ static void take_batch(struct store_thread *thread, struct store_write_list *ret
     uv_mutex_unlock(&thread->mutex);
 }
 
-/* Only a promise costs an fsync: what nobody waits for (events) survives the daemon's death either way, since the
-   kernel has it, and may be lost with the power. */
+/* Only writes with a callback need an fsync. Others (events) survive the daemon's death, since the kernel has them, and
+   may be lost with the power. */
 static bool promises_durability(const struct store_write *first) {
     for (const struct store_write *write = first; write; write = STAILQ_NEXT(write, link))
         if (write->done) return true;
@@ -38,7 +39,7 @@ static int write_transaction(struct store_sql *sql, const struct store_write *fi
     return result;
 }
 
-/* When the batch fails, each write tries alone, so that one that does not fit fails only itself. */
+/* When the batch fails each write is tried alone, so that a bad one fails only itself. */
 static void write_batch(struct store_sql *sql, struct store_write_list *batch) {
     struct error error;
     if (write_transaction(sql, STAILQ_FIRST(batch), true, &error) == 0) return;
@@ -54,7 +55,7 @@ static void note_loss(struct store_thread *thread, const struct store_write *wri
     thread->last_lost = write->error;
 }
 
-/* The waiting ones go back to the loop, the others end here. */
+/* Writes with a callback return to the loop; others end here. */
 static void hand_back(struct store_thread *thread, struct store_write_list *batch) {
     struct store_write_list unawaited = STAILQ_HEAD_INITIALIZER(unawaited);
     uv_mutex_lock(&thread->mutex);

@@ -1,3 +1,4 @@
+/* An arena: memory of a decoded term, allocated in chunks and freed at once. */
 #include <stdalign.h>
 #include <stdlib.h>
 

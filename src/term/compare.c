@@ -1,3 +1,4 @@
+/* A total order of terms that agrees with =:=, for the keys of maps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static int compare_bigs(const struct term *a, const struct term *b) {
     return compare_bytes(a->big.digits, a->big.size, b->big.digits, b->big.size);
 }
 
-/* By their bits: 0.0 and -0.0 are two keys from OTP 27 on. */
+/* Compares bits: 0.0 and -0.0 are different keys since OTP 27. */
 static int compare_floats(const struct term *a, const struct term *b) {
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
     return memcmp(&a->number, &b->number, sizeof a->number);

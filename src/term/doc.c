@@ -1,3 +1,4 @@
+/* Decoding of a term into a document that owns its memory, including compressed terms. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -6,18 +7,18 @@
 
 enum {
     COMPRESSED_HEADER_BYTES = 6, /* version, tag, inflated size */
-    DEFLATE_MAX_RATIO = 1040,    /* deflate reaches 1,032; more than this is a lie */
+    DEFLATE_MAX_RATIO = 1040,    /* deflate reaches 1,032; a larger ratio is forged */
 };
 
 struct term_doc {
-    uint8_t *bytes; /* what binaries and numbers point into */
+    uint8_t *bytes; /* binaries and numbers point into it */
     size_t size;
     struct arena arena;
     struct term root;
     size_t terms;
 };
 
-/* Exactly size bytes must come out and all of data must go in: anything else is not what the sender announced. */
+/* Exactly size bytes must result from exactly all of data. Anything else contradicts the header. */
 static int inflate_exactly(const uint8_t *data, size_t data_size, uint8_t *out, size_t size, struct error *reterr) {
     z_stream stream = {
         .next_in = (uint8_t *)data, .avail_in = (uInt)data_size, .next_out = out, .avail_out = (uInt)size};

@@ -1,13 +1,14 @@
+/* Prints atoms as Elixir does: with or without quotes, as keyword keys and as function names. */
 #include <string.h>
 
 #include "term/term_internal.h"
 
-/* What an atom is to Elixir decides its quotes. Letters past Latin are left to quotes, which are always right; the
-   language would also show many of them bare. */
+/* The kind of an atom decides its quotes. Letters beyond Latin Extended-A are always quoted, which is correct; Elixir
+   would also print many of them bare. */
 enum kind {
     KIND_ALIAS,           /* Elixir.Foo.Bar */
     KIND_IDENTIFIER,      /* foo?, a name that can be called */
-    KIND_NAME,            /* Foo, a@b: bare, but no function's name */
+    KIND_NAME,            /* Foo, a@b: bare, but not a function's name */
     KIND_OPERATOR,        /* bare, and callable */
     KIND_QUOTED_OPERATOR, /* callable, but quoted elsewhere */
     KIND_SYNTAX,          /* %{} and the like: bare, not callable */
@@ -63,7 +64,7 @@ static bool is_alias(const char *text) {
     return *at == '\0';
 }
 
-/* The letters of Latin-1 and Latin Extended-A that stand for themselves. */
+/* The letters of Latin-1 and Latin Extended-A that Elixir prints bare. */
 static bool is_latin_letter(uint32_t code) {
     static const struct {
         uint32_t first, last;
@@ -73,7 +74,7 @@ static bool is_latin_letter(uint32_t code) {
     return false;
 }
 
-/* Extended-A alternates capital and small; two runs begin with an odd capital. */
+/* Extended-A alternates capital and small letters. Two runs begin with an odd capital. */
 static bool is_lower_latin(uint32_t code) {
     if (code < 0x100) return code >= 0xDF;
     if (code == 0x138) return true;

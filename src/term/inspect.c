@@ -1,3 +1,4 @@
+/* Accessors for decoded terms that check the shape before they return anything. */
 #include <string.h>
 
 #include "term/term_internal.h"
@@ -26,7 +27,7 @@ const struct term *term_at(const struct term *tuple_or_list, size_t index) {
     return index < tuple_or_list->items.count ? &tuple_or_list->items.elements[index] : NULL;
 }
 
-enum { FEW_PAIRS = 32 }; /* looked through sooner than searched */
+enum { FEW_PAIRS = 32 }; /* a linear search is faster up to this many pairs */
 
 static const struct term *search(const struct term *map, const struct term *key) {
     size_t low = 0, high = map->items.count;
@@ -43,7 +44,7 @@ static const struct term *search(const struct term *map, const struct term *key)
     return NULL;
 }
 
-/* A stranger may have sent a million keys, and a dozen of them are asked for. */
+/* A sender may have sent a million keys, of which a dozen are looked up. */
 static const struct term *search_text(const struct term *map, const char *text) {
     size_t length = strlen(text);
     const struct term atom = {.type = TERM_ATOM, .atom = {text, length}};

@@ -1,13 +1,14 @@
+/* Terms as JSON values. */
 #include "term/term_internal.h"
 
 enum { JSON_TEXT_MAX_BYTES = 1 << 16 };
 
-/* Past these, programs that read numbers as doubles would read another one. */
+/* Programs that read numbers as doubles would misread integers beyond this. */
 static const int64_t json_integer_limit = 1LL << 53;
 
 static json_t *convert(const struct term *term, bool *natural);
 
-/* The natural form is lost: what follows is our own. */
+/* The term has no natural JSON form, so this one is our own. */
 static json_t *unnatural(bool *natural, json_t *json) {
     *natural = false;
     return json;
@@ -98,7 +99,7 @@ static bool text_of_key(const struct term *key, struct text *ret) {
     return true;
 }
 
-/* All keys are text, and no two the same text: a and <<"a">> would be one member. */
+/* All keys are text, and all texts differ: a and <<"a">> would be the same member. */
 static bool is_object(const struct term *map) {
     json_t *seen = json_object();
     bool object = seen != NULL;

@@ -1,12 +1,11 @@
-/* JSON values as text, on the way of every answer: what needs no escape is copied as it stands, not character by
-   character. */
+/* Prints JSON values. Every answer is printed here, so text without escapes is copied as a whole, not by character. */
 #include <string.h>
 
 #include "term/term.h"
 
 enum { REAL_TEXT_BYTES = 64, INTEGER_TEXT_BYTES = 24 };
 
-/* What stands behind the backslash; 0: the character needs none. */
+/* The character behind the backslash; 0: no escape is needed. */
 static const char escapes[256] = {
     [0x00 ... 0x07] = 'u', ['\b'] = 'b', ['\t'] = 't',          ['\n'] = 'n', [0x0b] = 'u',
     ['\f'] = 'f',          ['\r'] = 'r', [0x0e ... 0x1f] = 'u', ['"'] = '"',  ['\\'] = '\\',
@@ -72,7 +71,7 @@ static void write_object(const json_t *object, struct buf *to) {
 }
 
 void term_json_write(const json_t *value, struct buf *to) {
-    if (!value) { /* there was no memory for it */
+    if (!value) { /* the caller had no memory for it */
         to->failed = true;
         return;
     }

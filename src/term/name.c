@@ -1,3 +1,4 @@
+/* Names of modules as their language writes them. */
 #include <string.h>
 
 #include "term/term.h"
@@ -12,7 +13,7 @@ const char *term_module_name(const char *atom_text) {
     size_t prefix_length = strlen(elixir_prefix);
     if (!string_starts(atom_text, elixir_prefix) || !is_upper(atom_text[prefix_length])) return atom_text;
     const char *rest = atom_text + prefix_length;
-    /* Elixir.Elixir.X would read as another module without its prefix. */
+    /* Without its prefix, Elixir.Elixir.X would name another module. */
     return string_equal(rest, "Elixir") || string_starts(rest, elixir_prefix) ? atom_text : rest;
 }
 

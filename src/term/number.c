@@ -1,3 +1,4 @@
+/* Numbers as text: the shortest floats that read back equal, and large integers. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { MAX_DIGITS = 17 }; /* enough for any double */
 
-/* d.ddd × 10^exponent, as its digits alone. */
+/* The digits of d.ddd × 10^exponent. */
 struct decimal {
     char digits[MAX_DIGITS + 1];
     int count;
@@ -19,7 +20,7 @@ static struct decimal round_to(double value, int digits) {
     char text[FLOAT_TEXT_BYTES];
     snprintf(text, sizeof text, "%.*e", digits - 1, value);
     struct decimal decimal = {0};
-    /* What stands between the digits is the locale's. */
+    /* Skips the decimal point, which depends on the locale. */
     for (const char *at = text; *at != 'e'; at++)
         if (*at >= '0' && *at <= '9') decimal.digits[decimal.count++] = *at;
     decimal.exponent = atoi(strchr(text, 'e') + 1);
@@ -32,7 +33,7 @@ static bool reads_back(const struct decimal *decimal, double value) {
     return strtod(text, NULL) == value;
 }
 
-/* The next decimal of as many digits; false when the digits run over. */
+/* The next larger decimal with as many digits; false on overflow. */
 static bool step_up(struct decimal *decimal) {
     for (int i = decimal->count - 1; i >= 0; i--) {
         if (decimal->digits[i] < '9') {
@@ -47,7 +48,8 @@ static bool step_up(struct decimal *decimal) {
 static bool try_digits(double value, int digits, struct decimal *ret) {
     struct decimal decimal = round_to(value, digits);
     if (!reads_back(&decimal, value)) {
-        /* Above a power of two its neighbours lie twice as far as below: the decimal above may still read back. */
+        /* Above a power of two, neighbours are twice as far away as below: the next decimal may still read back
+           equal. */
         int unused;
         if (frexp(value, &unused) != 0.5 || !step_up(&decimal) || !reads_back(&decimal, value)) return false;
     }
@@ -57,7 +59,7 @@ static bool try_digits(double value, int digits, struct decimal *ret) {
 
 static struct decimal shortest(double value) {
     struct decimal decimal = round_to(value, MAX_DIGITS);
-    /* Of a normal number, 15 digits show any shorter form; one without full precision may need fewer. */
+    /* For a normal number, 15 digits show any shorter form. A subnormal one may need fewer. */
     int too_few = value < DBL_MIN ? 0 : DBL_DIG - 1, enough = MAX_DIGITS;
     while (enough - too_few > 1) {
         int middle = (too_few + enough) / 2;
@@ -107,7 +109,7 @@ __extension__ typedef unsigned __int128 wide;
 
 enum { LIMB_DIGITS = 18, MAX_WORDS = DECIMAL_MAX_BYTES / sizeof(uint64_t) };
 
-/* Divide the words, little endian, by 10^18; returns the remainder. */
+/* Divides the words, little endian, by 10^18; returns the remainder. */
 static uint64_t divide_words(uint64_t *words, size_t count) {
     const uint64_t base = 1000000000000000000;
     uint64_t remainder = 0;

@@ -1,3 +1,4 @@
+/* Prints terms as text, bounded in length: the parts that both languages share. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Prints terms in Elixir's syntax. */
 #include <math.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static void print_binary(struct printer *printer, const struct term *binary) {
     print_text(printer, ">>");
 }
 
-/* Elements every stride terms: a list's, or a map's keys. */
+/* Every stride-th term: elements of a list, or keys of a map. */
 struct sequence {
     const struct term *elements;
     size_t count, stride;
@@ -161,7 +162,7 @@ static bool print_range(struct printer *printer, const struct term *range) {
     if (!term_to_int64(term_map_get(range, "first"), &first) || !term_to_int64(term_map_get(range, "last"), &last))
         return false;
     const struct term *stored_step = term_map_get(range, "step");
-    if (!stored_step && last < first) step = -1; /* as Elixir 1.11 meant it */
+    if (!stored_step && last < first) step = -1; /* the default step of Elixir 1.11 */
     if (stored_step && !term_to_int64(stored_step, &step)) return false;
     print_number(printer, first);
     print_text(printer, "..");
@@ -196,7 +197,7 @@ static void print_fields(struct printer *printer, const struct term *map) {
     }
 }
 
-/* A map that names its module and has only atoms as keys; whether the module agrees, only its node knows. */
+/* A map that names its module and has only atom keys. Only the node knows whether the module defines the struct. */
 static bool print_struct(struct printer *printer, const struct term *map) {
     const struct term *module = term_map_get(map, "__struct__");
     if (!module || module->type != TERM_ATOM || !string_starts(module->atom.text, "Elixir.")) return false;

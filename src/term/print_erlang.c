@@ -1,3 +1,4 @@
+/* Prints terms in Erlang's syntax. */
 #include <string.h>
 
 #include "term/term_internal.h"
@@ -81,7 +82,7 @@ static bool is_latin1_text(const uint8_t *data, size_t size) {
     return true;
 }
 
-/* Text in UTF-8 says so unless it is ASCII; bytes that are not UTF-8 are shown as Latin-1 where that is printable. */
+/* UTF-8 text gets the suffix /utf8 unless it is ASCII. Other bytes are shown as Latin-1 if that is printable. */
 static void print_binary(struct printer *printer, const struct term *binary) {
     const uint8_t *data = binary->binary.data;
     size_t size = binary->binary.size;

@@ -1,3 +1,4 @@
+/* Reads the external term format: the dispatch by tag, and composite terms. */
 #include <string.h>
 
 #include "term/reader.h"
@@ -69,7 +70,7 @@ static int read_string(struct reader *reader, const uint8_t *fixed, struct term 
     return 0;
 }
 
-/* [a | [b]] is [a, b]. No VM sends it in two parts; who does pays for the copy out of the terms allowed. */
+/* [a | [b]] is [a, b]. No VM sends it in two parts. The copy is charged to the sender's bound on terms. */
 static int join_lists(struct reader *reader, const struct term *head, size_t count, const struct term *rest,
                       struct term *ret) {
     struct term *elements = NULL;
@@ -122,7 +123,7 @@ static int read_large_tuple(struct reader *reader, const uint8_t *fixed, struct 
     return read_tuple(reader, load_u32(fixed), ret);
 }
 
-/* Sorted pairs make twins neighbours, and let maps be compared without looking for each key. */
+/* Sorting makes duplicate keys adjacent, and lets maps be compared without searching. */
 static int sort_map(struct reader *reader, const struct term *elements, size_t pairs, const uint32_t **ret) {
     uint32_t *sorted = arena_allocate(reader->arena, pairs * sizeof *sorted);
     if (!sorted) return reader_no_memory(reader);
@@ -220,11 +221,11 @@ int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, stru
     return 0;
 }
 
-/* What the macros of these names wrap is defined here. */
+/* The functions that the macros of these names wrap. */
 #undef reader_malformed
 #undef reader_no_memory
 
-/* Offsets count the version byte, which is not part of data. */
+/* Offsets include the version byte, which is not part of data. */
 int reader_malformed(const struct reader *reader, const char *what) {
     return error_set(reader->reterr, E_FORMAT, "%s at byte %zu of a term", what, reader->at + 1);
 }

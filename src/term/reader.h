@@ -1,12 +1,12 @@
-/* Reading terms, between the files that do it. */
+/* Shared by the files that read terms. */
 #ifndef TERM_READER_H
 #define TERM_READER_H
 
 #include "term/term_internal.h"
 
-/* Input is hostile. Two sums keep it honest: every element that a header promises is owed at least one byte of the
-   input and one of the terms allowed, both taken off when it is promised. So no header can make us allocate more than
-   the bytes that are really there, however headers nest. */
+/* Input is hostile. Two counts bound it: every element that a header promises is charged one byte of the input and one
+   of the allowed terms at once. So no header can cause allocations beyond the bytes that exist, however headers
+   nest. */
 struct reader {
     uint8_t *data;
     size_t size;
@@ -33,7 +33,7 @@ int reader_allocate_terms(struct reader *reader, size_t count, struct term **ret
 int reader_elements(struct reader *reader, size_t count, const struct term **ret);
 int reader_child(struct reader *reader, struct term *ret);
 
-/* Errors, with the offset. */
+/* Errors with the offset. */
 int reader_malformed(const struct reader *reader, const char *what);
 #define reader_malformed(...) error_negative(reader_malformed(__VA_ARGS__))
 int reader_no_memory(const struct reader *reader);

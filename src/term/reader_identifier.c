@@ -1,3 +1,4 @@
+/* Reads pids, ports, references and functions. */
 #include <string.h>
 
 #include "term/reader.h"
@@ -31,7 +32,7 @@ static int allocate_identifier(struct reader *reader, struct term_identifier **r
     return result;
 }
 
-/* The node's name, then numbers: id, serial for pids, and creation, of the widths given. */
+/* The node's name, then numbers: id, serial for pids, and creation, with these widths. */
 struct layout {
     enum term_type type;
     uint8_t id_bytes, serial_bytes, creation_bytes;
@@ -107,7 +108,7 @@ int read_newer_reference(struct reader *reader, const uint8_t *fixed, struct ter
     return read_counted_reference(reader, load_u16(fixed), 4, ret);
 }
 
-/* The oldest form: one word, which comes before the creation. */
+/* The oldest form has one word, before the creation. */
 int read_reference(struct reader *reader, const uint8_t *fixed, struct term *ret) {
     (void)fixed;
     struct term_identifier *identifier = NULL;

@@ -1,3 +1,4 @@
+/* Reads terms without elements: integers, floats, atoms, binaries and bit strings. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ int read_integer(struct reader *reader, const uint8_t *fixed, struct term *ret) 
     return 0;
 }
 
-/* What fits int64_t is an integer like any other, however it was sent: equal numbers look equal. */
+/* A big integer that fits int64_t becomes an ordinary one, so that equal numbers compare equal. */
 static bool narrow_big(const uint8_t *digits, size_t size, bool negative, int64_t *ret) {
     if (size > sizeof(uint64_t)) return false;
     uint64_t magnitude = 0;
@@ -60,7 +61,7 @@ int read_new_float(struct reader *reader, const uint8_t *fixed, struct term *ret
     return set_float(reader, number, ret);
 }
 
-/* "%.20e" in 31 bytes, filled up with NULs. strtod alone would also take spaces, "nan" and base 16. */
+/* "%.20e" in 31 bytes, padded with NULs. strtod alone would also accept spaces, "nan" and hexadecimal. */
 int read_old_float(struct reader *reader, const uint8_t *fixed, struct term *ret) {
     char text[OLD_FLOAT_BYTES + 1] = {0};
     memcpy(text, fixed, OLD_FLOAT_BYTES);
@@ -132,7 +133,7 @@ static int read_bits(struct reader *reader, size_t size, unsigned last_bits, str
     uint8_t *data = NULL;
     int result = reader_take(reader, size, &data);
     if (result < 0) return result;
-    /* Bits past the end mean nothing; cleared, equal bit strings have equal bytes. */
+    /* Unused bits are cleared, so that equal bit strings have equal bytes. */
     if (last_bits < 8) data[size - 1] &= (uint8_t)(0xFF << (8 - last_bits));
     *ret = (struct term){.type = last_bits < 8 ? TERM_BITSTRING : TERM_BINARY, .binary = {data, size, last_bits}};
     return 0;

@@ -1,5 +1,5 @@
-/* term: Erlang's external term format, read with bounds from a hostile sender and written for a VM; terms as text and
- * as JSON. */
+/* term: Erlang's external term format. It is read with bounds from hostile senders and written for a VM. Terms are also
+   printed as text and JSON. */
 #ifndef TERM_TERM_H
 #define TERM_TERM_H
 
@@ -16,7 +16,7 @@ enum term_type {
     TERM_FLOAT,
     TERM_ATOM,
     TERM_BINARY,
-    TERM_BITSTRING, /* the last byte is not whole */
+    TERM_BITSTRING, /* the last byte is incomplete */
     TERM_NIL,
     TERM_LIST, /* at least one element; tail is NIL for proper lists */
     TERM_TUPLE,
@@ -48,11 +48,11 @@ struct term_fun {
     uint32_t index; /* closures only, like all that follow */
     uint32_t old_index;
     uint32_t old_unique;
-    const uint8_t *raw; /* the closure as it was sent, which is the only way to send it on */
+    const uint8_t *raw; /* the closure as it was sent; it can only be forwarded so */
     size_t raw_size;
 };
 
-/* 32 bytes: a stranger chooses how many of these we hold, so what is rare lives behind a pointer. */
+/* 32 bytes: the sender decides how many are allocated, so rare members are behind a pointer. */
 struct term {
     enum term_type type;
     union {
@@ -73,11 +73,11 @@ struct term {
             unsigned last_bits; /* 1–7 for a bit string, 8 otherwise; unused bits are zero */
         } binary;
         struct {
-            const struct term *elements; /* tuple and list elements; a map's keys and values in turn */
+            const struct term *elements; /* tuple and list elements; keys and values of a map alternate */
             size_t count;                /* pairs, for a map */
             union {
                 const struct term *tail; /* lists only, never a list itself */
-                const uint32_t *sorted;  /* maps only: the pairs in an order of their keys, for comparing */
+                const uint32_t *sorted;  /* maps only: the pairs sorted by key, for comparing */
             };
         } items;
         const struct term_identifier *identifier;
@@ -85,23 +85,23 @@ struct term {
     };
 };
 
-/* What a stranger may make us allocate and how deep we recurse. */
+/* Bounds on allocation and recursion. */
 struct term_bounds {
-    size_t max_bytes; /* of the input, and of a compressed term once inflated */
+    size_t max_bytes; /* of the input, and of a compressed term after inflation */
     size_t max_terms;
-    unsigned max_depth; /* never more than TERM_DEPTH_LIMIT, whatever is said here */
+    unsigned max_depth; /* at most TERM_DEPTH_LIMIT applies */
 };
 
-enum { TERM_DEPTH_LIMIT = 1024 }; /* reading, printing and comparing recurse this deep and need the C stack for it */
+enum { TERM_DEPTH_LIMIT = 1024 }; /* reading, printing and comparing recurse this deep on the C stack */
 
 struct term_doc; /* a decoded term with the memory it lives in */
 
-/* Decode exactly one term that fills the whole of data (version byte 131 first). The doc copies what it needs, so data
-   may go. Errors are E_FORMAT (with the byte offset in the text), E_TOO_LARGE past a bound, and E_NO_MEMORY. */
+/* Decodes exactly one term that fills data (version byte 131 first). The document copies what it needs. Errors are
+   E_FORMAT (with the byte offset), E_TOO_LARGE beyond a bound, and E_NO_MEMORY. */
 int term_decode(const uint8_t *data, size_t size, const struct term_bounds *bounds, struct term_doc **ret,
                 struct error *reterr);
 const struct term *term_root(const struct term_doc *doc);
-size_t term_count(const struct term_doc *doc);    /* as they count towards max_terms */
+size_t term_count(const struct term_doc *doc);    /* as counted for max_terms */
 struct term_doc *term_free(struct term_doc *doc); /* accepts NULL, returns NULL */
 
 static inline void cleanup_term(struct term_doc **doc) {
@@ -109,7 +109,7 @@ static inline void cleanup_term(struct term_doc **doc) {
 }
 #define CLEANUP_TERM CLEANUP(cleanup_term)
 
-/* Looking at terms without trusting them: each returns false or NULL when the shape is another. */
+/* Accessors: each returns false or NULL if the term has another shape. */
 bool term_is_atom(const struct term *term, const char *text);
 bool term_is_tuple(const struct term *term, size_t arity);                   /* arity elements */
 bool term_is_tagged(const struct term *term, const char *tag, size_t arity); /* a tuple of arity with atom tag first */
@@ -117,14 +117,14 @@ const struct term *term_at(const struct term *tuple_or_list, size_t index);  /* 
 const struct term *term_map_get(const struct term *map, const char *atom_or_binary_key);
 bool term_to_int64(const struct term *term, int64_t *ret);
 bool term_to_uint64(const struct term *term, uint64_t *ret);
-/* Allocated, terminated copy of a binary, atom, or list of characters; false when it is none, holds a NUL, or memory is
-   exhausted. A binary's bytes are taken as they are, UTF-8 or not. */
+/* Returns a terminated copy of a binary, atom or list of characters. False if it is none of these, contains a NUL, or
+   without memory. The bytes of a binary are copied as they are, UTF-8 or not. */
 bool term_to_string(const struct term *term, char **ret);
-/* The same of its beginning: as many whole characters as fit into so many bytes. What follows is not looked at. */
+/* The same for the beginning: as many whole characters as fit into max_bytes. The rest is not checked. */
 bool term_to_text(const struct term *term, size_t max_bytes, char **ret);
 
-/* Writing. Start a message with term_put_version; composite headers are followed by their elements. What the format
-   can't hold (an atom past 255 characters, a binary past 4 GiB) marks the buffer as failed. */
+/* Writing. A message begins with term_put_version; composite headers are followed by their elements. Values that the
+   format can't hold (an atom over 255 characters, a binary over 4 GiB) mark the buffer as failed. */
 void term_put_version(struct buf *buf);
 void term_put_integer(struct buf *buf, int64_t value);
 void term_put_uint64(struct buf *buf, uint64_t value);
@@ -140,25 +140,25 @@ void term_put_map(struct buf *buf, size_t pairs);
 int term_put(struct buf *buf, const struct term *term,
              struct error *reterr); /* any decoded term, without version byte */
 
-/* Text as the language's shell would print it on one line, Unicode kept. Bounded: what is longer is cut to max_bytes
-   and ends with "…". Nodes are not told apart: every pid is <0.…>, as in its own node. Integers past 10,240 bits are
-   written in base 16, since writing them in decimal would take time that grows with the square of their size. */
+/* Prints the term as the language's shell does, on one line, with Unicode. Longer text is cut to max_bytes and ends
+   with "…". Every pid is shown as <0.…>, as in its own node. Integers over 10,240 bits are printed in base 16, since
+   decimal takes quadratic time. */
 enum term_language { TERM_ERLANG, TERM_ELIXIR };
 void term_print(struct buf *buf, const struct term *term, enum term_language language, size_t max_bytes);
 
-/* As JSON (a new reference); *ret_natural tells whether every part had a natural form (integers, floats, text, lists,
-   maps with text keys, booleans, nil), for eval's `result`. A list is text when all of it is printable ASCII. NULL
-   without memory. */
+/* Returns JSON as a new reference; NULL without memory. *ret_natural tells whether every part has a natural form
+   (integers, floats, text, lists, maps with text keys, booleans, nil), for eval's `result`. A list is text if all of it
+   is printable ASCII. */
 json_t *term_to_json(const struct term *term, bool *ret_natural);
-/* JSON as text, without spaces, members in their order: what json_dumps writes. */
+/* Writes JSON as json_dumps does: without spaces, members in their order. */
 void term_json_write(const json_t *value, struct buf *to);
 void term_json_write_text(const char *text, size_t size, struct buf *to);
 void term_json_write_integer(json_int_t value, struct buf *to);
 /* Whether it has more values than that; 32 bytes of text count as one. */
 bool term_json_is_heavy(const json_t *value, int64_t values_max);
 
-/* A module's name as its language writes it: "Elixir.Counter" → Counter, "counter" stays. And back: "Counter" →
- * "Elixir.Counter". */
+/* A module's name as its language writes it: "Elixir.Counter" → Counter, "counter" stays. term_module_atom does the
+   reverse: "Counter" → "Elixir.Counter". */
 const char *term_module_name(const char *atom_text);
 void term_module_atom(const char *written, struct buf *ret);
 

@@ -1,4 +1,4 @@
-/* Between the files of term. */
+/* Shared by the files of term. */
 #ifndef TERM_TERM_INTERNAL_H
 #define TERM_TERM_INTERNAL_H
 
@@ -39,7 +39,7 @@ enum tag {
 
 enum { ATOM_MAX_CHARACTERS = 255, REFERENCE_MAX_WORDS = 5 };
 
-/* Memory that goes all at once. */
+/* Memory that is freed at once. */
 struct arena {
     struct arena_chunk *chunks;
     size_t used; /* of the newest chunk */
@@ -48,29 +48,29 @@ struct arena {
 void *arena_allocate(struct arena *arena, size_t size); /* aligned for any object; NULL without memory */
 void arena_free(struct arena *arena);
 
-/* Read the one term that fills data, which the result points into and which must live as long; bytes of it may change,
-   but not what they mean. */
+/* Reads the one term that fills data. The result points into data, which must live as long. Bytes of data may be
+   changed in place, but not their meaning. */
 int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
               size_t *ret_count, struct error *reterr);
 
-/* A total order that agrees with =:= and with nothing else. */
+/* A total order that agrees with =:= but not with Erlang's term order. */
 int term_compare(const struct term *a, const struct term *b);
-/* Fill sorted, which has room for every pair, with the map's pairs in the order of their keys. */
+/* Fills sorted, which has room for every pair, with the map's pairs in the order of their keys. */
 void term_sort_pairs(const struct term *elements, size_t pairs, uint32_t *sorted);
 
 /* The shortest text that reads back as the same number, as the VM writes it. */
 enum { FLOAT_TEXT_BYTES = 40 };
 void term_format_float(double value, char ret[FLOAT_TEXT_BYTES]);
-/* In decimal up to DECIMAL_MAX_BYTES of digits, else in base 16 behind the language's prefix, which stops soon after
-   buf has grown past end. */
+/* In decimal up to DECIMAL_MAX_BYTES of digits, else in base 16 with the language's prefix. Stops soon after buf has
+   grown beyond end. */
 enum { DECIMAL_MAX_BYTES = 1280 };
 void term_append_big(struct buf *buf, const struct term *big, const char *hex_prefix, size_t end);
 
-/* Text in the making. */
+/* The state of printing. */
 struct printer {
     struct buf *out;
-    size_t end;          /* where out is cut */
-    bool plain_integers; /* Elixir: lists of characters are shown as lists */
+    size_t end;          /* where the output is cut */
+    bool plain_integers; /* Elixir: print lists of characters as lists */
 };
 
 bool printer_is_full(const struct printer *printer);
@@ -80,26 +80,26 @@ void print_code_point(struct printer *printer, uint32_t code);
 void print_number(struct printer *printer, int64_t number);
 void print_big(struct printer *printer, const struct term *big, const char *hex_prefix);
 void print_float(struct printer *printer, double number);
-/* "<0.1.0>": a pid's, port's or reference's numbers behind what the language calls it. */
+/* "<0.1.0>": the numbers of a pid, port or reference, after the language's word for it. */
 void print_identifier(struct printer *printer, const char *name, const struct term *term);
-/* "1,2,3:4": each byte, and of a bit string the bits of the last; separator and size as the language writes them. */
+/* "1,2,3:4": each byte, and the bits of an incomplete last byte, with the language's separator and size. */
 void print_bits(struct printer *printer, const struct term *term, const char *separator, const char *size_open,
                 const char *size_close);
 void print_erlang(struct printer *printer, const struct term *term);
 void print_elixir(struct printer *printer, const struct term *term);
 
-/* An atom as Elixir writes it: alone, as the key of a keyword, and as a function's name behind a dot. */
+/* An atom as Elixir writes it: alone, as a keyword key, and as a function's name after a dot. */
 enum elixir_atom_place { ELIXIR_LITERAL, ELIXIR_KEY, ELIXIR_CALL };
 void print_elixir_atom(struct printer *printer, const struct term *atom, enum elixir_atom_place place);
 /* Text between quotes, with Elixir's escapes. */
 void print_elixir_escaped(struct printer *printer, const uint8_t *data, size_t size, char quote);
 
-/* Printable as both languages agree, and the control characters that both write as \n and the like. */
+/* Characters that both languages print, and control characters that both escape as \n and the like. */
 bool is_visible(uint32_t code);
 bool is_named_control(uint32_t code);
-/* All of data is UTF-8 whose characters the predicate takes. */
+/* Whether data is UTF-8 and the predicate accepts each character. */
 bool bytes_are_text(const uint8_t *data, size_t size, bool (*takes)(uint32_t code));
-/* Every element is an integer that the predicate takes, and the list is proper. */
+/* Whether the list is proper and the predicate accepts each integer. */
 bool list_is_text(const struct term *list, bool (*takes)(uint32_t code));
 bool is_elixir_charlist_character(uint32_t code);
 

@@ -1,3 +1,4 @@
+/* Writes the external term format. */
 #include <string.h>
 
 #include "term/term_internal.h"
@@ -120,7 +121,7 @@ static bool is_byte(uint32_t code) {
     return code <= UINT8_MAX;
 }
 
-/* As the VM does, so that what it sent comes back byte for byte. */
+/* As the VM does, so that its terms are written back byte for byte. */
 static bool put_as_string(struct buf *buf, const struct term *list) {
     if (list->items.count > UINT16_MAX || !list_is_text(list, is_byte)) return false;
     buf_append_byte(buf, TAG_STRING);
@@ -151,7 +152,7 @@ static void put_pid(struct buf *buf, const struct term_identifier *pid) {
 }
 
 static void put_port(struct buf *buf, const struct term_identifier *port) {
-    const uint64_t new_port_end = 1 << 28; /* what releases before 24 understand */
+    const uint64_t new_port_end = 1 << 28; /* understood by releases before 24 */
     bool wide = port->id >= new_port_end;
     buf_append_byte(buf, wide ? TAG_V4_PORT : TAG_NEW_PORT);
     put_any(buf, port->node);
