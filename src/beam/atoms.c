@@ -1,3 +1,4 @@
+/* Reads the atom table of a BEAM file, in all the forms that compilers have written. */
 #include <stdlib.h>
 
 #include "beam/compact.h"
@@ -16,7 +17,7 @@ static int check_atom(const struct cursor *cursor, const uint8_t *text, size_t s
     return 0;
 }
 
-/* A byte of length; since OTP 28, which has made names of more than 255 bytes possible, a compact number. */
+/* Lengths are one byte; since OTP 28, which allows names over 255 bytes, they are compact numbers. */
 static int read_length(struct cursor *cursor, bool is_long, size_t *ret) {
     uint64_t length = 0;
     int result;
@@ -33,7 +34,7 @@ static int read_length(struct cursor *cursor, bool is_long, size_t *ret) {
     return 0;
 }
 
-/* The count is negative where lengths are long: older loaders refuse that. */
+/* A negative count marks long lengths, which older loaders refuse. */
 static int read_count(struct beam *beam, struct cursor *cursor, uint32_t *ret, bool *ret_is_long) {
     uint32_t raw = 0;
     int result = cursor_u32(cursor, &raw);
@@ -57,7 +58,8 @@ static int allocate_atoms(struct beam *beam, uint32_t count, struct error *reter
     return 0;
 }
 
-/* Names that need no look of their own. False when one goes past the end, which the general way tells. */
+/* Reads names that need no check of their own. False if one ends beyond the chunk; the general reader then gives the
+   error. */
 static bool read_ascii(struct beam *beam, struct cursor *cursor, uint32_t count) {
     const uint8_t *at = cursor->at, *end = cursor->end;
     for (uint32_t i = 1; i <= count; i++) {
@@ -73,7 +75,7 @@ static int read_utf8(struct beam *beam, struct cursor *cursor) {
     uint32_t count = 0;
     bool is_long = false;
     int result = read_count(beam, cursor, &count, &is_long);
-    /* Of most tables no byte, be it text or a length, is above ASCII; one look at all is cheaper than one at each. */
+    /* In most tables no byte, text or length, is above ASCII. One check of all is cheaper than one of each. */
     bool all_ascii = utf8_is_ascii(cursor->at, cursor_left(cursor));
     if (result == 0) result = allocate_atoms(beam, count, cursor->reterr);
     if (result == 0 && all_ascii && !is_long && read_ascii(beam, cursor, count)) return cursor_end(cursor);
@@ -95,8 +97,8 @@ static struct beam_text convert_latin1(const uint8_t *text, size_t size, char *o
     return (struct beam_text){.data = out, .size = length};
 }
 
-/* Compilers up to OTP 19 wrote names in Latin-1, each character of which takes at most two bytes in UTF-8; utf8_encode
-   may write four at the end. */
+/* Compilers up to OTP 19 wrote names in Latin-1. Each character takes at most two bytes in UTF-8; utf8_encode may write
+   four at the end. */
 static int read_latin1(struct beam *beam, struct cursor *cursor) {
     uint32_t count = 0;
     int result = cursor_count(cursor, 1, &count);

@@ -1,3 +1,5 @@
+/* Builds the automaton that reads code byte by byte, from the tables of opcodes and roles. Runs when the program is
+   built. */
 #include "beam/automaton.h"
 
 #include <stdlib.h>
@@ -5,7 +7,7 @@
 
 enum {
     NARROW_VALUES = 16,
-    SHORT_LENGTHS = 7, /* of integers, from two bytes; longer ones have a length of their own */
+    SHORT_LENGTHS = 7, /* of integers, from two bytes; longer ones have an explicit length */
     CLASS_BITS = 6,
     CLASSES = 1 << CLASS_BITS,
     ROW_ALIGNMENT = 4, /* leaves room for a row's kind */
@@ -19,12 +21,12 @@ enum symbol_kind {
     AN_OPERAND,    /* what: its role; mark: that of a plain number */
     A_NUMBER,      /* mark */
     A_REGISTER,    /* what: kinds; it has a type */
-    BYTES,         /* what: how many, whatever they are */
+    BYTES,         /* what: how many bytes of any content */
     AN_ALLOCATION, /* how many kinds */
-    A_KIND,        /* of allocation */
-    A_LIST,        /* what: number of its form */
+    A_KIND,        /* of an allocation */
+    A_LIST,        /* what: the number of its form */
     A_LENGTH,      /* likewise */
-    A_STOP,        /* what: the period of a list; 0: it is an integer */
+    A_STOP,        /* what: the period of a list; 0: an integer */
     THE_MODULE,
     AN_INSTRUCTION,
     NOTHING,
@@ -34,14 +36,14 @@ struct symbol {
     uint8_t kind, what, mark;
 };
 
-/* A state is what is expected next, and the state behind that. So instructions whose remaining operands are the same
-   are in the same state. */
+/* A state is the expected symbol and the state after it. So instructions with the same remaining operands share a
+   state. */
 struct state {
     struct symbol symbol;
     uint16_t behind;
     uint16_t row;
-    uint16_t in_front; /* the first of the states that have this one behind them, */
-    uint16_t sibling;  /* and another that has the same one behind it; 0: none */
+    uint16_t in_front; /* the first of the states that lead to this one, */
+    uint16_t sibling;  /* and another state that leads to the same one; 0: none */
 };
 
 enum {
@@ -51,7 +53,7 @@ enum {
     BEHIND_HEADER,
     ENDED,
     WRONG,
-    LIST_ELEMENTS, /* of each form, where they begin and come back to */
+    LIST_ELEMENTS, /* for each form, where its elements begin and repeat */
     FIXED_STATES = LIST_ELEMENTS + MAX_LIST_FORMS,
 };
 
@@ -88,7 +90,7 @@ static unsigned add_state(struct build *build, struct symbol symbol, unsigned be
     return number;
 }
 
-/* The state in which that is expected, with the other behind it. */
+/* Returns the state that expects the symbol and continues with `behind`. */
 static unsigned expect(struct build *build, struct symbol symbol, unsigned behind) {
     for (unsigned i = build->states[behind].in_front; i; i = build->states[i].sibling)
         if (memcmp(&build->states[i].symbol, &symbol, sizeof symbol) == 0) return i;
@@ -102,7 +104,7 @@ static unsigned expect_number(struct build *build, enum mark mark, unsigned behi
     return expect(build, (struct symbol){A_NUMBER, 0, (uint8_t)mark}, behind);
 }
 
-/* The byte that stands for all that are like this one wherever an operand may be. */
+/* The byte that represents all bytes which are equivalent wherever an operand may be. */
 static unsigned alike(unsigned byte) {
     unsigned tag = byte & 7, value = byte >> 4;
     bool is_length_known = tag == COMPACT_INTEGER || byte >> 5 == 0;
@@ -121,7 +123,7 @@ static bool is_opcode(unsigned byte) {
     return byte <= MAX_OPCODE && opcodes[byte].since != OPCODE_NEVER;
 }
 
-/* The lower bits of a column are the class of bytes that are alike, the upper ones tell opcodes among them apart. */
+/* The lower bits of a column are the class of equivalent bytes; the upper ones distinguish opcodes in it. */
 static void number_columns(struct automaton *out) {
     unsigned class_count = 0, classes[256] = {0}, opcode_counts[CLASSES] = {0};
     for (unsigned byte = 0; byte < 256; byte++)
@@ -140,7 +142,7 @@ static void set(struct build *build, unsigned state, unsigned byte, unsigned nex
     build->out->steps[from->row + column] = step_to(build, next, mark);
 }
 
-/* What has one byte, two, or a length in the first, which is marked. A narrow value may need no mark. */
+/* Values of one byte, of two, or with a length in the first byte, which is marked. A narrow value may need no mark. */
 static void set_value(struct build *build, unsigned state, unsigned tag, unsigned least, unsigned narrow_mark,
                       unsigned mark) {
     unsigned behind = build->states[state].behind, lengths = tag == COMPACT_INTEGER ? SHORT_LENGTHS : 1;
@@ -205,7 +207,7 @@ static void set_kind(struct build *build, unsigned state) {
         set(build, state, kind << 4, build->states[state].behind, MARK_NONE);
 }
 
-/* Of those that have bounds by the slow way (role.c). */
+/* For roles whose bounds the full reader checks (role.c). */
 static enum mark number_mark(enum operand_role role) {
     switch (role) {
     case ROLE_REGISTERS:
@@ -222,7 +224,7 @@ static struct symbol operand_symbol(enum operand_role role) {
     return (struct symbol){AN_OPERAND, (uint8_t)role, (uint8_t)number_mark(role)};
 }
 
-/* A list with a language of its own is only stepped over: anything goes. */
+/* A list with its own language is only skipped: any elements are accepted. */
 static unsigned period_of(const struct list_form *form) {
     return form->read ? 1 : form->period;
 }
@@ -236,7 +238,7 @@ static unsigned expect_elements(struct build *build, const struct list_form *for
     return behind;
 }
 
-/* Short lists have a state for each number of elements that are left. */
+/* Short lists have a state for each number of remaining elements. */
 static void set_length(struct build *build, unsigned state) {
     unsigned number = build->states[state].symbol.what, behind = build->states[state].behind;
     const struct list_form *form = build->forms[number];
@@ -274,7 +276,7 @@ static struct symbol symbol_at(const struct build *build, const struct opcode *o
     return symbol;
 }
 
-/* Whether something is asked of an instruction that marks don't tell. */
+/* Whether an instruction needs a check that marks don't cover. */
 static bool is_special(const struct opcode *opcode) {
     static check_function *const known[] = {NULL,          check_label, check_func_info,     check_code_end,
                                             check_line,    check_call,  check_call_external, check_bif,
@@ -295,7 +297,7 @@ static unsigned state_behind(unsigned state, unsigned number) {
     }
 }
 
-/* A header comes behind its label, with at most a line between them, and an entry label behind the header. */
+/* A function header follows its label, with at most a line in between, and an entry label follows the header. */
 static bool may_come(unsigned state, unsigned number) {
     if (state == BEHIND_HEADER) return number == OP_LABEL;
     return is_opcode(number) && (number != OP_FUNC_INFO || state == BEHIND_LABEL || state == BEHIND_LINE);
@@ -374,8 +376,8 @@ static void add_fixed_states(struct build *build) {
             (uint16_t)expect_elements(build, build->forms[i], 1, LIST_ELEMENTS + i);
 }
 
-/* That the highest opcode is the newest, and that the slow way can look at those that it has to without knowing who
-   uses which label. */
+/* Requires that the highest opcode is the newest, and that the full reader can check its instructions without knowing
+   the users of labels. */
 static void require_order(void) {
     unsigned newest = 0;
     for (unsigned number = 0; number <= MAX_OPCODE; number++) {
@@ -392,7 +394,7 @@ void automaton_build(struct automaton *ret) {
     number_columns(ret);
     find_forms(&build);
     add_fixed_states(&build);
-    for (unsigned state = 0; state < build.state_count; state++) set_row(&build, state); /* which adds others */
+    for (unsigned state = 0; state < build.state_count; state++) set_row(&build, state); /* which adds states */
     ret->between = step_to(&build, BETWEEN, MARK_NONE);
     ret->behind_label = step_to(&build, BEHIND_LABEL, MARK_NONE);
     ret->behind_line = step_to(&build, BEHIND_LINE, MARK_NONE);

@@ -1,35 +1,35 @@
-/* Code as a language that is read byte by byte: a step for each byte tells what the byte is and what may come next, so
-   that reading takes no branches. The steps are made from the tables of opcodes and roles when this is built. */
+/* Code as a language that is read byte by byte. A step for each byte gives the kind of the byte and the next state, so
+   that reading takes no branches. The steps are made from the tables of opcodes and roles at build time. */
 #ifndef BEAM_AUTOMATON_H
 #define BEAM_AUTOMATON_H
 
 #include "beam/code.h"
 
-/* What a byte is: an opcode, or the beginning of a value that something is asked of. All others are nothing. */
+/* The kind of a byte: an opcode, or the beginning of a value that is checked. All others have no mark. */
 enum mark {
     MARK_NONE,
     MARK_ATOM,
     MARK_JUMP,
     MARK_CALL,
-    MARK_LABEL,    /* that is defined here */
-    MARK_ENTRY,    /* likewise, behind a function's header */
+    MARK_LABEL,    /* a definition */
+    MARK_ENTRY,    /* a definition behind a function's header */
     MARK_EXTERNAL, /* an import that is called */
     MARK_BUILT_IN, /* an import that is a built-in function */
     MARK_LAMBDA,
     MARK_LITERAL,
     MARK_TYPE,
-    MARK_LINE,     /* of an instruction that is nothing else */
-    MARK_LOCATION, /* likewise, of another instruction */
-    MARK_REGISTER, /* or how many; only those of two bytes and more */
+    MARK_LINE,     /* of a line instruction */
+    MARK_LOCATION, /* of another instruction with a location */
+    MARK_REGISTER, /* or a count; only those of two bytes and more */
     MARK_OPCODE,
-    MARK_SPECIAL, /* the opcode of an instruction that the slow way has to look at too */
+    MARK_SPECIAL, /* the opcode of an instruction that the full reader has to check too */
     MARK_COUNT,
 };
 
 _Static_assert(MARK_COUNT == 16, "a mark has four bits, and processors look it up in 16 bytes");
 _Static_assert(MARK_SPECIAL == MARK_OPCODE + 1 && MARK_SPECIAL == MARK_COUNT - 1, "opcodes have the last marks");
 
-/* From the highest bits: the row of the next state, the mark of the byte that led there, and which bits of a column
+/* From the highest bits: the row of the next state, the mark of the byte that led there, and the bits of a column that
    count in that row. */
 typedef uint32_t step_t;
 
@@ -45,16 +45,16 @@ enum {
 enum row_kind {
     ROW_PLAIN,
     ROW_ELEMENTS, /* a group of a long list's elements has ended, and the next may begin */
-    ROW_STOP,     /* here is a length, of a list or of an integer, that steps can't count */
+    ROW_STOP,     /* a length of a list or an integer that steps can't count */
 };
 
-/* What the row of a stop has behind the step to itself. */
+/* Positions in the row of a stop, after the step to itself. */
 enum { STOP_RESUME = 1, STOP_PERIOD };
 
 struct automaton {
     uint16_t columns[256];            /* of each byte */
-    step_t between;                   /* where any instruction may come but a function's header, */
-    step_t behind_label, behind_line; /* and where that may come too */
+    step_t between;                   /* any instruction may follow except a function's header */
+    step_t behind_label, behind_line; /* a header may follow too */
     step_t end, wrong;
     uint32_t step_count;
     step_t steps[MAX_STEPS];
@@ -78,6 +78,6 @@ static inline step_t step_next(step_t step, uint8_t byte) {
     return automaton.steps[step_row(step) + (step & automaton.columns[byte])];
 }
 
-void automaton_build(struct automaton *ret); /* at build time; aborts where the tables don't fit */
+void automaton_build(struct automaton *ret); /* at build time; aborts if the tables don't fit */
 
 #endif

@@ -1,3 +1,4 @@
+/* Reading and validating a BEAM file as a whole, and the accessors of the result. */
 #include "beam/beam_internal.h"
 
 #include <stdlib.h>
@@ -70,7 +71,7 @@ const struct term *beam_find_value(const struct term *pairs, const char *name) {
     return NULL;
 }
 
-/* An empty chunk is what stripping may leave. */
+/* Stripping may leave an empty chunk. */
 static int decode_pairs(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr) {
     if (beam->chunks[kind].size > 0) return decode_chunk(beam, kind, ret, reterr);
     *ret = NULL;

@@ -1,4 +1,4 @@
-/* Between the files of beam. */
+/* Shared by the files of beam. */
 #ifndef BEAM_BEAM_INTERNAL_H
 #define BEAM_BEAM_INTERNAL_H
 
@@ -6,7 +6,7 @@
 
 #include "beam/beam.h"
 
-/* What is called for each of many entries. Where nothing is optimized it stays a function. */
+/* For functions that are called for each of many entries. Without optimization they stay functions. */
 #ifdef __OPTIMIZE__
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #else
@@ -18,11 +18,10 @@ enum {
     MAX_REGISTERS = 1024,
     MAX_ARITY = 255,
     TERM_MAX_DEPTH = 1000,
-    DEFLATE_MAX_RATIO = 1040, /* deflate reaches 1,032; more than this is a lie */
+    DEFLATE_MAX_RATIO = 1040, /* deflate reaches 1,032; a larger ratio is forged */
 };
 
-/* Every chunk that is known: name, tag, and whether a file without it is refused, whether it counts for the checksum.
- */
+/* All known chunks: name, tag, whether the file needs it, and whether the checksum covers it. */
 #define CHUNK_LIST(X)                                                                                                  \
     X(ATOMS, "AtU8", false, true)                                                                                      \
     X(LATIN1_ATOMS, "Atom", false, true)                                                                               \
@@ -65,17 +64,17 @@ struct chunk_form {
 
 extern const struct chunk_form chunk_forms[CHUNK_COUNT];
 
-/* A function as the code has it. */
+/* A function of the code. */
 struct code_function {
     uint32_t atom;
     uint32_t arity;
     uint32_t entry;  /* label */
-    size_t body;     /* offset behind the entry label, from the code's beginning */
+    size_t body;     /* offset after the entry label, from the beginning of the code */
     size_t body_end; /* offset of the next function's first label, or of the end */
 };
 
 struct label {
-    uint32_t function;     /* the number, from 1, of the function that it is in; 0: not defined */
+    uint32_t function;     /* the number, from 1, of its function; 0: not defined */
     uint16_t entered_with; /* arity + 1 of the function that begins there; 0: none */
 };
 
@@ -85,8 +84,8 @@ struct beam {
     struct chunk chunks[CHUNK_COUNT];
 
     char *latin1_text;       /* names of an old atom table, converted */
-    struct beam_text *atoms; /* numbered from 1; 0 is [] */
-    uint32_t atom_count;     /* with the unused first */
+    struct beam_text *atoms; /* indexes from 1; 0 is [] */
+    uint32_t atom_count;     /* including the unused first */
     struct beam_import *imports;
     uint32_t import_count;
     struct beam_function *exports;
@@ -100,27 +99,27 @@ struct beam {
     struct chunk *literals; /* each one's external format */
     uint32_t literal_count;
 
-    bool has_types; /* of a version that is known */
+    bool has_types; /* of a known version */
     uint32_t type_count;
     bool has_lines;
-    const uint8_t *line_entries; /* of chunk Line, as are the names behind them */
+    const uint8_t *line_entries; /* of chunk Line, like the names after them */
     const uint8_t *line_names;
     uint32_t line_name_count;
-    uint32_t line_count;             /* entries of the table; 0 says "unknown" and is always allowed */
-    uint32_t line_instruction_count; /* what the table announces */
+    uint32_t line_count;             /* entries of the table; 0 means "unknown" and is always allowed */
+    uint32_t line_instruction_count; /* according to the table */
 
     const uint8_t *code;
     size_t code_size;
     uint32_t max_opcode;
     struct label *labels;
-    uint32_t label_count; /* with the unused first */
+    uint32_t label_count; /* including the unused first */
     struct code_function *functions;
     uint32_t function_count;
     bool on_load;
     unsigned min_otp;
 };
 
-/* The whole of a stranger's file or chunk, read from front to back. */
+/* A file or chunk that is read from front to back. It is not trusted. */
 struct cursor {
     const uint8_t *start;
     const uint8_t *at;
@@ -140,7 +139,7 @@ static inline uint32_t load_u32(const uint8_t *bytes) {
 /* Errors with the place: "chunk ImpT, byte 12: …". */
 int cursor_fail(const struct cursor *cursor, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define cursor_fail(...) error_negative(cursor_fail(__VA_ARGS__))
-int cursor_short(const struct cursor *cursor, size_t size); /* fails: size bytes are not there */
+int cursor_short(const struct cursor *cursor, size_t size); /* fails: size bytes are not left */
 #define cursor_short(...) error_negative(cursor_short(__VA_ARGS__))
 
 static inline int cursor_skip(struct cursor *cursor, size_t size) {
@@ -163,9 +162,9 @@ static inline int cursor_u32(struct cursor *cursor, uint32_t *ret) {
     return 0;
 }
 
-int cursor_end(const struct cursor *cursor); /* fails when there is more */
+int cursor_end(const struct cursor *cursor); /* fails if bytes are left */
 struct cursor chunk_cursor(const struct beam *beam, enum chunk_kind kind, struct error *reterr);
-/* A number of entries of at least entry_bytes each, which must be there. */
+/* Reads a number of entries of at least entry_bytes each, and checks that these bytes exist. */
 int cursor_count(struct cursor *cursor, size_t entry_bytes, uint32_t *ret);
 
 static inline int beam_no_memory(struct error *reterr) {
@@ -178,19 +177,19 @@ static inline bool beam_text_is(struct beam_text text, const char *string) {
     return text.size == strlen(string) && memcmp(text.data, string, text.size) == 0;
 }
 
-/* Inflate exactly size bytes out of exactly data. window_bits as zlib has them. */
+/* Inflates exactly data to exactly size bytes. window_bits as in zlib. */
 int inflate_whole(const uint8_t *data, size_t data_size, int window_bits, size_t size, uint8_t **ret,
                   struct error *reterr);
 
-/* Whether the bytes are surely one term that is valid and within the bound; if not, only decoding it tells. So many
-   bytes as are readable, some behind the term, may be looked at. */
+/* Whether the bytes are certainly one valid term within the bound; otherwise it has to be decoded. Up to readable_size
+   bytes, some behind the term, may be read. */
 bool term_is_plain(const uint8_t *data, size_t size, size_t readable_size, size_t max_terms);
-bool term_is_plain_pairs(const uint8_t *data, size_t size, size_t max_terms); /* with atoms for keys, in a list */
+bool term_is_plain_pairs(const uint8_t *data, size_t size, size_t max_terms); /* a list with atom keys */
 
-/* The term that a chunk is; it must be there. */
+/* Decodes the term of a chunk, which must exist. */
 int decode_chunk(const struct beam *beam, enum chunk_kind kind, struct term_doc **ret, struct error *reterr);
 
-/* The parts of reading a file, in the order in which they need one another. */
+/* The parts of reading a file, in the order of their dependencies. */
 int read_container(struct beam *beam, const uint8_t *data, size_t size, struct error *reterr);
 int read_atoms(struct beam *beam, struct error *reterr);
 int read_imports(struct beam *beam, struct error *reterr);
@@ -202,8 +201,9 @@ int read_lines(struct beam *beam, struct error *reterr);
 int read_types(struct beam *beam, struct error *reterr);
 int read_terms(struct beam *beam, struct error *reterr);
 int read_code(struct beam *beam, struct error *reterr);
-int read_code_again(struct beam *beam, struct error *reterr); /* the slow way, which alone tells what is wrong */
-int check_tables(struct beam *beam, struct error *reterr);    /* that exports and the like are functions of the code */
+int read_code_again(struct beam *beam, struct error *reterr); /* the full reader, which gives the exact error */
+int check_tables(struct beam *beam, struct error *reterr);    /* checks that exports and the like are functions of the
+                                                                 code */
 
 static inline const struct code_function *function_of(const struct beam *beam, uint32_t label) {
     return label < beam->label_count && beam->labels[label].entered_with

@@ -1,3 +1,4 @@
+/* The full reader of code: it checks instruction by instruction and gives exact errors. */
 #include "beam/code.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ enum {
     FUNCTION_LEAST_BYTES = 8, /* label, func_info, label */
 };
 
-/* Sizes hold by what the code could define at most, so that a header can't make us allocate more than that. */
+/* Sizes are bounded by what the code could define, so that a header can't cause larger allocations. */
 static int check_header(const struct beam *beam, const struct cursor *cursor) {
     size_t most_labels = beam->code_size / LABEL_LEAST_BYTES;
     if (beam->label_count == 0 || beam->label_count - 1 > most_labels)
@@ -49,7 +50,7 @@ static int allocate(struct beam *beam, struct error *reterr) {
     return beam->labels && beam->functions ? 0 : beam_no_memory(reterr);
 }
 
-/* Places are told to those that can fail. */
+/* The place is stored for checks that can fail. */
 static const uint8_t *judge(struct code *code, const uint8_t *at, check_function *check, const operand_t *operands) {
     code->cursor.at = at;
     code->failure = check(code, operands);
@@ -69,7 +70,7 @@ static const uint8_t *read_list(struct code *code, const uint8_t *at, const stru
     return NULL;
 }
 
-/* Outside of functions there is nothing but their labels and lines. */
+/* Outside functions there are only their labels and lines. */
 static int check_opcode(struct code *code, uint8_t number) {
     struct beam *beam = code->beam;
     const struct cursor *cursor = &code->cursor;

@@ -1,4 +1,4 @@
-/* Reading code: instructions, their operands and what is known of them. */
+/* Reading code: instructions, their operands and the checks of both. */
 #ifndef BEAM_CODE_H
 #define BEAM_CODE_H
 
@@ -22,11 +22,12 @@ enum operand_kind {
     IS_ALLOCATION = 1 << 11,
 };
 
-/* What an operand may be in its place: kinds, and what a plain number or a label there stands for. The letters are the
-   loader's own where it has some. */
+/* The role of an operand: its kinds, and what a plain number or a label means there. The letters are the loader's own
+   where it has some. */
 #define ROLE_LIST(X)                                                                                                   \
     X(NUMBER, IS_UNSIGNED)                                                                                             \
-    X(REGISTERS, IS_UNSIGNED) /* how many: live ones, stack slots, parameters */                                       \
+    X(REGISTERS, IS_UNSIGNED) /* a count: live registers, stack slots,                                                 \
+                                 parameters */                                                                         \
     X(WORDS, IS_UNSIGNED | IS_ALLOCATION)                                                                              \
     X(IMPORT, IS_UNSIGNED)                                                                                             \
     X(LAMBDA, IS_UNSIGNED)                                                                                             \
@@ -36,7 +37,8 @@ enum operand_kind {
     X(NUMBER_OR_ATOM, IS_UNSIGNED | IS_ATOM)                                                                           \
     X(JUMP, IS_LABEL)                                                                                                  \
     X(JUMP_OR_ATOM, IS_LABEL | IS_ATOM)                                                                                \
-    X(FAILURE, IS_LABEL | IS_NO_LABEL) /* without a label, failure is an exception */                                  \
+    X(FAILURE, IS_LABEL | IS_NO_LABEL) /* without a label, failure raises an                                           \
+                                          exception */                                                                 \
     X(FUNCTION, IS_LABEL)              /* called, not jumped to */                                                     \
     X(SLOT, IS_Y)                                                                                                      \
     X(REGISTER, IS_X | IS_Y)                                                                                           \
@@ -64,7 +66,7 @@ static const uint16_t role_kinds[ROLE_COUNT] = {
 #undef X
 };
 
-/* A value and, in the lowest four bits, what it is: for an operand of one byte that is the byte itself. */
+/* A value and, in the lowest four bits, its form. An operand of one byte is that byte. */
 typedef uint64_t operand_t;
 
 enum operand_form {
@@ -74,7 +76,7 @@ enum operand_form {
     FORM_X = COMPACT_X,
     FORM_Y = COMPACT_Y,
     FORM_LABEL = COMPACT_LABEL, /* 0: none */
-    FORM_BIG = COMPACT_TAGS,    /* an integer that has no room here */
+    FORM_BIG = COMPACT_TAGS,    /* an integer that does not fit */
     FORM_FLOAT_REGISTER,
     FORM_LITERAL,
     FORM_LIST, /* its length */
@@ -91,14 +93,14 @@ static inline enum operand_form operand_form(operand_t operand) {
     return operand & ((1 << FORM_BITS) - 1);
 }
 
-/* Never negative: integers below 0 are big too. */
+/* Never negative: integers below 0 are in the big form. */
 static inline uint64_t operand_value(operand_t operand) {
     return operand >> FORM_BITS;
 }
 
-enum { OPCODE_NEVER = UINT8_MAX }; /* no loader here takes it */
+enum { OPCODE_NEVER = UINT8_MAX }; /* no supported loader accepts it */
 
-/* How a label is used. */
+/* The uses of a label. */
 struct label_use {
     uint32_t first_jump_from;  /* the number of the first function that jumps to it; 0: none */
     uint32_t latest_jump_from; /* and of the last */
@@ -109,18 +111,18 @@ struct label_use {
 /* Code that is read instruction by instruction. */
 struct code {
     struct beam *beam;
-    struct label_use *uses; /* of each label; NULL: nobody asks */
+    struct label_use *uses; /* of each label; NULL: not recorded */
     struct cursor cursor;
     const uint8_t *start; /* of the present instruction */
     uint32_t instruction; /* its number, from 1 */
-    uint32_t function;    /* the number, from 1, of the function that it is in */
+    uint32_t function;    /* the number, from 1, of its function */
     uint32_t last_label;
     const uint8_t *last_label_at;
     const uint8_t *label_end; /* where the last label, line and header end */
     const uint8_t *line_at, *line_end;
     const uint8_t *header_end;
     uint32_t line_instructions;
-    int failure; /* what a function that gives no place has to say */
+    int failure; /* the error of a function that returned NULL */
 };
 
 enum { CODE_ENDS = 1, ALLOCATION_KINDS = 3 };
@@ -128,7 +130,7 @@ enum { CODE_ENDS = 1, ALLOCATION_KINDS = 3 };
 /* Returns 0, an error, or CODE_ENDS. */
 typedef int check_function(struct code *code, const operand_t *operands);
 
-/* A list operand: so many elements again and again, or, for instructions with a language of their own, a reader. */
+/* A list operand: groups of elements with these roles, or a reader for lists with their own language. */
 struct list_form {
     unsigned period;
     uint8_t elements[MAX_LIST_PERIOD]; /* roles */
@@ -140,9 +142,9 @@ struct opcode {
     const char *name;
     uint8_t operand_count;
     uint8_t operands[MAX_OPERANDS]; /* roles */
-    check_function *check;          /* what the kinds don't say */
+    check_function *check;          /* checks beyond the kinds */
     const struct list_form *list;   /* of the last operand */
-    uint8_t since;                  /* the first OTP generation that has it, or OPCODE_NEVER */
+    uint8_t since;                  /* the first OTP release that has it, or OPCODE_NEVER */
 };
 
 enum {
@@ -155,28 +157,29 @@ enum {
     OP_MAKE_FUN3 = 171,
 };
 
-/* One for each byte, so that none is outside; up to MAX_OPCODE ordered by since, apart from the obsolete. */
+/* One for each byte, so that no index is out of range. Up to MAX_OPCODE they are ordered by since, except obsolete
+   ones. */
 extern const struct opcode opcodes[UINT8_MAX + 1];
 
-/* Any operand, in any form. */
+/* Reads any operand in any form. */
 int operand_read(const struct beam *beam, struct cursor *cursor, operand_t *ret);
 
-/* The slow way. The place in the code is handed from one function to the next; they return where they end, or NULL when
-   something is wrong, which is then in failure. */
+/* The full reader. Functions take the place in the code and return where they end, or NULL on an error, which is then
+   in failure. */
 void code_begin(struct code *code, struct beam *beam, struct label_use *uses, struct error *reterr);
 const uint8_t *code_operand_any(struct code *code, const uint8_t *at, enum operand_role role, operand_t *ret);
 const uint8_t *code_operands_any(struct code *code, const uint8_t *at, const uint8_t *roles, size_t count,
                                  operand_t *ret);
 const uint8_t *code_instruction_any(struct code *code, const uint8_t *at);
 
-/* Which operand of an instruction is a built-in function. */
+/* The operand of an instruction that is a built-in function. */
 static inline unsigned built_in_place(const struct opcode *opcode) {
     unsigned place = 0;
     while (place < MAX_OPERANDS && opcode->operands[place] != ROLE_IMPORT) place++;
     return place;
 }
 
-/* Between it and the destination there are as many operands as it has parameters. */
+/* The operands between it and the destination are its parameters. */
 static inline unsigned built_in_arity(const struct opcode *opcode) {
     return opcode->operand_count - built_in_place(opcode) - 2u;
 }

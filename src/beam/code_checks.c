@@ -1,4 +1,4 @@
-/* What must hold of an instruction beyond the kinds of its operands. */
+/* Checks of instructions beyond the kinds of their operands. */
 #include "beam/code.h"
 
 static void begin_body(struct code *code, uint32_t label) {
@@ -8,7 +8,7 @@ static void begin_body(struct code *code, uint32_t label) {
     code->beam->labels[label].entered_with = (uint16_t)(function->arity + 1);
 }
 
-/* The label in front of a function's header belongs to that function, which is not known yet. */
+/* The label before a function's header belongs to that function, which is not known yet. */
 int check_label(struct code *code, const operand_t *operands) {
     const struct beam *beam = code->beam;
     uint64_t value = operand_value(operands[0]);
@@ -33,7 +33,7 @@ int check_line(struct code *code, const operand_t *operands) {
     return 0;
 }
 
-/* Whether the label is a function's, of that arity, is known at the end. */
+/* At the end it is checked that the label is a function with that arity. */
 int check_call(struct code *code, const operand_t *operands) {
     uint64_t arguments = operand_value(operands[0]), number = operand_value(operands[1]);
     struct label_use *use = &code->uses[number];
@@ -58,7 +58,7 @@ static void end_function(struct code *code, const uint8_t *at) {
     if (code->function > 0) code->beam->functions[code->function - 1].body_end = (size_t)(at - code->beam->code);
 }
 
-/* A header has its label in front, with at most a line between them. */
+/* A header has its label before it, with at most a line in between. */
 static bool has_label_in_front(const struct code *code) {
     const uint8_t *end = code->start == code->line_end ? code->line_at : code->start;
     return end == code->label_end && code->beam->labels[code->last_label].entered_with == 0;
@@ -120,7 +120,7 @@ int check_match_string(struct code *code, const operand_t *operands) {
     return check_string(code, operand_value(operands[3]), (operand_value(operands[2]) + 7) / 8);
 }
 
-/* Closures get as many values as their code closes over. */
+/* A closure gets as many values as its code closes over. */
 int check_make_fun(struct code *code, const operand_t *operands) {
     const struct beam_lambda *lambda = &code->beam->lambdas[operand_value(operands[0])];
     uint64_t count = operand_value(operands[2]);
@@ -128,7 +128,7 @@ int check_make_fun(struct code *code, const operand_t *operands) {
     return cursor_fail(&code->cursor, "%ju values for a lambda that closes over %u", count, lambda->free_count);
 }
 
-/* A segment is {kind, number, unit, flags, value, size}; of a string, value and size are a place in chunk StrT. */
+/* A segment is {kind, number, unit, flags, value, size}. For a string, value and size are a range of chunk StrT. */
 int check_binary_segment(struct code *code, const operand_t *operands) {
     bool is_string = beam_text_is(code->beam->atoms[operand_value(operands[0])], "string");
     enum operand_form value = operand_form(operands[4]), size = operand_form(operands[5]);

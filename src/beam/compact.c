@@ -1,7 +1,8 @@
+/* Reads compact numbers of all sizes. */
 #include "beam/compact.h"
 
 enum {
-    SHORT_LENGTH_BASE = 2, /* three bits of length: 2 to 8 bytes, or a length of its own follows */
+    SHORT_LENGTH_BASE = 2, /* three bits of length: 2 to 8 bytes, or an explicit length follows */
     LENGTH_FOLLOWS = 7,
     LONG_LENGTH_BASE = 9,
 };
@@ -11,7 +12,7 @@ static int read_length(struct cursor *cursor, unsigned code, size_t *ret) {
         *ret = code + SHORT_LENGTH_BASE;
         return 0;
     }
-    /* Lengths do not nest: one in a short form reaches any file's size. */
+    /* Lengths don't nest: a short one covers any file's size. */
     if (cursor_left(cursor) >= 1 && (cursor->at[0] & 0x18) == 0x18 && cursor->at[0] >> 5 == LENGTH_FOLLOWS)
         return cursor_fail(cursor, "a length whose own length does not fit");
     uint64_t length;
@@ -28,7 +29,7 @@ static int64_t load_signed(const uint8_t *bytes, size_t size) {
     return (int64_t)value;
 }
 
-/* The loader refuses integers with more leading bytes than they need. */
+/* The loader refuses integers with more leading bytes than needed. */
 static bool is_padded(const uint8_t *bytes) {
     return (bytes[0] == 0 && bytes[1] == 0) || (bytes[0] == 0xff && bytes[1] == 0xff);
 }
@@ -40,7 +41,7 @@ static int read_integer(struct cursor *cursor, const uint8_t *bytes, size_t size
     return 0;
 }
 
-/* Values that are no integers are never negative; leading zeros are allowed. */
+/* Only integers may be negative. Leading zeros are allowed. */
 static int read_index(struct cursor *cursor, enum compact_tag tag, const uint8_t *bytes, size_t size,
                       struct compact *ret) {
     uint64_t value = 0;

@@ -1,5 +1,4 @@
-/* The compact numbers that code, lines and long atoms are written in: a tag in three bits and a value in as few bytes
-   as it needs. */
+/* The compact numbers of code, lines and long atoms: a tag in three bits and a value in as few bytes as it needs. */
 #ifndef BEAM_COMPACT_H
 #define BEAM_COMPACT_H
 
@@ -12,14 +11,14 @@ enum compact_tag {
     COMPACT_X,
     COMPACT_Y,
     COMPACT_LABEL,
-    COMPACT_CHARACTER, /* of old: no compiler since has written it */
+    COMPACT_CHARACTER, /* obsolete: recent compilers don't write it */
     COMPACT_EXTENDED,
 };
 
 enum { COMPACT_TAGS = 8 };
 
-/* What the bits above the tag of a first byte say: the value is in the upper four; or in the upper three and the next
-   byte; or the upper three are a length. */
+/* The bits above the tag of a first byte: the value is in the upper four, or in the upper three and the next byte, or
+   the upper three are a length. */
 enum {
     HEAD_WIDE = 1 << 3,
     HEAD_LONG = 3 << 3,
@@ -39,7 +38,7 @@ struct compact {
 
 int compact_read_long(struct cursor *cursor, struct compact *ret);
 
-/* Nearly all are one byte, and the rest nearly all two. */
+/* Nearly all take one byte, and most others two. */
 static inline int compact_read(struct cursor *cursor, struct compact *ret) {
     size_t left = cursor_left(cursor);
     const uint8_t *at = cursor->at;
@@ -56,7 +55,7 @@ static inline int compact_read(struct cursor *cursor, struct compact *ret) {
     return compact_read_long(cursor, ret);
 }
 
-/* A value of a tag that must be unsigned. */
+/* Reads a value of a tag that must be unsigned. */
 int compact_read_unsigned(struct cursor *cursor, const char *what, uint64_t *ret);
 
 #endif

@@ -1,3 +1,4 @@
+/* Reads the container of a BEAM file: compression, the IFF header, and the chunks. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -79,7 +80,7 @@ static enum chunk_kind chunk_kind(const uint8_t *tag) {
     return kind;
 }
 
-/* Tags are text, so that an error that names one can be shown. */
+/* Tags are text, so that errors can show them. */
 static int read_tag(struct cursor *file, const uint8_t **ret) {
     const uint8_t *tag = file->at;
     int result = cursor_skip(file, 4);
@@ -93,7 +94,7 @@ static int read_tag(struct cursor *file, const uint8_t **ret) {
     return 0;
 }
 
-/* Chunks are stored in whole words, filled up with zeros. */
+/* Chunks are padded to whole words with zeros. */
 static int skip_padding(struct cursor *file, const uint8_t *tag, size_t size) {
     for (size_t padding = -size & 3; padding > 0; padding--) {
         if (cursor_left(file) == 0) return cursor_fail(file, "the padding of chunk %.4s is missing", tag);

@@ -1,9 +1,10 @@
+/* A cursor over untrusted bytes, with errors that give the place. */
 #include <stdio.h>
 #include <string.h>
 
 #include "beam/beam_internal.h"
 
-/* What the macros of these names wrap is defined here. */
+/* The functions that the macros of these names wrap. */
 #undef cursor_fail
 #undef cursor_short
 

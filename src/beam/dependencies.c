@@ -1,3 +1,4 @@
+/* Finds the modules that a BEAM file depends on: at run time, for compilation, and optionally. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ static int add_atom(struct beam_names *names, const struct term *term, struct er
     return add_name(names, (struct beam_text){term->atom.text, term->atom.length}, reterr);
 }
 
-/* What a term tells by itself, not by what is in it. */
+/* Gets a term without its elements. */
 typedef int visit_function(struct beam_names *names, const struct term *term, struct error *reterr);
 
 static int add_export(struct beam_names *names, const struct term *term, struct error *reterr) {
@@ -82,7 +83,7 @@ static int visit_term(struct beam_names *names, const struct term *term, visit_f
     return result;
 }
 
-/* Names in a term that was decoded for them need it to live on. */
+/* Names that point into a decoded term need it to live on. */
 static int keep_doc(struct beam_names *names, struct term_doc **doc, struct error *reterr) {
     struct term_doc **kept = realloc(names->kept, (names->kept_count + 1) * sizeof *kept);
     if (!kept) return beam_no_memory(reterr);
@@ -102,7 +103,7 @@ static int visit_literal(const struct beam *beam, struct beam_names *names, cons
     return result < 0 || names->count == count ? result : keep_doc(names, &doc, reterr);
 }
 
-/* Only literals that have the mark somewhere in their bytes are worth decoding. */
+/* Only literals that contain the mark in their bytes are decoded. */
 static int visit_literals(const struct beam *beam, struct beam_names *names, const char *mark, visit_function *visit,
                           struct error *reterr) {
     int result = 0;
@@ -119,7 +120,7 @@ static int add_runtime(const struct beam *beam, struct beam_names *names, struct
     return result < 0 ? result : visit_literals(beam, names, EXPORT_MARK, add_export, reterr);
 }
 
-/* Module names of Elixir are told from other atoms by how they begin; those of Erlang can't be. */
+/* Elixir's module names differ from other atoms by their prefix; Erlang's don't. */
 static int add_named(const struct beam *beam, struct beam_names *names, struct error *reterr) {
     int result = 0;
     for (uint32_t i = 1; result == 0 && i < beam->atom_count; i++)
@@ -127,8 +128,8 @@ static int add_named(const struct beam *beam, struct beam_names *names, struct e
     return result < 0 ? result : visit_literals(beam, names, ALIAS_START, add_alias, reterr);
 }
 
-/* A struct that is built has its fields and their defaults in it. One that is constant is a literal; of others the key
-   is in the instruction that makes the map. */
+/* A struct that is built contains its fields and defaults. A constant one is a literal; otherwise the key is in the
+   instruction that makes the map. */
 static int add_built_struct(const struct beam *beam, struct beam_names *names, struct cursor *cursor, uint64_t count) {
     operand_t pair[2];
     int result = 0;

@@ -1,3 +1,4 @@
+/* Digests of BEAM files: the checksum of the loaded chunks, and digests of terms. */
 #include "beam/digest.h"
 
 #include <string.h>
@@ -41,7 +42,7 @@ static void digest_map(struct digest *digest, const struct term *map) {
     }
 }
 
-/* Numbers, pids and the like as they would be sent. */
+/* Numbers, pids and the like in their external format. */
 static void digest_leaf(struct digest *digest, const struct term *term) {
     struct buf bytes = BUF_INIT;
     if (term_put(&bytes, term, NULL) < 0 || bytes.failed)
@@ -77,8 +78,8 @@ void digest_free(struct digest *digest) {
     EVP_MD_CTX_free(digest->context);
 }
 
-/* Chunks in the order of their list, not of the file; a chunk that is missing differs from an empty one.
-   Sizes fit 32 bits, as in the file, so each chunk's name and size are one number. */
+/* Chunks come in the order of their list, not of the file. A missing chunk differs from an empty one. Sizes have 32
+   bits, so each chunk's name and size form one number. */
 int beam_checksum(const struct beam *beam, char ret[BEAM_DIGEST_BYTES], struct error *reterr) {
     CLEANUP_DIGEST struct digest digest = {0};
     digest_begin(&digest);

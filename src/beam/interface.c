@@ -5,9 +5,9 @@
 #include "beam/code.h"
 #include "beam/digest.h"
 
-/* Compilers call these of a module that is finished, and build what they answer into others: callbacks, structs, lists
-   of functions and macros, deprecations, protocols. Their code, with all that it reaches in the module, is interface.
- */
+/* Compilers call these functions of a finished module and build the results into others: callbacks, structs, lists of
+   functions and macros, deprecations, protocols. So their code, with everything it reaches in the module, is part of
+   the interface. */
 static const struct {
     const char *name;
     uint32_t arity;
@@ -18,13 +18,14 @@ static const struct {
 struct walk {
     const struct beam *beam;
     struct digest digest;
-    uint32_t *queue; /* functions reached, by index; those before `done` are finished */
+    uint32_t *queue; /* reached functions by index; those before `done` are finished */
     uint32_t queued;
     uint32_t done;
     bool *reached;           /* by function */
-    uint32_t *label_ordinal; /* a label's place among those of its function, since numbers shift with other functions */
+    uint32_t *label_ordinal; /* a label's position among those of its function, since numbers shift with other
+                                functions */
     uint32_t label_count;
-    uint32_t *literal_ordinal; /* likewise; a literal's content goes in where it first appears */
+    uint32_t *literal_ordinal; /* likewise; a literal's content is added at its first use */
     uint32_t literal_count;
     struct error *reterr;
 };
@@ -75,8 +76,8 @@ static void add_label(struct walk *walk, uint64_t label) {
     digest_number(&walk->digest, walk->label_ordinal[label]);
 }
 
-/* By name, since its place differs; its code comes later. That a function begins at the label was made sure of when the
-   file was read. */
+/* Adds the function by name, since its position differs; its code comes later. The reader has checked that a function
+   begins at the label. */
 static void add_function(struct walk *walk, uint32_t label) {
     uint32_t index = walk->beam->labels[label].function - 1;
     const struct code_function *function = &walk->beam->functions[index];
@@ -133,7 +134,7 @@ static int read_operand(struct walk *walk, struct cursor *cursor, enum operand_r
     return result < 0 ? result : add_operand(walk, role, *ret, bytes, (size_t)(cursor->at - bytes));
 }
 
-/* Lists of segments have strings in them, by their place in a table that other functions shift. */
+/* Lists of segments refer to strings by their position in a table, which other functions shift. */
 static int add_list(struct walk *walk, struct cursor *cursor, const struct list_form *form, size_t count) {
     operand_t group[MAX_LIST_PERIOD] = {0};
     unsigned period = form->period ? form->period : 1;
@@ -222,7 +223,7 @@ static int add_exports(struct walk *walk) {
     return 0;
 }
 
-/* In the order of the list, so that the order of the table of exports does not matter. */
+/* In the order of this list, so that the order of the export table does not matter. */
 static void queue_asked_functions(struct walk *walk) {
     const struct beam *beam = walk->beam;
     for (size_t i = 0; i < ARRAY_SIZE(asked_functions); i++)

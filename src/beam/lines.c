@@ -1,4 +1,4 @@
-/* The lines and files that stack traces show. */
+/* Reads the lines and files of stack traces. */
 #include "beam/compact.h"
 
 enum { LINE_VERSION = 0, NAME_LEAST_BYTES = 2 };
@@ -24,7 +24,7 @@ static int read_header(struct cursor *cursor, struct line_header *ret) {
     return 0;
 }
 
-/* Nearly all are lines of two bytes, and of the rest nearly all of one. Returns how many of these come next. */
+/* Nearly all are lines of two bytes, and most others of one. Returns how many of these follow. */
 static uint32_t skip_short_lines(struct cursor *cursor, uint32_t most) {
     const uint8_t *at = cursor->at;
     uint32_t count = 0;
@@ -40,7 +40,7 @@ static uint32_t skip_short_lines(struct cursor *cursor, uint32_t most) {
     return count;
 }
 
-/* An integer is a line, an atom's tag says which file the following ones are of; 0 is the module's own. */
+/* An integer is a line. An atom's tag selects the file of the following lines; 0 is the module's own. */
 static int read_line_entries(struct cursor *cursor, const struct line_header *header) {
     for (uint32_t count = 0; count < header->lines;) {
         count += skip_short_lines(cursor, header->lines - count);
@@ -73,7 +73,7 @@ int read_lines(struct beam *beam, struct error *reterr) {
     uint32_t version = 0;
     struct line_header header = {0};
     int result = cursor_u32(&cursor, &version);
-    if (result < 0 || version != LINE_VERSION) return result; /* a loader looks no further either */
+    if (result < 0 || version != LINE_VERSION) return result; /* a loader stops here too */
     result = read_header(&cursor, &header);
     const uint8_t *entries = cursor.at;
     if (result == 0) result = read_line_entries(&cursor, &header);

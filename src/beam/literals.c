@@ -1,10 +1,11 @@
+/* Reads the literals of a BEAM file: constants in the external term format. */
 #include <stdlib.h>
 
 #include "beam/beam_internal.h"
 
 enum { ZLIB_WINDOW_BITS = 15, PLAIN_LITERALS_OTP = 28, LITERAL_LEAST_BYTES = 6, COMPRESSED_TERM = 80 };
 
-/* Since OTP 28 a size of 0 says that the literals are not compressed: the whole file may be. */
+/* Since OTP 28 a size of 0 means uncompressed literals, since the whole file may be compressed. */
 static int open_literals(struct beam *beam, struct cursor *cursor) {
     uint32_t size = 0;
     int result = cursor_u32(cursor, &size);
@@ -36,7 +37,7 @@ static int check_literal(const struct beam *beam, const struct cursor *cursor, c
     if (term_is_plain(literal->data, literal->size, readable_size, beam->options.max_terms)) return 0;
     struct term_bounds bounds = {
         .max_bytes = literal->size, .max_terms = beam->options.max_terms, .max_depth = TERM_MAX_DEPTH};
-    /* A term inside a chunk that is compressed already never is; the loader refuses it. */
+    /* A term inside a compressed chunk is never compressed itself; the loader refuses it. */
     if (literal->size > 1 && literal->data[1] == COMPRESSED_TERM)
         return cursor_fail(cursor, "a literal that is compressed by itself");
     CLEANUP_TERM struct term_doc *doc = NULL;

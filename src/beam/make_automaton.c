@@ -1,4 +1,4 @@
-/* Prints the automaton as a table for the compiler. */
+/* Prints the automaton as a C table, at build time. */
 #include <stdio.h>
 
 #include "beam/automaton.h"

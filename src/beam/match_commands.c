@@ -1,4 +1,4 @@
-/* bs_match has a small language of its own: a list in which atoms name commands and are followed by their operands. */
+/* bs_match has its own small language: a list in which atoms name commands and are followed by their operands. */
 #include "beam/code.h"
 
 enum { U = ROLE_NUMBER, N = ROLE_REGISTERS, D = ROLE_REGISTER, FLAGS = ROLE_FLAGS, MAX_COMMAND_OPERANDS = 5 };

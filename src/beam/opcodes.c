@@ -1,3 +1,4 @@
+/* The table of all opcodes: operands, lists, checks, and the OTP release that introduced each. */
 #include "beam/code.h"
 
 enum {

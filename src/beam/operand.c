@@ -1,7 +1,8 @@
+/* Reads operands of instructions in all their forms. */
 #include "beam/code.h"
 
 enum extended_tag {
-    EXTENDED_FLOAT, /* of old: floats have long been literals */
+    EXTENDED_FLOAT, /* obsolete: floats have long been literals */
     EXTENDED_LIST,
     EXTENDED_FLOAT_REGISTER,
     EXTENDED_ALLOCATION,
@@ -20,7 +21,7 @@ static int read_bounded(struct cursor *cursor, const char *what, uint64_t count,
     return 0;
 }
 
-/* Each element takes a byte at least, so a longer list than there are bytes is a lie. */
+/* Each element takes at least a byte, so a list longer than the bytes left is forged. */
 static int read_list(struct cursor *cursor, operand_t *ret) {
     uint64_t count;
     int result = compact_read_unsigned(cursor, "a list's length", &count);
@@ -30,7 +31,7 @@ static int read_list(struct cursor *cursor, operand_t *ret) {
     return 0;
 }
 
-/* Words, floats and funs for which room is to be made: kind and number of each. */
+/* An allocation list: words, floats and funs, each with a kind and a number. */
 static int read_allocation(struct cursor *cursor, operand_t *ret) {
     uint64_t count = 0, kind = 0, number = 0;
     uint64_t total = 0;
@@ -50,7 +51,7 @@ static int read_register(struct cursor *cursor, const struct compact *compact, o
     return 0;
 }
 
-/* The type's index is free where the table is missing or of an unknown version, as for the loader. */
+/* The type's index is not checked if the table is missing or of an unknown version, as in the loader. */
 static int read_typed_register(const struct beam *beam, struct cursor *cursor, operand_t *ret) {
     struct compact compact;
     uint64_t type = 0;
@@ -81,7 +82,7 @@ static int read_extended(const struct beam *beam, struct cursor *cursor, int64_t
     }
 }
 
-/* Small integers have room in an operand; nobody needs the value of others. */
+/* Small integers fit into an operand; the values of others are not needed. */
 static operand_t make_integer(const struct compact *compact) {
     bool fits = !compact->is_big && compact->value >= 0 && compact->value < INT64_MAX >> FORM_BITS;
     return fits ? operand_make(FORM_INTEGER, (uint64_t)compact->value) : operand_make(FORM_BIG, 0);

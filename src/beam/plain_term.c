@@ -1,15 +1,15 @@
-/* A look at a term without building it. Literals are mostly atoms, numbers, text, tuples, lists and maps with atoms for
-   keys, which can be judged in passing; term_decode judges the others. */
+/* Checks terms without building them. Most literals are atoms, numbers, text, tuples, lists and maps with atom keys,
+   which can be checked in one pass; term_decode checks the others. */
 #include <string.h>
 
 #include "beam/beam_internal.h"
 
 enum {
     VERSION_BYTE = 131,
-    MAX_CONTAINERS = TERM_MAX_DEPTH - 1, /* so that nothing can lie too deep in them */
+    MAX_CONTAINERS = TERM_MAX_DEPTH - 1, /* so that no term can be too deep */
     MAX_MAP_DEPTH = 16,
     MAX_KEYS = 32,
-    FLOAT_BYTES = 9, /* no tag has more beside what its number adds */
+    FLOAT_BYTES = 9, /* no tag has more bytes besides those its number counts */
     SHORT_ATOM_BYTES = 16,
     LOOK_AHEAD_BYTES = FLOAT_BYTES + SHORT_ATOM_BYTES,
 };
@@ -34,18 +34,17 @@ enum plain_tag {
 
 enum form_check { CHECK_NONE, CHECK_FLOAT, CHECK_SIGN, CHECK_MAP };
 
-/* What a tag is followed by: a number, and what that says. Masks instead of branches, since nobody can guess which tag
-   comes next. */
+/* What follows a tag: a number and its meaning. Masks instead of branches, since the next tag can't be predicted. */
 static const struct form {
-    uint8_t size;  /* with the tag and without what the number adds; 0: not plain */
-    uint8_t shift; /* that brings the number to the right of 32 bits */
-    uint8_t check; /* what else must hold */
-    uint8_t tail;  /* terms inside beside those that the number says */
+    uint8_t size;  /* with the tag, without the bytes that the number counts; 0: not plain */
+    uint8_t shift; /* moves the number to the low end of 32 bits */
+    uint8_t check; /* further conditions */
+    uint8_t tail;  /* terms inside, besides those that the number counts */
     uint8_t is_container;
-    uint32_t text;       /* all ones: the number says how many bytes follow, */
+    uint32_t text;       /* all ones: the number counts bytes that follow, */
     uint32_t terms;      /* or terms, */
-    uint32_t characters; /* or that the bytes are as many terms */
-    uint32_t atom;       /* or that they are a name */
+    uint32_t characters; /* or bytes that are terms each, */
+    uint32_t atom;       /* or bytes of a name */
 } forms[256] = {
 #define WIDTH(bytes) .shift = 32 - 8 * (bytes)
 #define ALL UINT32_MAX
@@ -71,7 +70,7 @@ static const struct form {
 struct scan {
     const uint8_t *at;
     const uint8_t *end;
-    const uint8_t *readable_end; /* behind which no byte may be looked at */
+    const uint8_t *readable_end; /* no byte behind it may be read */
     uint64_t terms_left;
     uint64_t containers_left;
     unsigned map_depth;
@@ -83,7 +82,7 @@ static inline uint64_t load_word(const uint8_t *bytes) {
     return word;
 }
 
-/* Of a short name no branch asks how short it is. */
+/* For short names no branch depends on the length. */
 static inline bool is_name(const uint8_t *text, uint64_t size) {
     static const uint8_t beyond_ascii[2 * SHORT_ATOM_BYTES] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
                                                                0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
@@ -96,7 +95,7 @@ static bool is_finite(const uint8_t *bytes) {
     return (bytes[0] & 0x7f) != 0x7f || (bytes[1] & 0xf0) != 0xf0;
 }
 
-/* Near the end a copy, followed by zeros, stands for what is left. */
+/* Near the end, a copy padded with zeros is used. */
 static inline const uint8_t *look_ahead(const struct scan *scan, uint8_t copy[LOOK_AHEAD_BYTES]) {
     size_t left = (size_t)(scan->readable_end - scan->at);
     if (left >= LOOK_AHEAD_BYTES) return scan->at;
@@ -114,7 +113,7 @@ static bool is_new_key(const struct beam_text *keys, size_t count) {
     return true;
 }
 
-/* A key that is an atom, which is where its name ends. */
+/* Reads a key, which must be an atom, up to the end of its name. */
 static bool scan_key(struct scan *scan, struct beam_text *ret) {
     uint8_t copy[LOOK_AHEAD_BYTES];
     const uint8_t *start = scan->at, *look = look_ahead(scan, copy);
@@ -124,7 +123,7 @@ static bool scan_key(struct scan *scan, struct beam_text *ret) {
     return true;
 }
 
-/* No key may come twice; of small maps with atoms for keys that is easily seen. */
+/* Keys must be unique, which is easy to check for small maps with atom keys. */
 static bool scan_map(struct scan *scan, uint64_t pairs) {
     struct beam_text keys[MAX_KEYS];
     if (pairs > MAX_KEYS || 2 * pairs > scan->terms_left || scan->map_depth == MAX_MAP_DEPTH) return false;
@@ -162,7 +161,7 @@ static bool scan_pair(struct scan *scan) {
     struct beam_text key;
     if (scan->end - scan->at < 2 || scan->at[0] != TAG_SMALL_TUPLE || scan->at[1] != 2) return false;
     scan->at += 2;
-    scan->containers_left = MAX_CONTAINERS - 2; /* none of which is inside of another pair */
+    scan->containers_left = MAX_CONTAINERS - 2; /* none of which is inside another pair */
     return scan_key(scan, &key) && scan_terms(scan, 1);
 }
 

@@ -1,5 +1,5 @@
-/* The quick way to read code: a walk that marks what each byte is, and then, kind by kind, what is asked of those. What
-   is wrong, or uncommon enough, is only told to be so: the slow way says what it is. */
+/* The quick reader of code: a walk marks the kind of each byte, and then each kind is checked at once. It only reports
+   that something is wrong or uncommon; the full reader gives the exact error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +7,12 @@
 
 struct reading {
     struct beam *beam;
-    struct code *code; /* for instructions that the slow way has to look at too */
+    struct code *code; /* for instructions that the full reader has to check too */
     const struct surveyor *surveyor;
     struct survey survey;
 };
 
-/* One piece of memory for all of a survey. */
+/* One allocation for all of a survey. */
 static void *allocate(struct survey *survey) {
     size_t blocks = survey->size / BLOCK + 2, bytes = blocks * BLOCK;
     uint8_t *memory =
@@ -26,7 +26,7 @@ static void *allocate(struct survey *survey) {
     return memory;
 }
 
-/* Values have 16 bits here; what is longer is left to the slow way. */
+/* Values have 16 bits here; longer ones are left to the full reader. */
 static void set_bound(struct bounds *bounds, enum mark mark, uint32_t count, bool is_zero_wrong) {
     uint32_t highest = count == 0 ? 0 : count > UINT16_MAX ? UINT16_MAX : count - 1;
     bounds->highest_low[mark] = (uint8_t)highest;
@@ -34,7 +34,7 @@ static void set_bound(struct bounds *bounds, enum mark mark, uint32_t count, boo
     bounds->is_zero_wrong[mark] = is_zero_wrong || count == 0 ? UINT8_MAX : 0;
 }
 
-/* 0 is no atom and no label, but in the forms that have no mark. */
+/* 0 is no atom and no label, except in the forms without a mark. */
 static void set_bounds(const struct beam *beam, struct bounds *bounds) {
     uint32_t line_count = beam->has_lines ? beam->line_count + 1 : UINT32_MAX;
     for (enum mark mark = 0; mark < MARK_COUNT; mark++) set_bound(bounds, mark, UINT32_MAX, false);
@@ -58,8 +58,8 @@ static uint32_t behind(const struct survey *survey, uint32_t place) {
     return place + sizes[survey->code[place] >> 3 & 3];
 }
 
-/* Each label belongs to the function entered last, but for the one in front of a header, behind which the next is
-   entered. Finds the indexes of entries, which are as many as functions. */
+/* Each label belongs to the function that was entered last. The label before a header belongs to the function that
+   follows. Finds the indexes of entries, one for each function. */
 static bool define_labels(const struct reading *reading, size_t count, uint32_t *entries) {
     const struct survey *survey = &reading->survey;
     const uint32_t *places = survey->places;
@@ -74,7 +74,7 @@ static bool define_labels(const struct reading *reading, size_t count, uint32_t 
     return !is_twice && function == reading->beam->function_count;
 }
 
-/* A header is between the two labels, with at most a line in front of it. Returns where the first of them is. */
+/* A header is between the two labels, with at most a line before it. Returns the position of the first label. */
 static uint32_t find_function(const struct reading *reading, const uint32_t labels[2], struct code_function *ret) {
     const struct survey *survey = &reading->survey;
     uint32_t header = behind(survey, labels[0]);
@@ -101,7 +101,7 @@ static bool find_functions(const struct reading *reading, const uint32_t *entrie
     return !is_arity_wrong;
 }
 
-/* The code must begin with a function, so that nothing is outside of them. */
+/* The code must begin with a function, so that nothing is outside functions. */
 static bool read_definitions(const struct reading *reading) {
     size_t count = reading->surveyor->gather(&reading->survey, NOTE_DEFINITION);
     uint32_t *places = reading->survey.places, *entries = places + count + 1;
@@ -109,7 +109,7 @@ static bool read_definitions(const struct reading *reading) {
     return entries[0] == 1 && places[0] == 1 && find_functions(reading, entries);
 }
 
-/* Jumps stay inside their function. */
+/* Jumps must stay inside their function. */
 static bool check_jumps(const struct reading *reading) {
     const struct survey *survey = &reading->survey;
     size_t count = reading->surveyor->gather(survey, NOTE_JUMP);
@@ -126,7 +126,7 @@ static bool is_opcode(const struct survey *survey, uint32_t place) {
     return survey->marks[place] >= MARK_OPCODE;
 }
 
-/* How many arguments a call has is between its opcode and what is called, in one byte or two. */
+/* The number of arguments is between a call's opcode and its target, in one byte or two. */
 static uint32_t arguments_of(const struct survey *survey, uint32_t place, uint32_t *difference) {
     uint32_t at = place - 1 - !is_opcode(survey, place - 2);
     *difference |= !is_opcode(survey, at - 1);
@@ -163,7 +163,7 @@ static bool is_built_in(const struct reading *reading, uint32_t place) {
     return import->arity == built_in_arity(&opcodes[survey->code[start]]) && beam_text_is(import->module, "erlang");
 }
 
-/* Where a fun is made its register follows, and then how many values it closes over. */
+/* An instruction that makes a fun has its register next, and then the number of closed-over values. */
 static bool is_lambda(const struct reading *reading, uint32_t place) {
     const struct survey *survey = &reading->survey;
     if (survey->code[place - 1] != OP_MAKE_FUN3) return true;
@@ -194,7 +194,7 @@ static bool check_others(const struct reading *reading) {
     return is_right;
 }
 
-/* Opcodes are ordered by what has them first. */
+/* Opcodes are ordered by the release that introduced them. */
 static bool check_opcodes(const struct reading *reading) {
     struct beam *beam = reading->beam;
     uint32_t highest = reading->survey.highest_opcode;

@@ -1,7 +1,7 @@
-/* What an operand may be in its place. */
+/* Checks an operand against its role. */
 #include "beam/code.h"
 
-/* How many values a plain number may have in a role. Without a table of lines the loader doesn't look at them. */
+/* The number of values that a plain number may have in a role. Without a line table the loader does not check lines. */
 static uint32_t number_end(const struct beam *beam, enum operand_role role) {
     switch (role) {
     case ROLE_REGISTERS:
@@ -40,7 +40,7 @@ static const char *kind_name(uint32_t kind) {
     return names[__builtin_ctz(kind)];
 }
 
-/* Jumps stay inside a function; that is judged when all is read. */
+/* Jumps must stay inside a function, which is checked at the end. */
 static void use_label(const struct code *code, enum operand_role role, struct label_use *use) {
     use->instruction = code->instruction;
     if (role == ROLE_FUNCTION) return;

@@ -1,3 +1,4 @@
+/* Maps the numbers of `line` instructions to lines and files of the source. */
 #include "beam/site_lines.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Which line of which file a `line` instruction means. */
+/* The line and file that a `line` instruction means. */
 #ifndef BEAM_SITE_LINES_H
 #define BEAM_SITE_LINES_H
 
@@ -10,13 +10,13 @@ struct site_line {
 };
 
 struct site_lines {
-    struct site_line *lines; /* by number; the first says "unknown" */
+    struct site_line *lines; /* by number; the first means "unknown" */
     uint32_t line_count;
     struct beam_text *files; /* likewise; the first is empty */
     uint32_t file_count;
 };
 
-/* Of a beam that was read, so nothing in the chunk can be wrong. */
+/* For a beam that was read, so the chunk is valid. */
 int site_lines_read(const struct beam *beam, struct site_lines *ret, struct error *reterr);
 void site_lines_free(struct site_lines *lines);
 

@@ -1,5 +1,5 @@
-/* Walking the code with an eye on what registers are known to hold, so that apply(os, cmd, Arguments) is told from
-   apply(Module, Function, Arguments). What is known is forgotten wherever paths may meet. */
+/* Walks the code and tracks the known values of registers, so that apply(os, cmd, Arguments) differs from apply(Module,
+   Function, Arguments). Known values are forgotten wherever paths may join. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "beam/site_lines.h"
 
 enum {
-    TRACKED_REGISTERS = 64, /* of each kind; of others nothing is known */
-    TRACKED_FIELDS = 32,    /* of maps, that a function looked up last */
+    TRACKED_REGISTERS = 64, /* of each kind; values of others are unknown */
+    TRACKED_FIELDS = 32,    /* keys of maps that a function looked up last */
     CHILD_TUPLE_ARITY = 6,  /* {Id, Start, Restart, Shutdown, Type, Modules} */
     CHILD_TUPLE_START = 1,
     CHILD_TUPLE_RESTART = 2,
@@ -62,7 +62,7 @@ static void walk_free(struct walk *walk) {
     free(walk->is_seen);
 }
 
-/* ---- what registers hold ---- */
+/* ---- values of registers ---- */
 
 static struct beam_value *slot_of(struct walk *walk, operand_t operand) {
     uint64_t number = operand_value(operand);
@@ -95,7 +95,7 @@ static void forget_y(struct walk *walk) {
     memset(walk->y, 0, sizeof walk->y);
 }
 
-/* What an instruction leaves behind besides what its operands name. */
+/* Forgets the registers that an instruction changes besides its operands. */
 static void forget_clobbered(struct walk *walk, uint8_t number) {
     bool calls = (number >= OP_CALL && number <= OP_CALL_EXT_LAST) || number == OP_SEND || number == OP_CALL_FUN ||
                  number == OP_CALL_EXT_ONLY || number == OP_APPLY || number == OP_APPLY_LAST || number == OP_CALL_FUN2;
@@ -106,7 +106,7 @@ static void forget_clobbered(struct walk *walk, uint8_t number) {
     if (is_end || moves_stack) forget_y(walk);
 }
 
-/* ---- telling ---- */
+/* ---- reporting sites ---- */
 
 static int tell(struct walk *walk, enum beam_site_kind kind) {
     walk->site.kind = kind;
@@ -127,7 +127,7 @@ static int see_literal(struct walk *walk, operand_t operand) {
     return tell(walk, BEAM_SITE_LITERAL);
 }
 
-/* Registers x0 and on are the arguments of a call; a BIF has its own. */
+/* The arguments of a call are in registers x0 and on; a BIF names its own. */
 static int tell_call(struct walk *walk, uint64_t import) {
     memcpy(walk->site.arguments, walk->x, sizeof walk->site.arguments);
     walk->site.import = (uint32_t)import;
@@ -141,7 +141,7 @@ static int tell_bif(struct walk *walk, uint64_t import, const operand_t *argumen
     return tell(walk, BEAM_SITE_CALL);
 }
 
-/* value.field is compiled as a look-up in a map and, for what is none, a call without arguments. */
+/* value.field is compiled as a map look-up and, for other values, a call without arguments. */
 static bool is_field(const struct walk *walk, uint64_t arity, const struct beam_value *function) {
     if (arity > 0 || function->known != BEAM_ATOM) return false;
     for (size_t i = 0; i < walk->field_count && i < TRACKED_FIELDS; i++)
@@ -149,7 +149,7 @@ static bool is_field(const struct walk *walk, uint64_t arity, const struct beam_
     return false;
 }
 
-/* The module is behind the arguments, the function behind the module. */
+/* The module follows the arguments, and the function follows the module. */
 static int tell_apply(struct walk *walk, uint64_t arity) {
     memset(walk->site.arguments, 0, sizeof walk->site.arguments);
     walk->site.called_arity = (uint32_t)arity;
@@ -219,7 +219,7 @@ static bool is_restart(struct beam_value value) {
     return false;
 }
 
-/* A tuple that is built may be what a child starts with, or a child's specification as a tuple. */
+/* A new tuple may be a start function {M, F, A}, or a child specification in tuple form. */
 static int build_tuple(struct walk *walk, const struct instruction *instruction, struct beam_value *ret) {
     struct beam_value values[CHILD_TUPLE_ARITY];
     size_t count = instruction->list_count;
@@ -264,7 +264,7 @@ static void forget_targets(struct walk *walk, const struct instruction *instruct
     forget_clobbered(walk, instruction->number);
 }
 
-/* What a move or a new tuple leaves in its target is known; in all other targets it is not. */
+/* After a move or a new tuple the target's value is known; other targets become unknown. */
 static int see_instruction(struct walk *walk, const struct instruction *instruction) {
     const operand_t *operands = instruction->operands;
     struct beam_value left = {0};

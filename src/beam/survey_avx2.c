@@ -1,4 +1,4 @@
-/* Looking at a survey 32 bytes at once. */
+/* Checks a survey with AVX2, 32 bytes at once. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <string.h>
@@ -33,12 +33,12 @@ AVX2 ALWAYS_INLINE __m256i load_table(const uint8_t bytes[MARK_COUNT]) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
 }
 
-/* Eight marks, each where it is in its step. */
+/* Eight marks at their positions in the steps. */
 AVX2 ALWAYS_INLINE __m256i load_marks(const step_t *steps) {
     return _mm256_and_si256(load(steps), _mm256_set1_epi32(STEP_MARK_MASK << STEP_MARK_SHIFT));
 }
 
-/* Packing goes by halves of what it packs, whose order is then to be restored. */
+/* Packing works on halves of its input, whose order has to be restored. */
 AVX2 ALWAYS_INLINE void store_some(uint8_t *marks, const step_t *steps) {
     __m256i first = _mm256_packs_epi32(load_marks(steps), load_marks(steps + 8));
     __m256i second = _mm256_packs_epi32(load_marks(steps + 16), load_marks(steps + 24));
@@ -48,7 +48,7 @@ AVX2 ALWAYS_INLINE void store_some(uint8_t *marks, const step_t *steps) {
     _mm256_storeu_si256((__m256i *)marks, _mm256_permutevar8x32_epi32(bytes, order));
 }
 
-/* Behind the last one there are marks of others, and of steps there is nothing. */
+/* Behind the last mark there are marks of other parts, and behind the last step nothing. */
 AVX2 static __attribute__((noinline)) void store_last(uint8_t *marks, const step_t *steps, size_t count) {
     step_t last_steps[WIDTH] = {0};
     uint8_t last[WIDTH];
@@ -80,7 +80,7 @@ AVX2 ALWAYS_INLINE void store_values(uint16_t *out, struct values values) {
     _mm256_storeu_si256((__m256i *)(out + WIDTH / 2), _mm256_permute2x128_si256(even, odd, 0x31));
 }
 
-/* What is not 0 is wrong. */
+/* Any bit that is not 0 is an error. */
 AVX2 ALWAYS_INLINE __m256i find_wrong(const struct tables *tables, __m256i marks, struct values values) {
     __m256i highest_low = _mm256_shuffle_epi8(tables->highest_low, marks);
     __m256i highest_high = _mm256_shuffle_epi8(tables->highest_high, marks);
@@ -104,7 +104,7 @@ AVX2 ALWAYS_INLINE __m256i judge_some(const struct survey *survey, size_t at, co
     return flags;
 }
 
-/* A bit for each byte, of the flag that is so many below the highest. */
+/* One bit for each byte: the flag at this distance below the highest. */
 AVX2 ALWAYS_INLINE uint64_t word_of(__m256i first, __m256i second, int flag) {
     uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(first, flag));
     return (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(second, flag)) << 32 | low;
@@ -138,8 +138,8 @@ AVX2 static bool judge(struct survey *survey) {
     return _mm256_testz_si256(sums.wrong, sums.wrong);
 }
 
-/* Nobody can guess how many there are in a word: some are taken whether they are there or not, and what was too much is
-   taken back. */
+/* The number of bits in a word can't be predicted. So some places are stored whether they exist or not, and the excess
+   is dropped. */
 AVX2 ALWAYS_INLINE size_t gather_some(const struct survey *survey, enum note note, unsigned at_once) {
     const uint64_t *words = survey->words[note];
     uint32_t *places = survey->places;

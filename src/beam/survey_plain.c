@@ -1,4 +1,4 @@
-/* Looking at a survey byte by byte, for all processors. */
+/* Checks a survey byte by byte, for all CPUs. */
 #include "beam/survey.h"
 
 const uint8_t mark_flags[MARK_COUNT] = {

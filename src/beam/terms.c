@@ -1,4 +1,4 @@
-/* Chunks that are one term each. */
+/* Chunks that consist of one term each. */
 #include "beam/beam_internal.h"
 
 enum { VERSION_BYTE = 131, UNLOADED_FACTOR = 4 }; /* debug info of a large module has millions of terms */
@@ -27,7 +27,7 @@ static bool is_keyword_list(const struct term *term) {
     return true;
 }
 
-/* The loader hands out attributes as the keyword list that they are. An empty chunk is what stripping may leave. */
+/* The loader returns attributes as a keyword list. Stripping may leave an empty chunk. */
 static int check_attributes(const struct beam *beam, struct error *reterr) {
     const struct chunk *chunk = &beam->chunks[CHUNK_ATTRIBUTES];
     if (chunk->size == 0 || term_is_plain_pairs(chunk->data, chunk->size, beam->options.max_terms)) return 0;
@@ -44,8 +44,8 @@ static int check_term(const struct beam *beam, enum chunk_kind kind, struct erro
     return decode_chunk(beam, kind, &doc, reterr);
 }
 
-/* No loader reads these, and inflating all debug info would take longer than everything else. Their first byte tells
-   that they are terms; the rest is looked at on demand. */
+/* No loader reads these chunks, and inflating all debug info would take longer than everything else. The first byte
+   shows that they are terms; the rest is checked on demand. */
 static int check_unloaded(const struct beam *beam, enum chunk_kind kind, struct error *reterr) {
     const struct chunk *chunk = &beam->chunks[kind];
     if (chunk->size == 0) return 0;

@@ -1,15 +1,16 @@
-/* The types that the compiler tells the JIT of registers. */
+/* Reads the types of registers that the compiler gives to the JIT. */
 #include "beam/beam_internal.h"
 
 enum { FIXED_TYPE_BYTES = 18, BOUND_BYTES = 8, UNIT_BYTES = 1 };
 
-/* How each version writes a type: a set of kinds in 16 bits, whose first all-ones word is "any", and what follows. */
+/* The encoding of a type in each version: a set of kinds in 16 bits, whose first all-ones word means "any", and what
+   follows. */
 struct type_form {
     uint32_t version;
     uint16_t any;
     uint16_t numbers; /* kinds that may have bounds */
     uint16_t bitstring;
-    uint16_t lower, upper, unit; /* flags of what follows; 0: the form is fixed */
+    uint16_t lower, upper, unit; /* flags for what follows; 0: the encoding has a fixed size */
 };
 
 static const struct type_form forms[] = {
@@ -61,7 +62,7 @@ int read_types(struct beam *beam, struct error *reterr) {
     uint32_t version = 0, count = 0;
     int result = cursor_u32(&cursor, &version);
     const struct type_form *form = find_form(version);
-    if (result < 0 || !form) return result; /* a loader does without types of a version it doesn't know */
+    if (result < 0 || !form) return result; /* a loader ignores types of an unknown version */
     result = cursor_count(&cursor, 2, &count);
     if (result == 0 && count == 0) return cursor_fail(&cursor, "no type");
     for (uint32_t i = 0; result == 0 && i < count; i++) result = read_type(&cursor, form, i);

@@ -1,5 +1,6 @@
-/* Walking through code by the automaton's steps. Each waits for the one before it, so several walks go on at once, from
-   where instructions seem to begin; at the end it is seen whether each came to where the next one began. */
+/* Walks through code by the automaton's steps. Each step waits for the one before, so several walks run at once, from
+   places where instructions seem to begin. At the end it is checked that each walk reached the beginning of the
+   next. */
 #include <string.h>
 
 #include "beam/survey.h"
@@ -9,23 +10,23 @@ enum {
     ROUND = 32, /* marks that are stored at once */
     MOST_AT_ONCE = 3 * ROUND,
     MAX_PARTS = 64,
-    LEAST_PART = 96,         /* what is shorter is not halved */
-    MOST_SEARCHED = 1 << 16, /* for a place to halve it at */
-    LEAST_SEEN = 4,          /* of what begins there */
+    LEAST_PART = 96,         /* shorter parts are not divided */
+    MOST_SEARCHED = 1 << 16, /* for a place to divide a part at */
+    LEAST_SEEN = 4,          /* of instructions at that place */
     LEAST_STOPS = 16,        /* that all walks together may make, */
-    BYTES_PER_STOP = 32,     /* and how many more: with more of them the slow way is quicker */
+    BYTES_PER_STOP = 32,     /* and more by size: with more stops the full reader is faster */
 };
 
 _Static_assert(LEAST_PART / 2 >= 6, "a beginning is told by up to six bytes in front of it");
 
-/* What one walk goes through. It may step over its end, in a long integer, but marks nothing there: that is where
-   another walk marks. */
+/* The part of one walk. The walk may step beyond the end, in a long integer, but marks nothing there: another walk
+   does. */
 struct part {
     const uint8_t *start, *at, *end;
     step_t first, step; /* that led to start, and to at */
-    uint64_t groups;    /* of a long list's elements that are still to come; 0: it is in none */
-    unsigned next;      /* the part behind it; 0: none */
-    bool is_whole;      /* there is no place to halve it at */
+    uint64_t groups;    /* groups of a long list that remain; 0: not in a list */
+    unsigned next;      /* the part that follows; 0: none */
+    bool is_whole;      /* it can't be divided */
 };
 
 struct walk {
@@ -35,7 +36,7 @@ struct walk {
     unsigned part_count;
     size_t stops_left;
     struct part parts[MAX_PARTS];
-    step_t steps[LANES][MOST_AT_ONCE]; /* just taken: words are stored faster than the bytes in them */
+    step_t steps[LANES][MOST_AT_ONCE]; /* just taken: words are stored faster than single bytes */
 };
 
 static const uint8_t *code_end(const struct walk *walk) {
@@ -74,7 +75,7 @@ static void run_together(struct walk *walk, struct part *const lanes[LANES], siz
     }
 }
 
-/* How many of the steps lead to the list's end. */
+/* How many of the steps lead to the end of the list. */
 static __attribute__((noinline)) size_t count_groups(struct part *part, const step_t *steps, size_t count) {
     for (size_t i = 0; i < count; i++) {
         part->groups -= step_row_kind(steps[i]) == ROW_ELEMENTS;
@@ -85,7 +86,7 @@ static __attribute__((noinline)) size_t count_groups(struct part *part, const st
     return count;
 }
 
-/* Where the steps stopped there is a length, or an integer with one. */
+/* At a stop there is a length, or an integer with one. */
 static __attribute__((noinline)) void resume(struct walk *walk, struct part *part) {
     const step_t *stop = &automaton.steps[step_row(part->step)];
     struct cursor cursor = {.start = part->at, .at = part->at, .end = code_end(walk), .chunk = "code"};
@@ -104,13 +105,13 @@ static __attribute__((noinline)) void resume(struct walk *walk, struct part *par
     }
 }
 
-/* Round numbers are stored faster: what is stored too much is of bytes that this part comes to later. */
+/* Fixed sizes are stored faster. The excess covers bytes that this part reaches later. */
 static void store_marks(const struct walk *walk, const struct part *part, const step_t *steps, size_t count) {
     size_t left = (size_t)(part->end - part->at), rounded = (count + ROUND - 1) / ROUND * ROUND;
     walk->surveyor->store_marks(marks_at(walk, part->at), steps, rounded < left ? rounded : count);
 }
 
-/* Of the steps just taken, as many as led somewhere. */
+/* Keeps those of the steps just taken that led somewhere. */
 static void keep(struct walk *walk, struct part *part, const step_t *steps, size_t count) {
     /* There is at least one. NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign) */
     part->step = steps[count - 1];
@@ -130,13 +131,13 @@ static void walk_alone(struct walk *walk, struct part *part) {
     }
 }
 
-/* Whether a function's header seems to begin, behind a line or a label. */
+/* Whether a function's header seems to begin here, after a line or a label. */
 static bool is_header(const uint8_t *at) {
     if (at[0] != OP_FUNC_INFO || at[1] != HEAD_FIRST_ATOM) return false;
     return at[-2] == OP_LINE || at[-3] == OP_LINE || at[-2] == OP_LABEL || at[-3] == OP_LABEL;
 }
 
-/* Whether a label seems to be defined, with a number of two bytes or three, and not behind a header. */
+/* Whether a label with a number of two or three bytes seems to be defined here, not after a header. */
 static bool is_label(const uint8_t *at, uint32_t label_count) {
     if (at[0] != OP_LABEL || ((at[1] & 0x1f) != HEAD_WIDE && at[1] != HEAD_LONG)) return false;
     uint32_t number = at[1] == HEAD_LONG ? (uint32_t)at[2] << 8 | at[3] : (uint32_t)at[1] >> 5 << 8 | at[2];
@@ -148,13 +149,13 @@ static bool is_label(const uint8_t *at, uint32_t label_count) {
 static const uint8_t *find_beginning(const struct walk *walk, const uint8_t *at, const uint8_t *end) {
     if (end - at > MOST_SEARCHED) end = at + MOST_SEARCHED;
     for (; end - at >= LEAST_SEEN; at++) {
-        if (*at > OP_FUNC_INFO) continue; /* most are */
+        if (*at > OP_FUNC_INFO) continue; /* most opcodes are above */
         if (is_label(at, walk->label_count) || is_header(at)) return at;
     }
     return NULL;
 }
 
-/* The second half of what is left of it; NULL: it stays whole. */
+/* Returns the second half of what is left of a part; NULL: it stays whole. */
 static struct part *halve(struct walk *walk, struct part *part) {
     const uint8_t *middle = find_beginning(walk, part->at + (part->end - part->at) / 2, part->end);
     part->is_whole = !middle;
@@ -180,7 +181,7 @@ static struct part *find_longest(struct part *const *lanes, unsigned count) {
     return longest;
 }
 
-/* In the place of those that have come to their end come halves of what others have left. */
+/* Finished parts are replaced by halves of the others. */
 static unsigned fill(struct walk *walk, struct part **lanes, unsigned count) {
     struct part *longest;
     for (unsigned i = count; i-- > 0;)
@@ -199,7 +200,7 @@ static size_t least_left(struct part *const *lanes, unsigned count) {
     return (size_t)least;
 }
 
-/* A lane that is left over does what the first does. */
+/* An unused lane repeats the first one's work. */
 static void walk_parts(struct walk *walk) {
     struct part *lanes[LANES] = {&walk->parts[0]};
     unsigned count = 1;
@@ -212,15 +213,15 @@ static void walk_parts(struct walk *walk) {
     if (count > 0) walk_alone(walk, lanes[0]);
 }
 
-/* Whether a walk came to where another began. What may come behind a label may also come between instructions, but for
-   a header. */
+/* Whether a walk reached the beginning of another. What may follow a label may also follow an instruction, except for a
+   header. */
 static bool leads_to(const struct part *part, const struct part *next) {
     if (part->at != next->start) return false;
     return is_at(part->step, automaton.behind_label) || is_at(part->step, automaton.behind_line) ||
            (is_at(part->step, automaton.between) && is_at(next->first, automaton.between));
 }
 
-/* One that did not lead to the next goes on through it, from behind what it has stepped over. */
+/* A walk that did not reach the next part goes on through it, from where it ended. */
 static bool join(struct walk *walk) {
     struct part part = walk->parts[0];
     for (unsigned i = part.next; i; i = walk->parts[i].next) {
@@ -237,7 +238,7 @@ static bool join(struct walk *walk) {
 }
 
 bool survey_walk(const struct survey *survey, const struct surveyor *surveyor, uint32_t label_count) {
-    struct walk walk; /* is mostly for parts that most code doesn't have */
+    struct walk walk; /* mostly for parts that most code does not have */
     walk.survey = survey;
     walk.surveyor = surveyor;
     walk.label_count = label_count;
