@@ -1,5 +1,5 @@
-/* A change of code becomes a sandbox's history, and so does taking it back: both are prepared before the change is
-   made, since a change may have thousands of modules and the loop has microseconds. */
+/* Turns a change of code into the sandbox's next history, and prepares the way back. Both are made on the pool before
+   the change, since a change may have thousands of modules and the loop has only microseconds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- the next history ---- */
 
-/* The version that ran so far, in case the sandbox began with it. */
+/* Adds the version that ran so far, if the sandbox began with it. */
 static bool note_old(struct history *history, const struct change *change, const struct adopter *adopter) {
     struct version old = change->old_version;
     if (old.number == 0 || history_find(history, change->module, old.number)) return true;
@@ -36,7 +36,7 @@ static bool add_row(struct store_histories *rows, const struct history *history,
     return text && store_histories_add(rows, module, text);
 }
 
-/* ---- and back ---- */
+/* ---- the way back ---- */
 
 void way_back_free(struct way_back *back) {
     if (!back) return;

@@ -57,15 +57,15 @@ json_t *version_describe(const struct version *version, const char *module); /* 
 /* Summarizes such a list, in which versions of a module are adjacent: an object for each module. */
 json_t *versions_summarize(const json_t *list);
 
-/* A history that threads share: it is not changed any more, but for another one. NULL is an empty one. */
+/* A history that threads share. It is never changed, only replaced by another one. NULL is an empty history. */
 struct shared_history {
     atomic_uint users;
     struct history history;
 };
 
-struct shared_history *history_share(struct history *history); /* takes it over */
+struct shared_history *history_share(struct history *history); /* takes ownership */
 struct shared_history *history_hold(struct shared_history *shared);
-void history_let_go(struct shared_history *shared); /* accepts NULL; the last user's frees it */
+void history_let_go(struct shared_history *shared); /* accepts NULL; the last user frees it */
 const struct history *history_of(const struct shared_history *shared);
 
 /* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
@@ -151,14 +151,14 @@ int changes_to_modules(const struct change_base *base, const struct module_set *
 int changes_to_version(const struct change_base *base, const char *module, uint32_t number, struct change_set *ret,
                        struct error *reterr);
 
-/* ---- adoption.c: what is known of the code once a change was made, or taken back. On the pool ---- */
+/* ---- adoption.c: a sandbox's history after a change, or after it was taken back. Runs on the pool. ---- */
 
-/* From after a change to before it. */
+/* The data that restores the history from before a change. */
 struct way_back {
-    char *undo; /* JSON: for each module the version before; 0 for none */
+    char *undo; /* JSON: the earlier version of each module; 0: none */
     struct shared_history *history;
-    struct store_histories *rows; /* of it, for the registry */
-    json_t *facts;                /* of the build that ran before, in brief; NULL: nothing is known of it */
+    struct store_histories *rows; /* of the history, for the registry */
+    json_t *facts;                /* of the build that ran before, in brief; NULL: unknown */
 };
 
 struct adoption {
@@ -169,19 +169,19 @@ struct adoption {
 
 struct adopter {
     const char *sandbox;
-    int64_t started_at_ms; /* when it began with what it ran first */
+    int64_t started_at_ms; /* when the sandbox began to run its first code */
     uint32_t owner, by;
 };
 
-/* E_NO_MEMORY, and nothing else. The way back has no facts yet. */
+/* Fails with E_NO_MEMORY only. The way back has no facts yet. */
 int adoption_make(const struct history *now, const struct change_set *changes, const struct adopter *adopter,
                   struct adoption *ret, struct error *reterr);
 void adoption_free(struct adoption *adoption);
-/* From what the registry has kept of it (undo). */
+/* Made from the registry's entry (undo). */
 struct way_back *way_back_make(const struct history *now, const char *sandbox, const json_t *undo);
 void way_back_free(struct way_back *back); /* accepts NULL */
 
-/* ---- compose.c: what runs after a change, as a build of its own ---- */
+/* ---- compose.c: the code after a change, as a build of its own ---- */
 
 struct composed {
     struct store_file *files; /* owned, with their contents */
@@ -215,24 +215,26 @@ struct reload_options {
     const json_t *migrations; /* from migrations_read; NULL: none */
 };
 
-/* The arguments of the agent's reload call. The first part holds all that may be long, and is made on the pool. */
+/* Write the arguments of the agent's reload call. The first part holds everything that may be long, and is made on the
+   pool. */
 void transaction_put_first(struct buf *args, const struct change_set *set, const json_t *migrations);
 void transaction_put_rest(struct buf *args, const struct reload_options *options);
-/* Both. */
+/* Writes both parts. */
 void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
 /* The reload object for callers. Of the answer only texts and numbers are used, bounded. */
 json_t *transaction_told(const struct term *result);
-/* Its modules, which the agent is not asked for. */
+/* The reload's modules, which come from the daemon and not from the agent. */
 json_t *transaction_changes(const struct change_set *set);
-/* The same for one that failed: what the agent says of it, and "rolled_back". */
+/* The same for a failed reload: the agent's report, and "rolled_back". */
 json_t *transaction_failure(const struct term *reason);
 json_t *transaction_no_change(void);
 
 /* ---- states.c: the states that a restart moves from one VM to the next ---- */
 
 struct kept_states {
-    struct buf list; /* in the node's own words, which only its successor reads: the arguments of start begin with it */
-    size_t count;    /* of what is in it */
+    struct buf list; /* in the agent's own encoding, which only the next node reads; the arguments of start begin with
+                        it */
+    size_t count;    /* of states in the list */
     json_t *lost;    /* the first states that could not be kept: path, reason */
     size_t lost_count;
     struct error why_fresh; /* why no states are kept; E_NONE: there may be some */
@@ -242,14 +244,14 @@ struct kept_states {
 void states_take(struct kept_states *states, const struct term *snapshot);
 /* Keeps no states, for this reason. */
 void states_none(struct kept_states *states, const struct error *why);
-/* Begin the arguments of the agent's start call, a map: so many pairs follow. The list is handed over as it is, since
-   it may have megabytes: it is there once. states may be NULL: then there is no member for them. */
+/* Begins the arguments of the agent's start call, a map in which this many pairs follow. The list is moved, not copied,
+   since it may have megabytes. states may be NULL: then there is no member for them. */
 void states_begin_args(struct kept_states *states, size_t pairs, struct buf *args);
-/* What of them a tree did not take, from the answer to start. *ret must be empty. */
+/* Reads the states that a tree did not take, from the answer to start. *ret must be empty. */
 void states_read_refused(const struct term *started, struct kept_states *ret);
-/* The tree was started with them, but for those. */
+/* The tree was started with the states, except the refused ones. */
 void states_arrived(struct kept_states *states, const struct kept_states *refused);
-/* As callers see it: kept, lost, lost_count and, where nothing is kept, why it is fresh. */
+/* For callers: kept, lost, lost_count and, if no states are kept, the reason. */
 json_t *states_to_json(const struct kept_states *states);
 void states_free(struct kept_states *states);
 

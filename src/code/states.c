@@ -47,7 +47,7 @@ static void add_lost(struct kept_states *states, const struct term *list) {
     states->lost_count += length_of(list);
 }
 
-/* The beginning of a map of so many pairs, of which this is the first. */
+/* Begins a map with this many pairs, and writes the first key. */
 static void put_key(struct buf *args, size_t pairs) {
     term_put_map(args, pairs);
     term_put_atom(args, "states");
@@ -63,7 +63,9 @@ void states_take(struct kept_states *states, const struct term *snapshot) {
         put_key(&states->list, 0);
         if (term_put(&states->list, list, &error) < 0) states->list.failed = true;
         states->list.max = 0;
-        if (!states->list.failed) buf_reserve(&states->list, OTHERS_BYTES); /* else all of it is copied to make room */
+        if (!states->list.failed)
+            buf_reserve(&states->list, OTHERS_BYTES); /* otherwise the list is copied to make
+                                                         room */
     }
     if (!states->list.failed) {
         add_lost(states, term_map_get(snapshot, "lost"));
@@ -81,7 +83,7 @@ void states_begin_args(struct kept_states *states, size_t pairs, struct buf *arg
         put_key(args, pairs + 1);
         term_put_nil(args);
     } else {
-        put_key(&key, pairs + 1); /* as long as the one that is there */
+        put_key(&key, pairs + 1); /* as long as the key that it replaces */
         *args = states->list;
         states->list = (struct buf)BUF_INIT;
         if (key.failed)

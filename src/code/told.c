@@ -6,7 +6,7 @@
 enum {
     TEXT_MAX_BYTES = 4096,
     TEXTS_MAX = 10000,   /* in one list */
-    VALUES_MAX = 100000, /* of all objects of a list: each may have lists of its own */
+    VALUES_MAX = 100000, /* of all objects of a list, each of which may have lists of its own */
 };
 
 json_t *told_text(const struct term *value) {

@@ -6,7 +6,7 @@
 enum {
     LISTED_MAX = 10000,
     HOLDERS_LISTED_MAX = 256,
-    REST_BYTES = 4096, /* for the members that are not long */
+    REST_BYTES = 4096, /* for the short members */
 };
 
 /* ---- arguments ---- */
@@ -92,7 +92,7 @@ static void put_migration(struct buf *args, const json_t *migration) {
 static void put_migrations(struct buf *args, const json_t *listed) {
     const char *module;
     json_t *migration;
-    json_t *migrations = (json_t *)(uintptr_t)listed; /* jansson walks only what may change */
+    json_t *migrations = (json_t *)(uintptr_t)listed; /* jansson only iterates over mutable values */
     term_put_atom(args, "migrations");
     term_put_map(args, json_object_size(migrations));
     json_object_foreach(migrations, module, migration) {
@@ -106,7 +106,7 @@ void transaction_put_first(struct buf *args, const struct change_set *set, const
     put_changes(args, set);
     put_order(args, set->order);
     put_migrations(args, migrations);
-    buf_reserve(args, REST_BYTES); /* else the loop would copy all of it to make room for the rest */
+    buf_reserve(args, REST_BYTES); /* otherwise the loop would copy everything to make room for the rest */
 }
 
 void transaction_put_rest(struct buf *args, const struct reload_options *options) {
@@ -128,7 +128,7 @@ void transaction_put(struct buf *args, const struct change_set *set, const struc
     transaction_put_rest(args, options);
 }
 
-/* ---- understanding the answer ---- */
+/* ---- the answer ---- */
 
 static const struct told_member process_members[] = {
     {"pid", told_text}, {"module", told_module}, {"migrated", told_flag}, {NULL, NULL}};

@@ -124,7 +124,7 @@ bool history_add(struct history *history, const char *module, const struct versi
 static bool copy_one(const struct module_history *one, struct module_history *ret) {
     for (size_t i = 0; i < one->count; i++) {
         struct version version = one->versions[i];
-        json_incref(version.dependencies); /* which never change, and are counted atomically */
+        json_incref(version.dependencies); /* they never change, and their references are counted atomically */
         if (!append(ret, &version)) {
             json_decref(version.dependencies);
             return false;
@@ -145,7 +145,7 @@ bool history_copy(const struct history *history, struct history *ret) {
     return true;
 }
 
-/* ---- shared ---- */
+/* ---- shared histories ---- */
 
 struct shared_history *history_share(struct history *history) {
     struct shared_history *shared = calloc(1, sizeof *shared);

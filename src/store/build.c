@@ -10,7 +10,7 @@
 
 #include "loop/loop.h"
 
-enum { PUTS_MAX = 2 }; /* at once: the pool has threads for others too */
+enum { PUTS_MAX = 2 }; /* at once, since the pool has other users */
 
 /* Puts run side by side; a sweep runs alone, in the order of requests. So a sweep never sees an unfinished build, and a
    put never finds an existing build that the sweep is about to remove. */

@@ -1,4 +1,4 @@
-/* What was loaded of a sandbox's modules, gathered into a few writes before the loop has them. */
+/* Collects the loaded versions of a sandbox's modules into a few writes, before the loop queues them. */
 #include <stdlib.h>
 #include <string.h>
 

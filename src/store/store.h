@@ -69,13 +69,13 @@ int store_load_usage(struct store *store, void (*each)(void *data, const struct 
    queue the write. */
 void store_put_sandbox(struct store *store, const struct store_sandbox *row, store_done_fn done, void *data);
 void store_delete_sandbox(struct store *store, const char *id, store_done_fn done,
-                          void *data); /* with all that is kept of it */
-/* What was loaded of modules of one sandbox. It is filled beforehand, on any thread: a change of code may have
+                          void *data); /* with everything kept of it */
+/* The loaded versions of modules of one sandbox. They are collected on any thread beforehand: a change of code may have
    thousands of them. */
 struct store_histories *store_histories_new(const char *sandbox); /* NULL without memory */
 bool store_histories_add(struct store_histories *histories, const char *module, const char *text);
 void store_histories_free(struct store_histories *histories);                     /* accepts NULL */
-void store_put_histories(struct store *store, struct store_histories *histories); /* takes them over */
+void store_put_histories(struct store *store, struct store_histories *histories); /* takes ownership */
 /* The event's "seq" member is its key; the newest 10,000 are kept. The event is borrowed. */
 void store_add_event(struct store *store, json_t *event);
 
