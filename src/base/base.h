@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd_pass.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"

@@ -73,21 +73,8 @@ void server_accept(struct launcher *launcher) {
 }
 
 bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count) {
-    union {
-        char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
-        struct cmsghdr header;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){text->data, text->size}, .msg_iovlen = 1};
-    if (launcher->server.link_fd < 0 || text->failed || fd_count > MESSAGE_FDS_MAX) return false;
-    if (fd_count) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
-    }
-    return sendmsg(launcher->server.link_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    return launcher->server.link_fd >= 0 && !text->failed &&
+           fd_send(launcher->server.link_fd, text->data, text->size, fds, fd_count, MSG_DONTWAIT) >= 0;
 }
 
 static void answer(struct launcher *launcher, struct request request, struct buf *text, const int *fds,
@@ -139,42 +126,17 @@ void server_announce_all(struct launcher *launcher) {
     announce(launcher);
 }
 
-/* The first descriptor of a message; strangers to the protocol may send more, which are closed. */
-static int take_descriptor(struct msghdr *message) {
-    int first = -1;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-            if (first < 0)
-                first = fd;
-            else
-                fd_close(fd);
-        }
-    }
-    return first;
-}
-
 void server_receive(struct launcher *launcher, uint32_t events) {
-    union {
-        char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {.msg_iov = &(struct iovec){launcher->server.message, sizeof launcher->server.message - 1},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
+    struct server *server = &launcher->server;
     if (events & EPOLLOUT) announce(launcher);
-    if (launcher->server.link_fd < 0 || !(events & ~(uint32_t)EPOLLOUT)) return;
-    ssize_t size = recvmsg(launcher->server.link_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (server->link_fd < 0 || !(events & ~(uint32_t)EPOLLOUT)) return;
+    CLEANUP_FD int fd = -1;
+    ssize_t size = fd_receive(server->link_fd, server->message, sizeof server->message - 1, &fd, 1, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    CLEANUP_FD int fd = size < 0 ? -1 : take_descriptor(&message);
-    if (size <= 0 || message.msg_flags & MSG_TRUNC || memchr(launcher->server.message, '\0', (size_t)size)) {
+    if (size <= 0 || memchr(server->message, '\0', (size_t)size)) {
         server_drop_link(launcher);
         return;
     }
-    launcher->server.message[size] = '\0';
-    requests_handle(launcher, launcher->server.message, fd);
+    server->message[size] = '\0';
+    requests_handle(launcher, server->message, fd);
 }

@@ -5,8 +5,6 @@
 #include "base/base.h"
 #include "jail/jail.h"
 
-enum { MESSAGE_FDS_MAX = 2 };
-
 struct launcher;
 struct jailed_node;
 

@@ -213,20 +213,7 @@ static void drop(struct launcher_link *link) {
 /* ---- sending ---- */
 
 static ssize_t send_packet(int socket_fd, const char *text, size_t size, int fd) {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){(char *)text, size}, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header =
-            (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    return sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return fd_send(socket_fd, text, size, &fd, fd >= 0, MSG_DONTWAIT);
 }
 
 static void watch(struct launcher_link *link) {
@@ -326,32 +313,13 @@ void link_ask(struct launcher_link *link, const struct link_call *call, const ch
 
 /* ---- receiving ---- */
 
-static void collect_descriptors(struct msghdr *message, struct link_answer *ret) {
-    size_t taken = 0;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count && taken < LINK_FDS_MAX; i++)
-            memcpy(&ret->fds[taken++], CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-    }
-}
-
 /* The size of the packet; 0 at the end or for one that is no text of ours; negative when there is none. */
 static ssize_t receive_packet(struct launcher_link *link, struct link_answer *ret) {
-    union {
-        char bytes[CMSG_SPACE(LINK_FDS_MAX * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {.msg_iov = &(struct iovec){link->message, JAIL_MESSAGE_BYTES},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t size = recvmsg(link->connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t size =
+        fd_receive(link->connection->fd, link->message, JAIL_MESSAGE_BYTES, ret->fds, LINK_FDS_MAX, MSG_DONTWAIT);
     if (size < 0) return errno == EAGAIN || errno == EINTR ? -1 : 0;
-    collect_descriptors(&message, ret);
     link->message[size] = '\0';
-    if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || strlen(link->message) != (size_t)size) return 0;
-    return size;
+    return strlen(link->message) == (size_t)size ? size : 0;
 }
 
 static bool finish_call(struct launcher_link *link, struct link_answer *answer, bool failed) {

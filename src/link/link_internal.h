@@ -7,7 +7,7 @@
 #include "jail/wire.h"
 #include "link/link.h"
 
-enum { LINK_FDS_MAX = 4 };
+enum { LINK_FDS_MAX = FD_PASS_MAX };
 
 /* What came back for a call; descriptors that nobody takes are closed afterwards. */
 struct link_answer {

@@ -189,7 +189,7 @@ static void note_answer(struct daemon *daemon, char *text) {
 static bool receive(struct daemon *daemon) {
     static char text[JAIL_MESSAGE_BYTES + 1];
     union {
-        char bytes[CMSG_SPACE(MESSAGE_FDS_MAX * sizeof(int))];
+        char bytes[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct msghdr message = {.msg_iov = &(struct iovec){text, sizeof text - 1},

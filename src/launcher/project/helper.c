@@ -33,44 +33,14 @@ static pid_t fork_with_pidfd(int *ret_pidfd) {
     return (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
 }
 
-static int send_pidfd(int socket_fd, int pidfd) {
-    union {
-        char bytes[CMSG_SPACE(sizeof pidfd)];
-        struct cmsghdr header;
-    } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof pidfd)}};
-    struct msghdr message = {.msg_iov = &(struct iovec){(char *)"", 1},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    memcpy(CMSG_DATA(&control.header), &pidfd, sizeof pidfd);
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
-}
-
-static int receive_pidfd(int socket_fd) {
-    char byte;
-    int pidfd = -1;
-    union {
-        char bytes[CMSG_SPACE(sizeof pidfd)];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {.msg_iov = &(struct iovec){&byte, 1},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) return -1;
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof pidfd))
-        memcpy(&pidfd, CMSG_DATA(header), sizeof pidfd);
-    return pidfd;
-}
-
 /* The process between the launcher and the helper: it ends at once, so that the system reaps the helper and not we. By
    then nothing of ours is open in the helper: a caller's file system could not be unmounted as long as it were. */
 static _Noreturn void start_between(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count) {
     int socket_fd = HELPER_FD + (int)fd_count - 1, pidfd = -1;
     if (keep_only(fds, fd_count) < 0) _exit(EXIT_FAILURE);
     pid_t pid = fork_with_pidfd(&pidfd);
-    if (pid != 0) _exit(pid > 0 && send_pidfd(socket_fd, pidfd) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    if (pid != 0)
+        _exit(pid > 0 && fd_send(socket_fd, "", 1, &pidfd, 1, MSG_DONTWAIT) == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
     close(socket_fd);
     signals_reset();
     priority_reset();
@@ -92,8 +62,10 @@ int helper_start(void (*body)(const void *data), const void *data, const int *fd
     if (pid < 0) return error_errno(reterr, errno, "start a helper");
     if (pid == 0) start_between(body, data, kept, fd_count + 1);
     waitpid(pid, NULL, 0);
-    int pidfd = receive_pidfd(own_fd);
-    if (pidfd < 0) return error_set(reterr, E_SYSTEM, "a helper did not start");
+    int pidfd = -1;
+    char byte;
+    if (fd_receive(own_fd, &byte, 1, &pidfd, 1, MSG_DONTWAIT) != 1 || pidfd < 0)
+        return error_set(reterr, E_SYSTEM, "a helper did not start");
     *ret_pidfd = pidfd;
     return 0;
 }

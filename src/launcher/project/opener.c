@@ -46,22 +46,6 @@ static int open_as_caller(const char *path, bool *ret_is_file, struct error *ret
     return readable_fd;
 }
 
-static void send_opened(int socket_fd, const struct opened *opened, int fd) {
-    union {
-        char bytes[CMSG_SPACE(sizeof fd)];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){(void *)opened, sizeof *opened}, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    sendmsg(socket_fd, &message, MSG_NOSIGNAL);
-}
-
 void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name) {
     struct error error;
     alarm(STREAM_TIMEOUT_S);
@@ -82,7 +66,7 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
         fd = fd_close(fd);
     }
     if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
-    send_opened(HELPER_FD, &opened, opened.is_file ? -1 : fd);
+    fd_send(HELPER_FD, &opened, sizeof opened, &fd, fd >= 0 && !opened.is_file, 0);
     if (fd >= 0 && opened.is_file) opener_write_stream(launcher, job->path, fd, strrchr(job->path, '/') + 1);
 }
 

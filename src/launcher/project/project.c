@@ -181,27 +181,10 @@ int project_mount(const struct launcher_project *project, int userns_fd, int *re
     return 0;
 }
 
-/* A descriptor that came along, whatever the message says; -1: none. */
-static int descriptor_of(struct msghdr *message) {
-    int fd = -1;
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return fd;
-}
-
 static int receive_opened(struct launcher_project *project, struct opened *ret, struct error *reterr) {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
     struct opened opened = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){&opened, sizeof opened},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t size = recvmsg(project->helper_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    CLEANUP_FD int fd = size < 0 ? -1 : descriptor_of(&message);
+    CLEANUP_FD int fd = -1;
+    ssize_t size = fd_receive(project->helper_fd, &opened, sizeof opened, &fd, 1, MSG_DONTWAIT);
     if (size != sizeof opened)
         return error_set(reterr, E_TIMEOUT, "%s was not opened within %d s", project->path, OPEN_TIMEOUT_S);
     if (helper_error(&opened.error, reterr) < 0) return -1;

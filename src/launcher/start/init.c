@@ -45,21 +45,8 @@ static int install_filter(const struct sock_fprog *filter, struct error *reterr)
 
 /* With the listener, where there is one. */
 static int say_filtered(bool has_listener, struct error *reterr) {
-    char byte = 'F';
-    int fd = JAILED_LISTENER_FD;
-    union {
-        char bytes[CMSG_SPACE(sizeof fd)];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr message = {.msg_iov = &(struct iovec){&byte, 1}, .msg_iovlen = 1};
-    if (has_listener) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    if (sendmsg(SYNC_FD, &message, MSG_NOSIGNAL) < 0) return error_errno(reterr, errno, "hand out the listener");
+    if (fd_send(SYNC_FD, "F", 1, (int[]){JAILED_LISTENER_FD}, has_listener, 0) < 0)
+        return error_errno(reterr, errno, "hand out the listener");
     return 0;
 }
 

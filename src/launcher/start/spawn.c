@@ -127,20 +127,15 @@ enum word { WORD_END, WORD_FILTERED, WORD_FAILED };
    program runs. */
 static enum word receive_word(int sync_fd, int *ret_listener_fd, struct error *reterr) {
     struct error report = {0};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {.msg_iov = &(struct iovec){&report, sizeof report},
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t size = recvmsg(sync_fd, &message, MSG_CMSG_CLOEXEC);
+    CLEANUP_FD int fd = -1;
+    ssize_t size = fd_receive(sync_fd, &report, sizeof report, &fd, 1, 0);
     if (size == 0) return WORD_END;
-    struct cmsghdr *header = size == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(ret_listener_fd, CMSG_DATA(header), sizeof(int));
-    if (size == 1) return WORD_FILTERED;
+    if (size == 1) {
+        if (fd < 0) return WORD_FILTERED;
+        fd_close(*ret_listener_fd);
+        *ret_listener_fd = take_fd(&fd);
+        return WORD_FILTERED;
+    }
     if (size != (ssize_t)sizeof report || helper_error(&report, reterr) == 0)
         error_set(reterr, E_SYSTEM, "the child said nonsense");
     return WORD_FAILED;

@@ -285,7 +285,7 @@ static void messages_hold_so_many_words(void **state) {
     client_hello(&client);
 }
 
-/* Two descriptors fit; of more none is kept, and nothing is written where there is no room. */
+/* Of many descriptors none is kept, and nothing is written where there is no room. */
 static void descriptors_that_come_along_are_bounded(void **state) {
     (void)state;
     enum { PASSED = 64 };
