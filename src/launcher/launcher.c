@@ -10,6 +10,7 @@
 #include "launcher/cgroup/cgroup.h"
 #include "launcher/daemon/daemon.h"
 #include "launcher/egress/egress.h"
+#include "launcher/egress/rules.h"
 #include "launcher/features.h"
 #include "launcher/home.h"
 #include "launcher/launcher.h"
@@ -67,6 +68,7 @@ static int open_cgroups(struct launcher *launcher, struct error *reterr) {
 }
 
 int launcher_open(struct launcher *launcher, const char *home, struct error *reterr) {
+    if (egress_rules_check(reterr) < 0) return -1;
     launcher->nodes.items = calloc(JAIL_NODES_MAX, sizeof *launcher->nodes.items);
     launcher->projects = calloc(JAIL_PROJECTS_MAX, sizeof *launcher->projects);
     if (!launcher->nodes.items || !launcher->projects)

@@ -31,6 +31,28 @@ static const struct {
 /* What leads to slirp4netns itself, and through it to the host. */
 static const char *const slirps_own[] = {"198.18.0.0/15", "fd00::/64", "fe80::/10"};
 
+static const char resolver[] = JAIL_RESOLVER ":53";
+
+enum { FIXED_RULES_MAX = 32 }; /* of one node, besides what its policy lists */
+
+_Static_assert(ARRAY_SIZE(not_public) <= EGRESS_RULES_MAX, "every refusal has room");
+_Static_assert((int)JAIL_HOSTS_MAX + (int)JAIL_PORTS_MAX + (int)FIXED_RULES_MAX <= (int)EGRESS_RULES_MAX,
+               "the longest policy has room");
+_Static_assert((int)JAIL_RESOLVED_MAX <= (int)EGRESS_RULES_MAX, "what names stand for has room");
+
+static int check_row(const char *prefix, struct error *reterr) {
+    struct jail_host host;
+    return jail_host_parse(prefix, &host, reterr) < 0 ? error_prefix(reterr, "egress rule '%s'", prefix) : 0;
+}
+
+int egress_rules_check(struct error *reterr) {
+    for (size_t i = 0; i < ARRAY_SIZE(not_public); i++)
+        if (check_row(not_public[i].prefix, reterr) < 0) return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(slirps_own); i++)
+        if (check_row(slirps_own[i], reterr) < 0) return -1;
+    return check_row(resolver, reterr);
+}
+
 void egress_place_make(uint16_t number, struct egress_place *ret) {
     struct egress_place place = {.number = number, .index = EGRESS_INDEX_BASE + (uint32_t)number};
     uint8_t high = (uint8_t)(number >> 8), low = (uint8_t)number;
@@ -55,9 +77,16 @@ static void add_host(struct egress_rules *rules, enum egress_match match, enum e
     add(rules, match, verdict)->host = *host;
 }
 
-static void add_prefix(struct egress_rules *rules, const char *prefix, enum egress_verdict verdict) {
+/* Of the tables above, which egress_rules_check has read at the launcher's start. */
+static struct jail_host host_of_row(const char *prefix) {
     struct jail_host host;
-    if (jail_host_parse(prefix, &host, NULL) == 0) add_host(rules, EGRESS_TO, verdict, &host);
+    if (jail_host_parse(prefix, &host, NULL) < 0) abort(); /* without its rule more would be let through */
+    return host;
+}
+
+static void add_prefix(struct egress_rules *rules, const char *prefix, enum egress_verdict verdict) {
+    struct jail_host host = host_of_row(prefix);
+    add_host(rules, EGRESS_TO, verdict, &host);
 }
 
 /* Neither another's address nor another's name on the wire. */
@@ -110,7 +139,7 @@ void egress_rules_up(const struct egress_place *place, const struct jail_egress 
         add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_TELL)->number = egress->connections;
         add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_REJECT)->number = egress->connections;
     }
-    add_prefix(ret, JAIL_RESOLVER ":53", EGRESS_ACCEPT);
+    add_prefix(ret, resolver, EGRESS_ACCEPT);
     for (size_t i = 0; i < ARRAY_SIZE(slirps_own); i++) add_prefix(ret, slirps_own[i], EGRESS_REFUSE);
     for (size_t i = 0; i < egress->host_count; i++) add_host(ret, EGRESS_TO, EGRESS_ACCEPT, &egress->hosts[i]);
     add_reach(ret, egress);
@@ -142,10 +171,9 @@ static bool is_within(const struct jail_host *prefix, const uint8_t *address) {
 }
 
 const char *egress_address_kind(bool is_v6, const uint8_t *address) {
-    struct jail_host prefix;
-    for (size_t i = 0; i < ARRAY_SIZE(not_public); i++)
-        if (jail_host_parse(not_public[i].prefix, &prefix, NULL) == 0 && prefix.is_v6 == is_v6 &&
-            is_within(&prefix, address))
-            return not_public[i].kind;
+    for (size_t i = 0; i < ARRAY_SIZE(not_public); i++) {
+        struct jail_host prefix = host_of_row(not_public[i].prefix);
+        if (prefix.is_v6 == is_v6 && is_within(&prefix, address)) return not_public[i].kind;
+    }
     return "not allowed";
 }

@@ -76,6 +76,9 @@ struct egress_rules {
     size_t count;
 };
 
+/* Whether every row of the tables of refusals can be read; E_INVALID names the first that can't. The launcher does not
+   start without. */
+int egress_rules_check(struct error *reterr);
 /* For what the node sends, for what it gets, for what its names stand for, and for everybody: what is not public. */
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_down(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);

@@ -171,8 +171,22 @@ static void the_longest_policy_has_room(void **state) {
     assert_in_range(rules.count, JAIL_HOSTS_MAX + JAIL_PORTS_MAX, EGRESS_RULES_MAX);
     egress_rules_named(&egress, &rules);
     assert_int_equal(rules.count, JAIL_RESOLVED_MAX);
+}
+
+/* A row that is lost would let its addresses through: their number is known here too. */
+static void every_refusal_is_a_rule(void **state) {
+    enum { REFUSALS = 29 };
+    struct egress_rules rules;
+    struct error error = {0};
+    (void)state;
+    if (egress_rules_check(&error) < 0) fail_msg("%s", error.detail);
     egress_rules_public(&rules);
-    assert_in_range(rules.count, 20, EGRESS_RULES_MAX);
+    assert_int_equal(rules.count, REFUSALS);
+    for (size_t i = 0; i < rules.count; i++) {
+        assert_int_equal(rules.items[i].match, EGRESS_TO);
+        assert_int_equal(rules.items[i].verdict, EGRESS_REFUSE);
+        assert_in_range(rules.items[i].host.bits, 1, 128);
+    }
 }
 
 static void knows_what_an_address_is(void **state) {
@@ -210,6 +224,7 @@ int main(void) {
         cmocka_unit_test(a_name_opens_no_more_than_its_own_row),
         cmocka_unit_test(what_names_stand_for_is_let_through),
         cmocka_unit_test(the_longest_policy_has_room),
+        cmocka_unit_test(every_refusal_is_a_rule),
         cmocka_unit_test(knows_what_an_address_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
