@@ -39,16 +39,6 @@ static int make_directories(const char *path, struct error *reterr) {
     return 0;
 }
 
-/* What a home may hold before it is given away: a mistyped --home must not hand somebody's directory over. */
-static bool is_ours(const char *name) {
-    static const char *const names[] = {
-        ".",        "..",         "start.lock",   "launcher.lock", "daemon.lock", "launcher.sock",
-        "api.sock", "daemon.log", "sandbox.conf", "store",         "nodes",       "toolchain"};
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return string_starts(name, "registry.db") || string_starts(name, "daemon.log");
-}
-
 static DIR *open_listing(int directory_fd, const char *name) {
     CLEANUP_FD int fd = openat(directory_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
@@ -56,12 +46,13 @@ static DIR *open_listing(int directory_fd, const char *name) {
     return listing;
 }
 
+/* Before root's directory is given to the daemon: a mistyped --home must not hand another one over. */
 static int check_fresh(const struct launcher *launcher, struct error *reterr) {
     DIR *listing = open_listing(launcher->home.fd, ".");
     if (!listing) return error_errno(reterr, errno, "read %s", launcher->home.path);
     int failed = 0;
     for (struct dirent *entry; !failed && (entry = readdir(listing));)
-        if (!is_ours(entry->d_name))
+        if (!home_may_hold(entry->d_name))
             failed = error_set(reterr, E_INVALID, "%s holds '%s': not a directory to run a service in",
                                launcher->home.path, entry->d_name);
     closedir(listing);

@@ -26,6 +26,8 @@ struct slot {
 
 /* Make and open the home, take its lock; as root take a slot too and give the home to the daemon's uid. */
 int home_open(struct launcher *launcher, const char *path, struct error *reterr);
+/* Whether the service makes an entry of this name in its home. */
+bool home_may_hold(const char *name);
 /* Remove what a service that ends for good leaves: sockets, records, the slot. */
 void home_close(struct launcher *launcher);
 /* E_CONFLICT when another launcher serves this home. Fills the slot. */

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,6 +8,7 @@
 
 #include "client/client.h"
 #include "folder.h"
+#include "launcher/home.h"
 #include "leftovers.h"
 
 enum { PATHS = 8, PATH_BYTES = 256, SHUTDOWN_MAX_MS = 15000 };
@@ -167,6 +169,15 @@ static const char *find_complaint(const char *log) {
     return NULL;
 }
 
+/* An entry of the home that the launcher would not know for the service's own; "": there is none. */
+static void find_unknown_entry(const char *home, char *ret, size_t size) {
+    DIR *listing = opendir(home);
+    ret[0] = '\0';
+    for (struct dirent *entry; listing && (entry = readdir(listing));)
+        if (!home_may_hold(entry->d_name)) snprintf(ret, size, "%s", entry->d_name);
+    if (listing) closedir(listing);
+}
+
 void world_close(struct world *world) {
     struct sbx_error error = {0};
     if (!world) return;
@@ -174,7 +185,8 @@ void world_close(struct world *world) {
     bool ended = shut_down(world, &error);
     if (!ended) footprint_kill(footprint);
     CLEANUP_FREE char *left = footprint_left(footprint);
-    char log_path[64];
+    char log_path[64], unknown[256];
+    find_unknown_entry(world->home, unknown, sizeof unknown);
     snprintf(log_path, sizeof log_path, "%s/daemon.log", world->home);
     CLEANUP_FREE char *log = read_whole(log_path);
     const char *complaint = find_complaint(log);
@@ -184,6 +196,7 @@ void world_close(struct world *world) {
     if (!ended) fail_msg("the service did not end: %s\n%s", error.detail, log ? log : "");
     if (left) fail_msg("left behind:\n%s%s", left, log ? log : "");
     if (complaint) fail_msg("the service complained: %s", complaint);
+    if (unknown[0]) fail_msg("the home holds '%s', which is not in launcher/home_entries.c", unknown);
     sbx_error_clear(&error);
 }
 
