@@ -205,48 +205,41 @@ uint32_t jail_guarantees_of(const struct jail_features *features, const struct j
 
 /* ---- plan: a profile made concrete for one node ---- */
 
-/* verb in the text, operands: W a word, N a number, and what the launcher does.
-   A plan is a list of these, one per line, in the order they are carried out within their stage. */
-#define JAIL_PLAN_VERBS(X)                                                                                             \
-    X(NODE, "node", "W") /* name; always first */                                                                      \
-    X(HOSTNAME, "hostname", "W")                                                                                       \
-    X(NETWORK, "network", "W") /* none | loopback */                                                                   \
-    X(MEMORY, "memory", "N")   /* cgroup memory, bytes; swap is always 0 */                                            \
-    X(SOCKETS, "sockets", "N") /* bytes in buffers of internet sockets, where the memory does not count them */        \
-    X(CPU, "cpu", "N")         /* quota in percent of one core; absent: no cap */                                      \
-    X(WEIGHT, "weight", "N")   /* of the CPU, in percent of what other nodes get; absent: the same */                  \
-    X(TASKS, "tasks", "N")                                                                                             \
-    X(RLIMIT, "rlimit", "WN") /* nofile | core | memlock | msgqueue | … soft = hard */                               \
-    X(BIND, "bind", "WW")     /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */  \
-    X(BIND_EXEC, "bind-exec", "WW")    /* the same, executable */                                                      \
-    X(PROJECT, "project", "WW")        /* token of an opened project, target: idmapped, read-only, noexec */           \
-    X(DEVICE, "device", "W")           /* null | zero | urandom … under /dev */                                      \
-    X(TMPFS, "tmpfs", "WN")            /* target, bytes: writable by the node */                                       \
-    X(DIRECTORY, "directory", "W")     /* an empty read-only directory, a place to mount at later */                   \
-    X(SYMLINK, "symlink", "WW")        /* target text, place */                                                        \
-    X(PROC, "proc", "")                /* mount /proc where the kernel allows it */                                    \
-    X(READ, "read", "W")               /* Landlock: read below */                                                      \
-    X(WRITE, "write", "W")             /* Landlock: read and write below */                                            \
-    X(EXECUTE, "execute", "W")         /* Landlock: read and execute */                                                \
-    X(SECCOMP, "seccomp", "W")         /* strict | network | open: sets of the system-call table */                    \
-    X(EXECS, "execs", "N")             /* how many execve go through; absent: any number */                            \
-    X(REACH, "reach", "W")             /* a way out: listed | public | anywhere; absent: there is none */              \
-    X(HOST, "host", "W")               /* listed: an address or a prefix, and ports */                                 \
-    X(RESOLVED, "resolved", "W")       /* an address that a listed name stands for: let through if it is public */     \
-    X(PORT, "port", "N")               /* of hosts that are not listed; absent: any */                                 \
-    X(RATE, "rate", "N")               /* bytes per second each way; absent: no bound */                               \
-    X(TRAFFIC, "traffic", "N")         /* bytes in all; absent: no bound */                                            \
-    X(CONNECTIONS, "connections", "N") /* at once */                                                                   \
-    X(CHDIR, "chdir", "W")                                                                                             \
-    X(ENV, "env", "W")           /* NAME=value */                                                                      \
-    X(PROGRAM, "program", "W")   /* path inside the jail */                                                            \
-    X(ARGUMENT, "argument", "W") /* argv in turn, argv[0] first */
-
+/* What a line of a plan says, and what the launcher does about it. A plan is a list of these, one per line, in the
+   order they are carried out within their stage; plan_verbs.c has the words, and how each operand is checked. */
 enum jail_plan_verb {
-#define X(name, word, operands) JAIL_PLAN_##name,
-    JAIL_PLAN_VERBS(X)
-#undef X
-        JAIL_PLAN_VERB_COUNT
+    JAIL_PLAN_NODE, /* name; always first */
+    JAIL_PLAN_HOSTNAME,
+    JAIL_PLAN_NETWORK, /* none | loopback */
+    JAIL_PLAN_MEMORY,  /* cgroup memory, bytes; swap is always 0 */
+    JAIL_PLAN_SOCKETS, /* bytes in buffers of internet sockets, where the memory does not count them */
+    JAIL_PLAN_CPU,     /* quota in percent of one core; absent: no cap */
+    JAIL_PLAN_WEIGHT,  /* of the CPU, in percent of what other nodes get; absent: the same */
+    JAIL_PLAN_TASKS,
+    JAIL_PLAN_RLIMIT,      /* nofile | core | …, number: soft = hard */
+    JAIL_PLAN_BIND,        /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */
+    JAIL_PLAN_BIND_EXEC,   /* the same, executable */
+    JAIL_PLAN_DEVICE,      /* null | zero | urandom under /dev */
+    JAIL_PLAN_TMPFS,       /* target, bytes: writable by the node */
+    JAIL_PLAN_DIRECTORY,   /* an empty read-only directory, a place to mount at later */
+    JAIL_PLAN_PROC,        /* mount /proc where the kernel allows it */
+    JAIL_PLAN_READ,        /* Landlock: read below */
+    JAIL_PLAN_WRITE,       /* Landlock: read and write below */
+    JAIL_PLAN_EXECUTE,     /* Landlock: read and execute */
+    JAIL_PLAN_SECCOMP,     /* strict | network | open: sets of the system-call table */
+    JAIL_PLAN_EXECS,       /* how many execve go through; absent: any number */
+    JAIL_PLAN_REACH,       /* a way out: listed | public | anywhere; absent: there is none */
+    JAIL_PLAN_HOST,        /* listed: an address or a prefix, and ports */
+    JAIL_PLAN_RESOLVED,    /* an address that a listed name stands for: let through if it is public */
+    JAIL_PLAN_PORT,        /* of hosts that are not listed; absent: any */
+    JAIL_PLAN_RATE,        /* bytes per second each way; absent: no bound */
+    JAIL_PLAN_TRAFFIC,     /* bytes in all; absent: no bound */
+    JAIL_PLAN_CONNECTIONS, /* at once */
+    JAIL_PLAN_CHDIR,
+    JAIL_PLAN_ENV,      /* NAME=value */
+    JAIL_PLAN_PROGRAM,  /* path inside the jail */
+    JAIL_PLAN_ARGUMENT, /* argv in turn, argv[0] first */
+    JAIL_PLAN_VERB_COUNT
 };
 
 struct jail_plan_op {
@@ -261,9 +254,8 @@ struct jail_plan {
 };
 
 struct jail_bind {
-    const char *source; /* host path, or a project's token when is_project */
+    const char *source; /* host path */
     const char *target;
-    bool is_project;
     bool executable;
 };
 

@@ -1,16 +1,7 @@
+/* Plans as lists of lines, that grow and are searched. */
 #include <string.h>
 
 #include "jail/plan.h"
-
-static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
-#define X(name, word, operands) [JAIL_PLAN_##name] = {word, operands},
-    JAIL_PLAN_VERBS(X)
-#undef X
-};
-
-const struct plan_verb *plan_verb(enum jail_plan_verb verb) {
-    return &verbs[verb];
-}
 
 bool plan_name_is_valid(const char *name) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";

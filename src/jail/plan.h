@@ -8,12 +8,22 @@
 
 enum { PLAN_OPS_MAX = 2048, PLAN_BINDS_MAX = 256 };
 
+/* The language of plans, one row for each verb: how a line is written, and what it may say. */
 struct plan_verb {
     const char *word;
-    const char *operands; /* W a word, N a number */
+    bool (*operands[2])(const char *word); /* whether a word is allowed; NULL: the verb has no such operand */
+    uint64_t least, most;                  /* of the number, after the words; most 0: it has none */
+    size_t times;                          /* at most */
+    bool is_needed;                        /* by every plan of a node */
+    bool can_be_given;                     /* to a node that runs */
 };
 
 const struct plan_verb *plan_verb(enum jail_plan_verb verb);
+
+enum { PLAN_DEVICES = 3 };
+extern const char *const plan_devices[PLAN_DEVICES]; /* below /dev: none leads to a disk, memory or a terminal */
+/* The resource (RLIMIT_…) of an rlimit's name; negative: a plan can't set one of that name. */
+int plan_rlimit(const char *name);
 bool plan_name_is_valid(const char *name); /* 1 to 64 of [A-Za-z0-9._-], not starting with a dot or dash */
 /* Words are copied; NULL where the verb has none. E_TOO_LARGE, E_NO_MEMORY. */
 int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number,

@@ -33,7 +33,7 @@ static bool is_path(const char *path) {
 static int check_paths(const struct jail_request *request, struct error *reterr) {
     for (size_t i = 0; i < request->bind_count; i++) {
         const struct jail_bind *bind = &request->binds[i];
-        if (!is_path(bind->target) || (bind->is_project ? !plan_name_is_valid(bind->source) : !is_path(bind->source)))
+        if (!is_path(bind->target) || !is_path(bind->source))
             return error_set(reterr, E_INVALID, "'%s' can't be bound at '%s'", bind->source ? bind->source : "",
                              bind->target ? bind->target : "");
     }
@@ -100,11 +100,6 @@ static void add_limits(struct draft *draft) {
         add(draft, JAIL_PLAN_RLIMIT, rlimits[i].name, NULL, rlimits[i].value);
 }
 
-static enum jail_plan_verb verb_of_bind(const struct jail_bind *bind) {
-    if (bind->is_project) return JAIL_PLAN_PROJECT;
-    return bind->executable ? JAIL_PLAN_BIND_EXEC : JAIL_PLAN_BIND;
-}
-
 static void add_binds(struct draft *draft) {
     const struct jail_request *request = draft->request;
     bool has_system = request->profile->may_exec;
@@ -114,7 +109,7 @@ static void add_binds(struct draft *draft) {
         const struct jail_bind *bind = &request->binds[i];
         /* There already, at its own place. */
         if (has_system && strcmp(bind->source, bind->target) == 0 && is_in_system(bind->target)) continue;
-        add(draft, verb_of_bind(bind), bind->source, bind->target, 0);
+        add(draft, bind->executable ? JAIL_PLAN_BIND_EXEC : JAIL_PLAN_BIND, bind->source, bind->target, 0);
     }
 }
 
@@ -123,11 +118,10 @@ static uint64_t whole_pages(uint64_t bytes) {
 }
 
 static void add_root(struct draft *draft) {
-    static const char *const devices[] = {"null", "zero", "urandom"};
     uint64_t disk_bytes = draft->request->limits.disk_bytes;
     uint64_t tmp_bytes = whole_pages(disk_bytes / 4);
     add_binds(draft);
-    for (size_t i = 0; i < ARRAY_SIZE(devices); i++) add(draft, JAIL_PLAN_DEVICE, devices[i], NULL, 0);
+    for (size_t i = 0; i < PLAN_DEVICES; i++) add(draft, JAIL_PLAN_DEVICE, plan_devices[i], NULL, 0);
     add(draft, JAIL_PLAN_TMPFS, "/data", NULL, whole_pages(disk_bytes - tmp_bytes));
     add(draft, JAIL_PLAN_TMPFS, "/tmp", NULL, tmp_bytes);
     for (const char *const *path = draft->request->directories; path && *path; path++)

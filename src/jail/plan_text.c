@@ -5,31 +5,17 @@
 
 static void print_op(const struct jail_plan_op *op, struct buf *ret) {
     const struct plan_verb *verb = plan_verb(op->verb);
-    size_t words = 0;
     buf_append_string(ret, verb->word);
-    for (const char *operand = verb->operands; *operand; operand++) {
+    for (size_t i = 0; i < ARRAY_SIZE(verb->operands) && verb->operands[i]; i++) {
         buf_append_byte(ret, ' ');
-        if (*operand == 'W')
-            wire_put_word(ret, op->words[words++]);
-        else
-            buf_printf(ret, "%llu", (unsigned long long)op->number);
+        wire_put_word(ret, op->words[i]);
     }
+    if (verb->most) buf_printf(ret, " %llu", (unsigned long long)op->number);
     buf_append_byte(ret, '\n');
 }
 
 void jail_plan_print(const struct jail_plan *plan, struct buf *ret) {
     for (size_t i = 0; i < plan->count; i++) print_op(&plan->ops[i], ret);
-}
-
-/* Verbs that say one thing about the whole node. */
-static bool is_single(enum jail_plan_verb verb) {
-    static const enum jail_plan_verb singles[] = {
-        JAIL_PLAN_NODE,  JAIL_PLAN_HOSTNAME, JAIL_PLAN_NETWORK, JAIL_PLAN_MEMORY, JAIL_PLAN_CPU,   JAIL_PLAN_WEIGHT,
-        JAIL_PLAN_TASKS, JAIL_PLAN_PROC,     JAIL_PLAN_SECCOMP, JAIL_PLAN_EXECS,  JAIL_PLAN_CHDIR, JAIL_PLAN_PROGRAM,
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(singles); i++)
-        if (singles[i] == verb) return true;
-    return false;
 }
 
 static bool find_verb(const char *word, enum jail_plan_verb *ret) {
@@ -43,15 +29,13 @@ static bool find_verb(const char *word, enum jail_plan_verb *ret) {
 
 static int parse_operands(char *at, struct jail_plan_op *ret, struct error *reterr) {
     const struct plan_verb *verb = plan_verb(ret->verb);
-    size_t words = 0;
-    for (const char *operand = verb->operands; *operand; operand++) {
-        char *word = wire_next_word(&at);
-        if (!word) return error_set(reterr, E_FORMAT, "%s lacks an operand, or it is badly encoded", verb->word);
-        if (*operand == 'W')
-            ret->words[words++] = word;
-        else if (!parse_u64(word, &ret->number))
-            return error_set(reterr, E_FORMAT, "%s wants a number", verb->word);
-    }
+    const char *number = "0";
+    bool is_whole = true;
+    for (size_t i = 0; i < ARRAY_SIZE(verb->operands) && verb->operands[i]; i++)
+        is_whole = is_whole && (ret->words[i] = wire_next_word(&at));
+    if (verb->most) is_whole = is_whole && (number = wire_next_word(&at));
+    if (!is_whole) return error_set(reterr, E_FORMAT, "%s lacks an operand, or it is badly encoded", verb->word);
+    if (!parse_u64(number, &ret->number)) return error_set(reterr, E_FORMAT, "%s wants a number", verb->word);
     return *at ? error_set(reterr, E_FORMAT, "%s has too many operands", verb->word) : 0;
 }
 
@@ -72,7 +56,7 @@ static int check_place(const struct jail_plan *plan, const struct jail_plan_op *
         return error_set(reterr, E_FORMAT, "a plan starts with its one node line");
     if (is_first && !plan_name_is_valid(op->words[0]))
         return error_set(reterr, E_FORMAT, "the node's name is not a name");
-    if (is_single(op->verb))
+    if (plan_verb(op->verb)->times == 1)
         for (size_t i = 0; i < plan->count; i++)
             if (plan->ops[i].verb == op->verb)
                 return error_set(reterr, E_FORMAT, "%s is given twice", plan_verb(op->verb)->word);

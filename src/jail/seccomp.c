@@ -22,15 +22,18 @@ struct dialect {
 static const struct {
     const char *name;
     unsigned set;
-} set_names[] = {{"strict", SYSCALLS_STRICT}, {"network", SYSCALLS_NETWORK}, {"open", SYSCALLS_OPEN}};
+} set_names[SECCOMP_SETS] = {{"strict", SYSCALLS_STRICT}, {"network", SYSCALLS_NETWORK}, {"open", SYSCALLS_OPEN}};
+
+int seccomp_set_find(const char *name) {
+    for (int i = 0; i < SECCOMP_SETS; i++)
+        if (strcmp(set_names[i].name, name) == 0) return i;
+    return -1;
+}
 
 static bool find_set(const char *name, unsigned *ret) {
-    for (size_t i = 0; i < ARRAY_SIZE(set_names); i++)
-        if (strcmp(set_names[i].name, name) == 0) {
-            *ret = set_names[i].set;
-            return true;
-        }
-    return false;
+    int index = seccomp_set_find(name);
+    if (index >= 0) *ret = set_names[index].set;
+    return index >= 0;
 }
 
 static int resolve(const char *name) {

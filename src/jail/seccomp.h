@@ -7,9 +7,13 @@
 #include "base/base.h"
 
 struct syscall_table; /* jail/syscalls.h */
-struct sock_fprog; /* linux/filter.h */
+struct sock_fprog;    /* linux/filter.h */
 
-/* Build the BPF program of a set ("strict", "network", "open"); allocated, freed with seccomp_filter_free.
+enum { SECCOMP_SETS = 3 };
+
+/* The index of a set ("strict", "network", "open"); negative: there is none of that name. */
+int seccomp_set_find(const char *name);
+/* Build the BPF program of a set; allocated, freed with seccomp_filter_free.
    exec_counted: execve and execveat notify. Done once per set, before any node is started. */
 int seccomp_filter_build(const char *set, bool exec_counted, struct sock_fprog **ret, struct error *reterr);
 /* For a kernel without notifications: calls that would notify fail at once, and programs are not counted. */

@@ -437,7 +437,6 @@ FAKE_CALL(mknodat, (int fd, const char *path, mode_t mode, dev_t device), (fd, p
 FAKE_CALL(rmdir, (const char *path), (path))
 FAKE_CALL(unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
 FAKE_CALL(renameat, (int from_fd, const char *from, int to_fd, const char *to), (from_fd, from, to_fd, to))
-FAKE_CALL(symlinkat, (const char *target, int fd, const char *path), (target, fd, path))
 FAKE_CALL(access, (const char *path, int mode), (path, mode))
 FAKE_CALL(faccessat, (int fd, const char *path, int mode, int flags), (fd, path, mode, flags))
 FAKE_CALL(chdir, (const char *path), (path))

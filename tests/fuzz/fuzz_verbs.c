@@ -91,7 +91,7 @@ void fuzz_prepare(void) {
     check(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
     limit.rlim_cur = limit.rlim_max < LIMIT_FDS ? limit.rlim_max : LIMIT_FDS;
     setrlimit(RLIMIT_NOFILE, &limit);
-    for (size_t i = 0; i < FILTER_SETS; i++)
+    for (size_t i = 0; i < SECCOMP_SETS; i++)
         for (size_t counted = 0; counted < 2; counted++)
             check(seccomp_filter_build(sets[i], counted, &filters.filters[i][counted], NULL) == 0, "build a filter");
     connect_caller();

@@ -65,28 +65,16 @@ static int set_network(const struct jail_plan_op *op, struct error *reterr) {
 }
 
 static int set_rlimit(const struct jail_plan_op *op, struct error *reterr) {
-    static const struct {
-        const char *name;
-        int resource;
-    } names[] = {
-        {"core", RLIMIT_CORE},         {"data", RLIMIT_DATA},
-        {"fsize", RLIMIT_FSIZE},       {"memlock", RLIMIT_MEMLOCK},
-        {"msgqueue", RLIMIT_MSGQUEUE}, {"nofile", RLIMIT_NOFILE},
-        {"nproc", RLIMIT_NPROC},       {"sigpending", RLIMIT_SIGPENDING},
-        {"stack", RLIMIT_STACK},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        if (strcmp(names[i].name, op->words[0]) != 0) continue;
-        struct rlimit limit;
-        getrlimit((__rlimit_resource_t)names[i].resource, &limit);
-        /* More than the launcher has itself can't be given, and is not needed for safety. */
-        if (limit.rlim_max > op->number) limit.rlim_max = op->number;
-        limit.rlim_cur = limit.rlim_max;
-        if (setrlimit((__rlimit_resource_t)names[i].resource, &limit) < 0)
-            return error_errno(reterr, errno, "set the limit %s", op->words[0]);
-        return 0;
-    }
-    return error_set(reterr, E_INVALID, "no resource limit is named %s", op->words[0]);
+    int resource = plan_rlimit(op->words[0]);
+    struct rlimit limit;
+    if (resource < 0) return error_set(reterr, E_INVALID, "no resource limit is named %s", op->words[0]);
+    getrlimit((__rlimit_resource_t)resource, &limit);
+    /* More than the launcher has itself can't be given, and is not needed for safety. */
+    if (limit.rlim_max > op->number) limit.rlim_max = op->number;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
+        return error_errno(reterr, errno, "set the limit %s", op->words[0]);
+    return 0;
 }
 
 static int set_directory(const struct jail_plan_op *op, struct error *reterr) {

@@ -131,16 +131,6 @@ static int make_empty(const struct root *root, const struct jail_plan_op *op, in
     return open_target(root->fd, op->words[0], true, &fd, reterr);
 }
 
-static int make_symlink(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr) {
-    (void)tree_fd;
-    const char *name;
-    int failed = make_parents(root->fd, op->words[1]);
-    CLEANUP_FD int parent_fd = failed ? -1 : open_parent(root->fd, op->words[1], &name);
-    if (parent_fd < 0 || symlinkat(op->words[0], parent_fd, name) < 0)
-        return error_errno(reterr, errno, "make the link %s", op->words[1]);
-    return 0;
-}
-
 /* The kernel refuses it where parts of the host's /proc are covered; the VM boots without. */
 static int mount_proc(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr) {
     (void)op;
@@ -155,9 +145,8 @@ static int mount_proc(const struct root *root, const struct jail_plan_op *op, in
 typedef int (*mount_fn)(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr);
 
 static const mount_fn mount_functions[JAIL_PLAN_VERB_COUNT] = {
-    [JAIL_PLAN_BIND] = mount_bind,      [JAIL_PLAN_BIND_EXEC] = mount_bind, [JAIL_PLAN_PROJECT] = mount_bind,
-    [JAIL_PLAN_DEVICE] = mount_device,  [JAIL_PLAN_TMPFS] = mount_tmpfs,    [JAIL_PLAN_PROC] = mount_proc,
-    [JAIL_PLAN_DIRECTORY] = make_empty, [JAIL_PLAN_SYMLINK] = make_symlink,
+    [JAIL_PLAN_BIND] = mount_bind,   [JAIL_PLAN_BIND_EXEC] = mount_bind, [JAIL_PLAN_DEVICE] = mount_device,
+    [JAIL_PLAN_TMPFS] = mount_tmpfs, [JAIL_PLAN_PROC] = mount_proc,      [JAIL_PLAN_DIRECTORY] = make_empty,
 };
 
 int start_make_root(struct spawn *spawn, int *ret_root_fd, struct error *reterr) {

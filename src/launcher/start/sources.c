@@ -76,12 +76,11 @@ int sources_open_project(const struct launcher *launcher, const struct jailed_no
     return project_mount(project, userns_fd, ret_fd, reterr);
 }
 
-static int open_source(const struct spawn *spawn, const struct jail_plan_op *op, int *ret_fd, struct error *reterr) {
+static int open_source(const struct jail_plan_op *op, int *ret_fd, struct error *reterr) {
     char path[PATH_MAX];
     switch (op->verb) {
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
-    case JAIL_PLAN_PROJECT: return sources_open_project(spawn->launcher, spawn->node, op->words[0], ret_fd, reterr);
     case JAIL_PLAN_DEVICE:
         snprintf(path, sizeof path, "/dev/%s", op->words[0]);
         /* Read-only is the name, not the device: it can't be taken for a disk of the node's where /dev is a tmpfs. */
@@ -90,8 +89,7 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     }
 }
 
-/* A project has the caller's rights already, and its idmapping needs the launcher's own. Our own agent is for every
-   node to see, wherever we are installed. */
+/* The agent is for every node to see, wherever it is installed. */
 static bool wants_daemon_rights(const struct launcher *launcher, const struct jail_plan_op *op) {
     return op->verb == JAIL_PLAN_BIND_EXEC ||
            (op->verb == JAIL_PLAN_BIND && !installation_is_agent(launcher, op->words[0]));
@@ -102,7 +100,7 @@ int sources_open(struct spawn *spawn, struct error *reterr) {
         const struct jail_plan_op *op = &spawn->plan->ops[i];
         bool as_daemon = wants_daemon_rights(spawn->launcher, op);
         if (as_daemon) fs_rights_of_daemon(spawn->launcher);
-        int failed = open_source(spawn, op, &spawn->trees[i], reterr);
+        int failed = open_source(op, &spawn->trees[i], reterr);
         if (as_daemon) fs_rights_restore(spawn->launcher);
         if (failed) return failed;
     }

@@ -25,8 +25,6 @@
 
 enum { START_TIMEOUT_MS = 10000 };
 
-static const char *const filter_sets[FILTER_SETS] = {"strict", "network", "open"};
-
 bool launcher_notifies(const struct launcher *launcher) {
     return launcher->features.guarantees & (1u << JAIL_GUARANTEE_NOTIFY);
 }
@@ -40,18 +38,18 @@ static int build_filter(const struct launcher *launcher, const char *set, bool c
 
 static const struct sock_fprog *get_filter(struct launcher *launcher, const char *set, bool counted,
                                            struct error *reterr) {
-    for (size_t i = 0; i < FILTER_SETS; i++) {
-        struct sock_fprog **filter = &launcher->filters.filters[i][counted];
-        if (strcmp(filter_sets[i], set) != 0) continue;
-        if (!*filter && build_filter(launcher, set, counted, filter, reterr) < 0) return NULL;
-        return *filter;
+    int index = seccomp_set_find(set);
+    if (index < 0) {
+        error_set(reterr, E_INVALID, "no system-call set is named %s", set);
+        return NULL;
     }
-    error_set(reterr, E_INVALID, "no system-call set is named %s", set);
-    return NULL;
+    struct sock_fprog **filter = &launcher->filters.filters[index][counted];
+    if (!*filter && build_filter(launcher, set, counted, filter, reterr) < 0) return NULL;
+    return *filter;
 }
 
 void filters_free(struct filter_cache *cache) {
-    for (size_t i = 0; i < FILTER_SETS; i++)
+    for (size_t i = 0; i < SECCOMP_SETS; i++)
         for (size_t counted = 0; counted < 2; counted++) seccomp_filter_free(cache->filters[i][counted]);
     *cache = (struct filter_cache){0};
 }

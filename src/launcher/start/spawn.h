@@ -3,16 +3,14 @@
 #define LAUNCHER_START_SPAWN_H
 
 #include "jail/plan.h"
+#include "jail/seccomp.h"
 #include "launcher/cgroup/cgroup.h"
 
 struct launcher;
 struct jailed_node;
-struct sock_fprog; /* linux/filter.h */
-
-enum { FILTER_SETS = 3 };
 
 struct filter_cache {
-    struct sock_fprog *filters[FILTER_SETS][2]; /* by set, by whether execs are counted; NULL until needed */
+    struct sock_fprog *filters[SECCOMP_SETS][2]; /* by set, by whether execs are counted; NULL until needed */
 };
 
 /* What a new node's process gets from the launcher; the child has its own copy of it all. */

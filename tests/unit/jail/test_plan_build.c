@@ -17,7 +17,6 @@ static const struct jail_bind binds[] = {
     {.source = "/opt/elixir/lib", .target = "/opt/elixir/lib"},
     {.source = "/home/of it/nodes/n1", .target = "/sandbox/control"},
     {.source = "/store/abc/demo", .target = "/app/demo"},
-    {.source = "p-17", .target = "/src", .is_project = true},
 };
 static const char *const directories[] = {"/app", NULL};
 static const char *const executables[] = {"/usr/lib/erlang/beam.smp", "/usr/lib/erlang/erl_child_setup", NULL};
@@ -64,8 +63,7 @@ static void assert_plan(const char *profile, uint32_t guarantees, const char *ex
 #define OTHER_BINDS                                                                                                    \
     "bind /opt/elixir/lib /opt/elixir/lib\n"                                                                           \
     "bind /home/of%20it/nodes/n1 /sandbox/control\n"                                                                   \
-    "bind /store/abc/demo /app/demo\n"                                                                                 \
-    "project p-17 /src\n"
+    "bind /store/abc/demo /app/demo\n"
 #define DEVICES                                                                                                        \
     "device null\n"                                                                                                    \
     "device zero\n"                                                                                                    \
@@ -82,7 +80,6 @@ static void assert_plan(const char *profile, uint32_t guarantees, const char *ex
     "read /usr/lib/erlang\n"                                                                                           \
     "read /opt/elixir/lib\n"                                                                                           \
     "read /sandbox/control\n"                                                                                          \
-    "read /src\n"                                                                                                      \
     "read /proc\n"                                                                                                     \
     "write /data\n"                                                                                                    \
     "write /tmp\n"                                                                                                     \
@@ -151,7 +148,6 @@ static void low(void **state) {
                 "bind-exec /lib /lib\n" LIB64_BIND OTHER_BINDS DEVICES SMALL_DISK PLACES "read /app\n"
                 "read /opt/elixir/lib\n"
                 "read /sandbox/control\n"
-                "read /src\n"
                 "read /proc\n"
                 "write /data\n"
                 "write /tmp\n"
@@ -304,8 +300,7 @@ static void bad_requests_are_refused(void **state) {
     static const char *const relative[] = {"app", NULL}, *const nothing[] = {NULL};
     static const struct jail_bind no_source = {.source = "relative", .target = "/x"};
     static const struct jail_bind no_target = {.source = "/x", .target = "/"};
-    static const struct jail_bind bad_token = {.source = "../x", .target = "/src", .is_project = true};
-    const struct jail_bind *const bad_binds[] = {&no_source, &no_target, &bad_token};
+    const struct jail_bind *const bad_binds[] = {&no_source, &no_target};
     static const char *const bad_nodes[] = {
         "", ".n", "-n", "a/b", "a b", "12345678901234567890123456789012345678901234567890123456789012345", /* 65 */
     };

@@ -95,15 +95,16 @@ static void no_link_of_proc_is_followed(void **state) {
 /* A place to mount at is made in the node's own root only: a project shows its owner's files as the node's own. */
 static void nothing_is_made_in_a_project(void **state) {
     (void)state;
-    char project[128], path[160], more[160];
+    char project[128], path[160], request[160];
     snprintf(project, sizeof project, "%s/project", client.directory);
     make_directory(project, STRANGER, 0755);
     CLEANUP_FD int peer_fd = -1;
     CLEANUP_FD int caller_fd = client_connect_as(&client, STRANGER, &peer_fd);
     assert_true(client_ask(&client, "project", project, peer_fd));
     const char *token = strstr(client.message, "token=") + strlen("token=");
-    snprintf(more, sizeof more, "project %.*s /src\n", (int)strcspn(token, " "), token);
-    if (!client_spawn(&client, "builder", more, "wait")) fail_msg("%s", client_detail(&client));
+    snprintf(request, sizeof request, "builder %.*s /src", (int)strcspn(token, " "), token);
+    if (!client_spawn(&client, "builder", "directory /src\n", "wait")) fail_msg("%s", client_detail(&client));
+    if (!client_ask(&client, "mount", request, -1)) fail_msg("%s", client_detail(&client));
     assert_false(client_ask(&client, "mount", "builder /usr /src/new", -1));
     snprintf(path, sizeof path, "%s/new", project);
     assert_int_equal(access(path, F_OK), -1);

@@ -262,7 +262,9 @@ static void failing_spawns_leave_nothing(void **state) {
         {"device sda\n", "invalid_input", "sda"},
         {"network host\n", "invalid_input", "host"},
         {"tmpfs /x 1\n", "invalid_input", "tmpfs of 1 is out of bounds"},
-        {"project p99 /x\n", "not_found", "p99"},
+        {"project p99 /x\n", "malformed_data", ""}, /* a request, and no line of a plan */
+        {"rlimit stack 1\n", "invalid_input", "stack"},
+        {"device full\n", "invalid_input", "full"},
         {"read /nowhere\n", "system_error", "Landlock rule for /nowhere"},
         {"rlimit everything 1\n", "invalid_input", "everything"},
         {"seccomp loose\n", "invalid_input", "loose"},
@@ -415,8 +417,8 @@ static void equips_a_running_node(void **state) {
     client_read_until(output_fd, "listening");
     assert_false(client_ask(client, "equip", "waits memory=30000000\nnode other\n", -1));
     assert_non_null(strstr(client_detail(client), "another node's"));
-    assert_false(client_ask(client, "equip", "waits memory=30000000\nnode waits\nsymlink /a /app/a\n", -1));
-    assert_non_null(strstr(client_detail(client), "symlink"));
+    assert_false(client_ask(client, "equip", "waits memory=30000000\nnode waits\ntmpfs /app/a 4096\n", -1));
+    assert_non_null(strstr(client_detail(client), "tmpfs"));
     assert_false(client_ask(client, "equip", "waits memory=30000000", -1));
     assert_false(client_ask(client, "equip", "nobody memory=30000000\nnode nobody\n", -1));
     snprintf(request, sizeof request,

@@ -45,7 +45,7 @@ static void word_of(const struct client *client, const char *key, char ret[64]) 
 static void opens_a_project_as_its_owner(void **state) {
     struct client *client = *state;
     uid_t owner = client->root ? 54321 : USER_UID;
-    char project[128], token[64], more[128], output[OUTPUT_BYTES], text[8] = "";
+    char project[128], token[64], request[128], text[8] = "";
     make_project(client, owner, project);
     CLEANUP_FD int peer_fd = -1;
     CLEANUP_FD int caller_fd = client_connect_as(client, owner, &peer_fd);
@@ -57,11 +57,19 @@ static void opens_a_project_as_its_owner(void **state) {
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(read(fd, text, sizeof text - 1), 4);
     assert_string_equal(text, "mine");
-    snprintf(more, sizeof more, "project %s /src\n", token);
-    client_probe(client, "owner", more, "project", output);
-    assert_string_equal(output, "project=mine\nproject_write=EROFS\n");
+    if (!client_spawn(client, "owner", "directory /src\n", "signal project wait"))
+        fail_msg("%s", client_detail(client));
+    pid_t program = client_program_of((pid_t)client_number(client, "pid"));
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    client_read_until(output_fd, "listening=ok\n");
+    snprintf(request, sizeof request, "owner %s /src", token);
+    if (!client_ask(client, "mount", request, -1)) fail_msg("%s", client_detail(client));
+    kill(program, SIGUSR1);
+    client_read_until(output_fd, "project=mine\nproject_write=EROFS\n");
     assert_true(client_ask(client, "release", token, -1));
-    assert_false(client_spawn(client, "released", more, "wait"));
+    assert_false(client_ask(client, "mount", request, -1));
+    assert_true(string_starts(client->message, "not_found"));
+    assert_true(client_ask(client, "bury", "owner", -1));
 }
 
 static void opens_nothing_for_others(void **state) {
@@ -118,7 +126,7 @@ static void unmount_when_free(const char *path) {
 /* A file system that can't map owners: overlayfs, in mounts of the test's own. */
 static void a_project_that_cant_be_bound_is_streamed(void **state) {
     struct client *client = *state;
-    char lower[128], merged[128], options[512], text[128] = "", token[64], more[128];
+    char lower[128], merged[128], options[512], text[128] = "", token[64], request[128];
     size_t used = 0;
     snprintf(merged, sizeof merged, "%s/merged", client->directory);
     make_directory(merged, 54321, 0755);
@@ -135,9 +143,11 @@ static void a_project_that_cant_be_bound_is_streamed(void **state) {
         assert_true(size >= 0);
     }
     assert_string_equal(text, "F 600 4 private\nmineE\n");
-    snprintf(more, sizeof more, "project %s /src\n", token);
-    assert_false(client_spawn(client, "unbound", more, "wait"));
+    assert_true(client_spawn(client, "unbound", "directory /src\n", "wait"));
+    snprintf(request, sizeof request, "unbound %s /src", token);
+    assert_false(client_ask(client, "mount", request, -1));
     assert_true(string_starts(client->message, "guarantee_missing"));
+    assert_true(client_ask(client, "bury", "unbound", -1));
     assert_true(client_ask(client, "release", token, -1));
     unmount_when_free(merged);
 }
@@ -167,7 +177,7 @@ static bool can_be_seen(int folder, const char *path) {
 /* What a mount covers stays covered, for the daemon and for nodes, and nothing of it can be written. */
 static void mounts_below_come_along(void **state) {
     struct client *client = *state;
-    char project[128], below[160], token[64], more[128];
+    char project[128], below[160], token[64], request[128];
     make_covered_project(client, "covered", project, below);
     CLEANUP_FD int peer_fd = -1;
     CLEANUP_FD int caller_fd = client_connect_as(client, COVERED_OWNER, &peer_fd);
@@ -179,10 +189,11 @@ static void mounts_below_come_along(void **state) {
     CLEANUP_FD int written = openat(client->fds[0], "below/new", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     assert_int_equal(written, -1);
     assert_int_equal(errno, EROFS);
-    snprintf(more, sizeof more, "project %s /src\n", token);
-    if (!client_spawn(client, "above", more, "wait")) fail_msg("%s", client_detail(client));
+    if (!client_spawn(client, "above", "directory /src\n", "wait")) fail_msg("%s", client_detail(client));
     char inside[64];
     snprintf(inside, sizeof inside, "/proc/%d/root/src", (int)client_number(client, "pid"));
+    snprintf(request, sizeof request, "above %s /src", token);
+    if (!client_ask(client, "mount", request, -1)) fail_msg("%s", client_detail(client));
     CLEANUP_FD int inside_fd = open(inside, O_PATH | O_CLOEXEC);
     assert_true(can_be_seen(inside_fd, "below/seen"));
     assert_false(can_be_seen(inside_fd, "below/covered"));
