@@ -1,3 +1,4 @@
+/* Guarantees: their names, what each means, and which hold for a node of a profile. */
 #include <string.h>
 
 #include "jail/jail.h"

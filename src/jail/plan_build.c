@@ -1,3 +1,4 @@
+/* A profile, limits and the features of a host become a plan. Pure: the tests compare the plan's text. */
 #include <string.h>
 
 #include "jail/egress_policy.h"

@@ -1,3 +1,4 @@
+/* Plans as text: printed by the daemon, parsed by the launcher. */
 #include <string.h>
 
 #include "jail/plan.h"

@@ -1,3 +1,4 @@
+/* The built-in profiles, and the bounds of every limit. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* The system-call tables become filter programs, by libseccomp. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <seccomp.h>

@@ -1,3 +1,4 @@
+/* The system calls that nodes may make, by set, as data. */
 #include "jail/syscalls.h"
 
 #include <linux/netlink.h>

@@ -1,3 +1,4 @@
+/* Words and lines of plans and messages: written percent-encoded, taken apart in place. */
 #include <string.h>
 
 #include "jail/wire.h"

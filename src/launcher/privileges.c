@@ -1,3 +1,4 @@
+/* Privileges, signals and priority of processes that leave the launcher's behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -1,3 +1,4 @@
+/* What the messages to the launcher say, and how its answers are read. */
 #include <string.h>
 
 #include "jail/egress_policy.h"

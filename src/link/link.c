@@ -1,3 +1,5 @@
+/* The connection to the launcher: dialled again when it breaks; each request is answered once, in time or with an
+   error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

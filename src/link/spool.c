@@ -1,3 +1,4 @@
+/* A stream that a stranger's process writes is moved to a file, from the loop, without waiting for the writer. */
 #include "link/spool.h"
 
 #include <errno.h>

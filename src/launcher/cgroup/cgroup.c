@@ -1,3 +1,4 @@
+/* Cgroups of nodes: found, made, joined and removed, whichever version the host has. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

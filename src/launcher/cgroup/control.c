@@ -1,3 +1,4 @@
+/* What is changed of a node's cgroups while it runs, and read from them: limits, yielding, freezing, OOM kills. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* Control files of cgroups, written and read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Cgroup version 1: a hierarchy for each controller. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* Cgroup version 2: one hierarchy, with the controllers that each directory lets its children have. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

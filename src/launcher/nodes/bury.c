@@ -1,3 +1,4 @@
+/* The end of a node: it is killed if it lives, its cgroups are removed, and the daemon is told what it died of. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

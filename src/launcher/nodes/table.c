@@ -1,3 +1,4 @@
+/* The table of nodes: found by name, each with a uid of its own. */
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>

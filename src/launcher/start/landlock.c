@@ -1,3 +1,4 @@
+/* The plan's read, write and execute lines become Landlock rules of the node. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>

@@ -1,3 +1,4 @@
+/* User namespaces: maps of a node's, and small ones for idmapped mounts, which are kept for a while. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>

@@ -32,9 +32,9 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "folder.h"
 #include "base/base.h"
 #include "confine/confine.h"
+#include "folder.h"
 
 static char folder[64];
 static void *page; /* mapped before, for reading and writing */
