@@ -170,8 +170,14 @@ static int put_changes(struct composed *composed, const char *home, const struct
         if (!change->is_deletion) result = add_beam(composed, home, path, change, reterr);
         describe(composed->facts, app, change);
     }
-    return map_set(replaced, BUILD_FACTS_FILE, &mark) ? result
-                                                      : error_set(reterr, E_NO_MEMORY, "no memory for a build");
+    bool is_marked = map_set(replaced, BUILD_FACTS_FILE, &mark) && map_set(replaced, BUILD_BRIEF_FILE, &mark);
+    return is_marked ? result : error_set(reterr, E_NO_MEMORY, "no memory for a build");
+}
+
+static int add_description(struct composed *composed, const char *name, const json_t *facts, struct error *reterr) {
+    char *text = NULL;
+    int result = build_facts_text(facts, &text, reterr);
+    return result < 0 ? result : add(composed, name, (uint8_t *)text, strlen(text), reterr);
 }
 
 int compose(const char *home, const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
@@ -185,13 +191,12 @@ int compose(const char *home, const char *path, const json_t *facts, const struc
     if (result == 0) result = put_changes(&composed, home, &modules, set, &replaced, reterr);
     if (result == 0) result = walk_folder(&walk, "", 0, reterr);
     if (result == 0) {
-        char *text = NULL;
         json_int_t bytes = 0;
         for (size_t i = 0; i < composed.count; i++) bytes += (json_int_t)composed.files[i].size;
         json_object_set_new(composed.facts, "bytes", json_integer(bytes));
-        result = build_facts_text(composed.facts, &text, reterr);
-        if (result == 0) result = add(&composed, BUILD_FACTS_FILE, (uint8_t *)text, strlen(text), reterr);
         composed.brief = build_brief(composed.facts);
+        result = add_description(&composed, BUILD_FACTS_FILE, composed.facts, reterr);
+        if (result == 0) result = add_description(&composed, BUILD_BRIEF_FILE, composed.brief, reterr);
     }
     if (result < 0)
         composed_free(&composed);

@@ -267,7 +267,9 @@ static int add_facts(struct compile_job *job, struct error *reterr) {
     int result = build_facts_text(job->facts, &text, reterr);
     if (result < 0) return result;
     job->brief = build_brief(job->facts);
-    return file_list_add(&job->list, BUILD_FACTS_FILE, text, strlen(text), reterr);
+    result = file_list_add(&job->list, BUILD_FACTS_FILE, text, strlen(text), reterr);
+    if (result == 0) result = build_facts_text(job->brief, &text, reterr);
+    return result < 0 ? result : file_list_add(&job->list, BUILD_BRIEF_FILE, text, strlen(text), reterr);
 }
 
 static bool are_same(const struct compile_job *job, const struct name_list *paths) {

@@ -5,9 +5,9 @@
 #include "compile/compile.h"
 #include "loop/loop.h"
 
-int build_read_facts(const char *path, json_t **ret, struct error *reterr) {
+static int read_description(const char *path, const char *name, json_t **ret, struct error *reterr) {
     char file[PATH_MAX];
-    int result = string_format(file, sizeof file, reterr, "%s/" BUILD_FACTS_FILE, path);
+    int result = string_format(file, sizeof file, reterr, "%s/%s", path, name);
     if (result < 0) return result;
     json_error_t problem;
     json_t *facts = json_load_file(file, 0, &problem);
@@ -17,6 +17,10 @@ int build_read_facts(const char *path, json_t **ret, struct error *reterr) {
     }
     *ret = facts;
     return 0;
+}
+
+int build_read_facts(const char *path, json_t **ret, struct error *reterr) {
+    return read_description(path, BUILD_FACTS_FILE, ret, reterr);
 }
 
 uint64_t build_bytes(const json_t *facts) {
@@ -47,16 +51,22 @@ int build_facts_text(const json_t *facts, char **ret, struct error *reterr) {
     return 0;
 }
 
+/* Builds of earlier versions have no brief description of their own. */
+int build_read_brief(const char *path, json_t **ret, struct error *reterr) {
+    json_t *facts = NULL;
+    if (read_description(path, BUILD_BRIEF_FILE, ret, NULL) == 0) return 0;
+    int result = build_read_facts(path, &facts, reterr);
+    if (result < 0) return result;
+    *ret = build_brief(facts);
+    json_decref(facts);
+    return *ret ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for a build's description");
+}
+
 int build_read(const struct store *store, const char *digest, struct build *ret, struct error *reterr) {
     char path[PATH_MAX];
-    json_t *facts = NULL;
     int result = store_build_path(store, digest, path, sizeof path, reterr);
-    if (result == 0) result = build_read_facts(path, &facts, reterr);
+    if (result == 0) result = build_read_brief(path, &ret->facts, reterr);
     if (result < 0) return result;
-    json_t *brief = build_brief(facts);
-    json_decref(facts);
-    if (!brief) return error_set(reterr, E_NO_MEMORY, "no memory for a build's description");
-    ret->facts = brief;
     snprintf(ret->digest, sizeof ret->digest, "%s", digest);
     return 0;
 }

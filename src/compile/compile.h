@@ -17,6 +17,7 @@ enum source_kind source_detect(int folder);
 
 /* Files of a build besides its applications' folders; a dot is in no application's name. */
 #define BUILD_FACTS_FILE "build.json"
+#define BUILD_BRIEF_FILE "brief.json" /* what sandboxes keep of it: a daemon that starts reads no more */
 #define BUILD_CONFIG_FILE "build.config"
 enum { BUILD_CONFIG_MAX_BYTES = 4 << 20, BUILD_FACTS_MAX_BYTES = 16 << 20 };
 
@@ -35,6 +36,8 @@ void build_free(struct build *build);
 void build_discard(uv_loop_t *loop, struct build *build);
 /* All that it says of itself; path is its folder. A new reference. Blocking. */
 int build_read_facts(const char *path, json_t **ret, struct error *reterr);
+/* What is kept of them, from a file of its own where the build has one. */
+int build_read_brief(const char *path, json_t **ret, struct error *reterr);
 uint64_t build_bytes(const json_t *facts); /* that it takes on the disk; 0: unknown */
 json_t *build_brief(const json_t *facts);  /* a new reference; NULL without memory */
 /* The description as a file of the build. E_TOO_LARGE beyond BUILD_FACTS_MAX_BYTES. To be freed. */

@@ -19,6 +19,23 @@ static void only_a_part_is_kept_in_memory(void **state) {
     json_decref(facts);
 }
 
+/* It has a file of its own, but for builds of earlier versions. */
+static void the_part_is_read_alone(void **state) {
+    struct scratch *scratch = *state;
+    struct error error;
+    json_t *brief = NULL;
+    scratch_file(scratch, BUILD_BRIEF_FILE, "{\"main\": \"brief\"}");
+    assert_int_equal(build_read_brief(scratch->path, &brief, &error), 0);
+    assert_string_equal(json_string_value(json_object_get(brief, "main")), "brief");
+    json_decref(brief);
+    scratch_file(scratch, BUILD_FACTS_FILE, "{\"main\": \"whole\", \"sources\": []}");
+    scratch_file(scratch, BUILD_BRIEF_FILE, "{");
+    assert_int_equal(build_read_brief(scratch->path, &brief, &error), 0);
+    assert_string_equal(json_string_value(json_object_get(brief, "main")), "whole");
+    assert_null(json_object_get(brief, "sources"));
+    json_decref(brief);
+}
+
 static void what_is_damaged_is_told(void **state) {
     struct scratch *scratch = *state;
     struct error error;
@@ -57,6 +74,7 @@ static void a_long_description_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_a_part_is_kept_in_memory, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(the_part_is_read_alone, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(what_is_damaged_is_told, scratch_setup, scratch_teardown),
         cmocka_unit_test(a_long_description_is_refused),
     };
