@@ -1,9 +1,9 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
 #include "audit/audit.h"
-#include "core/errand.h"
-#include "core/names.h"
-#include "core/reload.h"
-#include "core/watching.h"
+#include "core/jobs/errand.h"
+#include "core/network/names.h"
+#include "core/reload/reload.h"
+#include "core/watch/watching.h"
 #include "webhook/webhook.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* A wall clock that is stepped ends nothing. */
+#include "core/stage.h"
 #include "scratch.h"
-#include "stage.h"
 
 enum { HOUR_MS = 3600000 };
 

@@ -1,0 +1,69 @@
+/* deps: the modules of a sandbox's build, or of a project that is compiled for it, and what each needs. */
+#include <stdio.h>
+
+#include "compile/graph_read.h"
+#include "core/jobs/errand.h"
+
+struct inquiry {
+    struct errand errand;
+    char digest[STORE_DIGEST_BYTES];
+    enum graph_format format;
+    struct graph_style style;
+    json_t *graph;
+};
+
+static int run(struct errand *errand, struct error *reterr) {
+    struct inquiry *inquiry = (struct inquiry *)errand;
+    return graph_of_build(errand->engine->store, inquiry->digest, inquiry->format, &inquiry->style, &inquiry->graph,
+                          reterr);
+}
+
+static void on_read(struct errand *errand, const struct error *error) {
+    struct inquiry *inquiry = (struct inquiry *)errand;
+    if (error)
+        errand_fail(errand, error, NULL);
+    else
+        errand_answer(errand, inquiry->graph);
+}
+
+static void read_build(struct errand *errand, const char *digest) {
+    struct inquiry *inquiry = (struct inquiry *)errand;
+    snprintf(inquiry->digest, sizeof inquiry->digest, "%s", digest);
+    errand_work(errand, run, on_read);
+}
+
+static void on_opened(struct errand *errand, const struct link_project *project) {
+    errand_compile(errand, project, read_build);
+}
+
+static void read_sandbox(struct errand *errand, const char *id) {
+    struct sandbox *sandbox = map_get(&errand->engine->sandboxes, id);
+    struct error error;
+    if (sandbox && !sandbox_visible(sandbox, &errand->request->caller)) sandbox = NULL;
+    if (sandbox && sandbox->build.digest[0]) {
+        read_build(errand, sandbox->build.digest);
+        return;
+    }
+    if (sandbox)
+        error_set(&error, E_CONFLICT, "the sandbox '%s' is %s: it has no build yet", sandbox->id,
+                  status_name(sandbox->status));
+    else
+        error_set(&error, E_NOT_FOUND, "there is no sandbox '%.64s'", id);
+    errand_fail(errand, &error, NULL);
+}
+
+static enum graph_format format_of(const char *name) {
+    return string_equal(name, "dot") ? GRAPH_DOT : string_equal(name, "text") ? GRAPH_TEXT : GRAPH_JSON;
+}
+
+void engine_deps(struct engine *engine, struct request *request) {
+    struct inquiry *inquiry = (struct inquiry *)errand_begin(engine, request, sizeof *inquiry);
+    if (!inquiry) return;
+    const char *target = json_string_value(json_object_get(request->params, "target"));
+    inquiry->format = format_of(json_string_value(json_object_get(request->params, "format")));
+    inquiry->style.external = json_is_true(json_object_get(request->params, "external"));
+    if (target[0] == '/')
+        errand_open_to_compile(&inquiry->errand, target, on_opened);
+    else
+        read_sandbox(&inquiry->errand, target);
+}

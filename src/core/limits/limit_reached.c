@@ -1,0 +1,177 @@
+/* What follows when a sandbox has reached a limit. The limit holds in any case; this is what its policy adds. */
+#include <string.h>
+
+#include "core/core_internal.h"
+#include "core/policy/containment.h"
+
+enum {
+    THROTTLED_PERCENT = 5,
+    THROTTLE_MS = 10000,
+    RELIEF_DEADLINE_MS = 2000,
+    TELL_FORKS_MS = 1000,
+    BOMB_FORKS = 4, /* refused between two looks that are a tenth of a second apart: so often tries a bomb alone */
+};
+
+struct reached {
+    enum limit limit;
+    uint64_t count, max;
+};
+
+struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits) {
+    struct jail_limits in_force = *limits;
+    bool is_throttled = sandbox->throttled_until_ms != 0;
+    if (is_throttled && (!limits->cpu_percent || limits->cpu_percent > THROTTLED_PERCENT))
+        in_force.cpu_percent = THROTTLED_PERCENT;
+    return in_force;
+}
+
+static void throttle(struct sandbox *sandbox, const char *reason) {
+    bool was_throttled = sandbox->throttled_until_ms != 0;
+    (void)reason;
+    sandbox->throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
+    if (!was_throttled) tell_launcher(sandbox, TELL_LIMITS);
+}
+
+void limit_throttle_over(struct sandbox *sandbox) {
+    if (!sandbox->throttled_until_ms || clock_monotonic_ms() < sandbox->throttled_until_ms || !sandbox->node) return;
+    sandbox->throttled_until_ms = 0;
+    tell_launcher(sandbox, TELL_LIMITS);
+}
+
+void limit_take_up(struct sandbox *sandbox) {
+    sandbox->metering.tasks_refused = sandbox->metering.vigil_refused = node_tasks_refused(sandbox->node);
+    sandbox->metering.files_refused = node_files_refused(sandbox->node);
+    tell_launcher(sandbox, TELL_LIMITS);
+}
+
+static void on_destroyed(void *data, const struct error *error) {
+    struct engine *engine = data;
+    if (error) engine_log_error(engine, "destroy_failed", NULL, error);
+}
+
+static void destroy(struct sandbox *sandbox, const char *reason) {
+    sandbox_destroy(sandbox, reason, on_destroyed, sandbox->engine);
+}
+
+/* As if it had crashed: its end decides what follows. */
+static void restart(struct sandbox *sandbox, const char *reason) {
+    error_set(&sandbox->limit_error, E_LIMIT, "%s", reason);
+    node_kill(sandbox->node, reason);
+}
+
+static void freeze(struct sandbox *sandbox, const char *reason) {
+    sandbox_freeze(sandbox, reason);
+}
+
+static bool is_acted_on(const struct sandbox *sandbox) {
+    return sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->destroying && !sandbox->engine->closing;
+}
+
+static void act(struct sandbox *sandbox, enum limit_policy policy, const char *reason) {
+    static void (*const actions[LIMIT_POLICY_COUNT])(struct sandbox *, const char *) = {
+        [LIMIT_THROTTLE] = throttle, [LIMIT_RESTART] = restart, [LIMIT_FREEZE] = freeze, [LIMIT_DESTROY] = destroy};
+    if (is_acted_on(sandbox) && actions[policy]) actions[policy](sandbox, reason);
+}
+
+static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_t killed) {
+    enum limit_policy policy = sandbox->config.policies.of[reached->limit];
+    alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_LIMIT, sandbox->id,
+                json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(reached->limit), "usage", "count",
+                          (json_int_t)reached->count, "limit", (json_int_t)reached->max, "policy",
+                          limit_policy_name(policy), "killed", (json_int_t)killed));
+}
+
+/* ---- killing who has most of what the kernel holds ---- */
+
+struct relief {
+    struct engine *engine;
+    char id[SANDBOX_ID_BYTES];
+    uint64_t number; /* the sandbox's, since its id may be taken again */
+    struct reached reached;
+};
+
+static void on_relieved(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct relief *relief = data;
+    struct sandbox *sandbox = sandbox_again(relief->engine, relief->id, relief->number);
+    const struct term *killed = error ? NULL : term_map_get(result, "killed");
+    uint64_t count = 0;
+    (void)reason;
+    if (killed && !term_to_uint64(killed, &count)) count = 0;
+    if (sandbox) tell(sandbox, &relief->reached, count > 0);
+    free(relief);
+}
+
+/* Whose the connections are, and who sends and gets most, only the VM knows. */
+static void ask_for_relief(struct sandbox *sandbox, const struct reached *reached) {
+    struct relief *relief = calloc(1, sizeof *relief);
+    struct buf args = BUF_INIT;
+    if (!relief) abort(); /* as in node_call */
+    *relief = (struct relief){.engine = sandbox->engine, .reached = *reached};
+    memcpy(relief->id, sandbox->id, sizeof relief->id);
+    relief->number = sandbox->number;
+    term_put_map(&args, 1);
+    term_put_atom(&args, "by");
+    term_put_atom(&args, reached->limit == LIMIT_OF_CONNECTIONS ? "sockets" : "traffic");
+    node_call(sandbox->node, "relieve", &args, RELIEF_DEADLINE_MS, on_relieved, relief);
+}
+
+static bool needs_relief(const struct sandbox *sandbox, enum limit limit) {
+    return limit_holder(limit) == HELD_BY_KERNEL && sandbox->config.policies.of[limit] == LIMIT_KILL_PROCESS &&
+           is_acted_on(sandbox);
+}
+
+void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed) {
+    struct reached reached = {limit, count, max};
+    char reason[FREEZE_REASON_BYTES];
+    if (needs_relief(sandbox, limit)) {
+        ask_for_relief(sandbox, &reached);
+        return;
+    }
+    snprintf(reason, sizeof reason, "it reached its limit on %s: %llu of %llu", limit_name(limit),
+             (unsigned long long)count, (unsigned long long)max);
+    tell(sandbox, &reached, killed);
+    act(sandbox, sandbox->config.policies.of[limit], reason);
+}
+
+/* ---- what the kernel refuses ---- */
+
+static void compare(struct sandbox *sandbox, enum limit limit, uint64_t now, uint64_t *told) {
+    uint64_t max = limit_value(&sandbox->config.limits, limit);
+    bool is_more = now > *told;
+    *told = now; /* threads that have ended are not counted any more */
+    if (!is_more) return;
+    limit_reached(sandbox, limit, max, max, 0);
+    containment_note(sandbox, limit_name(limit));
+}
+
+/* All of a rate may be used; a connection beyond what is allowed is an attempt at more. */
+void limit_bound_reached(struct sandbox *sandbox, const char *name) {
+    enum limit limit;
+    if (!limit_find(name, &limit)) return;
+    uint64_t max = limit_value(&sandbox->config.limits, limit);
+    limit_reached(sandbox, limit, max, max, 0);
+    if (limit == LIMIT_OF_CONNECTIONS) containment_note(sandbox, limit_name(limit));
+}
+
+static void look_at_forks(struct sandbox *sandbox, uint64_t refused) {
+    if (refused <= sandbox->metering.tasks_refused) return; /* less: it could not be read */
+    sandbox->metering.forks_told_ms = clock_monotonic_ms();
+    compare(sandbox, LIMIT_OF_OS_TASKS, refused, &sandbox->metering.tasks_refused);
+}
+
+void limit_look_at_forks(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    uint64_t refused = node_tasks_refused(sandbox->node), before = metering->vigil_refused;
+    if (refused <= before) return; /* less: it could not be read */
+    metering->vigil_refused = refused;
+    if (clock_monotonic_ms() - metering->forks_told_ms >= TELL_FORKS_MS) look_at_forks(sandbox, refused);
+    /* The kernel is at work for whoever tries, and on every core. */
+    if (refused - before >= BOMB_FORKS) act(sandbox, LIMIT_THROTTLE, NULL);
+}
+
+void limit_look_at_refusals(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    look_at_forks(sandbox, node_tasks_refused(sandbox->node));
+    if (sandbox->node && sandbox->config.limits.file_bytes)
+        compare(sandbox, LIMIT_OF_FILE_SIZE, node_files_refused(sandbox->node), &metering->files_refused);
+}

@@ -1,0 +1,33 @@
+/* containment: what a profile says of the code that a sandbox is about to run, and of a sandbox that tried what is
+   refused. */
+#ifndef CORE_POLICY_CONTAINMENT_H
+#define CORE_POLICY_CONTAINMENT_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "compile/scan_run.h"
+#include "core/core_internal.h"
+
+/* Blocking; for the thread pool. *ret_summary, where it is set, is for the caller's answer, also when the code is
+   refused, which is E_POLICY: profile, policy, finding_count, dynamic_count and the first findings. */
+int containment_scan_build(const struct guard_profile *profile, const char *build, atomic_bool *call_off,
+                           json_t **ret_summary, struct error *reterr);
+int containment_scan_changes(const struct guard_profile *profile, const struct change_set *changes,
+                             json_t **ret_summary, struct error *reterr);
+/* What an earlier scan of a build found, for one more answer; NULL when that is not known. Builds never change, nor do
+   profiles while the service runs. */
+json_t *containment_known_scan(const struct engine *engine, const struct guard_profile *profile, const char *digest);
+void containment_remember_scan(struct engine *engine, const struct guard_profile *profile, const char *digest,
+                               json_t *summary);
+
+/* ---- containment_act.c ---- */
+
+/* Code was refused: the world hears of it, and the profile says what follows. */
+void containment_refused(struct sandbox *sandbox, const struct error *error);
+/* After a violation was told: what its profile says, and more when it is one of many. */
+void containment_note(struct sandbox *sandbox, const char *what);
+/* Its status has changed: what was due may be possible now. */
+void containment_wake(struct sandbox *sandbox);
+
+#endif

@@ -1,0 +1,53 @@
+/* reload: a running sandbox's code changed in one transaction, and what follows from it. reload.c leads a transaction;
+   running.c keeps what the engine knows of the code that runs. */
+#ifndef CORE_RELOAD_RELOAD_H
+#define CORE_RELOAD_RELOAD_H
+
+#include "code/code.h"
+#include "core/core_internal.h"
+
+enum { RELOAD_ID_BYTES = sizeof((struct probation *)0)->id };
+
+/* ---- reload_id.c ---- */
+
+int reload_key_open(struct engine *engine, struct error *reterr);
+void reload_id_make(const struct sandbox *sandbox, const char *digest, char ret[RELOAD_ID_BYTES]);
+/* The build that it names; false when no daemon of this home made it for this sandbox. */
+bool reload_id_read(const struct sandbox *sandbox, const char *id, char ret_digest[STORE_DIGEST_BYTES]);
+
+/* ---- running.c ---- */
+
+/* Another build that differs in nothing that is loaded: it counts from the next start on. */
+void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data);
+/* The changes have been made: they are the sandbox's history and build from now on, on probation. */
+void running_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build);
+/* The agent says how a probation ended. */
+void running_settled(struct sandbox *sandbox, const struct term *term);
+/* A node that ran before this daemon did: ask what its code is, since a transaction may have ended meanwhile. */
+void running_ask(struct sandbox *sandbox);
+/* Whether its build is what it runs. If not, the node has been asked, and it may be so soon. */
+bool running_is_known(struct sandbox *sandbox);
+/* Its sandbox ends, or starts anew: nothing is on probation any more. */
+void running_forget(struct sandbox *sandbox);
+void running_restore(struct engine *engine, const struct store_history *row);
+/* After all of them, at the start: the way back of a probation that an earlier daemon began. */
+void running_restored(struct sandbox *sandbox);
+
+/* ---- reload_sync.c ---- */
+
+/* What a change brought and what it replaced, onto the disk for good; nobody waits for it. */
+void reload_sync(struct engine *engine, const struct change_set *changes);
+
+/* ---- reload.c ---- */
+
+/* Back to a build that ran before, all of it, as a rollback; "": there is none, which is its answer. */
+void reload_to_build(struct engine *engine, struct request *request, const char *digest);
+
+/* Whoever waited for the end of a probation. */
+void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
+/* Whoever asked for it has changed his mind: it ends early, unless the agent has it already. */
+void reload_call_off(struct sandbox *sandbox, const struct request *request, const struct error *why);
+/* The node ended: nobody will say any more how a probation ends. */
+void reload_lost(struct sandbox *sandbox, const struct error *why);
+
+#endif

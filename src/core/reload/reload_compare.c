@@ -1,0 +1,201 @@
+/* What a reload changes: what runs and what comes, compared off the loop's thread, and the build that runs then. */
+#include "core/reload/reload_job.h"
+
+#include "core/policy/containment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODULES_TOLD = 100 }; /* of a change, in an event: it is kept for long */
+
+void comparison_free(struct comparison *comparison) {
+    json_decref(comparison->from_facts);
+    history_let_go(comparison->history);
+    change_set_free(&comparison->changes);
+    composed_free(&comparison->composed);
+    adoption_free(&comparison->adoption);
+    buf_free(&comparison->call);
+    json_decref(comparison->told);
+    json_decref(comparison->told_first);
+    json_decref(comparison->warnings);
+}
+
+static void release(void *comparison) {
+    comparison_free(comparison);
+    free(comparison);
+}
+
+void reload_forget_comparison(struct reload_job *reload) {
+    uv_loop_t *loop = reload->job.sandbox->engine->loop;
+    struct comparison *old = malloc(sizeof *old);
+    if (!old) abort(); /* as in node_call */
+    *old = reload->compared;
+    reload->compared = (struct comparison){0};
+    loop_discard(loop, release, old);
+    build_discard(loop, &reload->build);
+}
+
+/* ---- on the pool ---- */
+
+static int changes_to_target(struct reload_job *reload, const struct change_base *base, struct error *reterr) {
+    json_t *facts = NULL;
+    int result = build_read_facts(reload->target_path, &facts, reterr);
+    if (result < 0) return result;
+    if (!reload->target.facts) reload->target.facts = build_brief(facts);
+    result = changes_to_build(base, reload->target_path, facts, &reload->compared.changes, reterr);
+    json_decref(facts);
+    return result;
+}
+
+static int find_changes(struct reload_job *reload, struct error *reterr) {
+    struct comparison *compared = &reload->compared;
+    struct change_base base = {reload->job.sandbox->engine->config.home, history_of(compared->history),
+                               reload->from_path, NULL};
+    int result = build_read_facts(reload->from_path, &compared->from_facts, reterr);
+    base.facts = compared->from_facts;
+    if (result < 0) return result;
+    if (reload->target.digest[0]) return changes_to_target(reload, &base, reterr);
+    if (reload->is_rollback)
+        return changes_to_version(&base, buf_string(&reload->module), reload->wanted_version, &compared->changes,
+                                  reterr);
+    result = reload_join_parts(reload, reterr);
+    if (result < 0) return result;
+    return changes_to_modules(&base, &reload->wanted, reload->is_whole, &compared->changes, reterr);
+}
+
+/* What ran before may run again. */
+static int scan(struct reload_job *reload, struct error *reterr) {
+    const struct guard_profile *profile = guard_profile_of(reload->job.sandbox->config.profile);
+    if (reload->is_rollback || profile->scan == GUARD_SCAN_OFF || reload->compared.changes.count == 0) return 0;
+    json_decref(take_ptr(reload->scan)); /* of an earlier try */
+    return containment_scan_changes(profile, &reload->compared.changes, &reload->scan, reterr);
+}
+
+/* The build that runs afterwards, where there is one already; NULL: it is composed. */
+static const struct build *whole_build(const struct reload_job *reload) {
+    if (reload->target.digest[0]) return &reload->target;
+    return reload_is_project(reload) ? &reload->parts[0].build : NULL;
+}
+
+static int make_build(struct reload_job *reload, struct error *reterr) {
+    const char *home = reload->job.sandbox->engine->config.home;
+    struct comparison *compared = &reload->compared;
+    int result =
+        compose(home, reload->from_path, compared->from_facts, &compared->changes, &compared->composed, reterr);
+    if (result < 0 || !reload->put) return result;
+    return store_put_write(reload->put, reload->from_build, compared->composed.files, compared->composed.count,
+                           reload->composed_digest, reterr);
+}
+
+static json_t *first_of(const json_t *list, size_t max) {
+    json_t *first = json_array();
+    for (size_t i = 0; i < json_array_size(list) && i < max; i++) json_array_append(first, json_array_get(list, i));
+    return first;
+}
+
+/* What the agent is asked and what follows from its word, before it is asked: afterwards the loop has no time for it.
+ */
+static int prepare_transaction(struct reload_job *reload, struct error *reterr) {
+    struct comparison *compared = &reload->compared;
+    const struct adopter *adopter = &reload->adopter;
+    transaction_put_first(&compared->call, &compared->changes, reload->migrations);
+    compared->told = transaction_changes(&compared->changes);
+    compared->told_first = first_of(compared->told, MODULES_TOLD);
+    compared->warnings = json_array();
+    migrations_warn(reload->migrations, &compared->changes, compared->warnings);
+    if (reload_is_dry(reload)) return 0;
+    int result = adoption_make(history_of(compared->history), &compared->changes, adopter, &compared->adoption, reterr);
+    if (result == 0) compared->adoption.back->facts = build_brief(compared->from_facts);
+    return result;
+}
+
+void reload_compare(uv_work_t *work) {
+    struct reload_job *reload = work->data;
+    int result = find_changes(reload, &reload->work_error);
+    if (result == 0) result = scan(reload, &reload->work_error);
+    bool has_changes = result == 0 && reload->compared.changes.count > 0;
+    if (has_changes && !whole_build(reload)) result = make_build(reload, &reload->work_error);
+    if (has_changes && result == 0) prepare_transaction(reload, &reload->work_error);
+}
+
+static void take_build(struct reload_job *reload, const char *digest, json_t *facts) {
+    snprintf(reload->build.digest, sizeof reload->build.digest, "%s", digest);
+    reload->build.facts = json_incref(facts);
+}
+
+static void on_composed_kept(void *data, const char *digest, const struct error *error) {
+    struct reload_job *reload = data;
+    if (reload_ended_early(reload, error)) return;
+    struct sandbox *sandbox = reload->job.sandbox;
+    json_t *brief = reload->compared.composed.brief;
+    ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(brief), false);
+    take_build(reload, digest, brief);
+    reload_begin_transaction(reload);
+}
+
+static void on_unchanged_kept(void *data, const struct error *error) {
+    struct reload_job *reload = data;
+    if (reload_ended_early(reload, error)) return;
+    reload->result = transaction_no_change();
+    reload_answer(reload);
+}
+
+/* Another build has configuration or files for the next start. No node knows of them: they are in the registry before
+   anybody is told. */
+static void end_unchanged(struct reload_job *reload) {
+    bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
+    if (is_other && !reload_is_dry(reload))
+        running_set_build(reload->job.sandbox, &reload->build, on_unchanged_kept, reload);
+    else
+        on_unchanged_kept(reload, NULL);
+}
+
+void reload_compared(uv_work_t *work, int status) {
+    struct reload_job *reload = work->data;
+    (void)status;
+    loop_note(reload->job.sandbox->engine->loop, "reload", reload->job.sandbox->id);
+    if (reload->put) store_put_end(take_ptr(reload->put));
+    if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
+    if (reload->work_error.code == E_POLICY && !reload->is_called_off)
+        containment_refused(reload->job.sandbox, &reload->work_error);
+    if (reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL)) return;
+    const struct build *whole = whole_build(reload);
+    if (whole) take_build(reload, whole->digest, whole->facts);
+    if (reload->compared.changes.count == 0)
+        end_unchanged(reload);
+    else if (whole)
+        reload_begin_transaction(reload);
+    else if (reload->composed_digest[0])
+        on_composed_kept(reload, reload->composed_digest, NULL);
+    else
+        store_put_build(reload->job.sandbox->engine->store, reload->from_build, reload->compared.composed.files,
+                        reload->compared.composed.count, on_composed_kept, reload);
+}
+
+bool reload_prepare(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    struct error error;
+    int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, &error);
+    if (reload_ended_early(reload, result < 0 ? &error : NULL)) return false;
+    reload->put = store_put_begin(sandbox->engine->store);
+    reload->composed_digest[0] = '\0';
+    memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
+    reload->compared.history = history_hold(sandbox->history);
+    reload->adopter =
+        (struct adopter){sandbox->id, sandbox->started_at_ms, sandbox->owner, reload->job.request->caller.uid};
+    reload->stage = RELOAD_WORKING;
+    reload->work.data = reload;
+    return true;
+}
+
+void reload_begin_comparing(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    struct error error;
+    if (!running_is_known(sandbox)) {
+        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
+        reload_try_once_settled(reload, &error);
+    } else if (reload_prepare(reload)) {
+        host_work(&sandbox->engine->host, sandbox->owner, &reload->work, reload_compare, reload_compared);
+    }
+}

@@ -1,0 +1,331 @@
+/* What a reload brings: the project as it is now, some of its files, other sources, BEAM files, or source text. One
+   path after the other is opened with the caller's rights, and read or compiled. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "compile/beam_files.h"
+#include "core/reload/reload_job.h"
+
+static struct engine *engine_of(const struct reload_job *reload) {
+    return reload->job.sandbox->engine;
+}
+
+static const char *project_of(const struct reload_job *reload) {
+    return reload->job.sandbox->config.source;
+}
+
+static struct reload_part *part_of(struct reload_job *reload) {
+    return &reload->parts[reload->part_at];
+}
+
+void reload_release_project(struct reload_job *reload) {
+    struct engine *engine = engine_of(reload);
+    if (reload->token[0]) link_release_project(engine->host.link, reload->token);
+    reload->token[0] = '\0';
+    if (reload->has_project) quotas_give(engine->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1);
+    reload->has_project = false;
+}
+
+void reload_free_parts(struct reload_job *reload) {
+    module_set_free(&reload->wanted);
+    for (size_t i = 0; i < reload->part_count; i++) {
+        build_free(&reload->parts[i].build);
+        json_decref(reload->parts[i].facts);
+        json_decref(reload->parts[i].chosen);
+        module_set_free(&reload->parts[i].beams);
+    }
+    free(take_ptr(reload->parts));
+    reload->part_count = 0;
+    json_decref(take_ptr(reload->report));
+}
+
+bool reload_is_project(const struct reload_job *reload) {
+    return reload->is_whole && reload->part_count == 1;
+}
+
+/* ---- all of it ---- */
+
+static int choose(const struct reload_part *part, struct module_set *set, struct error *reterr) {
+    CLEANUP_FREE bool *marks = calloc(set->count + 1, sizeof *marks);
+    json_t *path;
+    size_t i;
+    if (!marks) return error_set(reterr, E_NO_MEMORY, "no memory for the modules of a reload");
+    json_array_foreach(part->chosen, i, path) {
+        if (module_set_mark(set, json_string_value(path), marks) == 0)
+            return error_set(reterr, E_INVALID, "%s/%s is no source of the project", part->path,
+                             json_string_value(path));
+    }
+    module_set_keep(set, marks);
+    return 0;
+}
+
+static int join_part(struct reload_part *part, struct module_set *all, struct error *reterr) {
+    CLEANUP(module_set_free) struct module_set set = {0};
+    if (!part->build.digest[0]) return 0;
+    int result = part->facts ? 0 : build_read_facts(part->build_path, &part->facts, reterr);
+    if (result == 0) result = module_set_read(part->build_path, part->facts, &set, reterr);
+    if (result == 0 && part->chosen) result = choose(part, &set, reterr);
+    for (size_t i = 0; i < set.count; i++) set.items[i].named_by = part->path;
+    return result < 0 ? result : module_set_join(all, &set, reterr);
+}
+
+int reload_join_parts(struct reload_job *reload, struct error *reterr) {
+    int result = 0;
+    for (size_t i = 0; !reload->has_wanted && i < reload->part_count && result == 0; i++) {
+        result = module_set_join(&reload->wanted, &reload->parts[i].beams, reterr);
+        if (result == 0) result = join_part(&reload->parts[i], &reload->wanted, reterr);
+    }
+    if (result == 0) reload->has_wanted = true;
+    return result;
+}
+
+/* ---- one after the other ---- */
+
+static void open_next(struct reload_job *reload);
+
+static void on_part_done(struct reload_job *reload) {
+    reload_release_project(reload);
+    reload->part_at++;
+    open_next(reload);
+}
+
+/* ---- BEAM files ---- */
+
+static int take_beam(struct reload_job *reload, struct beam_files *files, size_t index, struct error *reterr) {
+    struct reload_part *part = part_of(reload);
+    char path[BEAM_FILE_NAME_BYTES];
+    struct buf content = BUF_INIT;
+    int result = beam_files_read(files, index, &content, reterr);
+    if (result == 0) result = beam_files_count(files, content.size, reterr);
+    if (result < 0)
+        buf_free(&content);
+    else
+        result = module_set_add_beam(&part->beams, part->path, toolchain_generation(&engine_of(reload)->host.toolchain),
+                                     content.data, content.size, reterr);
+    beam_files_name(files, index, path);
+    return result < 0 ? error_prefix(reterr, "%.512s", path) : 0;
+}
+
+static void read_beams(uv_work_t *work) {
+    struct reload_job *reload = work->data;
+    CLEANUP(beam_files_close) struct beam_files files;
+    struct beam_source source = {.fd = reload->beams_fd,
+                                 .is_stream = reload->beams_are_stream,
+                                 .scratch = store_scratch(engine_of(reload)->store),
+                                 .path = part_of(reload)->path,
+                                 .is_file = reload->beams_are_file,
+                                 .call_off = &reload->is_called_off};
+    int result = beam_files_open(&source, &files, &reload->work_error);
+    for (size_t i = 0; i < files.count && result == 0; i++) result = take_beam(reload, &files, i, &reload->work_error);
+}
+
+static void on_beams_read(uv_work_t *work, int status) {
+    struct reload_job *reload = work->data;
+    (void)status;
+    fd_close(reload->beams_fd);
+    if (!reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL))
+        on_part_done(reload);
+}
+
+/* What comes last is compared in the same turn on the pool: each turn is two hand-overs between threads. */
+static void read_and_compare(uv_work_t *work) {
+    struct reload_job *reload = work->data;
+    read_beams(work);
+    if (reload->work_error.code == E_NONE) reload_compare(work);
+}
+
+/* The project is released with the reload: its launcher would work beside the agent. */
+static void on_read_and_compared(uv_work_t *work, int status) {
+    struct reload_job *reload = work->data;
+    fd_close(reload->beams_fd);
+    reload->part_at++;
+    reload_compared(work, status);
+}
+
+static void queue_reading(struct reload_job *reload) {
+    struct node_host *host = &engine_of(reload)->host;
+    uid_t owner = reload->job.sandbox->owner;
+    int beams_fd = reload->beams_fd;
+    bool is_last = reload->part_at + 1 == reload->part_count && running_is_known(reload->job.sandbox);
+    reload->stage = RELOAD_WORKING;
+    reload->work.data = reload;
+    if (!is_last)
+        host_work(host, owner, &reload->work, read_beams, on_beams_read);
+    else if (reload_prepare(reload))
+        host_work(host, owner, &reload->work, read_and_compare, on_read_and_compared);
+    else
+        fd_close(beams_fd); /* and the reload is gone */
+}
+
+static void begin_reading(struct reload_job *reload, const struct link_project *project) {
+    struct error error;
+    reload->beams_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
+    reload->beams_are_stream = project->is_stream;
+    reload->beams_are_file = project->is_file;
+    if (reload->beams_fd < 0) {
+        error_set(&error, E_LIMIT, "too many files are open");
+        reload_fail(reload, &error, NULL);
+        return;
+    }
+    queue_reading(reload);
+}
+
+/* ---- sources ---- */
+
+/* Several compilations are told as one. */
+static void merge_report(struct reload_job *reload, json_t *report) {
+    static const char *const lists[] = {"beam_files", "warnings", "errors", "compiled"};
+    if (!reload->report || !report) {
+        json_decref(reload->report);
+        reload->report = report;
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        json_array_extend(json_object_get(reload->report, lists[i]), json_object_get(report, lists[i]));
+    json_int_t took_ms = json_integer_value(json_object_get(reload->report, "compilation_time_ms")) +
+                         json_integer_value(json_object_get(report, "compilation_time_ms"));
+    json_object_set_new(reload->report, "compilation_time_ms", json_integer(took_ms));
+    if (!json_is_true(json_object_get(report, "cache_hit")))
+        json_object_set_new(reload->report, "cache_hit", json_false());
+    json_decref(report);
+}
+
+static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
+    struct reload_job *reload = data;
+    struct reload_part *part = part_of(reload);
+    struct store *store = engine_of(reload)->store;
+    struct error bad;
+    struct compile_job *compile = take_ptr(reload->compile);
+    if (error) json_decref(take_ptr(reload->report)); /* its own diagnostics, not those of the others before it */
+    merge_report(reload, report);
+    if (reload_ended_early(reload, error)) return;
+    if (store_build_path(store, digest, part->build_path, sizeof part->build_path, &bad) < 0) {
+        reload_fail(reload, &bad, NULL);
+        return;
+    }
+    snprintf(part->build.digest, sizeof part->build.digest, "%s", digest);
+    part->build.facts = compile_take_facts(compile);
+    on_part_done(reload);
+}
+
+static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
+    struct reload_job *reload = data;
+    tree_violation(reload->job.sandbox, node, what, detail);
+}
+
+static void begin_compiling(struct reload_job *reload, const struct link_project *project) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    struct compile_request request = {
+        .compiler = sandbox->engine->compiler,
+        .project = project,
+        .owner = sandbox->owner,
+        .subject = sandbox->id,
+        .source = part_of(reload)->path,
+        .deadline_ms = sandbox->engine->config.compile_deadline_ms,
+        .violation = on_violation,
+    };
+    reload->stage = RELOAD_COMPILING;
+    reload->compile = compile_start(&request, on_compiled, reload);
+}
+
+/* ---- opening ---- */
+
+/* The path of a file or folder in the sandbox's own project; NULL when it is elsewhere. */
+static const char *path_in_project(const struct reload_job *reload, const char *path) {
+    size_t length = strlen(project_of(reload));
+    return strncmp(path, project_of(reload), length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
+}
+
+/* Files of the project are compiled with all of it, which comes last then. */
+static void choose_in_project(struct reload_job *reload, const char *inside) {
+    struct reload_part *last = &reload->parts[reload->part_count - 1];
+    if (!last->chosen) {
+        last = &reload->parts[reload->part_count++]; /* there is room for it */
+        *last = (struct reload_part){.path = project_of(reload), .chosen = json_array()};
+    }
+    json_array_append_new(last->chosen, json_string(inside));
+    on_part_done(reload);
+}
+
+static bool holds_beams(const struct reload_job *reload, const struct link_project *project, const char *path) {
+    if (strcmp(path, project_of(reload)) == 0) return false;
+    if (project->is_file) return string_ends(path, ".beam");
+    return !project->is_stream && source_detect(project->fd) == SOURCE_EBIN;
+}
+
+static void on_project(void *data, const struct link_project *project, const struct error *error) {
+    struct reload_job *reload = data;
+    if (!error) snprintf(reload->token, sizeof reload->token, "%s", project->token);
+    if (!reload_ended_early(reload, error)) {
+        const char *path = part_of(reload)->path, *inside = path_in_project(reload, path);
+        if (holds_beams(reload, project, path))
+            begin_reading(reload, project);
+        else if (inside && !reload->is_whole)
+            choose_in_project(reload, inside);
+        else if (inside)
+            on_part_done(reload); /* it comes with the project */
+        else
+            begin_compiling(reload, project);
+    }
+    if (!error) fd_close(project->fd);
+}
+
+static void open_text(struct reload_job *reload) {
+    struct link_project project;
+    struct error error;
+    if (source_text_open(reload->job.request->params, &project, &error) < 0) {
+        reload_fail(reload, &error, NULL);
+        return;
+    }
+    begin_compiling(reload, &project);
+    fd_close(project.fd);
+}
+
+static int take_project(struct reload_job *reload, struct error *reterr) {
+    reload->project_uid = reload->job.request->caller.uid;
+    int result = quotas_take(engine_of(reload)->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1, reterr);
+    reload->has_project = result == 0;
+    return result;
+}
+
+static void open_next(struct reload_job *reload) {
+    struct error error;
+    if (reload->part_at == reload->part_count) {
+        reload_begin_comparing(reload);
+    } else if (reload_param(reload, "code")) {
+        open_text(reload);
+    } else if (take_project(reload, &error) < 0) {
+        reload_fail(reload, &error, NULL);
+    } else {
+        reload->stage = RELOAD_OPENING;
+        caller_open_project(engine_of(reload), &reload->job.request->caller, part_of(reload)->path, on_project, reload);
+    }
+}
+
+static void on_toolchain(void *data, const struct error *error) {
+    struct reload_job *reload = data;
+    if (!reload_ended_early(reload, error)) open_next(reload);
+}
+
+/* ---- beginning ---- */
+
+int reload_check_sources(const struct request *request, struct error *reterr) {
+    bool has_code = json_object_get(request->params, "code"), has_paths = json_object_get(request->params, "paths");
+    int result = has_code ? 0 : caller_check_paths(&request->caller, reterr);
+    return result < 0 ? result : source_text_check(request->params, has_paths, reterr);
+}
+
+void reload_gather(struct reload_job *reload) {
+    json_t *paths = reload_param(reload, "paths");
+    size_t count = json_array_size(paths);
+    const char *file = json_string_value(reload_param(reload, "file"));
+    reload->parts = calloc(count + 2, sizeof *reload->parts); /* the project may be added */
+    if (!reload->parts) abort();                              /* as in node_call */
+    for (size_t i = 0; i < count; i++) reload->parts[i].path = json_string_value(json_array_get(paths, i));
+    if (count == 0) reload->parts[0].path = file ? file : project_of(reload);
+    reload->part_count = count ? count : 1;
+    for (size_t i = 0; i < reload->part_count; i++)
+        if (strcmp(reload->parts[i].path, project_of(reload)) == 0) reload->is_whole = true;
+    reload->stage = RELOAD_TOOLCHAIN;
+    engine_need_toolchain(engine_of(reload), on_toolchain, reload);
+}

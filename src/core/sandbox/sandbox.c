@@ -1,0 +1,389 @@
+/* One sandbox: its state, what the registry keeps of it, and how it looks from outside. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/policy/containment.h"
+#include "core/watch/watching.h"
+
+/* What a sandbox knows of its code: as much as its project is large. */
+struct known_code {
+    struct build build;
+    struct shared_history *history;
+    struct way_back *back;
+};
+
+static void release_code(void *data) {
+    struct known_code *code = data;
+    build_free(&code->build);
+    history_let_go(code->history);
+    way_back_free(code->back);
+    free(code);
+}
+
+static void discard_code(struct sandbox *sandbox) {
+    struct known_code *code = malloc(sizeof *code);
+    if (!code) abort(); /* as in node_call */
+    *code = (struct known_code){sandbox->build, sandbox->history, sandbox->probation.back};
+    loop_discard(sandbox->engine->loop, release_code, code);
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    struct sandbox *sandbox = handle->data;
+    struct engine *engine = sandbox->engine;
+    if (--sandbox->open_handles > 0) return;
+    loop_note(engine->loop, "destroy", sandbox->id);
+    sandbox_config_free(&sandbox->config);
+    discard_code(sandbox);
+    feed_release(sandbox->log);
+    metering_free(sandbox);
+    free(sandbox->app_name);
+    free(sandbox->supervisor_module);
+    free(sandbox->app_pid);
+    free(sandbox->supervisor_pid);
+    json_decref(sandbox->last_error);
+    free(sandbox);
+    if (--engine->open_parts == 0 && engine->closed) engine->closed(engine);
+}
+
+struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error *reterr) {
+    if (map_get(&engine->sandboxes, id)) {
+        error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id", id);
+        return NULL;
+    }
+    struct sandbox *sandbox = calloc(1, sizeof *sandbox);
+    if (sandbox) sandbox->log = feed_new(LOG_RECORDS_KEPT, LOG_KEPT_BYTES);
+    if (!sandbox || !sandbox->log || !map_set(&engine->sandboxes, id, sandbox)) {
+        if (sandbox) feed_release(sandbox->log);
+        free(sandbox);
+        error_set(reterr, E_NO_MEMORY, "no memory for a sandbox");
+        return NULL;
+    }
+    sandbox->engine = engine;
+    sandbox->number = ++engine->sandboxes_made;
+    snprintf(sandbox->id, sizeof sandbox->id, "%s", id);
+    sandbox->created_at_ms = sandbox->updated_at_ms = clock_wall_ms();
+    sandbox->born_ms = sandbox->started_ms = (int64_t)clock_boot_ms();
+    uv_timer_init(engine->loop, &sandbox->ttl);
+    uv_timer_init(engine->loop, &sandbox->backoff);
+    sandbox->ttl.data = sandbox->backoff.data = sandbox;
+    sandbox->open_handles = 2;
+    sandbox->alarms.left = sandbox->limit_alarms.left = sandbox->network_alarms.left = ALARMS_BURST;
+    metering_init(sandbox);
+    engine->open_parts++;
+    return sandbox;
+}
+
+void sandbox_remove(struct sandbox *sandbox) {
+    map_remove(&sandbox->engine->sandboxes, sandbox->id);
+    charge_give_all(sandbox->engine, &sandbox->charge);
+    feed_end(sandbox->log);
+    watching_end(sandbox);
+    uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
+    uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
+    engine_wake(sandbox->engine);
+}
+
+bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller) {
+    return caller->role == ROLE_ADMIN || caller->uid == sandbox->owner;
+}
+
+struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number) {
+    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
+    return sandbox && sandbox->number == number ? sandbox : NULL;
+}
+
+const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]) {
+    snprintf(ret, OWNER_TEXT_BYTES, "uid:%u", owner);
+    return ret;
+}
+
+struct sandbox *sandbox_find(struct engine *engine, struct request *request, struct error *reterr) {
+    const char *id = json_string_value(json_object_get(request->params, "id"));
+    struct sandbox *sandbox = id ? map_get(&engine->sandboxes, id) : NULL;
+    if (sandbox && sandbox_visible(sandbox, &request->caller)) return sandbox;
+    error_set(reterr, E_NOT_FOUND, "there is no sandbox '%s'", id ? id : "");
+    return NULL;
+}
+
+json_t *problem_json(const struct error *error) {
+    const struct error_kind *kind = error_kind(error->code);
+    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:s}", "code", kind->slug, "title", kind->title, "status",
+                     kind->http_status, "detail", error->detail, "category", error_category_name(kind->category),
+                     "recovery", error_recovery_name(kind->recovery), "retry", kind->may_pass, "advice", kind->advice);
+}
+
+void sandbox_set_error(struct sandbox *sandbox, const struct error *error) {
+    json_decref(sandbox->last_error);
+    sandbox->last_error = error ? problem_json(error) : NULL;
+}
+
+void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, const char *reason) {
+    enum sandbox_status from = sandbox->status;
+    if (from == status) return;
+    if (!status_may_follow(from, status)) {
+        struct error error;
+        error_set(&error, E_SYSTEM, "no way from %s to %s", status_name(from), status_name(status));
+        engine_log_error(sandbox->engine, "bad_transition", sandbox->id, &error);
+    }
+    sandbox->status = status;
+    sandbox->updated_at_ms = clock_wall_ms();
+    engine_event(sandbox->engine, EVENT_STATUS, sandbox->id,
+                 json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
+    watching_wake(sandbox);
+    containment_wake(sandbox);
+    bool is_waited_for = from == STATUS_STARTING || status == STATUS_STOPPING;
+    if (is_waited_for && sandbox->engine->pool) pool_put_off(sandbox->engine->pool);
+}
+
+/* ---- the registry ---- */
+
+static json_t *lost_json(uint32_t lost) {
+    json_t *array = json_array();
+    for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
+        if (lost & 1u << i) json_array_append_new(array, json_string(jail_guarantee_name((enum jail_guarantee)i)));
+    return array;
+}
+
+static uint32_t lost_from_json(json_t *names) {
+    uint32_t lost = 0;
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name) {
+        enum jail_guarantee guarantee;
+        if (json_is_string(name) && jail_guarantee_find(json_string_value(name), &guarantee) == 0)
+            lost |= 1u << guarantee;
+    }
+    return lost;
+}
+
+/* What takes a change back is printed already: it may have thousands of modules. */
+static char *config_to_text(json_t *config, const struct probation *probation) {
+    struct buf text = BUF_INIT;
+    term_json_write(config, &text);
+    if (probation->id[0] && probation->back && text.size > 0) {
+        text.size--; /* the last brace */
+        buf_append_string(&text, ",\"undo\":");
+        buf_append_string(&text, probation->back->undo);
+        buf_append_string(&text, "}");
+    }
+    return buf_take_string(&text);
+}
+
+void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
+    json_t *config = sandbox_config_to_json(&sandbox->config);
+    json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
+    json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
+    json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
+    json_object_set_new(
+        config, "born",
+        json_pack("{s:s, s:I}", "boot_id", sandbox->engine->wall.boot_id, "ms", (json_int_t)sandbox->born_ms));
+    json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
+    json_object_set_new(config, "previous_build", json_string(sandbox->previous_build));
+    json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
+    json_object_set_new(config, "boot_id", json_string(sandbox->boot_id));
+    if (sandbox->probation.id[0])
+        json_object_set_new(config, "probation",
+                            json_pack("{s:s, s:s}", "id", sandbox->probation.id, "build", sandbox->probation.build));
+    CLEANUP_FREE char *config_text = config_to_text(config, &sandbox->probation);
+    CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
+    json_decref(config);
+    struct store_sandbox row = {
+        .id = sandbox->id,
+        .status = status_name(sandbox->status),
+        .source = sandbox->config.source,
+        .profile = sandbox->config.profile->name,
+        .owner_uid = sandbox->owner,
+        .created_at_ms = sandbox->created_at_ms,
+        .updated_at_ms = sandbox->updated_at_ms,
+        .restart_count = sandbox->restart_count,
+        .node = sandbox->node ? node_name(sandbox->node) : NULL,
+        .secret = sandbox->node ? node_secret(sandbox->node) : NULL,
+        .build = sandbox->build.digest[0] ? sandbox->build.digest : NULL,
+        .config = config_text,
+        .last_error = error_text,
+    };
+    sandbox->persistent = true;
+    store_put_sandbox(sandbox->engine->store, &row, done, data);
+}
+
+/* An earlier version of the registry had `undo` inside. */
+static void restore_probation(struct sandbox *sandbox, json_t *json, json_t *undo) {
+    if (!undo) undo = json_object_get(json, "undo");
+    const char *id = json_string_value(json_object_get(json, "id"));
+    const char *build = json_string_value(json_object_get(json, "build"));
+    if (!id || !build) return;
+    snprintf(sandbox->probation.id, sizeof sandbox->probation.id, "%s", id);
+    snprintf(sandbox->probation.build, sizeof sandbox->probation.build, "%s", build);
+    if (json_is_object(undo)) sandbox->probation.back = way_back_make(history_of(NULL), sandbox->id, undo);
+}
+
+/* A profile that is not in the configuration any more can't be enforced; the strictest can. */
+static void use_known_profile(const struct engine *engine, json_t *config) {
+    const char *name = json_string_value(json_object_get(config, "profile"));
+    if (name && !guard_profile_find(&engine->profiles, name))
+        json_object_set_new(config, "profile", json_string("high"));
+}
+
+/* By the machine's own clock if it has not been started again since; else by the wall clock, which may have been
+   stepped: an age is at least 0. */
+static int64_t restore_born(const struct sandbox *sandbox, json_t *born) {
+    int64_t now_ms = (int64_t)clock_boot_ms(), born_ms = json_integer_value(json_object_get(born, "ms"));
+    const char *boot_id = json_string_value(json_object_get(born, "boot_id"));
+    bool is_this_run = boot_id && boot_id[0] && strcmp(boot_id, sandbox->engine->wall.boot_id) == 0;
+    return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_age_ms(sandbox->created_at_ms);
+}
+
+static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
+    json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
+    use_known_profile(sandbox->engine, config);
+    int result = config ? sandbox_config_from_json(&sandbox->engine->profiles, config, &sandbox->config, reterr)
+                        : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
+    sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
+    sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
+    sandbox->starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
+    const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
+    snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", last_reload ? last_reload : "");
+    const char *previous_build = json_string_value(json_object_get(config, "previous_build"));
+    snprintf(sandbox->previous_build, sizeof sandbox->previous_build, "%s", previous_build ? previous_build : "");
+    const char *booted_build = json_string_value(json_object_get(config, "booted_build"));
+    snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
+    const char *boot_id = json_string_value(json_object_get(config, "boot_id"));
+    snprintf(sandbox->boot_id, sizeof sandbox->boot_id, "%s", boot_id ? boot_id : "");
+    restore_probation(sandbox, json_object_get(config, "probation"), json_object_get(config, "undo"));
+    sandbox->created_at_ms = row->created_at_ms;
+    sandbox->born_ms = restore_born(sandbox, json_object_get(config, "born"));
+    json_decref(config);
+    if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
+    if (result < 0) return result;
+    restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->policy);
+    if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;
+    if (sandbox->status == STATUS_RELOADING) sandbox->status = STATUS_RUNNING; /* its node knows how that ended */
+    sandbox->owner = row->owner_uid;
+    sandbox->updated_at_ms = sandbox->started_at_ms = row->updated_at_ms;
+    sandbox->started_ms = (int64_t)clock_boot_ms() - wall_age_ms(row->updated_at_ms);
+    sandbox->restart_count = row->restart_count;
+    sandbox->last_error = row->last_error ? json_loads(row->last_error, 0, NULL) : NULL;
+    sandbox->persistent = true;
+    return 0;
+}
+
+int sandbox_restore(struct engine *engine, const struct store_sandbox *row, struct error *reterr) {
+    struct sandbox *sandbox = sandbox_new(engine, row->id, reterr);
+    if (!sandbox) return -(int)reterr->code;
+    int result = restore_fields(sandbox, row, reterr);
+    if (result == 0 && sandbox->config.ephemeral)
+        result = error_set(reterr, E_CONFLICT, "it belonged to a run, whose caller is gone");
+    if (result == 0 && row->node && row->secret)
+        result = node_expect(&engine->host, row->node, row->secret, NODE_APPLICATION, &tree_node_handler, sandbox,
+                             &sandbox->node, reterr);
+    if (result < 0) {
+        sandbox_remove(sandbox);
+    } else {
+        charge_restored(engine, sandbox->owner, &sandbox->config.limits, &sandbox->charge);
+        sandbox_start_ttl(sandbox);
+    }
+    return result;
+}
+
+/* ---- time to live ---- */
+
+enum { EXPIRY_RETRY_MS = 1000 };
+
+static void on_expired(uv_timer_t *timer);
+
+/* A registry that can't be written now may be later. */
+static void on_expired_destroyed(void *data, const struct error *error) {
+    struct sandbox *sandbox = data;
+    if (error) uv_timer_start(&sandbox->ttl, on_expired, EXPIRY_RETRY_MS, 0);
+}
+
+static void on_expired(uv_timer_t *timer) {
+    struct sandbox *sandbox = timer->data;
+    engine_event(sandbox->engine, EVENT_EXPIRED, sandbox->id, json_object());
+    sandbox_destroy(sandbox, "its time to live is over", on_expired_destroyed, sandbox);
+}
+
+void sandbox_start_ttl(struct sandbox *sandbox) {
+    const struct jail_limits *limits = &sandbox->config.limits;
+    uint64_t life_ms = limits->ttl_ms;
+    if (sandbox->config.ephemeral && limits->max_run_ms && (life_ms == 0 || limits->max_run_ms < life_ms))
+        life_ms = limits->max_run_ms;
+    if (life_ms == 0) return;
+    int64_t left_ms = sandbox->born_ms + (int64_t)life_ms - (int64_t)clock_boot_ms();
+    uv_timer_start(&sandbox->ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
+}
+
+/* ---- as JSON ---- */
+
+static json_t *limits_json(const struct jail_limits *limits) {
+    size_t count;
+    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
+    json_t *object = json_object();
+    for (size_t i = 0; i < count; i++) {
+        enum limit limit;
+        uint64_t value = limit_find(kinds[i].name, &limit) ? limit_value(limits, limit) : 0;
+        json_object_set_new(object, kinds[i].name, value ? json_integer((json_int_t)value) : json_null());
+    }
+    return object;
+}
+
+static json_t *number_or_null(bool known, uint64_t value) {
+    return known ? json_integer((json_int_t)value) : json_null();
+}
+
+static json_t *usage_json(struct sandbox *sandbox) {
+    static const enum meter_metric shown[] = {METER_MEMORY, METER_CPU, METER_PROCESSES, METER_ATOMS};
+    bool lives = sandbox->node != NULL;
+    json_t *object = json_object();
+    metering_look(sandbox);
+    for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
+        json_object_set_new(object, meter_metric_name(shown[i]),
+                            lives ? metering_value_json(shown[i], sandbox->metering.now.values[shown[i]])
+                                  : json_null());
+    metering_put_traffic(sandbox, object);
+    json_object_set_new(
+        object, "uptime_ms",
+        number_or_null(lives && sandbox->started_at_ms, clock_boot_ms() - (uint64_t)sandbox->started_ms));
+    return object;
+}
+
+static json_t *text_or_null(const char *text) {
+    return text ? json_string(text) : json_null();
+}
+
+static void set_time(json_t *object, const char *name, int64_t wall_ms) {
+    char text[RFC3339_BYTES];
+    clock_rfc3339(wall_ms, text);
+    json_object_set_new(object, name, json_string(text));
+}
+
+json_t *sandbox_to_json(struct sandbox *sandbox) {
+    char owner[OWNER_TEXT_BYTES];
+    json_t *modules = json_object_get(sandbox->build.facts, "modules");
+    json_t *object = json_object();
+    json_object_set_new(object, "id", json_string(sandbox->id));
+    json_object_set_new(object, "status", json_string(status_name(sandbox->status)));
+    json_object_set_new(object, "app_name", text_or_null(sandbox->app_name));
+    json_object_set_new(object, "supervisor_module", text_or_null(sandbox->supervisor_module));
+    json_object_set_new(object, "app_pid", text_or_null(sandbox->app_pid));
+    json_object_set_new(object, "supervisor_pid", text_or_null(sandbox->supervisor_pid));
+    json_object_set_new(object, "os_pid",
+                        number_or_null(sandbox->node && node_os_pid(sandbox->node),
+                                       sandbox->node ? (uint64_t)node_os_pid(sandbox->node) : 0));
+    set_time(object, "created_at", sandbox->created_at_ms);
+    set_time(object, "updated_at", sandbox->updated_at_ms);
+    json_object_set_new(object, "restart_count", json_integer(sandbox->restart_count));
+    json_object_set_new(object, "source", json_string(sandbox->config.source));
+    json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
+    json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
+    json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
+    json_object_set_new(object, "usage", usage_json(sandbox));
+    json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
+    json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
+    json_object_set_new(object, "modules", modules ? json_incref(modules) : json_array());
+    json_object_set_new(object, "lost_guarantees", lost_json(sandbox->lost_guarantees));
+    json_object_set_new(object, "patterns", patterns_to_json(&sandbox->patterns, clock_monotonic_ms()));
+    json_object_set_new(object, "last_error", sandbox->last_error ? json_incref(sandbox->last_error) : json_null());
+    return object;
+}

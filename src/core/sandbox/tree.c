@@ -1,0 +1,456 @@
+/* The node of a sandbox and the application on it: starting, hearing from it, ending, and what to make of its end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/network/names.h"
+#include "core/policy/containment.h"
+#include "core/reload/reload.h"
+#include "core/sandbox/logs.h"
+
+enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
+
+/* ---- starting ---- */
+
+static void start_failed(struct sandbox *sandbox, const struct error *error) {
+    void (*started)(struct sandbox *, const struct error *) = sandbox->started;
+    sandbox->started = NULL;
+    if (started) started(sandbox, error);
+}
+
+static bool is_short_text(const char *text) {
+    size_t length = strlen(text);
+    return length <= NODE_TEXT_MAX_BYTES && utf8_valid((const uint8_t *)text, length);
+}
+
+static char *text_of(const struct term *map, const char *key, bool is_module) {
+    CLEANUP_FREE char *text = NULL;
+    const struct term *value = map ? term_map_get(map, key) : NULL;
+    if (!value || term_is_atom(value, "nil") || term_is_atom(value, "undefined")) return NULL;
+    if (value->type == TERM_PID) {
+        struct buf printed = BUF_INIT;
+        term_print(&printed, value, TERM_ERLANG, 64);
+        return buf_take_string(&printed);
+    }
+    if (!term_to_text(value, NODE_TEXT_MAX_BYTES + 1, &text) || !is_short_text(text)) return NULL;
+    return strdup(is_module ? term_module_name(text) : text);
+}
+
+/* What a node tells of the tree that runs in it. */
+struct told_tree {
+    char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
+    struct kept_states refused; /* of the states that it was started with */
+};
+
+static struct told_tree read_tree(const struct term *map) {
+    return (struct told_tree){.app_name = text_of(map, "app_name", false),
+                              .supervisor_module = text_of(map, "supervisor", true),
+                              .app_pid = text_of(map, "app_pid", false),
+                              .supervisor_pid = text_of(map, "supervisor_pid", false)};
+}
+
+static void replace_text(char **field, char **text) {
+    free(*field);
+    *field = take_ptr(*text);
+}
+
+static void take_tree(struct sandbox *sandbox, struct told_tree *told) {
+    replace_text(&sandbox->app_name, &told->app_name);
+    replace_text(&sandbox->supervisor_module, &told->supervisor_module);
+    replace_text(&sandbox->app_pid, &told->app_pid);
+    replace_text(&sandbox->supervisor_pid, &told->supervisor_pid);
+}
+
+/* On a thread where it is long: it names the states that the tree did not take, in the node's own words. */
+static void *make_tree(const struct term *result) {
+    struct told_tree *told = malloc(sizeof *told);
+    if (!told) return NULL;
+    *told = read_tree(result);
+    states_read_refused(result, &told->refused);
+    return told;
+}
+
+static void release_tree(void *made) {
+    struct told_tree *told = made;
+    if (!told) return;
+    free(told->app_name);
+    free(told->supervisor_module);
+    free(told->app_pid);
+    free(told->supervisor_pid);
+    states_free(&told->refused);
+    free(told);
+}
+
+static const struct node_preparation as_tree = {.make = make_tree, .release = release_tree};
+
+static void on_tree_started(void *data, void *made, const struct term *reason, const struct error *error) {
+    struct sandbox *sandbox = data;
+    struct told_tree *told = made;
+    struct error no_memory;
+    (void)reason;
+    if (!error && !told) {
+        error_set(&no_memory, E_NO_MEMORY, "no memory for what the node told of its start");
+        error = &no_memory;
+    }
+    if (!sandbox->started || error) {
+        release_tree(told);
+        if (sandbox->started) start_failed(sandbox, error);
+        return;
+    }
+    take_tree(sandbox, told);
+    metering_begin(sandbox);
+    if (sandbox->states) states_arrived(sandbox->states, &told->refused);
+    release_tree(told);
+    sandbox->started_at_ms = clock_wall_ms();
+    sandbox->started_ms = (int64_t)clock_boot_ms();
+    void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
+    started(sandbox, NULL);
+}
+
+static void put_text_or_nil(struct buf *args, const char *key, const char *text) {
+    term_put_atom(args, key);
+    if (text)
+        term_put_string(args, text);
+    else
+        term_put_atom(args, "nil");
+}
+
+static void put_apps(struct buf *args, json_t *apps) {
+    size_t i;
+    json_t *app;
+    term_put_atom(args, "apps");
+    term_put_list(args, json_array_size(apps));
+    json_array_foreach(apps, i, app) {
+        const char *name = json_string_value(json_object_get(app, "name"));
+        char dir[256];
+        snprintf(dir, sizeof dir, "/app/%s", name);
+        term_put_map(args, 2);
+        put_text_or_nil(args, "name", name);
+        put_text_or_nil(args, "dir", dir);
+    }
+    if (json_array_size(apps) > 0) term_put_nil(args);
+}
+
+/* The configuration that the compiler found is a file of the build. */
+static void put_config(struct buf *args, struct sandbox *sandbox) {
+    char directory[PATH_MAX], path[PATH_MAX + sizeof "/" BUILD_CONFIG_FILE];
+    struct error ignored;
+    CLEANUP_FREE uint8_t *content = NULL;
+    size_t size = 0;
+    term_put_atom(args, "config");
+    if (json_is_true(json_object_get(sandbox->build.facts, "has_config")) &&
+        store_build_path(sandbox->engine->store, sandbox->build.digest, directory, sizeof directory, &ignored) == 0) {
+        snprintf(path, sizeof path, "%s/" BUILD_CONFIG_FILE, directory);
+        file_load(path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
+    }
+    if (size > 0)
+        term_put_binary(args, content, size);
+    else
+        term_put_atom(args, "nil");
+}
+
+/* A VM that was booted for nobody in particular has it only from here. */
+static void put_env(struct buf *args, json_t *env) {
+    const char *name;
+    json_t *value;
+    term_put_atom(args, "env");
+    term_put_list(args, json_object_size(env));
+    json_object_foreach(env, name, value) {
+        term_put_tuple(args, 2);
+        term_put_string(args, name);
+        term_put_string(args, json_string_value(value));
+    }
+    if (json_object_size(env) > 0) term_put_nil(args);
+}
+
+static bool is_elixir(const struct sandbox *sandbox) {
+    return string_equal(json_string_value(json_object_get(sandbox->build.facts, "language")), "elixir");
+}
+
+static void ask_start(struct sandbox *sandbox) {
+    json_t *facts = sandbox->build.facts;
+    const struct sandbox_config *config = &sandbox->config;
+    const char *supervisor =
+        config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
+    const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
+    struct buf module = BUF_INIT;
+    loop_note(sandbox->engine->loop, "start", sandbox->id);
+    if (config->app) supervisor = NULL;
+    if (supervisor) term_module_atom(supervisor, &module);
+    struct buf args = BUF_INIT;
+    states_begin_args(sandbox->states, 8, &args);
+    put_apps(&args, json_object_get(facts, "apps"));
+    put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
+    put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
+    term_put_atom(&args, "elixir");
+    term_put_bool(&args, is_elixir(sandbox));
+    put_config(&args, sandbox);
+    put_env(&args, config->env);
+    term_put_atom(&args, "processes");
+    term_put_uint64(&args, config->limits.processes);
+    term_put_atom(&args, "limits");
+    limits_put(&args, &config->limits, &config->policies);
+    buf_free(&module);
+    node_call_prepared(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, &as_tree,
+                       on_tree_started, sandbox);
+}
+
+static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error *reterr) {
+    struct engine *engine = sandbox->engine;
+    struct node_app apps[NODE_APPS_MAX];
+    char paths[NODE_APPS_MAX][PATH_MAX];
+    char build[PATH_MAX];
+    json_t *list = json_object_get(sandbox->build.facts, "apps");
+    size_t count = json_array_size(list);
+    int result = store_build_path(engine->store, sandbox->build.digest, build, sizeof build, reterr);
+    if (result == 0 && count > NODE_APPS_MAX)
+        result = error_set(reterr, E_TOO_LARGE, "the project has more than %d applications", NODE_APPS_MAX);
+    for (size_t i = 0; i < count && result == 0; i++) {
+        apps[i].name = json_string_value(json_object_get(json_array_get(list, i), "name"));
+        apps[i].path = paths[i];
+        result = string_format(paths[i], sizeof paths[i], reterr, "%s/%s", build, apps[i].name);
+    }
+    if (result < 0) return result;
+    struct jail_host resolved[JAIL_RESOLVED_MAX];
+    struct node_spec spec = {
+        .kind = NODE_APPLICATION,
+        .profile = sandbox->config.profile,
+        .limits = sandbox->config.limits,
+        .apps = apps,
+        .app_count = count,
+        .env = sandbox->config.env,
+        .elixir = is_elixir(sandbox),
+        .resolved = resolved,
+        .resolved_count = names_addresses(sandbox, resolved),
+    };
+    sandbox->is_warm = false;
+    memcpy(sandbox->booted_build, sandbox->build.digest, sizeof sandbox->booted_build);
+    memcpy(sandbox->boot_id, engine->wall.boot_id, sizeof sandbox->boot_id);
+    return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
+                                         &sandbox->is_warm, reterr)
+                       : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
+}
+
+static void start_node(struct sandbox *sandbox, bool may_be_warm) {
+    struct error error;
+    if (node_of_build(sandbox, may_be_warm, &error) < 0)
+        start_failed(sandbox, &error);
+    else
+        sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
+}
+
+void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error)) {
+    sandbox->started = started;
+    sandbox->start_asked = false;
+    sandbox->stop_seen = false;
+    sandbox->code_known = true;
+    sandbox->code_asked = false;
+    running_forget(sandbox);
+    metering_end(sandbox);
+    if (!names_await(sandbox)) start_node(sandbox, true);
+}
+
+void tree_go_on(struct sandbox *sandbox) {
+    start_node(sandbox, true);
+}
+
+static void on_known_again(void *data, const struct term *result, const struct term *reason,
+                           const struct error *error) {
+    (void)reason;
+    if (error) return;
+    struct told_tree told = read_tree(result);
+    take_tree(data, &told);
+}
+
+/* Once: an agent may dial again as often as it likes. */
+static void take_up(struct sandbox *sandbox) {
+    if (sandbox->metering.next_ms) return;
+    limit_take_up(sandbox);
+    names_take_up(sandbox);
+    metering_begin(sandbox);
+}
+
+static void on_ready(void *data, struct node *node) {
+    struct sandbox *sandbox = data;
+    if (sandbox->started && !sandbox->start_asked) {
+        sandbox->start_asked = true;
+        timing_mark(&sandbox->timing, TIMING_NODE);
+        ask_start(sandbox);
+    } else if (!sandbox->started) { /* it ran before this daemon did, or its agent dialled again */
+        struct buf args = BUF_INIT;
+        term_put_map(&args, 0);
+        node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
+        running_ask(sandbox);
+        take_up(sandbox);
+    }
+}
+
+/* ---- hearing from it ---- */
+
+static void take_stop_text(struct sandbox *sandbox, const char *words) {
+    CLEANUP(buf_free) struct buf escaped = BUF_INIT;
+    size_t length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
+    if (!utf8_valid((const uint8_t *)words, length)) {
+        escape_text(&escaped, words, length);
+        words = buf_string(&escaped);
+        length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
+    }
+    memcpy(sandbox->stop_text, words, length);
+    sandbox->stop_text[length] = '\0';
+}
+
+/* The tree has ended by itself: nothing useful runs in that VM any more. */
+static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
+    const struct term *reason = term_map_get(term, "reason");
+    const struct term *text = term_map_get(term, "text");
+    CLEANUP_FREE char *words = NULL;
+    if (sandbox->started || !sandbox->node) return; /* the failed start tells it better */
+    sandbox->stop_seen = true;
+    sandbox->stop_crashed = !reason || term_is_atom(reason, "crash");
+    if (!text || !term_to_string(text, &words)) words = NULL;
+    take_stop_text(sandbox, words ? words : "");
+    node_kill(sandbox->node, "its application has ended");
+}
+
+static uint64_t number_at(const struct term *map, const char *key) {
+    uint64_t value = 0;
+    const struct term *term = term_map_get(map, key);
+    return term && term_to_uint64(term, &value) && value <= INT64_MAX ? value : 0;
+}
+
+static void on_process_limit_event(struct sandbox *sandbox, const struct term *term) {
+    uint64_t count = number_at(term, "count"), limit = number_at(term, "limit");
+    limit_reached(sandbox, LIMIT_OF_PROCESSES, count, limit, count > limit ? count - limit : 0);
+    containment_note(sandbox, limit_name(LIMIT_OF_PROCESSES));
+}
+
+static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
+    const struct term *name = term_map_get(term, "limit");
+    enum limit limit;
+    if (!name || name->type != TERM_ATOM || !limit_find(name->atom.text, &limit)) return;
+    limit_reached(sandbox, limit, number_at(term, "count"), number_at(term, "max"), number_at(term, "killed"));
+    containment_note(sandbox, limit_name(limit));
+}
+
+static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
+    static const struct {
+        const char *kind;
+        void (*take)(struct sandbox *sandbox, const struct term *term);
+    } kinds[] = {{"output", log_take_output},   {"log", log_take_record},
+                 {"stopped", on_stopped_event}, {"process_limit", on_process_limit_event},
+                 {"limit", on_limit_event},     {"reload_settled", running_settled}};
+    (void)node;
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (strcmp(kinds[i].kind, kind) == 0) kinds[i].take(data, term);
+}
+
+static void on_vm_output(void *data, struct node *node, const char *bytes, size_t size) {
+    (void)node;
+    log_add(data, "vm", NULL, NULL, bytes, size);
+}
+
+void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail) {
+    if (strcmp(what, "limit") == 0) {
+        limit_bound_reached(sandbox, detail);
+        return;
+    }
+    struct alarms *alarms = strcmp(what, "network") == 0 ? &sandbox->network_alarms : &sandbox->alarms;
+    alarm_violation(sandbox->engine, alarms, sandbox->id, node, what, detail);
+    containment_note(sandbox, what);
+}
+
+static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
+    tree_violation(data, node, what, detail);
+}
+
+/* ---- ending ---- */
+
+/* The kernel was quicker than any look. */
+static void out_of_memory(struct sandbox *sandbox) {
+    uint64_t limit = sandbox->config.limits.memory_bytes;
+    limit_reached(sandbox, LIMIT_OF_MEMORY, limit, limit, 0);
+    containment_note(sandbox, limit_name(LIMIT_OF_MEMORY));
+}
+
+/* Whatever a VM ends of, that it does so again and again is one pattern. */
+static void note_end(struct sandbox *sandbox, bool was_steady, const struct error *crash) {
+    struct error end;
+    if (was_steady) patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, NULL);
+    if (!crash) return;
+    error_set(&end, E_NODE, "%s", crash->detail);
+    patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, &end);
+}
+
+void tree_ended_with_host(struct sandbox *sandbox) {
+    struct error error;
+    bool comes_back = sandbox->policy.kind != RESTART_NEVER;
+    error_set(&error, E_NODE, "the host was restarted");
+    sandbox->restarts_in_a_row = 0;
+    sandbox_set_error(sandbox, &error);
+    /* An error while it waits to be started: a daemon that is killed meanwhile leaves it to the next. */
+    sandbox_set_status(sandbox, comes_back ? STATUS_ERROR : STATUS_STOPPED, error.detail);
+    sandbox_schedule_restart(sandbox, true);
+    sandbox_save(sandbox, NULL, NULL);
+}
+
+static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
+    struct error error = end->error;
+    bool crashed = sandbox->stop_seen ? sandbox->stop_crashed : end->cause != NODE_EXITED;
+    bool is_for_a_limit = sandbox->limit_error.code != E_NONE;
+    if (is_for_a_limit) {
+        error = sandbox->limit_error;
+        crashed = true;
+        sandbox->limit_error = (struct error){0};
+    }
+    if (sandbox->stop_seen && !is_for_a_limit)
+        error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
+    bool was_steady = (int64_t)clock_boot_ms() - sandbox->started_ms > STEADY_MS;
+    if (was_steady) sandbox->restarts_in_a_row = 0;
+    note_end(sandbox, was_steady, crashed ? &error : NULL);
+    sandbox_set_error(sandbox, crashed ? &error : NULL);
+    sandbox_set_status(sandbox, crashed ? STATUS_ERROR : STATUS_STOPPED, error.detail);
+    if (end->cause == NODE_OUT_OF_MEMORY) out_of_memory(sandbox);
+    if (is_for_a_limit ||
+        (end->cause == NODE_OUT_OF_MEMORY && sandbox->config.policies.of[LIMIT_OF_MEMORY] == LIMIT_RESTART))
+        sandbox_restart_later(sandbox);
+    else
+        sandbox_schedule_restart(sandbox, crashed);
+    sandbox_save(sandbox, NULL, NULL);
+}
+
+static void on_gone(void *data, struct node *node, const struct node_end *end) {
+    struct sandbox *sandbox = data;
+    (void)node;
+    sandbox->node = NULL;
+    metering_end(sandbox);
+    tell_forget(sandbox);
+    if (sandbox->ended) {
+        void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
+        ended(sandbox);
+    } else if (sandbox->started && sandbox->is_warm && !sandbox->start_asked) {
+        start_node(sandbox, false); /* one that ended while it waited is no fault of the application's */
+    } else if (sandbox->started) {
+        start_failed(sandbox, &end->error);
+    } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {
+        if (end->cause == NODE_HOST_RESTARTED)
+            tree_ended_with_host(sandbox);
+        else
+            ended_by_itself(sandbox, end);
+        sandbox->containment.due = GUARD_LOG; /* the VM that is to come has done nothing yet */
+        reload_lost(sandbox, &end->error);
+    }
+}
+
+/* Whoever waited for its start is the one who ends it, or has been told: what fails from here on is nobody's news. */
+void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox)) {
+    names_forgo(sandbox);
+    sandbox->started = NULL;
+    if (!sandbox->node) {
+        ended(sandbox);
+        return;
+    }
+    sandbox->ended = ended;
+    node_kill(sandbox->node, "it was ended on request");
+}
+
+const struct node_handler tree_node_handler = {
+    .ready = on_ready, .event = on_event, .output = on_vm_output, .violation = on_violation, .gone = on_gone};
