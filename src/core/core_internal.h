@@ -8,7 +8,7 @@
 #include "core/feed.h"
 #include "core/limits/limit_table.h"
 #include "core/limits/metering.h"
-#include "core/network/telling.h"
+#include "core/network/launcher_push.h"
 #include "core/patterns.h"
 #include "core/policy/ledger.h"
 #include "guard/profiles.h"
@@ -140,7 +140,7 @@ void alarm_violation(struct engine *engine, struct alarms *alarms, const char *s
 void alarm_violation_of(struct engine *engine, struct alarms *alarms, uid_t owner, struct node *node, const char *what,
                         const char *detail);
 
-/* ---- timing.c ---- */
+/* ---- create_timing.c ---- */
 
 /* What a create consists of, in turn, and what the answer calls it. */
 #define TIMING_STEP_LIST(X)                                                                                            \
@@ -199,7 +199,7 @@ struct containment {
     char what[128]; /* the violation that led to it */
 };
 
-/* ---- wall.c ---- */
+/* ---- wall_clock.c ---- */
 
 struct wall {
     char boot_id[BOOT_ID_BYTES]; /* of the host's present boot; "": it can't be read */
@@ -318,7 +318,7 @@ struct engine {
     struct webhook *webhook;  /* NULL: none */
     uint64_t webhook_kinds;   /* a bit for each kind of event that it is to have */
     struct alarms webhook_alarms;
-    struct errand *errands; /* what is done for callers without a sandbox; see errand.h */
+    struct errand *errands; /* what is done for callers without a sandbox; see oneshot.h */
     struct alarms errand_alarms;
     unsigned asking;   /* nodes, what code they run */
     unsigned listings; /* under way */
@@ -417,7 +417,7 @@ int source_text_check(const json_t *params, bool has_path, struct error *reterr)
 /* As a project of one file; its fd is the receiver's. */
 int source_text_open(const json_t *params, struct link_project *ret, struct error *reterr);
 
-/* ---- restart.c, lifecycle.c ---- */
+/* ---- restart.c, destroy.c ---- */
 
 struct waiter {
     struct waiter *next;
@@ -455,7 +455,7 @@ json_t *notify_to_json(struct engine *engine);
 /* ---- engine.c ---- */
 
 const char *event_slug(enum event_kind kind);
-bool event_visible(const struct caller *caller, const json_t *event); /* of look.c */
+bool event_visible(const struct caller *caller, const json_t *event); /* of queries.c */
 
 struct toolchain_waiter {
     struct toolchain_waiter *next;

@@ -1,6 +1,6 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
 #include "audit/audit.h"
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 #include "core/network/names.h"
 #include "core/reload/reload.h"
 #include "core/watch/watching.h"

@@ -1,5 +1,5 @@
 /* compile: a project, or source text handed in, compiled for its diagnostics and without a sandbox. */
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 
 static void on_compiled(struct errand *errand, const char *digest) {
     (void)digest;

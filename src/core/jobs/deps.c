@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "compile/graph_read.h"
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 
 struct inquiry {
     struct errand errand;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compile/scan_run.h"
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 
 struct scanning {
     struct errand errand;

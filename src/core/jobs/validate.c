@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 
 struct validation {
     struct errand errand;

@@ -2,7 +2,7 @@
 #ifndef CORE_LIMITS_METERING_H
 #define CORE_LIMITS_METERING_H
 
-#include "core/limits/lingering.h"
+#include "core/limits/busy_wait.h"
 #include "meter/meter.h"
 #include "node/node.h"
 
@@ -43,7 +43,7 @@ void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
 void metering_end(struct sandbox *sandbox);   /* it is gone */
 
-/* ---- vigil.c: who begins to work is looked at ---- */
+/* ---- cpu_watch.c: who begins to work is looked at ---- */
 
 void vigil_open(struct engine *engine);
 void vigil_begin(struct engine *engine); /* there is a node to watch */

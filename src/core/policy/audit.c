@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 #include "core/policy/audit_record.h"
 
 /* ---- records ---- */

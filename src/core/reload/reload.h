@@ -1,5 +1,5 @@
 /* reload: a running sandbox's code changed in one transaction, and what follows from it. reload.c leads a transaction;
-   running.c keeps what the engine knows of the code that runs. */
+   live_code.c keeps what the engine knows of the code that runs. */
 #ifndef CORE_RELOAD_RELOAD_H
 #define CORE_RELOAD_RELOAD_H
 
@@ -15,7 +15,7 @@ void reload_id_make(const struct sandbox *sandbox, const char *digest, char ret[
 /* The build that it names; false when no daemon of this home made it for this sandbox. */
 bool reload_id_read(const struct sandbox *sandbox, const char *id, char ret_digest[STORE_DIGEST_BYTES]);
 
-/* ---- running.c ---- */
+/* ---- live_code.c ---- */
 
 /* Another build that differs in nothing that is loaded: it counts from the next start on. */
 void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 #include "core/reload/reload.h"
 
 /* ---- what there is ---- */

@@ -1,7 +1,7 @@
 /* How long a node that is asked again and again stays awake after an answer, and what that makes of its CPU time: what
    it was told to do must not count against it. */
-#ifndef CORE_LIMITS_LINGERING_H
-#define CORE_LIMITS_LINGERING_H
+#ifndef CORE_LIMITS_BUSY_WAIT_H
+#define CORE_LIMITS_BUSY_WAIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

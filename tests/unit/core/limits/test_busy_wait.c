@@ -4,7 +4,7 @@
 
 #include <cmocka.h>
 
-#include "core/limits/lingering.h"
+#include "core/limits/busy_wait.h"
 
 enum { LINGER_NS = LINGER_US * 1000, LATER_NS = 1000000 };
 

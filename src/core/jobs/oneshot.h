@@ -1,8 +1,8 @@
 /* errand: what is done for a caller without a sandbox (compile, validate, deps). One request, one errand: it opens the
    caller's path with the caller's rights, works, answers, and is gone. Called off when the caller leaves or the service
    ends. */
-#ifndef CORE_JOBS_ERRAND_H
-#define CORE_JOBS_ERRAND_H
+#ifndef CORE_JOBS_ONESHOT_H
+#define CORE_JOBS_ONESHOT_H
 
 #include <stdatomic.h>
 

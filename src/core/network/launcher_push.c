@@ -1,4 +1,4 @@
-/* Tells the launcher what a sandbox's node is to be held to; telling.c says when. Whatever happens meanwhile, a
+/* Tells the launcher what a sandbox's node is to be held to; push_schedule.c says when. Whatever happens meanwhile, a
    launcher that is away or a node that dials again and again, costs a few requests a second. */
 #include <string.h>
 

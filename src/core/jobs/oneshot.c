@@ -1,4 +1,4 @@
-#include "core/jobs/errand.h"
+#include "core/jobs/oneshot.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "core/limits/lingering.h"
+#include "core/limits/busy_wait.h"
 
 static uint64_t smaller(uint64_t one, uint64_t other) {
     return one < other ? one : other;

@@ -4,7 +4,7 @@
 
 #include <cmocka.h>
 
-#include "core/network/telling.h"
+#include "core/network/launcher_push.h"
 
 static void what_is_due_is_sent_at_once_and_once(void **state) {
     struct telling telling = {0};

@@ -1,7 +1,7 @@
 /* telling: what the launcher is to hold a running node to. It is told until it has heard, each subject a few times a
    second at most, and after a failure later each time: what it refuses of one is no reason to be late with another. */
-#ifndef CORE_NETWORK_TELLING_H
-#define CORE_NETWORK_TELLING_H
+#ifndef CORE_NETWORK_LAUNCHER_PUSH_H
+#define CORE_NETWORK_LAUNCHER_PUSH_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ struct telling {
     } subjects[TELL_COUNT];
 };
 
-/* ---- telling.c: pure ---- */
+/* ---- push_schedule.c: pure ---- */
 
 void telling_want(struct telling *telling, enum tell what);
 /* Whether it is to be sent now; if so it counts as sent from then on. */
@@ -35,7 +35,7 @@ void telling_put_off(struct telling *telling, enum tell what, uint64_t now_ms); 
 bool telling_is_due(const struct telling *telling);
 uint64_t telling_next_ms(const struct telling *telling); /* when to begin again; UINT64_MAX: there is no need */
 
-/* ---- tell_launcher.c ---- */
+/* ---- launcher_push.c ---- */
 
 int tell_open(struct engine *engine);
 void tell_stop(struct engine *engine); /* as metering_stop */

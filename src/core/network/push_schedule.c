@@ -1,4 +1,4 @@
-#include "core/network/telling.h"
+#include "core/network/launcher_push.h"
 
 #include "base/base.h"
 
