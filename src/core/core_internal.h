@@ -143,7 +143,7 @@ void alarm_violation_of(struct engine *engine, struct alarms *alarms, uid_t owne
 /* ---- create_timing.c ---- */
 
 /* What a create consists of, in turn, and what the answer calls it. */
-#define TIMING_STEP_LIST(X)                                                                                            \
+#define CREATE_STEP_LIST(X)                                                                                            \
     X(OPENED, "opened_us")     /* the project, with its owner's rights */                                              \
     X(COMPILED, "compiled_us") /* or found compiled */                                                                 \
     X(SCANNED, "scanned_us")   /* for what its profile does not allow */                                               \
@@ -151,20 +151,20 @@ void alarm_violation_of(struct engine *engine, struct alarms *alarms, uid_t owne
     X(STARTED, "started_us")   /* the application's tree */                                                            \
     X(SAVED, "saved_us")       /* in the registry */
 
-enum timing_step {
-#define X(name, key) TIMING_##name,
-    TIMING_STEP_LIST(X)
+enum create_step {
+#define X(name, key) CREATE_##name,
+    CREATE_STEP_LIST(X)
 #undef X
-        TIMING_STEPS
+        CREATE_STEPS
 };
 
-struct timing {
-    uint64_t begun_ns, last_ns, step_ns[TIMING_STEPS];
+struct create_timing {
+    uint64_t begun_ns, last_ns, step_ns[CREATE_STEPS];
 };
 
-void timing_begin(struct timing *timing);
-void timing_mark(struct timing *timing, enum timing_step step); /* it is done */
-json_t *timing_to_json(const struct timing *timing);
+void create_timing_begin(struct create_timing *timing);
+void create_timing_mark(struct create_timing *timing, enum create_step step); /* it is done */
+json_t *create_timing_to_json(const struct create_timing *timing);
 
 /* ---- charge.c: what of its owner's quotas a sandbox holds, from its creation until it is gone ---- */
 
@@ -201,16 +201,16 @@ struct containment {
 
 /* ---- wall_clock.c ---- */
 
-struct wall {
+struct wall_clock {
     char boot_id[BOOT_ID_BYTES]; /* of the host's present boot; "": it can't be read */
     int64_t opened_wall_ms, opened_boot_ms;
     int64_t step_before_ms; /* since the daemon before was opened, in this run of the machine */
 };
 
-void wall_open(struct engine *engine);
+void wall_clock_open(struct engine *engine);
 /* How far the wall clock was stepped forward since the daemon before this one began: files may look so much older. */
-int64_t wall_forward_ms(const struct engine *engine);
-int64_t wall_age_ms(int64_t at_ms); /* how long ago that was by the wall clock; never negative */
+int64_t wall_clock_forward_ms(const struct engine *engine);
+int64_t wall_clock_age_ms(int64_t at_ms); /* how long ago that was by the wall clock; never negative */
 
 struct job;
 
@@ -252,7 +252,7 @@ struct sandbox {
     struct metering metering;
     struct change_job *change;   /* of its limits, under way */
     uint64_t throttled_until_ms; /* 0: it is not */
-    struct telling telling;
+    struct push_schedule pushes;
     uint64_t names_due_ms;    /* until when its start waits for what names stand for; 0: it does not */
     struct error limit_error; /* why its VM is being ended; E_NONE: it is not for a limit */
     struct feed *log;
@@ -276,7 +276,7 @@ struct sandbox {
     bool starts_fresh;          /* of a restart under way: it keeps no states */
     bool start_asked;
     bool is_warm; /* its node waited in the pool */
-    struct timing timing;
+    struct create_timing timing;
     bool stop_seen, stop_crashed;
     char stop_text[512];
 
@@ -318,25 +318,26 @@ struct engine {
     struct webhook *webhook;  /* NULL: none */
     uint64_t webhook_kinds;   /* a bit for each kind of event that it is to have */
     struct alarms webhook_alarms;
-    struct errand *errands; /* what is done for callers without a sandbox; see oneshot.h */
-    struct alarms errand_alarms;
+    struct oneshot *oneshots; /* under way; see jobs/oneshot.h */
+    struct alarms oneshot_alarms;
     unsigned asking;   /* nodes, what code they run */
     unsigned listings; /* under way */
     uint8_t reload_key[32];
     int64_t started_at_ms;
-    struct wall wall;
+    struct wall_clock wall_clock;
     uint64_t run_count;
     struct series evals;
 
     uv_timer_t meter_timer;
-    uv_timer_t vigil_timer;
-    uint64_t vigil_ns, vigil_cpu_ns; /* the last look at everybody; what all nodes had used at the last look at that */
+    uv_timer_t cpu_watch_timer;
+    uint64_t cpu_watch_ns, cpu_watch_used_ns; /* when each node was last looked at; the sum of the nodes' CPU time at
+                                                 the last look at that */
     struct meter_company company;
     unsigned workers;                     /* sandboxes that worked at the last look */
     uint64_t machine_ns, machine_idle_ns; /* when it was last looked at, and how long its cores had been idle by then */
-    uv_timer_t telling_timer;
-    uint64_t telling_due_ms; /* when it goes off */
-    uv_idle_t answer_idle;   /* active while answers wait */
+    uv_timer_t push_timer;
+    uint64_t push_due_ms;  /* when it goes off */
+    uv_idle_t answer_idle; /* active while answers wait */
     struct answers answers;
 
     bool close_wanted;            /* closing begins when nothing is under way any more */

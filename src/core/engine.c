@@ -28,7 +28,7 @@ void engine_config_defaults(struct engine_config *ret) {
     };
 }
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
 static const char *const event_slugs[] = {
 #define X(name, slug, meaning, data) [EVENT_##name] = slug,
@@ -131,7 +131,7 @@ static void on_link_node(void *data, const struct link_node *info) {
 
 /* Whether its VM was started in another boot of the machine. */
 static bool is_of_another_boot(const struct sandbox *sandbox) {
-    const char *now = sandbox->engine->wall.boot_id;
+    const char *now = sandbox->engine->wall_clock.boot_id;
     return now[0] && sandbox->boot_id[0] && strcmp(now, sandbox->boot_id) != 0;
 }
 
@@ -282,7 +282,7 @@ static void restore_usage(void *data, const struct store_usage *row) {
 }
 
 static void restore_history(void *data, const struct store_history *row) {
-    running_restore(data, row);
+    live_code_restore(data, row);
 }
 
 static void restore_code(struct engine *engine) {
@@ -291,7 +291,7 @@ static void restore_code(struct engine *engine) {
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
         const struct build *build = &sandbox->build;
-        running_restored(sandbox);
+        live_code_restored(sandbox);
         if (build->facts) ledger_add(&engine->ledger, sandbox->owner, build->digest, build_bytes(build->facts), false);
     }
 }
@@ -348,7 +348,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     int result = make_folders(home, reterr);
     if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);
     loop_turns_open(&engine->host.reading, engine->loop, "node", NODE_READING_US);
-    wall_open(engine);
+    wall_clock_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);
     if (result == 0) result = notify_open(engine, reterr);
@@ -408,8 +408,8 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     answers_init(&engine->answers);
     uv_idle_init(loop, &engine->answer_idle);
     metering_open(engine);
-    vigil_open(engine);
-    tell_open(engine);
+    cpu_watch_open(engine);
+    launcher_push_open(engine);
     feed_pump_open(engine);
     engine->answer_idle.data = engine;
     host_init(engine);
@@ -438,13 +438,13 @@ void engine_quiesce(struct engine *engine) {
     error_set(&why, E_SHUTDOWN, "the service is shutting down");
     engine->closing = engine->host.ending = true;
     metering_stop(engine);
-    vigil_stop(engine);
-    tell_stop(engine);
+    cpu_watch_stop(engine);
+    launcher_push_stop(engine);
     toolchain_probe_abort(&engine->host);
     compiler_quiesce(engine->compiler);
     pool_quiesce(engine->pool);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
-    errands_call_off(engine, &why);
+    oneshots_call_off(engine, &why);
     feed_end(engine->events);
     feed_end(engine->audit_feed);
     at = 0;
@@ -504,7 +504,7 @@ static void let_go(struct engine *engine, struct sandbox *sandbox) {
 static bool is_busy(struct engine *engine) {
     size_t at = 0;
     void *value;
-    if (engine->errands) return true;
+    if (engine->oneshots) return true;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
         if (sandbox->jobs || sandbox->destroying) return true;
@@ -537,8 +537,8 @@ void engine_try_close(struct engine *engine) {
     feed_pump_close(engine, on_timer_closed);
     uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->vigil_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->telling_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->cpu_watch_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->push_timer, on_timer_closed);
     if (engine->names) {
         engine->open_parts++;
         names_close(take_ptr(engine->names), part_closed, engine);

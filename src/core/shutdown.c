@@ -13,7 +13,7 @@ static void on_launcher_told(void *data, const struct error *error) {
     if (engine->shutdown_hook) engine->shutdown_hook(engine->shutdown_data);
 }
 
-static void maybe_tell_launcher(struct engine *engine) {
+static void maybe_push_to_launcher(struct engine *engine) {
     if (engine->shutdown_request && engine->shutdown_left == 0)
         link_shutdown(engine->host.link, on_launcher_told, engine);
 }
@@ -22,7 +22,7 @@ static void on_one_destroyed(void *data, const struct error *error) {
     struct engine *engine = data;
     (void)error; /* the launcher kills what is left */
     engine->shutdown_left--;
-    maybe_tell_launcher(engine);
+    maybe_push_to_launcher(engine);
 }
 
 void engine_shutdown(struct engine *engine, struct request *request) {

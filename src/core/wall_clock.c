@@ -14,7 +14,7 @@ struct moment {
 
 static struct moment moment_now(const struct engine *engine) {
     struct moment now = {.wall_ms = clock_wall_ms(), .boot_ms = (long long)clock_boot_ms()};
-    memcpy(now.boot_id, engine->wall.boot_id, sizeof now.boot_id);
+    memcpy(now.boot_id, engine->wall_clock.boot_id, sizeof now.boot_id);
     return now;
 }
 
@@ -37,27 +37,27 @@ static void moment_write(int fd, const struct moment *moment) {
     }
 }
 
-void wall_open(struct engine *engine) {
+void wall_clock_open(struct engine *engine) {
     char path[PATH_MAX];
     struct moment before;
-    clock_boot_id(engine->wall.boot_id);
+    clock_boot_id(engine->wall_clock.boot_id);
     struct moment now = moment_now(engine);
-    engine->wall.opened_wall_ms = now.wall_ms;
-    engine->wall.opened_boot_ms = now.boot_ms;
+    engine->wall_clock.opened_wall_ms = now.wall_ms;
+    engine->wall_clock.opened_boot_ms = now.boot_ms;
     if (string_format(path, sizeof path, NULL, "%s/store/clock", engine->config.home) < 0) return;
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (moment_read(fd, &before)) engine->wall.step_before_ms = step_between(&before, &now);
+    if (moment_read(fd, &before)) engine->wall_clock.step_before_ms = step_between(&before, &now);
     moment_write(fd, &now);
 }
 
-int64_t wall_forward_ms(const struct engine *engine) {
-    int64_t since_ms =
-        (clock_wall_ms() - engine->wall.opened_wall_ms) - ((int64_t)clock_boot_ms() - engine->wall.opened_boot_ms);
-    int64_t before_ms = engine->wall.step_before_ms;
+int64_t wall_clock_forward_ms(const struct engine *engine) {
+    int64_t since_ms = (clock_wall_ms() - engine->wall_clock.opened_wall_ms) -
+                       ((int64_t)clock_boot_ms() - engine->wall_clock.opened_boot_ms);
+    int64_t before_ms = engine->wall_clock.step_before_ms;
     return (since_ms > 0 ? since_ms : 0) + (before_ms > 0 ? before_ms : 0);
 }
 
-int64_t wall_age_ms(int64_t at_ms) {
+int64_t wall_clock_age_ms(int64_t at_ms) {
     int64_t age_ms = clock_wall_ms() - at_ms;
     return age_ms > 0 ? age_ms : 0;
 }

@@ -1,25 +1,25 @@
 /* compile: a project, or source text handed in, compiled for its diagnostics and without a sandbox. */
 #include "core/jobs/oneshot.h"
 
-static void on_compiled(struct errand *errand, const char *digest) {
+static void on_compiled(struct oneshot *oneshot, const char *digest) {
     (void)digest;
-    errand_answer(errand, take_ptr(errand->report));
+    oneshot_answer(oneshot, take_ptr(oneshot->report));
 }
 
-static void on_opened(struct errand *errand, const struct link_project *project) {
-    errand_compile(errand, project, on_compiled);
+static void on_opened(struct oneshot *oneshot, const struct link_project *project) {
+    oneshot_compile(oneshot, project, on_compiled);
 }
 
-static void compile_text(struct errand *errand, const struct link_project *none) {
+static void compile_text(struct oneshot *oneshot, const struct link_project *none) {
     struct link_project project;
     struct error error;
     (void)none;
-    errand->source = json_string_value(json_object_get(errand->request->params, "file"));
-    if (source_text_open(errand->request->params, &project, &error) < 0) {
-        errand_fail(errand, &error, NULL);
+    oneshot->source = json_string_value(json_object_get(oneshot->request->params, "file"));
+    if (source_text_open(oneshot->request->params, &project, &error) < 0) {
+        oneshot_fail(oneshot, &error, NULL);
         return;
     }
-    errand_compile(errand, &project, on_compiled);
+    oneshot_compile(oneshot, &project, on_compiled);
     fd_close(project.fd);
 }
 
@@ -37,10 +37,10 @@ void engine_compile(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    struct errand *errand = errand_begin(engine, request, sizeof *errand);
-    if (!errand) return;
+    struct oneshot *oneshot = oneshot_begin(engine, request, sizeof *oneshot);
+    if (!oneshot) return;
     if (source)
-        errand_open_to_compile(errand, source, on_opened);
+        oneshot_open_to_compile(oneshot, source, on_opened);
     else
-        errand_prepare_to_compile(errand, compile_text);
+        oneshot_prepare_to_compile(oneshot, compile_text);
 }

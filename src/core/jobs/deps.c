@@ -5,43 +5,43 @@
 #include "core/jobs/oneshot.h"
 
 struct inquiry {
-    struct errand errand;
+    struct oneshot oneshot;
     char digest[STORE_DIGEST_BYTES];
     enum graph_format format;
     struct graph_style style;
     json_t *graph;
 };
 
-static int run(struct errand *errand, struct error *reterr) {
-    struct inquiry *inquiry = (struct inquiry *)errand;
-    return graph_of_build(errand->engine->store, inquiry->digest, inquiry->format, &inquiry->style, &inquiry->graph,
+static int run(struct oneshot *oneshot, struct error *reterr) {
+    struct inquiry *inquiry = (struct inquiry *)oneshot;
+    return graph_of_build(oneshot->engine->store, inquiry->digest, inquiry->format, &inquiry->style, &inquiry->graph,
                           reterr);
 }
 
-static void on_read(struct errand *errand, const struct error *error) {
-    struct inquiry *inquiry = (struct inquiry *)errand;
+static void on_read(struct oneshot *oneshot, const struct error *error) {
+    struct inquiry *inquiry = (struct inquiry *)oneshot;
     if (error)
-        errand_fail(errand, error, NULL);
+        oneshot_fail(oneshot, error, NULL);
     else
-        errand_answer(errand, inquiry->graph);
+        oneshot_answer(oneshot, inquiry->graph);
 }
 
-static void read_build(struct errand *errand, const char *digest) {
-    struct inquiry *inquiry = (struct inquiry *)errand;
+static void read_build(struct oneshot *oneshot, const char *digest) {
+    struct inquiry *inquiry = (struct inquiry *)oneshot;
     snprintf(inquiry->digest, sizeof inquiry->digest, "%s", digest);
-    errand_work(errand, run, on_read);
+    oneshot_work(oneshot, run, on_read);
 }
 
-static void on_opened(struct errand *errand, const struct link_project *project) {
-    errand_compile(errand, project, read_build);
+static void on_opened(struct oneshot *oneshot, const struct link_project *project) {
+    oneshot_compile(oneshot, project, read_build);
 }
 
-static void read_sandbox(struct errand *errand, const char *id) {
-    struct sandbox *sandbox = map_get(&errand->engine->sandboxes, id);
+static void read_sandbox(struct oneshot *oneshot, const char *id) {
+    struct sandbox *sandbox = map_get(&oneshot->engine->sandboxes, id);
     struct error error;
-    if (sandbox && !sandbox_visible(sandbox, &errand->request->caller)) sandbox = NULL;
+    if (sandbox && !sandbox_visible(sandbox, &oneshot->request->caller)) sandbox = NULL;
     if (sandbox && sandbox->build.digest[0]) {
-        read_build(errand, sandbox->build.digest);
+        read_build(oneshot, sandbox->build.digest);
         return;
     }
     if (sandbox)
@@ -49,7 +49,7 @@ static void read_sandbox(struct errand *errand, const char *id) {
                   status_name(sandbox->status));
     else
         error_set(&error, E_NOT_FOUND, "there is no sandbox '%.64s'", id);
-    errand_fail(errand, &error, NULL);
+    oneshot_fail(oneshot, &error, NULL);
 }
 
 static enum graph_format format_of(const char *name) {
@@ -57,13 +57,13 @@ static enum graph_format format_of(const char *name) {
 }
 
 void engine_deps(struct engine *engine, struct request *request) {
-    struct inquiry *inquiry = (struct inquiry *)errand_begin(engine, request, sizeof *inquiry);
+    struct inquiry *inquiry = (struct inquiry *)oneshot_begin(engine, request, sizeof *inquiry);
     if (!inquiry) return;
     const char *target = json_string_value(json_object_get(request->params, "target"));
     inquiry->format = format_of(json_string_value(json_object_get(request->params, "format")));
     inquiry->style.external = json_is_true(json_object_get(request->params, "external"));
     if (target[0] == '/')
-        errand_open_to_compile(&inquiry->errand, target, on_opened);
+        oneshot_open_to_compile(&inquiry->oneshot, target, on_opened);
     else
-        read_sandbox(&inquiry->errand, target);
+        read_sandbox(&inquiry->oneshot, target);
 }

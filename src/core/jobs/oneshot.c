@@ -1,3 +1,4 @@
+/* The steps that one-shot jobs share: begin, open the path, compile, work on the thread pool, answer. */
 #include "core/jobs/oneshot.h"
 
 #include <stddef.h>
@@ -7,10 +8,10 @@
 
 /* With one more. */
 static struct share share_of(const struct engine *engine, uid_t uid) {
-    struct share share = {.all = ERRANDS_MAX, .used = 1, .own = 1};
-    for (const struct errand *errand = engine->errands; errand; errand = errand->next) {
+    struct share share = {.all = ONESHOTS_MAX, .used = 1, .own = 1};
+    for (const struct oneshot *oneshot = engine->oneshots; oneshot; oneshot = oneshot->next) {
         share.used++;
-        share.own += errand->uid == uid;
+        share.own += oneshot->uid == uid;
     }
     return share;
 }
@@ -29,12 +30,12 @@ static int check(const struct engine *engine, const struct request *request, str
     return quotas_take(quotas, uid, QUOTA_PROJECTS, 1, reterr);
 }
 
-static void call_off(struct errand *errand, const struct error *why) {
-    if (errand->why.code != E_NONE) return;
-    errand->why = *why;
-    atomic_store(&errand->call_off, true);
-    if (errand->compile) compile_abort(errand->compile);
-    if (errand->waiting) errand->waiting(errand);
+static void call_off(struct oneshot *oneshot, const struct error *why) {
+    if (oneshot->why.code != E_NONE) return;
+    oneshot->why = *why;
+    atomic_store(&oneshot->call_off, true);
+    if (oneshot->compile) compile_abort(oneshot->compile);
+    if (oneshot->waiting) oneshot->waiting(oneshot);
 }
 
 static void on_cancel(struct request *request) {
@@ -43,186 +44,187 @@ static void on_cancel(struct request *request) {
     call_off(request->state, &error);
 }
 
-struct errand *errand_begin(struct engine *engine, struct request *request, size_t size) {
+struct oneshot *oneshot_begin(struct engine *engine, struct request *request, size_t size) {
     struct error error;
-    struct errand *errand = NULL;
+    struct oneshot *oneshot = NULL;
     if (check(engine, request, &error) == 0) {
-        errand = calloc(1, size);
-        if (!errand) abort(); /* as in answers.c */
+        oneshot = calloc(1, size);
+        if (!oneshot) abort(); /* as in answers.c */
     }
-    if (!errand) {
+    if (!oneshot) {
         answer_error(engine, request, &error, NULL);
         return NULL;
     }
-    errand->engine = engine;
-    errand->request = request;
-    errand->uid = request->caller.uid;
-    errand->next = engine->errands;
-    engine->errands = errand;
-    request->state = errand;
+    oneshot->engine = engine;
+    oneshot->request = request;
+    oneshot->uid = request->caller.uid;
+    oneshot->next = engine->oneshots;
+    engine->oneshots = oneshot;
+    request->state = oneshot;
     request->cancel = on_cancel;
-    return errand;
+    return oneshot;
 }
 
-static void end(struct errand *errand) {
-    struct engine *engine = errand->engine;
-    struct errand **at = &engine->errands;
-    while (*at != errand) at = &(*at)->next;
-    *at = errand->next;
-    quotas_give(engine->config.quotas, errand->uid, QUOTA_PROJECTS, 1);
-    if (errand->token[0]) link_release_project(engine->host.link, errand->token);
-    compile_turn_give(&errand->turn);
-    json_decref(errand->report);
-    free(errand);
+static void end(struct oneshot *oneshot) {
+    struct engine *engine = oneshot->engine;
+    struct oneshot **at = &engine->oneshots;
+    while (*at != oneshot) at = &(*at)->next;
+    *at = oneshot->next;
+    quotas_give(engine->config.quotas, oneshot->uid, QUOTA_PROJECTS, 1);
+    if (oneshot->token[0]) link_release_project(engine->host.link, oneshot->token);
+    compile_turn_give(&oneshot->turn);
+    json_decref(oneshot->report);
+    free(oneshot);
     sweep_if_due(engine);
 }
 
-void errand_answer(struct errand *errand, json_t *result) {
-    answer_ok(errand->engine, errand->request, result);
-    end(errand);
+void oneshot_answer(struct oneshot *oneshot, json_t *result) {
+    answer_ok(oneshot->engine, oneshot->request, result);
+    end(oneshot);
 }
 
-void errand_fail(struct errand *errand, const struct error *error, json_t *result) {
-    answer_error(errand->engine, errand->request, error, result);
-    end(errand);
+void oneshot_fail(struct oneshot *oneshot, const struct error *error, json_t *result) {
+    answer_error(oneshot->engine, oneshot->request, error, result);
+    end(oneshot);
 }
 
-void errand_release(struct errand *errand) {
-    errand->request->cancel = NULL;
-    errand->request->state = NULL;
-    end(errand);
+void oneshot_release(struct oneshot *oneshot) {
+    oneshot->request->cancel = NULL;
+    oneshot->request->state = NULL;
+    end(oneshot);
 }
 
-void errands_call_off(struct engine *engine, const struct error *why) {
-    struct errand *next;
-    for (struct errand *errand = engine->errands; errand; errand = next) {
-        next = errand->next; /* one that waits ends here */
-        call_off(errand, why);
+void oneshots_call_off(struct engine *engine, const struct error *why) {
+    struct oneshot *next;
+    for (struct oneshot *oneshot = engine->oneshots; oneshot; oneshot = next) {
+        next = oneshot->next; /* one that waits ends here */
+        call_off(oneshot, why);
     }
 }
 
 /* Between two steps: whether it goes on. */
-static bool ended_early(struct errand *errand, const struct error *error) {
-    bool called_off = errand->why.code != E_NONE;
-    if (called_off || error) errand_fail(errand, called_off ? &errand->why : error, NULL);
+static bool ended_early(struct oneshot *oneshot, const struct error *error) {
+    bool called_off = oneshot->why.code != E_NONE;
+    if (called_off || error) oneshot_fail(oneshot, called_off ? &oneshot->why : error, NULL);
     return called_off || error;
 }
 
 /* ---- opening ---- */
 
 static void on_project(void *data, const struct link_project *project, const struct error *error) {
-    struct errand *errand = data;
-    if (!error) snprintf(errand->token, sizeof errand->token, "%s", project->token);
-    if (!ended_early(errand, error)) errand->opened(errand, project);
+    struct oneshot *oneshot = data;
+    if (!error) snprintf(oneshot->token, sizeof oneshot->token, "%s", project->token);
+    if (!ended_early(oneshot, error)) oneshot->opened(oneshot, project);
     if (!error) fd_close(project->fd);
 }
 
-static void open_now(struct errand *errand) {
-    if (errand->source)
-        link_open_project(errand->engine->host.link, errand->request->caller.peer_fd, errand->source, on_project,
-                          errand);
+static void open_now(struct oneshot *oneshot) {
+    if (oneshot->source)
+        link_open_project(oneshot->engine->host.link, oneshot->request->caller.peer_fd, oneshot->source, on_project,
+                          oneshot);
     else
-        errand->opened(errand, NULL);
+        oneshot->opened(oneshot, NULL);
 }
 
 static void on_turn(struct compile_turn *turn, const struct error *error) {
-    struct errand *errand = (struct errand *)((char *)turn - offsetof(struct errand, turn));
-    errand->waiting = NULL;
-    if (!ended_early(errand, error)) open_now(errand);
+    struct oneshot *oneshot = (struct oneshot *)((char *)turn - offsetof(struct oneshot, turn));
+    oneshot->waiting = NULL;
+    if (!ended_early(oneshot, error)) open_now(oneshot);
 }
 
-static void on_called_off(struct errand *errand) {
-    errand_fail(errand, &errand->why, NULL);
+static void on_called_off(struct oneshot *oneshot) {
+    oneshot_fail(oneshot, &oneshot->why, NULL);
 }
 
 static void on_toolchain(void *data, const struct error *error) {
-    struct errand *errand = data;
-    if (ended_early(errand, error)) return;
-    if (!errand->compiles) {
-        open_now(errand);
+    struct oneshot *oneshot = data;
+    if (ended_early(oneshot, error)) return;
+    if (!oneshot->compiles) {
+        open_now(oneshot);
         return;
     }
-    errand->waiting = on_called_off;
-    compile_turn_take(errand->engine->compiler, errand->uid, &errand->turn, on_turn);
+    oneshot->waiting = on_called_off;
+    compile_turn_take(oneshot->engine->compiler, oneshot->uid, &oneshot->turn, on_turn);
 }
 
-void errand_open(struct errand *errand, const char *path, errand_opened_fn *opened) {
+void oneshot_open(struct oneshot *oneshot, const char *path, oneshot_opened_fn *opened) {
     struct error error;
-    errand->source = path;
-    errand->opened = opened;
-    if (errand->request->caller.peer_fd >= 0) {
-        engine_need_toolchain(errand->engine, on_toolchain, errand);
+    oneshot->source = path;
+    oneshot->opened = opened;
+    if (oneshot->request->caller.peer_fd >= 0) {
+        engine_need_toolchain(oneshot->engine, on_toolchain, oneshot);
         return;
     }
     error_set(&error, E_INVALID, "only callers on the unix socket may name a path of this host");
-    errand_fail(errand, &error, NULL);
+    oneshot_fail(oneshot, &error, NULL);
 }
 
-void errand_open_to_compile(struct errand *errand, const char *path, errand_opened_fn *opened) {
-    errand->compiles = true;
-    errand_open(errand, path, opened);
+void oneshot_open_to_compile(struct oneshot *oneshot, const char *path, oneshot_opened_fn *opened) {
+    oneshot->compiles = true;
+    oneshot_open(oneshot, path, opened);
 }
 
-void errand_prepare_to_compile(struct errand *errand, errand_opened_fn *opened) {
-    errand->compiles = true;
-    errand->opened = opened;
-    engine_need_toolchain(errand->engine, on_toolchain, errand);
+void oneshot_prepare_to_compile(struct oneshot *oneshot, oneshot_opened_fn *opened) {
+    oneshot->compiles = true;
+    oneshot->opened = opened;
+    engine_need_toolchain(oneshot->engine, on_toolchain, oneshot);
 }
 
 /* ---- compiling ---- */
 
 static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
-    struct errand *errand = data;
-    errand->compile = NULL;
-    errand->report = report;
-    errand->compiles = false;
-    compile_turn_give(&errand->turn);
-    if (errand->why.code != E_NONE)
-        errand_fail(errand, &errand->why, NULL);
+    struct oneshot *oneshot = data;
+    oneshot->compile = NULL;
+    oneshot->report = report;
+    oneshot->compiles = false;
+    compile_turn_give(&oneshot->turn);
+    if (oneshot->why.code != E_NONE)
+        oneshot_fail(oneshot, &oneshot->why, NULL);
     else if (error)
-        errand_fail(errand, error, take_ptr(errand->report));
+        oneshot_fail(oneshot, error, take_ptr(oneshot->report));
     else
-        errand->compiled(errand, digest);
+        oneshot->compiled(oneshot, digest);
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
-    struct errand *errand = data;
-    alarm_violation_of(errand->engine, &errand->engine->errand_alarms, errand->request->caller.uid, node, what, detail);
+    struct oneshot *oneshot = data;
+    alarm_violation_of(oneshot->engine, &oneshot->engine->oneshot_alarms, oneshot->request->caller.uid, node, what,
+                       detail);
 }
 
-void errand_compile(struct errand *errand, const struct link_project *project, errand_compiled_fn *compiled) {
-    struct engine *engine = errand->engine;
+void oneshot_compile(struct oneshot *oneshot, const struct link_project *project, oneshot_compiled_fn *compiled) {
+    struct engine *engine = oneshot->engine;
     struct compile_request request = {
         .compiler = engine->compiler,
         .subject = "",
         .project = project,
-        .owner = errand->request->caller.uid,
-        .source = errand->source,
+        .owner = oneshot->request->caller.uid,
+        .source = oneshot->source,
         .has_turn = true,
         .deadline_ms = engine->config.compile_deadline_ms,
         .violation = on_violation,
     };
-    errand->compiled = compiled;
-    errand->compile = compile_start(&request, on_compiled, errand);
+    oneshot->compiled = compiled;
+    oneshot->compile = compile_start(&request, on_compiled, oneshot);
 }
 
 /* ---- the thread pool ---- */
 
 static void do_work(uv_work_t *work) {
-    struct errand *errand = work->data;
-    errand->run(errand, &errand->work_error);
+    struct oneshot *oneshot = work->data;
+    oneshot->run(oneshot, &oneshot->work_error);
 }
 
 static void on_worked(uv_work_t *work, int status) {
-    struct errand *errand = work->data;
+    struct oneshot *oneshot = work->data;
     (void)status;
-    errand->worked(errand, errand->work_error.code != E_NONE ? &errand->work_error : NULL);
+    oneshot->worked(oneshot, oneshot->work_error.code != E_NONE ? &oneshot->work_error : NULL);
 }
 
-void errand_work(struct errand *errand, int (*run)(struct errand *errand, struct error *reterr),
-                 errand_worked_fn *worked) {
-    errand->run = run;
-    errand->worked = worked;
-    errand->work.data = errand;
-    host_work(&errand->engine->host, errand->request->caller.uid, &errand->work, do_work, on_worked);
+void oneshot_work(struct oneshot *oneshot, int (*run)(struct oneshot *oneshot, struct error *reterr),
+                  oneshot_worked_fn *worked) {
+    oneshot->run = run;
+    oneshot->worked = worked;
+    oneshot->work.data = oneshot;
+    host_work(&oneshot->engine->host, oneshot->request->caller.uid, &oneshot->work, do_work, on_worked);
 }

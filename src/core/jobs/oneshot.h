@@ -1,6 +1,6 @@
-/* errand: what is done for a caller without a sandbox (compile, validate, deps). One request, one errand: it opens the
-   caller's path with the caller's rights, works, answers, and is gone. Called off when the caller leaves or the service
-   ends. */
+/* oneshot: a one-shot job, which a caller asks for without a sandbox (compile, validate, scan, deps). It serves one
+   request: it opens the caller's path with the caller's rights, works, answers, and is gone. It is called off when the
+   caller leaves or the service ends. Jobs on a sandbox are `struct job` of the queue. */
 #ifndef CORE_JOBS_ONESHOT_H
 #define CORE_JOBS_ONESHOT_H
 
@@ -8,59 +8,61 @@
 
 #include "core/core_internal.h"
 
-enum { ERRANDS_MAX = 128 }; /* under way at once; one caller has its share of them, and of its quota of projects */
+enum { ONESHOTS_MAX = 128 }; /* under way at once; one caller has its share of them, and of its quota of projects */
 
-struct errand;
+struct oneshot;
 
-/* The steps' ends. None is called once the errand has been called off: it fails by itself then. */
-typedef void errand_opened_fn(struct errand *errand, const struct link_project *project); /* its fd is closed after */
-typedef void errand_compiled_fn(struct errand *errand, const char *digest);
-typedef void errand_worked_fn(struct errand *errand, const struct error *error);
+/* The steps' ends. None is called once the job has been called off: it fails by itself then. */
+typedef void oneshot_opened_fn(struct oneshot *oneshot,
+                               const struct link_project *project); /* its fd is closed after */
+typedef void oneshot_compiled_fn(struct oneshot *oneshot, const char *digest);
+typedef void oneshot_worked_fn(struct oneshot *oneshot, const struct error *error);
 
-struct errand {
-    struct errand *next; /* of the engine's */
+struct oneshot {
+    struct oneshot *next; /* of the engine's */
     struct engine *engine;
     struct request *request;
     uid_t uid;        /* whose it is, also when the request is answered */
     struct error why; /* it was called off; E_NONE: it was not */
     atomic_bool call_off;
-    void (*waiting)(struct errand *errand); /* set while nothing is under way: it ends the errand that is called off */
+    void (*waiting)(struct oneshot *oneshot); /* set while nothing is under way: it ends a job that is called off */
 
     char token[64]; /* of the opened project; "" */
     bool compiles;  /* what it opens */
     struct compile_turn turn;
     struct compile_job *compile;
     const char *source; /* the caller's own path or name */
-    errand_opened_fn *opened;
-    errand_compiled_fn *compiled;
+    oneshot_opened_fn *opened;
+    oneshot_compiled_fn *compiled;
     json_t *report; /* of the compilation */
 
     uv_work_t work;
-    int (*run)(struct errand *errand, struct error *reterr);
-    errand_worked_fn *worked;
+    int (*run)(struct oneshot *oneshot, struct error *reterr);
+    oneshot_worked_fn *worked;
     struct error work_error;
 };
 
-/* A new errand for the request, in an allocation of size bytes that begins with it. NULL: the request is answered. */
-struct errand *errand_begin(struct engine *engine, struct request *request, size_t size);
+/* A new one-shot job for the request, in an allocation of size bytes that begins with it. NULL: the request is
+ * answered. */
+struct oneshot *oneshot_begin(struct engine *engine, struct request *request, size_t size);
 /* The end: answered and freed. */
-void errand_answer(struct errand *errand, json_t *result); /* takes the reference */
-void errand_fail(struct errand *errand, const struct error *error, json_t *result);
-/* The same, but somebody else answers. */
-void errand_release(struct errand *errand);
+void oneshot_answer(struct oneshot *oneshot, json_t *result); /* takes the reference */
+void oneshot_fail(struct oneshot *oneshot, const struct error *error, json_t *result);
+/* The same, but the caller of this function answers the request. */
+void oneshot_release(struct oneshot *oneshot);
 
-/* Find the toolchain and open the path. A failure ends the errand. */
-void errand_open(struct errand *errand, const char *path, errand_opened_fn *opened);
+/* Find the toolchain and open the path. A failure ends the job. */
+void oneshot_open(struct oneshot *oneshot, const char *path, oneshot_opened_fn *opened);
 /* The same for what is to be compiled: it is opened once it can be. */
-void errand_open_to_compile(struct errand *errand, const char *path, errand_opened_fn *opened);
+void oneshot_open_to_compile(struct oneshot *oneshot, const char *path, oneshot_opened_fn *opened);
 /* The same without a path; opened gets NULL. */
-void errand_prepare_to_compile(struct errand *errand, errand_opened_fn *opened);
-/* Compile what was opened, for that. A failure ends the errand, with the compilation's object. */
-void errand_compile(struct errand *errand, const struct link_project *project, errand_compiled_fn *compiled);
+void oneshot_prepare_to_compile(struct oneshot *oneshot, oneshot_opened_fn *opened);
+/* Compile what was opened, for that. A failure ends the job, with the compilation's object. */
+void oneshot_compile(struct oneshot *oneshot, const struct link_project *project, oneshot_compiled_fn *compiled);
 /* Run something that blocks on the thread pool. */
-void errand_work(struct errand *errand, int (*run)(struct errand *errand, struct error *reterr),
-                 errand_worked_fn *worked);
+void oneshot_work(struct oneshot *oneshot, int (*run)(struct oneshot *oneshot, struct error *reterr),
+                  oneshot_worked_fn *worked);
 
-void errands_call_off(struct engine *engine, const struct error *why);
+void oneshots_call_off(struct engine *engine, const struct error *why);
 
 #endif

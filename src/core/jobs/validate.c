@@ -6,46 +6,46 @@
 #include "core/jobs/oneshot.h"
 
 struct validation {
-    struct errand errand;
+    struct oneshot oneshot;
     struct validate_request request;
     json_t *result;
 };
 
-static int run(struct errand *errand, struct error *reterr) {
-    struct validation *validation = (struct validation *)errand;
+static int run(struct oneshot *oneshot, struct error *reterr) {
+    struct validation *validation = (struct validation *)oneshot;
     return validate_run(&validation->request, &validation->result, reterr);
 }
 
-static void on_validated(struct errand *errand, const struct error *error) {
-    struct validation *validation = (struct validation *)errand;
+static void on_validated(struct oneshot *oneshot, const struct error *error) {
+    struct validation *validation = (struct validation *)oneshot;
     fd_close(validation->request.source.fd);
     if (error)
-        errand_fail(errand, errand->why.code != E_NONE ? &errand->why : error, NULL);
+        oneshot_fail(oneshot, oneshot->why.code != E_NONE ? &oneshot->why : error, NULL);
     else
-        errand_answer(errand, validation->result);
+        oneshot_answer(oneshot, validation->result);
 }
 
-static void on_opened(struct errand *errand, const struct link_project *project) {
-    struct validation *validation = (struct validation *)errand;
+static void on_opened(struct oneshot *oneshot, const struct link_project *project) {
+    struct validation *validation = (struct validation *)oneshot;
     struct error error;
     validation->request = (struct validate_request){
         .source = {.fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0),
                    .is_stream = project->is_stream,
-                   .scratch = store_scratch(errand->engine->store),
-                   .path = errand->source,
+                   .scratch = store_scratch(oneshot->engine->store),
+                   .path = oneshot->source,
                    .is_file = project->is_file,
-                   .call_off = &errand->call_off},
-        .otp = toolchain_generation(&errand->engine->host.toolchain),
+                   .call_off = &oneshot->call_off},
+        .otp = toolchain_generation(&oneshot->engine->host.toolchain),
     };
     if (validation->request.source.fd >= 0) {
-        errand_work(errand, run, on_validated);
+        oneshot_work(oneshot, run, on_validated);
         return;
     }
     error_set(&error, E_LIMIT, "too many files are open");
-    errand_fail(errand, &error, NULL);
+    oneshot_fail(oneshot, &error, NULL);
 }
 
 void engine_validate(struct engine *engine, struct request *request) {
-    struct errand *errand = errand_begin(engine, request, sizeof(struct validation));
-    if (errand) errand_open(errand, json_string_value(json_object_get(request->params, "path")), on_opened);
+    struct oneshot *oneshot = oneshot_begin(engine, request, sizeof(struct validation));
+    if (oneshot) oneshot_open(oneshot, json_string_value(json_object_get(request->params, "path")), on_opened);
 }

@@ -1,7 +1,8 @@
-/* While a node idles, its agent looks at its limits with some of the beats only. A bomb that goes off in between must
-   not get seconds: whoever begins to use the processor gets a beat at once. One look tells what all nodes together use,
-   and only when that is much is there one at each. Who works flat out yields to others who work; so that it does soon,
-   whoever works is looked at a second time, over a shorter span. */
+/* The CPU watch: finds nodes that begin to work, ten times a second. While a node idles, its agent checks its limits
+   with some of the beats only. A fork bomb in between must not get seconds, so a node that begins to use the processor
+   gets a beat at once. One read tells what all nodes together use; the watch looks at each node only when that is much.
+   A node that works flat out yields to others that work. So that it does soon, the watch looks at each working node a
+   second time, over a shorter span. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include "core/core_internal.h"
 
 enum {
-    VIGIL_MS = 100,       /* and as long again until the agent has acted: a quarter of a second at most */
+    CPU_WATCH_MS = 100,   /* and as long again until the agent has acted: a quarter of a second at most */
     SECOND_LOOK_MS = 25,  /* after the first */
     WORK_NS = 2000000,    /* so much CPU time is enough for a thousand processes */
     IDLE_NODE_NS = 20000, /* what an idle node may use from one look to the next */
@@ -25,8 +26,8 @@ static bool is_watched(const struct sandbox *sandbox) {
 
 /* True as well when it can't be told. */
 static bool somebody_works(struct engine *engine, const struct node *any, size_t count) {
-    uint64_t cpu_ns = node_cpu_of_all_ns(any), before_ns = engine->vigil_cpu_ns;
-    engine->vigil_cpu_ns = cpu_ns;
+    uint64_t cpu_ns = node_cpu_of_all_ns(any), before_ns = engine->cpu_watch_used_ns;
+    engine->cpu_watch_used_ns = cpu_ns;
     return cpu_ns == NODE_UNKNOWN || cpu_ns - before_ns > WORK_NS + count * IDLE_NODE_NS;
 }
 
@@ -54,7 +55,7 @@ static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
 
 /* Time in which it stood still is no calm. */
 static void look_away(struct sandbox *sandbox) {
-    sandbox->metering.vigil_ns = 0;
+    sandbox->metering.cpu_watch_ns = 0;
     sandbox->metering.is_working = false;
     sandbox->metering.is_counted = false;
     sandbox->metering.pace.stirs = 0;
@@ -68,13 +69,14 @@ static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_fu
         metering->pace.stirs = 0;
         return;
     }
-    struct meter_work work = {now_ns - metering->vigil_ns, cpu_ns - metering->vigil_cpu_ns, is_machine_full, is_brief};
-    bool is_known = metering->vigil_ns != 0 && cpu_ns >= metering->vigil_cpu_ns;
-    metering->vigil_ns = now_ns;
-    metering->vigil_cpu_ns = cpu_ns;
+    struct meter_work work = {now_ns - metering->cpu_watch_ns, cpu_ns - metering->cpu_watch_used_ns, is_machine_full,
+                              is_brief};
+    bool is_known = metering->cpu_watch_ns != 0 && cpu_ns >= metering->cpu_watch_used_ns;
+    metering->cpu_watch_ns = now_ns;
+    metering->cpu_watch_used_ns = cpu_ns;
     metering->is_working = !is_known || work.cpu_ns > WORK_NS;
-    if (is_known) lingering_judge(&metering->lingering, work.span_ns, work.cpu_ns);
-    work.cpu_ns = lingering_own_ns(&metering->lingering, work.cpu_ns, &metering->vigil_lingered_ns);
+    if (is_known) busy_wait_judge(&metering->busy_wait, work.span_ns, work.cpu_ns);
+    work.cpu_ns = busy_wait_own_ns(&metering->busy_wait, work.cpu_ns, &metering->cpu_watch_busy_wait_ns);
     if (is_known) meter_pace(&metering->pace, &work);
 }
 
@@ -82,11 +84,11 @@ static void let_yield(struct sandbox *sandbox) {
     node_yield(sandbox->node, sandbox->metering.pace.is_flat_out && sandbox->engine->company.is_there);
 }
 
-static void on_vigil(uv_timer_t *timer);
+static void on_cpu_watch(uv_timer_t *timer);
 
 static void on_second_look(uv_timer_t *timer) {
     struct engine *engine = timer->data;
-    loop_note(engine->loop, "vigil", NULL);
+    loop_note(engine->loop, "cpu watch", NULL);
     uint64_t now_ns = uv_hrtime();
     size_t at = 0;
     void *value;
@@ -96,7 +98,7 @@ static void on_second_look(uv_timer_t *timer) {
         look_at(sandbox, now_ns, false, true);
         let_yield(sandbox);
     }
-    uv_timer_start(timer, on_vigil, VIGIL_MS - SECOND_LOOK_MS, 0);
+    uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS - SECOND_LOOK_MS, 0);
 }
 
 struct census {
@@ -134,11 +136,11 @@ static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
         look_at(sandbox, now_ns, is_full, false);
         is_company |= meter_is_company(&sandbox->metering.pace);
     }
-    meter_company(&engine->company, now_ns - engine->vigil_ns, is_company);
-    engine->vigil_ns = now_ns;
+    meter_company(&engine->company, now_ns - engine->cpu_watch_ns, is_company);
+    engine->cpu_watch_ns = now_ns;
 }
 
-/* While somebody else has use for the processor nobody lingers. */
+/* A node busy-waits only while no other sandbox has use for the processor. */
 static void count_worker(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     metering->is_counted = metering->is_working || meter_is_company(&metering->pace);
@@ -164,9 +166,9 @@ static bool tend_everybody(struct engine *engine) {
 }
 
 /* It goes on while something runs, whether that can be watched just now or not: a node could choose when. */
-static void on_vigil(uv_timer_t *timer) {
+static void on_cpu_watch(uv_timer_t *timer) {
     struct engine *engine = timer->data;
-    loop_note(engine->loop, "vigil", NULL);
+    loop_note(engine->loop, "cpu watch", NULL);
     struct census census = count_all(engine);
     bool is_due = census.any && (somebody_works(engine, census.any->node, census.watched) || census.yielding);
     if (is_due) look_at_everybody(engine, census.yielding);
@@ -175,19 +177,19 @@ static void on_vigil(uv_timer_t *timer) {
     if (again)
         uv_timer_start(timer, on_second_look, SECOND_LOOK_MS, 0);
     else if (census.running)
-        uv_timer_start(timer, on_vigil, VIGIL_MS, 0);
+        uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS, 0);
 }
 
-void vigil_open(struct engine *engine) {
-    engine->vigil_timer.data = engine;
-    uv_timer_init(engine->loop, &engine->vigil_timer);
+void cpu_watch_open(struct engine *engine) {
+    engine->cpu_watch_timer.data = engine;
+    uv_timer_init(engine->loop, &engine->cpu_watch_timer);
 }
 
-void vigil_begin(struct engine *engine) {
-    if (!engine->closing && !uv_is_active((uv_handle_t *)&engine->vigil_timer))
-        uv_timer_start(&engine->vigil_timer, on_vigil, VIGIL_MS, 0);
+void cpu_watch_begin(struct engine *engine) {
+    if (!engine->closing && !uv_is_active((uv_handle_t *)&engine->cpu_watch_timer))
+        uv_timer_start(&engine->cpu_watch_timer, on_cpu_watch, CPU_WATCH_MS, 0);
 }
 
-void vigil_stop(struct engine *engine) {
-    uv_timer_stop(&engine->vigil_timer);
+void cpu_watch_stop(struct engine *engine) {
+    uv_timer_stop(&engine->cpu_watch_timer);
 }

@@ -29,19 +29,19 @@ static void throttle(struct sandbox *sandbox, const char *reason) {
     bool was_throttled = sandbox->throttled_until_ms != 0;
     (void)reason;
     sandbox->throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
-    if (!was_throttled) tell_launcher(sandbox, TELL_LIMITS);
+    if (!was_throttled) launcher_push(sandbox, PUSH_LIMITS);
 }
 
 void limit_throttle_over(struct sandbox *sandbox) {
     if (!sandbox->throttled_until_ms || clock_monotonic_ms() < sandbox->throttled_until_ms || !sandbox->node) return;
     sandbox->throttled_until_ms = 0;
-    tell_launcher(sandbox, TELL_LIMITS);
+    launcher_push(sandbox, PUSH_LIMITS);
 }
 
 void limit_take_up(struct sandbox *sandbox) {
-    sandbox->metering.tasks_refused = sandbox->metering.vigil_refused = node_tasks_refused(sandbox->node);
+    sandbox->metering.tasks_refused = sandbox->metering.cpu_watch_refused = node_tasks_refused(sandbox->node);
     sandbox->metering.files_refused = node_files_refused(sandbox->node);
-    tell_launcher(sandbox, TELL_LIMITS);
+    launcher_push(sandbox, PUSH_LIMITS);
 }
 
 static void on_destroyed(void *data, const struct error *error) {
@@ -161,9 +161,9 @@ static void look_at_forks(struct sandbox *sandbox, uint64_t refused) {
 
 void limit_look_at_forks(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
-    uint64_t refused = node_tasks_refused(sandbox->node), before = metering->vigil_refused;
+    uint64_t refused = node_tasks_refused(sandbox->node), before = metering->cpu_watch_refused;
     if (refused <= before) return; /* less: it could not be read */
-    metering->vigil_refused = refused;
+    metering->cpu_watch_refused = refused;
     if (clock_monotonic_ms() - metering->forks_told_ms >= TELL_FORKS_MS) look_at_forks(sandbox, refused);
     /* The kernel is at work for whoever tries, and on every core. */
     if (refused - before >= BOMB_FORKS) act(sandbox, LIMIT_THROTTLE, NULL);

@@ -44,7 +44,7 @@ static void take_cpu(struct metering *metering, uint64_t cpu_ns, uint64_t now_ms
     uint64_t passed_ms = now_ms - metering->looked_ms;
     if (metering->looked_ms && cpu_ns >= metering->cpu_ns) {
         uint64_t used_ns = cpu_ns - metering->cpu_ns;
-        uint64_t own_ns = lingering_own_ns(&metering->lingering, used_ns, &metering->lingered_ns);
+        uint64_t own_ns = busy_wait_own_ns(&metering->busy_wait, used_ns, &metering->busy_wait_ns);
         double share = passed_ms < STEADY_MS ? (double)passed_ms / STEADY_MS : 1;
         metering->now.values[METER_CPU] = cpu_percent(used_ns, passed_ms);
         metering->steady_cpu_percent += (cpu_percent(own_ns, passed_ms) - metering->steady_cpu_percent) * share;
@@ -397,7 +397,7 @@ void metering_begin(struct sandbox *sandbox) {
     metering_look(sandbox);
     sandbox->metering.next_ms = uv_now(sandbox->engine->loop) + METER_NEAR_MS;
     schedule(sandbox->engine);
-    vigil_begin(sandbox->engine);
+    cpu_watch_begin(sandbox->engine);
 }
 
 /* ---- points, as JSON and from it ---- */

@@ -13,14 +13,14 @@ struct metering {
     struct meter_history history;
     struct meter_sample now; /* of which a look from outside renews a part only */
     enum meter_level levels[METER_METRIC_COUNT];
-    uint64_t next_ms;                /* on the loop's clock; 0: never, nothing runs */
-    int64_t wall_offset_ms;          /* of the wall clock from the machine's own, at the last sample; 0: none was */
-    uint64_t looked_ms, cpu_ns;      /* at the last look from outside */
-    uint64_t vigil_ns, vigil_cpu_ns; /* at the last one that was for CPU time alone; 0: none to go by */
-    bool is_working;                 /* by that look */
-    bool is_counted;                 /* among the engine's workers */
-    struct lingering lingering;
-    uint64_t vigil_lingered_ns, lingered_ns; /* as far as the vigil and the other looks have counted it */
+    uint64_t next_ms;           /* on the loop's clock; 0: never, nothing runs */
+    int64_t wall_offset_ms;     /* of the wall clock from the machine's own, at the last sample; 0: none was */
+    uint64_t looked_ms, cpu_ns; /* at the last look from outside */
+    uint64_t cpu_watch_ns, cpu_watch_used_ns; /* at the last one that was for CPU time alone; 0: none to go by */
+    bool is_working;                          /* by that look */
+    bool is_counted;                          /* among the engine's workers */
+    struct busy_wait busy_wait;
+    uint64_t cpu_watch_busy_wait_ns, busy_wait_ns; /* as far as the CPU watch and the other looks have counted it */
     struct meter_pace pace;
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
@@ -29,8 +29,8 @@ struct metering {
     struct node_traffic counted;                 /* of that by the one it has now: another one counts from 0 */
     bool has_traffic;
     unsigned idle_looks;
-    uint64_t tasks_refused, files_refused; /* as far as was told */
-    uint64_t vigil_refused, forks_told_ms; /* tasks, by the last vigil; when they were last told of */
+    uint64_t tasks_refused, files_refused;     /* as far as was told */
+    uint64_t cpu_watch_refused, forks_told_ms; /* tasks, at the last CPU watch; when they were last told of */
     bool is_asking, is_renewing;
     json_t *vm; /* what else the agent told, or NULL */
 };
@@ -43,11 +43,11 @@ void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
 void metering_end(struct sandbox *sandbox);   /* it is gone */
 
-/* ---- cpu_watch.c: who begins to work is looked at ---- */
+/* ---- cpu_watch.c: finds nodes that begin to work ---- */
 
-void vigil_open(struct engine *engine);
-void vigil_begin(struct engine *engine); /* there is a node to watch */
-void vigil_stop(struct engine *engine);  /* as metering_stop */
+void cpu_watch_open(struct engine *engine);
+void cpu_watch_begin(struct engine *engine); /* there is a node to watch */
+void cpu_watch_stop(struct engine *engine);  /* as metering_stop */
 
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);

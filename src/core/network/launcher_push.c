@@ -1,5 +1,5 @@
-/* Tells the launcher what a sandbox's node is to be held to; push_schedule.c says when. Whatever happens meanwhile, a
-   launcher that is away or a node that dials again and again, costs a few requests a second. */
+/* Pushes limits and resolved names of a sandbox's node to the launcher; push_schedule.c decides when. A launcher that
+   is away, or a node that connects again and again, costs a few requests a second at most. */
 #include <string.h>
 
 #include "core/core_internal.h"
@@ -9,19 +9,19 @@ static void on_tick(uv_timer_t *timer);
 
 static void come_back_at(struct engine *engine, uint64_t due_ms) {
     uint64_t now_ms = clock_monotonic_ms();
-    if (due_ms >= engine->telling_due_ms || engine->closing) return;
-    engine->telling_due_ms = due_ms;
-    uv_timer_start(&engine->telling_timer, on_tick, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+    if (due_ms >= engine->push_due_ms || engine->closing) return;
+    engine->push_due_ms = due_ms;
+    uv_timer_start(&engine->push_timer, on_tick, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
 struct message {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES]; /* the sandbox may be let go of before the launcher answers */
     uint64_t number;           /* the sandbox's, since its id may be taken again */
-    enum tell what;
+    enum push what;
 };
 
-static struct message *message_new(const struct sandbox *sandbox, enum tell what) {
+static struct message *message_new(const struct sandbox *sandbox, enum push what) {
     struct message *message = calloc(1, sizeof *message);
     if (!message) abort(); /* as in node_call */
     message->engine = sandbox->engine;
@@ -35,61 +35,61 @@ static void on_answer(void *data, const struct error *error) {
     struct message *message = data;
     struct sandbox *sandbox = sandbox_again(message->engine, message->id, message->number);
     if (sandbox) {
-        telling_answered(&sandbox->telling, message->what, error != NULL, clock_monotonic_ms());
-        come_back_at(message->engine, telling_next_ms(&sandbox->telling));
+        push_schedule_answered(&sandbox->pushes, message->what, error != NULL, clock_monotonic_ms());
+        come_back_at(message->engine, push_schedule_next_ms(&sandbox->pushes));
     }
     free(message);
 }
 
-static void tell_limits(struct sandbox *sandbox) {
+static void push_limits(struct sandbox *sandbox) {
     struct jail_limits limits = limits_in_force(sandbox, &sandbox->config.limits);
-    node_limit(sandbox->node, &limits, on_answer, message_new(sandbox, TELL_LIMITS));
+    node_limit(sandbox->node, &limits, on_answer, message_new(sandbox, PUSH_LIMITS));
 }
 
-static void tell_names(struct sandbox *sandbox) {
+static void push_names(struct sandbox *sandbox) {
     struct jail_host hosts[JAIL_RESOLVED_MAX];
     size_t count = names_addresses(sandbox, hosts);
-    node_set_resolved(sandbox->node, hosts, count, on_answer, message_new(sandbox, TELL_NAMES));
+    node_set_resolved(sandbox->node, hosts, count, on_answer, message_new(sandbox, PUSH_NAMES));
 }
 
-static void (*const tellers[TELL_COUNT])(struct sandbox *sandbox) = {
-    [TELL_LIMITS] = tell_limits, [TELL_NAMES] = tell_names};
+static void (*const pushers[PUSH_COUNT])(struct sandbox *sandbox) = {
+    [PUSH_LIMITS] = push_limits, [PUSH_NAMES] = push_names};
 
-static void tell(struct sandbox *sandbox) {
-    struct telling *telling = &sandbox->telling;
+static void push_due(struct sandbox *sandbox) {
+    struct push_schedule *pushes = &sandbox->pushes;
     uint64_t now_ms = clock_monotonic_ms();
     /* Limits that are being changed on request are not to be changed back. */
-    if (sandbox->change) telling_put_off(telling, TELL_LIMITS, now_ms);
-    for (enum tell what = 0; sandbox->node && what < TELL_COUNT; what++)
-        if (telling_begin(telling, what, now_ms)) tellers[what](sandbox);
-    come_back_at(sandbox->engine, telling_next_ms(telling));
+    if (sandbox->change) push_schedule_put_off(pushes, PUSH_LIMITS, now_ms);
+    for (enum push what = 0; sandbox->node && what < PUSH_COUNT; what++)
+        if (push_schedule_begin(pushes, what, now_ms)) pushers[what](sandbox);
+    come_back_at(sandbox->engine, push_schedule_next_ms(pushes));
 }
 
 static void on_tick(uv_timer_t *timer) {
     struct engine *engine = timer->data;
     size_t at = 0;
     void *value;
-    engine->telling_due_ms = UINT64_MAX;
+    engine->push_due_ms = UINT64_MAX;
     while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (telling_is_due(&((const struct sandbox *)value)->telling)) tell(value);
+        if (push_schedule_is_due(&((const struct sandbox *)value)->pushes)) push_due(value);
 }
 
-int tell_open(struct engine *engine) {
-    engine->telling_timer.data = engine;
-    engine->telling_due_ms = UINT64_MAX;
-    return uv_timer_init(engine->loop, &engine->telling_timer);
+int launcher_push_open(struct engine *engine) {
+    engine->push_timer.data = engine;
+    engine->push_due_ms = UINT64_MAX;
+    return uv_timer_init(engine->loop, &engine->push_timer);
 }
 
-void tell_stop(struct engine *engine) {
-    uv_timer_stop(&engine->telling_timer);
+void launcher_push_stop(struct engine *engine) {
+    uv_timer_stop(&engine->push_timer);
 }
 
-void tell_launcher(struct sandbox *sandbox, enum tell what) {
+void launcher_push(struct sandbox *sandbox, enum push what) {
     if (!sandbox->node) return;
-    telling_want(&sandbox->telling, what);
-    tell(sandbox);
+    push_schedule_want(&sandbox->pushes, what);
+    push_due(sandbox);
 }
 
-void tell_forget(struct sandbox *sandbox) {
-    sandbox->telling = (struct telling){0};
+void launcher_push_forget(struct sandbox *sandbox) {
+    sandbox->pushes = (struct push_schedule){0};
 }

@@ -49,7 +49,7 @@ static bool goes_by_names(const struct sandbox *sandbox) {
            sandbox->engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS;
 }
 
-/* ---- telling ---- */
+/* ---- pushing ---- */
 
 static size_t put_addresses(const struct known_name *item, const struct jail_named *named, size_t max,
                             struct jail_host *ret) {
@@ -77,7 +77,7 @@ void names_take_up(struct sandbox *sandbox) {
     if (!goes_by_names(sandbox)) return;
     for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++)
         if (!listed(sandbox, i)->is_answered) return;
-    tell_launcher(sandbox, TELL_NAMES);
+    launcher_push(sandbox, PUSH_NAMES);
 }
 
 static bool lists(const struct jail_egress *egress, const char *name) {

@@ -1,43 +1,44 @@
+/* When to push a subject to the launcher: rate limit and back-off, one state for each subject. Pure. */
 #include "core/network/launcher_push.h"
 
 #include "base/base.h"
 
-void telling_want(struct telling *telling, enum tell what) {
-    telling->subjects[what].is_due = true;
+void push_schedule_want(struct push_schedule *pushes, enum push what) {
+    pushes->subjects[what].is_due = true;
 }
 
-bool telling_begin(struct telling *telling, enum tell what, uint64_t now_ms) {
-    struct tell_state *told = &telling->subjects[what];
-    if (!told->is_due || told->is_sent || now_ms < told->next_ms) return false;
-    told->is_due = false;
-    told->is_sent = true;
+bool push_schedule_begin(struct push_schedule *pushes, enum push what, uint64_t now_ms) {
+    struct push_state *state = &pushes->subjects[what];
+    if (!state->is_due || state->is_sent || now_ms < state->next_ms) return false;
+    state->is_due = false;
+    state->is_sent = true;
     return true;
 }
 
-void telling_answered(struct telling *telling, enum tell what, bool failed, uint64_t now_ms) {
-    struct tell_state *told = &telling->subjects[what];
-    told->is_sent = false;
-    told->is_due |= failed;
-    told->failures = failed ? told->failures + 1 : 0;
-    told->next_ms = now_ms + backoff_ms(TELL_EVERY_MS, TELL_AGAIN_MAX_MS, told->failures);
+void push_schedule_answered(struct push_schedule *pushes, enum push what, bool failed, uint64_t now_ms) {
+    struct push_state *state = &pushes->subjects[what];
+    state->is_sent = false;
+    state->is_due |= failed;
+    state->failures = failed ? state->failures + 1 : 0;
+    state->next_ms = now_ms + backoff_ms(PUSH_EVERY_MS, PUSH_AGAIN_MAX_MS, state->failures);
 }
 
-void telling_put_off(struct telling *telling, enum tell what, uint64_t now_ms) {
-    struct tell_state *told = &telling->subjects[what];
-    if (told->next_ms <= now_ms) told->next_ms = now_ms + TELL_EVERY_MS;
+void push_schedule_put_off(struct push_schedule *pushes, enum push what, uint64_t now_ms) {
+    struct push_state *state = &pushes->subjects[what];
+    if (state->next_ms <= now_ms) state->next_ms = now_ms + PUSH_EVERY_MS;
 }
 
-bool telling_is_due(const struct telling *telling) {
-    for (size_t i = 0; i < TELL_COUNT; i++)
-        if (telling->subjects[i].is_due) return true;
+bool push_schedule_is_due(const struct push_schedule *pushes) {
+    for (size_t i = 0; i < PUSH_COUNT; i++)
+        if (pushes->subjects[i].is_due) return true;
     return false;
 }
 
-uint64_t telling_next_ms(const struct telling *telling) {
+uint64_t push_schedule_next_ms(const struct push_schedule *pushes) {
     uint64_t next_ms = UINT64_MAX;
-    for (size_t i = 0; i < TELL_COUNT; i++) {
-        const struct tell_state *told = &telling->subjects[i];
-        if (told->is_due && !told->is_sent && told->next_ms < next_ms) next_ms = told->next_ms;
+    for (size_t i = 0; i < PUSH_COUNT; i++) {
+        const struct push_state *state = &pushes->subjects[i];
+        if (state->is_due && !state->is_sent && state->next_ms < next_ms) next_ms = state->next_ms;
     }
     return next_ms;
 }

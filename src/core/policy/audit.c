@@ -156,7 +156,7 @@ void engine_carry_out(struct engine *engine, const struct audit_subject *subject
 
 /* The past is read from the files page by page, as the reader takes it. */
 struct look {
-    struct errand errand;
+    struct oneshot oneshot;
     struct audit_filter filter;
     bool verifies, follows;
     struct audit_chain known; /* that was written when it was asked */
@@ -178,10 +178,10 @@ static struct audit_filter filter_of(json_t *params) {
     };
 }
 
-static int run(struct errand *errand, struct error *reterr) {
-    struct look *look = (struct look *)errand;
-    const char *home = errand->engine->config.home;
-    atomic_bool *call_off = &errand->call_off;
+static int run(struct oneshot *oneshot, struct error *reterr) {
+    struct look *look = (struct look *)oneshot;
+    const char *home = oneshot->engine->config.home;
+    atomic_bool *call_off = &oneshot->call_off;
     if (look->verifies) return audit_verify(home, &look->known, call_off, &look->verdict, reterr);
     int result = look->has_sought ? 0 : audit_seek(home, &look->filter, call_off, &look->cursor, reterr);
     look->has_sought = true;
@@ -190,15 +190,15 @@ static int run(struct errand *errand, struct error *reterr) {
 }
 
 static void end_look(struct look *look) {
-    look->errand.engine->audit_readers--;
-    look->errand.request->more = NULL;
+    look->oneshot.engine->audit_readers--;
+    look->oneshot.request->more = NULL;
     buf_free(&look->lines);
     json_decref(look->verdict);
 }
 
 static void fail_look(struct look *look, const struct error *error) {
     end_look(look);
-    errand_fail(&look->errand, error, NULL);
+    oneshot_fail(&look->oneshot, error, NULL);
 }
 
 static bool may_see(void *data, const struct caller *caller, const json_t *record) {
@@ -210,21 +210,21 @@ static bool may_see(void *data, const struct caller *caller, const json_t *recor
 
 /* The past has been sent; what came meanwhile and what comes is in the feed. */
 static void follow(struct look *look) {
-    struct engine *engine = look->errand.engine;
-    struct request *request = look->errand.request;
+    struct engine *engine = look->oneshot.engine;
+    struct request *request = look->oneshot.request;
     struct feed_filter filter = {.since =
                                      look->cursor.seen > look->filter.since ? look->cursor.seen : look->filter.since,
                                  .tail = SIZE_MAX,
                                  .may_see = may_see,
                                  .data = request};
     end_look(look);
-    errand_release(&look->errand);
+    oneshot_release(&look->oneshot);
     feed_stream(engine, engine->audit_feed, request, &filter, true);
 }
 
 /* Whether the feed goes on where the files were left: a reader that took its time has to go on with the files. */
 static bool feed_goes_on(const struct look *look) {
-    const struct feed *feed = look->errand.engine->audit_feed;
+    const struct feed *feed = look->oneshot.engine->audit_feed;
     return feed->count == 0 || feed_record_seq(feed_record_at(feed, feed->gone)) <= look->cursor.seen + 1;
 }
 
@@ -240,7 +240,7 @@ static void send_line(struct request *request, const char *line, size_t size) {
 }
 
 static void send_page(struct look *look) {
-    struct request *request = look->errand.request;
+    struct request *request = look->oneshot.request;
     char *line = (char *)buf_string(&look->lines), *newline;
     if (look->cursor.skipped > 0)
         request->item(request, json_pack("{s:I}", "skipped", (json_int_t)look->cursor.skipped));
@@ -252,46 +252,46 @@ static void send_page(struct look *look) {
     buf_clear(&look->lines);
 }
 
-static void on_read(struct errand *errand, const struct error *error);
+static void on_read(struct oneshot *oneshot, const struct error *error);
 
 /* Nothing is under way that would notice. */
-static void on_called_off(struct errand *errand) {
-    fail_look((struct look *)errand, &errand->why);
+static void on_called_off(struct oneshot *oneshot) {
+    fail_look((struct look *)oneshot, &oneshot->why);
 }
 
 static void on_more(struct request *request) {
-    struct errand *errand = request->state;
-    if (!errand->waiting) return;
-    errand->waiting = NULL;
-    errand_work(errand, run, on_read);
+    struct oneshot *oneshot = request->state;
+    if (!oneshot->waiting) return;
+    oneshot->waiting = NULL;
+    oneshot_work(oneshot, run, on_read);
 }
 
 static void read_on(struct look *look) {
-    struct request *request = look->errand.request;
-    look->errand.waiting = on_called_off;
+    struct request *request = look->oneshot.request;
+    look->oneshot.waiting = on_called_off;
     request->more = on_more;
     if (!request->has_room || request->has_room(request)) on_more(request);
 }
 
-static void on_read(struct errand *errand, const struct error *error) {
-    struct look *look = (struct look *)errand;
-    if (error || errand->why.code != E_NONE) {
-        fail_look(look, errand->why.code != E_NONE ? &errand->why : error);
+static void on_read(struct oneshot *oneshot, const struct error *error) {
+    struct look *look = (struct look *)oneshot;
+    if (error || oneshot->why.code != E_NONE) {
+        fail_look(look, oneshot->why.code != E_NONE ? &oneshot->why : error);
         return;
     }
     if (look->verifies)
-        errand->request->item(errand->request, json_incref(look->verdict));
+        oneshot->request->item(oneshot->request, json_incref(look->verdict));
     else
         send_page(look);
-    if (errand->why.code != E_NONE) { /* the reader has gone at one of them */
-        fail_look(look, &errand->why);
+    if (oneshot->why.code != E_NONE) { /* the reader has gone at one of them */
+        fail_look(look, &oneshot->why);
     } else if (!look->verifies && (!look->cursor.is_at_end || (look->follows && !feed_goes_on(look)))) {
         read_on(look);
     } else if (look->follows) {
         follow(look);
     } else {
         end_look(look);
-        errand_answer(errand, json_object());
+        oneshot_answer(oneshot, json_object());
     }
 }
 
@@ -299,12 +299,12 @@ static void on_read(struct errand *errand, const struct error *error) {
 static void on_flushed(void *data, const struct error *error) {
     struct look *look = data;
     (void)error;
-    look->known = *audit_last(look->errand.engine->audit);
-    errand_work(&look->errand, run, on_read);
+    look->known = *audit_last(look->oneshot.engine->audit);
+    oneshot_work(&look->oneshot, run, on_read);
 }
 
 void engine_audit(struct engine *engine, struct request *request) {
-    struct look *look = (struct look *)errand_begin(engine, request, sizeof *look);
+    struct look *look = (struct look *)oneshot_begin(engine, request, sizeof *look);
     if (!look) return;
     look->filter = filter_of(request->params);
     look->verifies = json_is_true(json_object_get(request->params, "verify"));

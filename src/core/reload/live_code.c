@@ -1,3 +1,4 @@
+/* What the engine knows of the code that runs in a sandbox: its build, its history, and a change on probation. */
 #include "core/reload/reload.h"
 #include "core/watch/watching.h"
 
@@ -11,7 +12,7 @@ static void release_back(void *back) {
     way_back_free(back);
 }
 
-void running_forget(struct sandbox *sandbox) {
+void live_code_forget(struct sandbox *sandbox) {
     struct probation *probation = &sandbox->probation;
     probation->id[0] = '\0';
     if (probation->back) loop_discard(sandbox->engine->loop, release_back, take_ptr(probation->back));
@@ -19,13 +20,13 @@ void running_forget(struct sandbox *sandbox) {
 
 static void begin_probation(struct sandbox *sandbox, const char *id, struct way_back *back) {
     struct probation *probation = &sandbox->probation;
-    running_forget(sandbox);
+    live_code_forget(sandbox);
     snprintf(probation->id, sizeof probation->id, "%s", id);
     memcpy(probation->build, sandbox->build.digest, sizeof probation->build);
     probation->back = back;
 }
 
-void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data) {
+void live_code_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data) {
     build_discard(sandbox->engine->loop, &sandbox->build);
     sandbox->build = *build;
     *build = (struct build){0};
@@ -43,12 +44,12 @@ static void set_history(struct sandbox *sandbox, struct shared_history *history,
     store_put_histories(sandbox->engine->store, rows);
 }
 
-void running_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build) {
+void live_code_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build) {
     begin_probation(sandbox, id, take_ptr(adoption->back));
     snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", id);
     memcpy(sandbox->previous_build, sandbox->build.digest, sizeof sandbox->previous_build);
     set_history(sandbox, take_ptr(adoption->history), take_ptr(adoption->rows));
-    running_set_build(sandbox, build, NULL, NULL);
+    live_code_set_build(sandbox, build, NULL, NULL);
 }
 
 /* ---- a change that was taken back ---- */
@@ -62,7 +63,7 @@ static void undo(struct sandbox *sandbox) {
     if (back && back->facts) {
         memcpy(build.digest, sandbox->probation.build, sizeof build.digest);
         build.facts = take_ptr(back->facts);
-        running_set_build(sandbox, &build, NULL, NULL);
+        live_code_set_build(sandbox, &build, NULL, NULL);
         return;
     }
     error_set(&error, E_NOT_FOUND, "nothing is known of the build %.12s", sandbox->probation.build);
@@ -87,10 +88,10 @@ static void take_back(struct sandbox *sandbox, const struct term *term) {
 /* Something may have changed its code without a word. */
 static void doubt(struct sandbox *sandbox) {
     sandbox->code_known = false;
-    if (sandbox->node) running_ask(sandbox);
+    if (sandbox->node) live_code_ask(sandbox);
 }
 
-void running_settled(struct sandbox *sandbox, const struct term *term) {
+void live_code_settled(struct sandbox *sandbox, const struct term *term) {
     CLEANUP_FREE char *id = NULL;
     const struct term *name = term_map_get(term, "id"), *outcome = term_map_get(term, "outcome");
     if (!name || !term_to_string(name, &id) || !outcome) return;
@@ -102,7 +103,7 @@ void running_settled(struct sandbox *sandbox, const struct term *term) {
         take_back(sandbox, term);
     else
         reload_settled(sandbox, true, NULL);
-    running_forget(sandbox);
+    live_code_forget(sandbox);
 }
 
 /* ---- what runs, asked of the node ---- */
@@ -163,8 +164,8 @@ static void on_compared(uv_work_t *work, int status) {
     loop_note(engine->loop, "reload", asking->id);
     if (asking->error.code != E_NONE) engine_log_error(engine, "unknown_code_runs", asking->id, &asking->error);
     if (is_as_compared && asking->error.code == E_NONE) {
-        running_adopt(sandbox, asking->reload_id, &asking->adoption, &asking->build);
-        if (!asking->on_probation) running_forget(sandbox);
+        live_code_adopt(sandbox, asking->reload_id, &asking->adoption, &asking->build);
+        if (!asking->on_probation) live_code_forget(sandbox);
         sandbox->code_known = true;
     }
     if (sandbox) sandbox->code_asked = false;
@@ -240,7 +241,7 @@ static void settle_unheard(struct sandbox *sandbox, const struct told *told) {
     bool is_last = string_equal(told->last_id, sandbox->probation.id);
     if (!sandbox->probation.id[0] || told->is_under_way) return;
     if (is_last && ended_as(told->last, "rolled_back")) take_back(sandbox, told->last);
-    running_forget(sandbox);
+    live_code_forget(sandbox);
 }
 
 /* Whether it has to be waited for until more is known. */
@@ -268,7 +269,7 @@ static void on_code_state(void *data, const struct term *result, const struct te
     free(told.last_id);
 }
 
-void running_ask(struct sandbox *sandbox) {
+void live_code_ask(struct sandbox *sandbox) {
     struct buf args = BUF_INIT;
     term_put_map(&args, 0);
     sandbox->code_asked = true;
@@ -276,14 +277,14 @@ void running_ask(struct sandbox *sandbox) {
               sandbox);
 }
 
-bool running_is_known(struct sandbox *sandbox) {
+bool live_code_is_known(struct sandbox *sandbox) {
     if (sandbox->code_known && !sandbox->code_asked) return true;
-    if (!sandbox->code_asked && sandbox->node) running_ask(sandbox);
+    if (!sandbox->code_asked && sandbox->node) live_code_ask(sandbox);
     return false;
 }
 
 /* At the start, before any thread has it. */
-void running_restore(struct engine *engine, const struct store_history *row) {
+void live_code_restore(struct engine *engine, const struct store_history *row) {
     struct sandbox *sandbox = map_get(&engine->sandboxes, row->sandbox);
     struct error error;
     if (!sandbox) return;
@@ -293,7 +294,7 @@ void running_restore(struct engine *engine, const struct store_history *row) {
     engine_log_error(engine, "history_lost", sandbox->id, &error);
 }
 
-void running_restored(struct sandbox *sandbox) {
+void live_code_restored(struct sandbox *sandbox) {
     struct probation *probation = &sandbox->probation;
     struct build build = {0};
     struct error ignored;

@@ -209,7 +209,7 @@ static void on_call_failed(struct reload_job *reload, json_t *failure, const str
     if (error->code != E_RELOAD)
         sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
     else if (!reload_is_dry(reload))
-        running_forget(sandbox); /* the one before is final all the same */
+        live_code_forget(sandbox); /* the one before is final all the same */
     bool goes_on = error->code == E_CONFLICT || tries_again(reload, reason);
     if (goes_on) json_decref(failure);
     if (error->code == E_CONFLICT)
@@ -256,7 +256,7 @@ static void on_reloaded(void *data, void *told_result, const struct term *reason
                   (json_int_t)compared->changes.count, "pause_us", json_object_get(reload->result, "pause_us"),
                   "duration_us", json_object_get(reload->result, "duration_us"));
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL); /* before the registry hears of it */
-    running_adopt(sandbox, reload->id, &compared->adoption, &reload->build);
+    live_code_adopt(sandbox, reload->id, &compared->adoption, &reload->build);
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
     reload_sync(sandbox->engine, &compared->changes);

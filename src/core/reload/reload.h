@@ -18,20 +18,20 @@ bool reload_id_read(const struct sandbox *sandbox, const char *id, char ret_dige
 /* ---- live_code.c ---- */
 
 /* Another build that differs in nothing that is loaded: it counts from the next start on. */
-void running_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data);
+void live_code_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data);
 /* The changes have been made: they are the sandbox's history and build from now on, on probation. */
-void running_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build);
+void live_code_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build);
 /* The agent says how a probation ended. */
-void running_settled(struct sandbox *sandbox, const struct term *term);
+void live_code_settled(struct sandbox *sandbox, const struct term *term);
 /* A node that ran before this daemon did: ask what its code is, since a transaction may have ended meanwhile. */
-void running_ask(struct sandbox *sandbox);
+void live_code_ask(struct sandbox *sandbox);
 /* Whether its build is what it runs. If not, the node has been asked, and it may be so soon. */
-bool running_is_known(struct sandbox *sandbox);
+bool live_code_is_known(struct sandbox *sandbox);
 /* Its sandbox ends, or starts anew: nothing is on probation any more. */
-void running_forget(struct sandbox *sandbox);
-void running_restore(struct engine *engine, const struct store_history *row);
+void live_code_forget(struct sandbox *sandbox);
+void live_code_restore(struct engine *engine, const struct store_history *row);
 /* After all of them, at the start: the way back of a probation that an earlier daemon began. */
-void running_restored(struct sandbox *sandbox);
+void live_code_restored(struct sandbox *sandbox);
 
 /* ---- reload_sync.c ---- */
 

@@ -146,7 +146,7 @@ static void on_unchanged_kept(void *data, const struct error *error) {
 static void end_unchanged(struct reload_job *reload) {
     bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
     if (is_other && !reload_is_dry(reload))
-        running_set_build(reload->job.sandbox, &reload->build, on_unchanged_kept, reload);
+        live_code_set_build(reload->job.sandbox, &reload->build, on_unchanged_kept, reload);
     else
         on_unchanged_kept(reload, NULL);
 }
@@ -192,7 +192,7 @@ bool reload_prepare(struct reload_job *reload) {
 void reload_begin_comparing(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
-    if (!running_is_known(sandbox)) {
+    if (!live_code_is_known(sandbox)) {
         error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
         reload_try_once_settled(reload, &error);
     } else if (reload_prepare(reload)) {

@@ -146,7 +146,7 @@ static void queue_reading(struct reload_job *reload) {
     struct node_host *host = &engine_of(reload)->host;
     uid_t owner = reload->job.sandbox->owner;
     int beams_fd = reload->beams_fd;
-    bool is_last = reload->part_at + 1 == reload->part_count && running_is_known(reload->job.sandbox);
+    bool is_last = reload->part_at + 1 == reload->part_count && live_code_is_known(reload->job.sandbox);
     reload->stage = RELOAD_WORKING;
     reload->work.data = reload;
     if (!is_last)

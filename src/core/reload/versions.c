@@ -161,7 +161,7 @@ void engine_versions(struct engine *engine, struct request *request) {
 /* ---- its bytes ---- */
 
 struct export {
-    struct errand errand;
+    struct oneshot oneshot;
     struct past past;
     struct buf module; /* as the VM has it */
     json_t *version;
@@ -215,16 +215,16 @@ static int load_bytes(struct export *export, uint8_t **ret, size_t *ret_size, st
     uint32_t number = (uint32_t)json_integer_value(json_object_get(export->version, "version"));
     const struct version *kept = history_find(history_of(export->past.history), name, number);
     if (kept && kept->beam[0])
-        return code_beam_load(export->errand.engine->config.home, kept->beam, ret, ret_size, reterr);
+        return code_beam_load(export->oneshot.engine->config.home, kept->beam, ret, ret_size, reterr);
     return load_from_build(export, name, ret, ret_size, reterr); /* it never changed */
 }
 
-static int load(struct errand *errand, struct error *reterr) {
-    struct export *export = (struct export *)errand;
+static int load(struct oneshot *oneshot, struct error *reterr) {
+    struct export *export = (struct export *)oneshot;
     CLEANUP_FREE uint8_t *data = NULL;
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     size_t size;
-    int result = find_version(export, json_integer_value(json_object_get(errand->request->params, "version")), reterr);
+    int result = find_version(export, json_integer_value(json_object_get(oneshot->request->params, "version")), reterr);
     if (result == 0) result = load_bytes(export, &data, &size, reterr);
     history_let_go(take_ptr(export->past.history));
     if (result < 0) return result;
@@ -236,17 +236,17 @@ static int load(struct errand *errand, struct error *reterr) {
     return 0;
 }
 
-static void on_loaded(struct errand *errand, const struct error *error) {
-    struct export *export = (struct export *)errand;
+static void on_loaded(struct oneshot *oneshot, const struct error *error) {
+    struct export *export = (struct export *)oneshot;
     json_t *version = take_ptr(export->version);
-    loop_note(errand->engine->loop, "request", "export");
+    loop_note(oneshot->engine->loop, "request", "export");
     buf_free(&export->module);
     if (!error) {
-        errand_answer(errand, version);
+        oneshot_answer(oneshot, version);
         return;
     }
     json_decref(version);
-    errand_fail(errand, errand->why.code != E_NONE ? &errand->why : error, NULL);
+    oneshot_fail(oneshot, oneshot->why.code != E_NONE ? &oneshot->why : error, NULL);
 }
 
 void engine_export(struct engine *engine, struct request *request) {
@@ -256,9 +256,9 @@ void engine_export(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    struct export *export = (struct export *)errand_begin(engine, request, sizeof *export);
+    struct export *export = (struct export *)oneshot_begin(engine, request, sizeof *export);
     if (!export) return;
     past_take(sandbox, &export->past);
     term_module_atom(json_string_value(json_object_get(request->params, "module")), &export->module);
-    errand_work(&export->errand, load, on_loaded);
+    oneshot_work(&export->oneshot, load, on_loaded);
 }

@@ -95,8 +95,8 @@ static void on_abort(struct job *job, const struct error *why) {
 static void tell_timing(struct create_job *create, json_t *result) {
     struct sandbox *sandbox = create->job.sandbox;
     if (!json_is_true(json_object_get(create->job.request->params, "timing"))) return;
-    timing_mark(&sandbox->timing, TIMING_SAVED);
-    json_t *timing = timing_to_json(&sandbox->timing);
+    create_timing_mark(&sandbox->timing, CREATE_SAVED);
+    json_t *timing = create_timing_to_json(&sandbox->timing);
     json_object_set_new(timing, "node", json_string(sandbox->is_warm ? "warm" : "booted"));
     json_object_set_new(result, "timing", timing);
 }
@@ -144,14 +144,14 @@ static void on_started(struct sandbox *sandbox, const struct error *error) {
         return;
     }
     create->stage = STAGE_SAVE;
-    timing_mark(&sandbox->timing, TIMING_STARTED);
+    create_timing_mark(&sandbox->timing, CREATE_STARTED);
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     sandbox_save(sandbox, on_saved, create);
 }
 
 static void start_tree(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
-    timing_mark(&create->job.sandbox->timing, TIMING_SCANNED);
+    create_timing_mark(&create->job.sandbox->timing, CREATE_SCANNED);
     create->stage = STAGE_START;
     sandbox_set_status(sandbox, STATUS_STARTING, NULL);
     tree_start(sandbox, on_started);
@@ -214,7 +214,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     snprintf(sandbox->build.digest, sizeof sandbox->build.digest, "%s", digest);
     sandbox->build.facts = compile_take_facts(compile);
     if (called_off(create)) return;
-    timing_mark(&sandbox->timing, TIMING_COMPILED);
+    create_timing_mark(&sandbox->timing, CREATE_COMPILED);
     if (guard_profile_of(sandbox->config.profile)->scan == GUARD_SCAN_OFF)
         start_tree(create);
     else if (begin_scan(create, &problem) < 0)
@@ -233,7 +233,7 @@ static void on_project(void *data, const struct link_project *project, const str
         fail(create, error);
         return;
     }
-    timing_mark(&sandbox->timing, TIMING_OPENED);
+    create_timing_mark(&sandbox->timing, CREATE_OPENED);
     snprintf(create->token, sizeof create->token, "%s", project->token);
     if (!called_off(create)) {
         struct compile_request request = {
@@ -385,7 +385,7 @@ void engine_create(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    timing_begin(&sandbox->timing);
+    create_timing_begin(&sandbox->timing);
     sandbox->config = config;
     sandbox->owner = request->caller.uid;
     restart_policy_parse(config.restart ? config.restart : "never", &sandbox->policy);

@@ -12,7 +12,7 @@ struct eval_job {
     struct job job;
     uint64_t call_id; /* 0 while none is under way */
     uint64_t timeout_ms;
-    bool lingers; /* the node, after the answer */
+    bool busy_waits; /* the node, after the answer */
 };
 
 static void finish(struct eval_job *eval) {
@@ -73,7 +73,7 @@ static void on_evaluated(void *data, void *result, const struct term *reason, co
         answer_error(sandbox->engine, eval->job.request, error, NULL);
     else
         answer_ok(sandbox->engine, eval->job.request, result);
-    if (eval->lingers) lingering_begin(&sandbox->metering.lingering, uv_hrtime());
+    if (eval->busy_waits) busy_wait_begin(&sandbox->metering.busy_wait, uv_hrtime());
     bool is_over_limit = ran_too_long(eval, error) && !sandbox->destroying;
     uint64_t limit_ms = eval->timeout_ms;
     finish(eval); /* before its sandbox is ended for it, which would call it off */
@@ -88,13 +88,13 @@ static const char *language_of(const struct sandbox *sandbox, json_t *params) {
 
 /* Its node stays awake for a moment after the answer where the next question follows at once, nobody else has use for
    the processor, and it may use all of one and doesn't. */
-static bool decide_to_linger(const struct job *job) {
+static bool decide_to_busy_wait(const struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;
     uint32_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
     bool is_series = series_goes_on(&engine->evals, sandbox, uv_now(engine->loop));
     bool is_alone = sandbox->jobs == job && !job->next && engine->workers <= sandbox->metering.is_counted;
-    return is_series && is_alone && !sandbox->metering.lingering.is_held_up &&
+    return is_series && is_alone && !sandbox->metering.busy_wait.is_held_up &&
            (cpu_percent == 0 || cpu_percent >= CORE_PERCENT);
 }
 
@@ -108,8 +108,8 @@ static void start(struct job *job) {
         on_abort(job, &error);
         return;
     }
-    eval->lingers = decide_to_linger(job);
-    lingering_end(&sandbox->metering.lingering, uv_hrtime());
+    eval->busy_waits = decide_to_busy_wait(job);
+    busy_wait_end(&sandbox->metering.busy_wait, uv_hrtime());
     struct buf args = BUF_INIT;
     term_put_map(&args, 4);
     term_put_atom(&args, "language");
@@ -119,7 +119,7 @@ static void start(struct job *job) {
     term_put_atom(&args, "timeout_ms");
     term_put_uint64(&args, eval->timeout_ms);
     term_put_atom(&args, "linger_us");
-    term_put_uint64(&args, eval->lingers ? LINGER_US : 0);
+    term_put_uint64(&args, eval->busy_waits ? BUSY_WAIT_US : 0);
     job->request->cancel = on_cancel;
     eval->call_id = node_call_prepared(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, &as_json,
                                        on_evaluated, eval);

@@ -1,4 +1,4 @@
-/* Looking: info, events, profiles, doctor, health. None of them waits for a sandbox that is busy. */
+/* Queries: info, events, profiles, doctor, health. None of them waits for a busy sandbox. */
 #include <string.h>
 
 #include "confine/confine.h"
@@ -186,5 +186,5 @@ void engine_health(struct engine *engine, struct request *request) {
                         "sandboxes", (int)engine->sandboxes.count, "warm_nodes", (int)pool_ready(engine->pool),
                         "launcher", engine->link_up, "webhook", notify_to_json(engine), "loop", loop_to_json(engine),
                         "lost_writes", (json_int_t)store_lost_writes(engine->store, NULL), "uptime_ms",
-                        (json_int_t)clock_boot_ms() - engine->wall.opened_boot_ms));
+                        (json_int_t)clock_boot_ms() - engine->wall_clock.opened_boot_ms));
 }

@@ -131,7 +131,7 @@ static void on_learning_look(uv_timer_t *timer) {
 static void end_old_tree(struct restart_job *restart) {
     struct sandbox *sandbox = restart->job.sandbox;
     bool can_say = sandbox->node && !node_is_frozen(sandbox->node);
-    restart->is_learning = can_say && restart->looks++ < LEARNING_LOOKS_MAX && !running_is_known(sandbox);
+    restart->is_learning = can_say && restart->looks++ < LEARNING_LOOKS_MAX && !live_code_is_known(sandbox);
     if (restart->is_learning)
         uv_timer_start(&sandbox->backoff, on_learning_look, LEARNING_LOOK_MS, 0);
     else

@@ -177,7 +177,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
     json_object_set_new(
         config, "born",
-        json_pack("{s:s, s:I}", "boot_id", sandbox->engine->wall.boot_id, "ms", (json_int_t)sandbox->born_ms));
+        json_pack("{s:s, s:I}", "boot_id", sandbox->engine->wall_clock.boot_id, "ms", (json_int_t)sandbox->born_ms));
     json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
     json_object_set_new(config, "previous_build", json_string(sandbox->previous_build));
     json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
@@ -230,8 +230,8 @@ static void use_known_profile(const struct engine *engine, json_t *config) {
 static int64_t restore_born(const struct sandbox *sandbox, json_t *born) {
     int64_t now_ms = (int64_t)clock_boot_ms(), born_ms = json_integer_value(json_object_get(born, "ms"));
     const char *boot_id = json_string_value(json_object_get(born, "boot_id"));
-    bool is_this_run = boot_id && boot_id[0] && strcmp(boot_id, sandbox->engine->wall.boot_id) == 0;
-    return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_age_ms(sandbox->created_at_ms);
+    bool is_this_run = boot_id && boot_id[0] && strcmp(boot_id, sandbox->engine->wall_clock.boot_id) == 0;
+    return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_clock_age_ms(sandbox->created_at_ms);
 }
 
 static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
@@ -261,7 +261,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     if (sandbox->status == STATUS_RELOADING) sandbox->status = STATUS_RUNNING; /* its node knows how that ended */
     sandbox->owner = row->owner_uid;
     sandbox->updated_at_ms = sandbox->started_at_ms = row->updated_at_ms;
-    sandbox->started_ms = (int64_t)clock_boot_ms() - wall_age_ms(row->updated_at_ms);
+    sandbox->started_ms = (int64_t)clock_boot_ms() - wall_clock_age_ms(row->updated_at_ms);
     sandbox->restart_count = row->restart_count;
     sandbox->last_error = row->last_error ? json_loads(row->last_error, 0, NULL) : NULL;
     sandbox->persistent = true;

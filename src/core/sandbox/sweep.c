@@ -93,7 +93,7 @@ static struct beam_sweep *new_beam_sweep(struct engine *engine, int64_t min_age_
 }
 
 static void begin_beam_sweep(struct engine *engine) {
-    struct beam_sweep *sweep = new_beam_sweep(engine, BYTES_KEPT_S + wall_forward_ms(engine) / 1000);
+    struct beam_sweep *sweep = new_beam_sweep(engine, BYTES_KEPT_S + wall_clock_forward_ms(engine) / 1000);
     if (sweep && loop_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0)
         beam_sweep_free(sweep);
 }
@@ -102,7 +102,7 @@ static void begin_beam_sweep(struct engine *engine) {
 
 void sweep_at_start(struct engine *engine) {
     struct beam_sweep *sweep = new_beam_sweep(engine, 0);
-    sweep_builds(engine, UNHEARD_OF_MAX_S + wall_forward_ms(engine) / 1000);
+    sweep_builds(engine, UNHEARD_OF_MAX_S + wall_clock_forward_ms(engine) / 1000);
     if (!sweep) return;
     run_beam_sweep(&sweep->work);
     beam_sweep_free(sweep);
@@ -114,7 +114,7 @@ static bool is_at_work(struct engine *engine) {
     void *value;
     while (map_next(&engine->sandboxes, &at, NULL, &value))
         if (((struct sandbox *)value)->jobs) return true;
-    return engine->errands != NULL;
+    return engine->oneshots != NULL;
 }
 
 void sweep_if_due(struct engine *engine) {

@@ -224,7 +224,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     };
     sandbox->is_warm = false;
     memcpy(sandbox->booted_build, sandbox->build.digest, sizeof sandbox->booted_build);
-    memcpy(sandbox->boot_id, engine->wall.boot_id, sizeof sandbox->boot_id);
+    memcpy(sandbox->boot_id, engine->wall_clock.boot_id, sizeof sandbox->boot_id);
     return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
                                          &sandbox->is_warm, reterr)
                        : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
@@ -244,7 +244,7 @@ void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox
     sandbox->stop_seen = false;
     sandbox->code_known = true;
     sandbox->code_asked = false;
-    running_forget(sandbox);
+    live_code_forget(sandbox);
     metering_end(sandbox);
     if (!names_await(sandbox)) start_node(sandbox, true);
 }
@@ -273,13 +273,13 @@ static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
     if (sandbox->started && !sandbox->start_asked) {
         sandbox->start_asked = true;
-        timing_mark(&sandbox->timing, TIMING_NODE);
+        create_timing_mark(&sandbox->timing, CREATE_NODE);
         ask_start(sandbox);
     } else if (!sandbox->started) { /* it ran before this daemon did, or its agent dialled again */
         struct buf args = BUF_INIT;
         term_put_map(&args, 0);
         node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
-        running_ask(sandbox);
+        live_code_ask(sandbox);
         take_up(sandbox);
     }
 }
@@ -337,7 +337,7 @@ static void on_event(void *data, struct node *node, const char *kind, const stru
         void (*take)(struct sandbox *sandbox, const struct term *term);
     } kinds[] = {{"output", log_take_output},   {"log", log_take_record},
                  {"stopped", on_stopped_event}, {"process_limit", on_process_limit_event},
-                 {"limit", on_limit_event},     {"reload_settled", running_settled}};
+                 {"limit", on_limit_event},     {"reload_settled", live_code_settled}};
     (void)node;
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (strcmp(kinds[i].kind, kind) == 0) kinds[i].take(data, term);
@@ -422,7 +422,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     (void)node;
     sandbox->node = NULL;
     metering_end(sandbox);
-    tell_forget(sandbox);
+    launcher_push_forget(sandbox);
     if (sandbox->ended) {
         void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
         ended(sandbox);

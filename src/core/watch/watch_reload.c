@@ -25,7 +25,7 @@ static json_t *names_of(json_t *modules) {
     return names;
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 /* Lists are cut, with their lengths beside them: an event is kept for long. */
 static json_t *outcome_json(const struct watching *watching, json_t *result) {

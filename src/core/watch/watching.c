@@ -58,7 +58,7 @@ static void answer_beginner(struct watching *watching) {
 }
 
 /* Compilations and failures have events of their own: this one is about whether changes are seen. */
-static void tell_state(struct watching *watching) {
+static void push_state(struct watching *watching) {
     enum watch_state state = watch_state_of(&(struct watch_facts){
         .is_on = true,
         .has_folder = watching->paused.code == E_NONE,
@@ -86,7 +86,7 @@ static void pause_watching(struct watching *watching, const struct error *why) {
     if (why->code == E_FORBIDDEN)
         error_set(&watching->paused, E_FORBIDDEN, "%.400s; turn it on again: sandbox watch %s on", why->detail,
                   watching->id);
-    tell_state(watching);
+    push_state(watching);
 }
 
 void watching_reopen(struct watching *watching, const struct error *why) {
@@ -113,7 +113,7 @@ static void on_seen(struct watching *watching) {
     watching->retry_ms = RETRY_FIRST_MS;
     watching->paused = (struct error){0};
     watching->is_due = true;
-    tell_state(watching);
+    push_state(watching);
     watching_bring(watching);
 }
 
@@ -138,7 +138,7 @@ static void on_report(void *data, const struct watch_report *report) {
     if (report->is_first || report->was_disturbed || report->change_count > 0 || watching->paused.code != E_NONE)
         on_seen(watching);
     else
-        tell_state(watching);
+        push_state(watching);
 }
 
 /* ---- a source that only the launcher can look at ---- */

@@ -42,9 +42,9 @@ static void test_a_time_to_live_goes_on(void **state) {
 static void test_an_age_is_never_negative(void **state) {
     (void)state;
     int64_t now_ms = clock_wall_ms();
-    assert_in_range(wall_age_ms(now_ms - 1000), 1000, 61000);
+    assert_in_range(wall_clock_age_ms(now_ms - 1000), 1000, 61000);
     step_ms = -86400000;
-    assert_int_equal(wall_age_ms(now_ms), 0);
+    assert_int_equal(wall_clock_age_ms(now_ms), 0);
 }
 
 /* The first and the second daemon of a home. */
@@ -54,15 +54,16 @@ static void test_a_step_forward_is_allowed_for(void **state) {
     assert_int_equal(scratch_setup(&scratch), 0);
     stage->engine.config.home = ((struct scratch *)scratch)->path;
     scratch_folder(scratch, "store");
-    wall_open(&stage->engine);
-    assert_in_range(wall_forward_ms(&stage->engine), 0, 1000);
+    wall_clock_open(&stage->engine);
+    assert_in_range(wall_clock_forward_ms(&stage->engine), 0, 1000);
     step_ms = -86400000;
-    assert_int_equal(wall_forward_ms(&stage->engine), 0);
+    assert_int_equal(wall_clock_forward_ms(&stage->engine), 0);
     step_ms = 86400000;
-    assert_in_range(wall_forward_ms(&stage->engine), 86399000, 86401000);
-    stage->engine.wall = (struct wall){.boot_id = ""};
-    wall_open(&stage->engine);
-    assert_in_range(wall_forward_ms(&stage->engine), 86399000, 86401000); /* files of the first look a day too old */
+    assert_in_range(wall_clock_forward_ms(&stage->engine), 86399000, 86401000);
+    stage->engine.wall_clock = (struct wall_clock){.boot_id = ""};
+    wall_clock_open(&stage->engine);
+    assert_in_range(wall_clock_forward_ms(&stage->engine), 86399000,
+                    86401000); /* files of the first look a day too old */
     assert_int_equal(scratch_teardown(&scratch), 0);
 }
 

@@ -15,23 +15,23 @@ static void write_number(const char *folder, uint64_t number) {
     assert_int_equal(fclose(file), 0);
 }
 
-struct vigil_scene {
+struct cpu_scene {
     struct scene *scene;
     uv_timer_t work; /* of one core, all the time */
     struct sandbox *neighbour;
     struct node neighbours_node; /* nothing but a group: it is never asked for anything */
     bool is_alone;               /* else the neighbour uses a hundredth of a core */
-    bool lingers;                /* the other one, all the time */
+    bool busy_waits;             /* the other one, all the time */
     uint64_t neighbour_ns;
 };
 
 static void on_work(uv_timer_t *timer) {
-    struct vigil_scene *vigil = timer->data;
-    if (!vigil->is_alone) vigil->neighbour_ns += WORK_EVERY_MS * 10000;
-    if (vigil->lingers) vigil->scene->sandbox->metering.lingering.total_ns = uv_hrtime();
-    write_number(vigil->scene->stage->home, uv_hrtime());
-    write_number(vigil->scene->sandbox->node->cpu_cgroup, uv_hrtime());
-    write_number(vigil->neighbours_node.cpu_cgroup, vigil->neighbour_ns);
+    struct cpu_scene *cpu = timer->data;
+    if (!cpu->is_alone) cpu->neighbour_ns += WORK_EVERY_MS * 10000;
+    if (cpu->busy_waits) cpu->scene->sandbox->metering.busy_wait.total_ns = uv_hrtime();
+    write_number(cpu->scene->stage->home, uv_hrtime());
+    write_number(cpu->scene->sandbox->node->cpu_cgroup, uv_hrtime());
+    write_number(cpu->neighbours_node.cpu_cgroup, cpu->neighbour_ns);
 }
 
 static void give_group(struct sandbox *sandbox, const char *home, const char *name) {
@@ -42,90 +42,90 @@ static void give_group(struct sandbox *sandbox, const char *home, const char *na
 }
 
 static int set_up(void **state) {
-    struct vigil_scene *vigil = calloc(1, sizeof *vigil);
-    struct scene *scene = vigil->scene = scene_open();
+    struct cpu_scene *cpu = calloc(1, sizeof *cpu);
+    struct scene *scene = cpu->scene = scene_open();
     struct error error;
-    vigil->neighbour = sandbox_new(&scene->engine, "n", &error);
-    vigil->neighbours_node = (struct node){.host = scene->sandbox->node->host, .state = NODE_BOOTING};
-    vigil->neighbour->node = &vigil->neighbours_node;
+    cpu->neighbour = sandbox_new(&scene->engine, "n", &error);
+    cpu->neighbours_node = (struct node){.host = scene->sandbox->node->host, .state = NODE_BOOTING};
+    cpu->neighbour->node = &cpu->neighbours_node;
     give_group(scene->sandbox, scene->stage->home, "group");
-    give_group(vigil->neighbour, scene->stage->home, "neighbour");
-    uv_timer_init(scene->engine.loop, &vigil->work);
-    vigil->work.data = vigil;
-    uv_timer_start(&vigil->work, on_work, 0, WORK_EVERY_MS);
-    vigil_open(&scene->engine);
-    vigil_begin(&scene->engine);
-    *state = vigil;
+    give_group(cpu->neighbour, scene->stage->home, "neighbour");
+    uv_timer_init(scene->engine.loop, &cpu->work);
+    cpu->work.data = cpu;
+    uv_timer_start(&cpu->work, on_work, 0, WORK_EVERY_MS);
+    cpu_watch_open(&scene->engine);
+    cpu_watch_begin(&scene->engine);
+    *state = cpu;
     return 0;
 }
 
 static int tear_down(void **state) {
-    struct vigil_scene *vigil = *state;
-    struct scene *scene = vigil->scene;
-    vigil_stop(&scene->engine);
-    uv_close((uv_handle_t *)&scene->engine.vigil_timer, NULL);
-    uv_close((uv_handle_t *)&vigil->work, NULL);
-    vigil->neighbour->node = NULL;
-    sandbox_remove(vigil->neighbour);
+    struct cpu_scene *cpu = *state;
+    struct scene *scene = cpu->scene;
+    cpu_watch_stop(&scene->engine);
+    uv_close((uv_handle_t *)&scene->engine.cpu_watch_timer, NULL);
+    uv_close((uv_handle_t *)&cpu->work, NULL);
+    cpu->neighbour->node = NULL;
+    sandbox_remove(cpu->neighbour);
     int result = scene_close(scene);
-    free(vigil);
+    free(cpu);
     return result;
 }
 
 static void who_works_yields(void **state) {
-    struct scene *scene = ((struct vigil_scene *)*state)->scene;
+    struct scene *scene = ((struct cpu_scene *)*state)->scene;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
     assert_int_equal(scene->stage->yields, 1);
 }
 
 static void who_is_alone_does_not(void **state) {
     enum { LOOKS_MS = 300 };
-    struct vigil_scene *vigil = *state;
-    struct scene *scene = vigil->scene;
+    struct cpu_scene *cpu = *state;
+    struct scene *scene = cpu->scene;
     const struct metering *metering = &scene->sandbox->metering;
-    vigil->is_alone = true;
+    cpu->is_alone = true;
     RUN_UNTIL(scene->stage, metering->pace.is_flat_out);
-    uint64_t since_ns = metering->vigil_ns;
-    RUN_UNTIL(scene->stage, metering->vigil_ns > since_ns + LOOKS_MS * 1000000ULL);
+    uint64_t since_ns = metering->cpu_watch_ns;
+    RUN_UNTIL(scene->stage, metering->cpu_watch_ns > since_ns + LOOKS_MS * 1000000ULL);
     assert_int_equal(scene->stage->yields, 0);
-    vigil->is_alone = false;
+    cpu->is_alone = false;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
-    assert_false(node_yields(vigil->neighbour->node));
-    vigil->is_alone = true;
+    assert_false(node_yields(cpu->neighbour->node));
+    cpu->is_alone = true;
     scene->engine.company.alone_ns = METER_CALM_MS * 1000000ULL; /* as if for long */
     RUN_UNTIL(scene->stage, !scene->engine.company.is_there && !node_yields(scene->sandbox->node));
 }
 
-/* It works, as everybody can see who would let another one linger, but not flat out. */
-static void who_was_told_to_linger_does_not(void **state) {
+/* It works, so no other node may busy-wait, but it does not work flat out. */
+static void a_node_told_to_busy_wait_does_not(void **state) {
     enum { LOOKS_MS = 300 };
-    struct vigil_scene *vigil = *state;
-    struct scene *scene = vigil->scene;
+    struct cpu_scene *cpu = *state;
+    struct scene *scene = cpu->scene;
     const struct metering *metering = &scene->sandbox->metering;
-    vigil->lingers = true;
-    RUN_UNTIL(scene->stage, metering->vigil_ns != 0);
-    uint64_t since_ns = metering->vigil_ns;
-    RUN_UNTIL(scene->stage, metering->vigil_ns > since_ns + LOOKS_MS * 1000000ULL);
+    cpu->busy_waits = true;
+    RUN_UNTIL(scene->stage, metering->cpu_watch_ns != 0);
+    uint64_t since_ns = metering->cpu_watch_ns;
+    RUN_UNTIL(scene->stage, metering->cpu_watch_ns > since_ns + LOOKS_MS * 1000000ULL);
     assert_false(metering->pace.is_flat_out);
     assert_int_equal(scene->stage->yields, 0);
     assert_int_equal(scene->engine.workers, 2);
     assert_true(metering->is_counted);
-    scene->sandbox->metering.lingering.busy_looks = LINGERING_LOOKS - 1; /* as if for long */
-    RUN_UNTIL(scene->stage, metering->lingering.is_held_up);
-    vigil->lingers = false;
+    scene->sandbox->metering.busy_wait.busy_looks = BUSY_WAIT_LOOKS - 1; /* as if for long */
+    RUN_UNTIL(scene->stage, metering->busy_wait.is_held_up);
+    cpu->busy_waits = false;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
 
 /* It could choose to have none. */
 static void without_an_agent_too(void **state) {
-    struct scene *scene = ((struct vigil_scene *)*state)->scene;
+    struct scene *scene = ((struct cpu_scene *)*state)->scene;
     close(take_fd(&scene->agent));
     RUN_UNTIL(scene->stage, !node_is_ready(scene->sandbox->node));
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
 
 static void while_its_code_is_changed_too(void **state) {
-    struct scene *scene = ((struct vigil_scene *)*state)->scene;
+    struct scene *scene = ((struct cpu_scene *)*state)->scene;
     scene->sandbox->status = STATUS_RELOADING;
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
@@ -133,7 +133,7 @@ static void while_its_code_is_changed_too(void **state) {
 /* A launcher that fails is asked again, but not at each look. */
 static void what_fails_is_not_asked_for_at_each_look(void **state) {
     enum { LOOKS_MS = 600 };
-    struct scene *scene = ((struct vigil_scene *)*state)->scene;
+    struct scene *scene = ((struct cpu_scene *)*state)->scene;
     scene->stage->fail_yielding = true;
     RUN_UNTIL(scene->stage, scene->stage->yields == 1);
     uint64_t begun_ms = clock_monotonic_ms();
@@ -146,7 +146,7 @@ static void what_fails_is_not_asked_for_at_each_look(void **state) {
 int main(void) {
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        SET(who_works_yields),     SET(who_is_alone_does_not),         SET(who_was_told_to_linger_does_not),
+        SET(who_works_yields),     SET(who_is_alone_does_not),         SET(a_node_told_to_busy_wait_does_not),
         SET(without_an_agent_too), SET(while_its_code_is_changed_too), SET(what_fails_is_not_asked_for_at_each_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,15 +15,15 @@ static int set_up(void **state) {
     struct scene *scene = scene_open();
     scene->sandbox->status = STATUS_RUNNING;
     scene->sandbox->config.limits = scene->sandbox->config.profile->limits;
-    assert_int_equal(tell_open(&scene->engine), 0);
+    assert_int_equal(launcher_push_open(&scene->engine), 0);
     *state = scene;
     return 0;
 }
 
 static int tear_down(void **state) {
     struct scene *scene = *state;
-    tell_stop(&scene->engine);
-    uv_close((uv_handle_t *)&scene->engine.telling_timer, NULL);
+    launcher_push_stop(&scene->engine);
+    uv_close((uv_handle_t *)&scene->engine.push_timer, NULL);
     return scene_close(scene);
 }
 
@@ -113,12 +113,12 @@ static void one_at_a_time(void **state) {
 static void what_is_refused_is_told_again(void **state) {
     struct scene *scene = *state;
     scene->stage->refuse_limits = true;
-    tell_launcher(scene->sandbox, TELL_LIMITS);
+    launcher_push(scene->sandbox, PUSH_LIMITS);
     RUN_UNTIL(scene->stage, scene->stage->limits == 2);
     scene->stage->refuse_limits = false;
     RUN_UNTIL(scene->stage, scene->stage->limits == 3);
-    RUN_UNTIL(scene->stage, telling_next_ms(&scene->sandbox->telling) == UINT64_MAX);
-    assert_false(uv_is_active((uv_handle_t *)&scene->engine.telling_timer));
+    RUN_UNTIL(scene->stage, push_schedule_next_ms(&scene->sandbox->pushes) == UINT64_MAX);
+    assert_false(uv_is_active((uv_handle_t *)&scene->engine.push_timer));
     assert_told(scene, scene->sandbox->config.limits.memory_bytes);
 }
 

@@ -15,7 +15,7 @@ static void keep_busy(uv_check_t *check) {
 
 static void close_timers(struct engine *engine) {
     uv_close((uv_handle_t *)&engine->meter_timer, NULL);
-    uv_close((uv_handle_t *)&engine->vigil_timer, NULL);
+    uv_close((uv_handle_t *)&engine->cpu_watch_timer, NULL);
 }
 
 static void test_a_busy_loop_looks_at_sandboxes_too(void **state) {
@@ -26,7 +26,7 @@ static void test_a_busy_loop_looks_at_sandboxes_too(void **state) {
     uv_check_t busy;
     assert_int_equal(loop_watch_open(&stage->loop, &watch, NULL), 0);
     metering_open(engine);
-    vigil_open(engine);
+    cpu_watch_open(engine);
     for (size_t i = 0; i < ARRAY_SIZE(sandboxes); i++) {
         metering_init(&sandboxes[i]);
         assert_true(map_set(&engine->sandboxes, sandboxes[i].id, &sandboxes[i]));
