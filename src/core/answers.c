@@ -2,6 +2,7 @@
    are ready at once they are given out over several turns: those whom no quota binds have theirs first, the other users
    have theirs by turns. Each turn of the loop has a slice for answers, however much was asked in it. */
 #include "core/core_internal.h"
+#include "core/policy/audit.h"
 
 enum { GIVEN_AT_LEAST = 4 }; /* in each turn, also when the slice passed while the thread waited for a processor */
 

@@ -1,8 +1,14 @@
 /* The engine: opening, recovering what ran before, the link to the launcher, closing. */
 #include "audit/audit.h"
+#include "core/core_internal.h"
 #include "core/jobs/oneshot.h"
 #include "core/network/names.h"
+#include "core/notify.h"
+#include "core/policy/audit.h"
+#include "core/queue.h"
 #include "core/reload/reload.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 #include "core/watch/watching.h"
 #include "webhook/webhook.h"
 

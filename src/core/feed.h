@@ -8,6 +8,10 @@
 
 #include "core/core.h"
 
+enum {
+    SUBSCRIBERS_MAX = 1024,
+};
+
 struct feed_reader;
 TAILQ_HEAD(feed_readers, feed_reader);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/notify.h"
 #include "webhook/webhook.h"
 
 _Static_assert(EVENT_KINDS <= 64, "a set of kinds is one number");

@@ -1,4 +1,5 @@
 #include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
 
 static struct patterns *patterns_of(struct engine *engine, struct sandbox *sandbox) {
     return sandbox ? &sandbox->patterns : &engine->patterns;

@@ -1,4 +1,5 @@
 /* Opening a path for a caller: with the rights of whoever is at the other end, or by his standing permission. */
+#include "core/permission.h"
 #include "core/core_internal.h"
 
 int caller_check_paths(const struct caller *caller, struct error *reterr) {

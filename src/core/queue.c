@@ -1,6 +1,8 @@
 /* A sandbox's queue: first come, first served. An exclusive job runs alone; others run side by side until an exclusive
  * one is in front. */
+#include "core/queue.h"
 #include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
 
 static unsigned count_jobs(const struct sandbox *sandbox) {
     unsigned count = 0;

@@ -1,5 +1,6 @@
 /* shutdown: every sandbox destroyed, then the launcher told to end, then the daemon. */
 #include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
 
 void engine_on_shutdown(struct engine *engine, void (*hook)(void *data), void *data) {
     engine->shutdown_hook = hook;

@@ -1,5 +1,6 @@
 /* compile: a project, or source text handed in, compiled for its diagnostics and without a sandbox. */
 #include "core/jobs/oneshot.h"
+#include "core/jobs/source_text.h"
 
 static void on_compiled(struct oneshot *oneshot, const char *digest) {
     (void)digest;

@@ -3,6 +3,7 @@
 
 #include "compile/graph_read.h"
 #include "core/jobs/oneshot.h"
+#include "core/sandbox/sandbox.h"
 
 struct inquiry {
     struct oneshot oneshot;

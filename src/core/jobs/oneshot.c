@@ -1,5 +1,6 @@
 /* The steps that one-shot jobs share: begin, open the path, compile, work on the thread pool, answer. */
 #include "core/jobs/oneshot.h"
+#include "core/sandbox/sandbox.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "core/core_internal.h"
+#include "core/jobs/source_text.h"
 
 int source_text_check(const json_t *params, bool has_path, struct error *reterr) {
     bool has_code = json_object_get(params, "code");

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
 
 enum { CHANGE_DEADLINE_MS = 2000 };
 

@@ -3,6 +3,7 @@
 
 #include "core/core_internal.h"
 #include "core/policy/containment.h"
+#include "core/sandbox/sandbox.h"
 
 enum {
     THROTTLED_PERCENT = 5,

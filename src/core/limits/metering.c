@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
 
 enum {
     TICK_MIN_MS = 100,  /* looks that are due together are done together */

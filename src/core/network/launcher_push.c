@@ -4,6 +4,7 @@
 
 #include "core/core_internal.h"
 #include "core/network/names.h"
+#include "core/sandbox/sandbox.h"
 
 static void on_tick(uv_timer_t *timer);
 

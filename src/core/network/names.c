@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/sandbox/tree.h"
 
 enum {
     ASK_EVERY_MS = 60000,

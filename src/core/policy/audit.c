@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "core/jobs/oneshot.h"
+#include "core/policy/audit.h"
 #include "core/policy/audit_record.h"
+#include "core/sandbox/sandbox.h"
 
 /* ---- records ---- */
 

@@ -1,5 +1,6 @@
 /* What a profile says of the code that a sandbox is about to run. */
 #include "core/policy/containment.h"
+#include "core/core_internal.h"
 
 enum { TOLD_MAX = 20, SCANS_KEPT = 256, SCAN_NAME_BYTES = 256 };
 

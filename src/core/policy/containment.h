@@ -6,8 +6,21 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "code/code.h"
 #include "compile/scan_run.h"
-#include "core/core_internal.h"
+#include "guard/escalation.h"
+#include "guard/profiles.h"
+
+struct engine;
+struct sandbox;
+
+/* What violations led to. */
+struct containment {
+    struct escalation escalation;
+    enum guard_containment due; /* LOG: nothing */
+    bool is_rolling_back;
+    char what[128]; /* the violation that led to it */
+};
 
 /* Blocking; for the thread pool. *ret_summary, where it is set, is for the caller's answer, also when the code is
    refused, which is E_POLICY: profile, policy, finding_count, dynamic_count and the first findings. */

@@ -1,10 +1,12 @@
 /* What becomes of a sandbox that did what is refused: what its profile says, and the profile's next step when it goes
    on. Whatever can't be done at once, since the sandbox is starting or changing its code, is done when it runs. */
+#include "core/core_internal.h"
 #include "core/policy/containment.h"
 
 #include <string.h>
 
 #include "core/reload/reload.h"
+#include "core/sandbox/sandbox.h"
 
 enum { DESTROY_RETRY_MS = 1000, ROLLBACK_RETRIES = 2 };
 

@@ -1,5 +1,7 @@
 /* What the engine knows of the code that runs in a sandbox: its build, its history, and a change on probation. */
+#include "core/core_internal.h"
 #include "core/reload/reload.h"
+#include "core/sandbox/sandbox.h"
 #include "core/watch/watching.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* Leading one transaction: compile, compare with what runs, let the agent change it, and keep what came of it. */
+#include "core/queue.h"
 #include "core/reload/reload_job.h"
+#include "core/sandbox/sandbox.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,9 +4,23 @@
 #define CORE_RELOAD_RELOAD_H
 
 #include "code/code.h"
-#include "core/core_internal.h"
+#include "core/core.h"
+#include "store/store.h"
 
-enum { RELOAD_ID_BYTES = sizeof((struct probation *)0)->id };
+struct engine;
+struct sandbox;
+
+enum {
+    RELOAD_ID_BYTES = STORE_DIGEST_BYTES + 48,
+    MODULE_EXPORT_MAX_BYTES = 8 << 20, /* in one answer */
+};
+
+/* A change of code that may still be taken back, by the agent itself. */
+struct probation {
+    char id[RELOAD_ID_BYTES];       /* of the transaction; "" for none */
+    char build[STORE_DIGEST_BYTES]; /* what ran before */
+    struct way_back *back;          /* to that; NULL: it is not known */
+};
 
 /* ---- reload_id.c ---- */
 

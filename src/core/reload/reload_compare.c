@@ -1,6 +1,7 @@
 /* What a reload changes: what runs and what comes, compared off the loop's thread, and the build that runs then. */
 #include "core/reload/reload_job.h"
 
+#include "core/core_internal.h"
 #include "core/policy/containment.h"
 
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "core/core_internal.h"
 #include "core/reload/reload.h"
 
 enum { NONCE_TEXT_BYTES = 16, SEAL_TEXT_BYTES = 32, DIGEST_TEXT_BYTES = STORE_DIGEST_BYTES - 1 };

@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "core/core_internal.h"
+#include "core/queue.h"
 #include "core/reload/reload.h"
 
 enum reload_stage {

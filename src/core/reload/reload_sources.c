@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "compile/beam_files.h"
+#include "core/jobs/source_text.h"
+#include "core/permission.h"
 #include "core/reload/reload_job.h"
+#include "core/sandbox/tree.h"
 
 static struct engine *engine_of(const struct reload_job *reload) {
     return reload->job.sandbox->engine;

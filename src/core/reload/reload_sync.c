@@ -1,6 +1,7 @@
 /* The bytes of versions go to the disk after the answer: they are safe from the daemon's own death before it. */
 #include <string.h>
 
+#include "core/core_internal.h"
 #include "core/reload/reload.h"
 
 struct syncing {

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core_internal.h"
 #include "core/jobs/oneshot.h"
 #include "core/reload/reload.h"
+#include "core/sandbox/sandbox.h"
 
 /* ---- what there is ---- */
 

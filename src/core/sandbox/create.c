@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/core_internal.h"
 #include "core/policy/containment.h"
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 #include "core/watch/watching.h"
 
 enum { SANDBOXES_KEPT_FREE = 32 }; /* for those whom no quota binds */

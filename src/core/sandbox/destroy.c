@@ -1,5 +1,8 @@
 /* destroy: asked for, or because a time is over. */
 #include "core/core_internal.h"
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 
 static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
     struct waiter *waiter = sandbox->destroy_waiters;

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
 
 enum {
     ANSWER_SLACK_MS = 2000, /* the agent ends the evaluation itself; past this it is not answering at all */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/sandbox/sandbox.h"
 #include "core/watch/watching.h"
 
 struct freezing {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
 
 struct listing {
     struct engine *engine;

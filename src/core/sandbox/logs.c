@@ -1,5 +1,7 @@
 /* logs: what a sandbox printed and logged, searched and followed. */
 #include "core/sandbox/logs.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 
 #include <string.h>
 

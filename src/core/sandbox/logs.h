@@ -4,6 +4,12 @@
 
 #include "core/core_internal.h"
 
+enum {
+    LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
+    LOG_KEPT_BYTES = 256 << 10, /* of text in them, all told */
+    LOG_RECORD_MAX_BYTES = 4096,
+};
+
 struct log_filter {
     int level;                 /* at least this one; -1: any, and what has none */
     const char *stream, *text; /* NULL: any; case does not matter in the text */

@@ -3,6 +3,8 @@
 
 #include "confine/confine.h"
 #include "core/core_internal.h"
+#include "core/notify.h"
+#include "core/sandbox/sandbox.h"
 
 /* ---- info ---- */
 

@@ -1,5 +1,9 @@
 /* restart: asked for or decided by policy, with the states of the tree's processes where a caller wants them kept. */
+#include "core/core_internal.h"
+#include "core/queue.h"
 #include "core/reload/reload.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 
 enum {
     SNAPSHOT_TIMEOUT_MS = 2000,  /* for the processes, each of which may be busy */

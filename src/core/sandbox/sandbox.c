@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core_internal.h"
 #include "core/policy/containment.h"
+#include "core/sandbox/logs.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 #include "core/watch/watching.h"
 
 /* What a sandbox knows of its code: as much as its project is large. */

@@ -4,6 +4,7 @@
 
 #include "core/core_internal.h"
 #include "core/reload/reload.h"
+#include "core/sandbox/sandbox.h"
 
 enum {
     BYTES_KEPT_S = 3600,     /* bytes may be kept a while before a history names them */

@@ -2,10 +2,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/core_internal.h"
 #include "core/network/names.h"
 #include "core/policy/containment.h"
 #include "core/reload/reload.h"
 #include "core/sandbox/logs.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/tree.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
 

@@ -1,4 +1,6 @@
 /* watch: turning it on and off, and how it is doing. */
+#include "core/permission.h"
+#include "core/sandbox/sandbox.h"
 #include "core/watch/watching.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Keeping an eye on a sandbox's source: opened by its standing permission, watched by the daemon where that is given a
    folder, signed by the launcher where it is not, and looked for again when it has gone. */
 #include "core/watch/watching.h"
+#include "core/core_internal.h"
 #include "core/reload/reload.h"
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #define TEST_NODE_SCENE_H
 
 #include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
 #include "node/stage.h"
 
 struct scene {

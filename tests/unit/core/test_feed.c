@@ -1,3 +1,4 @@
+#include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 
 enum { CAPACITY = 4 };

@@ -1,3 +1,4 @@
+#include "core/notify.h"
 #include "core/stage.h"
 
 static uint64_t chosen(const char *list) {

@@ -1,3 +1,5 @@
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 
 /* A job that writes into the story what happens to it. `at_once`: it ends inside its own start. */

@@ -1,4 +1,5 @@
 /* A wall clock that is stepped ends nothing. */
+#include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 #include "scratch.h"
 

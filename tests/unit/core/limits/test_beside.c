@@ -1,7 +1,9 @@
 /* Long answers of nodes are made use of beside the loop: those of top, of a reload and of a start. */
 #include "core/registry_scene.h"
 
+#include "core/queue.h"
 #include "core/reload/reload_job.h"
+#include "core/sandbox/tree.h"
 #include "reads.h"
 #include "terms.h"
 

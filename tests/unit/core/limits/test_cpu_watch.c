@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/node_scene.h"
+#include "core/sandbox/sandbox.h"
 
 enum { WORK_EVERY_MS = 5 };
 

@@ -1,5 +1,7 @@
 /* Limits that are changed while a sandbox runs, and what fails of that. The launcher and the agent are played. */
 #include "core/node_scene.h"
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
 
 #define MIB (1024ULL * 1024)
 

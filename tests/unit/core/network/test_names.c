@@ -2,6 +2,7 @@
    hosts, the other can't be anybody's. */
 #include "core/network/names.h"
 
+#include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 
 enum {

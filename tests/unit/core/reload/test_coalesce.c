@@ -1,4 +1,6 @@
 /* Reloads that wait for their turn: who asks for the very same again gets the same answer. */
+#include "core/queue.h"
+#include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {

@@ -1,4 +1,5 @@
 /* Names of transactions, which nodes tell and only daemons of this home can make. */
+#include "core/core_internal.h"
 #include "core/reload/reload.h"
 #include "scratch.h"
 

@@ -1,4 +1,5 @@
 #include "core/sandbox/logs.h"
+#include "core/sandbox/tree.h"
 #include "core/stage.h"
 #include "terms.h"
 

@@ -1,6 +1,8 @@
 /* Restarts that are called off while the old tree is only asked: it goes on as it was, and the caller is answered; and
    restarts that fail. The node is a real one, its launcher and its agent are played; the registry is real. */
+#include "core/queue.h"
 #include "core/registry_scene.h"
+#include "core/sandbox/tree.h"
 
 static void ask(struct scene *scene, bool fresh) {
     struct request *request = calloc(1, sizeof *request);

@@ -1,5 +1,6 @@
 /* Ends in the middle of a start. */
 #include "core/node_scene.h"
+#include "core/sandbox/tree.h"
 #include "terms.h"
 
 static int set_up(void **state) {

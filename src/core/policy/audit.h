@@ -1,0 +1,14 @@
+/* audit: operations in the audit trail, and the trail as a feed. */
+#ifndef CORE_POLICY_AUDIT_H
+#define CORE_POLICY_AUDIT_H
+
+#include "core/core.h"
+
+enum {
+    AUDIT_RECORDS_KEPT = 1024, /* in memory, for those who follow */
+};
+
+void audited_end(struct request *request, const struct error *error); /* it is being answered */
+void audit_feed_record(void *engine, const char *line);
+
+#endif

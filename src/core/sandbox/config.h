@@ -1,0 +1,33 @@
+/* config: what a sandbox is made of, from a caller's parameters, and to and from the registry. */
+#ifndef CORE_SANDBOX_CONFIG_H
+#define CORE_SANDBOX_CONFIG_H
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "core/limits/limit_table.h"
+#include "guard/profiles.h"
+#include "jail/jail.h"
+
+/* What a caller asked for; everything needed to start the sandbox again. */
+struct sandbox_config {
+    char *source;
+    char *app;        /* NULL: the project's own */
+    char *supervisor; /* NULL: the application's */
+    char *restart;    /* as written */
+    json_t *env;
+    const struct jail_profile *profile;
+    struct jail_limits limits;
+    struct limit_policies policies;
+    bool ephemeral;                       /* it belongs to a run, and ends with it */
+    bool watch;                           /* compile and reload whatever changes in the source */
+    json_t *watch_ignore, *watch_include; /* patterns; NULL: none */
+};
+
+void sandbox_config_free(struct sandbox_config *config);
+/* From a caller's checked parameters, or from what sandbox_config_to_json made. */
+json_t *sandbox_config_to_json(const struct sandbox_config *config);
+int sandbox_config_from_json(const struct guard_profiles *profiles, json_t *json, struct sandbox_config *ret,
+                             struct error *reterr);
+
+#endif

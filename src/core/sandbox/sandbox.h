@@ -1,0 +1,66 @@
+/* sandbox: one sandbox, from new to gone. */
+#ifndef CORE_SANDBOX_SANDBOX_H
+#define CORE_SANDBOX_SANDBOX_H
+
+#include "core/core.h"
+#include "core/sandbox/status.h"
+#include "store/store.h"
+
+struct engine;
+struct sandbox;
+
+enum {
+    CACHED_BUILDS_KEPT = 64, /* builds, besides those in use */
+    FREEZE_REASON_BYTES = 128,
+    OWNER_TEXT_BYTES = 16, /* "uid:4294967295" */
+};
+
+struct sandbox *sandbox_new(struct engine *engine, const char *id,
+                            struct error *reterr); /* in the engine's map from now on */
+void sandbox_remove(struct sandbox *sandbox);      /* out of the map; freed once its handles are closed */
+struct sandbox *sandbox_find(struct engine *engine, struct request *request,
+                             struct error *reterr); /* that the caller may see */
+bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller);
+/* The one that had this id and number when something was asked for; NULL when it is gone, even if its id is taken. */
+struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number);
+const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]); /* as sandboxes and events have it */
+void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status,
+                        const char *reason);                                /* and tells the world */
+void sandbox_set_error(struct sandbox *sandbox, const struct error *error); /* NULL clears it */
+void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data);
+int sandbox_restore(struct engine *engine, const struct store_sandbox *row, struct error *reterr);
+json_t *sandbox_to_json(struct sandbox *sandbox);
+void sandbox_start_ttl(struct sandbox *sandbox);
+
+/* ---- restart.c, destroy.c ---- */
+
+struct waiter {
+    struct waiter *next;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+/* Remove the sandbox and all it had; calls off whatever it is doing. */
+void sandbox_destroy(struct sandbox *sandbox, const char *reason, void (*done)(void *data, const struct error *error),
+                     void *data);
+void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed);
+void sandbox_restart_later(struct sandbox *sandbox);  /* whatever its restart policy says */
+void sandbox_resume_restart(struct sandbox *sandbox); /* one that a killed daemon had begun */
+void sandbox_jobs_over(
+    struct sandbox *sandbox); /* the queue's word that it is empty while the sandbox is being destroyed */
+
+/* ---- sweep.c ---- */
+
+void sweep_at_start(struct engine *engine);
+void sweep_if_due(struct engine *engine); /* whenever something has ended */
+
+/* ---- freeze.c ---- */
+
+/* Stop it whole, for the engine's own reasons; an event tells. False: it is frozen already, or not running. */
+bool sandbox_freeze(struct sandbox *sandbox, const char *reason);
+
+/* ---- queries.c ---- */
+
+bool event_visible(const struct caller *caller, const json_t *event);
+
+#endif
