@@ -1,5 +1,5 @@
 /* link: the daemon's side of the launcher's socket. Requests, their answers, and what the launcher says unasked;
-   docs/architecture.md has the messages. */
+   docs/protocols/launcher.md has the messages. */
 #ifndef LINK_LINK_H
 #define LINK_LINK_H
 

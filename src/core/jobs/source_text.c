@@ -26,7 +26,7 @@ static void put_encoded(struct buf *buf, const char *name) {
             buf_printf(buf, "%%%02X", *at);
 }
 
-/* As the launcher would send it: see the stream of a project in docs/architecture.md. */
+/* As the launcher would send it: see the stream of a project in docs/protocols/launcher.md. */
 static int stream_of(const char *name, const char *code, size_t size, struct error *reterr) {
     CLEANUP(buf_free) struct buf head = BUF_INIT;
     buf_printf(&head, "F 644 %zu ", size);

@@ -92,7 +92,8 @@ uint64_t opener_check(struct launcher *launcher,
 void opener_end(struct launcher *launcher);
 /* In such a process; name is the file's, NULL for a tree. */
 void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name);
-/* Write the tree or file at source_fd to out_fd as docs/architecture.md says; name is the file's, NULL for a tree. */
+/* Write the tree or file at source_fd to out_fd as docs/protocols/launcher.md says; name is the file's, NULL for a
+   tree. */
 int project_stream_write(int source_fd, const char *name, int out_fd, struct error *reterr);
 
 #endif
