@@ -45,7 +45,7 @@ static void run_mhd(struct api *api) {
     server_run_end();
     connection_close_ended(api);
     bool is_due = api->resumed || MHD_get_timeout(api->daemon, &timeout_ms) == MHD_YES;
-    if (is_due && (api->resumed || timeout_ms == 0))
+    if (server_is_behind(api) || (is_due && (api->resumed || timeout_ms == 0)))
         uv_idle_start(&api->mhd_idle, on_mhd_turn);
     else
         uv_idle_stop(&api->mhd_idle);
@@ -281,6 +281,7 @@ static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const 
     TAILQ_INIT(&api->directs);
     TAILQ_INIT(&api->streams);
     fair_init(&api->listener.waiting);
+    server_init(api);
     memory_init(&api->memory);
     /* A random start, so that ids of two runs don't look alike in a log. */
     if (getrandom(&api->next_request_id, sizeof api->next_request_id, GRND_NONBLOCK) < 0) api->next_request_id = 0;

@@ -247,14 +247,17 @@ struct server_user {
 };
 
 struct server {
-    struct server_socket *sockets; /* by descriptor */
+    struct server_socket **sockets; /* by descriptor */
     size_t socket_count;
-    unsigned calls; /* of this run */
+    struct fair waiting; /* sockets whose call was put off, by uid */
+    unsigned calls;      /* of this run */
     struct server_user users[SERVER_USERS_COUNTED];
     size_t user_count;
 };
 
-void server_run_begin(struct api *api); /* the server runs from now on, on this thread */
+void server_init(struct api *api);
+bool server_is_behind(const struct api *api); /* it must run again: calls were put off */
+void server_run_begin(struct api *api);       /* the server runs from now on, on this thread */
 void server_run_end(void);
 void server_connection_began(struct api *api, struct connection *connection);
 void server_connection_ended(struct api *api, const struct connection *connection);

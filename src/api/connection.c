@@ -65,9 +65,13 @@ static void admit(struct api *api, struct connection *connection) {
     struct error error;
     introduce(api, &connection->caller);
     uint64_t max = quotas_share(quotas, uid, api->config.connections_max, CONNECTIONS_KEPT_FREE);
+    struct share share = {.all = api->config.connections_max,
+                          .used = api->served_count + 1,
+                          .own = quotas_held(quotas, uid, QUOTA_CONNECTIONS) + 1};
+    bool has_room = api->served_count < max && quotas_is_fair(quotas, uid, &share);
     if (quotas_take(quotas, uid, QUOTA_CONNECTIONS, 1, &error) < 0) {
         refuse(api, connection, &error);
-    } else if (api->served_count >= max) {
+    } else if (!has_room) {
         quotas_give(quotas, uid, QUOTA_CONNECTIONS, 1);
         refuse(api, connection, NULL);
     } else {

@@ -12,6 +12,7 @@
 
 enum {
     ACCEPTS_PER_TURN = 64,
+    ACCEPTS_AT_LEAST = 8,   /* however full the turn is: connections that are served could fill every turn */
     HANDED_PER_TURN = 8,    /* to the HTTP server, which sets each of them up */
     WAITING_PER_USER = 256, /* a user's further connections are closed */
     WAITING_MAX = 1024,     /* above that a user has WAITING_AT_LEAST */
@@ -122,7 +123,7 @@ static void on_arrivals(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     struct api *api = poll->data;
     loop_note(api->loop, "accept", NULL);
-    for (size_t i = 0; i < ACCEPTS_PER_TURN && !loop_turn_is_full(api->loop); i++) {
+    for (size_t i = 0; i < ACCEPTS_PER_TURN && (i < ACCEPTS_AT_LEAST || !loop_turn_is_full(api->loop)); i++) {
         int fd = accept4(api->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             on_accept_failed(api, errno);

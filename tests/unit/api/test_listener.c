@@ -116,6 +116,39 @@ static void a_caller_who_left_after_a_request_is_served(void **state) {
     assert_int_equal(fixture->engine.last_caller.uid, FLOODER);
 }
 
+static void fill_turn(uv_poll_t *poll, int status, int events) {
+    (void)status, (void)events;
+    loop_note(poll->loop, "test", NULL);
+    for (uint64_t begun_ns = uv_hrtime(); uv_hrtime() - begun_ns < 2 * LOOP_TURN_FULL_US * UINT64_C(1000);) {
+    }
+}
+
+/* What others send may fill every turn before the listener has its part. */
+static void connections_get_in_however_full_turns_are(void **state) {
+    struct fixture *fixture = *state;
+    struct loop_watch *watch;
+    struct client client;
+    uv_poll_t busy;
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(loop_watch_open(&fixture->loop, &watch, NULL), 0);
+    uv_poll_init(&fixture->loop, &busy, pipes[0]);
+    uv_poll_start(&busy, UV_READABLE, fill_turn);
+    assert_int_equal(write(pipes[1], "x", 1), 1); /* it is ready first, in each turn */
+    uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    open_as(fixture, OTHER, &client);
+    for (int turn = 0; turn < 3; turn++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    assert_int_equal(served_count(fixture), 1);
+    assert_healthy(&client);
+    client_close(&client);
+    uv_close((uv_handle_t *)&busy, NULL);
+    fixture_close_api(fixture);
+    loop_watch_close(watch);
+    uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 /* The socket stays readable, but the loop does not spin. */
 static void without_a_descriptor_it_is_tried_again(void **state) {
     struct fixture *fixture = *state;
@@ -153,6 +186,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(connections_beyond_the_room_are_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_caller_who_left_without_a_word_is_not_served, setup, teardown),
         cmocka_unit_test_setup_teardown(a_caller_who_left_after_a_request_is_served, setup, teardown),
+        cmocka_unit_test_setup_teardown(connections_get_in_however_full_turns_are, setup, teardown),
         cmocka_unit_test_setup_teardown(without_a_descriptor_it_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_ends_those_who_wait, setup, teardown),
     };

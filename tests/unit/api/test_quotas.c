@@ -294,9 +294,34 @@ static void passed_descriptors_are_lines_too(void **state) {
     assert_in_range(count_text(read_log(), "descriptor_passed"), 5, 20); /* of 4 KiB */
 }
 
+/* Many users with as many as each may have leave some for the next one. */
+static void connections_are_shared(void **state) {
+    enum { USERS = 20, EACH = 64 };
+    struct fixture *fixture = *state;
+    struct client last;
+    static struct client clients[USERS * EACH];
+    size_t count = 0;
+    rules.items[0].values[QUOTA_CONNECTIONS] = EACH;
+    for (uid_t uid = 0; uid < USERS; uid++) {
+        for (int i = 0; i < EACH; i++) {
+            assert_int_equal(seteuid(40000 + uid), 0);
+            client_open(fixture, &clients[count++]);
+            assert_int_equal(seteuid(getuid()), 0);
+            if (i % 16 == 15) fixture_turn(fixture, -1);
+        }
+        for (int turn = 0; turn < 8; turn++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+    open_as_stranger(fixture, &last);
+    assert_healthy(&last);
+    client_close(&last);
+    for (size_t i = 0; i < count; i++) client_close(&clients[i]);
+    while (fixture->api->served_count + fixture->api->refused_count > 0) fixture_turn(fixture, -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_connection_over_the_quota_is_told_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(connections_are_shared, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_ones_that_say_nothing_are_hung_up_on, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_ones_have_a_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_over_the_quota_is_told_so, setup, teardown),

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FLOODER = 65534, OTHER = 65533, CONNECTIONS = 40, CALLS_PER_USER = 8, BURN_US = 2000, TURN_MAX_US = 25000 };
+enum { FLOODER = 65534, OTHER = 65533, CONNECTIONS = 60, CALLS_PER_USER = 8, BURN_US = 2000, TURN_MAX_US = 25000 };
 
 static const char info[] = "GET /api/v1/sandboxes/a HTTP/1.1\r\nHost: h\r\n\r\n";
 
