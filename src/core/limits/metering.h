@@ -43,12 +43,6 @@ void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
 void metering_end(struct sandbox *sandbox);   /* it is gone */
 
-/* ---- cpu_watch.c: finds nodes that begin to work ---- */
-
-void cpu_watch_open(struct engine *engine);
-void cpu_watch_begin(struct engine *engine); /* there is a node to watch */
-void cpu_watch_stop(struct engine *engine);  /* as metering_stop */
-
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);
 /* The rest from the agent; done is called in any case, with NULL when the sandbox is gone. Not from inside, unless
@@ -67,5 +61,11 @@ json_t *metering_value_json(enum meter_metric metric, double value);
 /* Averages or peaks of a point by the metrics' names; unknown ones are left out. */
 json_t *metering_values_json(const float *values);
 void metering_restore(struct engine *engine, const char *sandbox_id, int64_t at_ms, const char *text);
+
+/* ---- cpu_watch.c: finds nodes that begin to work ---- */
+
+void cpu_watch_open(struct engine *engine);
+void cpu_watch_begin(struct engine *engine); /* there is a node to watch */
+void cpu_watch_stop(struct engine *engine);  /* as metering_stop */
 
 #endif
