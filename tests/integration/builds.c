@@ -74,7 +74,8 @@ char *build_compiled_files(const char *build, const json_t *report) {
 
 void build_assert_same(const char *build, const char *other) {
     char command[2 * PATH_MAX + 64], text[2048];
-    snprintf(command, sizeof command, "diff -rq --exclude=build.json --exclude=brief.json '%s' '%s' 2>&1", build, other);
+    snprintf(command, sizeof command, "diff -rq --exclude=build.json --exclude=brief.json '%s' '%s' 2>&1", build,
+             other);
     FILE *pipe = popen(command, "re");
     assert_non_null(pipe);
     size_t size = fread(text, 1, sizeof text - 1, pipe);

@@ -1,5 +1,6 @@
 /* bench_compile SANDBOX EXS WORK_FOLDER ROUNDS: how long compiling takes, ours and the alternatives in turns. Prints
-   JSON: for each subject its times in milliseconds. tools/bench/compile/bench_compile.sh runs it and makes a table of that. */
+   JSON: for each subject its times in milliseconds. tools/bench/compile/bench_compile.sh runs it and makes a table of
+   that. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* bench_limits: each limit under attack. How long until it held, and what a small evaluation in a neighbouring sandbox
-   takes meanwhile, beside what it takes with the attacker frozen. Prints JSON; tools/bench/limits/bench_limits.sh makes a table of
-   it. */
+   takes meanwhile, beside what it takes with the attacker frozen. Prints JSON; tools/bench/limits/bench_limits.sh makes
+   a table of it. */
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* bench_watch SCRIPT WORK_FOLDER ROUNDS: how long it takes from a save to the new code's answer, beside what one does
-   without watching, in turns. Prints JSON: for each subject its times in milliseconds. tools/bench/watch/bench_watch.sh runs it and
-   makes a table of that. */
+   without watching, in turns. Prints JSON: for each subject its times in milliseconds. tools/bench/watch/bench_watch.sh
+   runs it and makes a table of that. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
