@@ -124,8 +124,7 @@ struct cached_build {
 /* Have the cache name a build: it is not swept while the name is among the last used ones. */
 void cache_keep(const char *home, const char *key, const struct cached_build *build);
 /* The builds that the cache names, newest first, at most max, of which each owner has the same share; other entries are
-   forgotten. Reads a small file per
- * entry. */
+   forgotten. For the pool: reads a small file per entry. */
 size_t cache_builds(const char *home, struct cached_build *ret, size_t max);
 /* Which of these, newest first, are kept: the owners by turns, each one's newest first. Pure. */
 void cache_choose(const struct cached_build *builds, size_t count, size_t max, bool *ret_chosen);

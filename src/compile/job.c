@@ -437,7 +437,7 @@ static void look(uv_work_t *work) {
     }
 }
 
-static void on_looked(struct compile_job *job) {
+static void on_found(struct compile_job *job) {
     struct error error;
     bool elixir_needed = job->kind == SOURCE_MIX || (job->is_file && string_ends(job->file_name, ".ex"));
     if (job->is_cached) {
@@ -449,6 +449,28 @@ static void on_looked(struct compile_job *job) {
     } else {
         get_worker(job);
     }
+}
+
+/* On the pool: facts may be large. */
+static void forget_found(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    json_decref(take_ptr(job->facts));
+    json_decref(take_ptr(job->report));
+    json_decref(take_ptr(job->brief));
+    json_decref(take_ptr(job->kept_facts));
+    json_decref(take_ptr(job->base_facts));
+    job->digest[0] = job->base[0] = '\0';
+    job->is_cached = false;
+}
+
+/* A sweep that was requested before this job began does not know what the job found. Later ones leave its owner's
+   builds alone. */
+static void on_looked(struct compile_job *job) {
+    const char *found = job->is_cached ? job->digest : job->base;
+    if (found[0] && !store_build_stays(job->compiler->store, found))
+        job_work(job, forget_found, on_found);
+    else
+        on_found(job);
 }
 
 void job_begin(struct compile_job *job) {

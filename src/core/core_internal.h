@@ -110,6 +110,8 @@ struct engine {
     struct map sandboxes;
     uint64_t sandboxes_made;  /* since the start */
     uint64_t builds_at_sweep; /* that had been written when builds were swept last */
+    bool is_sweeping;         /* the pool reads which builds are kept */
+    bool is_removing;         /* builds of users who had no room */
     struct feed *events;
     struct feed_pump pump;
     struct guard_profiles profiles;

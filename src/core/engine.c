@@ -516,7 +516,7 @@ static bool is_busy(struct engine *engine) {
         if (sandbox->jobs || sandbox->destroying) return true;
     }
     return engine->admitting > 0 || engine->toolchain_probing || answers_are_waiting(&engine->answers) ||
-           engine->asking > 0 || engine->listings > 0 || !compiler_is_quiet(engine->compiler) ||
+           engine->asking > 0 || engine->listings > 0 || engine->is_sweeping || !compiler_is_quiet(engine->compiler) ||
            !pool_is_quiet(engine->pool);
 }
 

@@ -34,6 +34,10 @@ struct build_job {
     int64_t min_age_s;
     store_done_fn sweep_done;
 
+    /* A removal by name is a sweep too. */
+    struct map named, gone; /* gone is the thread's until the work is done */
+    store_removed_fn removed;
+
     void *data;
 };
 
@@ -41,7 +45,18 @@ static bool is_sweep(const struct build_job *job) {
     return job->put_done == NULL;
 }
 
+static bool is_removal(const struct build_job *job) {
+    return job->removed != NULL;
+}
+
+/* Apart from its age. */
+static bool may_remove(const struct build_job *job, const char *digest) {
+    return is_removal(job) ? map_get(&job->named, digest) != NULL : !map_get(&job->keep, digest);
+}
+
 static void free_job(struct build_job *job) {
+    map_free(&job->named);
+    map_free(&job->gone);
     map_free(&job->keep);
     free(job);
 }
@@ -52,7 +67,9 @@ static void work(uv_work_t *request) {
     struct build_job *job = request->data;
     const struct build_queue *queue = &job->store->builds;
     if (job->error.code != E_NONE) return; /* the set of builds to keep is incomplete */
-    if (is_sweep(job))
+    if (is_removal(job))
+        build_remove_named(queue, &job->named, &job->gone);
+    else if (is_sweep(job))
         build_sweep(queue, &job->keep, job->min_age_s, &job->error);
     else
         build_write(queue, job->tmp_name, job->base, job->files, job->count, job->digest, &job->written, &job->error);
@@ -64,14 +81,18 @@ static void work(uv_work_t *request) {
 static void protect_from_waiting_sweeps(struct build_queue *queue, const char *digest) {
     struct build_job *job;
     STAILQ_FOREACH(job, &queue->waiting, link) {
-        if (is_sweep(job) && !map_set(&job->keep, digest, job))
+        if (is_removal(job))
+            map_remove(&job->named, digest);
+        else if (is_sweep(job) && !map_set(&job->keep, digest, job))
             error_set(&job->error, E_NO_MEMORY, "no memory to remember which builds to keep");
     }
 }
 
 static void answer(struct build_job *job) {
     const struct error *error = job->error.code == E_NONE ? NULL : &job->error;
-    if (!is_sweep(job))
+    if (is_removal(job))
+        job->removed(job->data, &job->gone);
+    else if (!is_sweep(job))
         job->put_done(job->data, error ? NULL : job->digest, error);
     else if (job->sweep_done)
         job->sweep_done(job->data, error);
@@ -82,7 +103,7 @@ static void dispatch(struct store *store);
 static void finish(struct build_job *job) {
     struct store *store = job->store;
     if (is_sweep(job))
-        store->builds.sweep_running = false;
+        store->builds.sweep = NULL;
     else
         store->builds.puts_running--;
     free_job(job);
@@ -137,13 +158,13 @@ static void after_work(uv_work_t *request, int status) {
 }
 
 static bool may_start(const struct build_queue *queue, const struct build_job *job) {
-    if (queue->sweep_running) return false;
+    if (queue->sweep) return false;
     return is_sweep(job) ? queue->puts_running == 0 : queue->puts_running < PUTS_MAX;
 }
 
 static void start(struct store *store, struct build_job *job) {
     if (is_sweep(job))
-        store->builds.sweep_running = true;
+        store->builds.sweep = job;
     else
         store->builds.puts_running++;
     loop_queue_work(store->loop, &job->work, work, after_work);
@@ -195,7 +216,7 @@ static void tell_nobody(void *data, const char *digest, const struct error *erro
 
 struct store_put *store_put_begin(struct store *store) {
     struct build_queue *queue = &store->builds;
-    bool is_free = !queue->sweep_running && STAILQ_EMPTY(&queue->waiting);
+    bool is_free = !queue->sweep && STAILQ_EMPTY(&queue->waiting);
     struct store_put *put = is_free ? calloc(1, sizeof *put) : NULL;
     if (!put) return NULL;
     put->job.store = store;
@@ -249,6 +270,30 @@ void store_sweep_builds(struct store *store, const char *const *keep, int64_t mi
     job->min_age_s = min_age_s;
     job->sweep_done = done;
     enqueue(store, job, data);
+}
+
+void store_remove_builds(struct store *store, struct map *digests, store_removed_fn removed, void *data) {
+    struct build_job *job = calloc(1, sizeof *job);
+    struct map none = MAP_INIT;
+    if (!job) {
+        map_free(digests);
+        removed(data, &none);
+        return;
+    }
+    job->named = *digests;
+    *digests = none;
+    job->removed = removed;
+    enqueue(store, job, data);
+}
+
+bool store_build_stays(const struct store *store, const char *digest) {
+    const struct build_queue *queue = &store->builds;
+    const struct build_job *job;
+    if (queue->sweep && may_remove(queue->sweep, digest)) return false;
+    STAILQ_FOREACH(job, &queue->waiting, link) {
+        if (is_sweep(job) && may_remove(job, digest)) return false;
+    }
+    return faccessat(queue->builds_fd, digest, F_OK, 0) == 0;
 }
 
 static bool digest_valid(const char *digest) {
@@ -305,5 +350,5 @@ void build_queue_close(struct build_queue *queue) {
 }
 
 bool build_queue_idle(const struct build_queue *queue) {
-    return STAILQ_EMPTY(&queue->waiting) && queue->puts_running == 0 && !queue->sweep_running;
+    return STAILQ_EMPTY(&queue->waiting) && queue->puts_running == 0 && !queue->sweep;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void cleanup_dir(DIR **dir) {
     if (*dir) closedir(*dir);
@@ -86,6 +87,17 @@ static int retire_unnamed(const struct build_queue *queue, const struct map *kee
         if (result < 0) return result;
     }
     return errno ? error_errno(reterr, errno, "reading the builds") : 0;
+}
+
+/* One that stays, or can't be noted, is told of another time. */
+void build_remove_named(const struct build_queue *queue, const struct map *digests, struct map *ret_gone) {
+    size_t at = 0;
+    const char *digest;
+    struct error ignored;
+    while (map_next(digests, &at, &digest, NULL)) {
+        bool is_gone = faccessat(queue->builds_fd, digest, F_OK, 0) < 0 && errno == ENOENT;
+        if (is_gone || retire_build(queue, digest, &ignored) == 0) map_set(ret_gone, digest, ret_gone);
+    }
 }
 
 /* Failed writes of this daemon. Other entries are copies of projects and BEAM files that are in use now. */

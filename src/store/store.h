@@ -124,6 +124,14 @@ const char *store_scratch(const struct store *store);
 /* E_INVALID if it is not a digest, E_NOT_FOUND if there is no such build. */
 int store_build_path(const struct store *store, const char *digest, char *ret, size_t size, struct error *reterr);
 uint64_t store_builds_written(const struct store *store); /* since it was opened, without those that existed */
+/* Whether it is there, and no sweep that waits or runs is to remove it. A caller that found a build on the pool asks
+   on the loop before it uses the build; the caller names the build to later sweeps. */
+bool store_build_stays(const struct store *store, const char *digest);
+/* Gets the digests that are gone, as keys. */
+typedef void (*store_removed_fn)(void *data, const struct map *digests);
+/* Removes the builds that the keys name; takes the map over. Those that are put while the removal waits its turn are
+   kept. */
+void store_remove_builds(struct store *store, struct map *digests, store_removed_fn removed, void *data);
 /* Removes builds that are older than min_age_s and that `keep` (digests, NULL-terminated, copied) does not name, and
    temporary files of a killed daemon. Builds that are written while the sweep waits its turn are kept. */
 void store_sweep_builds(struct store *store, const char *const *keep, int64_t min_age_s, store_done_fn done,

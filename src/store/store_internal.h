@@ -107,7 +107,8 @@ STAILQ_HEAD(build_job_list, build_job);
 struct build_queue {
     struct build_job_list waiting;
     size_t puts_running;
-    bool sweep_running, stock_awaits_filling;
+    const struct build_job *sweep; /* the one that runs; NULL: none does */
+    bool stock_awaits_filling;
     int builds_fd, tmp_fd, stock_fd;
     int all_tmp_fd; /* the parent of tmp_fd; its other folders belong to killed daemons */
     char *tmp_path;
@@ -123,6 +124,8 @@ bool build_queue_idle(const struct build_queue *queue);
 int build_write(const struct build_queue *queue, const char *tmp_name, const char *base, const struct store_file *files,
                 size_t count, char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr);
 int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr);
+/* Adds to ret_gone which of them are gone. */
+void build_remove_named(const struct build_queue *queue, const struct map *digests, struct map *ret_gone);
 int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /* a missing one is fine */
 
 bool build_is_dots(const char *name);

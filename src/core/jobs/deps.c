@@ -42,6 +42,7 @@ static void read_sandbox(struct oneshot *oneshot, const char *id) {
     struct error error;
     if (sandbox && !sandbox_visible(sandbox, &oneshot->request->caller)) sandbox = NULL;
     if (sandbox && sandbox->build.digest[0]) {
+        oneshot->reads_of = sandbox->owner;
         read_build(oneshot, sandbox->build.digest);
         return;
     }

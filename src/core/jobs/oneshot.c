@@ -58,7 +58,7 @@ struct oneshot *oneshot_begin(struct engine *engine, struct request *request, si
     }
     oneshot->engine = engine;
     oneshot->request = request;
-    oneshot->uid = request->caller.uid;
+    oneshot->uid = oneshot->reads_of = request->caller.uid;
     oneshot->next = engine->oneshots;
     engine->oneshots = oneshot;
     request->state = oneshot;

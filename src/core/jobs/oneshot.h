@@ -23,6 +23,7 @@ struct oneshot {
     struct engine *engine;
     struct request *request;
     uid_t uid;        /* whose it is, also when the request is answered */
+    uid_t reads_of;   /* whose builds it reads besides: a sandbox's owner's */
     struct error why; /* it was called off; E_NONE: it was not */
     atomic_bool call_off;
     void (*waiting)(struct oneshot *oneshot); /* set while nothing is under way: it ends a job that is called off */

@@ -9,6 +9,8 @@
 struct ledger_build {
     uid_t uid;
     uint64_t bytes;
+    uint64_t kept_in; /* the last sweep that kept it */
+    bool is_shared;   /* another user made the same one: what that user does is not looked at when the owner is short */
 };
 
 enum { OWNER_NAME_BYTES = 16 };
@@ -18,21 +20,15 @@ static const char *owner_name(uid_t uid, char ret[OWNER_NAME_BYTES]) {
     return ret;
 }
 
-/* Without memory: another time. */
-static void note_refused(struct ledger *ledger, uid_t uid) {
+bool ledger_name_user(struct map *users, uid_t uid) {
     char name[OWNER_NAME_BYTES];
-    map_set(&ledger->refused, owner_name(uid, name), ledger);
+    return map_set(users, owner_name(uid, name), users);
 }
 
 int ledger_admit(struct ledger *ledger, uid_t uid, uint64_t bytes, struct error *reterr) {
     int result = quotas_take(ledger->quotas, uid, QUOTA_DISK, bytes, reterr);
-    if (result < 0) note_refused(ledger, uid);
+    if (result < 0) ledger_name_user(&ledger->refused, uid); /* without memory: another time */
     return result < 0 ? error_prefix(reterr, "there is no room for the build") : 0;
-}
-
-bool ledger_is_short(const struct ledger *ledger, uid_t uid) {
-    char name[OWNER_NAME_BYTES];
-    return map_get(&ledger->refused, owner_name(uid, name)) != NULL;
 }
 
 void ledger_give_back(struct ledger *ledger, uid_t uid, uint64_t bytes) {
@@ -40,10 +36,10 @@ void ledger_give_back(struct ledger *ledger, uid_t uid, uint64_t bytes) {
 }
 
 void ledger_add(struct ledger *ledger, uid_t uid, const char *digest, uint64_t bytes, bool is_admitted) {
-    bool is_known = map_get(&ledger->builds, digest) != NULL;
-    struct ledger_build *build = is_known ? NULL : calloc(1, sizeof *build);
+    struct ledger_build *known = map_get(&ledger->builds, digest), *build = known ? NULL : calloc(1, sizeof *build);
+    if (known && known->uid != uid) known->is_shared = true;
     if (build && map_set(&ledger->builds, digest, build)) {
-        *build = (struct ledger_build){uid, bytes};
+        *build = (struct ledger_build){.uid = uid, .bytes = bytes};
         if (!is_admitted) quotas_count(ledger->quotas, uid, QUOTA_DISK, bytes);
         return;
     }
@@ -58,30 +54,53 @@ static void forget(struct ledger *ledger, const char *digest) {
     free(build);
 }
 
-/* One that is in no list; NULL: all are. */
-static const char *find_swept(const struct ledger *ledger, const struct map *kept) {
+void ledger_swept(struct ledger *ledger, const char *const *keep) {
     size_t at = 0;
     const char *digest;
-    while (map_next(&ledger->builds, &at, &digest, NULL))
-        if (!map_get(kept, digest)) return digest;
-    return NULL;
+    void *value;
+    ledger->sweeps++;
+    for (; *keep; keep++) {
+        struct ledger_build *build = map_get(&ledger->builds, *keep);
+        if (build) build->kept_in = ledger->sweeps;
+    }
+    while (map_next(&ledger->builds, &at, &digest, &value))
+        if (((struct ledger_build *)value)->kept_in != ledger->sweeps) forget(ledger, digest);
 }
 
-void ledger_swept(struct ledger *ledger, const char *const *keep) {
-    CLEANUP(map_free) struct map kept = MAP_INIT;
-    const char *digest;
-    char copy[STORE_DIGEST_BYTES];
-    map_free(&ledger->refused);
-    for (; *keep; keep++)
-        if (!map_set(&kept, *keep, ledger)) return; /* another time */
-    while ((digest = find_swept(ledger, &kept))) {
-        snprintf(copy, sizeof copy, "%s", digest);
-        forget(ledger, copy);
+/* ---- users who have no room ---- */
+
+static void find_rested(const struct ledger *ledger, const struct map *busy, struct map *ret) {
+    size_t at = 0;
+    const char *user;
+    while (map_next(&ledger->refused, &at, &user, NULL))
+        if (!map_get(busy, user)) map_set(ret, user, ret);
+}
+
+void ledger_take_spare(struct ledger *ledger, const struct map *busy, struct map *ret_digests) {
+    CLEANUP(map_free) struct map rested = MAP_INIT;
+    char name[OWNER_NAME_BYTES];
+    const char *key;
+    void *value;
+    size_t at = 0;
+    find_rested(ledger, busy, &rested);
+    while (rested.count > 0 && map_next(&ledger->builds, &at, &key, &value)) {
+        const struct ledger_build *build = value;
+        if (!build->is_shared && map_get(&rested, owner_name(build->uid, name))) map_set(ret_digests, key, ledger);
     }
+    at = 0;
+    while (map_next(&rested, &at, &key, NULL)) map_remove(&ledger->refused, key);
+}
+
+void ledger_removed(struct ledger *ledger, const struct map *digests) {
+    size_t at = 0;
+    const char *digest;
+    while (map_next(digests, &at, &digest, NULL))
+        if (map_get(&ledger->builds, digest)) forget(ledger, digest);
 }
 
 void ledger_free(struct ledger *ledger) {
     static const char *const none[] = {NULL};
     ledger_swept(ledger, none);
     map_free(&ledger->builds);
+    map_free(&ledger->refused);
 }

@@ -9,19 +9,25 @@
 struct ledger {
     struct quotas *quotas;
     struct map builds;  /* by digest */
-    struct map refused; /* users who had no room, since the last sweep: what they do not use is to go soon */
+    struct map refused; /* users who had no room: what they do not use is to go soon */
+    uint64_t sweeps;
 };
 
 /* Before it is written. E_LIMIT: its owner's quota is used up. */
 int ledger_admit(struct ledger *ledger, uid_t uid, uint64_t bytes, struct error *reterr);
-bool ledger_is_short(const struct ledger *ledger, uid_t uid); /* one was refused to this user, since the last sweep */
 /* It was not written after all. */
 void ledger_give_back(struct ledger *ledger, uid_t uid, uint64_t bytes);
-/* It is there. One that is known already counts for its first owner alone. Without is_admitted it is counted whether or
-   not there is room. */
+/* It is there. One that is known already counts for its first owner alone, and is shared from then on. Without
+   is_admitted it is counted whether or not there is room. */
 void ledger_add(struct ledger *ledger, uid_t uid, const char *digest, uint64_t bytes, bool is_admitted);
 /* All but these were removed; the list ends with NULL. */
 void ledger_swept(struct ledger *ledger, const char *const *keep);
+/* Adds a user to a set; false without memory. */
+bool ledger_name_user(struct map *users, uid_t uid);
+/* The builds of users who were refused one and are not busy, but not what users share: a set of digests. These users
+   are not short any more. Nothing is forgotten yet. */
+void ledger_take_spare(struct ledger *ledger, const struct map *busy, struct map *ret_digests);
+void ledger_removed(struct ledger *ledger, const struct map *digests); /* these were */
 void ledger_free(struct ledger *ledger);
 
 #endif

@@ -1,8 +1,9 @@
 /* What no sandbox needs any more goes: builds, and the bytes of versions. At the start, and while it runs whenever so
    many builds were written: a project that is watched makes one with each save. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "core/core_internal.h"
+#include "core/jobs/oneshot.h"
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"
 
@@ -11,35 +12,105 @@ enum {
     UNHEARD_OF_MAX_S = 3600, /* a node may run a build that the daemon before wrote, and that only the node tells of */
 };
 
-/* ---- builds ---- */
+/* ---- builds that nothing needs ---- */
 
-/* A user who has no room left keeps what its sandboxes run, and nothing else. */
-static void count_cached(struct engine *engine, const struct cached_build *cached, const char **keep, size_t *count) {
-    if (ledger_is_short(&engine->ledger, cached->owner)) return;
-    keep[(*count)++] = cached->digest;
-    if (cached->bytes > 0) ledger_add(&engine->ledger, cached->owner, cached->digest, cached->bytes, false);
+enum { NAMED_MAX = 4 }; /* builds that a sandbox may run, or go back to */
+
+/* A node sees the build that it was booted with, whatever was loaded since: it loads from there what it never ran
+   before. */
+static size_t named_by(const struct sandbox *sandbox, const char *ret[NAMED_MAX]) {
+    size_t count = 0;
+    if (sandbox->build.digest[0]) ret[count++] = sandbox->build.digest;
+    if (sandbox->booted_build[0]) ret[count++] = sandbox->booted_build;
+    if (sandbox->previous_build[0]) ret[count++] = sandbox->previous_build; /* as containment */
+    if (sandbox->probation.id[0]) ret[count++] = sandbox->probation.build;  /* it may be taken back to that */
+    return count;
 }
 
-/* What sandboxes run, and what was compiled lately, which need not be compiled again. A node sees the build that it was
-   booted with, whatever was loaded since: it loads from there what it never ran before. */
-static void sweep_builds(struct engine *engine, int64_t min_age_s) {
+struct build_sweep {
+    uv_work_t work;
+    struct engine *engine;
+    size_t count;
+    struct cached_build cached[CACHED_BUILDS_KEPT];
+};
+
+/* The cache may have thousands of entries: each is read, and most are removed. */
+static void read_cache(uv_work_t *work) {
+    struct build_sweep *sweep = work->data;
+    sweep->count = cache_builds(sweep->engine->config.home, sweep->cached, CACHED_BUILDS_KEPT);
+}
+
+static struct build_sweep *new_build_sweep(struct engine *engine) {
+    struct build_sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep) return NULL;
+    sweep->engine = engine;
+    sweep->work.data = sweep;
+    return sweep;
+}
+
+/* An entry outlives its build where that was removed for want of room. */
+static bool count_cached(struct engine *engine, const struct cached_build *cached) {
+    if (!store_build_stays(engine->store, cached->digest)) return false;
+    if (cached->bytes > 0) ledger_add(&engine->ledger, cached->owner, cached->digest, cached->bytes, false);
+    return true;
+}
+
+/* All but what sandboxes run, and what was compiled lately, which need not be compiled again. */
+static void sweep_builds(struct engine *engine, const struct build_sweep *sweep, int64_t min_age_s) {
     size_t count = 0, at = 0;
     void *value;
-    CLEANUP_FREE struct cached_build *cached = calloc(CACHED_BUILDS_KEPT, sizeof *cached);
-    CLEANUP_FREE const char **keep = calloc(4 * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
-    if (!cached || !keep) return;
-    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
-        const struct sandbox *sandbox = value;
-        if (sandbox->build.digest[0]) keep[count++] = sandbox->build.digest;
-        if (sandbox->booted_build[0]) keep[count++] = sandbox->booted_build;
-        if (sandbox->previous_build[0]) keep[count++] = sandbox->previous_build; /* as containment */
-        if (sandbox->probation.id[0]) keep[count++] = sandbox->probation.build;  /* it may be taken back to that */
-    }
-    size_t cached_count = cache_builds(engine->config.home, cached, CACHED_BUILDS_KEPT);
-    for (size_t i = 0; i < cached_count; i++) count_cached(engine, &cached[i], keep, &count);
+    CLEANUP_FREE const char **keep = calloc(NAMED_MAX * engine->sandboxes.count + CACHED_BUILDS_KEPT + 1, sizeof *keep);
+    if (!keep) return;
+    while (map_next(&engine->sandboxes, &at, NULL, &value)) count += named_by(value, keep + count);
+    for (size_t i = 0; i < sweep->count; i++)
+        if (count_cached(engine, &sweep->cached[i])) keep[count++] = sweep->cached[i].digest;
     ledger_swept(&engine->ledger, keep);
     store_sweep_builds(engine->store, keep, min_age_s, NULL, NULL);
     engine->builds_at_sweep = store_builds_written(engine->store);
+}
+
+/* ---- builds of users who have no room ---- */
+
+/* A user who has no room left keeps what its sandboxes run, and nothing else. Only that user's own work can have found
+   one of its builds that nothing names yet: the cache's keys name their owner. So another user's work is not waited
+   for. False without memory. */
+static bool name_busy(struct engine *engine, struct map *ret_users) {
+    size_t at = 0;
+    void *value;
+    bool good = true;
+    while (good && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct sandbox *sandbox = value;
+        if (sandbox->jobs) good = ledger_name_user(ret_users, sandbox->owner);
+    }
+    for (const struct oneshot *oneshot = engine->oneshots; good && oneshot; oneshot = oneshot->next)
+        good = ledger_name_user(ret_users, oneshot->uid) && ledger_name_user(ret_users, oneshot->reads_of);
+    return good;
+}
+
+static void leave_out_named(struct engine *engine, struct map *digests) {
+    const char *named[NAMED_MAX];
+    size_t at = 0;
+    void *value;
+    while (map_next(&engine->sandboxes, &at, NULL, &value))
+        for (size_t i = named_by(value, named); i > 0; i--) map_remove(digests, named[i - 1]);
+}
+
+/* They are in the ledger until they are gone: one that was put again meanwhile stays in both. */
+static void on_removed(void *data, const struct map *digests) {
+    struct engine *engine = data;
+    ledger_removed(&engine->ledger, digests);
+    engine->is_removing = false;
+    sweep_if_due(engine); /* others may have been refused meanwhile */
+}
+
+static void make_room(struct engine *engine) {
+    CLEANUP(map_free) struct map busy = MAP_INIT, spare = MAP_INIT;
+    if (engine->is_removing || !name_busy(engine, &busy)) return;
+    ledger_take_spare(&engine->ledger, &busy, &spare);
+    leave_out_named(engine, &spare);
+    if (spare.count == 0) return;
+    engine->is_removing = true;
+    store_remove_builds(engine->store, &spare, on_removed, engine);
 }
 
 /* ---- bytes of versions, on the pool ---- */
@@ -102,14 +173,19 @@ static void begin_beam_sweep(struct engine *engine) {
 /* ---- when ---- */
 
 void sweep_at_start(struct engine *engine) {
-    struct beam_sweep *sweep = new_beam_sweep(engine, 0);
-    sweep_builds(engine, UNHEARD_OF_MAX_S + wall_clock_forward_ms(engine) / 1000);
-    if (!sweep) return;
-    run_beam_sweep(&sweep->work);
-    beam_sweep_free(sweep);
+    struct beam_sweep *beams = new_beam_sweep(engine, 0);
+    struct build_sweep *builds = new_build_sweep(engine);
+    if (builds) {
+        read_cache(&builds->work);
+        sweep_builds(engine, builds, UNHEARD_OF_MAX_S + wall_clock_forward_ms(engine) / 1000);
+        free(builds);
+    }
+    if (!beams) return;
+    run_beam_sweep(&beams->work);
+    beam_sweep_free(beams);
 }
 
-/* Whoever is at work may have found a build that nothing names yet. */
+/* Work under way may have found a build that nothing names yet. */
 static bool is_at_work(struct engine *engine) {
     size_t at = 0;
     void *value;
@@ -118,10 +194,30 @@ static bool is_at_work(struct engine *engine) {
     return engine->oneshots != NULL;
 }
 
+/* Work that has begun since may have found what the pool forgot after that: the end of this work sweeps again. */
+static void on_cache_read(uv_work_t *work, int status) {
+    struct build_sweep *sweep = work->data;
+    struct engine *engine = sweep->engine;
+    (void)status;
+    loop_note(engine->loop, "sweep", NULL);
+    engine->is_sweeping = false;
+    if (!engine->closing && !is_at_work(engine)) {
+        sweep_builds(engine, sweep, 0);
+        begin_beam_sweep(engine);
+    }
+    free(sweep);
+    engine_wake(engine);
+}
+
+static void begin_sweep(struct engine *engine) {
+    struct build_sweep *sweep = new_build_sweep(engine);
+    engine->is_sweeping = sweep && loop_queue_work(engine->loop, &sweep->work, read_cache, on_cache_read) == 0;
+    if (!engine->is_sweeping) free(sweep);
+}
+
 void sweep_if_due(struct engine *engine) {
     if (!engine->ready || engine->closing) return;
-    uint64_t written = store_builds_written(engine->store) - engine->builds_at_sweep;
-    if ((written < CACHED_BUILDS_KEPT && engine->ledger.refused.count == 0) || is_at_work(engine)) return;
-    sweep_builds(engine, 0);
-    begin_beam_sweep(engine);
+    if (engine->ledger.refused.count > 0) make_room(engine);
+    bool is_due = store_builds_written(engine->store) - engine->builds_at_sweep >= CACHED_BUILDS_KEPT;
+    if (is_due && !engine->is_sweeping && !is_at_work(engine)) begin_sweep(engine);
 }

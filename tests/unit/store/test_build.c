@@ -216,6 +216,44 @@ static void a_sweep_removes_all_of_a_killed_daemon(void **state) {
     assert_int_equal(access(store_scratch(fixture->store), F_OK), 0);
 }
 
+static void note_gone(void *data, const struct map *digests) {
+    struct fixture *fixture = data;
+    fixture->failures = (unsigned)digests->count; /* how many are gone */
+    fixture->answers++;
+}
+
+static void a_removal_takes_what_is_named(void **state) {
+    struct fixture *fixture = *state;
+    struct map named = MAP_INIT;
+    char other[STORE_DIGEST_BYTES], doomed[STORE_DIGEST_BYTES];
+    snprintf(other, sizeof other, "%s", put(fixture, counter, 2));
+    snprintf(doomed, sizeof doomed, "%s", put(fixture, counter, 3));
+    assert_true(store_build_stays(fixture->store, doomed));
+    map_set(&named, doomed, fixture);
+    store_remove_builds(fixture->store, &named, note_gone, fixture);
+    assert_false(store_build_stays(fixture->store, doomed)); /* from now on */
+    assert_true(store_build_stays(fixture->store, other));
+    fixture_run_until(fixture, &fixture->answers, 3);
+    assert_int_equal(fixture->failures, 1);
+    fixture->failures = 0;
+    assert_false(build_exists(fixture, doomed));
+    assert_true(build_exists(fixture, other));
+}
+
+/* It waits for the put, which finds the build that is there. */
+static void a_removal_spares_what_is_put_again(void **state) {
+    struct fixture *fixture = *state;
+    struct map named = MAP_INIT;
+    char digest[STORE_DIGEST_BYTES];
+    snprintf(digest, sizeof digest, "%s", put(fixture, counter, 3));
+    map_set(&named, digest, fixture);
+    store_put_build(fixture->store, NULL, counter, 3, fixture_on_build, fixture);
+    store_remove_builds(fixture->store, &named, note_gone, fixture);
+    fixture_run_until(fixture, &fixture->answers, 3);
+    assert_int_equal(fixture->failures, 0);
+    assert_true(build_exists(fixture, digest));
+}
+
 /* The put's digest can't be among those the sweep was given. */
 static void a_sweep_spares_a_build_under_way(void **state) {
     struct fixture *fixture = *state;
@@ -314,6 +352,8 @@ int main(void) {
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(a_sweep_keeps_what_is_named, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_sweep_removes_all_of_a_killed_daemon, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_removal_takes_what_is_named, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_removal_spares_what_is_put_again, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(a_sweep_spares_a_build_under_way, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(closing_waits_for_builds, fixture_setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(builds_that_the_power_tore_are_gone_after_a_reboot, fixture_setup,

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <uv.h>
+
 #include "core/policy/ledger.h"
 
 enum { OWNER = 1000, OTHER = 1001 };
@@ -48,13 +50,10 @@ static void test_a_quota_is_used_up_at_its_edge(void **state) {
     assert_int_equal(held(OWNER), 10 * MIB);
     assert_int_equal(ledger_admit(&ledger, OWNER, 1, &error), -E_LIMIT);
     assert_non_null(strstr(error.detail, "quota \"disk\" is used up"));
-    assert_true(ledger_is_short(&ledger, OWNER));
-    assert_false(ledger_is_short(&ledger, OTHER));
     assert_int_equal(ledger_admit(&ledger, OTHER, 10 * MIB, &error), 0); /* another user's room is its own */
     ledger_give_back(&ledger, OTHER, 10 * MIB);
     ledger_swept(&ledger, (const char *const[]){"a", NULL});
     assert_int_equal(held(OWNER), 4 * MIB);
-    assert_false(ledger_is_short(&ledger, OWNER));
     put("c", 6 * MIB);
 }
 
@@ -78,11 +77,50 @@ static void test_what_is_there_counts_beyond_the_quota(void **state) {
     assert_int_equal(held(OWNER), 0);
 }
 
+static size_t spare_count(uid_t busy_uid) {
+    CLEANUP(map_free) struct map busy = MAP_INIT, spare = MAP_INIT;
+    assert_true(ledger_name_user(&busy, busy_uid));
+    ledger_take_spare(&ledger, &busy, &spare);
+    return spare.count;
+}
+
+static void test_builds_of_a_refused_user_are_spare_once_it_rests(void **state) {
+    (void)state;
+    struct error error;
+    put("a", 4 * MIB);
+    put("b", 6 * MIB);
+    put("both", 0);
+    ledger_add(&ledger, OTHER, "both", 0, false);
+    ledger_add(&ledger, OTHER, "theirs", MIB, false);
+    assert_int_equal(spare_count(OTHER), 0); /* none was refused */
+    assert_int_equal(ledger_admit(&ledger, OWNER, 1, &error), -E_LIMIT);
+    assert_int_equal(spare_count(OWNER), 0);
+    assert_int_equal(spare_count(OTHER), 2);
+    assert_int_equal(spare_count(OTHER), 0); /* once */
+    assert_int_equal(held(OWNER), 10 * MIB);
+}
+
+static void test_many_builds_are_forgotten_in_one_pass(void **state) {
+    enum { MANY = 20000, MAX_MS = 500 }; /* a search from the beginning for each takes seconds */
+    char digest[32];
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(digest, sizeof digest, "%d", i);
+        ledger_add(&ledger, OWNER, digest, 1, false);
+    }
+    uint64_t begun_ns = uv_hrtime();
+    ledger_swept(&ledger, (const char *const[]){"7", NULL});
+    assert_true(uv_hrtime() - begun_ns < MAX_MS * UINT64_C(1000000));
+    assert_int_equal(held(OWNER), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_quota_is_used_up_at_its_edge, begin, end),
         cmocka_unit_test_setup_teardown(test_a_build_counts_once, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_there_counts_beyond_the_quota, begin, end),
+        cmocka_unit_test_setup_teardown(test_builds_of_a_refused_user_are_spare_once_it_rests, begin, end),
+        cmocka_unit_test_setup_teardown(test_many_builds_are_forgotten_in_one_pass, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
