@@ -58,24 +58,27 @@ extra(Vm) ->
     crowd(Vm).
 
 %% A killed process that has no turn to end is not replaced by an older one. High-priority processes
-%% keep all others from their turns here, as a starved machine does.
+%% keep all others from their turns here, as a starved machine does. The second check that is due
+%% proves that the first one has seen them within the limit.
 starved(Vm) ->
     Code =
         "process_flag(priority, max),"
         "Spin = fun(F) -> receive stop -> ok after 0 -> F(F) end end,"
         "Holders = [spawn_opt(fun() -> receive go -> Spin(Spin) end end, [monitor, {priority, high}])"
         "           || _ <- lists:seq(1, erlang:system_info(schedulers_online))],"
-        "Work = fun() -> element(2, process_info(whereis(sbx_limit), reductions)) end,"
-        "Passes = fun(_, 0, _) -> still_there;"
-        "            (F, N, Before) ->"
-        "                receive {'DOWN', _, _, _, Why} -> Why"
-        "                after 1 -> Now = Work(), F(F, if Now > Before -> N - 1; true -> N end, Now)"
+        "1 = erlang:trace(whereis(sbx_limit), true, ['receive']),"
+        "Checks = fun(_, 0) -> still_there;"
+        "            (F, N) ->"
+        "                receive"
+        "                    {'DOWN', _, _, _, Why} -> Why;"
+        "                    {trace, _, 'receive', {timeout, _, look}} -> F(F, N - 1)"
         "                end"
         "         end,"
-        "still_there = Passes(Passes, 2, Work()),"
+        "still_there = Checks(Checks, 2),"
         "[Pid ! go || {Pid, _} <- Holders],"
         "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100)],"
-        "Outcome = Passes(Passes, 30, Work()),"
+        "Outcome = Checks(Checks, 30),"
+        "1 = erlang:trace(whereis(sbx_limit), false, ['receive']),"
         "[Pid ! stop || {Pid, _} <- Holders],"
         "Outcome",
     ?assertMatch({ok, #{term := still_there}}, vm:eval(Vm, Code)),

@@ -121,7 +121,9 @@ watch(State, WaitMs) ->
 await(State, Timer) ->
     receive
         {timeout, Timer, look} -> look(State);
-        {?MODULE, set, Limit, From, Reference} -> set(Limit, From, Reference);
+        {?MODULE, set, Limit, From, Reference} ->
+            _ = erlang:cancel_timer(Timer),
+            set(Limit, From, Reference);
         {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
         {?MODULE, extra, Count} when is_integer(Count) -> await(extra(Count, State), Timer);
         {sbx_poll_backoff, Word} when
