@@ -126,7 +126,11 @@ redials_when_a_late_call_finds_nobody(Vm) ->
         "[port_close(P) || P <- erlang:ports(), erlang:port_info(P, connected) =:= {connected, Agent}],"
         "erlang:resume_process(Agent) end), receive still -> ok end"
     ]),
-    _ = (catch vm:send_call(Vm, 8, beat, #{})), % a busy machine may be too late
+    try
+        vm:send_call(Vm, 8, beat, #{})
+    catch
+        error:_ -> ok % a busy machine may be too late
+    end,
     Again = vm:accept(Vm),
     ?assertEqual({ok, #{}}, vm:call(Again, beat, #{})),
     Again.

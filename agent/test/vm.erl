@@ -153,10 +153,18 @@ stop(#vm{port = Port, listener = Listener, socket = Socket, dir = Dir} = Vm) ->
     Pid = os_pid(Vm),
     _ = Pid =/= undefined andalso os:cmd("kill -KILL " ++ integer_to_list(Pid)),
     _ = Pid =/= undefined andalso exit_status(Vm),
-    catch port_close(Port),
+    close_port(Port),
     gen_tcp:close(Listener),
     _ = Socket =/= none andalso gen_tcp:close(Socket),
     ok = file:del_dir_r(Dir).
+
+%% The port may have closed itself with its program.
+close_port(Port) ->
+    try
+        port_close(Port)
+    catch
+        error:badarg -> true
+    end.
 
 call(Vm, Op, Args) ->
     call(Vm, Op, Args, ?DEADLINE_MS).

@@ -205,7 +205,10 @@ walk(Places, TimeoutMs, Depth, {Workers, Unplaced}) ->
     walk(Named, TimeoutMs, Depth - 1, {Workers ++ Leaves, Unplaced ++ Nameless}).
 
 is_supervisor(Pid) ->
-    is_tuple(Initial = initial_call(Pid)) andalso element(1, Initial) =:= supervisor.
+    case initial_call(Pid) of
+        {supervisor, _Function, _Arity} -> true;
+        _Other -> false
+    end.
 
 initial_call(Pid) ->
     case process_info(Pid, dictionary) of

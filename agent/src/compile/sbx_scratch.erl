@@ -65,14 +65,14 @@ add(App, Source) ->
     #scratch{dir = Dir, apps = Apps} = Scratch = opened(),
     Target = filename:join(Dir, App),
     ok = filelib:ensure_dir(filename:join([Target, "ebin", "x"])),
-    lists:foreach(fun(Sub) -> link(filename:join(Source, Sub), filename:join(Target, Sub)) end, ?LINKED),
+    lists:foreach(fun(Sub) -> link_folder(filename:join(Source, Sub), filename:join(Target, Sub)) end, ?LINKED),
     true = code:add_patha(ebin(App)),
     case Apps of
         #{App := Source} -> ok;
         _ -> persistent_term:put(?MODULE, Scratch#scratch{apps = Apps#{App => Source}})
     end.
 
-link(Source, Target) ->
+link_folder(Source, Target) ->
     _ = file:delete(Target),
     case sbx_files:is_dir(Source) of
         true -> ok = file:make_symlink(Source, Target);

@@ -161,9 +161,11 @@ is_socket(Port) ->
     end.
 
 plain_sockets() ->
-    case catch prim_socket:info() of
+    try prim_socket:info() of
         #{counters := #{num_sockets := Count}} -> Count;
         _None -> 0
+    catch
+        _:_ -> 0
     end.
 
 %% Looking
@@ -261,12 +263,14 @@ held(traffic) ->
     [{Pid, octets(Port)} || Port <- socket_ports(), {connected, Pid} <- [erlang:port_info(Port, connected)]].
 
 octets(Port) ->
-    case catch inet:getstat(Port, [recv_oct, send_oct]) of
+    try inet:getstat(Port, [recv_oct, send_oct]) of
         {ok, Counts} -> lists:sum([Count || {_Way, Count} <- Counts]);
         _Closed -> 0
+    catch
+        _:_ -> 0
     end.
 
-owners(Ports) -> [{element(2, Owner), 1} || Port <- Ports, is_tuple(Owner = erlang:port_info(Port, connected))].
+owners(Ports) -> [{Owner, 1} || Port <- Ports, {connected, Owner} <- [erlang:port_info(Port, connected)]].
 
 %% The application's process that has most. The node's own processes are never killed, whatever they
 %% were given.

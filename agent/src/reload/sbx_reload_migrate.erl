@@ -1,7 +1,7 @@
 %%% Migrates the states of suspended processes, each kind of process in its own way.
 -module(sbx_reload_migrate).
 
--export([states/1, modes/1, supervisors/1, specs_again/1]).
+-export([states/1, modes/1, callback_mode/1, supervisors/1, specs_again/1]).
 
 -include("sbx_reload.hrl").
 
@@ -29,7 +29,11 @@ modes(#reload{modes = Modes} = Reload) when map_size(Modes) =:= 0 ->
 modes(#reload{loaded = false} = Reload) ->
     Reload;
 modes(#reload{modes = Modes, args = #{direction := Direction}} = Reload) ->
-    Other = [M || {M, Mode} <- maps:to_list(Modes), erlang:function_exported(M, callback_mode, 0), Mode =/= mode(M)],
+    Other = [
+        Module
+     || {Module, Mode} <- maps:to_list(Modes), erlang:function_exported(Module, callback_mode, 0),
+        Mode =/= callback_mode(Module)
+    ],
     case [Module || Module <- Other, Direction =:= down orelse not erlang:function_exported(Module, code_change, 4)] of
         [] -> Reload;
         [Module | _] ->
@@ -38,8 +42,14 @@ modes(#reload{modes = Modes, args = #{direction := Direction}} = Reload) ->
             sbx_reload_run:fail(migrate, Text, #{module => atom_to_binary(Module)}, Reload)
     end.
 
-mode(Module) ->
-    catch Module:callback_mode().
+%% A state machine's callback mode; `none` if the module fails to tell.
+-spec callback_mode(module()) -> term().
+callback_mode(Module) ->
+    try
+        Module:callback_mode()
+    catch
+        _:_ -> none
+    end.
 
 inside_processes(Users, Reload) ->
     run_inside([{User, Module, plan(User, Module, Reload)} || #user{modules = [Module]} = User <- Users], Reload).
@@ -97,7 +107,7 @@ statems(Users, #reload{modes = Modes} = Reload) ->
     {Rebuilt, Simple} = lists:partition(
         fun(#user{modules = [Module]}) ->
             Reload#reload.loaded andalso erlang:function_exported(Module, callback_mode, 0) andalso
-                map_get(Module, Modes) =/= mode(Module)
+                map_get(Module, Modes) =/= callback_mode(Module)
         end,
         Users
     ),

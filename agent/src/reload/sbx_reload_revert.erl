@@ -67,7 +67,7 @@ tidy(#reload{modules = Modules, changes = Changes}) ->
 
 %% State machines that have asked the new code for its callback mode.
 asked_anew(Users, #reload{loaded = true, modes = Modes, reports = Reports}) ->
-    Other = [Module || {Module, Mode} <- maps:to_list(Modes), Mode =/= (catch Module:callback_mode())],
+    Other = [Module || {Module, Mode} <- maps:to_list(Modes), Mode =/= sbx_reload_migrate:callback_mode(Module)],
     [
         User
      || #user{pid = Pid, kind = statem, modules = [Module]} = User <- Users, lists:member(Module, Other),

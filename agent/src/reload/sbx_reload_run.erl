@@ -218,7 +218,7 @@ warn_plain({Pid, Module}, Reload) ->
     warn(sbx_reload_text:text(Format, [sbx_reload_text:pid(Pid), sbx_reason:module_name(Module)]), Reload).
 
 modes(Modules) ->
-    maps:from_list([{Module, catch Module:callback_mode()} || Module <- Modules]).
+    maps:from_list([{Module, sbx_reload_migrate:callback_mode(Module)} || Module <- Modules]).
 
 %% The pause
 

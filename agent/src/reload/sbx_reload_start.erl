@@ -23,7 +23,7 @@ argument(Module, Arguments, Master, TimeoutMs) ->
 traced(Module, Arguments, Master, TimeoutMs) ->
     Start = fun() ->
         receive
-            start -> exit({returned, catch Module:start(normal, Arguments)})
+            start -> exit({returned, returned(Module, Arguments)})
         end
     end,
     {Runner, Monitor} = spawn_opt(Start, [monitor, {priority, low}]),
@@ -34,6 +34,16 @@ traced(Module, Arguments, Master, TimeoutMs) ->
     Runner ! start,
     Timer = erlang:start_timer(TimeoutMs, self(), ?MODULE),
     await(Runner, Monitor, Timer, {error, <<"start/2 started no supervisor with a list">>}).
+
+%% What the application's callback returned, or how it failed, as `application_master` sees it.
+returned(Module, Arguments) ->
+    try
+        Module:start(normal, Arguments)
+    catch
+        throw:Thrown -> Thrown;
+        exit:Reason -> {'EXIT', Reason};
+        error:Reason:Stack -> {'EXIT', {Reason, Stack}}
+    end.
 
 await(Runner, Monitor, Timer, Result) ->
     receive

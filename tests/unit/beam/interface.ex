@@ -10,7 +10,7 @@ defmodule Interface do
     System.halt(if complaints == [], do: 0, else: 1)
   end
 
-  defp run('make', [folder]) do
+  defp run(~c"make", [folder]) do
     Code.compiler_options(ignore_module_conflict: true, docs: true, debug_info: true)
     Code.compile_string("defmodule Built do\n  defstruct a: 1, b: nil\nend")
 
@@ -25,7 +25,7 @@ defmodule Interface do
     []
   end
 
-  defp run('check', [folder, program]) do
+  defp run(~c"check", [folder, program]) do
     facts = facts(program, paths(sources(), folder, "case"))
     need_facts = facts(program, paths(need_sources(), folder, "need"))
 
@@ -123,7 +123,7 @@ defmodule Interface do
   defp binary(:erlang, source) do
     {:ok, tokens, _} = :erl_scan.string(String.to_charlist(source), {1, 1})
     forms = tokens |> Enum.chunk_while([], &chunk/2, fn _ -> {:cont, []} end) |> Enum.map(&form/1)
-    {:ok, _module, binary} = :compile.forms([{:attribute, 1, :file, {'same.erl', 1}} | forms], [])
+    {:ok, _module, binary} = :compile.forms([{:attribute, 1, :file, {~c"same.erl", 1}} | forms], [])
     binary
   end
 

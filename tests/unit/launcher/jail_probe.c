@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +271,7 @@ static void probe_crash(const char *name) {
 
 static void probe_spin(const char *name) {
     (void)name;
-    for (volatile int i = 0;; i++) continue;
+    for (volatile bool forever = true; forever;) continue;
 }
 
 /* Many that spin, besides itself. */

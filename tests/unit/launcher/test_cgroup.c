@@ -386,8 +386,7 @@ static void wait_for_signal(void) {
 }
 
 static void spin(void) {
-    for (volatile unsigned i = 0;; i++) {
-    }
+    for (volatile bool forever = true; forever;) continue;
 }
 
 static void use_more_memory_than_allowed(void) {
