@@ -128,7 +128,7 @@ struct memory {
 
 struct memory_user {
     uid_t uid;
-    bool is_bound; /* by quotas: it has its share of the memory, see base/share.h */
+    bool is_bound; /* by quotas: it has its share of the memory, see base/schedule/share.h */
 };
 
 void memory_init(struct memory *memory);

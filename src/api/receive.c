@@ -1,4 +1,4 @@
-/* How bytes of callers are read, so that no descriptor is received with them (base/stranger.h). */
+/* How bytes of callers are read, so that no descriptor is received with them (base/io/stranger.h). */
 #include "api/api_internal.h"
 
 #include <errno.h>

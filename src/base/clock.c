@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 uint64_t clock_monotonic_us(void) {
     struct timespec now;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/data/utf8.h"
 
 /* What the macros of these names wrap is defined here. */
 #undef error_set

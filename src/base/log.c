@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
+#include "base/data/buf.h"
 #include "base/util.h"
 
 enum { VALUE_MAX_BYTES = 2048 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 int fd_close(int fd) {
     if (fd >= 0) {

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/data/utf8.h"
 #include "base/error.h"
-#include "base/utf8.h"
 
 #define CLEANUP(function) __attribute__((cleanup(function)))
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

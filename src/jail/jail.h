@@ -15,7 +15,7 @@ enum {
     JAIL_NAME_BYTES = 65,            /* names of nodes and profiles, terminator included */
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
-    JAIL_PROJECTS_MAX = 256,         /* open at once; one caller has its share of them, see base/share.h */
+    JAIL_PROJECTS_MAX = 256,         /* open at once; one caller has its share of them, see base/schedule/share.h */
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 

@@ -118,7 +118,7 @@ bool quotas_is_bound(const struct quotas *quotas, uid_t uid);
 /* How many of a bound that all share one caller may take: places are kept free for those who are not bound. */
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free);
 
-/* Whether a caller may have what it asks for of a pool that all share: see base/share.h. */
+/* Whether a caller may have what it asks for of a pool that all share: see base/schedule/share.h. */
 bool quotas_is_fair(const struct quotas *quotas, uid_t uid, const struct share *share);
 
 /* A principal has connected: the groups it is in count from now on, for all that this uid does. */

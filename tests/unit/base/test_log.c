@@ -1,4 +1,4 @@
-#include "base_test.h"
+#include "base/base_test.h"
 
 #include <fcntl.h>
 #include <unistd.h>
