@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "beam/survey.h"
+#include "beam/code/survey.h"
 
 /* What there is for code to name. */
 enum {

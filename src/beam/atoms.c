@@ -1,7 +1,7 @@
 /* Reads the atom table of a BEAM file, in all the forms that compilers have written. */
 #include <stdlib.h>
 
-#include "beam/compact.h"
+#include "beam/code/compact.h"
 
 enum { ATOM_MAX_CHARACTERS = 255, LONG_ATOM_LENGTHS_OTP = 28 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 #define EXPORT_MARK "q" /* the tag of an external fun */
 #define STRUCT_KEY "__struct__"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beam/code.h"
+#include "beam/code/code.h"
 #include "beam/digest.h"
 
 /* Compilers call these functions of a finished module and build the results into others: callbacks, structs, lists of

@@ -1,5 +1,5 @@
 /* Reads the lines and files of stack traces. */
-#include "beam/compact.h"
+#include "beam/code/compact.h"
 
 enum { LINE_VERSION = 0, NAME_LEAST_BYTES = 2 };
 

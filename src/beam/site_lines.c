@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "beam/compact.h"
+#include "beam/code/compact.h"
 
 void site_lines_free(struct site_lines *lines) {
     free(lines->lines);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beam/code.h"
+#include "beam/code/code.h"
 #include "beam/site_lines.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "beam_test.h"
+#include "beam/beam_test.h"
 
 #include <zlib.h>
 

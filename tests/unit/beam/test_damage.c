@@ -1,6 +1,6 @@
 /* Files damaged at every place. */
 #include "beam/beam_internal.h"
-#include "beam_test.h"
+#include "beam/beam_test.h"
 
 static const char *const fixtures[] = {"fx_kinds", "fx_long_atoms", "fx_on_load"};
 

@@ -1,5 +1,5 @@
 /* What is learnt from files that a newer OTP has made. */
-#include "beam_test.h"
+#include "beam/beam_test.h"
 
 #include "beam/beam_internal.h"
 

@@ -1,7 +1,7 @@
 /* Every file of the installations named, which are OTP's and Elixir's own, is valid, for their own generation too, and
    its code is read quickly, on every processor. */
-#include "beam/survey.h"
-#include "beam_test.h"
+#include "beam/beam_test.h"
+#include "beam/code/survey.h"
 
 #include <ftw.h>
 

@@ -1,6 +1,6 @@
 /* Every allocation fails once: each failure is reported and leaves nothing behind (which a sanitizer checks). */
 #include "../failing_memory.h"
-#include "beam_test.h"
+#include "beam/beam_test.h"
 
 static enum error_code use(const struct buf *file) {
     struct error error = {0};

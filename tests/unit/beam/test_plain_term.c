@@ -1,6 +1,6 @@
 /* The quick look at terms: what it takes for valid must be valid. */
 #include "beam/beam_internal.h"
-#include "beam_test.h"
+#include "beam/beam_test.h"
 #include "terms.h"
 
 static const struct {

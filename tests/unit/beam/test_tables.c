@@ -1,5 +1,5 @@
 /* Every chunk but the code: what is wrong in each is found and named. */
-#include "beam_test.h"
+#include "beam/beam_test.h"
 
 static const struct {
     const char *name;

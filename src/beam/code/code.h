@@ -1,8 +1,8 @@
 /* Reading code: instructions, their operands and the checks of both. */
-#ifndef BEAM_CODE_H
-#define BEAM_CODE_H
+#ifndef BEAM_CODE_CODE_H
+#define BEAM_CODE_CODE_H
 
-#include "beam/compact.h"
+#include "beam/code/compact.h"
 
 enum { MAX_OPERANDS = 8, MAX_OPCODE = 184, MAX_LIST_PERIOD = 6 };
 

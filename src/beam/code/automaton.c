@@ -1,6 +1,6 @@
 /* Builds the automaton that reads code byte by byte, from the tables of opcodes and roles. Runs when the program is
    built. */
-#include "beam/automaton.h"
+#include "beam/code/automaton.h"
 
 #include <stdlib.h>
 #include <string.h>

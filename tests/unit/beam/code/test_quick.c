@@ -1,6 +1,6 @@
 /* The quick way of reading code, held against the slow one. */
-#include "beam/survey.h"
-#include "beam_test.h"
+#include "beam/beam_test.h"
+#include "beam/code/survey.h"
 
 /* As minimal_parts has them, with a built-in function of each arity that opcodes have, and more labels. */
 #define MANY_IMPORTS                                                                                                   \

@@ -1,5 +1,5 @@
 /* The table of all opcodes: operands, lists, checks, and the OTP release that introduced each. */
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 enum {
     U = ROLE_NUMBER,

@@ -1,9 +1,9 @@
 /* Code as a language that is read byte by byte. A step for each byte gives the kind of the byte and the next state, so
    that reading takes no branches. The steps are made from the tables of opcodes and roles at build time. */
-#ifndef BEAM_AUTOMATON_H
-#define BEAM_AUTOMATON_H
+#ifndef BEAM_CODE_AUTOMATON_H
+#define BEAM_CODE_AUTOMATON_H
 
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 /* The kind of a byte: an opcode, or the beginning of a value that is checked. All others have no mark. */
 enum mark {

@@ -1,8 +1,8 @@
 /* The result of a walk through code, and how it is checked on this CPU. */
-#ifndef BEAM_SURVEY_H
-#define BEAM_SURVEY_H
+#ifndef BEAM_CODE_SURVEY_H
+#define BEAM_CODE_SURVEY_H
 
-#include "beam/automaton.h"
+#include "beam/code/automaton.h"
 
 /* Places that need a check beyond the bounds of a value. */
 enum note {

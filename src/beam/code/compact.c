@@ -1,5 +1,5 @@
 /* Reads compact numbers of all sizes. */
-#include "beam/compact.h"
+#include "beam/code/compact.h"
 
 enum {
     SHORT_LENGTH_BASE = 2, /* three bits of length: 2 to 8 bytes, or an explicit length follows */

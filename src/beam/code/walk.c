@@ -3,7 +3,7 @@
    next. */
 #include <string.h>
 
-#include "beam/survey.h"
+#include "beam/code/survey.h"
 
 enum {
     LANES = 4,

@@ -1,5 +1,5 @@
 /* bs_match has its own small language: a list in which atoms name commands and are followed by their operands. */
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 enum { U = ROLE_NUMBER, N = ROLE_REGISTERS, D = ROLE_REGISTER, FLAGS = ROLE_FLAGS, MAX_COMMAND_OPERANDS = 5 };
 

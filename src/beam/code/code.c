@@ -1,10 +1,10 @@
 /* The full reader of code: it checks instruction by instruction and gives exact errors. */
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "beam/survey.h"
+#include "beam/code/survey.h"
 
 enum {
     CODE_HEADER_BYTES = 16,

@@ -1,5 +1,5 @@
 /* Checks of instructions beyond the kinds of their operands. */
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 static void begin_body(struct code *code, uint32_t label) {
     struct code_function *function = &code->beam->functions[code->function - 1];

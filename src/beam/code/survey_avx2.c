@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "beam/survey.h"
+#include "beam/code/survey.h"
 
 #define AVX2 __attribute__((target("avx2,bmi,popcnt")))
 

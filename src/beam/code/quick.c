@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beam/survey.h"
+#include "beam/code/survey.h"
 
 struct reading {
     struct beam *beam;

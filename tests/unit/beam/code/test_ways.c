@@ -1,6 +1,6 @@
 /* Code of which half is a trap: integers and lists that hold what seem to be labels, headers and integers. Whatever it
    is, every way of reading it says the same. */
-#include "beam_test.h"
+#include "beam/beam_test.h"
 #include "code_ways.h"
 
 enum { TIMES = 2500, LEAST_QUICK = TIMES / 4, LEAST_REFUSED = TIMES / 10, LABELS_PER_FUNCTION = 3, MAX_FUNCTIONS = 12 };

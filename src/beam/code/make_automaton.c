@@ -1,7 +1,7 @@
 /* Prints the automaton as a C table, at build time. */
 #include <stdio.h>
 
-#include "beam/automaton.h"
+#include "beam/code/automaton.h"
 
 enum { STEPS_IN_A_LINE = 10 };
 
@@ -9,7 +9,7 @@ static struct automaton made;
 
 int main(void) {
     automaton_build(&made);
-    printf("#include \"beam/automaton.h\"\n\nconst struct automaton automaton = {\n    .columns = {");
+    printf("#include \"beam/code/automaton.h\"\n\nconst struct automaton automaton = {\n    .columns = {");
     for (unsigned i = 0; i < ARRAY_SIZE(made.columns); i++) printf("%u,", made.columns[i]);
     printf("},\n    .between = %#x,\n    .behind_label = %#x,\n    .behind_line = %#x,\n    .end = %#x,\n    .wrong = "
            "%#x,\n",

@@ -1,5 +1,5 @@
 /* Reads operands of instructions in all their forms. */
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 enum extended_tag {
     EXTENDED_FLOAT, /* obsolete: floats have long been literals */

@@ -1,6 +1,6 @@
 /* Code made by hand: what each instruction may be, and what is wrong with it. */
-#include "beam/code.h"
-#include "beam_test.h"
+#include "beam/beam_test.h"
+#include "beam/code/code.h"
 
 static const struct {
     const char *name;

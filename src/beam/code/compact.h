@@ -1,6 +1,6 @@
 /* The compact numbers of code, lines and long atoms: a tag in three bits and a value in as few bytes as it needs. */
-#ifndef BEAM_COMPACT_H
-#define BEAM_COMPACT_H
+#ifndef BEAM_CODE_COMPACT_H
+#define BEAM_CODE_COMPACT_H
 
 #include "beam/beam_internal.h"
 

@@ -1,5 +1,5 @@
 /* Checks a survey byte by byte, for all CPUs. */
-#include "beam/survey.h"
+#include "beam/code/survey.h"
 
 const uint8_t mark_flags[MARK_COUNT] = {
     [MARK_LABEL] = FLAG_NOTE >> NOTE_DEFINITION,

@@ -1,5 +1,5 @@
 /* Checks an operand against its role. */
-#include "beam/code.h"
+#include "beam/code/code.h"
 
 /* The number of values that a plain number may have in a role. Without a line table the loader does not check lines. */
 static uint32_t number_end(const struct beam *beam, enum operand_role role) {
