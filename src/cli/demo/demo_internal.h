@@ -1,6 +1,6 @@
 /* Between the files of `sandbox demo`. */
-#ifndef CLI_DEMO_INTERNAL_H
-#define CLI_DEMO_INTERNAL_H
+#ifndef CLI_DEMO_DEMO_INTERNAL_H
+#define CLI_DEMO_DEMO_INTERNAL_H
 
 #include <limits.h>
 

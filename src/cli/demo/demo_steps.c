@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "cli/demo_internal.h"
+#include "cli/demo/demo_internal.h"
 
 enum { END_WAIT_MS = 10000 };
 

@@ -2,7 +2,7 @@
 #include <ftw.h>
 #include <string.h>
 
-#include "cli/demo_internal.h"
+#include "cli/demo/demo_internal.h"
 
 enum { STEP_TIMEOUT_MS = 60000, OPEN_DIRECTORIES_MAX = 16 };
 
