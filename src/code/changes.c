@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "code/code_internal.h"
-#include "compile/graph.h"
+#include "compile/graph/graph.h"
 
 static void version_free(struct version *version) {
     json_decref(version->dependencies);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compile/hash.h"
+#include "compile/cache/hash.h"
 #include "compile/job.h"
 
 int compiler_open(struct node_host *host, struct store *store, const struct compiler_settings *settings,

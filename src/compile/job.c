@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compile/hash.h"
+#include "compile/cache/hash.h"
 
 /* ---- ending ---- */
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compile/cache/hash.h"
 #include "compile/compile_internal.h"
-#include "compile/hash.h"
 
 /* A file whose compilation gives other bytes each time could make another stale for ever, and that one it again. */
 enum { COMPILATIONS_MAX = 4 };

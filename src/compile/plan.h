@@ -7,7 +7,7 @@
 #ifndef COMPILE_PLAN_H
 #define COMPILE_PLAN_H
 
-#include "compile/manifest.h"
+#include "compile/cache/manifest.h"
 
 struct plan {
     struct manifest *manifest;

@@ -3,9 +3,9 @@
 #ifndef COMPILE_WORKER_H
 #define COMPILE_WORKER_H
 
+#include "compile/cache/objects.h"
 #include "compile/compile.h"
-#include "compile/model.h"
-#include "compile/objects.h"
+#include "compile/project/model.h"
 
 enum { WORKER_USES_MAX = 500 }; /* compilations; then a fresh one, so that nothing leaks for ever */
 

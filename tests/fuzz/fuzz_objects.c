@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "code/code.h"
-#include "compile/objects.h"
+#include "compile/cache/objects.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/place.h"
 

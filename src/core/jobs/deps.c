@@ -1,7 +1,7 @@
 /* deps: the modules of a sandbox's build, or of a project that is compiled for it, and what each needs. */
 #include <stdio.h>
 
-#include "compile/graph_read.h"
+#include "compile/graph/graph_read.h"
 #include "core/jobs/oneshot.h"
 #include "core/sandbox/sandbox.h"
 

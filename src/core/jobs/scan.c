@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "compile/scan_run.h"
+#include "compile/check/scan_run.h"
 #include "core/jobs/oneshot.h"
 
 struct scanning {

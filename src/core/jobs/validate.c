@@ -1,5 +1,5 @@
 /* validate: a caller's BEAM files, read with the caller's rights and checked without a VM. */
-#include "compile/validate.h"
+#include "compile/check/validate.h"
 
 #include <fcntl.h>
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "code/code.h"
-#include "compile/scan_run.h"
+#include "compile/check/scan_run.h"
 #include "guard/escalation.h"
 #include "guard/profiles.h"
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "compile/beam_files.h"
+#include "compile/check/beam_files.h"
 #include "core/jobs/source_text.h"
 #include "core/permission.h"
 #include "core/reload/reload_job.h"

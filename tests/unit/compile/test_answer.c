@@ -7,7 +7,7 @@
 
 #include "../said.h"
 #include "compile/compile_internal.h"
-#include "compile/model.h"
+#include "compile/project/model.h"
 
 /* ---- what a project is ---- */
 
