@@ -20,7 +20,7 @@
 #include "folder.h"
 
 struct scratch {
-    char path[TEST_FOLDER_BYTES];
+    char path[TEST_FOLDER_BYTES + 16]; /* with room for a folder below it */
     int fd;
 };
 
