@@ -1,0 +1,57 @@
+#!/bin/sh
+# Run the demo and every test on fresh roots of Debian releases, and print one table.
+# usage: tools/distros/test.sh [SUITE…] (all that are supported). FRESH=1 makes the roots again.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+project=$(cd "$here/../.." && pwd)
+suites=${*:-"bookworm trixie forky"}
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+trap 'exit 130' INT TERM
+
+# The files that git knows, as they are now, without a build folder.
+copy_project() {
+    rm -rf "$1/project"
+    mkdir "$1/project"
+    (cd "$project" && git ls-files -z --deduplicate | xargs -0 ls -d 2>/dev/null | tar -cf - --files-from -) |
+        tar -xf - -C "$1/project"
+}
+
+# shellcheck disable=SC2016
+facts='erl -noshell -eval "io:put_chars(erlang:system_info(otp_release)), halt()."
+    echo " $(elixir --short-version 2>/dev/null) $(gcc -dumpfullversion) $(pkg-config --modversion libmicrohttpd)"'
+
+last_words() {
+    sed -n "s/^$2/\1/p" "$1" | tail -1
+}
+
+run_suite() {
+    suite=$1
+    log=$logs/$suite
+    root=$("$here/root.sh" "$suite")
+    copy_project "$root"
+    demo=passed
+    status=0
+    "$here/inside.sh" "$root" make -C /project demo >"$log.demo" 2>&1 || demo=FAILED
+    "$here/inside.sh" "$root" make -C /project test >"$log.test" 2>&1 || status=1
+    [ "$demo" = passed ] || { status=1; tail -n 20 "$log.demo" >&2; }
+    [ "$status" = 0 ] || grep -E '^FAILED|FAIL  |TIMEOUT|error:' "$log.test" >&2 || tail -n 20 "$log.test" >&2
+    # shellcheck disable=SC2046
+    printf '| %-8s | %-3s | %-7s | %-7s | %-13s | %-6s | %-22s | %4s s |\n' "$suite" \
+        $("$here/inside.sh" "$root" sh -c "$facts") "$demo" \
+        "$(last_words "$log.test" '\([0-9]* passed, [0-9]* failed\)')" \
+        "$(last_words "$log.test" 'tests took \([0-9]*\) s')" >>"$logs/table"
+    rm -rf "$root/project"
+    return $status
+}
+
+failed=0
+for suite in $suites; do
+    echo "$suite" >&2
+    run_suite "$suite" || failed=1
+done
+printf '| %-8s | OTP | %-7s | %-7s | %-13s | %-6s | %-22s | %-6s |\n|---|---|---|---|---|---|---|---|\n' \
+    suite Elixir gcc libmicrohttpd demo tests time
+cat "$logs/table"
+exit $failed
