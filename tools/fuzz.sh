@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fuzz one target, or all of them, with libFuzzer: tools/fuzz.sh TARGET|all [SECONDS]
 # Starts from a copy of the corpus; a finding is kept in the folder it was called from and fails the run. An input that
-# takes more CPU time than tests/fuzz/fuzz.h allows is a finding too.
+# takes more CPU time than tests/fuzz/harness/fuzz.h allows is a finding too.
 set -eu
 
 wanted=${1:?"usage: tools/fuzz.sh TARGET|all [SECONDS]"}

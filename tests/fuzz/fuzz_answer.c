@@ -5,7 +5,7 @@
 
 #include "compile/compile_internal.h"
 #include "compile/project/model.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 static const struct term_bounds bounds = {.max_bytes = 1 << 16, .max_terms = 1 << 14, .max_depth = 64};
 

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "audit/audit_internal.h"
-#include "fuzz/fuzz.h"
-#include "fuzz/place.h"
+#include "fuzz/harness/fuzz.h"
+#include "fuzz/harness/place.h"
 
 enum { PARTS = 4, SEPARATOR = 0x1e, PAGES_MAX = 1000, LINES_MAX = 512 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "beam/code/survey.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 static const struct beam_options bounds = {
     .otp = BEAM_NEWEST_OTP, .max_bytes = 1 << 20, .max_terms = 1 << 14, .check_unloaded = true};

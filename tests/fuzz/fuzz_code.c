@@ -1,7 +1,7 @@
 /* Any bytes at all as the code of a module: how many labels and functions it is said to have, and then the code. Every
    way of reading it says the same. */
 #include "code_ways.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 void fuzz_one(const uint8_t *data, size_t size) {
     if (size < 2) return;

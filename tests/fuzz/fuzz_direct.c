@@ -1,7 +1,7 @@
 /* Any bytes as a frame of a direct call: a question that is read can be written again and is read as the same one. */
 #include <stdlib.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "ops/direct.h"
 
 static void check(bool holds) {

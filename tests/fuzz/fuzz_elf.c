@@ -1,8 +1,8 @@
 /* Any bytes as a program: the libraries that it needs are found, or it is refused with a reason. */
 #include <stdlib.h>
 
-#include "fuzz/fuzz.h"
-#include "fuzz/place.h"
+#include "fuzz/harness/fuzz.h"
+#include "fuzz/harness/place.h"
 #include "node/node.h"
 
 static void check(bool holds) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "unit/api/stand_in_engine.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/http.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 struct run {
     struct http_parser parser;

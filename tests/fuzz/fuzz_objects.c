@@ -7,8 +7,8 @@
 
 #include "code/code.h"
 #include "compile/cache/objects.h"
-#include "fuzz/fuzz.h"
-#include "fuzz/place.h"
+#include "fuzz/harness/fuzz.h"
+#include "fuzz/harness/place.h"
 
 static struct objects objects;
 static char object_name[PATH_MAX]; /* of the one that is looked for, below the place */

@@ -1,7 +1,7 @@
 /* Any JSON as the parameters of every operation: what passes the check must pass it again, unchanged. */
 #include <stdlib.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "ops/table.h"
 
 static void check(bool holds) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "watch/watch_internal.h"
 
 enum { TEXT_MAX = 255 };

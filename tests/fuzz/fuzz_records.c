@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/fuzz.h"
-#include "fuzz/place.h"
+#include "fuzz/harness/fuzz.h"
+#include "fuzz/harness/place.h"
 #include "jail/egress_policy.h"
 #include "jail/plan.h"
 #include "launcher/egress/egress.h"

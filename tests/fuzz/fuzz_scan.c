@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "guard/guard.h"
 
 static const struct beam_options bounds = {.max_bytes = 1 << 20, .max_terms = 1 << 14};

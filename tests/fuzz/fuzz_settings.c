@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/settings.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "guard/profiles.h"
 
 static void check(bool holds) {

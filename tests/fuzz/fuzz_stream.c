@@ -8,7 +8,7 @@
 
 #include "compile/compile_internal.h"
 #include "folder.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 static void check(bool holds) {
     if (!holds) abort();

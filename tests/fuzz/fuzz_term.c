@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "terms.h"
 
 enum { TEXT_MAX_BYTES = 4096 };

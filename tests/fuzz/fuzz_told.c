@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "code/code.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 static const struct term_bounds bounds = {.max_bytes = 1 << 16, .max_terms = 1 << 14, .max_depth = 64};
 

@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "fuzz/fake_kernel.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/fake/fake_kernel.h"
+#include "fuzz/harness/fuzz.h"
 #include "jail/seccomp.h"
 #include "jail/wire.h"
 #include "launcher/launcher.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 #include "jail/wire.h"
 
 static void check(bool holds) {

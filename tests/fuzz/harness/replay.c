@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 enum { SAMPLE_MAX_BYTES = 1 << 24 };
 

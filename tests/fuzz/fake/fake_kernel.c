@@ -1,6 +1,6 @@
 /* The calls that the linker leads here with --wrap. Descriptors are real ones, of nothing, so that it shows when one is
    not closed; all else is chosen. Processes are not started: what they would say is written for them. */
-#include "fuzz/fake_kernel.h"
+#include "fuzz/fake/fake_kernel.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "fuzz/fake_process.h"
+#include "fuzz/fake/fake_process.h"
 
 enum {
     CHILD_FDS = 1024, /* where descriptors of a process that is played start */

@@ -1,4 +1,4 @@
-#include "fuzz/place.h"
+#include "fuzz/harness/place.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 static int runs;
 

@@ -1,4 +1,4 @@
-#include "fuzz/fake_process.h"
+#include "fuzz/fake/fake_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

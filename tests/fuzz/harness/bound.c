@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/harness/fuzz.h"
 
 /* The first input faults pages in and fills caches: only the quickest of a few runs counts. */
 enum { ATTEMPTS = 3 };
