@@ -49,9 +49,11 @@ struct sandbox {
     struct build build;             /* what runs */
     struct shared_history *history; /* NULL: it runs what it began with */
     struct probation probation;
-    struct job *reload;                      /* the one that changes its code now */
-    bool code_known;                         /* the build is what runs; else the node has to be asked */
-    bool code_asked;                         /* it has been, and has not answered yet */
+    struct job *reload;            /* the one that changes its code now */
+    bool code_known;               /* the build is what runs; else the node has to be asked */
+    bool code_asked;               /* it has been, and has not answered yet */
+    void (*code_told)(void *data); /* the job that waits until the build is what runs; NULL: none */
+    void *code_told_data;
     char booted_build[STORE_DIGEST_BYTES];   /* what its VM was started with, and sees; "" for none */
     char boot_id[BOOT_ID_BYTES];             /* of the host's boot in which its VM was started; "" for none */
     char last_reload[RELOAD_ID_BYTES];       /* the transaction that the build came from; "" for none */
@@ -81,8 +83,10 @@ struct sandbox {
     struct waiter *destroy_waiters;
 
     /* The tree being started or ended; see tree.c. */
-    void (*started)(struct sandbox *sandbox, const struct error *error);
-    void (*ended)(struct sandbox *sandbox);
+    void (*started)(void *data, const struct error *error);
+    void *started_data;
+    void (*ended)(void *data);
+    void *ended_data;
     struct kept_states *states; /* that it is to have; NULL: none */
     bool starts_fresh;          /* of a restart under way: it keeps no states */
     bool start_asked;

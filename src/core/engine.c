@@ -431,8 +431,7 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
 /* ---- closing ---- */
 
 static void call_off(struct sandbox *sandbox, const struct error *why) {
-    uv_timer_stop(&sandbox->ttl);
-    uv_timer_stop(&sandbox->backoff);
+    sandbox_stop_timers(sandbox);
     watching_call_off(sandbox, why);
     jobs_abort_all(sandbox, why);
 }

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <uv.h>
 
 #include "code/code.h"
 #include "compile/check/scan_run.h"
@@ -19,7 +20,8 @@ struct containment {
     struct escalation escalation;
     enum guard_containment due; /* LOG: nothing */
     bool is_rolling_back;
-    char what[128]; /* the violation that led to it */
+    char what[128];     /* the violation that led to it */
+    uv_timer_t destroy; /* in the loop's next turn, or once more when the registry could not take it */
 };
 
 /* Blocking; for the thread pool. *ret_summary, where it is set, is for the caller's answer, also when the code is

@@ -108,10 +108,10 @@ static void roll_back(struct sandbox *sandbox) {
 
 static void on_destroy_due(uv_timer_t *timer);
 
-/* A registry that can't be written now may be later. */
+/* Retry: the registry may be writable later (disk full). */
 static void on_destroyed(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
-    if (error) uv_timer_start(&sandbox->ttl, on_destroy_due, DESTROY_RETRY_MS, 0);
+    if (error) uv_timer_start(&sandbox->containment.destroy, on_destroy_due, DESTROY_RETRY_MS, 0);
 }
 
 static void on_destroy_due(uv_timer_t *timer) {
@@ -119,10 +119,10 @@ static void on_destroy_due(uv_timer_t *timer) {
     sandbox_destroy(sandbox, "it tried what its profile refuses", on_destroyed, sandbox);
 }
 
-/* In the loop's next turn: whoever tells of a violation is the node itself. */
+/* In the loop's next turn: the node itself tells of the violation, and is still in use here. */
 static void destroy(struct sandbox *sandbox) {
     tell(sandbox, GUARD_DESTROY);
-    uv_timer_start(&sandbox->ttl, on_destroy_due, 0, 0);
+    uv_timer_start(&sandbox->containment.destroy, on_destroy_due, 0, 0);
 }
 
 static void freeze(struct sandbox *sandbox) {

@@ -110,6 +110,11 @@ void live_code_settled(struct sandbox *sandbox, const struct term *term) {
 
 /* ---- what runs, asked of the node ---- */
 
+static void tell_awaited(struct sandbox *sandbox) {
+    void (*told)(void *) = take_ptr(sandbox->code_told);
+    if (told) told(sandbox->code_told_data);
+}
+
 struct asking {
     uv_work_t work;
     struct engine *engine;
@@ -170,7 +175,10 @@ static void on_compared(uv_work_t *work, int status) {
         if (!asking->on_probation) live_code_forget(sandbox);
         sandbox->code_known = true;
     }
-    if (sandbox) sandbox->code_asked = false;
+    if (sandbox) {
+        sandbox->code_asked = false;
+        tell_awaited(sandbox);
+    }
     loop_discard(engine->loop, release_asking, asking);
     engine->asking--;
     engine_wake(engine);
@@ -262,6 +270,7 @@ static void on_code_state(void *data, const struct term *result, const struct te
     (void)reason;
     if (error || sandbox->reload) { /* which hears of its own transaction by itself */
         sandbox->code_asked = false;
+        tell_awaited(sandbox);
         return;
     }
     struct told told = read_state(result);
@@ -269,6 +278,8 @@ static void on_code_state(void *data, const struct term *result, const struct te
     sandbox->code_asked = learn(sandbox, &told);
     free(told.id);
     free(told.last_id);
+    /* Otherwise a transaction is under way: the agent tells of its end, and is asked again. */
+    if (sandbox->code_known && !sandbox->code_asked) tell_awaited(sandbox);
 }
 
 void live_code_ask(struct sandbox *sandbox) {
@@ -283,6 +294,19 @@ bool live_code_is_known(struct sandbox *sandbox) {
     if (sandbox->code_known && !sandbox->code_asked) return true;
     if (!sandbox->code_asked && sandbox->node) live_code_ask(sandbox);
     return false;
+}
+
+void live_code_await(struct sandbox *sandbox, void (*told)(void *data), void *data) {
+    sandbox->code_told = told;
+    sandbox->code_told_data = data;
+}
+
+void live_code_forgo(struct sandbox *sandbox) {
+    sandbox->code_told = NULL;
+}
+
+void live_code_gone(struct sandbox *sandbox) {
+    tell_awaited(sandbox);
 }
 
 /* At the start, before any thread has it. */

@@ -41,6 +41,11 @@ void live_code_settled(struct sandbox *sandbox, const struct term *term);
 void live_code_ask(struct sandbox *sandbox);
 /* Whether its build is what it runs. If not, the node has been asked, and it may be so soon. */
 bool live_code_is_known(struct sandbox *sandbox);
+/* Call told, once: when the build is known to be what runs, when the node failed to say, or when the node is gone. It
+   is not called from inside. One caller at a time. */
+void live_code_await(struct sandbox *sandbox, void (*told)(void *data), void *data);
+void live_code_forgo(struct sandbox *sandbox); /* told is not called any more */
+void live_code_gone(struct sandbox *sandbox);  /* the node */
 /* Its sandbox ends, or starts anew: nothing is on probation any more. */
 void live_code_forget(struct sandbox *sandbox);
 void live_code_restore(struct engine *engine, const struct store_history *row);

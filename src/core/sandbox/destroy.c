@@ -1,4 +1,4 @@
-/* destroy: asked for, or because a time is over. */
+/* destroy: a sandbox with all it had removed, on request or by itself. */
 #include "core/core_internal.h"
 #include "core/queue.h"
 #include "core/sandbox/sandbox.h"
@@ -20,13 +20,15 @@ static void remove_for_good(struct sandbox *sandbox) {
     sandbox_remove(sandbox);
 }
 
-static void on_destroyed_tree_ended(struct sandbox *sandbox) {
+static void on_destroyed_tree_ended(void *data) {
+    struct sandbox *sandbox = data;
     engine_event(sandbox->engine, EVENT_DESTROYED, sandbox->id, json_object());
     tell_waiters(sandbox, NULL);
     remove_for_good(sandbox);
 }
 
-/* Out of the registry first: a daemon killed from here on finds a node that nobody owns, and buries it. */
+/* Out of the registry first: after a kill from here on, the next daemon finds a node without a sandbox and buries
+   it. */
 static void on_forgotten(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     if (error) {
@@ -39,7 +41,7 @@ static void on_forgotten(void *data, const struct error *error) {
     }
     sandbox->persistent = false;
     sandbox_set_status(sandbox, STATUS_STOPPING, "destroy");
-    tree_end(sandbox, on_destroyed_tree_ended);
+    tree_end(sandbox, on_destroyed_tree_ended, sandbox);
 }
 
 void sandbox_jobs_over(struct sandbox *sandbox) {
@@ -62,8 +64,7 @@ void sandbox_destroy(struct sandbox *sandbox, const char *reason, void (*done)(v
     struct error why;
     error_set(&why, E_CONFLICT, "the sandbox '%s' was destroyed: %s", sandbox->id, reason);
     sandbox->destroying = true;
-    uv_timer_stop(&sandbox->ttl);
-    uv_timer_stop(&sandbox->backoff);
+    sandbox_stop_timers(sandbox);
     if (sandbox->jobs)
         jobs_abort_all(sandbox, &why);
     else

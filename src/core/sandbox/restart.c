@@ -1,5 +1,6 @@
 /* restart: asked for or decided by policy, with the states of the tree's processes where a caller wants them kept. */
 #include "core/core_internal.h"
+#include "core/jobs/steps.h"
 #include "core/queue.h"
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"
@@ -8,139 +9,78 @@
 enum {
     SNAPSHOT_TIMEOUT_MS = 2000,  /* for the processes, each of which may be busy */
     SNAPSHOT_DEADLINE_MS = 5000, /* for all of it: a VM that hangs is restarted all the same */
-    LEARNING_LOOK_MS = 10,       /* whether it is known by now what the old tree ran */
-    LEARNING_LOOKS_MAX = 200,
+    LEARNING_MAX_MS = 2000,      /* until the old tree has said what it runs */
 };
 
 struct restart_job {
     struct job job;
-    bool aborted;
-    bool waiting;     /* for the registry or for the old tree */
-    uint64_t call_id; /* while the old tree's states are asked for; else 0 */
-    bool is_learning; /* what the old tree ran */
-    unsigned looks;
+    struct steps steps;
+    uint64_t call_id; /* while the old tree's states are asked for */
     struct kept_states states;
-    struct error error;
 };
 
-/* While a restart runs it is the sandbox's only running job, and in front. */
-static struct restart_job *restart_of(struct sandbox *sandbox) {
-    return (struct restart_job *)sandbox->jobs;
-}
+enum {
+    RESTART_NOTE,
+    RESTART_STATES,
+    RESTART_LEARN,
+    RESTART_END_TREE,
+    RESTART_TOOLCHAIN,
+    RESTART_START,
+    RESTART_SAVE,
+    RESTART_STEPS
+};
 
-static void answer_restarted(struct restart_job *restart) {
-    struct sandbox *sandbox = restart->job.sandbox;
-    json_t *answer = sandbox_to_json(sandbox);
-    json_object_set_new(answer, "states", states_to_json(&restart->states));
-    answer_ok(sandbox->engine, restart->job.request, answer);
-}
+static void note_restart(void *job);
+static void take_states(void *job);
+static void abort_taking(void *job);
+static void learn_code(void *job);
+static void abort_learning(void *job);
+static void end_old_tree(void *job);
+static void find_toolchain(void *job);
+static void start_tree(void *job);
+static void abort_starting(void *job);
+static void save_restarted(void *job);
 
-static void finish_restart(struct restart_job *restart) {
-    struct sandbox *sandbox = restart->job.sandbox;
-    bool failed = restart->error.code != E_NONE;
-    if (restart->job.request && failed)
-        answer_error(sandbox->engine, restart->job.request, &restart->error, NULL);
-    else if (restart->job.request)
-        answer_restarted(restart);
-    sandbox->states = NULL;
-    states_free(&restart->states);
-    job_finish(&restart->job);
-    free(restart);
-}
+static const struct step restart_steps[RESTART_STEPS] = {
+    [RESTART_NOTE] = {"note", note_restart, NULL},
+    [RESTART_STATES] = {"states", take_states, abort_taking},
+    [RESTART_LEARN] = {"learn", learn_code, abort_learning},
+    [RESTART_END_TREE] = {"end_tree", end_old_tree, NULL},
+    [RESTART_TOOLCHAIN] = {"toolchain", find_toolchain, NULL},
+    [RESTART_START] = {"start", start_tree, abort_starting}, /* without the states it goes back to end_tree */
+    [RESTART_SAVE] = {"save", save_restarted, NULL},
+};
 
-static void on_failed_tree_ended(struct sandbox *sandbox) {
-    struct restart_job *restart = restart_of(sandbox);
-    /* While the service ends, the registry goes on saying that it starts: the next daemon takes that up. */
-    if (!sandbox->destroying && !sandbox->engine->closing) {
-        sandbox_set_error(sandbox, &restart->error);
-        sandbox_set_status(sandbox, STATUS_ERROR, restart->error.detail);
-        sandbox_save(sandbox, NULL, NULL);
-        if (!restart->job.request) patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, &restart->error);
-        if (!restart->aborted) sandbox_schedule_restart(sandbox, true);
-    }
-    finish_restart(restart);
-}
+static void undo_restart(void *job);
+static void end_restart(void *job);
 
-static void fail_restart(struct restart_job *restart, const struct error *error) {
-    if (restart->error.code == E_NONE) restart->error = *error;
-    tree_end(restart->job.sandbox, on_failed_tree_ended);
-}
+static const struct steps_plan restart_plan = {restart_steps, RESTART_STEPS, undo_restart, end_restart, free};
 
-static void on_restart_saved(void *data, const struct error *error) {
+/* ---- note: the registry knows of the restart before the old tree goes, so that the next daemon goes on with it ----
+ */
+
+/* A restart that the registry could not take has not happened: one that was due stays due. */
+static void on_noted(void *data, const struct error *error) {
     struct restart_job *restart = data;
     struct sandbox *sandbox = restart->job.sandbox;
-    if (error || restart->aborted) {
-        fail_restart(restart, error ? error : &restart->error);
-        return;
-    }
-    json_t *told = json_pack("{s:i, s:I, s:I}", "restart_count", (int)sandbox->restart_count, "kept",
-                             (json_int_t)restart->states.count, "lost_count", (json_int_t)restart->states.lost_count);
-    engine_event(sandbox->engine, EVENT_RESTARTED, sandbox->id, told);
-    finish_restart(restart);
-}
-
-static void on_old_tree_ended(struct sandbox *sandbox);
-
-/* What it could not start with may have been the states. */
-static void start_without_states(struct restart_job *restart, const struct error *error) {
-    struct error why;
-    error_set(&why, error->code, "the application did not start with the states: %s", error->detail);
-    states_none(&restart->states, &why);
-    tree_end(restart->job.sandbox, on_old_tree_ended);
-}
-
-static void on_restarted(struct sandbox *sandbox, const struct error *error) {
-    struct restart_job *restart = restart_of(sandbox);
-    if (error && restart->states.count > 0 && !restart->aborted) {
-        start_without_states(restart, error);
-        return;
-    }
     if (error) {
-        fail_restart(restart, error);
-        return;
+        sandbox->restart_count--;
+        if (sandbox->status == STATUS_ERROR) sandbox_schedule_restart(sandbox, true);
     }
-    sandbox_set_error(sandbox, NULL);
-    sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
-    restart->waiting = true;
-    sandbox_save(sandbox, on_restart_saved, restart);
+    step_done(&restart->steps, error);
 }
 
-static void on_restart_toolchain(void *data, const struct error *error) {
-    struct restart_job *restart = data;
-    restart->waiting = false;
-    if (error || restart->aborted) {
-        fail_restart(restart, error ? error : &restart->error);
-        return;
-    }
-    restart->job.sandbox->states = restart->states.count > 0 ? &restart->states : NULL;
-    tree_start(restart->job.sandbox, on_restarted);
-}
-
-static void on_old_tree_ended(struct sandbox *sandbox) {
-    struct restart_job *restart = restart_of(sandbox);
-    sandbox_set_status(sandbox, STATUS_STARTING, "restart");
-    restart->waiting = true;
-    engine_need_toolchain(sandbox->engine, on_restart_toolchain, restart);
-}
-
-/* ---- the old tree: what it runs, and its states ---- */
-
-static void end_old_tree(struct restart_job *restart);
-
-static void on_learning_look(uv_timer_t *timer) {
-    end_old_tree(restart_of(timer->data));
-}
-
-/* A daemon that has just come learns from the node which code it was changed to last: that is what starts again. */
-static void end_old_tree(struct restart_job *restart) {
+static void note_restart(void *job) {
+    struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
-    bool can_say = sandbox->node && !node_is_frozen(sandbox->node);
-    restart->is_learning = can_say && restart->looks++ < LEARNING_LOOKS_MAX && !live_code_is_known(sandbox);
-    if (restart->is_learning)
-        uv_timer_start(&sandbox->backoff, on_learning_look, LEARNING_LOOK_MS, 0);
-    else
-        tree_end(sandbox, on_old_tree_ended);
+    const struct request *request = restart->job.request;
+    uv_timer_stop(&sandbox->backoff);
+    sandbox->restart_count++;
+    if (request) sandbox->starts_fresh = json_is_true(json_object_get(request->params, "fresh"));
+    sandbox_save_as(sandbox, STATUS_STARTING, on_noted, restart);
 }
+
+/* ---- states: what the old tree's processes know ---- */
 
 /* On a thread where they are many: what they are made of is for the node to choose. */
 static void *make_states(const struct term *snapshot) {
@@ -160,7 +100,6 @@ static void on_states_taken(void *data, void *made, const struct term *reason, c
     struct restart_job *restart = data;
     struct error why;
     (void)reason;
-    restart->call_id = 0;
     if (made) {
         restart->states = *(struct kept_states *)made;
         free(made);
@@ -169,7 +108,7 @@ static void on_states_taken(void *data, void *made, const struct term *reason, c
                   error ? error->detail : "no memory for them");
         states_none(&restart->states, &why);
     }
-    end_old_tree(restart);
+    step_done(&restart->steps, NULL);
 }
 
 /* Why there is nothing to keep; NULL when there is. */
@@ -180,80 +119,200 @@ static const char *why_fresh(const struct sandbox *sandbox) {
     return NULL;
 }
 
-static void take_states(struct restart_job *restart) {
-    struct sandbox *sandbox = restart->job.sandbox;
+static void ask_states(struct restart_job *restart) {
     struct buf args = BUF_INIT;
+    term_put_map(&args, 1);
+    term_put_atom(&args, "timeout_ms");
+    term_put_uint64(&args, SNAPSHOT_TIMEOUT_MS);
+    restart->call_id = node_call_prepared(restart->job.sandbox->node, "snapshot_states", &args, SNAPSHOT_DEADLINE_MS,
+                                          &as_states, on_states_taken, restart);
+}
+
+static void take_states(void *job) {
+    struct restart_job *restart = job;
+    struct sandbox *sandbox = restart->job.sandbox;
     struct error error;
+    uv_timer_stop(&sandbox->backoff); /* it may have ended meanwhile, by itself */
+    if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
     const char *why = why_fresh(sandbox);
     if (why) {
         error_set(&error, E_CONFLICT, "%s", why);
         states_none(&restart->states, &error);
-        end_old_tree(restart);
+        step_done(&restart->steps, NULL);
         return;
     }
-    term_put_map(&args, 1);
-    term_put_atom(&args, "timeout_ms");
-    term_put_uint64(&args, SNAPSHOT_TIMEOUT_MS);
-    restart->call_id = node_call_prepared(sandbox->node, "snapshot_states", &args, SNAPSHOT_DEADLINE_MS, &as_states,
-                                          on_states_taken, restart);
+    ask_states(restart);
 }
 
-/* ---- beginning ---- */
-
-/* A restart that the registry could not take has not happened: one that was due stays due. */
-static void undo_restart(struct sandbox *sandbox) {
-    sandbox->restart_count--;
-    if (sandbox->status == STATUS_ERROR) sandbox_schedule_restart(sandbox, true);
+static void abort_taking(void *job) {
+    struct restart_job *restart = job;
+    node_cancel(restart->job.sandbox->node, restart->call_id);
+    step_done(&restart->steps, NULL);
 }
 
-/* The registry knows of the restart before the old tree goes, so that a daemon killed in between goes on with it. */
-static void on_restart_noted(void *data, const struct error *error) {
+/* ---- learn: a daemon that has just come asks the node which code it was changed to last; that starts again ---- */
+
+static void on_learnt(void *job) {
+    struct restart_job *restart = job;
+    live_code_forgo(restart->job.sandbox);
+    step_done(&restart->steps, NULL);
+}
+
+static void learn_code(void *job) {
+    struct restart_job *restart = job;
+    struct sandbox *sandbox = restart->job.sandbox;
+    bool can_say = sandbox->node && !node_is_frozen(sandbox->node);
+    if (!can_say || live_code_is_known(sandbox)) {
+        step_done(&restart->steps, NULL);
+        return;
+    }
+    live_code_await(sandbox, on_learnt, restart);
+    step_wait(&restart->steps, sandbox->engine->loop, LEARNING_MAX_MS, on_learnt);
+}
+
+static void abort_learning(void *job) {
+    on_learnt(job);
+}
+
+/* ---- end_tree ---- */
+
+static void on_old_tree_ended(void *data) {
+    struct restart_job *restart = data;
+    step_done(&restart->steps, NULL);
+}
+
+static void end_old_tree(void *job) {
+    struct restart_job *restart = job;
+    tree_end(restart->job.sandbox, on_old_tree_ended, restart);
+}
+
+/* ---- toolchain ---- */
+
+static void on_toolchain(void *data, const struct error *error) {
+    struct restart_job *restart = data;
+    step_done(&restart->steps, error);
+}
+
+static void find_toolchain(void *job) {
+    struct restart_job *restart = job;
+    struct sandbox *sandbox = restart->job.sandbox;
+    sandbox_set_status(sandbox, STATUS_STARTING, "restart");
+    engine_need_toolchain(sandbox->engine, on_toolchain, restart);
+}
+
+/* ---- start ---- */
+
+/* The states may be what the application could not start with. */
+static void start_without_states(struct restart_job *restart, const struct error *error) {
+    struct error why;
+    error_set(&why, error->code, "the application did not start with the states: %s", error->detail);
+    states_none(&restart->states, &why);
+    step_go(&restart->steps, RESTART_END_TREE);
+}
+
+static void on_restarted(void *data, const struct error *error) {
+    struct restart_job *restart = data;
+    restart->job.sandbox->states = NULL;
+    if (error && restart->states.count > 0)
+        start_without_states(restart, error);
+    else
+        step_done(&restart->steps, error);
+}
+
+static void start_tree(void *job) {
+    struct restart_job *restart = job;
+    tree_start(restart->job.sandbox, restart->states.count > 0 ? &restart->states : NULL, on_restarted, restart);
+}
+
+/* Undoing ends the tree. */
+static void abort_starting(void *job) {
+    struct restart_job *restart = job;
+    step_done(&restart->steps, NULL);
+}
+
+/* ---- save ---- */
+
+static void on_saved(void *data, const struct error *error) {
+    struct restart_job *restart = data;
+    step_done(&restart->steps, error);
+}
+
+static void save_restarted(void *job) {
+    struct restart_job *restart = job;
+    struct sandbox *sandbox = restart->job.sandbox;
+    sandbox_set_error(sandbox, NULL);
+    sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
+    sandbox_save(sandbox, on_saved, restart);
+}
+
+/* ---- the end ---- */
+
+/* While the service ends, the registry goes on saying that it starts: the next daemon takes that up. */
+static void on_failed_tree_ended(void *data) {
     struct restart_job *restart = data;
     struct sandbox *sandbox = restart->job.sandbox;
-    if (error || restart->aborted) {
-        restart->waiting = false;
-        if (error && restart->error.code == E_NONE) restart->error = *error;
-        if (error) undo_restart(sandbox);
-        finish_restart(restart);
-        return;
+    const struct error *error = &restart->steps.error;
+    if (!sandbox->destroying && !sandbox->engine->closing) {
+        sandbox_set_error(sandbox, error);
+        sandbox_set_status(sandbox, STATUS_ERROR, error->detail);
+        sandbox_save(sandbox, NULL, NULL);
+        if (!restart->job.request) patterns_note(sandbox->engine, sandbox, PATTERN_OWN_END, error);
+        if (!restart->steps.is_called_off) sandbox_schedule_restart(sandbox, true);
     }
-    uv_timer_stop(&sandbox->backoff); /* it may have ended meanwhile, by itself */
-    if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
-    take_states(restart);
+    steps_undone(&restart->steps);
 }
 
-static void start_restart(struct job *job) {
-    struct restart_job *restart = (struct restart_job *)job;
-    struct sandbox *sandbox = job->sandbox;
-    uv_timer_stop(&sandbox->backoff);
-    restart->waiting = true;
-    sandbox->restart_count++;
-    if (job->request) sandbox->starts_fresh = json_is_true(json_object_get(job->request->params, "fresh"));
-    enum sandbox_status shown = sandbox->status;
-    sandbox->status = STATUS_STARTING;
-    sandbox_save(sandbox, on_restart_noted, restart);
-    sandbox->status = shown;
+/* Nothing is lost while the old tree is only asked: the next daemon goes on with it. */
+static void undo_restart(void *job) {
+    struct restart_job *restart = job;
+    if (restart->steps.at < RESTART_END_TREE)
+        steps_undone(&restart->steps);
+    else
+        tree_end(restart->job.sandbox, on_failed_tree_ended, restart);
 }
 
-static void abort_restart(struct job *job, const struct error *why) {
-    struct restart_job *restart = (struct restart_job *)job;
-    if (restart->aborted) return;
-    restart->aborted = true;
-    restart->error = *why;
-    /* Nothing is lost while the old tree is only asked: the next daemon goes on with it. */
-    if (restart->call_id) node_cancel(job->sandbox->node, restart->call_id);
-    if (restart->is_learning) uv_timer_stop(&job->sandbox->backoff);
-    if (!job->running || restart->call_id || restart->is_learning)
-        finish_restart(restart);
-    else if (!restart->waiting)
-        fail_restart(restart, why);
+static void tell_restarted(struct restart_job *restart) {
+    struct sandbox *sandbox = restart->job.sandbox;
+    json_t *told = json_pack("{s:i, s:I, s:I}", "restart_count", (int)sandbox->restart_count, "kept",
+                             (json_int_t)restart->states.count, "lost_count", (json_int_t)restart->states.lost_count);
+    engine_event(sandbox->engine, EVENT_RESTARTED, sandbox->id, told);
+    if (!restart->job.request) return;
+    json_t *answer = sandbox_to_json(sandbox);
+    json_object_set_new(answer, "states", states_to_json(&restart->states));
+    answer_ok(sandbox->engine, restart->job.request, answer);
+}
+
+/* A restart that was called off after the registry had it is done, unless the sandbox is being destroyed. */
+static void end_restart(void *job) {
+    struct restart_job *restart = job;
+    struct sandbox *sandbox = restart->job.sandbox;
+    const struct error *error = &restart->steps.error;
+    if (error->code == E_NONE && sandbox->destroying) error = &restart->steps.why;
+    if (error->code == E_NONE)
+        tell_restarted(restart);
+    else if (restart->job.request)
+        answer_error(sandbox->engine, restart->job.request, error, NULL);
+    sandbox->states = NULL;
+    states_free(&restart->states);
+    job_finish(&restart->job);
+}
+
+/* ---- the beginning ---- */
+
+static void start(struct job *job) {
+    steps_begin(&((struct restart_job *)job)->steps);
+}
+
+static void call_off(struct job *job, const struct error *why) {
+    steps_call_off(&((struct restart_job *)job)->steps, why);
 }
 
 static void submit_restart(struct sandbox *sandbox, struct request *request) {
     struct restart_job *restart = calloc(1, sizeof *restart);
     if (!restart) abort(); /* as in answers.c */
-    restart->job = (struct job){
-        .sandbox = sandbox, .request = request, .exclusive = true, .start = start_restart, .abort = abort_restart};
+    restart->job =
+        (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = call_off};
+    steps_init(&restart->steps, &restart_plan, restart);
     job_submit(&restart->job);
 }
 
@@ -266,7 +325,7 @@ void engine_restart(struct engine *engine, struct request *request) {
         return;
     }
     sandbox->restarts_in_a_row = 0;
-    patterns_note(engine, sandbox, PATTERN_OWN_END, NULL); /* whoever asks begins the count anew */
+    patterns_note(engine, sandbox, PATTERN_OWN_END, NULL); /* a request begins the count anew */
     submit_restart(sandbox, request);
 }
 
@@ -276,7 +335,7 @@ static void on_backoff_over(uv_timer_t *timer) {
     submit_restart(sandbox, NULL);
 }
 
-/* One that ends again and again is left alone for longer. */
+/* A sandbox that ends again and again rests for longer. */
 static void schedule(struct sandbox *sandbox, const struct restart_policy *policy, bool crashed) {
     uint64_t delay_ms;
     uint64_t rest_ms = patterns_rest_ms(&sandbox->patterns, PATTERN_OWN_END, clock_monotonic_ms());

@@ -50,6 +50,38 @@ static void on_handle_closed(uv_handle_t *handle) {
     if (--engine->open_parts == 0 && engine->closed) engine->closed(engine);
 }
 
+/* ---- its timers ---- */
+
+enum { TIMERS = 3 };
+
+static void timers_of(struct sandbox *sandbox, uv_timer_t *ret[TIMERS]) {
+    ret[0] = &sandbox->ttl;
+    ret[1] = &sandbox->backoff;
+    ret[2] = &sandbox->containment.destroy;
+}
+
+static void open_timers(struct sandbox *sandbox) {
+    uv_timer_t *timers[TIMERS];
+    timers_of(sandbox, timers);
+    for (size_t i = 0; i < TIMERS; i++) {
+        uv_timer_init(sandbox->engine->loop, timers[i]);
+        timers[i]->data = sandbox;
+    }
+    sandbox->open_handles = TIMERS;
+}
+
+void sandbox_stop_timers(struct sandbox *sandbox) {
+    uv_timer_t *timers[TIMERS];
+    timers_of(sandbox, timers);
+    for (size_t i = 0; i < TIMERS; i++) uv_timer_stop(timers[i]);
+}
+
+static void close_timers(struct sandbox *sandbox) {
+    uv_timer_t *timers[TIMERS];
+    timers_of(sandbox, timers);
+    for (size_t i = 0; i < TIMERS; i++) uv_close((uv_handle_t *)timers[i], on_handle_closed);
+}
+
 struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error *reterr) {
     if (map_get(&engine->sandboxes, id)) {
         error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id", id);
@@ -68,10 +100,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     snprintf(sandbox->id, sizeof sandbox->id, "%s", id);
     sandbox->created_at_ms = sandbox->updated_at_ms = clock_wall_ms();
     sandbox->born_ms = sandbox->started_ms = (int64_t)clock_boot_ms();
-    uv_timer_init(engine->loop, &sandbox->ttl);
-    uv_timer_init(engine->loop, &sandbox->backoff);
-    sandbox->ttl.data = sandbox->backoff.data = sandbox;
-    sandbox->open_handles = 2;
+    open_timers(sandbox);
     sandbox->alarms.left = sandbox->limit_alarms.left = sandbox->network_alarms.left = ALARMS_BURST;
     metering_init(sandbox);
     engine->open_parts++;
@@ -83,8 +112,7 @@ void sandbox_remove(struct sandbox *sandbox) {
     charge_give_all(sandbox->engine, &sandbox->charge);
     feed_end(sandbox->log);
     watching_end(sandbox);
-    uv_close((uv_handle_t *)&sandbox->ttl, on_handle_closed);
-    uv_close((uv_handle_t *)&sandbox->backoff, on_handle_closed);
+    close_timers(sandbox);
     engine_wake(sandbox->engine);
 }
 
@@ -174,7 +202,7 @@ static char *config_to_text(json_t *config, const struct probation *probation) {
     return buf_take_string(&text);
 }
 
-void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
+void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
@@ -194,7 +222,7 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     json_decref(config);
     struct store_sandbox row = {
         .id = sandbox->id,
-        .status = status_name(sandbox->status),
+        .status = status_name(status),
         .source = sandbox->config.source,
         .profile = sandbox->config.profile->name,
         .owner_uid = sandbox->owner,
@@ -209,6 +237,10 @@ void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
     };
     sandbox->persistent = true;
     store_put_sandbox(sandbox->engine->store, &row, done, data);
+}
+
+void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data) {
+    sandbox_save_as(sandbox, sandbox->status, done, data);
 }
 
 /* An earlier version of the registry had `undo` inside. */
@@ -296,7 +328,7 @@ enum { EXPIRY_RETRY_MS = 1000 };
 
 static void on_expired(uv_timer_t *timer);
 
-/* A registry that can't be written now may be later. */
+/* Retry: the registry may be writable later (disk full). */
 static void on_expired_destroyed(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     if (error) uv_timer_start(&sandbox->ttl, on_expired, EXPIRY_RETRY_MS, 0);

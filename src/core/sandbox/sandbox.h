@@ -8,6 +8,7 @@
 
 struct engine;
 struct sandbox;
+struct sandbox_config;
 
 enum {
     CACHED_BUILDS_KEPT = 64, /* builds, besides those in use */
@@ -28,9 +29,17 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status,
                         const char *reason);                                /* and tells the world */
 void sandbox_set_error(struct sandbox *sandbox, const struct error *error); /* NULL clears it */
 void sandbox_save(struct sandbox *sandbox, store_done_fn done, void *data);
+/* The same, with another status than it has: the one that the next daemon is to find. */
+void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_done_fn done, void *data);
 int sandbox_restore(struct engine *engine, const struct store_sandbox *row, struct error *reterr);
 json_t *sandbox_to_json(struct sandbox *sandbox);
 void sandbox_start_ttl(struct sandbox *sandbox);
+void sandbox_stop_timers(struct sandbox *sandbox); /* what was to happen by itself does not */
+
+/* ---- create_check.c ---- */
+
+/* Whether the request can be served now. On success *ret is to be freed. */
+int create_check(struct engine *engine, struct request *request, struct sandbox_config *ret, struct error *reterr);
 
 /* ---- restart.c, destroy.c ---- */
 

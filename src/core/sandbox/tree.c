@@ -15,9 +15,8 @@ enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the firs
 /* ---- starting ---- */
 
 static void start_failed(struct sandbox *sandbox, const struct error *error) {
-    void (*started)(struct sandbox *, const struct error *) = sandbox->started;
-    sandbox->started = NULL;
-    if (started) started(sandbox, error);
+    void (*started)(void *, const struct error *) = take_ptr(sandbox->started);
+    if (started) started(sandbox->started_data, error);
 }
 
 static bool is_short_text(const char *text) {
@@ -105,8 +104,8 @@ static void on_tree_started(void *data, void *made, const struct term *reason, c
     release_tree(told);
     sandbox->started_at_ms = clock_wall_ms();
     sandbox->started_ms = (int64_t)clock_boot_ms();
-    void (*started)(struct sandbox *, const struct error *) = take_ptr(sandbox->started);
-    started(sandbox, NULL);
+    void (*started)(void *, const struct error *) = take_ptr(sandbox->started);
+    started(sandbox->started_data, NULL);
 }
 
 static void put_text_or_nil(struct buf *args, const char *key, const char *text) {
@@ -241,8 +240,11 @@ static void start_node(struct sandbox *sandbox, bool may_be_warm) {
         sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
 }
 
-void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error)) {
+void tree_start(struct sandbox *sandbox, struct kept_states *states,
+                void (*started)(void *data, const struct error *error), void *data) {
     sandbox->started = started;
+    sandbox->started_data = data;
+    sandbox->states = states;
     sandbox->start_asked = false;
     sandbox->stop_seen = false;
     sandbox->code_known = true;
@@ -427,8 +429,8 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     metering_end(sandbox);
     launcher_push_forget(sandbox);
     if (sandbox->ended) {
-        void (*ended)(struct sandbox *) = take_ptr(sandbox->ended);
-        ended(sandbox);
+        void (*ended)(void *) = take_ptr(sandbox->ended);
+        ended(sandbox->ended_data);
     } else if (sandbox->started && sandbox->is_warm && !sandbox->start_asked) {
         start_node(sandbox, false); /* one that ended while it waited is no fault of the application's */
     } else if (sandbox->started) {
@@ -441,17 +443,19 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
         sandbox->containment.due = GUARD_LOG; /* the VM that is to come has done nothing yet */
         reload_lost(sandbox, &end->error);
     }
+    live_code_gone(sandbox); /* last: a restart that waited for its word begins a new tree */
 }
 
-/* Whoever waited for its start is the one who ends it, or has been told: what fails from here on is nobody's news. */
-void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox)) {
+/* The job that waited for the start ends it, or has been told: it does not hear of a failure from here on. */
+void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data) {
     names_forgo(sandbox);
     sandbox->started = NULL;
     if (!sandbox->node) {
-        ended(sandbox);
+        ended(data);
         return;
     }
     sandbox->ended = ended;
+    sandbox->ended_data = data;
     node_kill(sandbox->node, "it was ended on request");
 }
 

@@ -4,25 +4,27 @@
 
 #include "node/node.h"
 
+struct kept_states;
 struct sandbox;
 
 enum {
-    NODE_TEXT_MAX_BYTES = 255, /* names that a node says it has */
+    NODE_TEXT_MAX_BYTES = 255, /* of a name that a node tells */
 };
 
 extern const struct node_handler tree_node_handler;
-/* Tell what a node of the sandbox's, its compiler's too, tried and was refused. */
+/* Tell of an attempt that was refused: by a node of the sandbox, or by the compiler node of its project. */
 void tree_violation(struct sandbox *sandbox, struct node *node, const char *what, const char *detail);
 
-/* Start a node with the sandbox's build and the application on it; `started` is called once, unless tree_end is before
-   that. */
-void tree_start(struct sandbox *sandbox, void (*started)(struct sandbox *sandbox, const struct error *error));
-void tree_go_on(struct sandbox *sandbox); /* with a start that waited for what names stand for */
-/* Kill the node, if there is one; `ended` is called once it is gone with all it had. Not from inside unless there is
+/* Start a node with the sandbox's build and the application on it, with the states of an earlier tree (NULL: none).
+   `started` is called once, unless tree_end is called before. */
+void tree_start(struct sandbox *sandbox, struct kept_states *states,
+                void (*started)(void *data, const struct error *error), void *data);
+void tree_go_on(struct sandbox *sandbox); /* a start that waited for the addresses of names */
+/* Kill the node, if there is one. `ended` is called once the node is gone with all it had; from inside if there is
    none. */
-void tree_end(struct sandbox *sandbox, void (*ended)(struct sandbox *sandbox));
-/* Its VM ended with the machine, which is no failure of its own: any restart policy starts it again, without one it is
-   stopped. */
+void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data);
+/* The VM ended with the machine, which is no failure of the sandbox: any restart policy starts it again. Without one
+   it is stopped. */
 void tree_ended_with_host(struct sandbox *sandbox);
 
 #endif

@@ -90,7 +90,8 @@ static void test_failed_reload(void **state) {
     await_outcome(scene, "runtime_error ");
 }
 
-static void on_started(struct sandbox *sandbox, const struct error *error) {
+static void on_started(void *data, const struct error *error) {
+    struct sandbox *sandbox = data;
     assert_null(error);
     sandbox->destroying = true;
 }
@@ -103,6 +104,7 @@ static void test_start(void **state) {
     static const char *const keys[] = {"lost"};
     scene->engine.config.boot_deadline_ms = 60000;
     sandbox->started = on_started;
+    sandbox->started_data = sandbox;
     sandbox->states = &states;
     sandbox->metering.next_ms = UINT64_MAX; /* it is measured already, as far as it knows */
     tree_node_handler.ready(sandbox, sandbox->node);

@@ -127,7 +127,8 @@ static void free_pool(struct scene *scene, struct jam *jam) {
     uv_sem_destroy(&jam->gate);
 }
 
-static void on_started(struct sandbox *sandbox, const struct error *error) {
+static void on_started(void *data, const struct error *error) {
+    struct sandbox *sandbox = data;
     assert_int_equal(error->code, E_INVALID); /* it has no build */
     sandbox->held = true;
 }
@@ -138,6 +139,7 @@ static void a_start_does_not_wait_for_ever(void **state) {
     answer_all(scene);
     jam_pool(scene, &jam);
     scene->sandbox->started = on_started;
+    scene->sandbox->started_data = scene->sandbox;
     assert_true(names_await(scene->sandbox));
     uint64_t begun_ms = clock_monotonic_ms();
     while (!scene->sandbox->held && clock_monotonic_ms() - begun_ms < DEADLINE_MS)

@@ -31,8 +31,9 @@ static void while_it_learns_what_the_old_tree_runs(void **state) {
     scene->sandbox->code_known = false; /* as in a daemon that has just come */
     ask(scene, true);
     uint64_t id = agent_take_call(scene->stage, scene->agent, "code_state");
-    RUN_UNTIL(scene->stage, uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    assert_non_null(scene->sandbox->code_told);
     call_off(scene);
+    assert_null(scene->sandbox->code_told);
     agent_reply_ok(scene->agent, id); /* an answer that comes late starts nothing */
     uint64_t next = stage_call(scene->stage, 'a', scene->sandbox->node, 60000);
     agent_reply_ok(scene->agent, next);
@@ -80,6 +81,39 @@ static void restart_in_vain(struct scene *scene) {
     assert_string_equal(json_string_value(json_object_get(sandbox->last_error, "code")), "toolchain_missing");
 }
 
+/* The restart goes on as soon as the node has said what it runs, and begins with that. */
+static void it_waits_for_what_the_old_tree_runs(void **state) {
+    struct scene *scene = *state;
+    scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
+    scene->sandbox->code_known = false;
+    scene->sandbox->node->handler = tree_node_handler;
+    scene->sandbox->node->data = scene->sandbox;
+    ask(scene, true);
+    uint64_t id = agent_take_call(scene->stage, scene->agent, "code_state");
+    assert_int_equal(scene->stage->burials, 0);
+    agent_reply_ok(scene->agent, id);
+    RUN_UNTIL(scene->stage, scene->stage->burials == 1);
+    assert_true(scene->sandbox->code_known);
+    RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
+    stage_expect(scene->stage, "toolchain_missing ");
+}
+
+/* The VM ends instead of saying it. */
+static void it_does_not_wait_for_a_node_that_is_gone(void **state) {
+    struct scene *scene = *state;
+    scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
+    scene->sandbox->code_known = false;
+    scene->sandbox->node->handler = tree_node_handler;
+    scene->sandbox->node->data = scene->sandbox;
+    ask(scene, true);
+    agent_take_call(scene->stage, scene->agent, "code_state");
+    node_kill(scene->sandbox->node, "it is in the way");
+    RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
+    stage_expect(scene->stage, "toolchain_missing ");
+    assert_null(scene->sandbox->node);
+    assert_null(scene->sandbox->code_told);
+}
+
 static void one_that_fails_leaves_an_error(void **state) {
     struct scene *scene = *state;
     restart_in_vain(scene);
@@ -94,7 +128,7 @@ static void one_that_fails_is_tried_again_where_the_policy_says_so(void **state)
     RUN_UNTIL(scene->stage, scene->sandbox->restarts_in_a_row == 2 && !scene->sandbox->jobs &&
                                 !uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
     assert_int_equal(scene->sandbox->status, STATUS_ERROR);
-    stage_expect(scene->stage, ""); /* nobody asked */
+    stage_expect(scene->stage, ""); /* no caller asked for it */
 }
 
 int main(void) {
@@ -104,6 +138,8 @@ int main(void) {
         SET(while_the_states_are_asked_for),
         SET(before_the_registry_has_it),
         SET(before_its_turn),
+        SET(it_waits_for_what_the_old_tree_runs),
+        SET(it_does_not_wait_for_a_node_that_is_gone),
         SET(one_that_fails_leaves_an_error),
         SET(one_that_fails_is_tried_again_where_the_policy_says_so),
     };

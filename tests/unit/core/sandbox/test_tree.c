@@ -12,12 +12,13 @@ static int tear_down(void **state) {
     return scene_close(*state);
 }
 
-static void on_started(struct sandbox *sandbox, const struct error *error) {
-    (void)sandbox, (void)error;
-    fail_msg("whoever ends it is not told that it did not start");
+static void on_started(void *data, const struct error *error) {
+    (void)data, (void)error;
+    fail_msg("a job that ends a tree does not hear that it did not start");
 }
 
-static void on_ended(struct sandbox *sandbox) {
+static void on_ended(void *data) {
+    struct sandbox *sandbox = data;
     sandbox->destroying = true;
 }
 
@@ -26,9 +27,10 @@ static void an_end_is_no_failed_start(void **state) {
     struct scene *scene = *state;
     struct sandbox *sandbox = scene->sandbox;
     sandbox->started = on_started;
+    sandbox->started_data = sandbox;
     tree_node_handler.ready(sandbox, sandbox->node);
     agent_take_call(scene->stage, scene->agent, "start");
-    tree_end(sandbox, on_ended);
+    tree_end(sandbox, on_ended, sandbox);
     RUN_UNTIL(scene->stage, stage_heard(scene->stage, "gone:killed"));
     sandbox->node = NULL;
     assert_null(sandbox->started);
@@ -40,15 +42,17 @@ static void without_a_node_it_ends_at_once(void **state) {
     struct sandbox *sandbox = scene->sandbox;
     struct node *node = take_ptr(sandbox->node);
     sandbox->started = on_started;
+    sandbox->started_data = sandbox;
     sandbox->names_due_ms = UINT64_MAX; /* it waits for what names stand for */
-    tree_end(sandbox, on_ended);
+    tree_end(sandbox, on_ended, sandbox);
     assert_true(sandbox->destroying);
     assert_null(sandbox->started);
     assert_int_equal(sandbox->names_due_ms, 0);
     sandbox->node = node;
 }
 
-static void on_started_well(struct sandbox *sandbox, const struct error *error) {
+static void on_started_well(void *data, const struct error *error) {
+    struct sandbox *sandbox = data;
     assert_null(error);
     sandbox->destroying = true;
 }
@@ -101,6 +105,7 @@ static void what_was_refused_is_told(void **state) {
     for (size_t i = 0; i < ARRAY_SIZE(lost); i++) {
         struct kept_states states = many_states();
         sandbox->started = on_started_well;
+        sandbox->started_data = sandbox;
         sandbox->start_asked = sandbox->destroying = false;
         sandbox->states = &states;
         tree_node_handler.ready(sandbox, sandbox->node);

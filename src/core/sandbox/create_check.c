@@ -1,0 +1,82 @@
+/* What a create asks for, checked before there is a sandbox: room, access, profile and guarantees. */
+#include "core/core_internal.h"
+#include "core/sandbox/sandbox.h"
+
+enum { SANDBOXES_KEPT_FREE = 32 }; /* for callers that no quota binds */
+
+struct sandbox_owner {
+    struct engine *engine;
+    uid_t uid;
+};
+
+static int check_required(const struct engine *engine, const struct jail_profile *profile, json_t *names,
+                          struct error *reterr) {
+    uint32_t given = jail_guarantees_of(&engine->host.features, profile);
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name) {
+        enum jail_guarantee guarantee;
+        if (jail_guarantee_find(json_string_value(name), &guarantee) < 0)
+            return error_set(reterr, E_INVALID, "there is no guarantee '%.60s'; `sandbox doctor` lists them",
+                             json_string_value(name));
+        if (!(given & 1u << guarantee))
+            return error_set(reterr, E_GUARANTEE, "this host can't give the guarantee '%s' (%s)",
+                             json_string_value(name), jail_guarantee_meaning(guarantee));
+    }
+    return 0;
+}
+
+/* A profile that may connect runs without egress too, and the caller is told. A profile that lists hosts needs it. */
+static int check_way_out(const struct engine *engine, const struct jail_profile *profile, struct error *reterr) {
+    const struct jail_egress *egress = &profile->egress;
+    bool has_hosts = profile->network == JAIL_NETWORK_OUTGOING && egress->host_count + egress->name_count > 0;
+    if (!has_hosts || engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS) return 0;
+    return error_set(
+        reterr, E_GUARANTEE,
+        "the profile '%s' lists hosts to reach, and there is no way out of a sandbox here: %s, or choose a "
+        "profile that lists none",
+        profile->name,
+        engine->host.features.root ? "install slirp4netns, and see that the kernel has nftables and "
+                                     "/dev/net/tun"
+                                   : "it takes rights that root alone has; start the service as root");
+}
+
+static bool is_in_group(void *data, gid_t gid) {
+    const struct sandbox_owner *owner = data;
+    return quotas_in_group(owner->engine->config.quotas, owner->uid, gid);
+}
+
+static int check_access(struct engine *engine, const struct caller *caller, const struct jail_profile *profile,
+                        struct error *reterr) {
+    struct sandbox_owner owner = {engine, caller->uid};
+    if (caller->role == ROLE_ADMIN) return 0;
+    if (guard_access_allows(&guard_profile_of(profile)->access, caller->uid, is_in_group, &owner)) return 0;
+    return error_set(reterr, E_FORBIDDEN,
+                     "the profile '%s' is for certain users and groups, and uid %u is none of them; `sandbox profiles` "
+                     "shows whom each is for",
+                     profile->name, caller->uid);
+}
+
+static int check_room(const struct engine *engine, const struct caller *caller, struct error *reterr) {
+    uint64_t max = quotas_share(engine->config.quotas, caller->uid, engine->config.sandboxes_max, SANDBOXES_KEPT_FREE);
+    if (engine->sandboxes.count < max) return 0;
+    return error_set(reterr, E_LIMIT, "there are %zu sandboxes already, as many as this service takes",
+                     engine->sandboxes.count);
+}
+
+int create_check(struct engine *engine, struct request *request, struct sandbox_config *ret, struct error *reterr) {
+    if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
+    if (map_get(&engine->sandboxes, json_string_value(json_object_get(request->params, "id"))))
+        return error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id",
+                         json_string_value(json_object_get(request->params, "id")));
+    int result = check_room(engine, &request->caller, reterr);
+    if (result < 0) return result;
+    if (request->caller.peer_fd < 0)
+        return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
+    result = sandbox_config_from_json(&engine->profiles, request->params, ret, reterr);
+    if (result == 0) result = check_access(engine, &request->caller, ret->profile, reterr);
+    if (result == 0) result = check_required(engine, ret->profile, json_object_get(request->params, "require"), reterr);
+    if (result == 0) result = check_way_out(engine, ret->profile, reterr);
+    return result;
+}
