@@ -32,7 +32,7 @@ tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@ninja -C $(BUILD)-tsan --quiet
 	@tools/test.sh $(BUILD)-tsan --suite unit store client api
 
-stress: all ## a hundred sandboxes at once, and ten of them attacking; large projects; saves by the thousand; reloads under load, in crowds and cut short by deaths; every attack at every profile, and while compiling
+stress: all ## a hundred sandboxes at once, and ten of them attacking; large projects; saves by the thousand; reloads under load, many at once and cut short by deaths; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many
 	@$(BUILD)/tests/integration/test_torn
 	@$(BUILD)/tests/integration/test_large

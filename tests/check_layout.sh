@@ -5,7 +5,7 @@ set -u
 cd "${1:-$(dirname "$0")/..}" || exit 1
 status=0
 
-crowded=$(git ls-files '*.c' '*.h' '*.erl' '*.hrl' | grep -v -e '^tests/unit/guard/labelled/' -e '^tests/fuzz/corpus/' |
+large=$(git ls-files '*.c' '*.h' '*.erl' '*.hrl' | grep -v -e '^tests/unit/guard/labelled/' -e '^tests/fuzz/corpus/' |
     sed 's|/[^/]*$||' | sort | uniq -c | awk '$1 > 25 { print $2 " has " $1 " source files: give it rooms" }')
-[ -z "$crowded" ] || { echo "$crowded"; status=1; }
+[ -z "$large" ] || { echo "$large"; status=1; }
 exit $status

@@ -12,7 +12,7 @@ bare_node_test() ->
     Vm = vm:start(#{}),
     erlang(Vm),
     kept(Vm),
-    linger(Vm),
+    busy_wait(Vm),
     output(Vm),
     bounds(Vm),
     deadlines(Vm),
@@ -72,9 +72,9 @@ kept(Vm) ->
 
 %% The VM busy-waits when it is told to. That counts neither as the application's work nor delays
 %% it.
-linger(Vm) ->
-    ?assert(lingered(Vm) < ?MANY_REDUCTIONS),
-    ?assert(await_lingering(Vm, 10000)),
+busy_wait(Vm) ->
+    ?assert(busy_waited(Vm) < ?MANY_REDUCTIONS),
+    ?assert(await_busy_wait(Vm, 10000)),
     ?assert(value(Vm, "element(1, statistics(reductions)) - sbx_busy_wait:reductions()") >= ?MANY_REDUCTIONS),
     ?assertEqual({priority, low}, value(Vm, "process_info(whereis(sbx_busy_wait), priority)")),
     ?assertMatch({error, #{kind := exception}}, vm:eval(Vm, "ets:insert(sbx_busy_wait, {reductions, 0})")),
@@ -84,13 +84,13 @@ linger(Vm) ->
     ?assertEqual([], [Process || #{name := <<"sbx_busy_wait">>} = Process <- Top]),
     ?assertNotEqual([], [Process || #{name := <<"sbx_agent">>} = Process <- Top]).
 
-await_lingering(_Vm, 0) ->
+await_busy_wait(_Vm, 0) ->
     false;
-await_lingering(Vm, Tries) ->
-    {ok, _} = vm:call(Vm, eval, #{language => erlang, code => <<"ok">>, timeout_ms => 5000, linger_us => 150}),
-    lingered(Vm) >= ?MANY_REDUCTIONS orelse await_lingering(Vm, Tries - 1).
+await_busy_wait(Vm, Tries) ->
+    {ok, _} = vm:call(Vm, eval, #{language => erlang, code => <<"ok">>, timeout_ms => 5000, busy_wait_us => 150}),
+    busy_waited(Vm) >= ?MANY_REDUCTIONS orelse await_busy_wait(Vm, Tries - 1).
 
-lingered(Vm) ->
+busy_waited(Vm) ->
     value(Vm, "ets:lookup_element(sbx_busy_wait, reductions, 2)").
 
 value(Vm, Code) ->

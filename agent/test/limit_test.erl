@@ -11,7 +11,7 @@ limited_node_test() ->
     Empty = #{apps => [], app => nil, supervisor => nil, elixir => false, config => nil, processes => 50},
     ?assertMatch({ok, #{supervisor_pid := nil}}, vm:call(Vm, start, Empty)),
     Steps = [
-        fun crowd/1, fun extra/1, fun crashes/1, fun starved/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1
+        fun many/1, fun extra/1, fun crashes/1, fun starved/1, fun bomb_in_a_call/1, fun flooded/1, fun bomb/1
     ],
     lists:foreach(fun(Step) -> runner:steps(Vm, [fun limit_anew/1, Step]) end, Steps),
     vm:stop(Vm).
@@ -55,7 +55,7 @@ extra(Vm) ->
         "  Alive"
         " end)",
     ?assertMatch({ok, #{term := 100}}, vm:eval(Vm, Code)),
-    crowd(Vm).
+    many(Vm).
 
 %% A killed process that has no turn to end is not replaced by an older one. High-priority processes
 %% keep all others from their turns here, as a starved machine does. The second check that is due
@@ -88,8 +88,8 @@ starved(Vm) ->
 %% A flood of messages to the limiter does not help.
 flooded(Vm) ->
     Flood = "F = fun(G) -> sbx_limit ! junk, G(G) end, register(flooder, spawn(fun() -> F(F) end))",
-    Crowd = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], ok",
-    {ok, _} = vm:eval(Vm, [Flood, ", ", Crowd]),
+    Many = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], ok",
+    {ok, _} = vm:eval(Vm, [Flood, ", ", Many]),
     #{limit := 50} = vm:event(Vm, process_limit),
     %% The flooder may have been among the killed processes.
     _ = vm:eval(Vm, "exit(whereis(flooder), kill)"),
@@ -105,9 +105,9 @@ settles(Vm, Left) ->
     end.
 
 %% Idle processes are killed down to the limit, and the oldest stay.
-crowd(Vm) ->
-    Crowd = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 500)]",
-    {ok, #{term := Pids}} = vm:eval(Vm, Crowd),
+many(Vm) ->
+    Many = "[spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 500)]",
+    {ok, #{term := Pids}} = vm:eval(Vm, Many),
     #{limit := 50} = vm:event(Vm, process_limit),
     ?assertEqual(ok, settles(Vm, 50)),
     [_, Number | _] = string:lexemes(pid_to_list(hd(Pids)), "."),
@@ -121,19 +121,19 @@ crashes(Vm) ->
     {ok, _} = vm:eval(Vm,
         "erlang:suspend_process(whereis(sbx_limit)), "
         "Sleepers = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 200)], "
-        "[spawn(fun() -> error(in_a_crowd) end) || _ <- lists:seq(1, 20)], "
+        "[spawn(fun() -> error(one_of_many) end) || _ <- lists:seq(1, 20)], "
         "Reported = fun(F) -> "
         "    {_, Messages} = process_info(whereis(sbx_limit), messages), "
         "    length([1 || M <- Messages, element(1, M) =:= log]) =:= 20 orelse receive after 1 -> F(F) end "
         "end, "
         "Reported(Reported), "
-        "persistent_term:put(crowd, Sleepers), "
+        "persistent_term:put(many, Sleepers), "
         "erlang:resume_process(whereis(sbx_limit)), ok"),
     #{limit := 50} = vm:event(Vm, process_limit),
     ?assertEqual(ok, settles(Vm, 50)),
     %% With one more process than those that are left, there would be too many again.
     {ok, _} = vm:eval(Vm,
-        "[receive {'DOWN', M, _, _, _} -> ok end || P <- persistent_term:get(crowd), "
+        "[receive {'DOWN', M, _, _, _} -> ok end || P <- persistent_term:get(many), "
         "    M <- [monitor(process, P)], exit(P, kill)], ok"),
     {ok, _} = vm:eval(Vm, "spawn(fun() -> error(alone) end), ok"),
     #{level := error, text := Text} = vm:event(Vm, log),

@@ -67,7 +67,7 @@ by_hand(Vm, Module, Beam) ->
     reloads:eval(Vm, "by_hand:change(persistent_term:get(pids), ~tp, base64:decode(<<\"~ts\">>))",
         [Module, base64:encode(Beam)]).
 
-crowd(Vm, Module, Count) ->
+many(Vm, Module, Count) ->
     reloads:eval(Vm, "persistent_term:put(pids, [begin {ok, P} = gen_server:start(~tp, 0, []), P end || _ <- "
         "lists:seq(1, ~b)]), ok", [Module, Count]).
 
@@ -76,7 +76,7 @@ compare(Vm, Name, Count, Rounds) ->
     Module = list_to_atom(Name),
     [V1, V2] = [reloads:compile(Text(N)) || N <- [1, 2]],
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
-    ok = crowd(Vm, Module, Count),
+    ok = many(Vm, Module, Count),
     Hand = [
         by_hand(Vm, Module, proplists:get_value(Module, V))
      || _ <- lists:seq(1, Rounds), V <- [V2, V1]

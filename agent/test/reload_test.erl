@@ -321,10 +321,10 @@ latecomers(Vm) ->
     _ = reloads:start_modules(Vm, reloads:server("late", one, ["f() -> 1.\n", ?SAME])),
     Missed = reloads:eval(Vm,
         "Sleep = fun() -> receive after infinity -> ok end end,"
-        "Crowd = fun(N) -> [exit(spawn(Sleep), kill) || _ <- lists:seq(1, N)] end,"
+        "Many = fun(N) -> [exit(spawn(Sleep), kill) || _ <- lists:seq(1, N)] end,"
         "Look = fun(Between) ->"
         "    #{seen := Seen} = sbx_reload_users:find([late]),"
-        "    Crowd(Between),"
+        "    Many(Between),"
         "    Late = [element(2, gen_server:start(late, 0, [])) || _ <- lists:seq(1, 20)],"
         "    #{users := Users} = sbx_reload_users:find_newer(Seen, [late]),"
         "    [exit(Pid, kill) || Pid <- Late],"

@@ -108,7 +108,7 @@ static void free_api(struct api *api) {
     fd_close(api->gone_epoll);
     listener_close(api);
     buf_free(&api->ended_fds);
-    memory_free(&api->memory);
+    idempotency_free(&api->answered);
     server_free(api);
     answer_release(api->openapi);
     answer_release(api->operations);
@@ -282,7 +282,7 @@ static void init(struct api *api, uv_loop_t *loop, struct engine *engine, const 
     TAILQ_INIT(&api->streams);
     fair_init(&api->listener.waiting);
     server_init(api);
-    memory_init(&api->memory);
+    idempotency_init(&api->answered);
     /* A random start, so that ids of two runs don't look alike in a log. */
     if (getrandom(&api->next_request_id, sizeof api->next_request_id, GRND_NONBLOCK) < 0) api->next_request_id = 0;
 }

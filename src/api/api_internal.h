@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "api/api.h"
-#include "api/beside.h"
+#include "api/cpu_affinity.h"
 #include "api/intake.h"
 #include "api/outcome.h"
 #include "loop/loop.h"
@@ -103,7 +103,7 @@ int listener_open(struct api *api, struct error *reterr);
 void listener_stop(struct api *api);
 void listener_close(struct api *api); /* the socket, if it is still open */
 
-/* ---- memory.c: answers to requests with an Idempotency-Key ---- */
+/* ---- idempotency.c: answers to requests with an Idempotency-Key ---- */
 
 struct exchange;
 TAILQ_HEAD(exchange_list, exchange);
@@ -119,30 +119,30 @@ struct remembered {
     struct exchange_list waiters;
 };
 
-struct memory {
+struct idempotency {
     struct map entries;
     TAILQ_HEAD(, remembered) oldest_first;
     size_t bytes;        /* of the answers */
     struct answer *note; /* in place of those that were too much to keep; NULL: there was none yet */
 };
 
-struct memory_user {
+struct idempotency_user {
     uid_t uid;
-    bool is_bound; /* by quotas: it has its share of the memory, see base/schedule/share.h */
+    bool is_bound; /* by quotas: it has its share, see base/schedule/share.h */
 };
 
-void memory_init(struct memory *memory);
-void memory_free(struct memory *memory);
-int memory_fingerprint(const char *method, const char *path, const uint8_t *body, size_t size,
-                       uint8_t ret[FINGERPRINT_BYTES], struct error *reterr);
-/* *ret_new: the caller runs the request and calls memory_settle. Else the entry has an answer, or will have one.
+void idempotency_init(struct idempotency *answered);
+void idempotency_free(struct idempotency *answered);
+int idempotency_fingerprint(const char *method, const char *path, const uint8_t *body, size_t size,
+                            uint8_t ret[FINGERPRINT_BYTES], struct error *reterr);
+/* *ret_new: the caller runs the request and calls idempotency_settle. Else the entry has an answer, or will have one.
    E_CONFLICT when the key was used for something else, E_LIMIT when there is no room for it. */
-int memory_recall(struct memory *memory, const struct memory_user *user, const char *key,
-                  const uint8_t fingerprint[FINGERPRINT_BYTES], uint64_t now_ms, struct remembered **ret, bool *ret_new,
-                  struct error *reterr);
+int idempotency_recall(struct idempotency *answered, const struct idempotency_user *user, const char *key,
+                       const uint8_t fingerprint[FINGERPRINT_BYTES], uint64_t now_ms, struct remembered **ret,
+                       bool *ret_new, struct error *reterr);
 /* Keep the answer, or forget the entry when asking again may help. The waiters must have been served, and the entry is
    not the caller's any more. */
-void memory_settle(struct memory *memory, struct remembered *entry, struct answer *answer);
+void idempotency_settle(struct idempotency *answered, struct remembered *entry, struct answer *answer);
 
 /* ---- stream.c: answers that come in pieces ---- */
 
@@ -326,7 +326,7 @@ struct api {
     struct exchange_list exchanges;
     struct direct_list directs;
     struct stream_list streams;
-    struct memory memory;
+    struct idempotency answered;
     struct loop_workers workers; /* for long bodies and answers */
     struct loop_turns turns;     /* of exchanges and direct connections, by uid */
     uv_idle_t mhd_idle;
@@ -334,8 +334,8 @@ struct api {
     struct answer *openapi;    /* made when first asked for */
     struct answer *operations; /* likewise, all of them on one page */
     uint64_t next_request_id;
-    struct series questions; /* direct ones */
-    struct beside beside;
+    struct back_to_back questions; /* direct ones */
+    struct cpu_affinity affinity;
     bool resumed; /* a connection, and MHD has not run since */
     bool closing, stopped;
     uint64_t close_deadline_ms;

@@ -106,16 +106,16 @@ static bool end_work(struct direct *direct) {
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-static void move_beside(struct direct *direct) {
+static void move_to_caller(struct direct *direct) {
     struct api *api = direct->api;
-    if (direct->moves) beside_moved(&api->beside, uv_now(api->loop), beside_move_us(direct->processor));
+    if (direct->moves) affinity_moved(&api->affinity, uv_now(api->loop), affinity_move_us(direct->processor));
     direct->moves = false;
 }
 
 static void await_question(struct direct *direct) {
     empty(direct, &direct->out);
     direct->sent = 0;
-    move_beside(direct);
+    move_to_caller(direct);
     connection_await_request(direct->api, direct->connection);
     if (direct->ends || direct->api->closing) leave(direct);
 }
@@ -252,11 +252,11 @@ static void run(struct direct *direct) {
 static void note_processor(struct direct *direct, unsigned processor) {
     struct api *api = direct->api;
     uint64_t now_ms = uv_now(api->loop);
-    bool is_series = series_goes_on(&api->questions, direct, now_ms);
-    if (!is_series) beside_forget(&api->beside); /* what one caller says is of no use for the next */
-    if (!is_series || processor == DIRECT_PROCESSOR_UNKNOWN) return;
+    bool is_back_to_back = back_to_back_note(&api->questions, direct, now_ms);
+    if (!is_back_to_back) affinity_forget(&api->affinity); /* what one caller says is of no use for the next */
+    if (!is_back_to_back || processor == DIRECT_PROCESSOR_UNKNOWN) return;
     direct->processor = processor;
-    direct->moves = beside_is_due(&api->beside, processor == beside_own(), now_ms);
+    direct->moves = affinity_is_due(&api->affinity, processor == affinity_own(), now_ms);
 }
 
 static void end_intake(struct direct *direct) {

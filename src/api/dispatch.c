@@ -41,7 +41,7 @@ static void settle(struct exchange *exchange) {
         waiter->waiting = false;
         exchange_wake(waiter);
     }
-    memory_settle(&exchange->api->memory, entry, exchange->answer);
+    idempotency_settle(&exchange->api->answered, entry, exchange->answer);
 }
 
 static void print(struct loop_work *work) {
@@ -127,9 +127,9 @@ static int remember(struct exchange *exchange, struct error *reterr) {
     int result = find_key(exchange, exchange->op->method, &key, reterr);
     if (result < 0 || !key) return result;
     uid_t uid = exchange->request.caller.uid;
-    struct memory_user user = {uid, quotas_is_bound(exchange->api->config.quotas, uid)};
-    result = memory_recall(&exchange->api->memory, &user, key, exchange->intake.fingerprint,
-                           uv_now(exchange->api->loop), &entry, &is_new, reterr);
+    struct idempotency_user user = {uid, quotas_is_bound(exchange->api->config.quotas, uid)};
+    result = idempotency_recall(&exchange->api->answered, &user, key, exchange->intake.fingerprint,
+                                uv_now(exchange->api->loop), &entry, &is_new, reterr);
     if (result < 0 || !entry) return result;
     if (is_new) {
         exchange->remembered = entry;

@@ -54,8 +54,8 @@ void intake_run(struct intake *intake) {
     int result = read_text(intake, error);
     if (result == 0 && intake->op->shape == OP_LIST) result = page_take(intake->params, &intake->page, error);
     if (result == 0 && intake->path)
-        result = memory_fingerprint(intake->op->method, intake->path, intake->text, intake->size, intake->fingerprint,
-                                    error);
+        result = idempotency_fingerprint(intake->op->method, intake->path, intake->text, intake->size,
+                                         intake->fingerprint, error);
     if (result < 0) {
         intake->outcome = INTAKE_MALFORMED;
         forget_unchecked(intake);

@@ -53,7 +53,7 @@ struct audit {
     struct audit_write_ahead ahead; /* the first records since it was emptied */
     bool is_write_ahead_incomplete; /* a record was added that the buffer lacks */
     uint64_t slow_until_ms;
-    bool is_telling;
+    bool is_reporting;
     uv_async_t async;       /* the thread has finished entries */
     uv_timer_t write_timer; /* while there are fresh entries */
     uv_timer_t sync_timer;
@@ -165,13 +165,13 @@ static void tell(struct audit *audit, struct entry *entry) {
 }
 
 static void tell_all(struct audit *audit, struct entry_list *entries) {
-    audit->is_telling = true;
+    audit->is_reporting = true;
     while (!STAILQ_EMPTY(entries)) {
         struct entry *entry = STAILQ_FIRST(entries);
         STAILQ_REMOVE_HEAD(entries, link);
         tell(audit, entry);
     }
-    audit->is_telling = false;
+    audit->is_reporting = false;
 }
 
 static void hand_to_thread(struct audit *audit, struct entry_list *entries, size_t count) {
@@ -377,7 +377,7 @@ void audit_add(struct audit *audit, const struct buf *members, bool urgent, audi
     bool is_due = entry->done || audit->fresh_count >= LOOP_BATCH_MAX;
     if (is_done) done(data, NULL);
     /* Records are reported in order, so none is written while another is reported. */
-    if (is_due && !audit->is_telling) write_fresh(audit);
+    if (is_due && !audit->is_reporting) write_fresh(audit);
 }
 
 void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {

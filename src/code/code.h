@@ -222,7 +222,7 @@ void transaction_put_rest(struct buf *args, const struct reload_options *options
 /* Writes both parts. */
 void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
 /* The reload object for callers. Of the answer only texts and numbers are used, bounded. */
-json_t *transaction_told(const struct term *result);
+json_t *transaction_report(const struct term *result);
 /* The reload's modules, which come from the daemon and not from the agent. */
 json_t *transaction_changes(const struct change_set *set);
 /* The same for a failed reload: the agent's report, and "rolled_back". */

@@ -31,7 +31,7 @@ static json_t *place_json(const struct term *path) {
     CLEANUP(buf_free) struct buf place = BUF_INIT;
     size_t count = length_of(path);
     for (size_t i = 0; i < count && i < PLACE_NAMES_MAX && place.size <= PLACE_MAX_BYTES; i++) {
-        json_t *name = told_text(term_at(path, i));
+        json_t *name = answer_text(term_at(path, i));
         if (json_is_string(name)) buf_printf(&place, "%s%s", i > 0 ? "/" : "", json_string_value(name));
         json_decref(name);
     }
@@ -39,9 +39,9 @@ static json_t *place_json(const struct term *path) {
 }
 
 static void add_lost(struct kept_states *states, const struct term *list) {
-    static const struct told_member members[] = {{"path", place_json}, {"reason", told_text}, {NULL, NULL}};
+    static const struct answer_member members[] = {{"path", place_json}, {"reason", answer_text}, {NULL, NULL}};
     if (!states->lost) states->lost = json_array();
-    json_t *lost = told_objects(list, members, LOST_LISTED_MAX - json_array_size(states->lost));
+    json_t *lost = answer_objects(list, members, LOST_LISTED_MAX - json_array_size(states->lost));
     json_array_extend(states->lost, lost);
     json_decref(lost);
     states->lost_count += length_of(list);

@@ -130,14 +130,14 @@ void transaction_put(struct buf *args, const struct change_set *set, const struc
 
 /* ---- the answer ---- */
 
-static const struct told_member process_members[] = {
-    {"pid", told_text}, {"module", told_module}, {"migrated", told_flag}, {NULL, NULL}};
-static const struct told_member shape_members[] = {
-    {"pid", told_text}, {"module", told_module}, {"missing", told_texts}, {"added", told_texts}, {NULL, NULL}};
-static const struct told_member child_members[] = {
-    {"supervisor", told_text}, {"id", told_text}, {"change", told_text}, {NULL, NULL}};
-static const struct told_member holder_members[] = {
-    {"pid", told_text}, {"how", told_text}, {"where", told_text}, {NULL, NULL}};
+static const struct answer_member process_members[] = {
+    {"pid", answer_text}, {"module", answer_module}, {"migrated", answer_flag}, {NULL, NULL}};
+static const struct answer_member shape_members[] = {
+    {"pid", answer_text}, {"module", answer_module}, {"missing", answer_texts}, {"added", answer_texts}, {NULL, NULL}};
+static const struct answer_member child_members[] = {
+    {"supervisor", answer_text}, {"id", answer_text}, {"change", answer_text}, {NULL, NULL}};
+static const struct answer_member holder_members[] = {
+    {"pid", answer_text}, {"how", answer_text}, {"where", answer_text}, {NULL, NULL}};
 
 static json_t *version_number(const struct version *version) {
     return version->number > 0 ? json_integer(version->number) : json_null();
@@ -154,24 +154,25 @@ json_t *transaction_changes(const struct change_set *set) {
     return array;
 }
 
-json_t *transaction_told(const struct term *result) {
+json_t *transaction_report(const struct term *result) {
     const struct term *status = term_map_get(result, "status");
     bool is_dry = status && term_is_atom(status, "dry_run");
     return json_pack(
         "{s:s, s:[], s:o, s:o, s:o, s:o, s:o, s:o}", "status", is_dry ? "dry_run" : "hot_reloaded", "modules",
-        "processes", told_objects(term_map_get(result, "processes"), process_members, LISTED_MAX), "shapes",
-        told_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
-        told_objects(term_map_get(result, "children"), child_members, LISTED_MAX), "pause_us",
-        told_number(term_map_get(result, "pause_us")), "duration_us", told_number(term_map_get(result, "duration_us")),
-        "warnings", told_texts(term_map_get(result, "warnings")));
+        "processes", answer_objects(term_map_get(result, "processes"), process_members, LISTED_MAX), "shapes",
+        answer_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
+        answer_objects(term_map_get(result, "children"), child_members, LISTED_MAX), "pause_us",
+        answer_number(term_map_get(result, "pause_us")), "duration_us",
+        answer_number(term_map_get(result, "duration_us")), "warnings", answer_texts(term_map_get(result, "warnings")));
 }
 
 json_t *transaction_failure(const struct term *reason) {
     return json_pack("{s:s, s:[], s:[], s:o, s:o, s:o, s:o, s:n, s:n, s:[]}", "status", "rolled_back", "modules",
-                     "processes", "step", told_text(term_map_get(reason, "step")), "module",
-                     told_module(term_map_get(reason, "module")), "process", told_text(term_map_get(reason, "process")),
-                     "holders", told_objects(term_map_get(reason, "holders"), holder_members, HOLDERS_LISTED_MAX),
-                     "pause_us", "duration_us", "warnings");
+                     "processes", "step", answer_text(term_map_get(reason, "step")), "module",
+                     answer_module(term_map_get(reason, "module")), "process",
+                     answer_text(term_map_get(reason, "process")), "holders",
+                     answer_objects(term_map_get(reason, "holders"), holder_members, HOLDERS_LISTED_MAX), "pause_us",
+                     "duration_us", "warnings");
 }
 
 json_t *transaction_no_change(void) {

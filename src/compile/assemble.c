@@ -226,7 +226,7 @@ static int add_config(struct compile_job *job, struct error *reterr) {
 
 static json_t *all_warnings(const struct compile_job *job, size_t *ret_left_out) {
     const struct model *model = &job->worker->model;
-    struct diagnostics_room room = room_for_diagnostics;
+    struct diagnostics_budget budget = whole_diagnostics_budget;
     json_t *all = json_array();
     json_array_extend(all, model->problems);
     *ret_left_out = model->problems_left_out;
@@ -234,7 +234,7 @@ static json_t *all_warnings(const struct compile_job *job, size_t *ret_left_out)
         json_array_extend(all, job->manifest.records[i]->warnings);
         *ret_left_out += job->manifest.records[i]->warnings_left_out;
     }
-    *ret_left_out += diagnostics_cut(all, &room);
+    *ret_left_out += diagnostics_cut(all, &budget);
     return all;
 }
 
@@ -433,7 +433,7 @@ json_t *failed_report(const struct term *reason) {
     static const char *const kinds[] = {"warnings", "errors"};
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         size_t left_out = 0;
-        json_t *list = diagnostics_to_json(term_map_get(reason, kinds[i]), &room_for_diagnostics, &left_out);
+        json_t *list = diagnostics_to_json(term_map_get(reason, kinds[i]), &whole_diagnostics_budget, &left_out);
         put_diagnostics(report, kinds[i], list, left_out);
     }
     return report;

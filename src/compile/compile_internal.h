@@ -2,8 +2,8 @@
 #ifndef COMPILE_COMPILE_INTERNAL_H
 #define COMPILE_COMPILE_INTERNAL_H
 
+#include "compile/answer_budget.h"
 #include "compile/compile.h"
-#include "compile/room.h"
 
 enum {
     PROJECT_ENTRIES_MAX = 20000,
@@ -44,9 +44,9 @@ int open_below(int folder, const char *path);
 
 bool text_at(const struct term *map, const char *key, char **ret); /* false for nil too; to be freed */
 /* As many as there is room for; *ret_left_out is how many more there are. */
-json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_room *room, size_t *ret_left_out);
+json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_budget *budget, size_t *ret_left_out);
 /* Keep as many as there is room for, which is taken; how many went. */
-size_t diagnostics_cut(json_t *list, struct diagnostics_room *room);
+size_t diagnostics_cut(json_t *list, struct diagnostics_budget *budget);
 
 /* ---- cache.c: which build a digest of what it was made from gave ---- */
 

@@ -47,13 +47,13 @@ static size_t diagnostic_bytes(json_t *diagnostic) {
     return bytes;
 }
 
-json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_room *room, size_t *ret_left_out) {
+json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_budget *budget, size_t *ret_left_out) {
     json_t *array = json_array();
-    struct diagnostics_room left = *room;
+    struct diagnostics_budget left = *budget;
     size_t count = list && list->type == TERM_LIST ? list->items.count : 0;
     while (left.count > 0 && json_array_size(array) < count) {
         json_t *diagnostic = diagnostic_to_json(&list->items.elements[json_array_size(array)]);
-        if (room_take_diagnostic(&left, diagnostic_bytes(diagnostic)))
+        if (budget_take_diagnostic(&left, diagnostic_bytes(diagnostic)))
             json_array_append_new(array, diagnostic);
         else
             json_decref(diagnostic);
@@ -62,11 +62,11 @@ json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_ro
     return array;
 }
 
-size_t diagnostics_cut(json_t *list, struct diagnostics_room *room) {
-    struct diagnostics_room left = *room;
+size_t diagnostics_cut(json_t *list, struct diagnostics_budget *budget) {
+    struct diagnostics_budget left = *budget;
     size_t kept = 0, count = json_array_size(list);
-    while (kept < count && room_take_diagnostic(&left, diagnostic_bytes(json_array_get(list, kept)))) {
-        *room = left;
+    while (kept < count && budget_take_diagnostic(&left, diagnostic_bytes(json_array_get(list, kept)))) {
+        *budget = left;
         kept++;
     }
     while (json_array_size(list) > kept) json_array_remove(list, json_array_size(list) - 1);

@@ -60,7 +60,7 @@ struct compile_job {
     const struct model_app *round_app;
     bool has_waiting;                   /* files of that application that are stale too, but not in the round */
     bool takes_all;                     /* every round has all that is stale */
-    struct answer_room room;            /* left, for what is known of its files */
+    struct answer_budget budget;        /* left, for what is known of its files */
     size_t compiled_files, found_files; /* by the node, in the cache */
     json_t *compiled;                   /* names of modules that the node compiled */
     bool is_torn;                       /* the project changed while it was compiled */

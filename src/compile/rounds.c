@@ -55,11 +55,11 @@ static bool add_source(struct compile_job *job, const struct model_app *app, con
     struct record *record = take_known(base, by_path, app->name, path);
     if (!record) record = record_new(path, app->name);
     if (!record) return false;
-    if (record_hold(record, &job->room, &ignored) < 0) record_forget_output(record);
+    if (record_hold(record, &job->budget, &ignored) < 0) record_forget_output(record);
     memcpy(record->options, app->options, sizeof record->options);
     if (!digest_source(job, path, record->digest)) {
         memset(record->digest, 0, sizeof record->digest);
-        record_give_room(record, &job->room);
+        record_give_budget(record, &job->budget);
         record_forget_output(record); /* nobody can tell whether it is still right */
     }
     return manifest_add(&job->manifest, record);
@@ -82,7 +82,7 @@ static void list_sources(uv_work_t *work) {
     struct manifest base = {0};
     CLEANUP(map_free) struct map by_path = MAP_INIT;
     bool good = true;
-    job->room = room_for_answers;
+    job->budget = whole_answer_budget;
     index_base(job, &base, &by_path);
     for (size_t i = 0; i < model->app_count; i++)
         for (size_t k = 0; good && k < model->apps[i].sources.count; k++)
@@ -136,7 +136,7 @@ static struct record *find_object(struct compile_job *job, const struct record *
     memcpy(found->options, record->options, sizeof found->options);
     struct error error;
     if (!objects_find(&job->compiler->objects, job->scope, &job->plan, found)) return record_free(found);
-    if (record_hold(found, &job->room, &error) == 0) return found;
+    if (record_hold(found, &job->budget, &error) == 0) return found;
     job_fail(job, &error);
     return record_free(found);
 }
@@ -157,7 +157,7 @@ static void look_up(struct compile_job *job) {
     size_t missing = 0, count = job->round_count;
     CLEANUP_FREE struct record **objects = calloc(count + 1, sizeof *objects);
     if (!objects || !job->content_key[0]) return;
-    for (size_t i = 0; i < count; i++) record_give_room(job->round[i], &job->room); /* all of it is replaced */
+    for (size_t i = 0; i < count; i++) record_give_budget(job->round[i], &job->budget); /* all of it is replaced */
     for (size_t i = 0; i < count && job->error.code == E_NONE; i++) objects[i] = find_object(job, job->round[i]);
     for (size_t i = 0; i < count; i++) {
         if (objects[i])
@@ -373,7 +373,7 @@ static int take_file(struct compile_job *job, struct record *record, const struc
     if (!file) return error_set(reterr, E_PROTOCOL, "the compiler node did not answer for %s", record->path);
     job->changed_parts |= parts_of(record);
     for (size_t i = 0; i < record->module_count; i++) name_list_add(&before, record->modules[i].name);
-    int result = record_take_answer(record, file, &job->room, reterr);
+    int result = record_take_answer(record, file, &job->budget, reterr);
     if (result == 0 && !has_same_names(record, &before)) job->has_new_modules = true;
     name_list_free(&before);
     record->compilations++;
@@ -418,7 +418,7 @@ static void check_round(uv_work_t *work) {
     unsigned otp = (unsigned)atoi(job->compiler->host->toolchain.otp_release);
     struct error error;
     for (size_t i = 0; i < job->round_count; i++) {
-        if (record_check_beams(job->round[i], otp, &job->room, &error) == 0) continue;
+        if (record_check_beams(job->round[i], otp, &job->budget, &error) == 0) continue;
         job_fail(job, &error);
         return;
     }

@@ -143,7 +143,7 @@ struct engine {
     int64_t started_at_ms;
     struct wall_clock wall_clock;
     uint64_t run_count;
-    struct series evals;
+    struct back_to_back evals;
 
     uv_timer_t meter_timer;
     uv_timer_t cpu_watch_timer;

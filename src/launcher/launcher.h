@@ -74,10 +74,10 @@ enum source {
     SOURCE_NOTIFY,    /* a node's listener; the index is the node's */
     SOURCE_DEATH,     /* a node's pidfd, while it is buried */
     SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
-    SOURCE_REFUSALS,  /* packets that the way out refused */
+    SOURCE_REFUSALS,  /* packets that egress refused */
     SOURCE_ADDRESSES, /* the host's own have changed */
-    SOURCE_GREETING,  /* the way out is made, or not */
-    SOURCE_KEEPER,    /* the pidfd of the process that the way out lives by */
+    SOURCE_GREETING,  /* egress is made, or not */
+    SOURCE_KEEPER,    /* the pidfd of the process that egress lives by */
     SOURCE_COUNT,
 };
 

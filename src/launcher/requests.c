@@ -129,7 +129,7 @@ static void handle_yield(const struct call *call) {
     finish(call, failed, &error);
 }
 
-/* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and a way out its
+/* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and egress its
    bounds. */
 static int set_limits(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr) {

@@ -40,7 +40,7 @@ struct link_equipment {
     const struct jail_limits *limits;
     const struct jail_bind *binds; /* of paths that the daemon can read */
     size_t bind_count;
-    const struct jail_egress *egress; /* NULL: no way out */
+    const struct jail_egress *egress; /* NULL: no egress */
 };
 
 struct link_handler {

@@ -80,7 +80,7 @@ struct meter_trend meter_trend(const struct meter_history *history, enum meter_m
 enum { NEAR_PERCENT = 75, SOON_MS = 60000, IDLE_DOUBLINGS_MAX = 8 };
 
 /* An idle sandbox is sampled rarely, however near it is to a limit. */
-uint64_t meter_next_look_ms(const struct meter_situation *situation) {
+uint64_t meter_next_reading_ms(const struct meter_situation *situation) {
     bool is_near = situation->nearest_percent >= NEAR_PERCENT || situation->soonest_ms < SOON_MS;
     if (situation->is_busy) return is_near ? METER_NEAR_MS : METER_BUSY_MS;
     unsigned doublings = situation->idle_looks < IDLE_DOUBLINGS_MAX ? situation->idle_looks : IDLE_DOUBLINGS_MAX;

@@ -144,7 +144,7 @@ enum {
     METER_IDLE_MAX_MS = 15000,
 };
 
-uint64_t meter_next_look_ms(const struct meter_situation *situation);
+uint64_t meter_next_reading_ms(const struct meter_situation *situation);
 
 /* ---- CPU yielding ---- */
 

@@ -179,7 +179,7 @@ uint64_t node_files_refused(const struct node *node);
  */
 void node_watch_disk(struct node *node);
 
-struct node_traffic { /* through its way out, since it has one */
+struct node_traffic { /* through its egress, since it has one */
     uint64_t in_bytes, out_bytes;
 };
 bool node_traffic(const struct node *node, struct node_traffic *ret); /* false where there is none */

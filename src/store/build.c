@@ -126,19 +126,19 @@ static void sync_work(void *data) {
 
 static void fill_work(void *data) {
     const struct store *store = data;
-    stock_fill(store->builds.stock_fd);
+    preallocate(store->builds.preallocated_fd);
 }
 
 static void after_fill(void *data) {
-    ((struct store *)data)->builds.stock_awaits_filling = false;
+    ((struct store *)data)->builds.awaits_preallocation = false;
 }
 
 static void note_written(const struct build_job *job) {
     struct store *store = job->store;
     struct unsynced *unsynced = malloc(sizeof *unsynced);
     store->builds.written++;
-    if (!store->builds.stock_awaits_filling) {
-        store->builds.stock_awaits_filling = true;
+    if (!store->builds.awaits_preallocation) {
+        store->builds.awaits_preallocation = true;
         store_add_chore(store, fill_work, after_fill, store);
     }
     if (!unsynced) return; /* the kernel syncs it in its own time */
@@ -337,7 +337,7 @@ int build_queue_open(struct build_queue *queue, const char *home, struct error *
     if (result == 0) result = open_folder(store_fd, "tmp", 0700, &queue->all_tmp_fd, reterr);
     if (result == 0) result = make_own_tmp(queue, home, reterr);
     if (result == 0) result = build_check_after_boot(store_fd, queue->builds_fd, reterr);
-    return result < 0 ? result : open_folder(store_fd, STOCK_NAME, 0700, &queue->stock_fd, reterr);
+    return result < 0 ? result : open_folder(store_fd, PREALLOCATED_NAME, 0700, &queue->preallocated_fd, reterr);
 }
 
 void build_queue_close(struct build_queue *queue) {
@@ -346,7 +346,7 @@ void build_queue_close(struct build_queue *queue) {
     queue->tmp_fd = fd_close(queue->tmp_fd);
     queue->all_tmp_fd = fd_close(queue->all_tmp_fd);
     free(take_ptr(queue->tmp_path));
-    queue->stock_fd = fd_close(queue->stock_fd);
+    queue->preallocated_fd = fd_close(queue->preallocated_fd);
 }
 
 bool build_queue_idle(const struct build_queue *queue) {

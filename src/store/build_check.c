@@ -122,7 +122,7 @@ int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr) {
     noted[strcspn(noted, "\n")] = '\0';
     if (now[0] && strcmp(now, noted) == 0) return 0;
     int result = remove_torn(builds_fd, reterr);
-    if (result == 0) result = build_remove_tree(store_fd, STOCK_NAME, reterr);
+    if (result == 0) result = build_remove_tree(store_fd, PREALLOCATED_NAME, reterr);
     if (result == 0 && now[0]) note_boot_id(store_fd, now);
     return result;
 }

@@ -76,7 +76,7 @@ static int sort_files(const struct store_file *files, size_t count, const struct
 struct place {
     int root_fd;
     int base_fd; /* a build that may share files; -1: none */
-    int stock_fd;
+    int preallocated_fd;
 };
 
 static int make_parents(const struct place *place, const char *path, struct error *reterr) {
@@ -84,7 +84,7 @@ static int make_parents(const struct place *place, const char *path, struct erro
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         memcpy(parent, path, (size_t)(slash - path));
         parent[slash - path] = '\0';
-        if (stock_make_folder(place->stock_fd, place->root_fd, parent) < 0 && errno != EEXIST)
+        if (preallocated_make_folder(place->preallocated_fd, place->root_fd, parent) < 0 && errno != EEXIST)
             return error_errno(reterr, errno, "making the folder '%.200s' of a build", parent);
     }
     return 0;
@@ -121,7 +121,7 @@ static bool link_same(const struct place *place, const struct store_file *file) 
 static int write_file(const struct place *place, const struct store_file *file, struct error *reterr) {
     int result = make_parents(place, file->path, reterr);
     if (result < 0 || link_same(place, file)) return result;
-    CLEANUP_FD int fd = stock_open_file(place->stock_fd, place->root_fd, file->path);
+    CLEANUP_FD int fd = preallocated_open_file(place->preallocated_fd, place->root_fd, file->path);
     if (fd < 0) return open_failed(file->path, reterr);
     if (file_write_all(fd, file->data, file->size) < 0)
         return error_errno(reterr, errno, "writing '%.200s' of a build", file->path);
@@ -130,11 +130,11 @@ static int write_file(const struct place *place, const struct store_file *file, 
 
 static int write_tree(const struct build_queue *queue, const char *name, int base_fd,
                       const struct store_file *const *sorted, size_t count, struct error *reterr) {
-    if (stock_make_folder(queue->stock_fd, queue->tmp_fd, name) < 0)
+    if (preallocated_make_folder(queue->preallocated_fd, queue->tmp_fd, name) < 0)
         return error_errno(reterr, errno, "making a folder for a build");
     CLEANUP_FD int root_fd = openat(queue->tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root_fd < 0) return error_errno(reterr, errno, "opening a build's folder");
-    const struct place place = {root_fd, base_fd, queue->stock_fd};
+    const struct place place = {root_fd, base_fd, queue->preallocated_fd};
     for (size_t i = 0; i < count; i++) {
         int result = write_file(&place, sorted[i], reterr);
         if (result < 0) return result;

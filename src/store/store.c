@@ -77,7 +77,7 @@ int store_open(uv_loop_t *loop, const char *home, struct store **ret, struct err
     struct store *store = calloc(1, sizeof *store);
     if (!store) return error_set(reterr, E_NO_MEMORY, "opening the store");
     store->loop = loop;
-    store->builds.builds_fd = store->builds.tmp_fd = store->builds.all_tmp_fd = store->builds.stock_fd = -1;
+    store->builds.builds_fd = store->builds.tmp_fd = store->builds.all_tmp_fd = store->builds.preallocated_fd = -1;
     store->home = strdup(home);
     store->database_path = string_print("%s/registry.db", home);
     struct store_sql *sql = NULL;

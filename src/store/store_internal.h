@@ -108,8 +108,8 @@ struct build_queue {
     struct build_job_list waiting;
     size_t puts_running;
     const struct build_job *sweep; /* the one that runs; NULL: none does */
-    bool stock_awaits_filling;
-    int builds_fd, tmp_fd, stock_fd;
+    bool awaits_preallocation;
+    int builds_fd, tmp_fd, preallocated_fd;
     int all_tmp_fd; /* the parent of tmp_fd; its other folders belong to killed daemons */
     char *tmp_path;
     uint64_t tmp_counter;
@@ -131,7 +131,7 @@ int build_remove_tree(int parent_fd, const char *name, struct error *reterr); /*
 bool build_is_dots(const char *name);
 /* Syncs the build as far as possible. build_check_after_boot finds what failed. */
 void build_sync(int parent_fd, const char *name);
-/* Runs once after each boot of the machine: removes incomplete builds and the stock. */
+/* Runs once after each boot of the machine: removes incomplete builds and preallocated entries. */
 int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr);
 
 /* build_hash.c: the digest over paths and contents, in the order of paths. */
@@ -145,18 +145,18 @@ void build_hash_add(struct build_hash *hash, const char *path, const void *data,
 int build_hash_end(struct build_hash *hash, char ret[STORE_DIGEST_BYTES], struct error *reterr);
 void build_hash_free(struct build_hash *hash);
 
-/* ---- stock.c: preallocated empty files and folders ---- */
+/* ---- preallocate.c: preallocated empty files and folders ---- */
 
-#define STOCK_NAME "stock"
+#define PREALLOCATED_NAME "preallocated"
 
-enum stock_kind { STOCK_FILE, STOCK_FOLDER, STOCK_KINDS };
+enum preallocated_kind { PREALLOCATED_FILE, PREALLOCATED_FOLDER, PREALLOCATED_KINDS };
 
-/* Moves a preallocated entry to that path, which must not exist: 0, or -1 and errno, ENOENT if the stock is empty. */
-int stock_take(int stock_fd, enum stock_kind kind, int parent_fd, const char *path);
-/* The same, but makes the entry if the stock is empty: 0644 and 0755. */
-int stock_open_file(int stock_fd, int parent_fd, const char *path); /* for writing; -1 and errno */
-int stock_make_folder(int stock_fd, int parent_fd, const char *path);
-void stock_fill(int stock_fd); /* on the pool, by one thread at a time */
+/* Moves a preallocated entry to that path, which must not exist: 0, or -1 and errno, ENOENT if there is none. */
+int preallocated_take(int preallocated_fd, enum preallocated_kind kind, int parent_fd, const char *path);
+/* The same, but makes the entry if there is none: 0644 and 0755. */
+int preallocated_open_file(int preallocated_fd, int parent_fd, const char *path); /* for writing; -1 and errno */
+int preallocated_make_folder(int preallocated_fd, int parent_fd, const char *path);
+void preallocate(int preallocated_fd); /* on the pool, by one thread at a time */
 
 /* ---- chores.c: see store_add_chore ---- */
 

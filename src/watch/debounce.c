@@ -19,11 +19,11 @@ void watch_debounce_note(struct watch_debounce *debounce, uint64_t now_ms, enum 
     if (sign != WATCH_SIGN_OPEN) debounce->complete++;
 }
 
-bool watch_debounce_rejoin(struct watch_debounce *debounce, const struct watch_debounce *looked_at, uint64_t now_ms) {
-    if (debounce->count == 0 || looked_at->count == 0 || now_ms >= looked_at->first_ms + PATIENCE_MS) return false;
-    debounce->first_ms = looked_at->first_ms;
-    debounce->count += looked_at->count;
-    debounce->complete += looked_at->complete;
+bool watch_debounce_rejoin(struct watch_debounce *debounce, const struct watch_debounce *covered, uint64_t now_ms) {
+    if (debounce->count == 0 || covered->count == 0 || now_ms >= covered->first_ms + PATIENCE_MS) return false;
+    debounce->first_ms = covered->first_ms;
+    debounce->count += covered->count;
+    debounce->complete += covered->complete;
     return true;
 }
 

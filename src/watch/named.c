@@ -1,4 +1,4 @@
-/* The files that events have named since the last look, and the folders by which events name them. */
+/* The files that events have named since the last reading, and the folders by which events name them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* watch: notices that files of a folder changed, and reports it once they have settled. It knows nothing of
-   compilation. Patterns, debounce, states and comparisons are pure; watcher.c and look.c use the kernel. */
+   compilation. Patterns, debounce, states and comparisons are pure; watcher.c and read_folder.c use the kernel. */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
@@ -30,7 +30,7 @@ bool watch_pattern_matches(const char *pattern, const char *text);
 /* The path is relative to the folder. The built-in list applies too: build products, dependencies, version control,
    editors' files. */
 bool watch_ignores(const struct watch_patterns *patterns, const char *path);
-/* Whether a name is ignored at any depth, so that editors' own files cause no look. */
+/* Whether a name is ignored at any depth, so that editors' own files cause no reading. */
 bool watch_ignores_name(const struct watch_patterns *patterns, const char *name);
 
 /* ---- debounce.c: when changes have settled ---- */
@@ -49,12 +49,12 @@ struct watch_debounce {
 };
 
 void watch_debounce_note(struct watch_debounce *debounce, uint64_t now_ms, enum watch_sign sign);
-/* The time of the next look: soon after one save, later while many files change, bounded while a file never stops
+/* The time of the next reading: soon after one save, later while many files change, bounded while a file never stops
    changing. UINT64_MAX: nothing happened. */
 uint64_t watch_debounce_due_ms(const struct watch_debounce *debounce);
-/* Joins the events of a look with newer ones, as if all had come at once. False: they have waited long enough, and stay
-   as they are. */
-bool watch_debounce_rejoin(struct watch_debounce *debounce, const struct watch_debounce *looked_at, uint64_t now_ms);
+/* Joins the events of a reading with newer ones, as if all had come at once. False: they have waited long enough, and
+   stay as they are. */
+bool watch_debounce_rejoin(struct watch_debounce *debounce, const struct watch_debounce *covered, uint64_t now_ms);
 
 /* ---- state.c: the state of a watched project ---- */
 
@@ -92,12 +92,12 @@ struct watch_change {
     enum watch_change_kind kind;
 };
 
-/* The result of a look. Its content is valid during the call only. */
+/* The result of a reading. Its content is valid during the call only. */
 struct watch_report {
     bool is_first;                      /* nothing to compare with: changes are seen from now on */
     bool is_gone;                       /* the folder was removed or renamed, so this watch ends */
     bool was_disturbed;                 /* events came while it was held, even if nothing differs now */
-    const struct error *error;          /* it can't be watched now; the next change triggers another look */
+    const struct error *error;          /* it can't be watched now; the next change triggers another reading */
     const char *polling;                /* why it is polled; NULL: it is not */
     const struct watch_change *changes; /* files only, sorted by path */
     size_t change_count;
@@ -107,7 +107,7 @@ struct watch_report {
 struct watcher;
 struct watch;
 
-/* Gets the first look, changes, and errors. It may end its watch. */
+/* Gets the first reading, changes, and errors. It may end its watch. */
 typedef void watch_report_fn(void *data, const struct watch_report *report);
 
 /* Folders are polled if there is no inotify. */

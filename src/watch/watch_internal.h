@@ -41,7 +41,7 @@ bool watch_file_is_same(const struct watch_listing *before, const struct watch_f
 bool watch_listing_compare(const struct watch_listing *before, const struct watch_listing *after,
                            struct watch_change **ret, size_t *ret_count);
 
-/* ---- named.c: files named by events since the last look, and the folders by which events name them ---- */
+/* ---- named.c: files named by events since the last reading, and the folders by which events name them ---- */
 
 struct watch_folder {
     int wd;
@@ -88,7 +88,7 @@ struct watch_subject *watch_subject_find(const struct map *subjects, int wd);
 void watch_subject_forget(struct map *subjects, int wd);
 void watch_subjects_exchange(struct map *subjects, struct watch *watch, const struct watch_folders *from,
                              const struct watch_folders *to);
-/* Removes unused watches. Not while a look runs, which may just have got the same descriptor. */
+/* Removes unused watches. Not while a reading runs, which may just have got the same descriptor. */
 void watch_subjects_sweep(struct map *subjects, int inotify_fd);
 void watch_subjects_free(struct map *subjects);
 
@@ -98,9 +98,9 @@ void watch_subjects_free(struct map *subjects);
 void watcher_poll_every(struct watcher *watcher, uint64_t every_ms);
 void watcher_bound_files(struct watcher *watcher, size_t files_max);
 
-/* ---- look.c: reading a folder on the thread pool ---- */
+/* ---- read_folder.c: reading a folder on the thread pool ---- */
 
-struct watch_look {
+struct watch_reading {
     /* in */
     int folder_fd, inotify_fd;
     const struct watch_patterns *patterns;
@@ -111,7 +111,7 @@ struct watch_look {
     /* out */
     bool is_whole;                /* the whole folder was read */
     struct watch_listing listing; /* else only of the named files */
-    struct watch_folders folders; /* watched now, after a whole look */
+    struct watch_folders folders; /* watched now, after a whole reading */
     bool is_gone;
     char polling[160]; /* why inotify is not enough; "" */
     struct error error;
@@ -120,9 +120,9 @@ struct watch_look {
 };
 
 /* Watches each folder before reading it, so that nothing is missed in between. Blocking. */
-void watch_look_run(struct watch_look *look);
+void watch_reading_run(struct watch_reading *reading);
 /* Compares the result with `before`. */
-void watch_look_compare(struct watch_look *look);
-void watch_look_free(struct watch_look *look);
+void watch_reading_compare(struct watch_reading *reading);
+void watch_reading_free(struct watch_reading *reading);
 
 #endif

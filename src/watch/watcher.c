@@ -1,5 +1,5 @@
-/* All watched folders of a daemon on one inotify descriptor. An event only triggers a look; the look finds the changes.
-   So lost or unexpected events never lead to a wrong result. */
+/* All watched folders of a daemon on one inotify descriptor. An event only triggers a reading; the reading finds the
+   changes. So lost or unexpected events never lead to a wrong result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,22 +25,22 @@ struct watch {
     watch_report_fn *report;
     void *data;
     struct watch_debounce debounce;
-    struct watch_debounce looked_at; /* the events that the present look covers */
-    struct watch_named named;        /* files named since it began */
+    struct watch_debounce covered; /* the events that the present reading covers */
+    struct watch_named named;      /* files named since it began */
     struct watch_listing listing;
     struct watch_folders folders;
-    bool is_held, is_looking, is_ended;
+    bool is_held, is_reading, is_ended;
     bool was_disturbed; /* events came while it was held */
-    bool has_looked;    /* a whole look has succeeded */
+    bool has_read;      /* a whole reading has succeeded */
     bool was_moved;
-    char polling[sizeof((struct watch_look *)0)->polling];
+    char polling[sizeof((struct watch_reading *)0)->polling];
     uint64_t poll_due_ms; /* UINT64_MAX: it is not polled */
 
-    struct turn turn; /* in the queue of its owner's looks, which the pool runs one at a time */
+    struct turn turn; /* in the queue of its owner's readings, which the pool runs one at a time */
     uv_work_t work;
-    struct watch_look look;
+    struct watch_reading reading;
     uint64_t first_us; /* of events that have not been read yet */
-    uint64_t noticed_us, look_us;
+    uint64_t noticed_us, reading_us;
 };
 
 struct watcher {
@@ -53,8 +53,8 @@ struct watcher {
     struct map subjects; /* by wd */
     uint64_t poll_every_ms;
     size_t files_max;    /* of each watch */
-    unsigned looks;      /* running; the descriptors they watch have no user yet */
-    unsigned open_parts; /* handles and running looks */
+    unsigned readings;   /* running; the descriptors they watch have no user yet */
+    unsigned open_parts; /* handles and running readings */
     void (*closed)(void *data);
     void *closed_data;
     char events[READ_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -87,10 +87,10 @@ static void note(struct watch *watch, const struct inotify_event *event) {
     note_sign(watch, sign_of(event->mask));
 }
 
-/* Lost events, or events of a folder that a look has just begun to watch: all watches concerned look again. */
+/* Lost events, or events of a folder that a reading has just begun to watch: all folders concerned are read again. */
 static void note_unknown(struct watcher *watcher, bool is_overflow) {
     for (struct watch *watch = watcher->watches; watch; watch = watch->next) {
-        if (!is_overflow && !watch->is_looking) continue;
+        if (!is_overflow && !watch->is_reading) continue;
         watch->named.is_everything = true;
         note_sign(watch, WATCH_SIGN_DONE);
     }
@@ -116,10 +116,10 @@ static void read_events(struct watcher *watcher) {
     }
 }
 
-/* ---- when to look ---- */
+/* ---- when to read ---- */
 
 static uint64_t due_ms(const struct watch *watch) {
-    if (watch->is_held || watch->is_looking || watch->is_ended) return UINT64_MAX;
+    if (watch->is_held || watch->is_reading || watch->is_ended) return UINT64_MAX;
     uint64_t settled_ms = watch_debounce_due_ms(&watch->debounce);
     return settled_ms < watch->poll_due_ms ? settled_ms : watch->poll_due_ms;
 }
@@ -139,7 +139,7 @@ static void schedule(struct watcher *watcher) {
         uv_timer_start(&watcher->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 static void part_closed(struct watcher *watcher) {
     if (--watcher->open_parts > 0) return;
@@ -155,7 +155,7 @@ static void exchange_folders(struct watch *watch, struct watch_folders *folders)
     watch_folders_free(&watch->folders);
     watch->folders = *folders;
     *folders = (struct watch_folders){0};
-    if (watcher->looks == 0) watch_subjects_sweep(&watcher->subjects, watcher->inotify_fd);
+    if (watcher->readings == 0) watch_subjects_sweep(&watcher->subjects, watcher->inotify_fd);
 }
 
 static void free_watch(struct watch *watch) {
@@ -167,40 +167,40 @@ static void free_watch(struct watch *watch) {
     free(watch);
 }
 
-static void look(uv_work_t *work) {
+static void read_on_pool(uv_work_t *work) {
     struct watch *watch = work->data;
     uint64_t began_us = clock_monotonic_us();
-    watch_look_run(&watch->look);
-    watch_look_compare(&watch->look);
-    if (watch->look.is_whole) watch->look_us = clock_monotonic_us() - began_us;
+    watch_reading_run(&watch->reading);
+    watch_reading_compare(&watch->reading);
+    if (watch->reading.is_whole) watch->reading_us = clock_monotonic_us() - began_us;
 }
 
-/* Applies what only a whole look finds. Files named meanwhile were named by the old folders. */
+/* Applies what only a whole reading finds. Files named meanwhile were named by the old folders. */
 static void take_surroundings(struct watch *watch) {
-    if (!watch->look.is_whole) return;
-    exchange_folders(watch, &watch->look.folders);
-    memcpy(watch->polling, watch->look.polling, sizeof watch->polling);
+    if (!watch->reading.is_whole) return;
+    exchange_folders(watch, &watch->reading.folders);
+    memcpy(watch->polling, watch->reading.polling, sizeof watch->polling);
     if (watch->named.count > 0) watch->named.is_everything = true;
 }
 
 /* Empty and too large folders are polled too: no event reports their end, or a removal in a folder that was not
    read. */
 static void plan_poll(struct watch *watch) {
-    uint64_t pause_ms = watch->look_us / 1000 * POLL_SHARE, every_ms = watch->watcher->poll_every_ms;
-    if (!watch->polling[0] && watch->look.error.code == E_NONE && watch->listing.count > 0)
+    uint64_t pause_ms = watch->reading_us / 1000 * POLL_SHARE, every_ms = watch->watcher->poll_every_ms;
+    if (!watch->polling[0] && watch->reading.error.code == E_NONE && watch->listing.count > 0)
         watch->poll_due_ms = UINT64_MAX;
-    else if (watch->look.is_whole || watch->poll_due_ms == UINT64_MAX)
+    else if (watch->reading.is_whole || watch->poll_due_ms == UINT64_MAX)
         watch->poll_due_ms = uv_now(watch->watcher->loop) + (pause_ms > every_ms ? pause_ms : every_ms);
 }
 
-/* The next look compares with this result. */
+/* The next reading compares with this result. */
 static void keep_listing(struct watch *watch) {
-    struct watch_look *found = &watch->look;
+    struct watch_reading *found = &watch->reading;
     if (found->is_whole) {
         struct watch_listing old = watch->listing;
         watch->listing = found->listing;
         found->listing = old;
-        watch->has_looked = true;
+        watch->has_read = true;
     } else if (!watch_listing_patch(&watch->listing, &found->listing, &found->named,
                                     watch->watcher->files_max - watch->folders.count)) {
         watch->named.is_everything = true;
@@ -208,13 +208,13 @@ static void keep_listing(struct watch *watch) {
     }
 }
 
-/* Reports the result and keeps it for the next look. The receiver may end the watch, which is freed afterwards. */
+/* Reports the result and keeps it for the next reading. The receiver may end the watch, which is freed afterwards. */
 static void tell(struct watch *watch, bool polling_changed) {
-    struct watch_look *found = &watch->look;
+    struct watch_reading *found = &watch->reading;
     size_t count = found->change_count;
     bool failed = found->error.code != E_NONE, was_disturbed = watch->was_disturbed && !watch->is_held;
     struct watch_report report = {
-        .is_first = !watch->has_looked && !failed && !found->is_gone,
+        .is_first = !watch->has_read && !failed && !found->is_gone,
         .is_gone = found->is_gone || watch->was_moved,
         .error = failed ? &found->error : NULL,
         .was_disturbed = was_disturbed,
@@ -227,30 +227,31 @@ static void tell(struct watch *watch, bool polling_changed) {
     if (was_disturbed) watch->was_disturbed = false;
     if (is_news) watch->report(watch->data, &report);
     if (failed)
-        watch->named.is_everything = true; /* at the next look */
+        watch->named.is_everything = true; /* at the next reading */
     else if (!found->is_gone)
         keep_listing(watch);
 }
 
-/* A file was saved during the look, so the result may be incomplete. It is read again with the rest. */
+/* A file was saved during the reading, so the result may be incomplete. It is read again with the rest. */
 static bool is_too_early(struct watch *watch) {
     read_events(watch->watcher);
-    bool is_final = !watch->has_looked || watch->look.is_gone || watch->look.error.code != E_NONE || watch->was_moved;
-    if (is_final || !watch_debounce_rejoin(&watch->debounce, &watch->looked_at, uv_now(watch->watcher->loop)))
+    bool is_final =
+        !watch->has_read || watch->reading.is_gone || watch->reading.error.code != E_NONE || watch->was_moved;
+    if (is_final || !watch_debounce_rejoin(&watch->debounce, &watch->covered, uv_now(watch->watcher->loop)))
         return false;
     watch->first_us = watch->noticed_us;
-    watch_named_join(&watch->named, &watch->look.named);
+    watch_named_join(&watch->named, &watch->reading.named);
     return true;
 }
 
-struct leftover { /* of a look at many files */
+struct leftover { /* of a reading of many files */
     uv_work_t work;
     struct watcher *watcher;
-    struct watch_look look;
+    struct watch_reading reading;
 };
 
 static void free_leftover(uv_work_t *work) {
-    watch_look_free(&((struct leftover *)work->data)->look);
+    watch_reading_free(&((struct leftover *)work->data)->reading);
 }
 
 static void on_leftover_freed(uv_work_t *work, int status) {
@@ -262,58 +263,58 @@ static void on_leftover_freed(uv_work_t *work, int status) {
 }
 
 /* Freeing 20,000 names takes milliseconds, so the pool does it. */
-static void free_look(struct watch *watch) {
-    bool is_short = watch->look.listing.count <= FREED_HERE_MAX;
+static void free_reading(struct watch *watch) {
+    bool is_short = watch->reading.listing.count <= FREED_HERE_MAX;
     struct leftover *leftover = is_short ? NULL : malloc(sizeof *leftover);
     if (!leftover) {
-        watch_look_free(&watch->look);
+        watch_reading_free(&watch->reading);
         return;
     }
-    *leftover = (struct leftover){.work.data = leftover, .watcher = watch->watcher, .look = watch->look};
-    watch->look = (struct watch_look){0};
+    *leftover = (struct leftover){.work.data = leftover, .watcher = watch->watcher, .reading = watch->reading};
+    watch->reading = (struct watch_reading){0};
     watch->watcher->open_parts++;
     loop_queue_work(watch->watcher->loop, &leftover->work, free_leftover, on_leftover_freed);
 }
 
-static void on_looked(uv_work_t *work, int status) {
+static void on_read(uv_work_t *work, int status) {
     struct watch *watch = work->data;
     struct watcher *watcher = watch->watcher;
     (void)status;
-    watcher->looks--;
+    watcher->readings--;
     turns_give_back(&watcher->turns, &watch->turn);
     bool was_polling = watch->polling[0];
     take_surroundings(watch);
-    bool polling_changed = watch->has_looked && was_polling != (watch->polling[0] != '\0');
+    bool polling_changed = watch->has_read && was_polling != (watch->polling[0] != '\0');
     if (!watch->is_ended && !is_too_early(watch)) tell(watch, polling_changed);
     plan_poll(watch);
-    free_look(watch);
-    watch->is_looking = false;
+    free_reading(watch);
+    watch->is_reading = false;
     if (watch->is_ended) free_watch(watch);
     schedule(watcher);
     part_closed(watcher);
 }
 
-static void begin_look(struct turn *turn) {
+static void begin_reading(struct turn *turn) {
     struct watch *watch = (struct watch *)((char *)turn - offsetof(struct watch, turn));
-    loop_queue_work(watch->watcher->loop, &watch->work, look, on_looked);
+    loop_queue_work(watch->watcher->loop, &watch->work, read_on_pool, on_read);
 }
 
-static void start_look(struct watch *watch) {
+static void start_reading(struct watch *watch) {
     watch->noticed_us = watch->debounce.count ? watch->first_us : clock_monotonic_us();
-    watch->looked_at = watch->debounce;
+    watch->covered = watch->debounce;
     watch->debounce = (struct watch_debounce){0};
-    if (!watch->has_looked || watch->poll_due_ms <= uv_now(watch->watcher->loop)) watch->named.is_everything = true;
-    watch->look = (struct watch_look){.folder_fd = watch->folder_fd,
-                                      .inotify_fd = watch->watcher->inotify_fd,
-                                      .patterns = &watch->patterns,
-                                      .before = &watch->listing,
-                                      .is_first = !watch->has_looked,
-                                      .files_max = watch->watcher->files_max,
-                                      .named = watch->named};
+    if (!watch->has_read || watch->poll_due_ms <= uv_now(watch->watcher->loop)) watch->named.is_everything = true;
+    watch->reading = (struct watch_reading){.folder_fd = watch->folder_fd,
+                                            .inotify_fd = watch->watcher->inotify_fd,
+                                            .patterns = &watch->patterns,
+                                            .before = &watch->listing,
+                                            .is_first = !watch->has_read,
+                                            .files_max = watch->watcher->files_max,
+                                            .named = watch->named};
     watch->named = (struct watch_named){0};
-    watch_named_sort(&watch->look.named);
-    watch->is_looking = true;
-    watch->watcher->looks++;
+    watch_named_sort(&watch->reading.named);
+    watch->is_reading = true;
+    watch->watcher->readings++;
     watch->watcher->open_parts++;
     turns_take(&watch->watcher->turns, &watch->turn);
 }
@@ -322,7 +323,7 @@ static void on_timer(uv_timer_t *timer) {
     struct watcher *watcher = timer->data;
     uint64_t now_ms = uv_now(watcher->loop);
     for (struct watch *watch = watcher->watches; watch; watch = watch->next)
-        if (due_ms(watch) <= now_ms) start_look(watch);
+        if (due_ms(watch) <= now_ms) start_reading(watch);
     schedule(watcher);
 }
 
@@ -376,7 +377,7 @@ struct watch *watch_begin(struct watcher *watcher, uid_t owner, int folder_fd, c
     struct watch *watch = calloc(1, sizeof *watch);
     if (!watch || watch_patterns_copy(patterns, &watch->patterns) < 0) abort();
     watch->watcher = watcher;
-    watch->turn = (struct turn){.owner = owner, .begin = begin_look};
+    watch->turn = (struct turn){.owner = owner, .begin = begin_reading};
     watch->folder_fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 0);
     watch->report = report;
     watch->data = data;
@@ -384,7 +385,7 @@ struct watch *watch_begin(struct watcher *watcher, uid_t owner, int folder_fd, c
     watch->work.data = watch;
     watch->next = watcher->watches;
     watcher->watches = watch;
-    start_look(watch);
+    start_reading(watch);
     return watch;
 }
 
@@ -403,5 +404,5 @@ void watch_end(struct watch *watch) {
     while (*at != watch) at = &(*at)->next;
     *at = watch->next;
     watch->is_ended = true;
-    if (!watch->is_looking) free_watch(watch);
+    if (!watch->is_reading) free_watch(watch);
 }

@@ -63,16 +63,16 @@ void fuzz_one(const uint8_t *data, size_t size) {
     struct model model = {0};
     if (term_decode(data, size, &bounds, &doc, &error) < 0) return;
     size_t left_out;
-    struct answer_room room = room_for_answers;
-    check_json(diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out));
+    struct answer_budget budget = whole_answer_budget;
+    check_json(diagnostics_to_json(term_root(doc), &whole_diagnostics_budget, &left_out));
     if (model_from_term(term_root(doc), &model, &error) == 0)
         check_model(&model);
     else
         check(error.code != E_NONE && model.app_count == 0);
     model_free(&model);
     struct record *record = record_new("lib/a.ex", "app");
-    if (record_take_answer(record, term_root(doc), &room, &error) == 0) check_record(record);
-    record_check_beams(record, 25, &room, &error);
+    if (record_take_answer(record, term_root(doc), &budget, &error) == 0) check_record(record);
+    record_check_beams(record, 25, &budget, &error);
     record_free(record);
     term_free(doc);
 }

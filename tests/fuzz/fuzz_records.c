@@ -1,5 +1,5 @@
 /* Any text as what the launcher keeps beside the records of its nodes, which without root the daemon's user can write:
-   a record, a permission, the keeper of the way out, a policy. What is read can be written, and reads back the same. */
+   a record, a permission, the keeper of egress, a policy. What is read can be written, and reads back the same. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

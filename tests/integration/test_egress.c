@@ -1,4 +1,4 @@
-/* The way out, in a world of the test's own: the service's host is a network namespace, beyond it lies another in which
+/* Egress, in a world of the test's own: the service's host is a network namespace, beyond it lies another in which
    servers have public and other addresses. Nothing leaves the machine. */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -235,7 +235,7 @@ static void assert_refused(struct outside *outside, const char *id, const char *
         &(struct event_pattern){.kind = "violation", .sandbox_id = id, .field = "detail", .value = detail}));
 }
 
-static void await_way_out(struct outside *outside, const char *id) {
+static void await_egress(struct outside *outside, const char *id) {
     CLEANUP_FREE char *text = world_eval_text(
         outside->world, id, "erlang",
         "(fun Try(0) -> never; Try(N) -> case gen_tcp:connect({1,2,3,4}, 8080, [], 500) of {ok, _} -> reached; "
@@ -244,7 +244,7 @@ static void await_way_out(struct outside *outside, const char *id) {
 }
 
 static void public_addresses_are_reached(void **state) {
-    await_way_out(*state, "a"); /* it is there before the way out is */
+    await_egress(*state, "a"); /* it is there before egress is */
     assert_reached(*state, "a", "{1,2,3,4}");
     assert_reached(*state, "a", "{16#2a00,1,0,0,0,0,0,1}");
     assert_reached(*state, "a", "\"somebody.example\"");
@@ -359,7 +359,7 @@ static void slirp_comes_back(void **state) {
     pid_t keeper = find_keeper(outside), slirp = slirp_of(keeper);
     assert_true(slirp > 0);
     process_end(slirp, SIGKILL);
-    await_way_out(outside, "a");
+    await_egress(outside, "a");
     assert_int_equal(find_keeper(outside), keeper);
     assert_int_not_equal(slirp_of(keeper), slirp);
     assert_reached(outside, "a", "{16#2a00,1,0,0,0,0,0,1}");
@@ -467,7 +467,7 @@ static void it_is_made_again(void **state) {
     assert_true(keeper > 0);
     process_end(keeper, SIGKILL);
     set_limit(outside, "b", "network_total", "1K"); /* before there is another */
-    await_way_out(outside, "a");
+    await_egress(outside, "a");
     assert_int_not_equal(find_keeper(outside), keeper);
     assert_refused(outside, "a", "{10,9,9,9}", "to=10.9.9.9:8080");
     assert_true(usage_of(outside, "network_in_bytes") >= counted);
@@ -502,7 +502,7 @@ static void nobody_gets_the_rules_of_the_dead(void **state) {
     process_end(dead, SIGKILL);
     world_do(outside->world, "create", "{s:s, s:s, s:s}", "id", "c", "source", COUNTER, "profile", "strict");
     assert_int_equal(uid_of(pid_of(outside, "c")), number);
-    await_way_out(outside, "c");
+    await_egress(outside, "c");
     assert_refused(outside, "c", "{10,9,9,9}", "to=10.9.9.9:8080");
     world_destroy(outside->world, "b");
     world_destroy(outside->world, "c");

@@ -61,19 +61,19 @@ static void stats_tell_what_is_used(void **state) {
 static void top_tells_who_uses_most(void **state) {
     struct world *world = *state;
     free(world_eval_text(world, "a", NULL,
-                         "register(crowded, spawn(fun() -> receive never -> ok end end)), "
-                         "[crowded ! x || _ <- lists:seq(1, 1000)], ok"));
+                         "register(busy, spawn(fun() -> receive never -> ok end end)), "
+                         "[busy ! x || _ <- lists:seq(1, 1000)], ok"));
     json_t *top = world_op(world, "top", "{s:s, s:s, s:i}", "id", "a", "by", "queue", "count", 3);
     json_t *first = json_array_get(top, 0);
     assert_int_equal(json_array_size(top), 3);
-    assert_string_equal(json_string_value(json_object_get(first, "name")), "crowded");
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "busy");
     assert_int_equal(json_integer_value(json_object_get(first, "message_queue_len")), 1000);
     json_decref(top);
     json_t *all = world_op(world, "top", NULL);
     assert_int_equal(json_array_size(all), 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "id")), "a");
     json_decref(all);
-    free(world_eval_text(world, "a", NULL, "exit(whereis(crowded), kill)"));
+    free(world_eval_text(world, "a", NULL, "exit(whereis(busy), kill)"));
 }
 
 /* Asking makes it look; left alone it would take its time with a sandbox that idles. */
@@ -97,14 +97,14 @@ static void nearness_to_a_limit_is_an_event(void **state) {
     struct world *world = *state;
     uint64_t since = world_now(world);
     free(world_eval_text(world, "a", NULL,
-                         "register(crowd, spawn(fun() -> [spawn_link(fun() -> receive never -> ok end end) "
+                         "register(many, spawn(fun() -> [spawn_link(fun() -> receive never -> ok end end) "
                          "|| _ <- lists:seq(1, 80)], receive never -> ok end end))"));
     assert_true(wait_until(is_near, world, WORLD_DEADLINE_MS));
     json_t *alert = world_wait_event(world, since, &(struct event_pattern){"alert", "a", "level", "warning"});
     assert_string_equal(json_string_value(json_object_get(json_object_get(alert, "data"), "metric")), "processes");
     assert_in_range(number_in(alert, "data", "percent"), 80, 94);
     json_decref(alert);
-    free(world_eval_text(world, "a", NULL, "exit(whereis(crowd), kill)"));
+    free(world_eval_text(world, "a", NULL, "exit(whereis(many), kill)"));
     assert_true(wait_until(is_calm, world, WORLD_DEADLINE_MS));
     json_decref(world_wait_event(world, since, &(struct event_pattern){"alert", "a", "level", "normal"}));
 }

@@ -12,7 +12,7 @@ enum { SANDBOXES = 3, MARKED = 3, CLIENTS = 8, ID_BYTES = 16 };
 
 /* ---- the same for all of them, by clients that take the next one each ---- */
 
-struct crowd {
+struct batch {
     struct world *world;
     int (*act)(struct world *world, const char *id, struct sbx_error *reterr);
     int count; /* of the first ones */
@@ -26,14 +26,14 @@ static void name_of(int number, char ret[ID_BYTES]) {
 }
 
 static void *run_client(void *data) {
-    struct crowd *crowd = data;
-    for (int i; (i = atomic_fetch_add(&crowd->next, 1)) < crowd->count;) {
+    struct batch *batch = data;
+    for (int i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) {
         char id[ID_BYTES];
         struct sbx_error error = {0};
         name_of(i, id);
-        if (crowd->act(crowd->world, id, &error) == 0) continue;
-        if (atomic_fetch_add(&crowd->failures, 1) == 0)
-            snprintf(crowd->first_failure, sizeof crowd->first_failure, "%s: %.200s", id, error.detail);
+        if (batch->act(batch->world, id, &error) == 0) continue;
+        if (atomic_fetch_add(&batch->failures, 1) == 0)
+            snprintf(batch->first_failure, sizeof batch->first_failure, "%s: %.200s", id, error.detail);
         sbx_error_clear(&error);
     }
     return NULL;
@@ -41,12 +41,12 @@ static void *run_client(void *data) {
 
 static void for_first(struct world *world, int count, const char *what,
                       int (*act)(struct world *world, const char *id, struct sbx_error *reterr)) {
-    struct crowd crowd = {.world = world, .act = act, .count = count};
+    struct batch batch = {.world = world, .act = act, .count = count};
     pthread_t threads[CLIENTS];
     uint64_t begun_ms = clock_monotonic_ms();
-    for (int i = 0; i < CLIENTS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_client, &crowd), 0);
+    for (int i = 0; i < CLIENTS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_client, &batch), 0);
     for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], NULL);
-    if (crowd.failures) fail_msg("%d of %d not %s: %s", crowd.failures, count, what, crowd.first_failure);
+    if (batch.failures) fail_msg("%d of %d not %s: %s", batch.failures, count, what, batch.first_failure);
     print_message("%d %s in %llu ms\n", count, what, (unsigned long long)(clock_monotonic_ms() - begun_ms));
 }
 

@@ -23,7 +23,7 @@ static inline void reads_begin(void) {
 }
 
 /* The last answer was read and freed by other threads than the loop's. */
-static inline void assert_read_beside(void) {
+static inline void assert_read_off_loop(void) {
     assert_in_range(reads_by_loop, 0, READS_FEW);
     assert_true(reads_by_others > READS_FEW);
     assert_int_equal(frees_by_loop, 0);

@@ -290,7 +290,7 @@ call(Id, Op, Args, #state{socket = Socket, calls = Calls, loaded = Loaded} = Sta
                 proof = Proof,
                 timeout_ms = TimeoutMs,
                 due = Due,
-                busy_wait_us = maps:get(linger_us, Args, 0)
+                busy_wait_us = maps:get(busy_wait_us, Args, 0)
             },
             Begun = State#state{calls = Calls#{Id => Call}, quiet_beats = ?QUIET_BEATS_MAX},
             set_alarm(Due, overdue(Now, Begun))

@@ -151,12 +151,12 @@ problem({Module, Reason}) ->
 -spec unload(set(), timeout()) -> [module()].
 unload(#set{back = Back, back_single = Single, added = Added} = Set, TimeoutMs) ->
     Modules = modules(Set),
-    Lingering = [Module || Module <- Modules, not code:soft_purge(Module)],
-    lists:foreach(fun code:purge/1, Lingering),
+    StillUsed = [Module || Module <- Modules, not code:soft_purge(Module)],
+    lists:foreach(fun code:purge/1, StillUsed),
     _ = Back =:= none orelse (ok = code:finish_loading(Back)),
     lists:foreach(fun({Module, File, Beam}) -> sbx_reload_on_load:load(Module, File, Beam, TimeoutMs) end, Single),
     lists:foreach(fun(Module) -> code:delete(Module), code:soft_purge(Module) end, Added),
-    Lingering.
+    StillUsed.
 
 modules(#set{back = Back, back_single = Single, added = Added}) ->
     Prepared = case Back of none -> []; {'$prepared$', List} -> [Module || {Module, _} <- List] end,

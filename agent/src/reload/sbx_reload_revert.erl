@@ -30,13 +30,13 @@ revert_suspended(#reload{loaded = Loaded, users = Users} = Reload) ->
     kill(Hung),
     Living = Users -- Hung,
     Asked = asked_anew(Living, Reload),
-    Lingering = unload(Loaded, Reload),
+    StillUsed = unload(Loaded, Reload),
     Lost = ask_again(Asked) ++ restore(Living, Reload#reload.reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
     ok = sbx_reload_sysmsg:resume([Pid || #user{pid = Pid} <- Living -- Lost], none, ?RESTORE_TIMEOUT_MS),
     sbx_reload_sysmsg:resume_async(Reload#reload.halted),
     Unrestored = give_to_successors(Kept ++ copies(Lost, Reload), Reload),
-    notes(Lingering, Unrestored).
+    notes(StillUsed, Unrestored).
 
 %% A suspended process answers this request. A process that does not is still inside a migration.
 hung(Users) ->
@@ -130,10 +130,10 @@ give({ok, Successor}, Kept) ->
 give(none, _Kept) ->
     lost.
 
-notes(Lingering, Unrestored) ->
+notes(StillUsed, Unrestored) ->
     [
         sbx_reload_text:text("processes that were still in ~ts were killed", [sbx_reason:module_name(Module)])
-     || Module <- Lingering
+     || Module <- StillUsed
     ] ++
         [
             sbx_reload_text:text("~b processes were started again without the state they had", [Unrestored])
@@ -147,7 +147,7 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     kill(Late),
     Living = Users -- Late,
     Asked = asked_anew(Living, Reload),
-    Lingering = unload(true, Reload),
+    StillUsed = unload(true, Reload),
     Workers = [User || #user{kind = Kind} = User <- Living, Kind =/= supervisor],
     Lost = ask_again(Asked) ++ restore(Workers, Reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
@@ -158,7 +158,7 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     sbx_reload_children:revert(Specs ++ sbx_reload_child_list:revert(Reload), Actions, ?RESTORE_TIMEOUT_MS),
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
     Unrestored = give_to_successors(copies(Dead, Reload), Reload) + length(kept_inside(Dead, Reload)),
-    notes(Lingering, Unrestored).
+    notes(StillUsed, Unrestored).
 
 suspend_or_name(Users) ->
     Pids = [Pid || #user{pid = Pid} <- Users],

@@ -146,13 +146,13 @@ struct record *record_free(struct record *record) {
 
 /* ---- room for its output ---- */
 
-static void add_names(const struct name_list *list, struct answer_room *sum) {
+static void add_names(const struct name_list *list, struct answer_budget *sum) {
     sum->names += list->count;
     for (size_t i = 0; i < list->count; i++) sum->bytes += strlen(list->items[i]) + NAME_COST_BYTES;
 }
 
-static struct answer_room output_size(const struct record *record) {
-    struct answer_room sum = {0};
+static struct answer_budget output_size(const struct record *record) {
+    struct answer_budget sum = {0};
     add_names(&record->compile, &sum);
     add_names(&record->exports, &sum);
     add_names(&record->runtime, &sum);
@@ -161,17 +161,18 @@ static struct answer_room output_size(const struct record *record) {
     return sum;
 }
 
-void record_give_room(struct record *record, struct answer_room *room) {
-    room_give(room, &record->held);
+void record_give_budget(struct record *record, struct answer_budget *budget) {
+    budget_give(budget, &record->held);
 }
 
-int record_hold(struct record *record, struct answer_room *room, struct error *reterr) {
-    struct answer_room wanted = output_size(record);
-    struct diagnostics_room left = room->warnings;
-    int result = room_take(room, &wanted, reterr);
+int record_hold(struct record *record, struct answer_budget *budget, struct error *reterr) {
+    struct answer_budget wanted = output_size(record);
+    struct diagnostics_budget left = budget->warnings;
+    int result = budget_take(budget, &wanted, reterr);
     if (result < 0) return result;
-    record->warnings_left_out += diagnostics_cut(record->warnings, &room->warnings);
-    wanted.warnings = (struct diagnostics_room){left.count - room->warnings.count, left.bytes - room->warnings.bytes};
+    record->warnings_left_out += diagnostics_cut(record->warnings, &budget->warnings);
+    wanted.warnings =
+        (struct diagnostics_budget){left.count - budget->warnings.count, left.bytes - budget->warnings.bytes};
     record->held = wanted;
     return 0;
 }
@@ -207,9 +208,10 @@ static int take_modules(struct record *record, const struct term *modules, struc
     return result;
 }
 
-int record_take_answer(struct record *record, const struct term *file, struct answer_room *room, struct error *reterr) {
+int record_take_answer(struct record *record, const struct term *file, struct answer_budget *budget,
+                       struct error *reterr) {
     const struct term *config = term_map_get(file, "config");
-    record_give_room(record, room);
+    record_give_budget(record, budget);
     record_forget_output(record);
     int result = take_modules(record, term_map_get(file, "modules"), reterr);
     if (result < 0) return result;
@@ -223,8 +225,9 @@ int record_take_answer(struct record *record, const struct term *file, struct an
         if (!is_relative_path(record->files.items[i])) return bad_answer(reterr, "a file outside the project");
     sort(&record->files);
     record->reads_config = config && term_is_atom(config, "true");
-    record->warnings = diagnostics_to_json(term_map_get(file, "warnings"), &room->warnings, &record->warnings_left_out);
-    result = record_hold(record, room, reterr);
+    record->warnings =
+        diagnostics_to_json(term_map_get(file, "warnings"), &budget->warnings, &record->warnings_left_out);
+    result = record_hold(record, budget, reterr);
     record->is_compiled = result == 0;
     return result;
 }
@@ -294,12 +297,12 @@ static int check_beam(struct record *record, struct compiled_module *module, uns
     return add_imports(record, beam) ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for %s", module->name);
 }
 
-int record_check_beams(struct record *record, unsigned otp, struct answer_room *room, struct error *reterr) {
+int record_check_beams(struct record *record, unsigned otp, struct answer_budget *budget, struct error *reterr) {
     int result = 0;
     for (size_t i = 0; i < record->module_count && result == 0; i++)
         result = check_beam(record, &record->modules[i], otp, reterr);
-    record_give_room(record, room);
-    return result < 0 ? result : record_hold(record, room, reterr); /* with what the beams call */
+    record_give_budget(record, budget);
+    return result < 0 ? result : record_hold(record, budget, reterr); /* with what the beams call */
 }
 
 /* ---- as JSON ---- */

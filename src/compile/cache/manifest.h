@@ -7,8 +7,8 @@
 
 #include "base/base.h"
 #include "beam/beam.h"
+#include "compile/answer_budget.h"
 #include "compile/project/tree.h"
-#include "compile/room.h"
 #include "term/term.h"
 
 struct name_list {
@@ -56,10 +56,10 @@ struct record {
     bool is_compiled; /* the rest is known */
     bool is_new;      /* the node compiled it in this job */
     bool is_in_round;
-    struct answer_room held; /* of the job's room, for its output */
-    unsigned compilations;   /* of it in this job */
-    unsigned mark;           /* of whoever walks the graph */
-    struct record **edges;   /* what it depends on, in any way */
+    struct answer_budget held; /* of the job's room, for its output */
+    unsigned compilations;     /* of it in this job */
+    unsigned mark;             /* of whoever walks the graph */
+    struct record **edges;     /* what it depends on, in any way */
     size_t edge_count;
 };
 
@@ -69,14 +69,15 @@ void record_forget_output(struct record *record);             /* leaves path, ap
 
 /* Take room for a record's output, or give it back. Warnings that there is no room for are left out. E_TOO_LARGE when
    the rest does not fit. */
-int record_hold(struct record *record, struct answer_room *room, struct error *reterr);
-void record_give_room(struct record *record, struct answer_room *room);
+int record_hold(struct record *record, struct answer_budget *budget, struct error *reterr);
+void record_give_budget(struct record *record, struct answer_budget *budget);
 
 /* One file of a compiler node's answer, checked: names become file names, beams are validated against the toolchain's
    generation. The record gets its output from it, and holds room for it. Blocking for as long as its beams are large.
  */
-int record_take_answer(struct record *record, const struct term *file, struct answer_room *room, struct error *reterr);
-int record_check_beams(struct record *record, unsigned otp, struct answer_room *room, struct error *reterr);
+int record_take_answer(struct record *record, const struct term *file, struct answer_budget *budget,
+                       struct error *reterr);
+int record_check_beams(struct record *record, unsigned otp, struct answer_budget *budget, struct error *reterr);
 
 json_t *record_to_json(const struct record *record); /* without beams */
 struct record *record_from_json(const json_t *json); /* NULL when it is not one */

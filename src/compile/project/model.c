@@ -94,7 +94,7 @@ int model_from_term(const struct term *answer, struct model *ret, struct error *
     if (model.main && !is_app_name(model.main)) free(take_ptr(model.main));
     model.is_loose = loose && term_is_atom(loose, "true");
     model.problems =
-        diagnostics_to_json(term_map_get(answer, "problems"), &room_for_diagnostics, &model.problems_left_out);
+        diagnostics_to_json(term_map_get(answer, "problems"), &whole_diagnostics_budget, &model.problems_left_out);
     if (result < 0)
         model_free(&model);
     else
@@ -145,7 +145,7 @@ static bool is_same_file(const struct tree_file *a, const struct tree_file *b) {
 }
 
 /* What may be a source, describe a project, or lead to one. */
-static bool is_telling(const struct tree_file *file) {
+static bool is_relevant(const struct tree_file *file) {
     static const char *const endings[] = {".ex",  ".exs",  ".erl", ".hrl",    ".yrl",
                                           ".xrl", ".beam", ".src", ".config", ".app"};
     if (!S_ISREG(file->mode)) return true;
@@ -154,15 +154,15 @@ static bool is_telling(const struct tree_file *file) {
     return false;
 }
 
-static const struct tree_file *next_telling(const struct tree *tree, size_t *at) {
-    while (*at < tree->count && !is_telling(&tree->files[*at])) ++*at;
+static const struct tree_file *next_relevant(const struct tree *tree, size_t *at) {
+    while (*at < tree->count && !is_relevant(&tree->files[*at])) ++*at;
     return *at < tree->count ? &tree->files[(*at)++] : NULL;
 }
 
 static bool has_same_names(const struct tree *before, const struct tree *now) {
     size_t at_before = 0, at_now = 0;
     for (;;) {
-        const struct tree_file *a = next_telling(before, &at_before), *b = next_telling(now, &at_now);
+        const struct tree_file *a = next_relevant(before, &at_before), *b = next_relevant(now, &at_now);
         if (!a || !b) return !a && !b;
         if (a->mode != b->mode || strcmp(a->path, b->path) != 0) return false;
     }

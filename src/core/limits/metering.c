@@ -230,7 +230,7 @@ static void judge(struct sandbox *sandbox) {
     if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent && !sandbox->destroying)
         keep_on_disk(sandbox); /* behind its removal it would be left for the next owner of the id */
     for (unsigned i = 0; i < METER_METRIC_COUNT; i++) judge_metric(sandbox, i, &situation);
-    metering->next_ms = uv_now(sandbox->engine->loop) + meter_next_look_ms(&situation);
+    metering->next_ms = uv_now(sandbox->engine->loop) + meter_next_reading_ms(&situation);
     metering->idle_looks = is_busy ? 0 : metering->idle_looks + 1;
 }
 

@@ -222,7 +222,7 @@ static void on_call_failed(struct reload_job *reload, json_t *failure, const str
 
 /* On a thread where it is long, as is the reason of a failure. */
 static void *told_json(const struct term *result) {
-    return transaction_told(result);
+    return transaction_report(result);
 }
 
 static void *failure_json(const struct term *reason) {

@@ -94,9 +94,9 @@ static bool decide_to_busy_wait(const struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;
     uint32_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
-    bool is_series = series_goes_on(&engine->evals, sandbox, uv_now(engine->loop));
+    bool is_back_to_back = back_to_back_note(&engine->evals, sandbox, uv_now(engine->loop));
     bool is_alone = sandbox->jobs == job && !job->next && engine->workers <= sandbox->metering.is_counted;
-    return is_series && is_alone && !sandbox->metering.busy_wait.is_held_up &&
+    return is_back_to_back && is_alone && !sandbox->metering.busy_wait.is_held_up &&
            (cpu_percent == 0 || cpu_percent >= CORE_PERCENT);
 }
 
@@ -120,7 +120,7 @@ static void start(struct job *job) {
     term_put_string(&args, json_string_value(json_object_get(job->request->params, "code")));
     term_put_atom(&args, "timeout_ms");
     term_put_uint64(&args, eval->timeout_ms);
-    term_put_atom(&args, "linger_us");
+    term_put_atom(&args, "busy_wait_us");
     term_put_uint64(&args, eval->busy_waits ? BUSY_WAIT_US : 0);
     job->request->cancel = on_cancel;
     eval->call_id = node_call_prepared(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, &as_json,

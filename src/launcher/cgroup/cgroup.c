@@ -133,8 +133,8 @@ int cgroup_host_open(const char *mount, const char *group, bool root, struct cgr
     return 0;
 }
 
-int cgroup_host_open_beside(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
-                            struct error *reterr) {
+int cgroup_host_open_sibling(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
+                             struct error *reterr) {
     static const enum cgroup_controller left_out[] = {CGROUP_CPU, CGROUP_CPUACCT, CGROUP_FREEZER};
     struct cgroup_host host = *nodes;
     for (size_t i = 0; i < ARRAY_SIZE(left_out); i++) host.hierarchies[left_out[i]][0] = '\0';

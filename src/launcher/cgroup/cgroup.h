@@ -47,8 +47,8 @@ void cgroup_host_find(const char *mount, bool root, struct cgroup_host *ret);
 int cgroup_host_open(const char *mount, const char *group, bool root, struct cgroup_host *ret, struct error *reterr);
 /* Another group of the same instance, in a directory of its own, where memory and tasks are bounded and the processor
    is not: what is in there has no part of the nodes' share. E_GUARANTEE where the host bounds neither. */
-int cgroup_host_open_beside(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
-                            struct error *reterr);
+int cgroup_host_open_sibling(const struct cgroup_host *nodes, const char *group, struct cgroup_host *ret,
+                             struct error *reterr);
 /* Remove the group's directories, and those above it that are ours and empty. */
 void cgroup_host_close(const struct cgroup_host *host);
 /* Make the directories and set the limits (memory is memory plus disk, swap 0). Nothing is left when it fails;

@@ -91,7 +91,7 @@ void daemon_bounds_open(struct launcher *launcher, const char *instance) {
     char group[sizeof launcher->cgroups.group];
     struct error error;
     if (string_format(group, sizeof group, &error, JAIL_DAEMON_CGROUP "/%s", instance) < 0 ||
-        cgroup_host_open_beside(&launcher->cgroups, group, &launcher->daemon.cgroups, &error) < 0)
+        cgroup_host_open_sibling(&launcher->cgroups, group, &launcher->daemon.cgroups, &error) < 0)
         tell_unbounded(launcher, &error);
 }
 

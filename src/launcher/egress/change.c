@@ -1,4 +1,4 @@
-/* The way out of a node, changed while it runs. What it may reach is known first, so that a namespace that is made
+/* Egress of a node, changed while it runs. What it may reach is known first, so that a namespace that is made
    again has it; then the kernel is told. What fails leaves it as it was. */
 #include "jail/egress_policy.h"
 #include "launcher/egress/egress.h"
@@ -34,7 +34,7 @@ static int change(struct launcher *launcher, struct jailed_node *node, const str
 
 int egress_set_resolved(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                         struct error *reterr) {
-    if (!node->egress) return error_set(reterr, E_CONFLICT, "node %s has no way out", node->name);
+    if (!node->egress) return error_set(reterr, E_CONFLICT, "node %s has no egress", node->name);
     struct jail_egress wanted = *node->egress;
     if (egress_read_resolved(plan, &wanted, reterr) < 0) return -1;
     return change(launcher, node, &wanted, reterr);
@@ -47,7 +47,7 @@ int egress_confirm(struct launcher *launcher, struct jailed_node *node, const st
     as_told_before = wanted;
     jail_egress_resolve(&as_told_before, node->egress->resolved, node->egress->resolved_count);
     if (!egress_is_same(node->egress, &as_told_before))
-        return error_set(reterr, E_CONFLICT, "node %s has another way out", node->name);
+        return error_set(reterr, E_CONFLICT, "node %s has another egress policy", node->name);
     return egress_is_same(node->egress, &wanted) ? 0 : change(launcher, node, &wanted, reterr);
 }
 

@@ -1,4 +1,4 @@
-/* The way out of nodes that have been taken. It is made when the first one wants it, kept by a process of its own
+/* Egress of nodes that have been taken. It is made when the first one wants it, kept by a process of its own
    (egress_keeper.c), taken over by the next launcher, and made again with everybody's place in it when it ends. */
 
 #include <errno.h>
@@ -134,7 +134,7 @@ static int refuse_own(struct egress *egress, struct error *reterr) {
     return result < 0 ? result : nft_set_own(&egress->rules, egress->own, egress->own_count, reterr);
 }
 
-/* What can't be refused any more must not be reached: then there is no way out until there is one again. */
+/* What can't be refused any more must not be reached: then there is no egress until the rules are back. */
 void egress_addresses_changed(struct launcher *launcher) {
     char bytes[4096];
     struct error error;
@@ -222,7 +222,7 @@ static int take_greeting(struct launcher *launcher, struct error *reterr) {
     struct egress_greeting greeting;
     ssize_t size = recv(launcher->egress.greeting_fd, &greeting, sizeof greeting, MSG_DONTWAIT);
     int result = size == sizeof greeting ? helper_error(&greeting.error, reterr)
-                                         : error_set(reterr, E_SYSTEM, "the way out was not made");
+                                         : error_set(reterr, E_SYSTEM, "the egress namespace was not made");
     if (result == 0) result = settle(launcher, greeting.pid, reterr);
     /* Only now may it live on without us: the next launcher finds it by its record. */
     if (result == 0) send(launcher->egress.greeting_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -255,7 +255,7 @@ static void check_greeting(struct launcher *launcher, uint64_t now_ms) {
     struct error error;
     if (launcher->egress.greeting_fd < 0 || now_ms < launcher->egress.greeting_due_ms) return;
     stop_waiting(launcher);
-    error_set(&error, E_TIMEOUT, "the way out was not made within %d ms", GREETING_TIMEOUT_MS);
+    error_set(&error, E_TIMEOUT, "the egress namespace was not made within %d ms", GREETING_TIMEOUT_MS);
     making_failed(launcher, &error);
 }
 
@@ -303,11 +303,11 @@ int egress_attach(struct launcher *launcher, struct jailed_node *node, const str
                   struct error *reterr) {
     struct jail_egress policy;
     if (!(launcher->features.guarantees & 1u << JAIL_GUARANTEE_EGRESS))
-        return error_set(reterr, E_GUARANTEE, "there is no way out of a node's network here");
-    if (node->egress) return error_set(reterr, E_CONFLICT, "node %s has a way out already", node->name);
+        return error_set(reterr, E_GUARANTEE, "there is no egress from a node's network here");
+    if (node->egress) return error_set(reterr, E_CONFLICT, "node %s has egress already", node->name);
     if (egress_read(plan, &policy, reterr) < 0) return -1;
     node->egress = malloc(sizeof *node->egress);
-    if (!node->egress) return error_set(reterr, E_NO_MEMORY, "no memory for a way out");
+    if (!node->egress) return error_set(reterr, E_NO_MEMORY, "no memory for the egress policy");
     *node->egress = policy;
     if (egress_policy_write(launcher, node, reterr) == 0 && attach(launcher, node, reterr) == 0) return 0;
     egress_policy_remove(launcher, node->name);
@@ -382,7 +382,7 @@ static uint64_t next_check_ms(const struct egress *egress) {
     return is_sooner ? egress->greeting_due_ms : egress->remake_due_ms;
 }
 
-/* Everybody who had a way out gets it back; who can't have it yet, a little later, and later each time. */
+/* Each node that had egress gets it back. A node that can't have it yet is tried again later, at growing intervals. */
 uint64_t egress_check(struct launcher *launcher, uint64_t now_ms) {
     struct egress *egress = &launcher->egress;
     check_greeting(launcher, now_ms);

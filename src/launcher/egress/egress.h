@@ -1,4 +1,4 @@
-/* The way out, carried out by the launcher: one network namespace for all nodes, kept by a process of its own, with
+/* Egress, carried out by the launcher: one network namespace for all nodes, kept by a process of its own, with
    slirp4netns in it; an interface for every node that has been taken; rules that no node can change. */
 #ifndef LAUNCHER_EGRESS_EGRESS_H
 #define LAUNCHER_EGRESS_EGRESS_H
@@ -12,7 +12,7 @@ struct jailed_node;
 
 enum { EGRESS_OWN_MAX = 512 };
 
-/* The way out of nodes, once one has been made. */
+/* Egress of nodes, once one has been made. */
 struct egress {
     int keeper_fd;   /* the pidfd of the process it lives by; -1: there is none */
     int greeting_fd; /* where its first word comes from, while it is being made; else -1 */
@@ -56,7 +56,7 @@ int egress_confirm(struct launcher *launcher, struct jailed_node *node, const st
 /* What its names stand for, from the plan's lines. */
 int egress_set_resolved(struct launcher *launcher, struct jailed_node *node, const struct jail_plan *plan,
                         struct error *reterr);
-/* Nothing where it has no way out, or where they are as before. */
+/* Nothing where it has no egress, or where they are as before. */
 int egress_set_bounds(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr);
 

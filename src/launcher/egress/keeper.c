@@ -71,7 +71,7 @@ static int start_slirp(struct keeper *keeper, struct error *reterr) {
     fd_close(take_fd(&ready_write));
     struct pollfd poll_ready = {.fd = ready_read, .events = POLLIN};
     if (poll(&poll_ready, 1, READY_TIMEOUT_MS) != 1 || read(ready_read, &byte, 1) != 1)
-        return error_set(reterr, E_SYSTEM, "%s makes no way out of a network namespace here", keeper->slirp);
+        return error_set(reterr, E_SYSTEM, "%s makes no egress from a network namespace here", keeper->slirp);
     return veth_prepare_tap(&keeper->route, reterr);
 }
 

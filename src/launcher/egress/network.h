@@ -1,4 +1,4 @@
-/* What carries the way out out: interfaces, rules, the process that keeps the network namespace, and the log of what
+/* The parts of egress: interfaces, rules, the process that keeps the network namespace, and the log of what
    was refused. */
 #ifndef LAUNCHER_EGRESS_NETWORK_H
 #define LAUNCHER_EGRESS_NETWORK_H
@@ -44,7 +44,7 @@ enum { EGRESS_LOG_GROUP = 1 };
 /* Its first and last word to the launcher. */
 struct egress_greeting {
     pid_t pid;
-    struct error error; /* E_NONE: there is a way out */
+    struct error error; /* E_NONE: there is egress */
 };
 
 _Noreturn void egress_keep(int ready_fd);

@@ -1,4 +1,4 @@
-/* The rules of the way out, as the kernel takes them: all changes of one call at once, or none. */
+/* The rules of egress, as the kernel takes them: all changes of one call at once, or none. */
 #include "launcher/egress/nft_rules.h"
 
 #include <libmnl/libmnl.h>
@@ -187,7 +187,7 @@ int nft_make_table(struct netlink *netlink, struct error *reterr) {
     put_rules(batch, NFT_PUBLIC, &nothing, &public);
     nft_put_rejection(batch, NFT_REJECT);
     nft_put_fixed_rules(batch);
-    return batch_send(batch, "make the rules of the way out", reterr);
+    return batch_send(batch, "make the rules of egress", reterr);
 }
 
 int nft_set_own(struct netlink *netlink, const struct jail_host *addresses, size_t count, struct error *reterr) {

@@ -299,7 +299,7 @@ void nft_put_fixed_rules(struct nft_batch *batch) {
     put_masquerade(batch);
 }
 
-static void put_telling(struct nft_batch *batch, const char *chain) {
+static void put_report(struct nft_batch *batch, const char *chain) {
     struct nftnl_rule *rule = new_rule(chain);
     tell(rule, TOLD_PER_MINUTE, TOLD_AT_ONCE, NULL);
     nft_put_rule(batch, rule);
@@ -325,6 +325,6 @@ void nft_put_rejection(struct nft_batch *batch, const char *chain) {
 }
 
 void nft_put_refusal(struct nft_batch *batch, const char *chain) {
-    put_telling(batch, chain);
+    put_report(batch, chain);
     nft_put_rejection(batch, chain);
 }

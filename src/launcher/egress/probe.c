@@ -1,4 +1,4 @@
-/* Whether there can be a way out here: a program, a device, and rules that the kernel knows. Looks only. */
+/* Whether there can be egress here: a program, a device, and rules that the kernel knows. Looks only. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/netfilter/nf_tables.h>

@@ -1,4 +1,4 @@
-/* What a later launcher needs to know of the way out: which process keeps it, and what each node may reach. Beside the
+/* What a later launcher needs to know of egress: which process keeps it, and what each node may reach. Beside the
    records of nodes, with names that no node has. */
 #include <errno.h>
 #include <fcntl.h>

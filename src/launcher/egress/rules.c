@@ -1,4 +1,4 @@
-/* Rules of the way out, from a policy and a place. Pure. */
+/* Rules of egress, from a policy and a place. Pure. */
 #include "launcher/egress/rules.h"
 
 #include <arpa/inet.h>

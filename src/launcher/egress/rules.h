@@ -1,4 +1,4 @@
-/* The way out as values: who a node is on the egress network, what is refused to whom, and the rules that follow from
+/* Egress as values: who a node is on the egress network, what is refused to whom, and the rules that follow from
    a policy. Pure; network.h has what carries them out. */
 #ifndef LAUNCHER_EGRESS_RULES_H
 #define LAUNCHER_EGRESS_RULES_H

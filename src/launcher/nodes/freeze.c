@@ -1,5 +1,5 @@
 /* Nodes are frozen and thawed: by the kernel's freezer, else by signals (stop.c). Either takes a turn of each thread,
-   and a hostile node or a busy host can draw that out. So the launcher asks for it, looks a little at a time, and
+   and a hostile node or a busy host can draw that out. So the launcher asks for it, checks a little at a time, and
    answers from the loop. */
 #include <stdlib.h>
 
@@ -11,9 +11,9 @@
 enum {
     PATIENCE_MS = 1000, /* a second is a host's that is very busy */
     FIRST_WAIT_MS = 1,  /* an idle node is frozen by then */
-    LOOK_AGAIN_MS = 1,
-    SLICE_US = 2000, /* of all looks in one turn of the loop */
-    CLEAN_LOOKS = 2, /* who gets another parent during a look may be missed by it, but not again after another stop */
+    CHECK_AGAIN_MS = 1,
+    SLICE_US = 2000,  /* of all checks in one turn of the loop */
+    CLEAN_CHECKS = 2, /* a check may miss a process that gets another parent meanwhile, but not twice */
     WAITERS_MAX = 8,
 };
 
@@ -22,12 +22,12 @@ struct freezing {
     uint64_t deadline_ms;
     struct request waiters[WAITERS_MAX];
     size_t waiter_count;
-    struct jailed_look *look; /* NULL: the freezer tells */
-    unsigned clean_looks;
+    struct jailed_stop_check *check; /* NULL: the freezer tells */
+    unsigned clean_checks;
 };
 
 static void freezing_free(struct freezing *freezing) {
-    jailed_look_free(freezing->look);
+    jailed_stop_check_free(freezing->check);
     free(freezing);
 }
 
@@ -72,21 +72,21 @@ void freezing_call_off(struct launcher *launcher, struct jailed_node *node) {
     finish(launcher, node, &error);
 }
 
-/* Everybody is told to stop before each look: what another let go on meanwhile stops again. */
-static void look(struct freezing *freezing, const struct jailed_node *node, uint64_t until_us, bool *ret_is_done) {
+/* Every process is stopped before each check: a process that another has continued stops again. */
+static void check(struct freezing *freezing, const struct jailed_node *node, uint64_t until_us, bool *ret_is_done) {
     bool all_stopped;
-    if (!jailed_look_on(freezing->look, node, until_us, &all_stopped)) return;
-    freezing->clean_looks = all_stopped ? freezing->clean_looks + 1 : 0;
-    *ret_is_done = freezing->clean_looks == CLEAN_LOOKS;
+    if (!jailed_stop_check_on(freezing->check, node, until_us, &all_stopped)) return;
+    freezing->clean_checks = all_stopped ? freezing->clean_checks + 1 : 0;
+    *ret_is_done = freezing->clean_checks == CLEAN_CHECKS;
     if (!*ret_is_done) jailed_signal(node, true);
 }
 
 /* Whether it is frozen, or thawed, by now; until then it may be waited for. */
-static int look_again(const struct launcher *launcher, const struct jailed_node *node, uint32_t wait_ms,
-                      uint64_t until_us, bool *ret_is_done, struct error *reterr) {
+static int check_again(const struct launcher *launcher, const struct jailed_node *node, uint32_t wait_ms,
+                       uint64_t until_us, bool *ret_is_done, struct error *reterr) {
     struct freezing *freezing = node->freezing;
-    if (freezing->look) {
-        look(freezing, node, until_us, ret_is_done);
+    if (freezing->check) {
+        check(freezing, node, until_us, ret_is_done);
         return 0;
     }
     int failed = cgroup_freeze(&launcher->cgroups, node->name, freezing->frozen, wait_ms, reterr);
@@ -98,7 +98,7 @@ static void advance(struct launcher *launcher, struct jailed_node *node, uint32_
     const struct freezing *freezing = node->freezing;
     struct error error;
     bool is_done = false;
-    int failed = look_again(launcher, node, wait_ms, until_us, &is_done, &error);
+    int failed = check_again(launcher, node, wait_ms, until_us, &is_done, &error);
     if (!failed && !is_done && clock_monotonic_ms() >= freezing->deadline_ms)
         failed = error_set(&error, E_TIMEOUT, "node %s did not %s within %d ms", node->name,
                            freezing->frozen ? "freeze" : "thaw", PATIENCE_MS);
@@ -106,10 +106,10 @@ static void advance(struct launcher *launcher, struct jailed_node *node, uint32_
 }
 
 static int start(struct launcher *launcher, struct jailed_node *node, bool frozen, struct error *reterr) {
-    bool looks = !launcher->cgroups.has_freezer;
+    bool checks = !launcher->cgroups.has_freezer;
     struct freezing *freezing = calloc(1, sizeof *freezing);
-    if (freezing && looks) freezing->look = jailed_look_new();
-    if (!freezing || (looks && !freezing->look)) {
+    if (freezing && checks) freezing->check = jailed_stop_check_new();
+    if (!freezing || (checks && !freezing->check)) {
         free(freezing);
         return error_set(reterr, E_NO_MEMORY, "no memory to freeze node %s", node->name);
     }
@@ -117,7 +117,7 @@ static int start(struct launcher *launcher, struct jailed_node *node, bool froze
     freezing->deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
     node->freezing = freezing;
     if (frozen) freezing_hold_up_yielding(launcher, node, true);
-    if (looks) jailed_signal(node, true);
+    if (checks) jailed_signal(node, true);
     return 0;
 }
 
@@ -128,7 +128,7 @@ static int join(struct freezing *freezing, struct request request, struct error 
     return 0;
 }
 
-/* Signals let everybody go on at once, and there is nothing to look at. */
+/* Signals continue all processes at once: there is nothing to check. */
 static void let_go_on(struct launcher *launcher, struct jailed_node *node, struct request request) {
     jailed_signal(node, false);
     node->frozen = false;
@@ -154,7 +154,7 @@ void freezing_begin(struct launcher *launcher, struct jailed_node *node, bool fr
         return;
     }
     if (is_first) advance(launcher, node, FIRST_WAIT_MS, clock_monotonic_us() + SLICE_US);
-    launcher_due_at(launcher, clock_monotonic_ms() + LOOK_AGAIN_MS);
+    launcher_due_at(launcher, clock_monotonic_ms() + CHECK_AGAIN_MS);
 }
 
 uint64_t freezing_check(struct launcher *launcher, uint64_t now_ms) {
@@ -165,5 +165,5 @@ uint64_t freezing_check(struct launcher *launcher, uint64_t now_ms) {
         if (node->used && node->freezing) advance(launcher, node, 0, until_us);
         some_left |= node->used && node->freezing;
     }
-    return some_left ? now_ms + LOOK_AGAIN_MS : UINT64_MAX;
+    return some_left ? now_ms + CHECK_AGAIN_MS : UINT64_MAX;
 }

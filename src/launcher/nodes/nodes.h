@@ -50,7 +50,7 @@ struct jailed_node {
     uint64_t execs_max;
     uint64_t execs_used;
     uint64_t disk_bytes;         /* of its writable mounts together */
-    struct jail_egress *egress;  /* what it may reach; NULL: it has no way out */
+    struct jail_egress *egress;  /* what it may reach; NULL: it has no egress */
     bool has_way_out;            /* and has it now */
     uint64_t traffic_used_bytes; /* through ways out that it had before */
     bool inet_refused;           /* every VM tries once at boot: not worth a word */
@@ -148,14 +148,15 @@ bool jailed_is_frozen(const struct launcher *launcher, const struct jailed_node 
 
 /* ---- stop.c: without a freezer ---- */
 
-struct jailed_look; /* at whether all of its processes have stopped */
+struct jailed_stop_check; /* at whether all of its processes have stopped */
 
-struct jailed_look *jailed_look_new(void); /* NULL: no memory */
-void jailed_look_free(struct jailed_look *look);
+struct jailed_stop_check *jailed_stop_check_new(void); /* NULL: no memory */
+void jailed_stop_check_free(struct jailed_stop_check *check);
 /* Have its init stop everybody, or let everybody go on. */
 void jailed_signal(const struct jailed_node *node, bool frozen);
-/* Go on looking, until then at the latest; false: not done yet. */
-bool jailed_look_on(struct jailed_look *look, const struct jailed_node *node, uint64_t until_us, bool *ret_all_stopped);
+/* Goes on checking, until then at the latest. False: not done yet. */
+bool jailed_stop_check_on(struct jailed_stop_check *check, const struct jailed_node *node, uint64_t until_us,
+                          bool *ret_all_stopped);
 bool process_is_stopped(pid_t pid); /* its first thread is */
 
 #endif

@@ -1,5 +1,5 @@
 /* Decides the system calls that a node's filter does not decide by itself. Nothing that lies in the node's memory is
-   part of a decision: it may change while we look. */
+   part of a decision: it may change meanwhile. */
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* Standing still where the kernel has no freezer for us: the node's init sends a signal that none can refuse to every
    process of its namespace. The kernel does that in one step, and a process that is starting another gets it before or
-   after: so nobody is missed, however fast they fork and end. Whether all have stopped is then looked at from outside.
+   after: so nobody is missed, however fast they fork and end. Whether all have stopped is then checked from outside.
    Who has the signal stops when it gets its turn; one that has not could let others go on, so it is sent again before
-   each look. */
+   each check. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,20 +15,20 @@
 enum { PROCESSES_MAX = 1024, STAT_BYTES = 512 };
 
 /* All descend from the init: whoever loses its parent becomes its child. */
-struct jailed_look {
+struct jailed_stop_check {
     pid_t pids[PROCESSES_MAX]; /* the init first */
     size_t count, next;
-    DIR *threads; /* of the process that is being looked at; NULL: on to the next one */
+    DIR *threads; /* of the process that is being checked; NULL: on to the next one */
     bool some_run;
 };
 
-struct jailed_look *jailed_look_new(void) {
-    return calloc(1, sizeof(struct jailed_look));
+struct jailed_stop_check *jailed_stop_check_new(void) {
+    return calloc(1, sizeof(struct jailed_stop_check));
 }
 
-void jailed_look_free(struct jailed_look *look) {
-    if (look && look->threads) closedir(look->threads);
-    free(look);
+void jailed_stop_check_free(struct jailed_stop_check *check) {
+    if (check && check->threads) closedir(check->threads);
+    free(check);
 }
 
 void jailed_signal(const struct jailed_node *node, bool frozen) {
@@ -49,52 +49,52 @@ bool process_is_stopped(pid_t pid) {
     return has_state(AT_FDCWD, path, "Tt");
 }
 
-static void add_children(struct jailed_look *look, int threads_fd, const char *thread) {
+static void add_children(struct jailed_stop_check *check, int threads_fd, const char *thread) {
     char name[64];
     snprintf(name, sizeof name, "%.32s/children", thread);
     int fd = openat(threads_fd, name, O_RDONLY | O_CLOEXEC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file) fd_close(fd);
-    for (int pid; file && look->count < PROCESSES_MAX && fscanf(file, "%d", &pid) == 1;)
-        look->pids[look->count++] = pid;
+    for (int pid; file && check->count < PROCESSES_MAX && fscanf(file, "%d", &pid) == 1;)
+        check->pids[check->count++] = pid;
     if (file) fclose(file);
 }
 
-static void look_at_thread(struct jailed_look *look, const char *thread) {
-    bool is_init = look->next == 1;
+static void check_thread(struct jailed_stop_check *check, const char *thread) {
+    bool is_init = check->next == 1;
     char name[64];
     snprintf(name, sizeof name, "%.32s/stat", thread);
-    if (!is_init) look->some_run |= !has_state(dirfd(look->threads), name, "TtXZ");
-    add_children(look, dirfd(look->threads), thread);
+    if (!is_init) check->some_run |= !has_state(dirfd(check->threads), name, "TtXZ");
+    add_children(check, dirfd(check->threads), thread);
 }
 
-static void open_next(struct jailed_look *look) {
+static void open_next(struct jailed_stop_check *check) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)look->pids[look->next++]);
-    look->threads = opendir(path); /* NULL: it has ended */
+    snprintf(path, sizeof path, "/proc/%d/task", (int)check->pids[check->next++]);
+    check->threads = opendir(path); /* NULL: it has ended */
 }
 
 /* One thread, or on to the next process; false: there is none. */
-static bool step(struct jailed_look *look) {
-    struct dirent *thread = look->threads ? readdir(look->threads) : NULL;
+static bool step(struct jailed_stop_check *check) {
+    struct dirent *thread = check->threads ? readdir(check->threads) : NULL;
     if (thread) {
-        if (thread->d_name[0] != '.') look_at_thread(look, thread->d_name);
+        if (thread->d_name[0] != '.') check_thread(check, thread->d_name);
         return true;
     }
-    if (look->threads) closedir(look->threads);
-    look->threads = NULL;
-    if (look->next == look->count) return false;
-    open_next(look);
+    if (check->threads) closedir(check->threads);
+    check->threads = NULL;
+    if (check->next == check->count) return false;
+    open_next(check);
     return true;
 }
 
-bool jailed_look_on(struct jailed_look *look, const struct jailed_node *node, uint64_t until_us,
-                    bool *ret_all_stopped) {
-    if (look->count == 0) look->pids[look->count++] = node->pid;
-    while (step(look))
+bool jailed_stop_check_on(struct jailed_stop_check *check, const struct jailed_node *node, uint64_t until_us,
+                          bool *ret_all_stopped) {
+    if (check->count == 0) check->pids[check->count++] = node->pid;
+    while (step(check))
         if (clock_monotonic_us() >= until_us) return false;
-    *ret_all_stopped = !look->some_run && look->count < PROCESSES_MAX;
-    look->count = look->next = 0;
-    look->some_run = false;
+    *ret_all_stopped = !check->some_run && check->count < PROCESSES_MAX;
+    check->count = check->next = 0;
+    check->some_run = false;
     return true;
 }

@@ -19,7 +19,7 @@ enum {
     STOPPER = 12346,        /* another, who has no processes but those of the attack */
     STOPPED = 4,            /* as many as the daemon has threads, and a user compilations at once */
     SENT_BYTES = 200000,    /* more than a pipe holds, of a file of 60 MiB */
-    BESIDE_MAX_MS = 10000,  /* on a loaded machine; it took 39 s */
+    CREATE_MAX_MS = 10000,  /* on a loaded machine; it took 39 s */
     ANSWER_MAX_MS = 1000,   /* of a neighbour, while others spin */
     DESTROY_MAX_MS = 500,   /* on a loaded machine; it takes 5 */
     CPU_PERIOD_US = 100000, /* the kernel's own */
@@ -270,7 +270,7 @@ static char *create_beside(struct scene *scene) {
     json_decref(world_create(scene->world, "beside", VICTIM, "medium"));
     uint64_t took_ms = clock_monotonic_ms() - begin_ms;
     world_destroy(scene->world, "beside");
-    return took_ms <= BESIDE_MAX_MS ? NULL : string_print("another's create took %d ms", (int)took_ms);
+    return took_ms <= CREATE_MAX_MS ? NULL : string_print("another's create took %d ms", (int)took_ms);
 }
 
 /* More of them than the daemon has threads to wait for them. */

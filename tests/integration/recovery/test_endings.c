@@ -64,7 +64,7 @@ static void a_vm_killed_from_outside_is_an_error(void **state) {
 }
 
 /* By then those who watch its limits sleep, and neither a call nor a beat nor a full table wakes them. */
-static void a_crowd_in_an_idle_vm_is_noticed(void **state) {
+static void many_processes_in_an_idle_vm_are_noticed(void **state) {
     enum { IDLE_MS = 3200, NOTICED_MS = 2500 };
     struct world *world = *state;
     restart(world, "a"); /* which the last test has ended */
@@ -76,7 +76,7 @@ static void a_crowd_in_an_idle_vm_is_noticed(void **state) {
     json_t *event = world_find_event(world, before, &reached, IDLE_MS + NOTICED_MS);
     assert_non_null(event);
     json_decref(event);
-    /* What the next test starts would be killed with the rest of the crowd. */
+    /* What the next test starts would be killed with the rest. */
     free(world_eval_text(world, "a", NULL,
                          "(fun Wait() -> case erlang:system_info(process_count) < 150 of true -> gone; "
                          "false -> timer:sleep(2), Wait() end end)()"));
@@ -167,7 +167,7 @@ static void any_end_is_followed_by_a_start(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vm_killed_from_outside_is_an_error),
-        cmocka_unit_test(a_crowd_in_an_idle_vm_is_noticed),
+        cmocka_unit_test(many_processes_in_an_idle_vm_are_noticed),
         cmocka_unit_test(a_normal_end_is_no_error),
         cmocka_unit_test(failures_are_restarted_so_often),
         cmocka_unit_test(any_end_is_followed_by_a_start),

@@ -247,7 +247,7 @@ static void through_everything_that_can_happen(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_saved_runs)};
     const struct CMUnitTest at_length[] = {cmocka_unit_test(through_everything_that_can_happen),
-                                           cmocka_unit_test(saves_in_crowds)};
+                                           cmocka_unit_test(many_saves_at_once)};
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return getenv("WATCH_AT_LENGTH") ? cmocka_run_group_tests(at_length, NULL, NULL)
                                      : cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void lost_events(struct world *world) {
     expect_sum(world, "five times 20000 events and 500 saves", (long)MODULES * 14, before, 30);
 }
 
-void saves_in_crowds(void **state) {
+void many_saves_at_once(void **state) {
     struct world *world = world_open(NULL);
     (void)state;
     tally_write_version(world, "one", NULL);

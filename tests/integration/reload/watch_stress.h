@@ -2,6 +2,6 @@
 #ifndef INTEGRATION_WATCH_STRESS_H
 #define INTEGRATION_WATCH_STRESS_H
 
-void saves_in_crowds(void **state);
+void many_saves_at_once(void **state);
 
 #endif

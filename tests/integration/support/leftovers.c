@@ -227,7 +227,7 @@ size_t count_entries(const char *path) {
     return count;
 }
 
-/* A node's own, or of its way out; the way out of all has one too. */
+/* A node's own, or of its egress; the egress namespace has one too. */
 static bool is_of_node(const struct footprint *footprint, const char *record) {
     static const char way_out[] = ".egress";
     if (strncmp(record, way_out, strlen(way_out)) != 0) return footprint_has_node(footprint, record);

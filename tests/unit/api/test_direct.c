@@ -183,13 +183,13 @@ static void the_service_comes_to_who_asks_again_and_again(void **state) {
     for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) {
         if (!CPU_ISSET(processor, &allowed)) continue;
         unsigned asked = 0, found = 0;
-        while (found < SERIES_LEAST && asked++ < QUESTIONS_MAX) {
-            fixture->api->beside.not_before_ms = 0; /* a busy machine may have had it wait */
+        while (found < BACK_TO_BACK_LEAST && asked++ < QUESTIONS_MAX) {
+            fixture->api->affinity.not_before_ms = 0; /* a busy machine may have had it wait */
             ask_from(processor, &client, "info", "{\"id\": \"counter\"}");
             assert_told(&client, 200, "id", "counter");
-            found += beside_own() == processor;
+            found += affinity_own() == processor;
         }
-        assert_int_equal(found, SERIES_LEAST);
+        assert_int_equal(found, BACK_TO_BACK_LEAST);
     }
     assert_int_equal(sched_getaffinity(0, sizeof still_allowed, &still_allowed), 0);
     assert_true(CPU_EQUAL(&allowed, &still_allowed));

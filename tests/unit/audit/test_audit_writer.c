@@ -60,7 +60,7 @@ static void test_records_are_written_and_told(void **state) {
     json_decref(verdict);
 }
 
-enum { IN_TURN = 60, CROWD = 40 };
+enum { IN_TURN = 60, BURST = 40 };
 
 static void add_one(struct stage *stage, audit_done_fn *done) {
     struct buf members = BUF_INIT;
@@ -69,7 +69,7 @@ static void add_one(struct stage *stage, audit_done_fn *done) {
     buf_free(&members);
 }
 
-/* One at a time is the loop's to write, a crowd the thread's, and what comes while that has some is behind it. */
+/* One at a time is the loop's to write, a burst the thread's, and what comes while that has some is behind it. */
 static void on_turn(void *data, const struct error *error) {
     struct stage *stage = data;
     atomic_bool call_off = false;
@@ -84,7 +84,7 @@ static void on_turn(void *data, const struct error *error) {
         audit_close(stage->audit, on_closed, stage);
         return;
     }
-    for (int i = 0; i < CROWD && stage->done % 10 == 0; i++) add_one(stage, NULL);
+    for (int i = 0; i < BURST && stage->done % 10 == 0; i++) add_one(stage, NULL);
     add_one(stage, on_turn);
 }
 
@@ -126,7 +126,7 @@ static void test_loop_and_thread_take_turns(void **state) {
     add_one(&stage, on_turn);
     uv_run(&stage.loop, UV_RUN_DEFAULT);
     assert_true(stage.closed);
-    assert_int_equal(stage.records, IN_TURN + CROWD * (IN_TURN / 10 - 1));
+    assert_int_equal(stage.records, IN_TURN + BURST * (IN_TURN / 10 - 1));
     assert_int_equal(uv_loop_close(&stage.loop), 0);
 }
 

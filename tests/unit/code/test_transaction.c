@@ -52,7 +52,7 @@ static void test_what_is_answered(void **state) {
     CLEANUP_TERM struct term_doc *doc =
         say("{\"status\": \"hot_reloaded\", \"processes\": [{\"pid\": \"<0.1.0>\", \"module\": \"Elixir.A\"}, 7],"
             " \"pause_us\": 12, \"duration_us\": -1, \"warnings\": [\"w\", {}]}");
-    json_t *result = transaction_told(term_root(doc));
+    json_t *result = transaction_report(term_root(doc));
     json_object_set_new(result, "modules", transaction_changes(&set));
     const char *status, *pid, *module, *name;
     int pause, to;
@@ -74,7 +74,7 @@ static void test_nonsense_is_answered(void **state) {
     static const char *const answers[] = {"{}", "[]", "7", "{\"processes\": {}, \"shapes\": 7, \"children\": [[]]}"};
     for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
         CLEANUP_TERM struct term_doc *doc = say(answers[i]);
-        json_t *result = transaction_told(term_root(doc)), *failure = transaction_failure(term_root(doc));
+        json_t *result = transaction_report(term_root(doc)), *failure = transaction_failure(term_root(doc));
         assert_true(json_is_array(json_object_get(result, "processes")));
         assert_string_equal(json_string_value(json_object_get(failure, "status")), "rolled_back");
         json_decref(result);
@@ -97,7 +97,7 @@ static void test_lists_in_lists_are_bounded(void **state) {
     }
     buf_append_string(&json, "]}");
     CLEANUP_TERM struct term_doc *doc = say(buf_string(&json));
-    json_t *result = transaction_told(term_root(doc));
+    json_t *result = transaction_report(term_root(doc));
     assert_int_equal(json_array_size(json_object_get(result, "shapes")), 34);
     json_decref(result);
 }

@@ -140,8 +140,8 @@ static void test_a_file(void **state) {
             " \"exports\": [\"e\"], \"runtime\": [], \"includes\": [\"i.hrl\"], \"resources\": [\"a.txt\"],"
             " \"warnings\": [{\"file\": \"lib/a.ex\", \"line\": 3, \"message\": \"unused\", \"kind\": \"warning\"}]}");
     struct record *record = record_new("lib/a.ex", "app");
-    struct answer_room room = room_for_answers;
-    assert_int_equal(record_take_answer(record, term_root(doc), &room, NULL), 0);
+    struct answer_budget budget = whole_answer_budget;
+    assert_int_equal(record_take_answer(record, term_root(doc), &budget, NULL), 0);
     assert_true(record->is_compiled);
     assert_string_equal(record->modules[0].name, "Elixir.A");
     assert_memory_equal(record->modules[0].beam, "FOR1", 4);
@@ -150,7 +150,7 @@ static void test_a_file(void **state) {
     assert_string_equal(record->files.items[1], "i.hrl");
     assert_int_equal(json_array_size(record->warnings), 1);
     struct error error;
-    assert_int_equal(record_check_beams(record, 25, &room, &error), -E_FORMAT);
+    assert_int_equal(record_check_beams(record, 25, &budget, &error), -E_FORMAT);
     assert_non_null(strstr(error.detail, "Elixir.A"));
     record_free(record);
 }
@@ -178,9 +178,9 @@ static void test_files_that_are_none(void **state) {
             snprintf(json, sizeof json, "%s", answers[i - ARRAY_SIZE(modules)]);
         CLEANUP_TERM struct term_doc *doc = say(json);
         struct record *record = record_new("lib/a.ex", "app");
-        struct answer_room room = room_for_answers;
+        struct answer_budget budget = whole_answer_budget;
         struct error error;
-        if (record_take_answer(record, term_root(doc), &room, &error) == 0) fail_msg("%s was accepted", json);
+        if (record_take_answer(record, term_root(doc), &budget, &error) == 0) fail_msg("%s was accepted", json);
         assert_int_equal(error.code, E_PROTOCOL);
         assert_false(record->is_compiled);
         record_free(record);
@@ -192,9 +192,9 @@ static void test_names_that_are_the_agents(void **state) {
     (void)state;
     CLEANUP_TERM struct term_doc *doc = say("{\"modules\": [{\"module\": \"sbx_eval\", \"beam\": \"\"}], " LISTS "}");
     struct record *record = record_new("src/sbx_eval.erl", "app");
-    struct answer_room room = room_for_answers;
+    struct answer_budget budget = whole_answer_budget;
     struct error error;
-    assert_int_equal(record_take_answer(record, term_root(doc), &room, &error), -E_COMPILE);
+    assert_int_equal(record_take_answer(record, term_root(doc), &budget, &error), -E_COMPILE);
     assert_string_equal(error.detail, "the module sbx_eval can't be named so: names that begin with sbx_ are reserved "
                                       "for the agent inside each node");
     assert_false(record->is_compiled);
@@ -247,12 +247,12 @@ static void test_warnings_of_all_files_are_bounded(void **state) {
     (void)state;
     enum { FILES = 20, EACH = 950 };
     CLEANUP_TERM struct term_doc *doc = answer_of("", 0, EACH);
-    struct answer_room room = room_for_answers;
+    struct answer_budget budget = whole_answer_budget;
     struct manifest manifest = {0};
     size_t kept = 0, left_out = 0;
     for (int i = 0; i < FILES; i++) {
         struct record *record = record_new("lib/a.ex", "app");
-        assert_int_equal(record_take_answer(record, term_root(doc), &room, NULL), 0);
+        assert_int_equal(record_take_answer(record, term_root(doc), &budget, NULL), 0);
         kept += json_array_size(record->warnings);
         left_out += record->warnings_left_out;
         assert_true(manifest_add(&manifest, record));
@@ -273,14 +273,14 @@ static void test_dependencies_of_all_files_are_bounded(void **state) {
     (void)state;
     enum { EACH = 19000 };
     CLEANUP_TERM struct term_doc *doc = answer_of("1000000", EACH, 0);
-    struct answer_room room = room_for_answers;
+    struct answer_budget budget = whole_answer_budget;
     struct manifest manifest = {0};
     struct error error;
     int result = 0;
     while (result == 0) {
         struct record *record = record_new("lib/a.ex", "app");
         assert_true(manifest_add(&manifest, record));
-        result = record_take_answer(record, term_root(doc), &room, &error);
+        result = record_take_answer(record, term_root(doc), &budget, &error);
     }
     assert_int_equal(result, -E_TOO_LARGE);
     assert_string_equal(error.detail, "the project's files depend on more than 250000 modules and files in all");
@@ -295,14 +295,14 @@ static void test_long_names_take_room(void **state) {
     memset(name, 'n', 1 << 20);
     name[1 << 20] = '\0';
     CLEANUP_TERM struct term_doc *doc = answer_of(name, 40, 0);
-    struct answer_room room = room_for_answers;
+    struct answer_budget budget = whole_answer_budget;
     struct record *records[8];
     struct error error;
     int result = 0;
     size_t count = 0;
     for (; count < ARRAY_SIZE(records) && result == 0; count++) {
         records[count] = record_new("lib/a.ex", "app");
-        result = record_take_answer(records[count], term_root(doc), &room, &error);
+        result = record_take_answer(records[count], term_root(doc), &budget, &error);
     }
     assert_int_equal(result, -E_TOO_LARGE);
     assert_string_equal(error.detail, "what was compiled, with what it depends on, is larger than 256 MiB");
@@ -310,19 +310,19 @@ static void test_long_names_take_room(void **state) {
 }
 
 /* A file that is compiled again takes the place of itself. */
-static void test_room_is_given_back(void **state) {
+static void test_budget_is_given_back(void **state) {
     (void)state;
     CLEANUP_TERM struct term_doc *doc = answer_of("name", 10000, 600);
-    struct answer_room room = room_for_answers;
+    struct answer_budget budget = whole_answer_budget;
     struct record *record = record_new("lib/a.ex", "app");
     for (int i = 0; i < 30; i++) {
-        assert_int_equal(record_take_answer(record, term_root(doc), &room, NULL), 0);
+        assert_int_equal(record_take_answer(record, term_root(doc), &budget, NULL), 0);
         assert_int_equal(json_array_size(record->warnings), 600);
         assert_int_equal(record->warnings_left_out, 0);
     }
-    record_give_room(record, &room);
-    record_give_room(record, &room); /* it has none any more */
-    assert_memory_equal(&room, &room_for_answers, sizeof room);
+    record_give_budget(record, &budget);
+    record_give_budget(record, &budget); /* it has none any more */
+    assert_memory_equal(&budget, &whole_answer_budget, sizeof budget);
     record_free(record);
 }
 
@@ -330,18 +330,18 @@ static void test_room_is_given_back(void **state) {
 static void test_known_records_take_room(void **state) {
     (void)state;
     CLEANUP_TERM struct term_doc *doc = answer_of("name", 10, 600);
-    struct answer_room room = room_for_answers, none = {0};
+    struct answer_budget budget = whole_answer_budget, none = {0};
     struct record *first = record_new("lib/a.ex", "app"), *second = record_new("lib/b.ex", "app");
     struct error error;
-    assert_int_equal(record_take_answer(first, term_root(doc), &room, NULL), 0);
+    assert_int_equal(record_take_answer(first, term_root(doc), &budget, NULL), 0);
     json_t *json = record_to_json(first);
     record_free(second);
     second = record_from_json(json);
-    assert_int_equal(record_hold(second, &room, NULL), 0);
+    assert_int_equal(record_hold(second, &budget, NULL), 0);
     assert_int_equal(json_array_size(second->warnings), 400);
     assert_int_equal(second->warnings_left_out, 200);
     assert_int_equal(json_array_size(json_object_get(json, "warnings")), 600); /* the description's own */
-    record_give_room(second, &room);
+    record_give_budget(second, &budget);
     assert_int_equal(record_hold(second, &none, &error), -E_TOO_LARGE);
     json_decref(json);
     record_free(first);
@@ -367,7 +367,7 @@ static void test_texts_of_diagnostics_are_bounded(void **state) {
     term_put_nil(&bytes);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
     size_t left_out;
-    json_t *list = diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out);
+    json_t *list = diagnostics_to_json(term_root(doc), &whole_diagnostics_budget, &left_out);
     assert_int_equal(json_array_size(list) + left_out, DIAGNOSTICS_MAX);
     assert_in_range(json_array_size(list), 400, DIAGNOSTICS_MAX_BYTES / TEXT_MAX_BYTES);
     json_decref(list);
@@ -384,7 +384,7 @@ static void test_diagnostics_are_bounded(void **state) {
     term_put_nil(&bytes);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
     size_t left_out;
-    json_t *list = diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out);
+    json_t *list = diagnostics_to_json(term_root(doc), &whole_diagnostics_budget, &left_out);
     assert_int_equal(left_out, DIAGNOSTICS_MAX * 2);
     assert_int_equal(json_array_size(list), DIAGNOSTICS_MAX);
     json_t *first = json_array_get(list, 0);
@@ -404,7 +404,7 @@ static json_t *only_message(const void *text, size_t size) {
     term_put_nil(&bytes);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
     size_t left_out;
-    return diagnostics_to_json(term_root(doc), &room_for_diagnostics, &left_out);
+    return diagnostics_to_json(term_root(doc), &whole_diagnostics_budget, &left_out);
 }
 
 static void test_messages_that_are_not_text(void **state) {
@@ -428,7 +428,7 @@ static void test_long_messages_are_cut(void **state) {
 static void test_no_list(void **state) {
     (void)state;
     size_t left_out = 7;
-    json_t *list = diagnostics_to_json(NULL, &room_for_diagnostics, &left_out);
+    json_t *list = diagnostics_to_json(NULL, &whole_diagnostics_budget, &left_out);
     assert_int_equal(left_out, 0);
     assert_int_equal(json_array_size(list), 0);
     json_decref(list);
@@ -447,7 +447,7 @@ int main(void) {
         cmocka_unit_test(test_warnings_of_all_files_are_bounded),
         cmocka_unit_test(test_dependencies_of_all_files_are_bounded),
         cmocka_unit_test(test_long_names_take_room),
-        cmocka_unit_test(test_room_is_given_back),
+        cmocka_unit_test(test_budget_is_given_back),
         cmocka_unit_test(test_known_records_take_room),
         cmocka_unit_test(test_texts_of_diagnostics_are_bounded),
         cmocka_unit_test(test_diagnostics_are_bounded),

@@ -155,7 +155,7 @@ static void test_a_project(void **state) {
     struct scene *scene = *state;
     answer(scene, "project", project(many(json_string("mix.exs"))));
     await_next_call(scene);
-    assert_read_beside();
+    assert_read_off_loop();
 }
 
 static void test_files(void **state) {
@@ -163,7 +163,7 @@ static void test_files(void **state) {
     answer(scene, "project", project(json_array()));
     answer(scene, "compile", compiled(many(json_string("lists"))));
     await_next_call(scene);
-    assert_read_beside();
+    assert_read_off_loop();
 }
 
 /* As many applications as there may be. What makes it large is not looked at. */
@@ -182,7 +182,7 @@ static void test_the_end(void **state) {
     answer(scene, "finish", json_pack("{s:o, s:o}", "apps", files, "more", many(json_integer(1))));
     RUN_UNTIL(scene->stage, scene->is_done);
     assert_int_equal(scene->failed, E_INVALID); /* of no modules, which is found out afterwards */
-    assert_read_beside();
+    assert_read_off_loop();
 }
 
 static void test_a_failure(void **state) {
@@ -199,7 +199,7 @@ static void test_a_failure(void **state) {
     RUN_UNTIL(scene->stage, scene->is_done);
     assert_int_equal(scene->failed, E_COMPILE);
     assert_true(json_array_size(json_object_get(scene->report, "errors")) > 0);
-    assert_read_beside();
+    assert_read_off_loop();
 }
 
 int main(void) {

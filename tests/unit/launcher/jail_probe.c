@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FLOOD = 2000, CROWD = 24, RELAYS = 4, EXHAUST_BYTES = 64 << 20, GORGE_TIMES = 4 };
+enum { FLOOD = 2000, MANY = 24, RELAYS = 4, EXHAUST_BYTES = 64 << 20, GORGE_TIMES = 4 };
 
 static const char *own_path;
 static char lock_path[4096];
@@ -275,13 +275,13 @@ static void probe_spin(const char *name) {
 }
 
 /* Many that spin, besides itself. */
-static void probe_crowd(const char *name) {
-    for (int i = 0; i < CROWD; i++) {
+static void probe_many(const char *name) {
+    for (int i = 0; i < MANY; i++) {
         pid_t pid = fork();
         if (pid == 0) probe_spin(name);
         if (pid < 0) break;
     }
-    printf("%s=%d\n", name, CROWD);
+    printf("%s=%d\n", name, MANY);
     probe_spin(name);
 }
 
@@ -389,7 +389,7 @@ static const struct {
     {"session_key", probe_session_key},
     {"crash", probe_crash},
     {"spin", probe_spin},
-    {"crowd", probe_crowd},
+    {"many", probe_many},
     {"relay", probe_relay},
     {"insist", probe_insist},
     {"signal", probe_signal},

@@ -51,9 +51,9 @@ void one_that_yields_freezes_and_thaws(void **state) {
         snprintf(name, sizeof name, "busy%d", i);
         busy = spawn_spinner(client, name);
     }
-    assert_true(client_spawn(client, "modest", "", "crowd"));
+    assert_true(client_spawn(client, "modest", "", "many"));
     client_directory(client, "cpu=", directory);
-    client_read_until(client->fds[1], "crowd=");
+    client_read_until(client->fds[1], "many=");
     assert_true(client_ask(client, "yield", "modest on=1", -1));
     await_work(busy, 80); /* by then it has had what was left of its share */
     assert_true(client_ask(client, "freeze", "modest", -1));
@@ -138,8 +138,8 @@ static const char *await_answer(struct client *client, const char *text) {
 /* To look whether all have stopped takes its time, and is done in between; two who want it get the same answer. */
 void others_are_served_while_many_are_stopped(void **state) {
     struct client *client = *state;
-    assert_true(client_spawn(client, "many", "", "crowd"));
-    client_read_until(client->fds[1], "crowd=");
+    assert_true(client_spawn(client, "many", "", "many"));
+    client_read_until(client->fds[1], "many=");
     send_together(
         client, (const char *const[]){"freeze 1000001 many", "yield 1000002 nobody on=1", "freeze 1000003 many", NULL});
     await_answer(client, "ok 1000003\n");
@@ -151,8 +151,8 @@ void others_are_served_while_many_are_stopped(void **state) {
 /* A freezer may have done it by then. */
 void a_thaw_or_an_end_calls_a_freeze_off(void **state) {
     struct client *client = *state;
-    assert_true(client_spawn(client, "many", "", "crowd"));
-    client_read_until(client->fds[1], "crowd=");
+    assert_true(client_spawn(client, "many", "", "many"));
+    client_read_until(client->fds[1], "many=");
     send_together(client, (const char *const[]){"freeze 1000004 many", "thaw 1000005 many", NULL});
     await_answer(client, "ok 1000005\n");
     await_answer(client, client->root ? " 1000004"

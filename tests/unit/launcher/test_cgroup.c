@@ -227,7 +227,7 @@ static void v2_says_what_it_lacks(void **state) {
 /* What belongs to the service and not to nodes has no part in their share of the processor. */
 static void v2_bounds_the_service_beside_its_nodes(void **state) {
     struct tree *tree = *state;
-    struct cgroup_host beside;
+    struct cgroup_host sibling;
     struct error error;
     struct cgroup cgroup;
     static const char *const files[] = {"cgroup.procs", "memory.max", "memory.swap.max", "cpu.max", "pids.max"};
@@ -242,9 +242,9 @@ static void v2_bounds_the_service_beside_its_nodes(void **state) {
         snprintf(name, sizeof name, "service/3/daemon/%s", files[i]);
         put(tree, name, "");
     }
-    assert_int_equal(cgroup_host_open_beside(&tree->host, "service/3", &beside, &error), 0);
+    assert_int_equal(cgroup_host_open_sibling(&tree->host, "service/3", &sibling, &error), 0);
     assert_file(tree, "service/3/cgroup.subtree_control", "+memory +pids");
-    assert_int_equal(cgroup_make(&beside, "daemon", &limits, &cgroup, &error), 0);
+    assert_int_equal(cgroup_make(&sibling, "daemon", &limits, &cgroup, &error), 0);
     assert_int_equal(cgroup_join(&cgroup), 0);
     cgroup_close(&cgroup);
     assert_file(tree, "service/3/daemon/cgroup.procs", "0");
@@ -253,7 +253,7 @@ static void v2_bounds_the_service_beside_its_nodes(void **state) {
     assert_file(tree, "service/3/daemon/cpu.max", "");
     put(tree, "cgroup.controllers", "cpuset cpu\n");
     cgroup_host_find(tree->root, true, &tree->host);
-    assert_int_equal(cgroup_host_open_beside(&tree->host, "service/4", &beside, &error), -E_GUARANTEE);
+    assert_int_equal(cgroup_host_open_sibling(&tree->host, "service/4", &sibling, &error), -E_GUARANTEE);
 }
 
 static void v2_writes_limits(void **state) {

@@ -113,7 +113,7 @@ static void near_a_limit_it_looks_often_and_idle_hardly(void **state) {
         {{true, NAN, NAN, 0}, METER_BUSY_MS},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-        assert_int_equal(meter_next_look_ms(&cases[i].situation), cases[i].next_ms);
+        assert_int_equal(meter_next_reading_ms(&cases[i].situation), cases[i].next_ms);
 }
 
 int main(void) {

@@ -57,7 +57,7 @@ static void who_never_stops_is_looked_at(void **state) {
 }
 
 /* A save in the middle of a look waits with what was looked at, within the same bounds. */
-static void what_comes_during_a_look_joins_it(void **state) {
+static void what_comes_during_a_reading_joins_it(void **state) {
     struct watch_debounce looked_at = {0}, later = {0};
     (void)state;
     assert_false(watch_debounce_rejoin(&later, &looked_at, 0));
@@ -81,7 +81,7 @@ int main(void) {
         cmocka_unit_test(an_open_file_is_waited_for),
         cmocka_unit_test(many_files_make_it_patient),
         cmocka_unit_test(who_never_stops_is_looked_at),
-        cmocka_unit_test(what_comes_during_a_look_joins_it),
+        cmocka_unit_test(what_comes_during_a_reading_joins_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #include "watch/watch.h"
 
 /* Every combination of facts, in the words of the rules. */
-static void the_most_telling_state_wins(void **state) {
+static void the_most_important_state_wins(void **state) {
     (void)state;
     for (unsigned bits = 0; bits < 32; bits++) {
         struct watch_facts facts = {bits & 1, bits & 2, bits & 4, bits & 8, bits & 16};
@@ -25,7 +25,7 @@ static void states_have_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_telling_state_wins),
+        cmocka_unit_test(the_most_important_state_wins),
         cmocka_unit_test(states_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,10 +28,10 @@ static int dial(const struct sbx *service) {
     return fd;
 }
 
-static void ask(struct caller *caller, const struct crowd *crowd, unsigned member) {
+static void ask(struct caller *caller, const struct batch *batch, unsigned member) {
     char request[256];
     int size = snprintf(request, sizeof request, "GET /api/v1/sandboxes/%s-%u HTTP/1.1\r\nHost: sandbox\r\n\r\n",
-                        crowd->prefix, member % crowd->count);
+                        batch->prefix, member % batch->count);
     caller->received = 0;
     caller->asked_us = clock_monotonic_us();
     if (send(caller->fd, request, (size_t)size, MSG_NOSIGNAL) != size) bench_end("the service", "it does not read");
@@ -53,11 +53,11 @@ static bool take(struct caller *caller) {
     return true;
 }
 
-static unsigned ask_for_a_while(struct bench *bench, const struct crowd *crowd, struct caller *callers, int epoll) {
+static unsigned ask_for_a_while(struct bench *bench, const struct batch *batch, struct caller *callers, int epoll) {
     uint64_t begun_us = clock_monotonic_us();
     struct epoll_event events[CONNECTIONS];
     unsigned answered = 0;
-    for (unsigned i = 0; i < CONNECTIONS; i++) ask(&callers[i], crowd, i);
+    for (unsigned i = 0; i < CONNECTIONS; i++) ask(&callers[i], batch, i);
     for (unsigned under_way = CONNECTIONS; under_way > 0;) {
         int count = epoll_wait(epoll, events, CONNECTIONS, -1);
         bool is_over = clock_monotonic_us() - begun_us >= (uint64_t)ROUND_MS * 1000;
@@ -69,24 +69,24 @@ static unsigned ask_for_a_while(struct bench *bench, const struct crowd *crowd, 
             if (is_over)
                 under_way--;
             else
-                ask(caller, crowd, answered);
+                ask(caller, batch, answered);
         }
     }
     return answered;
 }
 
-void bench_info(struct bench *bench, const struct crowd *crowd) {
+void bench_info(struct bench *bench, const struct batch *batch) {
     struct caller *callers = calloc(CONNECTIONS, sizeof *callers);
     CLEANUP_FD int epoll = epoll_create1(EPOLL_CLOEXEC);
     if (!callers || epoll < 0) bench_end("info", "no memory");
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &callers[i]};
-        callers[i].fd = dial(crowd->wish.service);
+        callers[i].fd = dial(batch->wish.service);
         epoll_ctl(epoll, EPOLL_CTL_ADD, callers[i].fd, &event);
     }
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t begun_us = clock_monotonic_us();
-        unsigned answered = ask_for_a_while(bench, crowd, callers, epoll);
+        unsigned answered = ask_for_a_while(bench, batch, callers, epoll);
         bench_note(bench->times, "info.per_second", answered * 1000 / bench_since_ms(begun_us));
     }
     for (unsigned i = 0; i < CONNECTIONS; i++) fd_close(callers[i].fd);

@@ -27,9 +27,9 @@ static double settled(double (*bytes)(const void *data), const void *data) {
     return now;
 }
 
-static double crowd_median(const void *data) {
-    const struct crowd *crowd = data;
-    double *bytes = bench_crowd_memory(crowd), median = bytes[crowd->count / 2];
+static double batch_median(const void *data) {
+    const struct batch *batch = data;
+    double *bytes = bench_batch_memory(batch), median = bytes[batch->count / 2];
     free(bytes);
     return median;
 }
@@ -65,19 +65,19 @@ static void measure_peers(struct bench *bench, const char *kind, const char *bur
 
 static void measure_sandboxes(struct bench *bench, const char *example, const char *burst, const char *memory,
                               bool with_info) {
-    const struct crowd crowd = {.bench = bench,
+    const struct batch batch = {.bench = bench,
                                 .wish = {.service = bench_cold(bench), .source = bench_example(bench, example)},
                                 .prefix = example,
                                 .count = CROWD,
                                 .at_once = CROWD};
     char id[ID_BYTES];
-    bench_create(bench, &crowd.wish, id); /* compiled */
-    bench_destroy(crowd.wish.service, id);
-    double took_ms = bench_crowd_create(&crowd);
+    bench_create(bench, &batch.wish, id); /* compiled */
+    bench_destroy(batch.wish.service, id);
+    double took_ms = bench_batch_create(&batch);
     if (burst) bench_note(bench->times, burst, took_ms);
-    bench_note(bench->times, memory, settled(crowd_median, &crowd) / 1e6);
-    if (with_info) bench_info(bench, &crowd);
-    bench_crowd_destroy(&crowd);
+    bench_note(bench->times, memory, settled(batch_median, &batch) / 1e6);
+    if (with_info) bench_info(bench, &batch);
+    bench_batch_destroy(&batch);
 }
 
 void row_hundred(struct bench *bench) {
@@ -89,36 +89,36 @@ void row_hundred(struct bench *bench) {
 
 /* ---- a thousand ---- */
 
-static double crowd_sum(const void *data) {
-    const struct crowd *crowd = data;
-    double *bytes = bench_crowd_memory(crowd), sum = 0;
-    for (unsigned i = 0; i < crowd->count; i++) sum += bytes[i];
+static double batch_sum(const void *data) {
+    const struct batch *batch = data;
+    double *bytes = bench_batch_memory(batch), sum = 0;
+    for (unsigned i = 0; i < batch->count; i++) sum += bytes[i];
     free(bytes);
     return sum;
 }
 
-static pid_t some_node(const struct crowd *crowd) {
+static pid_t some_node(const struct batch *batch) {
     char id[ID_BYTES];
-    snprintf(id, sizeof id, "%s-0", crowd->prefix);
-    json_t *info = bench_ask(crowd->wish.service, "info", json_pack("{s:s}", "id", id));
+    snprintf(id, sizeof id, "%s-0", batch->prefix);
+    json_t *info = bench_ask(batch->wish.service, "info", json_pack("{s:s}", "id", id));
     pid_t pid = (pid_t)json_integer_value(json_object_get(info, "os_pid"));
     json_decref(info);
     return pid;
 }
 
 void row_thousand(struct bench *bench) {
-    const struct crowd crowd = {.bench = bench,
+    const struct batch batch = {.bench = bench,
                                 .wish = {.service = bench_cold(bench), .source = bench_example(bench, "counter_erl")},
                                 .prefix = "thousand",
                                 .count = THOUSAND,
                                 .at_once = STARTERS};
-    bench_note(bench->times, "thousand.create", bench_crowd_create(&crowd));
-    bench_note(bench->times, "thousand.memory_mb", settled(crowd_sum, &crowd) / 1e6);
-    pid_t node = some_node(&crowd);
-    double before_ms = bench_cpu_ms(crowd.wish.service, node);
+    bench_note(bench->times, "thousand.create", bench_batch_create(&batch));
+    bench_note(bench->times, "thousand.memory_mb", settled(batch_sum, &batch) / 1e6);
+    pid_t node = some_node(&batch);
+    double before_ms = bench_cpu_ms(batch.wish.service, node);
     poll(NULL, 0, IDLE_MS);
     bench_note(bench->times, "thousand.idle_percent",
-               (bench_cpu_ms(crowd.wish.service, node) - before_ms) * 100 / IDLE_MS);
-    bench_note(bench->times, "thousand.eval", bench_crowd_eval(&crowd));
-    bench_note(bench->times, "thousand.destroy", bench_crowd_destroy(&crowd));
+               (bench_cpu_ms(batch.wish.service, node) - before_ms) * 100 / IDLE_MS);
+    bench_note(bench->times, "thousand.eval", bench_batch_eval(&batch));
+    bench_note(bench->times, "thousand.destroy", bench_batch_destroy(&batch));
 }

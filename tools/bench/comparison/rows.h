@@ -50,20 +50,20 @@ double bench_destroy(struct sbx *service, const char *id);
 double bench_rival(struct bench *bench, const char *question); /* what the VM answers, a number */
 void bench_time_command(struct bench *bench, const char *subject, const char *const *words);
 
-/* ---- crowd.c: many at once ---- */
+/* ---- batch.c: many at once ---- */
 
-struct crowd {
+struct batch {
     struct bench *bench;
     struct wish wish;
     const char *prefix;
     unsigned count, at_once;
 };
 
-double bench_crowd_create(const struct crowd *crowd);
-double bench_crowd_eval(const struct crowd *crowd);
-double bench_crowd_destroy(const struct crowd *crowd);
+double bench_batch_create(const struct batch *batch);
+double bench_batch_eval(const struct batch *batch);
+double bench_batch_destroy(const struct batch *batch);
 /* Bytes of each member's memory cgroup, kernel memory included, ascending; count of them, to be freed. */
-double *bench_crowd_memory(const struct crowd *crowd);
+double *bench_batch_memory(const struct batch *batch);
 
 /* ---- cgroup.c ---- */
 
@@ -82,8 +82,8 @@ void row_create(struct bench *bench);
 void row_destroy(struct bench *bench);
 void row_list(struct bench *bench);
 void row_eval(struct bench *bench);
-/* Part of the row with a hundred: info of the members of a crowd, over HTTP. */
-void bench_info(struct bench *bench, const struct crowd *crowd);
+/* Part of the row with a hundred: info of the members of a batch, over HTTP. */
+void bench_info(struct bench *bench, const struct batch *batch);
 void row_work(struct bench *bench);
 void row_hundred(struct bench *bench);
 void row_thousand(struct bench *bench);

@@ -16,14 +16,14 @@ enum { WARM_UP_ROUNDS = 3 };
 struct subject {
     const char *name; /* of the module, the sandbox and the times */
     unsigned servers, others;
-    unsigned rounds_percent; /* of those asked for: a large crowd takes long to look through */
+    unsigned rounds_percent; /* of those asked for: many take long to look through */
     const char *limits;      /* of its sandbox, JSON */
 };
 
 static const struct subject subjects[] = {
     {"one", 1, 0, 100, "{}"},
     {"thousand", 1000, 0, 50, "{\"processes\": 2000}"},
-    {"crowd", 10, 99990, 20, "{\"processes\": 110000, \"memory_bytes\": \"2G\"}"},
+    {"many", 10, 99990, 20, "{\"processes\": 110000, \"memory_bytes\": \"2G\"}"},
 };
 
 struct bench {
@@ -42,9 +42,9 @@ static const char server_text[] =
     "handle_cast(_, State) -> {noreply, State}.\ncode_change(_, State, _) -> {ok, State}.\nf() -> 0.\n";
 
 static const char supervisor_text[] =
-    "-module(bench_sup).\n-behaviour(supervisor).\n-export([start_link/0, init/1, crowd/3]).\n"
+    "-module(bench_sup).\n-behaviour(supervisor).\n-export([start_link/0, init/1, many/3]).\n"
     "start_link() -> supervisor:start_link({local, ?MODULE}, ?MODULE, []).\ninit([]) -> {ok, {#{}, []}}.\n"
-    "crowd(Module, Servers, Others) ->\n"
+    "many(Module, Servers, Others) ->\n"
     "    [{ok, _} = gen_server:start(Module, 0, []) || _ <- lists:seq(1, Servers)],\n"
     "    [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, Others)],\n    ok.\n";
 
@@ -92,14 +92,14 @@ static void start_by_hand(const struct bench *bench, const struct subject *subje
     path_of(bench, folder, subject->name, "/beams");
     snprintf(source, sizeof source, "%s/%s/src/%s.erl", bench->folder, subject->name, subject->name);
     ask(bench, line, "compile %s %s %u", source, folder, versions);
-    ask(bench, line, "crowd %s %s/0.beam %u %u", subject->name, folder, subject->servers, subject->others);
+    ask(bench, line, "many %s %s/0.beam %u %u", subject->name, folder, subject->servers, subject->others);
 }
 
 static void start_ours(const struct bench *bench, const struct subject *subject) {
     char source[PATH_MAX], code[128];
     struct sbx_error error;
     path_of(bench, source, subject->name, "");
-    snprintf(code, sizeof code, "bench_sup:crowd(%s, %u, %u)", subject->name, subject->servers, subject->others);
+    snprintf(code, sizeof code, "bench_sup:many(%s, %u, %u)", subject->name, subject->servers, subject->others);
     if (sbx_create(bench->service, subject->name, source, subject->limits, NULL, &error) < 0 ||
         sbx_eval(bench->service, subject->name, code, NULL, NULL, &error) < 0)
         bench_end(subject->name, error.detail);

@@ -19,7 +19,7 @@ answer(["compile", Source, Folder, Count]) ->
     [compile(Text, N, Folder) || N <- lists:seq(0, list_to_integer(Count) - 1)],
     io:format("0~n");
 %% So many servers of a module, and so many processes that have nothing to do with it.
-answer(["crowd", Module, File, Servers, Others]) ->
+answer(["many", Module, File, Servers, Others]) ->
     Name = list_to_atom(Module),
     {module, Name} = code:load_binary(Name, File, bytes(File)),
     put(servers, [begin {ok, Pid} = gen_server:start(Name, 0, []), Pid end || _ <- number(Servers)]),

@@ -58,20 +58,20 @@ pid_t arena_fork_as(uid_t uid, int (*run)(void *data), void *data) {
 
 /* ---- the victims ---- */
 
-struct errand {
+struct task {
     const struct arena *arena;
     const char *id;
 };
 
 static int create_counted(void *data) {
-    const struct errand *errand = data;
-    struct sbx *client = arena_client(errand->arena->home);
+    const struct task *task = data;
+    struct sbx *client = arena_client(task->arena->home);
     struct sbx_error error = {0};
     char code[48];
     snprintf(code, sizeof code, "counter:increment(%d)", FIRST_COUNT);
-    int result = client ? sbx_create(client, errand->id, errand->arena->counter, NULL, NULL, &error) : -1;
-    if (result == 0) result = sbx_eval(client, errand->id, code, NULL, NULL, &error);
-    if (result < 0) fprintf(stderr, "%s: %s\n", errand->id, error.detail);
+    int result = client ? sbx_create(client, task->id, task->arena->counter, NULL, NULL, &error) : -1;
+    if (result == 0) result = sbx_eval(client, task->id, code, NULL, NULL, &error);
+    if (result < 0) fprintf(stderr, "%s: %s\n", task->id, error.detail);
     return result < 0;
 }
 
@@ -79,8 +79,8 @@ static int create_counted(void *data) {
 static void create_victims(struct arena *arena) {
     pid_t children[ARRAY_SIZE(victims)];
     for (size_t i = 0; i < ARRAY_SIZE(victims); i++) {
-        struct errand errand = {arena, victims[i].id};
-        children[i] = arena_fork_as(victims[i].owner, create_counted, &errand);
+        struct task task = {arena, victims[i].id};
+        children[i] = arena_fork_as(victims[i].owner, create_counted, &task);
     }
     for (size_t i = 0; i < ARRAY_SIZE(victims); i++) {
         int status = -1;

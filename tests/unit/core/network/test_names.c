@@ -93,7 +93,7 @@ static void what_is_known_is_not_waited_for(void **state) {
     assert_true(names_addresses(scene->sandbox, hosts) >= 1);
     scene->profile.jail.egress.name_count = 1;
     assert_false(names_await(scene->sandbox));
-    scene->engine->host.features.guarantees = 0; /* where there is no way out, no name matters */
+    scene->engine->host.features.guarantees = 0; /* where there is no egress, no name matters */
     assert_int_equal(names_addresses(scene->sandbox, hosts), 0);
 }
 

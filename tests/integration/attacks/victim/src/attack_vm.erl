@@ -3,7 +3,7 @@
 -module(attack_vm).
 
 -export([
-    spawn_bomb/0, crowd_unwatched/0, atoms/0, greed/0, heap/0, binaries/0, messages/0,
+    spawn_bomb/0, burst_unwatched/0, atoms/0, greed/0, heap/0, binaries/0, messages/0,
     replace_agent/0, replace_agent_twice/0, suspend/1, kill/1,
     through_agent/1, frame_header/1, truncate_frame/0, flood/0, drop_channel/0
 ]).
@@ -26,7 +26,7 @@ bomb() ->
     receive stop -> ok end.
 
 %% First silence the process that counts.
-crowd_unwatched() ->
+burst_unwatched() ->
     true = suspend(sbx_limit),
     [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)],
     ok.

@@ -127,133 +127,134 @@ static void who_lost_the_connection_asks_again_for_the_answer(void **state) {
     client_close(&client);
 }
 
-/* ---- the memory alone ---- */
+/* ---- the keys alone ---- */
 
 static const uint8_t fingerprint[FINGERPRINT_BYTES] = {1};
 
 /* Root is not bound. */
-static struct memory_user user_of(uid_t uid) {
-    return (struct memory_user){uid, uid != 0};
+static struct idempotency_user user_of(uid_t uid) {
+    return (struct idempotency_user){uid, uid != 0};
 }
 
-static struct remembered *recall(struct memory *memory, uid_t uid, const char *key, uint64_t now_ms, bool *ret_new) {
+static struct remembered *recall(struct idempotency *answered, uid_t uid, const char *key, uint64_t now_ms,
+                                 bool *ret_new) {
     struct remembered *entry = NULL;
-    struct memory_user user = user_of(uid);
-    assert_int_equal(memory_recall(memory, &user, key, fingerprint, now_ms, &entry, ret_new, NULL), 0);
+    struct idempotency_user user = user_of(uid);
+    assert_int_equal(idempotency_recall(answered, &user, key, fingerprint, now_ms, &entry, ret_new, NULL), 0);
     return entry;
 }
 
-static void refuse(struct memory *memory, uid_t uid, const char *key) {
+static void refuse(struct idempotency *answered, uid_t uid, const char *key) {
     bool is_new;
     struct remembered *entry = NULL;
     struct error error;
-    struct memory_user user = user_of(uid);
-    assert_int_equal(memory_recall(memory, &user, key, fingerprint, 0, &entry, &is_new, &error), -E_LIMIT);
+    struct idempotency_user user = user_of(uid);
+    assert_int_equal(idempotency_recall(answered, &user, key, fingerprint, 0, &entry, &is_new, &error), -E_LIMIT);
 }
 
-static void remember(struct memory *memory, uid_t uid, const char *key, uint64_t now_ms) {
+static void remember(struct idempotency *answered, uid_t uid, const char *key, uint64_t now_ms) {
     bool is_new;
-    struct remembered *entry = recall(memory, uid, key, now_ms, &is_new);
+    struct remembered *entry = recall(answered, uid, key, now_ms, &is_new);
     assert_true(is_new);
     struct answer *answer = answer_json(200, json_object());
-    memory_settle(memory, entry, answer);
+    idempotency_settle(answered, entry, answer);
     answer_release(answer);
 }
 
-static bool knows(struct memory *memory, uid_t uid, const char *key, uint64_t now_ms) {
+static bool knows(struct idempotency *answered, uid_t uid, const char *key, uint64_t now_ms) {
     bool is_new;
-    struct remembered *entry = recall(memory, uid, key, now_ms, &is_new);
-    if (is_new) memory_settle(memory, entry, NULL);
+    struct remembered *entry = recall(answered, uid, key, now_ms, &is_new);
+    if (is_new) idempotency_settle(answered, entry, NULL);
     return !is_new;
 }
 
-static void remember_many(struct memory *memory, uid_t uid, int count) {
+static void remember_many(struct idempotency *answered, uid_t uid, int count) {
     for (int i = 0; i < count; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
-        remember(memory, uid, key, 0);
+        remember(answered, uid, key, 0);
     }
 }
 
 static void answers_are_forgotten_by_age(void **state) {
     (void)state;
-    struct memory memory;
-    memory_init(&memory);
-    remember(&memory, 1, "old", 0);
-    assert_true(knows(&memory, 1, "old", 599999));
-    assert_false(knows(&memory, 2, "old", 0));
-    assert_false(knows(&memory, 1, "old", 600000));
-    memory_free(&memory);
+    struct idempotency answered;
+    idempotency_init(&answered);
+    remember(&answered, 1, "old", 0);
+    assert_true(knows(&answered, 1, "old", 599999));
+    assert_false(knows(&answered, 2, "old", 0));
+    assert_false(knows(&answered, 1, "old", 600000));
+    idempotency_free(&answered);
 }
 
 static void one_user_drives_out_no_others(void **state) {
     (void)state;
-    struct memory memory;
-    memory_init(&memory);
-    remember(&memory, 1, "mine", 0);
-    remember_many(&memory, 2, 2000);
-    assert_true(knows(&memory, 1, "mine", 1));
-    assert_false(knows(&memory, 2, "1000", 1));
-    assert_true(knows(&memory, 2, "1999", 1));
-    memory_free(&memory);
+    struct idempotency answered;
+    idempotency_init(&answered);
+    remember(&answered, 1, "mine", 0);
+    remember_many(&answered, 2, 2000);
+    assert_true(knows(&answered, 1, "mine", 1));
+    assert_false(knows(&answered, 2, "1000", 1));
+    assert_true(knows(&answered, 2, "1999", 1));
+    idempotency_free(&answered);
 }
 
 /* Nor do many: each has its share, and gives up its own. */
 static void many_users_drive_out_no_others(void **state) {
     (void)state;
-    struct memory memory;
-    memory_init(&memory);
-    remember(&memory, 1, "mine", 0);
-    for (uid_t uid = 2; uid < 26; uid++) remember_many(&memory, uid, 400);
-    assert_true(knows(&memory, 1, "mine", 1));
-    for (uid_t uid = 2; uid < 26; uid++) assert_true(knows(&memory, uid, "399", 1));
-    assert_in_range(memory.entries.count, 750, 875);
-    remember_many(&memory, 0, 125); /* those are kept for it */
-    assert_true(knows(&memory, 0, "0", 1));
-    memory_free(&memory);
+    struct idempotency answered;
+    idempotency_init(&answered);
+    remember(&answered, 1, "mine", 0);
+    for (uid_t uid = 2; uid < 26; uid++) remember_many(&answered, uid, 400);
+    assert_true(knows(&answered, 1, "mine", 1));
+    for (uid_t uid = 2; uid < 26; uid++) assert_true(knows(&answered, uid, "399", 1));
+    assert_in_range(answered.entries.count, 750, 875);
+    remember_many(&answered, 0, 125); /* those are kept for it */
+    assert_true(knows(&answered, 0, "0", 1));
+    idempotency_free(&answered);
 }
 
 static void a_user_whose_share_still_runs_is_refused(void **state) {
     (void)state;
-    struct memory memory;
+    struct idempotency answered;
     bool is_new;
-    memory_init(&memory);
+    idempotency_init(&answered);
     for (int i = 0; i < 250; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
-        recall(&memory, 1, key, 0, &is_new);
+        recall(&answered, 1, key, 0, &is_new);
     }
-    refuse(&memory, 1, "one more");
-    remember(&memory, 2, "another user's", 0);
-    assert_true(knows(&memory, 1, "0", 0));
-    memory_free(&memory);
+    refuse(&answered, 1, "one more");
+    remember(&answered, 2, "another user's", 0);
+    assert_true(knows(&answered, 1, "0", 0));
+    idempotency_free(&answered);
 }
 
 static void what_still_runs_is_never_forgotten(void **state) {
     (void)state;
-    struct memory memory;
+    struct idempotency answered;
     bool is_new;
-    memory_init(&memory);
-    struct remembered *running = recall(&memory, 1, "running", 0, &is_new);
-    remember(&memory, 1, "later", 700000);
-    assert_ptr_equal(recall(&memory, 1, "running", 700000, &is_new), running);
+    idempotency_init(&answered);
+    struct remembered *running = recall(&answered, 1, "running", 0, &is_new);
+    remember(&answered, 1, "later", 700000);
+    assert_ptr_equal(recall(&answered, 1, "running", 700000, &is_new), running);
     assert_false(is_new);
-    memory_free(&memory);
+    idempotency_free(&answered);
 }
 
-static void remember_large(struct memory *memory, uid_t uid, const char *key, size_t size) {
+static void remember_large(struct idempotency *answered, uid_t uid, const char *key, size_t size) {
     bool is_new;
     CLEANUP_FREE char *text = calloc(1, size + 1);
     memset(text, 'x', size);
-    struct remembered *entry = recall(memory, uid, key, 0, &is_new);
+    struct remembered *entry = recall(answered, uid, key, 0, &is_new);
     struct answer *answer = answer_json(200, json_stringn(text, size));
-    memory_settle(memory, entry, answer);
+    idempotency_settle(answered, entry, answer);
     answer_release(answer);
 }
 
-static unsigned status_of(struct memory *memory, uid_t uid, const char *key) {
+static unsigned status_of(struct idempotency *answered, uid_t uid, const char *key) {
     bool is_new;
-    struct remembered *entry = recall(memory, uid, key, 0, &is_new);
+    struct remembered *entry = recall(answered, uid, key, 0, &is_new);
     assert_false(is_new);
     return entry->answer->status;
 }
@@ -261,27 +262,27 @@ static unsigned status_of(struct memory *memory, uid_t uid, const char *key) {
 /* What is too long to be kept is dropped; that its request was carried out is not forgotten. */
 static void large_answers_are_dropped_and_their_keys_kept(void **state) {
     (void)state;
-    struct memory memory;
-    memory_init(&memory);
-    remember(&memory, 1, "small", 0);
-    remember_large(&memory, 1, "large", (size_t)17 << 20);
-    assert_int_equal(status_of(&memory, 1, "small"), 413);
-    assert_int_equal(status_of(&memory, 1, "large"), 413);
-    assert_int_equal(memory.bytes, 0);
-    remember_large(&memory, 1, "kept", (size_t)1 << 20);
-    assert_int_equal(status_of(&memory, 1, "kept"), 200);
+    struct idempotency answered;
+    idempotency_init(&answered);
+    remember(&answered, 1, "small", 0);
+    remember_large(&answered, 1, "large", (size_t)17 << 20);
+    assert_int_equal(status_of(&answered, 1, "small"), 413);
+    assert_int_equal(status_of(&answered, 1, "large"), 413);
+    assert_int_equal(answered.bytes, 0);
+    remember_large(&answered, 1, "kept", (size_t)1 << 20);
+    assert_int_equal(status_of(&answered, 1, "kept"), 200);
     for (uid_t uid = 2; uid < 10; uid++) {
         for (int i = 0; i < 5; i++) {
             char key[16];
             snprintf(key, sizeof key, "%d", i);
-            remember_large(&memory, uid, key, (size_t)1 << 20);
+            remember_large(&answered, uid, key, (size_t)1 << 20);
         }
     }
-    assert_int_equal(status_of(&memory, 1, "kept"), 200);
-    assert_int_equal(status_of(&memory, 9, "0"), 413);
-    assert_in_range(memory.bytes, (size_t)8 << 20, (size_t)14 << 20);
-    memory_free(&memory);
-    assert_int_equal(memory.bytes, 0);
+    assert_int_equal(status_of(&answered, 1, "kept"), 200);
+    assert_int_equal(status_of(&answered, 9, "0"), 413);
+    assert_in_range(answered.bytes, (size_t)8 << 20, (size_t)14 << 20);
+    idempotency_free(&answered);
+    assert_int_equal(answered.bytes, 0);
 }
 
 int main(void) {

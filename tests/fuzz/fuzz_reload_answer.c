@@ -10,7 +10,7 @@ static const struct term_bounds bounds = {.max_bytes = 1 << 16, .max_terms = 1 <
 
 static void check(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "fuzz_told: %s\n", what);
+    fprintf(stderr, "fuzz_reload_answer: %s\n", what);
     abort();
 }
 
@@ -38,7 +38,7 @@ static void take_states(const struct term *term) {
 
 static void read_term(const struct term *term) {
     take_states(term);
-    check_json(transaction_told(term));
+    check_json(transaction_report(term));
     check_json(transaction_failure(term));
 }
 

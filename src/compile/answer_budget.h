@@ -1,7 +1,7 @@
 /* room: what the answers for one compilation may hold in all. A compiler node can make much of few bytes: a warning of
    five bytes becomes an object of six hundred. So what is kept is counted as what it takes here. Pure. */
-#ifndef COMPILE_ROOM_H
-#define COMPILE_ROOM_H
+#ifndef COMPILE_ANSWER_BUDGET_H
+#define COMPILE_ANSWER_BUDGET_H
 
 #include "base/base.h"
 
@@ -12,24 +12,24 @@ enum {
     ANSWERS_MAX_BYTES = 256 << 20,
 };
 
-struct diagnostics_room {
+struct diagnostics_budget {
     size_t count, bytes;
 };
 
-struct answer_room { /* what is left, or what something takes */
-    size_t bytes;    /* of code and names, with all that is made of them */
+struct answer_budget { /* what is left, or what something takes */
+    size_t bytes;      /* of code and names, with all that is made of them */
     size_t names;
-    struct diagnostics_room warnings;
+    struct diagnostics_budget warnings;
 };
 
-extern const struct diagnostics_room room_for_diagnostics;
-extern const struct answer_room room_for_answers; /* of one compilation */
+extern const struct diagnostics_budget whole_diagnostics_budget;
+extern const struct answer_budget whole_answer_budget; /* of one compilation */
 
 /* E_TOO_LARGE says of what there is too much; nothing is taken then. */
-int room_take(struct answer_room *room, const struct answer_room *wanted, struct error *reterr);
-void room_give(struct answer_room *room, struct answer_room *held); /* held is empty then */
+int budget_take(struct answer_budget *budget, const struct answer_budget *wanted, struct error *reterr);
+void budget_give(struct answer_budget *budget, struct answer_budget *held); /* held is empty then */
 
 /* Whether one more diagnostic of so many bytes is kept. The first that is not ends it: then there is no room. */
-bool room_take_diagnostic(struct diagnostics_room *room, size_t bytes);
+bool budget_take_diagnostic(struct diagnostics_budget *budget, size_t bytes);
 
 #endif

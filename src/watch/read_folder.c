@@ -37,7 +37,7 @@ static const struct {
 };
 
 struct walk {
-    struct watch_look *look;
+    struct watch_reading *reading;
     size_t entries; /* files and folders */
     char path[PATH_MAX];
 };
@@ -74,7 +74,7 @@ static bool digest_link(int folder, const char *name, uint8_t ret[WATCH_DIGEST_B
 }
 
 static bool digest_entry(const struct walk *walk, int folder, const char *name, struct watch_file *file) {
-    const struct watch_listing *before = walk->look->before;
+    const struct watch_listing *before = walk->reading->before;
     const struct watch_file *known = watch_listing_find(before, file->path);
     if (S_ISLNK(file->kind)) return digest_link(folder, name, file->digest);
     if (known && watch_file_is_same(before, known, file)) {
@@ -88,7 +88,7 @@ static bool digest_entry(const struct walk *walk, int folder, const char *name, 
 }
 
 static bool take_file(struct walk *walk, int folder, const char *name, const struct stat *status) {
-    struct watch_listing *listing = &walk->look->listing;
+    struct watch_listing *listing = &walk->reading->listing;
     struct watch_file *file = watch_listing_add(listing, walk->path);
     if (!file) return false;
     file->kind = status->st_mode & S_IFMT;
@@ -106,29 +106,29 @@ static bool take_file(struct walk *walk, int folder, const char *name, const str
 
 /* Watches by descriptor: this is the folder that is read, whatever its path leads to by now. */
 static void watch_folder(struct walk *walk, int fd, size_t path_length) {
-    struct watch_look *look = walk->look;
+    struct watch_reading *reading = walk->reading;
     char place[64];
     walk->path[path_length] = '\0';
     snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
-    int wd = inotify_add_watch(look->inotify_fd, place, WATCHED_EVENTS);
-    if (wd >= 0 && watch_folders_add(&look->folders, wd, walk->path)) return;
-    if (look->polling[0]) return;
-    if (look->inotify_fd < 0)
-        snprintf(look->polling, sizeof look->polling,
+    int wd = inotify_add_watch(reading->inotify_fd, place, WATCHED_EVENTS);
+    if (wd >= 0 && watch_folders_add(&reading->folders, wd, walk->path)) return;
+    if (reading->polling[0]) return;
+    if (reading->inotify_fd < 0)
+        snprintf(reading->polling, sizeof reading->polling,
                  "this machine gives no more inotify descriptors (fs.inotify.max_user_instances)");
     else if (wd < 0 && errno == ENOSPC)
-        snprintf(look->polling, sizeof look->polling,
+        snprintf(reading->polling, sizeof reading->polling,
                  "this machine lets a user watch no more folders (fs.inotify.max_user_watches)");
     else
-        snprintf(look->polling, sizeof look->polling, "folders can't be watched here: %s", strerror(errno));
+        snprintf(reading->polling, sizeof reading->polling, "folders can't be watched here: %s", strerror(errno));
 }
 
 static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned depth);
 
 static bool too_many(struct walk *walk) {
-    error_set(&walk->look->error, E_LIMIT,
+    error_set(&walk->reading->error, E_LIMIT,
               "there are more than %zu files and folders to watch; tell which to ignore (--watch-ignore)",
-              walk->look->files_max);
+              walk->reading->files_max);
     return false;
 }
 
@@ -138,8 +138,8 @@ static bool visit(struct walk *walk, int folder, const char *name, size_t path_l
     if (length >= sizeof walk->path) return true; /* such a path can't be opened anyway */
     if (path_length > 0) walk->path[path_length] = '/';
     memcpy(walk->path + length - name_length, name, name_length + 1);
-    if (watch_ignores(walk->look->patterns, walk->path)) return true;
-    if (++walk->entries > walk->look->files_max) return too_many(walk);
+    if (watch_ignores(walk->reading->patterns, walk->path)) return true;
+    if (++walk->entries > walk->reading->files_max) return too_many(walk);
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return true;
     if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
         return take_file(walk, folder, name, &status) || too_many(walk);
@@ -167,25 +167,25 @@ static bool walk_folder(struct walk *walk, int fd, size_t path_length, unsigned 
 
 /* ---- everything ---- */
 
-static void find_silence(struct watch_look *look) {
+static void find_silence(struct watch_reading *reading) {
     struct statfs status;
-    if (fstatfs(look->folder_fd, &status) < 0) return;
+    if (fstatfs(reading->folder_fd, &status) < 0) return;
     for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
         if (silent[i].type == (uint32_t)status.f_type)
-            snprintf(look->polling, sizeof look->polling, "it lies on %s, where changes are not always told",
+            snprintf(reading->polling, sizeof reading->polling, "it lies on %s, where changes are not always told",
                      silent[i].name);
 }
 
-static void look_at_everything(struct watch_look *look) {
-    struct walk walk = {.look = look};
-    look->is_whole = true;
-    find_silence(look);
-    int fd = openat(look->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static void read_everything(struct watch_reading *reading) {
+    struct walk walk = {.reading = reading};
+    reading->is_whole = true;
+    find_silence(reading);
+    int fd = openat(reading->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        error_errno(&look->error, errno, "open the folder");
+        error_errno(&reading->error, errno, "open the folder");
     else
         walk_folder(&walk, fd, 0, 0);
-    watch_folders_sort(&look->folders);
+    watch_folders_sort(&reading->folders);
 }
 
 /* ---- named files ---- */
@@ -200,53 +200,53 @@ static int open_parent(int folder, const char *path, size_t length) {
 }
 
 /* False: the whole folder must be read. A missing file is not listed. */
-static bool look_at_one(struct walk *walk, const char *path) {
+static bool read_one(struct walk *walk, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat status;
     if (string_format(walk->path, sizeof walk->path, NULL, "%s", path) < 0) return true;
-    if (watch_ignores(walk->look->patterns, path)) return true;
-    CLEANUP_FD int parent = open_parent(walk->look->folder_fd, path, slash ? (size_t)(slash - path) : 0);
+    if (watch_ignores(walk->reading->patterns, path)) return true;
+    CLEANUP_FD int parent = open_parent(walk->reading->folder_fd, path, slash ? (size_t)(slash - path) : 0);
     if (parent < 0) return false;
     if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return errno == ENOENT;
     if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return take_file(walk, parent, name, &status);
     return !S_ISDIR(status.st_mode);
 }
 
-static bool look_at_named(struct watch_look *look) {
-    struct walk walk = {.look = look};
-    bool is_enough = !look->named.is_everything;
-    for (size_t i = 0; i < look->named.count && is_enough; i++) is_enough = look_at_one(&walk, look->named.paths[i]);
-    if (!is_enough) watch_listing_free(&look->listing);
+static bool read_named(struct watch_reading *reading) {
+    struct walk walk = {.reading = reading};
+    bool is_enough = !reading->named.is_everything;
+    for (size_t i = 0; i < reading->named.count && is_enough; i++) is_enough = read_one(&walk, reading->named.paths[i]);
+    if (!is_enough) watch_listing_free(&reading->listing);
     return is_enough;
 }
 
 /* ---- the whole ---- */
 
-void watch_look_run(struct watch_look *look) {
+void watch_reading_run(struct watch_reading *reading) {
     struct stat status;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    look->is_gone = look->is_whole = fstat(look->folder_fd, &status) < 0 || status.st_nlink == 0;
-    if (look->is_gone) return;
-    if (!look_at_named(look)) look_at_everything(look);
-    look->listing.read_at_ns = time_ns(&now);
-    watch_listing_sort(&look->listing);
+    reading->is_gone = reading->is_whole = fstat(reading->folder_fd, &status) < 0 || status.st_nlink == 0;
+    if (reading->is_gone) return;
+    if (!read_named(reading)) read_everything(reading);
+    reading->listing.read_at_ns = time_ns(&now);
+    watch_listing_sort(&reading->listing);
 }
 
-void watch_look_compare(struct watch_look *look) {
-    struct watch_change **changes = &look->changes;
-    size_t *count = &look->change_count;
-    if (look->is_first || look->is_gone || look->error.code != E_NONE) return;
-    bool is_known = look->is_whole
-                        ? watch_listing_compare(look->before, &look->listing, changes, count)
-                        : watch_listing_compare_named(look->before, &look->listing, &look->named, changes, count);
-    if (!is_known) error_set(&look->error, E_NO_MEMORY, "no memory to compare files");
+void watch_reading_compare(struct watch_reading *reading) {
+    struct watch_change **changes = &reading->changes;
+    size_t *count = &reading->change_count;
+    if (reading->is_first || reading->is_gone || reading->error.code != E_NONE) return;
+    bool is_known = reading->is_whole ? watch_listing_compare(reading->before, &reading->listing, changes, count)
+                                      : watch_listing_compare_named(reading->before, &reading->listing, &reading->named,
+                                                                    changes, count);
+    if (!is_known) error_set(&reading->error, E_NO_MEMORY, "no memory to compare files");
 }
 
-void watch_look_free(struct watch_look *look) {
-    free(look->changes);
-    watch_listing_free(&look->listing);
-    watch_folders_free(&look->folders);
-    watch_named_free(&look->named);
-    *look = (struct watch_look){0};
+void watch_reading_free(struct watch_reading *reading) {
+    free(reading->changes);
+    watch_listing_free(&reading->listing);
+    watch_folders_free(&reading->folders);
+    watch_named_free(&reading->named);
+    *reading = (struct watch_reading){0};
 }

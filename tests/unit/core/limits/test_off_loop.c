@@ -1,4 +1,4 @@
-/* Long answers of nodes are made use of beside the loop: those of top, of a reload and of a start. */
+/* A thread of the pool, not the loop, reads the long answers of nodes: those of top, of a reload and of a start. */
 #include "core/registry_scene.h"
 
 #include "core/queue.h"
@@ -40,7 +40,7 @@ static struct request *new_request(struct scene *scene, json_t *params) {
 static void await_outcome(struct scene *scene, const char *outcome) {
     RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
     stage_expect(scene->stage, outcome);
-    assert_read_beside();
+    assert_read_off_loop();
 }
 
 static void await_ok(struct scene *scene) {
@@ -112,7 +112,7 @@ static void test_start(void **state) {
     reads_begin();
     reply_rows(scene->agent, id, "ok", keys, ARRAY_SIZE(keys), "{\"path\": [\"a\"], \"reason\": \"b\"}");
     RUN_UNTIL(scene->stage, sandbox->destroying);
-    assert_read_beside();
+    assert_read_off_loop();
     assert_int_equal(states.lost_count, READS_MANY / 2);
     sandbox->states = NULL;
     states_free(&states);

@@ -11,19 +11,19 @@ enum { TAKES_MAX = 64 };
 
 struct places {
     struct fixture *fixture;
-    int stock_fd, home_fd;
+    int preallocated_fd, home_fd;
 };
 
 static struct places open_places(struct fixture *fixture) {
     struct places places = {fixture, -1, open(fixture->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     assert_int_equal(mkdirat(places.home_fd, "any", 0700), 0);
-    places.stock_fd = openat(places.home_fd, "any", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(places.stock_fd >= 0);
+    places.preallocated_fd = openat(places.home_fd, "any", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(places.preallocated_fd >= 0);
     return places;
 }
 
 static void close_places(struct places *places) {
-    close(places->stock_fd);
+    close(places->preallocated_fd);
     close(places->home_fd);
 }
 
@@ -39,91 +39,93 @@ static const char *target(unsigned number, char ret[32]) {
 }
 
 /* Takes until nothing is left. */
-static unsigned take_all(const struct places *places, enum stock_kind kind) {
+static unsigned take_all(const struct places *places, enum preallocated_kind kind) {
     char path[32];
     unsigned count = 0;
-    while (count < TAKES_MAX && stock_take(places->stock_fd, kind, places->home_fd, target(count, path)) == 0) count++;
+    while (count < TAKES_MAX &&
+           preallocated_take(places->preallocated_fd, kind, places->home_fd, target(count, path)) == 0)
+        count++;
     assert_int_equal(errno, ENOENT);
     for (unsigned i = 0; i < count; i++)
-        unlinkat(places->home_fd, target(i, path), kind == STOCK_FOLDER ? AT_REMOVEDIR : 0);
+        unlinkat(places->home_fd, target(i, path), kind == PREALLOCATED_FOLDER ? AT_REMOVEDIR : 0);
     return count;
 }
 
-static void what_is_not_in_stock_is_made(void **state) {
+static void what_is_not_preallocated_is_made(void **state) {
     CLEANUP(close_places) struct places places = open_places(*state);
     mode_t mask = umask(0077);
-    assert_int_equal(stock_take(places.stock_fd, STOCK_FILE, places.home_fd, "file"), -1);
+    assert_int_equal(preallocated_take(places.preallocated_fd, PREALLOCATED_FILE, places.home_fd, "file"), -1);
     assert_int_equal(errno, ENOENT);
-    CLEANUP_FD int fd = stock_open_file(places.stock_fd, places.home_fd, "file");
-    CLEANUP_FD int without_stock = stock_open_file(-1, places.home_fd, "other");
-    assert_true(without_stock >= 0);
+    CLEANUP_FD int fd = preallocated_open_file(places.preallocated_fd, places.home_fd, "file");
+    CLEANUP_FD int made = preallocated_open_file(-1, places.home_fd, "other");
+    assert_true(made >= 0);
     assert_int_equal(write(fd, "bytes", 5), 5);
-    assert_int_equal(stock_make_folder(places.stock_fd, places.home_fd, "folder"), 0);
+    assert_int_equal(preallocated_make_folder(places.preallocated_fd, places.home_fd, "folder"), 0);
     umask(mask);
     assert_int_equal(mode_of(&places, "file"), S_IFREG | 0644);
     assert_int_equal(mode_of(&places, "folder"), S_IFDIR | 0755);
-    assert_int_equal(stock_open_file(places.stock_fd, places.home_fd, "none/file"), -1);
+    assert_int_equal(preallocated_open_file(places.preallocated_fd, places.home_fd, "none/file"), -1);
 }
 
 static void what_is_taken_is_empty_and_readable_by_nodes(void **state) {
     CLEANUP(close_places) struct places places = open_places(*state);
     mode_t mask = umask(0077);
-    stock_fill(places.stock_fd);
+    preallocate(places.preallocated_fd);
     umask(mask);
-    CLEANUP_FD int fd = stock_open_file(places.stock_fd, places.home_fd, "file");
+    CLEANUP_FD int fd = preallocated_open_file(places.preallocated_fd, places.home_fd, "file");
     assert_int_equal(lseek(fd, 0, SEEK_END), 0);
     assert_int_equal(write(fd, "bytes", 5), 5);
-    assert_int_equal(stock_make_folder(places.stock_fd, places.home_fd, "folder"), 0);
+    assert_int_equal(preallocated_make_folder(places.preallocated_fd, places.home_fd, "folder"), 0);
     assert_int_equal(mode_of(&places, "file"), S_IFREG | 0644);
     assert_int_equal(mode_of(&places, "folder"), S_IFDIR | 0755);
     assert_int_equal(unlinkat(places.home_fd, "folder", AT_REMOVEDIR), 0);
 }
 
-/* Nothing is overwritten, and nothing of the stock is lost by the attempt. */
+/* Nothing is overwritten, and no preallocated entry is lost by the attempt. */
 static void a_name_that_is_taken_stays_as_it_is(void **state) {
     CLEANUP(close_places) struct places places = open_places(*state);
-    CLEANUP_FD int fd = stock_open_file(places.stock_fd, places.home_fd, "file");
+    CLEANUP_FD int fd = preallocated_open_file(places.preallocated_fd, places.home_fd, "file");
     assert_int_equal(write(fd, "bytes", 5), 5);
-    stock_fill(places.stock_fd);
-    assert_int_equal(stock_open_file(places.stock_fd, places.home_fd, "file"), -1);
+    preallocate(places.preallocated_fd);
+    assert_int_equal(preallocated_open_file(places.preallocated_fd, places.home_fd, "file"), -1);
     assert_int_equal(errno, EEXIST);
-    assert_int_equal(stock_make_folder(places.stock_fd, places.home_fd, "any"), -1);
+    assert_int_equal(preallocated_make_folder(places.preallocated_fd, places.home_fd, "any"), -1);
     assert_int_equal(errno, EEXIST);
     assert_int_equal(lseek(fd, 0, SEEK_END), 5);
-    unsigned files = take_all(&places, STOCK_FILE), folders = take_all(&places, STOCK_FOLDER);
-    stock_fill(places.stock_fd);
-    assert_int_equal(take_all(&places, STOCK_FILE), files);
-    assert_int_equal(take_all(&places, STOCK_FOLDER), folders);
+    unsigned files = take_all(&places, PREALLOCATED_FILE), folders = take_all(&places, PREALLOCATED_FOLDER);
+    preallocate(places.preallocated_fd);
+    assert_int_equal(take_all(&places, PREALLOCATED_FILE), files);
+    assert_int_equal(take_all(&places, PREALLOCATED_FOLDER), folders);
 }
 
 /* Bounded, and what a killed daemon left half-made does no harm. */
 static void filling_again_adds_what_is_missing(void **state) {
     CLEANUP(close_places) struct places places = open_places(*state);
-    stock_fill(places.stock_fd);
-    unsigned files = take_all(&places, STOCK_FILE), folders = take_all(&places, STOCK_FOLDER);
+    preallocate(places.preallocated_fd);
+    unsigned files = take_all(&places, PREALLOCATED_FILE), folders = take_all(&places, PREALLOCATED_FOLDER);
     assert_in_range(files, 1, TAKES_MAX - 1);
     assert_in_range(folders, 1, TAKES_MAX - 1);
     assert_int_equal(mkdirat(places.home_fd, "any/making/folder", 0700), 0);
-    stock_fill(places.stock_fd);
-    stock_fill(places.stock_fd);
-    assert_int_equal(take_all(&places, STOCK_FILE), files);
-    assert_int_equal(stock_take(places.stock_fd, STOCK_FOLDER, places.home_fd, "folder"), 0);
+    preallocate(places.preallocated_fd);
+    preallocate(places.preallocated_fd);
+    assert_int_equal(take_all(&places, PREALLOCATED_FILE), files);
+    assert_int_equal(preallocated_take(places.preallocated_fd, PREALLOCATED_FOLDER, places.home_fd, "folder"), 0);
     assert_int_equal(mode_of(&places, "folder"), S_IFDIR | 0755);
-    assert_int_equal(take_all(&places, STOCK_FOLDER), folders - 1);
+    assert_int_equal(take_all(&places, PREALLOCATED_FOLDER), folders - 1);
 }
 
 /* One look tells: whoever writes many files must not look for each of them in every place. */
-static void an_empty_stock_is_known_by_its_last_place(void **state) {
+static void absence_is_known_by_the_last_place(void **state) {
     CLEANUP(close_places) struct places places = open_places(*state);
     char name[32];
-    stock_fill(places.stock_fd);
-    unsigned files = take_all(&places, STOCK_FILE);
-    CLEANUP_FD int fd = openat(places.stock_fd, "file-0", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    assert_int_equal(stock_take(places.stock_fd, STOCK_FILE, places.home_fd, "file"), -1);
+    preallocate(places.preallocated_fd);
+    unsigned files = take_all(&places, PREALLOCATED_FILE);
+    CLEANUP_FD int fd = openat(places.preallocated_fd, "file-0", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(preallocated_take(places.preallocated_fd, PREALLOCATED_FILE, places.home_fd, "file"), -1);
     assert_int_equal(errno, ENOENT);
     snprintf(name, sizeof name, "file-%u", files - 1);
-    CLEANUP_FD int last = openat(places.stock_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    assert_int_equal(take_all(&places, STOCK_FILE), 2);
+    CLEANUP_FD int last = openat(places.preallocated_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(take_all(&places, PREALLOCATED_FILE), 2);
 }
 
 /* ---- in a store ---- */
@@ -147,62 +149,62 @@ static void put(struct fixture *fixture) {
     assert_int_equal(fixture->failures, 0);
 }
 
-static bool stock_has(const struct fixture *fixture, const char *name) {
-    CLEANUP_FREE char *path = string_print("%s/store/stock/%s", fixture->home, name);
+static bool is_preallocated(const struct fixture *fixture, const char *name) {
+    CLEANUP_FREE char *path = string_print("%s/store/preallocated/%s", fixture->home, name);
     return access(path, F_OK) == 0;
 }
 
 static void a_store_has_one_once_something_was_written(void **state) {
     struct fixture *fixture = *state;
     CLEANUP_FREE char *path = string_print("%s/new", fixture->home);
-    assert_false(stock_has(fixture, "file-0"));
+    assert_false(is_preallocated(fixture, "file-0"));
     put(fixture);
-    assert_true(stock_has(fixture, "file-0"));
+    assert_true(is_preallocated(fixture, "file-0"));
     CLEANUP_FD int fd = store_open_file(fixture->home, path);
     assert_true(fd >= 0);
-    assert_false(stock_has(fixture, "file-0"));
+    assert_false(is_preallocated(fixture, "file-0"));
     CLEANUP_FD int none = store_open_file("/nonexistent", "/nonexistent/file");
     assert_int_equal(none, -1);
 }
 
-static void a_stock_of_another_boot_is_not_used(void **state) {
+static void entries_of_another_boot_are_not_used(void **state) {
     struct fixture *fixture = *state;
     put(fixture);
     fixture_close(fixture);
     fixture_open(fixture);
-    assert_true(stock_has(fixture, "folder-0"));
+    assert_true(is_preallocated(fixture, "folder-0"));
     fixture_close(fixture);
     CLEANUP_FREE char *note = string_print("%s/store/boot_id", fixture->home);
     assert_int_equal(truncate(note, 0), 0);
     fixture_open(fixture);
-    assert_false(stock_has(fixture, "folder-0"));
+    assert_false(is_preallocated(fixture, "folder-0"));
 }
 
 /* ---- chores ---- */
 
-struct errand {
+struct task {
     struct fixture *fixture;
     unsigned number;
     unsigned seen;
 };
 
 static void look(void *data) {
-    struct errand *errand = data;
-    errand->seen = errand->fixture->answers;
+    struct task *task = data;
+    task->seen = task->fixture->answers;
 }
 
 static void tell(void *data) {
-    struct errand *errand = data;
-    assert_int_equal(errand->seen, errand->number);
-    errand->fixture->answers++;
+    struct task *task = data;
+    assert_int_equal(task->seen, task->number);
+    task->fixture->answers++;
 }
 
 static void chores_go_one_after_the_other_and_closing_waits(void **state) {
     struct fixture *fixture = *state;
-    struct errand errands[3];
-    for (unsigned i = 0; i < ARRAY_SIZE(errands); i++) {
-        errands[i] = (struct errand){.fixture = fixture, .number = i};
-        store_add_chore(fixture->store, look, tell, &errands[i]);
+    struct task tasks[3];
+    for (unsigned i = 0; i < ARRAY_SIZE(tasks); i++) {
+        tasks[i] = (struct task){.fixture = fixture, .number = i};
+        store_add_chore(fixture->store, look, tell, &tasks[i]);
     }
     assert_int_equal(fixture->answers, 0); /* never from inside */
     fixture_close(fixture);
@@ -213,14 +215,10 @@ static void chores_go_one_after_the_other_and_closing_waits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_STORE(what_is_not_in_stock_is_made),
-        IN_STORE(what_is_taken_is_empty_and_readable_by_nodes),
-        IN_STORE(a_name_that_is_taken_stays_as_it_is),
-        IN_STORE(filling_again_adds_what_is_missing),
-        IN_STORE(an_empty_stock_is_known_by_its_last_place),
-        IN_STORE(a_store_has_one_once_something_was_written),
-        IN_STORE(a_stock_of_another_boot_is_not_used),
-        IN_STORE(chores_go_one_after_the_other_and_closing_waits),
+        IN_STORE(what_is_not_preallocated_is_made),     IN_STORE(what_is_taken_is_empty_and_readable_by_nodes),
+        IN_STORE(a_name_that_is_taken_stays_as_it_is),  IN_STORE(filling_again_adds_what_is_missing),
+        IN_STORE(absence_is_known_by_the_last_place),   IN_STORE(a_store_has_one_once_something_was_written),
+        IN_STORE(entries_of_another_boot_are_not_used), IN_STORE(chores_go_one_after_the_other_and_closing_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
