@@ -49,7 +49,7 @@ struct sandbox {
     struct build build;             /* what runs */
     struct shared_history *history; /* NULL: it runs what it began with */
     struct probation probation;
-    struct job *reload;            /* the one that changes its code now */
+    struct reload_job *reload;     /* the one that changes its code now */
     bool code_known;               /* the build is what runs; else the node has to be asked */
     bool code_asked;               /* it has been, and has not answered yet */
     void (*code_told)(void *data); /* the job that waits until the build is what runs; NULL: none */

@@ -108,6 +108,10 @@ void step_done(struct steps *steps, const struct error *error) {
     leave_step(steps, error, steps->at + 1);
 }
 
+void step_aborted(struct steps *steps) {
+    step_done(steps, &steps->why);
+}
+
 void step_go(struct steps *steps, size_t next) {
     leave_step(steps, NULL, next);
 }

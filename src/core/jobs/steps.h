@@ -60,6 +60,8 @@ void step_done(struct steps *steps, const struct error *error);
 void step_go(struct steps *steps, size_t next);
 /* The same, but the job has nothing left to do. */
 void steps_finish(struct steps *steps);
+/* For abort: the step has ended, and the job fails with the reason why it was called off. */
+void step_aborted(struct steps *steps);
 void steps_undone(struct steps *steps);
 
 /* Call due after that time, unless the step has ended by then. The time is one in which the loop listened. */

@@ -1,4 +1,4 @@
-/* Leading one transaction: compile, compare with what runs, let the agent change it, and keep what came of it. */
+/* Leading one change of a sandbox's code: the steps, the transaction with the agent, and its outcome. */
 #include "core/queue.h"
 #include "core/reload/reload_job.h"
 #include "core/sandbox/sandbox.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the table says too, for reloads that the service begins by itself. */
+/* The table has them too; these are for reloads that the service begins by itself. */
 enum { PROBATION_DEFAULT_MS = 2000, PATIENCE_DEFAULT_MS = 5000 };
 
 enum {
@@ -16,6 +16,32 @@ enum {
     UNSETTLED_REST_MAX_MS = 640,
     UNSETTLED_MAX_MS = 15000, /* all told */
 };
+
+static void check_running(void *job);
+static void rest(void *job);
+static void abort_rest(void *job);
+static void call_agent(void *job);
+static void abort_call(void *job);
+static void wait_for_probation(void *job);
+static void abort_probation(void *job);
+
+static const struct step reload_steps[RELOAD_STEPS] = {
+    [RELOAD_CHECK] = {"check", check_running, NULL},
+    [RELOAD_TOOLCHAIN] = {"toolchain", reload_find_toolchain, NULL},
+    [RELOAD_OPEN] = {"open", reload_open_part, NULL},
+    [RELOAD_COMPILE] = {"compile", reload_compile_part, reload_abort_compiling},
+    [RELOAD_READ] = {"read", reload_read_part, NULL},
+    [RELOAD_REST] = {"rest", rest, abort_rest},
+    [RELOAD_COMPARE] = {"compare", reload_compare, NULL},
+    [RELOAD_KEEP] = {"keep", reload_keep, NULL},
+    [RELOAD_CALL] = {"call", call_agent, abort_call},
+    [RELOAD_PROBATION] = {"probation", wait_for_probation, abort_probation},
+};
+
+static void end_reload(void *job);
+static void release_reload(void *job);
+
+static const struct steps_plan reload_plan = {reload_steps, RELOAD_STEPS, NULL, end_reload, release_reload};
 
 static struct engine *engine_of(const struct reload_job *reload) {
     return reload->job.sandbox->engine;
@@ -34,146 +60,77 @@ bool reload_is_dry(const struct reload_job *reload) {
     return json_is_true(reload_param(reload, "dry_run"));
 }
 
-/* ---- ending ---- */
+/* ---- check ---- */
 
-/* On the pool. */
-static void release(void *data) {
-    struct reload_job *reload = data;
-    comparison_free(&reload->compared);
-    reload_free_parts(reload);
-    build_free(&reload->build);
-    build_free(&reload->target);
-    free(reload->followers);
-    buf_free(&reload->module);
-    json_decref(reload->migrations);
-    json_decref(reload->result);
-    json_decref(reload->scan);
-    free(reload);
+static int check_runs(const struct sandbox *sandbox, struct error *reterr) {
+    bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
+    if (sandbox->node && sandbox->status == STATUS_RUNNING && !is_frozen) return 0;
+    return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
+                     is_frozen ? "frozen" : status_name(sandbox->status));
 }
 
-static void on_timer_closed(uv_handle_t *handle) {
-    loop_discard(handle->loop, release, handle->data);
+/* A rollback brings nothing. */
+static void check_running(void *job) {
+    struct reload_job *reload = job;
+    struct error error;
+    loop_note(reload->loop, "reload", reload->job.sandbox->id);
+    if (check_runs(reload->job.sandbox, &error) < 0)
+        step_done(&reload->steps, &error);
+    else
+        step_go(&reload->steps, reload->is_rollback ? RELOAD_COMPARE : RELOAD_TOOLCHAIN);
 }
 
-/* The sandbox is free for others, though it may not be over yet. */
+/* ---- rest ---- */
+
+/* The sandbox is free for others, though the job may not be over yet. */
 static void leave_sandbox(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     if (sandbox->status == STATUS_RELOADING) sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
-    if (sandbox->reload == &reload->job) sandbox->reload = NULL;
+    if (sandbox->reload == reload) sandbox->reload = NULL;
     reload_release_project(reload);
 }
 
-static void finish(struct reload_job *reload) {
-    uv_loop_t *loop = engine_of(reload)->loop;
-    leave_sandbox(reload);
-    job_finish(&reload->job);
-    if (reload->has_timer)
-        uv_close((uv_handle_t *)&reload->timer, on_timer_closed);
-    else
-        loop_discard(loop, release, reload);
-}
-
-void reload_answer(struct reload_job *reload) {
-    struct engine *engine = engine_of(reload);
-    if (reload->report) json_object_set(reload->result, "compilation", reload->report);
-    for (size_t i = 0; i < reload->follower_count; i++)
-        answer_ok(engine, reload->followers[i], json_incref(reload->result));
-    answer_ok(engine, reload->job.request, take_ptr(reload->result));
-    finish(reload);
-}
-
-void reload_fail(struct reload_job *reload, const struct error *error, json_t *result) {
-    struct engine *engine = engine_of(reload);
-    for (size_t i = 0; i < reload->follower_count; i++)
-        answer_error(engine, reload->followers[i], error, json_incref(result));
-    answer_error(engine, reload->job.request, error, result);
-    finish(reload);
-}
-
-bool reload_ended_early(struct reload_job *reload, const struct error *error) {
-    if (!reload->is_called_off && !error) return false;
-    reload_fail(reload, reload->is_called_off ? &reload->why : error, take_ptr(reload->report));
-    return true;
-}
-
-static void on_abort(struct job *job, const struct error *why) {
-    struct reload_job *reload = (struct reload_job *)job;
-    if (reload->is_called_off) return;
-    reload->is_called_off = true;
-    reload->why = *why;
-    if (reload->stage == RELOAD_COMPILING) {
-        compile_abort(reload->compile);
-    } else if (reload->stage == RELOAD_WAITING || reload->stage >= RELOAD_CALLING) {
-        if (reload->call_id && job->sandbox->node) node_cancel(job->sandbox->node, reload->call_id);
-        reload_fail(reload, why, NULL);
-    }
-}
-
-/* Else it has failed. */
-static bool is_running(struct reload_job *reload) {
-    struct sandbox *sandbox = reload->job.sandbox;
+static void on_rested(void *job) {
+    struct reload_job *reload = job;
     struct error error;
-    bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
-    if (sandbox->node && sandbox->status == STATUS_RUNNING && !is_frozen) return true;
-    error_set(&error, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
-              is_frozen ? "frozen" : status_name(sandbox->status));
-    reload_fail(reload, &error, NULL);
-    return false;
+    int result = check_runs(reload->job.sandbox, &error);
+    loop_note(reload->loop, "reload", reload->job.sandbox->id);
+    reload_forget_comparison(reload); /* the code that runs may have changed by now */
+    step_done(&reload->steps, result < 0 ? &error : NULL);
 }
 
-/* ---- asking the agent ---- */
+static void rest(void *job) {
+    struct reload_job *reload = job;
+    leave_sandbox(reload);
+    step_wait(&reload->steps, reload->loop, reload->rest_ms, on_rested);
+}
 
-void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why) {
-    struct reload_job *reload = (struct reload_job *)sandbox->reload;
-    if (!reload || reload->stage != RELOAD_PROBATION) return;
-    if (committed) {
-        reload_answer(reload);
+static void abort_rest(void *job) {
+    struct reload_job *reload = job;
+    step_aborted(&reload->steps);
+}
+
+static void try_after(struct reload_job *reload, uint64_t rest_ms) {
+    reload->rest_ms = rest_ms;
+    step_go(&reload->steps, RELOAD_REST);
+}
+
+void reload_try_once_settled(struct reload_job *reload, const struct error *error) {
+    uint64_t rest_ms = reload->unsettled_ms;
+    if (rest_ms > UNSETTLED_MAX_MS) {
+        step_done(&reload->steps, error);
         return;
     }
-    json_object_set_new(reload->result, "status", json_string("rolled_back"));
-    reload_fail(reload, why, take_ptr(reload->result));
+    if (rest_ms < UNSETTLED_REST_MIN_MS) rest_ms = UNSETTLED_REST_MIN_MS;
+    if (rest_ms > UNSETTLED_REST_MAX_MS) rest_ms = UNSETTLED_REST_MAX_MS;
+    reload->unsettled_ms += rest_ms;
+    try_after(reload, rest_ms);
 }
 
-void reload_lost(struct sandbox *sandbox, const struct error *why) {
-    struct reload_job *reload = (struct reload_job *)sandbox->reload;
-    if (reload && reload->stage == RELOAD_PROBATION) reload_fail(reload, why, NULL);
-}
+/* ---- call: the transaction ---- */
 
-/* The agent has not said how it ended, though it answers: what it would say is not waited for any longer. */
-static void on_probation_overdue(uv_timer_t *timer) {
-    const struct reload_job *reload = timer->data;
-    struct error error;
-    if (loop_deadline_is_early(timer, reload->overdue_ms, on_probation_overdue)) return;
-    error_set(&error, E_TIMEOUT, "the node did not say how the probation ended");
-    reload_fail(timer->data, &error, NULL);
-}
-
-static void start_timer(struct reload_job *reload, uint64_t after_ms, uv_timer_cb due) {
-    if (!reload->has_timer) uv_timer_init(engine_of(reload)->loop, &reload->timer);
-    reload->has_timer = true;
-    reload->timer.data = reload;
-    uv_timer_start(&reload->timer, due, after_ms, 0);
-}
-
-static void wait_for_probation(struct reload_job *reload) {
-    reload->stage = RELOAD_PROBATION;
-    reload_release_project(reload);
-    uint64_t allowed_ms = duration(reload, "probation_ms", PROBATION_DEFAULT_MS) + CALL_SLACK_MS;
-    reload->overdue_ms = loop_attended_ms(engine_of(reload)->loop) + allowed_ms;
-    start_timer(reload, allowed_ms, on_probation_overdue);
-}
-
-/* ---- trying again ---- */
-
-static void on_rested(uv_timer_t *timer) {
-    struct reload_job *reload = timer->data;
-    loop_note(timer->loop, "reload", reload->job.sandbox->id);
-    reload_forget_comparison(reload); /* what runs may be something else by now */
-    if (is_running(reload)) reload_begin_comparing(reload);
-}
-
-/* Only what left everything as it was, and has a cause that passes: somebody was busy, or still used old code while the
-   caller would wait. Who has processes killed for it is not asked to have more killed. */
+/* Only a failure that left everything as it was, and has a cause that passes: a process was busy, or still used old
+   code while the caller would wait. A caller that has processes killed for it does not have more killed. */
 static bool may_pass(const struct reload_job *reload, const struct term *reason) {
     const struct term *step = reason ? term_map_get(reason, "step") : NULL;
     const char *on_busy = json_string_value(reload_param(reload, "on_busy"));
@@ -182,42 +139,25 @@ static bool may_pass(const struct reload_job *reload, const struct term *reason)
     return string_equal(on_busy, "wait") && (term_is_atom(step, "busy") || term_is_atom(step, "old_code"));
 }
 
-static bool tries_again(struct reload_job *reload, const struct term *reason) {
-    if (!may_pass(reload, reason) || reload->failures >= duration(reload, "retries", 0)) return false;
-    leave_sandbox(reload);
-    reload->stage = RELOAD_RESTING;
-    start_timer(reload, (uint64_t)FIRST_REST_MS << reload->failures++, on_rested);
-    return true;
-}
-
-void reload_try_once_settled(struct reload_job *reload, const struct error *error) {
-    uint64_t rest_ms = reload->unsettled_ms;
-    if (rest_ms > UNSETTLED_MAX_MS) {
-        reload_fail(reload, error, NULL);
-        return;
-    }
-    if (rest_ms < UNSETTLED_REST_MIN_MS) rest_ms = UNSETTLED_REST_MIN_MS;
-    if (rest_ms > UNSETTLED_REST_MAX_MS) rest_ms = UNSETTLED_REST_MAX_MS;
-    reload->unsettled_ms += rest_ms;
-    leave_sandbox(reload);
-    reload->stage = RELOAD_RESTING;
-    start_timer(reload, rest_ms, on_rested);
-}
-
 static void on_call_failed(struct reload_job *reload, json_t *failure, const struct term *reason,
                            const struct error *error) {
     struct sandbox *sandbox = reload->job.sandbox;
-    loop_note(sandbox->engine->loop, "reload", sandbox->id);
+    bool tries_again = may_pass(reload, reason) && reload->failures < duration(reload, "retries", 0);
+    loop_note(reload->loop, "reload", sandbox->id);
     if (error->code != E_RELOAD)
         sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
     else if (!reload_is_dry(reload))
         live_code_forget(sandbox); /* the one before is final all the same */
-    bool goes_on = error->code == E_CONFLICT || tries_again(reload, reason);
-    if (goes_on) json_decref(failure);
+    if (error->code == E_CONFLICT || tries_again)
+        json_decref(failure);
+    else
+        reload->failure = failure;
     if (error->code == E_CONFLICT)
         reload_try_once_settled(reload, error);
-    else if (!goes_on)
-        reload_fail(reload, error, failure);
+    else if (tries_again)
+        try_after(reload, (uint64_t)FIRST_REST_MS << reload->failures++);
+    else
+        step_done(&reload->steps, error);
 }
 
 /* On a thread where it is long, as is the reason of a failure. */
@@ -236,23 +176,9 @@ static void release_json(void *told) {
 static const struct node_preparation as_json = {
     .make = told_json, .make_of_failure = failure_json, .release = release_json};
 
-static void on_reloaded(void *data, void *told_result, const struct term *reason, const struct error *error) {
-    struct reload_job *reload = data;
+static void keep_changes(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
-    reload->call_id = 0;
-    if (error) {
-        on_call_failed(reload, told_result, reason, error);
-        return;
-    }
-    loop_note(sandbox->engine->loop, "reload", sandbox->id);
     struct comparison *compared = &reload->compared;
-    reload->result = told_result;
-    json_object_set(reload->result, "modules", compared->told);
-    json_array_extend(json_object_get(reload->result, "warnings"), compared->warnings);
-    if (reload_is_dry(reload)) {
-        reload_answer(reload);
-        return;
-    }
     json_t *told =
         json_pack("{s:O, s:I, s:O, s:O}", "modules", compared->told_first, "module_count",
                   (json_int_t)compared->changes.count, "pause_us", json_object_get(reload->result, "pause_us"),
@@ -262,13 +188,24 @@ static void on_reloaded(void *data, void *told_result, const struct term *reason
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
     reload_sync(sandbox->engine, &compared->changes);
-    if (json_is_true(reload_param(reload, "wait")))
-        wait_for_probation(reload);
-    else
-        reload_answer(reload);
 }
 
-static void call_reload(struct reload_job *reload) {
+static void on_reloaded(void *data, void *told_result, const struct term *reason, const struct error *error) {
+    struct reload_job *reload = data;
+    reload->call_id = 0;
+    if (error) {
+        on_call_failed(reload, told_result, reason, error);
+        return;
+    }
+    loop_note(reload->loop, "reload", reload->job.sandbox->id);
+    reload->result = told_result;
+    json_object_set(reload->result, "modules", reload->compared.told);
+    json_array_extend(json_object_get(reload->result, "warnings"), reload->compared.warnings);
+    if (!reload_is_dry(reload)) keep_changes(reload);
+    step_done(&reload->steps, NULL);
+}
+
+static void begin_transaction(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct buf args = reload->compared.call;
     const char *on_busy = json_string_value(reload_param(reload, "on_busy"));
@@ -289,39 +226,150 @@ static void call_reload(struct reload_job *reload) {
         options.busy_timeout_ms + options.suspend_timeout_ms + options.migrate_timeout_ms + 2ULL * CALL_SLACK_MS;
     reload->compared.call = (struct buf)BUF_INIT;
     transaction_put_rest(&args, &options);
-    reload->stage = RELOAD_CALLING;
     reload->call_id = node_call_prepared(sandbox->node, "reload", &args, deadline_ms, &as_json, on_reloaded, reload);
 }
 
-/* Whether what was compared still runs. */
-static bool is_as_compared(struct reload_job *reload) {
+/* Whether the code that was compared with still runs. */
+static int check_compared(const struct reload_job *reload, struct error *reterr) {
+    const struct sandbox *sandbox = reload->job.sandbox;
+    if (strcmp(sandbox->build.digest, reload->from_build) == 0) return 0;
+    return error_set(reterr, E_CONFLICT, "the code of '%s' has changed meanwhile; try again", sandbox->id);
+}
+
+static void call_agent(void *job) {
+    struct reload_job *reload = job;
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
-    if (strcmp(sandbox->build.digest, reload->from_build) == 0) return true;
-    error_set(&error, E_CONFLICT, "the code of '%s' has changed meanwhile; try again", sandbox->id);
-    reload_try_once_settled(reload, &error);
-    return false;
+    if (check_runs(sandbox, &error) < 0) {
+        step_done(&reload->steps, &error);
+    } else if (check_compared(reload, &error) < 0) {
+        reload_try_once_settled(reload, &error);
+    } else {
+        reload_id_make(sandbox, reload->build.digest, reload->id);
+        sandbox->reload = reload;
+        begin_transaction(reload); /* first: it wakes the node, which has the longer way */
+        sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
+    }
 }
 
-void reload_begin_transaction(struct reload_job *reload) {
-    struct sandbox *sandbox = reload->job.sandbox;
-    if (!is_running(reload) || !is_as_compared(reload)) return;
-    reload_id_make(sandbox, reload->build.digest, reload->id);
-    sandbox->reload = &reload->job;
-    call_reload(reload); /* first: what it wakes has the longer way */
-    sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
+static void abort_call(void *job) {
+    struct reload_job *reload = job;
+    struct node *node = reload->job.sandbox->node;
+    if (reload->call_id && node) node_cancel(node, reload->call_id);
+    step_aborted(&reload->steps);
 }
 
-/* ---- beginning ---- */
+/* ---- probation ---- */
+
+/* The agent answers, but has not said how the probation ended: the reload does not wait any longer. */
+static void on_probation_overdue(void *job) {
+    struct reload_job *reload = job;
+    struct error error;
+    error_set(&error, E_TIMEOUT, "the node did not say how the probation ended");
+    step_done(&reload->steps, &error);
+}
+
+static void wait_for_probation(void *job) {
+    struct reload_job *reload = job;
+    if (reload_is_dry(reload) || !json_is_true(reload_param(reload, "wait"))) {
+        steps_finish(&reload->steps);
+        return;
+    }
+    reload_release_project(reload);
+    uint64_t allowed_ms = duration(reload, "probation_ms", PROBATION_DEFAULT_MS) + CALL_SLACK_MS;
+    step_wait(&reload->steps, reload->loop, allowed_ms, on_probation_overdue);
+}
+
+static void abort_probation(void *job) {
+    struct reload_job *reload = job;
+    step_aborted(&reload->steps);
+}
+
+void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why) {
+    struct reload_job *reload = sandbox->reload;
+    if (!reload || !steps_are_at(&reload->steps, RELOAD_PROBATION)) return;
+    if (!committed) {
+        json_object_set_new(reload->result, "status", json_string("rolled_back"));
+        reload->failure = take_ptr(reload->result);
+    }
+    step_done(&reload->steps, committed ? NULL : why);
+}
+
+void reload_lost(struct sandbox *sandbox, const struct error *why) {
+    struct reload_job *reload = sandbox->reload;
+    if (reload && steps_are_at(&reload->steps, RELOAD_PROBATION)) step_done(&reload->steps, why);
+}
+
+/* ---- the end ---- */
+
+static void answer_reloaded(struct reload_job *reload) {
+    struct engine *engine = engine_of(reload);
+    if (reload->report) json_object_set(reload->result, "compilation", reload->report);
+    for (size_t i = 0; i < reload->follower_count; i++)
+        answer_ok(engine, reload->followers[i], json_incref(reload->result));
+    answer_ok(engine, reload->job.request, take_ptr(reload->result));
+}
+
+/* A failure before the transaction has the report of the compilation. */
+static void answer_failed(struct reload_job *reload) {
+    struct engine *engine = engine_of(reload);
+    const struct error *error = &reload->steps.error;
+    bool has_report = reload->steps.at <= RELOAD_KEEP && reload->steps.at != RELOAD_REST;
+    json_t *result = has_report ? take_ptr(reload->report) : take_ptr(reload->failure);
+    for (size_t i = 0; i < reload->follower_count; i++)
+        answer_error(engine, reload->followers[i], error, json_incref(result));
+    answer_error(engine, reload->job.request, error, result);
+}
+
+static void end_reload(void *job) {
+    struct reload_job *reload = job;
+    if (reload->steps.error.code == E_NONE)
+        answer_reloaded(reload);
+    else
+        answer_failed(reload);
+    leave_sandbox(reload);
+    job_finish(&reload->job);
+}
+
+/* On the pool. */
+static void free_reload(void *data) {
+    struct reload_job *reload = data;
+    comparison_free(&reload->compared);
+    reload_free_parts(reload);
+    build_free(&reload->build);
+    build_free(&reload->target);
+    free(reload->followers);
+    buf_free(&reload->module);
+    json_decref(reload->migrations);
+    json_decref(reload->result);
+    json_decref(reload->failure);
+    json_decref(reload->scan);
+    free(reload);
+}
+
+static void release_reload(void *job) {
+    struct reload_job *reload = job;
+    loop_discard(reload->loop, free_reload, reload);
+}
+
+/* ---- the beginning ---- */
 
 static void start(struct job *job) {
-    struct reload_job *reload = (struct reload_job *)job;
-    loop_note(engine_of(reload)->loop, "reload", job->sandbox->id);
-    if (!is_running(reload)) return;
-    if (reload->is_rollback)
-        reload_begin_comparing(reload);
-    else
-        reload_gather(reload);
+    steps_begin(&((struct reload_job *)job)->steps);
+}
+
+static void call_off(struct job *job, const struct error *why) {
+    steps_call_off(&((struct reload_job *)job)->steps, why);
+}
+
+struct reload_job *reload_new(struct sandbox *sandbox, struct request *request) {
+    struct reload_job *reload = calloc(1, sizeof *reload);
+    if (!reload) abort(); /* as in node_call */
+    reload->loop = sandbox->engine->loop;
+    reload->job =
+        (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = call_off};
+    steps_init(&reload->steps, &reload_plan, reload);
+    return reload;
 }
 
 static int check(const struct sandbox *sandbox, const struct request *request, bool is_rollback,
@@ -336,7 +384,7 @@ static int check(const struct sandbox *sandbox, const struct request *request, b
     return result < 0 ? error_prefix(reterr, "migrate") : 0;
 }
 
-static struct reload_job *submit(struct engine *engine, struct request *request, bool is_rollback) {
+static struct reload_job *prepare(struct engine *engine, struct request *request, bool is_rollback) {
     struct error error;
     json_t *migrations = NULL;
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
@@ -344,24 +392,21 @@ static struct reload_job *submit(struct engine *engine, struct request *request,
         answer_error(engine, request, &error, NULL);
         return NULL;
     }
-    struct reload_job *reload = calloc(1, sizeof *reload);
-    if (!reload) abort(); /* as in node_call */
+    struct reload_job *reload = reload_new(sandbox, request);
     reload->migrations = migrations;
     reload->is_rollback = is_rollback;
-    reload->job =
-        (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = on_abort};
     return reload;
 }
 
 void reload_call_off(struct sandbox *sandbox, const struct request *request, const struct error *why) {
     struct job *job = sandbox->jobs;
     while (job && (job->request != request || job->start != start)) job = job->next;
-    if (job && ((struct reload_job *)job)->stage != RELOAD_CALLING) job->abort(job, why);
+    if (job && !steps_are_at(&((struct reload_job *)job)->steps, RELOAD_CALL)) job->abort(job, why);
 }
 
 /* ---- the same once more ---- */
 
-/* The last that will change the sandbox, if it is a reload that has not begun. */
+/* The last job that will change the sandbox, if it is a reload that has not begun. */
 static struct reload_job *find_waiting(struct sandbox *sandbox) {
     struct job *last = NULL;
     for (struct job *job = sandbox->jobs; job; job = job->next)
@@ -369,7 +414,7 @@ static struct reload_job *find_waiting(struct sandbox *sandbox) {
     return last && !last->running && last->start == start ? (struct reload_job *)last : NULL;
 }
 
-/* Whoever asks for what is asked for already, before that has looked at the sources, gets the same answer. */
+/* A request for a reload that waits already, and so has not looked at the sources, shares its answer. */
 static bool follow(struct engine *engine, struct request *request) {
     struct sandbox *sandbox = sandbox_find(engine, request, NULL);
     struct reload_job *waiting = sandbox ? find_waiting(sandbox) : NULL;
@@ -386,12 +431,12 @@ static bool follow(struct engine *engine, struct request *request) {
 
 void engine_reload(struct engine *engine, struct request *request) {
     if (follow(engine, request)) return;
-    struct reload_job *reload = submit(engine, request, false);
+    struct reload_job *reload = prepare(engine, request, false);
     if (reload) job_submit(&reload->job);
 }
 
 void engine_rollback(struct engine *engine, struct request *request) {
-    struct reload_job *reload = submit(engine, request, true);
+    struct reload_job *reload = prepare(engine, request, true);
     if (!reload) return;
     term_module_atom(json_string_value(reload_param(reload, "module")), &reload->module);
     reload->wanted_version = (uint32_t)json_integer_value(reload_param(reload, "to"));
@@ -399,7 +444,7 @@ void engine_rollback(struct engine *engine, struct request *request) {
 }
 
 void reload_to_build(struct engine *engine, struct request *request, const char *digest) {
-    struct reload_job *reload = submit(engine, request, true);
+    struct reload_job *reload = prepare(engine, request, true);
     struct error error;
     int result = 0;
     if (!reload) return;

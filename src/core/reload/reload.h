@@ -54,7 +54,7 @@ void live_code_restored(struct sandbox *sandbox);
 
 /* ---- reload_sync.c ---- */
 
-/* What a change brought and what it replaced, onto the disk for good; nobody waits for it. */
+/* What a change brought and what it replaced, onto the disk for good; no caller waits for it. */
 void reload_sync(struct engine *engine, const struct change_set *changes);
 
 /* ---- reload.c ---- */
@@ -62,11 +62,11 @@ void reload_sync(struct engine *engine, const struct change_set *changes);
 /* Back to a build that ran before, all of it, as a rollback; "": there is none, which is its answer. */
 void reload_to_build(struct engine *engine, struct request *request, const char *digest);
 
-/* Whoever waited for the end of a probation. */
+/* Tell the reload that waits for the end of a probation, if one does. */
 void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
-/* Whoever asked for it has changed his mind: it ends early, unless the agent has it already. */
+/* The request is withdrawn: its reload ends early, unless the agent has it already. */
 void reload_call_off(struct sandbox *sandbox, const struct request *request, const struct error *why);
-/* The node ended: nobody will say any more how a probation ends. */
+/* The node ended, and can't say any more how a probation ends. */
 void reload_lost(struct sandbox *sandbox, const struct error *why);
 
 #endif

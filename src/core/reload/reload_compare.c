@@ -1,4 +1,5 @@
-/* What a reload changes: what runs and what comes, compared off the loop's thread, and the build that runs then. */
+/* What a reload changes: the code that runs and the code that comes, compared on the pool; and the build that runs
+   then. */
 #include "core/reload/reload_job.h"
 
 #include "core/core_internal.h"
@@ -28,7 +29,7 @@ static void release(void *comparison) {
 }
 
 void reload_forget_comparison(struct reload_job *reload) {
-    uv_loop_t *loop = reload->job.sandbox->engine->loop;
+    uv_loop_t *loop = reload->loop;
     struct comparison *old = malloc(sizeof *old);
     if (!old) abort(); /* as in node_call */
     *old = reload->compared;
@@ -65,7 +66,7 @@ static int find_changes(struct reload_job *reload, struct error *reterr) {
     return changes_to_modules(&base, &reload->wanted, reload->is_whole, &compared->changes, reterr);
 }
 
-/* What ran before may run again. */
+/* Code that ran before may run again. */
 static int scan(struct reload_job *reload, struct error *reterr) {
     const struct guard_profile *profile = guard_profile_of(reload->job.sandbox->config.profile);
     if (reload->is_rollback || profile->scan == GUARD_SCAN_OFF || reload->compared.changes.count == 0) return 0;
@@ -111,14 +112,67 @@ static int prepare_transaction(struct reload_job *reload, struct error *reterr) 
     return result;
 }
 
-void reload_compare(uv_work_t *work) {
-    struct reload_job *reload = work->data;
+void reload_work_comparing(struct reload_job *reload) {
     int result = find_changes(reload, &reload->work_error);
     if (result == 0) result = scan(reload, &reload->work_error);
     bool has_changes = result == 0 && reload->compared.changes.count > 0;
     if (has_changes && !whole_build(reload)) result = make_build(reload, &reload->work_error);
     if (has_changes && result == 0) prepare_transaction(reload, &reload->work_error);
 }
+
+/* ---- compare ---- */
+
+int reload_prepare_comparing(struct reload_job *reload, struct error *reterr) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, reterr);
+    if (result < 0) return result;
+    reload->put = store_put_begin(sandbox->engine->store);
+    reload->composed_digest[0] = '\0';
+    memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
+    reload->compared.history = history_hold(sandbox->history);
+    reload->adopter =
+        (struct adopter){sandbox->id, sandbox->started_at_ms, sandbox->owner, reload->job.request->caller.uid};
+    reload->work.data = reload;
+    return 0;
+}
+
+void reload_take_comparison(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    const struct error *error = reload->work_error.code != E_NONE ? &reload->work_error : NULL;
+    loop_note(sandbox->engine->loop, "reload", sandbox->id);
+    if (reload->put) store_put_end(take_ptr(reload->put));
+    if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
+    if (error && error->code == E_POLICY && !reload->steps.is_called_off) containment_refused(sandbox, error);
+    if (error)
+        step_done(&reload->steps, error);
+    else
+        step_go(&reload->steps, RELOAD_KEEP);
+}
+
+static void work(uv_work_t *work) {
+    reload_work_comparing(work->data);
+}
+
+static void on_worked(uv_work_t *work, int status) {
+    (void)status;
+    reload_take_comparison(work->data);
+}
+
+void reload_compare(void *job) {
+    struct reload_job *reload = job;
+    struct sandbox *sandbox = reload->job.sandbox;
+    struct error error;
+    if (!live_code_is_known(sandbox)) {
+        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
+        reload_try_once_settled(reload, &error);
+    } else if (reload_prepare_comparing(reload, &error) < 0) {
+        step_done(&reload->steps, &error);
+    } else {
+        host_work(&sandbox->engine->host, sandbox->owner, &reload->work, work, on_worked);
+    }
+}
+
+/* ---- keep ---- */
 
 static void take_build(struct reload_job *reload, const char *digest, json_t *facts) {
     snprintf(reload->build.digest, sizeof reload->build.digest, "%s", digest);
@@ -127,24 +181,28 @@ static void take_build(struct reload_job *reload, const char *digest, json_t *fa
 
 static void on_composed_kept(void *data, const char *digest, const struct error *error) {
     struct reload_job *reload = data;
-    if (reload_ended_early(reload, error)) return;
     struct sandbox *sandbox = reload->job.sandbox;
     json_t *brief = reload->compared.composed.brief;
-    ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(brief), false);
-    take_build(reload, digest, brief);
-    reload_begin_transaction(reload);
+    if (!error && !reload->steps.is_called_off) {
+        ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(brief), false);
+        take_build(reload, digest, brief);
+    }
+    step_done(&reload->steps, error);
 }
 
 static void on_unchanged_kept(void *data, const struct error *error) {
     struct reload_job *reload = data;
-    if (reload_ended_early(reload, error)) return;
+    if (error) {
+        step_done(&reload->steps, error);
+        return;
+    }
     reload->result = transaction_no_change();
-    reload_answer(reload);
+    steps_finish(&reload->steps);
 }
 
 /* Another build has configuration or files for the next start. No node knows of them: they are in the registry before
-   anybody is told. */
-static void end_unchanged(struct reload_job *reload) {
+   the caller is told. */
+static void keep_unchanged(struct reload_job *reload) {
     bool is_other = reload->build.digest[0] && strcmp(reload->build.digest, reload->from_build) != 0;
     if (is_other && !reload_is_dry(reload))
         live_code_set_build(reload->job.sandbox, &reload->build, on_unchanged_kept, reload);
@@ -152,51 +210,17 @@ static void end_unchanged(struct reload_job *reload) {
         on_unchanged_kept(reload, NULL);
 }
 
-void reload_compared(uv_work_t *work, int status) {
-    struct reload_job *reload = work->data;
-    (void)status;
-    loop_note(reload->job.sandbox->engine->loop, "reload", reload->job.sandbox->id);
-    if (reload->put) store_put_end(take_ptr(reload->put));
-    if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
-    if (reload->work_error.code == E_POLICY && !reload->is_called_off)
-        containment_refused(reload->job.sandbox, &reload->work_error);
-    if (reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL)) return;
+void reload_keep(void *job) {
+    struct reload_job *reload = job;
     const struct build *whole = whole_build(reload);
     if (whole) take_build(reload, whole->digest, whole->facts);
     if (reload->compared.changes.count == 0)
-        end_unchanged(reload);
+        keep_unchanged(reload);
     else if (whole)
-        reload_begin_transaction(reload);
+        step_done(&reload->steps, NULL);
     else if (reload->composed_digest[0])
         on_composed_kept(reload, reload->composed_digest, NULL);
     else
         store_put_build(reload->job.sandbox->engine->store, reload->from_build, reload->compared.composed.files,
                         reload->compared.composed.count, on_composed_kept, reload);
-}
-
-bool reload_prepare(struct reload_job *reload) {
-    struct sandbox *sandbox = reload->job.sandbox;
-    struct error error;
-    int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, &error);
-    if (reload_ended_early(reload, result < 0 ? &error : NULL)) return false;
-    reload->put = store_put_begin(sandbox->engine->store);
-    reload->composed_digest[0] = '\0';
-    memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
-    reload->compared.history = history_hold(sandbox->history);
-    reload->adopter =
-        (struct adopter){sandbox->id, sandbox->started_at_ms, sandbox->owner, reload->job.request->caller.uid};
-    reload->stage = RELOAD_WORKING;
-    reload->work.data = reload;
-    return true;
-}
-
-void reload_begin_comparing(struct reload_job *reload) {
-    struct sandbox *sandbox = reload->job.sandbox;
-    struct error error;
-    if (!live_code_is_known(sandbox)) {
-        error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
-        reload_try_once_settled(reload, &error);
-    } else if (reload_prepare(reload)) {
-        host_work(&sandbox->engine->host, sandbox->owner, &reload->work, reload_compare, reload_compared);
-    }
 }

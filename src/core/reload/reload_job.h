@@ -1,23 +1,26 @@
-/* One change of a sandbox's code under way, between the files that lead it: reload.c the transaction, reload_sources.c
-   what it is to bring, reload_compare.c what that changes. */
+/* One change of a sandbox's code under way, between the files that have its steps: reload.c leads it and has the
+   transaction, reload_sources.c has what it brings, reload_compare.c what that changes. */
 #ifndef CORE_RELOAD_RELOAD_JOB_H
 #define CORE_RELOAD_RELOAD_JOB_H
 
-#include <stdatomic.h>
-
 #include "core/core_internal.h"
+#include "core/jobs/steps.h"
 #include "core/queue.h"
 #include "core/reload/reload.h"
 
-enum reload_stage {
-    RELOAD_WAITING,
+/* In the order in which they happen; docs/reloading.md has a picture. */
+enum reload_step {
+    RELOAD_CHECK,
     RELOAD_TOOLCHAIN,
-    RELOAD_OPENING,
-    RELOAD_COMPILING,
-    RELOAD_WORKING, /* on the thread pool */
-    RELOAD_CALLING, /* the agent */
-    RELOAD_RESTING, /* before it tries again */
-    RELOAD_PROBATION
+    RELOAD_OPEN,    /* one path after the other; then RELOAD_COMPARE follows */
+    RELOAD_COMPILE, /* what was opened; RELOAD_OPEN follows */
+    RELOAD_READ,    /* BEAM files that were opened; RELOAD_OPEN follows, or RELOAD_KEEP if they are compared already */
+    RELOAD_REST,    /* before another try */
+    RELOAD_COMPARE,
+    RELOAD_KEEP, /* the build that is to run */
+    RELOAD_CALL, /* the agent; after a failure that may pass RELOAD_REST follows */
+    RELOAD_PROBATION,
+    RELOAD_STEPS
 };
 
 /* What one path brings: a build, some of a build, or BEAM files. */
@@ -45,19 +48,19 @@ struct comparison {
 
 struct reload_job {
     struct job job;
-    enum reload_stage stage;
-    atomic_bool is_called_off;
-    struct error why;
+    struct steps steps;
+    uv_loop_t *loop;
     bool is_rollback;
-    struct request **followers; /* who asked for the very same while it waited */
+    struct request **followers; /* identical requests that came while it waited */
     size_t follower_count;
     uv_work_t work;
     struct error work_error;
 
     /* What it brings. */
     struct reload_part *parts;
-    size_t part_count, part_at; /* the one at hand */
-    bool is_whole;              /* the project is among them: what is not in it goes */
+    size_t part_count, part_at;         /* the one at hand */
+    bool is_whole;                      /* the project is among them: modules that it does not have go */
+    const struct link_project *project; /* set while the launcher's answer is at hand: from open to compile or read */
     char token[64];
     bool has_project; /* it counts among those that project_uid has open */
     uid_t project_uid;
@@ -74,62 +77,62 @@ struct reload_job {
     struct buf module; /* as the VM has it */
     uint32_t wanted_version;
 
-    /* The transaction. */
+    /* The comparison. */
     char from_path[PATH_MAX];
     char from_build[STORE_DIGEST_BYTES];
     struct adopter adopter;
     struct comparison compared;
     struct store_put *put; /* while it is compared; NULL: it is put afterwards, if it is composed */
     char composed_digest[STORE_DIGEST_BYTES];
-    json_t *scan;       /* what a scan of them found; NULL: there was none */
+    json_t *scan;       /* findings in the changes; NULL: there was no scan */
     struct build build; /* to run */
+
+    /* The transaction. */
     char id[RELOAD_ID_BYTES];
     uint64_t call_id;
     json_t *migrations;
     json_t *result;
+    json_t *failure;       /* of the agent, or a result that was rolled back */
+    uint64_t rest_ms;      /* before the next try; 0: none */
     uint32_t failures;     /* that it tried again after */
     uint64_t unsettled_ms; /* waited for other changes, so far */
-    uv_timer_t timer;      /* of a rest, and of a probation that is waited for */
-    bool has_timer;
-    uint64_t overdue_ms; /* of a probation, by loop_attended_ms */
 };
-
-json_t *reload_param(const struct reload_job *reload, const char *name);
-void reload_answer(struct reload_job *reload); /* its result */
-void reload_fail(struct reload_job *reload, const struct error *error, json_t *result);
-/* Between two steps: whether it was called off, or failed. */
-bool reload_ended_early(struct reload_job *reload, const struct error *error);
-
-bool reload_is_dry(const struct reload_job *reload);
 
 /* ---- reload.c ---- */
 
-/* Of what was compared, unless something else runs by now. */
-void reload_begin_transaction(struct reload_job *reload);
-/* Another change is not settled yet, or has just changed what runs: not of the caller's doing, and it passes. */
+/* A new job for the request, which waits. */
+struct reload_job *reload_new(struct sandbox *sandbox, struct request *request);
+json_t *reload_param(const struct reload_job *reload, const char *name);
+bool reload_is_dry(const struct reload_job *reload);
+/* Another change is not settled yet, or has just changed what runs. The caller did not cause that, and it passes: the
+   step under way ends, and the reload rests and compares anew. */
 void reload_try_once_settled(struct reload_job *reload, const struct error *error);
-
-/* ---- reload_compare.c ---- */
-
-void reload_begin_comparing(struct reload_job *reload); /* reload_begin_transaction follows, where anything changes */
-/* What is to be changed, by comparing what runs with what comes. Prepared on the loop's thread, where it may fail,
-   which ends it: false; compared on the pool. */
-bool reload_prepare(struct reload_job *reload);
-void reload_compare(uv_work_t *work);
-void reload_forget_comparison(struct reload_job *reload);
-void comparison_free(struct comparison *comparison);
-void reload_compared(uv_work_t *work, int status);
 
 /* ---- reload_sources.c ---- */
 
 int reload_check_sources(const struct request *request, struct error *reterr);
-/* Open, read and compile what is to be brought; reload_begin_comparing follows. */
-void reload_gather(struct reload_job *reload);
+void reload_find_toolchain(void *job);
+void reload_open_part(void *job);
+void reload_compile_part(void *job);
+void reload_abort_compiling(void *job);
+void reload_read_part(void *job);
 /* Fill `wanted`, unless that is done already. On the thread pool. */
 int reload_join_parts(struct reload_job *reload, struct error *reterr);
 /* Whether the project is all it brings: then its build is what runs afterwards. */
 bool reload_is_project(const struct reload_job *reload);
 void reload_free_parts(struct reload_job *reload);      /* on the pool */
 void reload_release_project(struct reload_job *reload); /* if it is still open */
+
+/* ---- reload_compare.c ---- */
+
+void reload_compare(void *job);
+void reload_keep(void *job);
+/* The same in three parts, for a step that has more for the pool: prepare on the loop's thread, where an error ends the
+   step, work on the pool, and take the outcome, after which RELOAD_KEEP follows. */
+int reload_prepare_comparing(struct reload_job *reload, struct error *reterr);
+void reload_work_comparing(struct reload_job *reload);
+void reload_take_comparison(struct reload_job *reload);
+void reload_forget_comparison(struct reload_job *reload);
+void comparison_free(struct comparison *comparison);
 
 #endif

@@ -1,5 +1,5 @@
 /* What a reload brings: the project as it is now, some of its files, other sources, BEAM files, or source text. One
-   path after the other is opened with the caller's rights, and read or compiled. */
+   path after the other is opened with the caller's rights, and compiled or read. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -82,98 +82,113 @@ int reload_join_parts(struct reload_job *reload, struct error *reterr) {
     return result;
 }
 
-/* ---- one after the other ---- */
+/* ---- toolchain ---- */
 
-static void open_next(struct reload_job *reload);
+int reload_check_sources(const struct request *request, struct error *reterr) {
+    bool has_code = json_object_get(request->params, "code"), has_paths = json_object_get(request->params, "paths");
+    int result = has_code ? 0 : caller_check_paths(&request->caller, reterr);
+    return result < 0 ? result : source_text_check(request->params, has_paths, reterr);
+}
 
-static void on_part_done(struct reload_job *reload) {
+static void list_parts(struct reload_job *reload) {
+    json_t *paths = reload_param(reload, "paths");
+    size_t count = json_array_size(paths);
+    const char *file = json_string_value(reload_param(reload, "file"));
+    reload->parts = calloc(count + 2, sizeof *reload->parts); /* the project may be added */
+    if (!reload->parts) abort();                              /* as in node_call */
+    for (size_t i = 0; i < count; i++) reload->parts[i].path = json_string_value(json_array_get(paths, i));
+    if (count == 0) reload->parts[0].path = file ? file : project_of(reload);
+    reload->part_count = count ? count : 1;
+    for (size_t i = 0; i < reload->part_count; i++)
+        if (strcmp(reload->parts[i].path, project_of(reload)) == 0) reload->is_whole = true;
+}
+
+static void on_toolchain(void *data, const struct error *error) {
+    struct reload_job *reload = data;
+    step_done(&reload->steps, error);
+}
+
+void reload_find_toolchain(void *job) {
+    list_parts(job);
+    engine_need_toolchain(engine_of(job), on_toolchain, job);
+}
+
+/* ---- open ---- */
+
+/* The path of a file or folder in the sandbox's own project; NULL when it is elsewhere. */
+static const char *path_in_project(const struct reload_job *reload, const char *path) {
+    size_t length = strlen(project_of(reload));
+    return strncmp(path, project_of(reload), length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
+}
+
+/* Files of the project are compiled with all of it, which comes last then. */
+static void choose_in_project(struct reload_job *reload, const char *inside) {
+    struct reload_part *last = &reload->parts[reload->part_count - 1];
+    if (!last->chosen) {
+        last = &reload->parts[reload->part_count++]; /* there is room for it */
+        *last = (struct reload_part){.path = project_of(reload), .chosen = json_array()};
+    }
+    json_array_append_new(last->chosen, json_string(inside));
+}
+
+static bool holds_beams(const struct reload_job *reload, const struct link_project *project, const char *path) {
+    if (strcmp(path, project_of(reload)) == 0) return false;
+    if (project->is_file) return string_ends(path, ".beam");
+    return !project->is_stream && source_detect(project->fd) == SOURCE_EBIN;
+}
+
+/* The part at hand is complete. */
+static void open_next(struct reload_job *reload) {
     reload_release_project(reload);
     reload->part_at++;
-    open_next(reload);
+    step_go(&reload->steps, RELOAD_OPEN);
 }
 
-/* ---- BEAM files ---- */
-
-static int take_beam(struct reload_job *reload, struct beam_files *files, size_t index, struct error *reterr) {
-    struct reload_part *part = part_of(reload);
-    char path[BEAM_FILE_NAME_BYTES];
-    struct buf content = BUF_INIT;
-    int result = beam_files_read(files, index, &content, reterr);
-    if (result == 0) result = beam_files_count(files, content.size, reterr);
-    if (result < 0)
-        buf_free(&content);
-    else
-        result = module_set_add_beam(&part->beams, part->path, toolchain_generation(&engine_of(reload)->host.toolchain),
-                                     content.data, content.size, reterr);
-    beam_files_name(files, index, path);
-    return result < 0 ? error_prefix(reterr, "%.512s", path) : 0;
-}
-
-static void read_beams(uv_work_t *work) {
-    struct reload_job *reload = work->data;
-    CLEANUP(beam_files_close) struct beam_files files;
-    struct beam_source source = {.fd = reload->beams_fd,
-                                 .is_stream = reload->beams_are_stream,
-                                 .scratch = store_scratch(engine_of(reload)->store),
-                                 .path = part_of(reload)->path,
-                                 .is_file = reload->beams_are_file,
-                                 .call_off = &reload->is_called_off};
-    int result = beam_files_open(&source, &files, &reload->work_error);
-    for (size_t i = 0; i < files.count && result == 0; i++) result = take_beam(reload, &files, i, &reload->work_error);
-}
-
-static void on_beams_read(uv_work_t *work, int status) {
-    struct reload_job *reload = work->data;
-    (void)status;
-    fd_close(reload->beams_fd);
-    if (!reload_ended_early(reload, reload->work_error.code != E_NONE ? &reload->work_error : NULL))
-        on_part_done(reload);
-}
-
-/* What comes last is compared in the same turn on the pool: each turn is two hand-overs between threads. */
-static void read_and_compare(uv_work_t *work) {
-    struct reload_job *reload = work->data;
-    read_beams(work);
-    if (reload->work_error.code == E_NONE) reload_compare(work);
-}
-
-/* The project is released with the reload: its launcher would work beside the agent. */
-static void on_read_and_compared(uv_work_t *work, int status) {
-    struct reload_job *reload = work->data;
-    fd_close(reload->beams_fd);
-    reload->part_at++;
-    reload_compared(work, status);
-}
-
-static void queue_reading(struct reload_job *reload) {
-    struct node_host *host = &engine_of(reload)->host;
-    uid_t owner = reload->job.sandbox->owner;
-    int beams_fd = reload->beams_fd;
-    bool is_last = reload->part_at + 1 == reload->part_count && live_code_is_known(reload->job.sandbox);
-    reload->stage = RELOAD_WORKING;
-    reload->work.data = reload;
-    if (!is_last)
-        host_work(host, owner, &reload->work, read_beams, on_beams_read);
-    else if (reload_prepare(reload))
-        host_work(host, owner, &reload->work, read_and_compare, on_read_and_compared);
-    else
-        fd_close(beams_fd); /* and the reload is gone */
-}
-
-static void begin_reading(struct reload_job *reload, const struct link_project *project) {
-    struct error error;
-    reload->beams_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
-    reload->beams_are_stream = project->is_stream;
-    reload->beams_are_file = project->is_file;
-    if (reload->beams_fd < 0) {
-        error_set(&error, E_LIMIT, "too many files are open");
-        reload_fail(reload, &error, NULL);
+static void take_opened(struct reload_job *reload, const struct link_project *project) {
+    const char *path = part_of(reload)->path, *inside = path_in_project(reload, path);
+    bool has_beams = holds_beams(reload, project, path);
+    if (!has_beams && inside) {
+        if (!reload->is_whole) choose_in_project(reload, inside); /* otherwise it comes with the project */
+        open_next(reload);
         return;
     }
-    queue_reading(reload);
+    reload->project = project;
+    step_go(&reload->steps, has_beams ? RELOAD_READ : RELOAD_COMPILE);
 }
 
-/* ---- sources ---- */
+/* The launcher never answers from inside its call, so the next step begins before this returns. */
+static void on_project(void *data, const struct link_project *project, const struct error *error) {
+    struct reload_job *reload = data;
+    if (error) {
+        step_done(&reload->steps, error);
+        return;
+    }
+    snprintf(reload->token, sizeof reload->token, "%s", project->token);
+    take_opened(reload, project);
+    fd_close(project->fd);
+}
+
+static int take_project(struct reload_job *reload, struct error *reterr) {
+    reload->project_uid = reload->job.request->caller.uid;
+    int result = quotas_take(engine_of(reload)->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1, reterr);
+    reload->has_project = result == 0;
+    return result;
+}
+
+void reload_open_part(void *job) {
+    struct reload_job *reload = job;
+    struct error error;
+    if (reload->part_at == reload->part_count)
+        step_go(&reload->steps, RELOAD_COMPARE);
+    else if (reload_param(reload, "code"))
+        step_go(&reload->steps, RELOAD_COMPILE);
+    else if (take_project(reload, &error) < 0)
+        step_done(&reload->steps, &error);
+    else
+        caller_open_project(engine_of(reload), &reload->job.request->caller, part_of(reload)->path, on_project, reload);
+}
+
+/* ---- compile ---- */
 
 /* Several compilations are told as one. */
 static void merge_report(struct reload_job *reload, json_t *report) {
@@ -193,22 +208,27 @@ static void merge_report(struct reload_job *reload, json_t *report) {
     json_decref(report);
 }
 
+static int take_compiled(struct reload_job *reload, const char *digest, struct compile_job *compile,
+                         struct error *reterr) {
+    struct reload_part *part = part_of(reload);
+    int result = store_build_path(engine_of(reload)->store, digest, part->build_path, sizeof part->build_path, reterr);
+    if (result < 0) return result;
+    snprintf(part->build.digest, sizeof part->build.digest, "%s", digest);
+    part->build.facts = compile_take_facts(compile);
+    return 0;
+}
+
 static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
     struct reload_job *reload = data;
-    struct reload_part *part = part_of(reload);
-    struct store *store = engine_of(reload)->store;
     struct error bad;
     struct compile_job *compile = take_ptr(reload->compile);
     if (error) json_decref(take_ptr(reload->report)); /* its own diagnostics, not those of the others before it */
     merge_report(reload, report);
-    if (reload_ended_early(reload, error)) return;
-    if (store_build_path(store, digest, part->build_path, sizeof part->build_path, &bad) < 0) {
-        reload_fail(reload, &bad, NULL);
-        return;
-    }
-    snprintf(part->build.digest, sizeof part->build.digest, "%s", digest);
-    part->build.facts = compile_take_facts(compile);
-    on_part_done(reload);
+    if (!error && !reload->steps.is_called_off && take_compiled(reload, digest, compile, &bad) < 0) error = &bad;
+    if (error)
+        step_done(&reload->steps, error);
+    else
+        open_next(reload);
 }
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
@@ -227,108 +247,113 @@ static void begin_compiling(struct reload_job *reload, const struct link_project
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_violation,
     };
-    reload->stage = RELOAD_COMPILING;
     reload->compile = compile_start(&request, on_compiled, reload);
 }
 
-/* ---- opening ---- */
-
-/* The path of a file or folder in the sandbox's own project; NULL when it is elsewhere. */
-static const char *path_in_project(const struct reload_job *reload, const char *path) {
-    size_t length = strlen(project_of(reload));
-    return strncmp(path, project_of(reload), length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
-}
-
-/* Files of the project are compiled with all of it, which comes last then. */
-static void choose_in_project(struct reload_job *reload, const char *inside) {
-    struct reload_part *last = &reload->parts[reload->part_count - 1];
-    if (!last->chosen) {
-        last = &reload->parts[reload->part_count++]; /* there is room for it */
-        *last = (struct reload_part){.path = project_of(reload), .chosen = json_array()};
-    }
-    json_array_append_new(last->chosen, json_string(inside));
-    on_part_done(reload);
-}
-
-static bool holds_beams(const struct reload_job *reload, const struct link_project *project, const char *path) {
-    if (strcmp(path, project_of(reload)) == 0) return false;
-    if (project->is_file) return string_ends(path, ".beam");
-    return !project->is_stream && source_detect(project->fd) == SOURCE_EBIN;
-}
-
-static void on_project(void *data, const struct link_project *project, const struct error *error) {
-    struct reload_job *reload = data;
-    if (!error) snprintf(reload->token, sizeof reload->token, "%s", project->token);
-    if (!reload_ended_early(reload, error)) {
-        const char *path = part_of(reload)->path, *inside = path_in_project(reload, path);
-        if (holds_beams(reload, project, path))
-            begin_reading(reload, project);
-        else if (inside && !reload->is_whole)
-            choose_in_project(reload, inside);
-        else if (inside)
-            on_part_done(reload); /* it comes with the project */
-        else
-            begin_compiling(reload, project);
-    }
-    if (!error) fd_close(project->fd);
-}
-
-static void open_text(struct reload_job *reload) {
+static void compile_text(struct reload_job *reload) {
     struct link_project project;
     struct error error;
     if (source_text_open(reload->job.request->params, &project, &error) < 0) {
-        reload_fail(reload, &error, NULL);
+        step_done(&reload->steps, &error);
         return;
     }
     begin_compiling(reload, &project);
     fd_close(project.fd);
 }
 
-static int take_project(struct reload_job *reload, struct error *reterr) {
-    reload->project_uid = reload->job.request->caller.uid;
-    int result = quotas_take(engine_of(reload)->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1, reterr);
-    reload->has_project = result == 0;
-    return result;
+void reload_compile_part(void *job) {
+    struct reload_job *reload = job;
+    if (reload->project)
+        begin_compiling(reload, take_ptr(reload->project));
+    else
+        compile_text(reload);
 }
 
-static void open_next(struct reload_job *reload) {
+void reload_abort_compiling(void *job) {
+    struct reload_job *reload = job;
+    compile_abort(reload->compile);
+}
+
+/* ---- read: BEAM files ---- */
+
+static int take_beam(struct reload_job *reload, struct beam_files *files, size_t index, struct error *reterr) {
+    struct reload_part *part = part_of(reload);
+    char path[BEAM_FILE_NAME_BYTES];
+    struct buf content = BUF_INIT;
+    int result = beam_files_read(files, index, &content, reterr);
+    if (result == 0) result = beam_files_count(files, content.size, reterr);
+    if (result < 0)
+        buf_free(&content);
+    else
+        result = module_set_add_beam(&part->beams, part->path, toolchain_generation(&engine_of(reload)->host.toolchain),
+                                     content.data, content.size, reterr);
+    beam_files_name(files, index, path);
+    return result < 0 ? error_prefix(reterr, "%.512s", path) : 0;
+}
+
+static void read_beams(struct reload_job *reload) {
+    CLEANUP(beam_files_close) struct beam_files files;
+    struct beam_source source = {.fd = reload->beams_fd,
+                                 .is_stream = reload->beams_are_stream,
+                                 .scratch = store_scratch(engine_of(reload)->store),
+                                 .path = part_of(reload)->path,
+                                 .is_file = reload->beams_are_file,
+                                 .call_off = &reload->steps.is_called_off};
+    int result = beam_files_open(&source, &files, &reload->work_error);
+    for (size_t i = 0; i < files.count && result == 0; i++) result = take_beam(reload, &files, i, &reload->work_error);
+}
+
+static void only_read(uv_work_t *work) {
+    read_beams(work->data);
+}
+
+static void on_only_read(uv_work_t *work, int status) {
+    struct reload_job *reload = work->data;
+    (void)status;
+    fd_close(reload->beams_fd);
+    if (reload->work_error.code != E_NONE)
+        step_done(&reload->steps, &reload->work_error);
+    else
+        open_next(reload);
+}
+
+/* The last part is compared in the same turn on the pool: each turn is two hand-overs between threads. */
+static void read_and_compare(uv_work_t *work) {
+    struct reload_job *reload = work->data;
+    read_beams(reload);
+    if (reload->work_error.code == E_NONE) reload_work_comparing(reload);
+}
+
+/* The project is released with the reload: otherwise the launcher would work beside the agent. */
+static void on_read_and_compared(uv_work_t *work, int status) {
+    struct reload_job *reload = work->data;
+    (void)status;
+    fd_close(reload->beams_fd);
+    reload->part_at++;
+    reload_take_comparison(reload);
+}
+
+static int take_beams(struct reload_job *reload, const struct link_project *project, struct error *reterr) {
+    reload->beams_fd = fcntl(project->fd, F_DUPFD_CLOEXEC, 0);
+    reload->beams_are_stream = project->is_stream;
+    reload->beams_are_file = project->is_file;
+    return reload->beams_fd < 0 ? error_set(reterr, E_LIMIT, "too many files are open") : 0;
+}
+
+void reload_read_part(void *job) {
+    struct reload_job *reload = job;
+    struct node_host *host = &engine_of(reload)->host;
+    uid_t owner = reload->job.sandbox->owner;
     struct error error;
-    if (reload->part_at == reload->part_count) {
-        reload_begin_comparing(reload);
-    } else if (reload_param(reload, "code")) {
-        open_text(reload);
-    } else if (take_project(reload, &error) < 0) {
-        reload_fail(reload, &error, NULL);
-    } else {
-        reload->stage = RELOAD_OPENING;
-        caller_open_project(engine_of(reload), &reload->job.request->caller, part_of(reload)->path, on_project, reload);
-    }
-}
-
-static void on_toolchain(void *data, const struct error *error) {
-    struct reload_job *reload = data;
-    if (!reload_ended_early(reload, error)) open_next(reload);
-}
-
-/* ---- beginning ---- */
-
-int reload_check_sources(const struct request *request, struct error *reterr) {
-    bool has_code = json_object_get(request->params, "code"), has_paths = json_object_get(request->params, "paths");
-    int result = has_code ? 0 : caller_check_paths(&request->caller, reterr);
-    return result < 0 ? result : source_text_check(request->params, has_paths, reterr);
-}
-
-void reload_gather(struct reload_job *reload) {
-    json_t *paths = reload_param(reload, "paths");
-    size_t count = json_array_size(paths);
-    const char *file = json_string_value(reload_param(reload, "file"));
-    reload->parts = calloc(count + 2, sizeof *reload->parts); /* the project may be added */
-    if (!reload->parts) abort();                              /* as in node_call */
-    for (size_t i = 0; i < count; i++) reload->parts[i].path = json_string_value(json_array_get(paths, i));
-    if (count == 0) reload->parts[0].path = file ? file : project_of(reload);
-    reload->part_count = count ? count : 1;
-    for (size_t i = 0; i < reload->part_count; i++)
-        if (strcmp(reload->parts[i].path, project_of(reload)) == 0) reload->is_whole = true;
-    reload->stage = RELOAD_TOOLCHAIN;
-    engine_need_toolchain(engine_of(reload), on_toolchain, reload);
+    bool is_last = reload->part_at + 1 == reload->part_count && live_code_is_known(reload->job.sandbox);
+    reload->work.data = reload;
+    int result = take_beams(reload, take_ptr(reload->project), &error);
+    if (result == 0 && is_last) result = reload_prepare_comparing(reload, &error);
+    if (result < 0) {
+        fd_close(reload->beams_fd);
+        step_done(&reload->steps, &error);
+    } else if (is_last)
+        host_work(host, owner, &reload->work, read_and_compare, on_read_and_compared);
+    else
+        host_work(host, owner, &reload->work, only_read, on_only_read);
 }

@@ -80,7 +80,7 @@ static void take_turn(void *job) {
 static void abort_turn(void *job) {
     struct create_job *create = job;
     compile_turn_give(&create->turn);
-    step_done(&create->steps, NULL);
+    step_aborted(&create->steps);
 }
 
 /* ---- open ---- */
@@ -219,7 +219,7 @@ static void start_application(void *job) {
 /* Undoing ends the tree. */
 static void abort_starting(void *job) {
     struct create_job *create = job;
-    step_done(&create->steps, NULL);
+    step_aborted(&create->steps);
 }
 
 /* ---- save: the registry first, then the standing permission to watch ---- */

@@ -147,7 +147,7 @@ static void take_states(void *job) {
 static void abort_taking(void *job) {
     struct restart_job *restart = job;
     node_cancel(restart->job.sandbox->node, restart->call_id);
-    step_done(&restart->steps, NULL);
+    step_aborted(&restart->steps);
 }
 
 /* ---- learn: a daemon that has just come asks the node which code it was changed to last; that starts again ---- */
@@ -171,7 +171,9 @@ static void learn_code(void *job) {
 }
 
 static void abort_learning(void *job) {
-    on_learnt(job);
+    struct restart_job *restart = job;
+    live_code_forgo(restart->job.sandbox);
+    step_aborted(&restart->steps);
 }
 
 /* ---- end_tree ---- */
@@ -227,7 +229,7 @@ static void start_tree(void *job) {
 /* Undoing ends the tree. */
 static void abort_starting(void *job) {
     struct restart_job *restart = job;
-    step_done(&restart->steps, NULL);
+    step_aborted(&restart->steps);
 }
 
 /* ---- save ---- */

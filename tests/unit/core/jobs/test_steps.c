@@ -34,6 +34,10 @@ static void end_step(struct job *job) {
     step_done(&job->steps, NULL);
 }
 
+static void end_aborted(struct job *job) {
+    step_aborted(&job->steps);
+}
+
 static void begin(struct job *job, size_t step) {
     buf_printf(&job->play->story, "%zu ", step + 1);
     if (++job->depth > job->depth_max) job->depth_max = job->depth;
@@ -217,7 +221,7 @@ static void called_off_in_a_step_that_has_to_end(void **state) {
 static void called_off_in_a_step_that_can_be_aborted(void **state) {
     struct play *play = *state;
     play->job->act[FIRST] = end_step;
-    play->job->act_aborted = end_step;
+    play->job->act_aborted = end_aborted;
     steps_begin(&play->job->steps);
     call_off(play->job);
     expect(play, "1 2 abort undo end:shutting_down free ");
@@ -238,7 +242,7 @@ static void called_off_from_inside_a_step(void **state) {
     struct play *play = *state;
     play->job->act[FIRST] = end_step;
     play->job->act[SECOND] = call_off; /* abort follows when it has begun */
-    play->job->act_aborted = end_step;
+    play->job->act_aborted = end_aborted;
     steps_begin(&play->job->steps);
     expect(play, "1 2 abort undo end:shutting_down free ");
 }

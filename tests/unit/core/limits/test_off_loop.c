@@ -57,16 +57,11 @@ static void test_top(void **state) {
     await_ok(scene);
 }
 
-static void begin_transaction(struct job *job) {
-    reload_begin_transaction((struct reload_job *)job);
-}
-
 static uint64_t ask_reload(struct scene *scene) {
-    struct reload_job *reload = calloc(1, sizeof *reload);
     struct request *request = new_request(scene, json_pack("{s:s, s:b}", "id", "s", "dry_run", true));
+    struct reload_job *reload = reload_new(scene->sandbox, request);
     transaction_put_first(&reload->compared.call, &(struct change_set){0}, NULL);
-    reload->job =
-        (struct job){.sandbox = scene->sandbox, .request = request, .exclusive = true, .start = begin_transaction};
+    reload->steps.at = RELOAD_CALL; /* what comes before is done */
     job_submit(&reload->job);
     uint64_t id = agent_take_call(scene->stage, scene->agent, "reload");
     reads_begin();
