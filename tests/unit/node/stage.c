@@ -175,6 +175,19 @@ static void answer_plainly(struct stage *stage, uint64_t id, bool refuses) {
     launcher_send(stage, text, NULL, 0);
 }
 
+static void answer_project(struct stage *stage, uint64_t id) {
+    char text[128];
+    if (stage->project_fd <= 0) {
+        snprintf(text, sizeof text, "error %llu not_found no%%20such%%20project", (unsigned long long)id);
+        launcher_send(stage, text, NULL, 0);
+        return;
+    }
+    stage->opened++;
+    snprintf(text, sizeof text, "ok %llu token=p%u kind=mount file=%s", (unsigned long long)id, stage->opened,
+             stage->project_file ? stage->project_file : "");
+    launcher_send(stage, text, &stage->project_fd, 1);
+}
+
 static void on_launcher_message(uv_poll_t *poll, int status, int events) {
     struct stage *stage = poll->data;
     static char text[JAIL_MESSAGE_BYTES + 1];
@@ -203,6 +216,11 @@ static void on_launcher_message(uv_poll_t *poll, int status, int events) {
         stage->limits++;
         snprintf(stage->limited, sizeof stage->limited, "%.255s", text);
         answer_plainly(stage, id, stage->refuse_limits);
+    } else if (strcmp(verb, "project") == 0) {
+        answer_project(stage, id);
+    } else if (strcmp(verb, "release") == 0) {
+        stage->released++;
+        answer_plainly(stage, id, false);
     } else if (strcmp(verb, "freeze") == 0) {
         answer_plainly(stage, id, stage->refuse_freezing);
     } else {

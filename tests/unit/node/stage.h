@@ -47,7 +47,10 @@ struct stage {
     bool silent_about_bury; /* let the link break instead */
     const char *death;      /* what bury answers; NULL: killed */
     unsigned spawns, burials;
-    char equipped[1024]; /* the last request to equip a node */
+    char equipped[1024];       /* the last request to equip a node */
+    int project_fd;            /* the folder of each project that is opened; 0: there is none */
+    const char *project_file;  /* the one file in it; NULL: all of it */
+    unsigned opened, released; /* projects */
 
     pid_t children[CHILDREN_MAX]; /* stand for the VMs */
     size_t child_count;
