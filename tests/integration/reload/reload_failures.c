@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <glob.h>
 
-#include "tally.h"
+#include "reload_cases.h"
 
 #define KEEPS "code_change(_, State, _) -> {ok, State}.\n"
 
@@ -16,65 +16,71 @@ struct failure {
     const char *after;  /* evaluated last; NULL: nothing */
 };
 
-static const struct failure failures[] = {
-    {.before = "gen_server:cast(spare, wait).",
-     .more = KEEPS,
-     .param = "suspend_timeout_ms",
-     .value = 60,
-     .step = "suspend",
-     .detail = "is busy",
-     .after = "spare ! go_on."},
-    {.attributes = "-on_load(go/0).",
-     .more = "go() -> {error, no_way}.\n" KEEPS,
-     .step = "on_load",
-     .detail = "its on_load function failed"},
-    {.more = "code_change(_, _, _) -> error(no_way).", .step = "migrate", .detail = "no_way"},
-    {.more = "code_change(_, S, _) -> {perhaps, S}.", .step = "migrate", .detail = "{perhaps,"},
-    {.more = "code_change(_, _, _) -> receive never -> ok end.",
-     .param = "migrate_timeout_ms",
-     .value = 60,
-     .step = "migrate",
-     .detail = "60 ms"},
-};
-
-enum { NEXT = 5 }; /* the first version that no test before has made */
-
-struct course {
-    struct world *world;
-    int version; /* that runs, and is called two */
-    int state;
-};
-
-/* As before, and nobody is stopped late. */
-static void assert_unchanged(struct course *course) {
-    char expected[64];
-    snprintf(expected, sizeof expected, "{two,%d}", ++course->state);
-    tally_assert_answers(course->world, expected);
-    tally_assert_eval(course->world, "element(1, gen_server:call(spare, add)).", "two");
-    tally_assert_current(course->world, course->version);
+/* As before, and no process is suspended any more. */
+static void assert_unchanged(struct reload_case *test) {
+    tally_assert_answers(test->world, "{base,1}");
+    tally_assert_eval(test->world, "element(1, gen_server:call(spare, add)).", "base");
+    tally_assert_current(test->world, test->base);
 }
 
-static json_t *reload_fails(struct course *course, const char *param, json_int_t value, const char *step) {
-    json_t *problem = param
-                          ? world_fails(course->world, "reload", "reload_failed", "{s:s, s:I}", "id", "a", param, value)
-                          : world_fails(course->world, "reload", "reload_failed", "{s:s}", "id", "a");
+static json_t *reload_fails(struct world *world, const struct failure *failure) {
+    json_t *problem = failure->param ? world_fails(world, "reload", "reload_failed", "{s:s, s:I}", "id", "a",
+                                                   failure->param, failure->value)
+                                     : world_fails(world, "reload", "reload_failed", "{s:s}", "id", "a");
     json_t *result = json_object_get(problem, "result");
     assert_string_equal(text_of(result, "status"), "rolled_back");
-    if (!string_equal(text_of(result, "step"), step))
+    if (!string_equal(text_of(result, "step"), failure->step))
         fail_msg("failed at %s: %s", text_of(result, "step"), text_of(problem, "detail"));
     return problem;
 }
 
-static void fails(struct course *course, const struct failure *failure) {
-    if (failure->before) free(world_eval_text(course->world, "a", NULL, failure->before));
-    tally_write(course->world,
-                &(struct tally){.version = "three", .attributes = failure->attributes, .more = failure->more});
-    json_t *problem = reload_fails(course, failure->param, failure->value, failure->step);
+static void fails(struct reload_case *test, const struct failure *failure) {
+    struct world *world = test->world;
+    if (failure->before) free(world_eval_text(world, "a", NULL, failure->before));
+    tally_write(world, &(struct tally){.version = "three", .attributes = failure->attributes, .more = failure->more});
+    json_t *problem = reload_fails(world, failure);
     if (!strstr(text_of(problem, "detail"), failure->detail))
         fail_msg("no %s in: %s", failure->detail, text_of(problem, "detail"));
     json_decref(problem);
-    if (failure->after) free(world_eval_text(course->world, "a", NULL, failure->after));
-    assert_unchanged(course);
+    if (failure->after) free(world_eval_text(world, "a", NULL, failure->after));
+    assert_unchanged(test);
+}
+
+/* ---- before and during the pause ---- */
+
+void a_process_that_is_busy(void **state) {
+    fails(*state, &(struct failure){.before = "gen_server:cast(spare, wait).",
+                                    .more = KEEPS,
+                                    .param = "suspend_timeout_ms",
+                                    .value = 60,
+                                    .step = "suspend",
+                                    .detail = "is busy",
+                                    .after = "spare ! go_on."});
+}
+
+void an_on_load_function_that_fails(void **state) {
+    fails(*state, &(struct failure){.attributes = "-on_load(go/0).",
+                                    .more = "go() -> {error, no_way}.\n" KEEPS,
+                                    .step = "on_load",
+                                    .detail = "its on_load function failed"});
+}
+
+void a_migration_that_crashes(void **state) {
+    fails(*state,
+          &(struct failure){.more = "code_change(_, _, _) -> error(no_way).", .step = "migrate", .detail = "no_way"});
+}
+
+void a_migration_with_another_result(void **state) {
+    fails(*state,
+          &(struct failure){.more = "code_change(_, S, _) -> {perhaps, S}.", .step = "migrate", .detail = "{perhaps,"});
+}
+
+void a_migration_that_does_not_end(void **state) {
+    fails(*state, &(struct failure){.more = "code_change(_, _, _) -> receive never -> ok end.",
+                                    .param = "migrate_timeout_ms",
+                                    .value = 60,
+                                    .step = "migrate",
+                                    .detail = "60 ms"});
 }
 
 static void copy_beam(struct world *world, const char *name, size_t bytes_max) {
@@ -88,34 +94,39 @@ static void copy_beam(struct world *world, const char *name, size_t bytes_max) {
 }
 
 /* One good beam and one that ends too early: neither is loaded. */
-static void a_torn_beam_is_refused(struct course *course) {
-    struct world *world = course->world;
+void a_torn_beam_file(void **state) {
+    struct reload_case *test = *state;
+    struct world *world = test->world;
     copy_beam(world, "tally_sup", SIZE_MAX);
     copy_beam(world, "tally", 400);
     json_t *problem =
         world_fails(world, "reload", "malformed_data", "{s:s, s:[s]}", "id", "a", "paths", world_path(world, "ebin"));
     assert_non_null(strstr(text_of(problem, "detail"), "ebin/tally.beam: "));
     json_decref(problem);
-    assert_unchanged(course);
+    assert_unchanged(test);
 }
 
-/* Code that lingers in old code, and makes closures. */
+/* ---- old code ---- */
+
+/* Code that lingers in old code, and makes closures; its versions have a mark. */
 #define LINGERS                                                                                                        \
     "linger() -> receive stop -> ok; _ -> linger() end, version().\n"                                                  \
     "make(X) -> fun() -> {X, version()} end.\n"                                                                        \
-    "version() -> %d.\n" KEEPS
+    "version() -> %s.\n" KEEPS
 
-static void write_lingering(struct world *world, int version) {
-    char name[16], more[512];
-    snprintf(name, sizeof name, "l%d", version);
-    snprintf(more, sizeof more, LINGERS, version);
-    tally_write_version(world, name, more);
+static void write_lingering(struct world *world, const char *mark) {
+    char more[512];
+    snprintf(more, sizeof more, LINGERS, mark);
+    tally_write_version(world, mark, more);
 }
 
-static void assert_version(struct world *world, int version) {
-    char expected[16];
-    snprintf(expected, sizeof expected, "%d", version);
-    tally_assert_eval(world, "tally:version().", expected);
+static int bring_lingering(struct world *world, const char *mark) {
+    write_lingering(world, mark);
+    return tally_reload(world);
+}
+
+static void assert_runs(struct world *world, const char *mark, int version) {
+    tally_assert_eval(world, "tally:version().", mark);
     tally_assert_current(world, version);
 }
 
@@ -130,53 +141,48 @@ static void assert_held(struct world *world, const char *on_busy, const char *st
     json_decref(problem);
 }
 
-/* A process in the code before the last, and a closure of it in a state. Numbers are those of the versions. */
-static void old_code_is_held(struct world *world, int version) {
-    write_lingering(world, version);
-    world_do(world, "reload", "{s:s}", "id", "a");
+/* A process in the code before the last. */
+void old_code_that_is_in_use(void **state) {
+    struct world *world = ((struct reload_case *)*state)->world;
+    bring_lingering(world, "l1");
     free(world_eval_text(world, "a", NULL, "register(lingering, spawn(tally, linger, []))."));
-    write_lingering(world, version + 1);
+    write_lingering(world, "l2");
     json_t *result = world_op(world, "reload", "{s:s}", "id", "a");
     assert_int_equal(json_array_size(json_object_get(result, "warnings")), 1);
     json_decref(result);
-    write_lingering(world, version + 2);
+    int second = tally_current(world);
+    write_lingering(world, "l3");
     assert_held(world, "refuse", "old_code", "stack");
     assert_held(world, "wait", "old_code", "stack");
-    assert_version(world, version + 1);
+    assert_runs(world, "l2", second);
     world_do(world, "reload", "{s:s, s:s}", "id", "a", "on_busy", "kill");
-    assert_version(world, version + 2);
+    tally_assert_eval(world, "tally:version().", "l3");
     tally_assert_eval(world, "whereis(lingering).", "undefined");
 }
 
-static void a_closure_is_held(struct world *world, int version) {
+/* In a process's state. */
+void a_closure_of_old_code(void **state) {
+    struct world *world = ((struct reload_case *)*state)->world;
+    bring_lingering(world, "l1");
     free(world_eval_text(world, "a", NULL, "sys:replace_state(spare, fun(_) -> tally:make(a) end)."));
-    write_lingering(world, version + 1);
-    world_do(world, "reload", "{s:s}", "id", "a");
-    write_lingering(world, version + 2);
+    int second = bring_lingering(world, "l2");
+    write_lingering(world, "l3");
     assert_held(world, "refuse", "busy", "closure");
-    char expected[32];
-    snprintf(expected, sizeof expected, "{a,%d}", version);
-    tally_assert_eval(world, "(sys:get_state(spare))().", expected);
-    assert_version(world, version + 1);
+    tally_assert_eval(world, "(sys:get_state(spare))().", "{a,l1}");
+    assert_runs(world, "l2", second);
     free(world_eval_text(world, "a", NULL, "sys:replace_state(spare, fun(_) -> 0 end)."));
 }
 
-/* All of them, which is more than their supervisor bears by itself. */
-static void a_late_crash_is_taken_back(struct world *world, int version) {
-    uint64_t before = world_now(world);
-    tally_write_version(world, "late",
-                        "handle_info(boom, _) -> error(boom).\n"
-                        "code_change(_, N, _) -> erlang:send_after(500, self(), boom), {ok, {late, N}}.");
-    json_t *problem = world_fails(world, "reload", "reload_failed", "{s:s, s:b}", "id", "a", "wait", 1);
-    assert_string_equal(text_of(json_object_get(problem, "result"), "status"), "rolled_back");
-    assert_non_null(strstr(text_of(problem, "detail"), "boom"));
-    json_decref(problem);
-    json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "rolled_back", .sandbox_id = "a"}));
-    assert_version(world, version);
+/* ---- probation ---- */
+
+static void wait_rolled_back(struct world *world, uint64_t since) {
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "rolled_back", .sandbox_id = "a"}));
 }
 
 /* What is on probation stays on it, and a crash still takes it back. */
-static void a_rehearsal_settles_nothing(struct world *world, int version) {
+void a_dry_run_settles_nothing(void **state) {
+    struct reload_case *test = *state;
+    struct world *world = test->world;
     uint64_t before = world_now(world);
     tally_write_version(world, "trial", NULL);
     world_do(world, "reload", "{s:s, s:i}", "id", "a", "probation_ms", 60000);
@@ -185,19 +191,22 @@ static void a_rehearsal_settles_nothing(struct world *world, int version) {
     assert_int_equal(json_array_size(json_object_get(rehearsed, "processes")), 3);
     json_decref(rehearsed);
     free(world_eval_text(world, "a", NULL, "exit(whereis(spare), kill)."));
-    json_decref(world_wait_event(world, before, &(struct event_pattern){.kind = "rolled_back", .sandbox_id = "a"}));
-    assert_version(world, version);
+    wait_rolled_back(world, before);
+    assert_unchanged(test);
 }
 
-void failures_change_nothing(struct world *world, int version, int state) {
-    struct course course = {world, version, state};
-    for (size_t i = 0; i < ARRAY_SIZE(failures); i++) fails(&course, &failures[i]);
-    a_torn_beam_is_refused(&course);
-    old_code_is_held(world, NEXT);
-    a_closure_is_held(world, NEXT + 2);
-    a_rehearsal_settles_nothing(world, NEXT + 3);
-    a_late_crash_is_taken_back(world, NEXT + 3);
-    char expected[32];
-    snprintf(expected, sizeof expected, "{l%d,%d}", NEXT + 3, course.state + 1);
-    tally_assert_answers(world, expected);
+/* Of all processes, which is more than their supervisor bears by itself. */
+void a_crash_on_probation(void **state) {
+    struct reload_case *test = *state;
+    struct world *world = test->world;
+    uint64_t before = world_now(world);
+    tally_write_version(world, "late",
+                        "handle_info(boom, _) -> error(boom).\n"
+                        "code_change(_, N, _) -> erlang:send_after(500, self(), boom), {ok, {late, N}}.");
+    json_t *problem = world_fails(world, "reload", "reload_failed", "{s:s, s:b}", "id", "a", "wait", 1);
+    assert_string_equal(text_of(json_object_get(problem, "result"), "status"), "rolled_back");
+    assert_non_null(strstr(text_of(problem, "detail"), "boom"));
+    json_decref(problem);
+    wait_rolled_back(world, before);
+    assert_unchanged(test);
 }

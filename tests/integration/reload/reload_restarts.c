@@ -1,5 +1,5 @@
 /* Restarts with and without the states of the tree's processes. */
-#include "tally.h"
+#include "reload_cases.h"
 
 /* The lost state at a place, by how its reason begins. */
 static void assert_lost(const json_t *states, const char *path, const char *reason) {
@@ -40,7 +40,14 @@ static void set_states(struct world *world, const char *spare, const char *third
     tally_assert_eval(world, code, "ok");
 }
 
-static void some_states_are_kept(struct world *world) {
+static struct world *bring_careful(struct reload_case *test) {
+    tally_write(test->world, &careful);
+    tally_reload(test->world);
+    return test->world;
+}
+
+void some_states_are_kept(void **state) {
+    struct world *world = bring_careful(*state);
     set_states(world, "poison", "self()");
     json_t *states = restart(world, 1);
     assert_lost(states, "third", "its state holds a process identifier");
@@ -52,22 +59,11 @@ static void some_states_are_kept(struct world *world) {
 }
 
 /* Two that crash are more than their supervisor bears. */
-static void what_does_not_start_starts_fresh(struct world *world) {
+void a_tree_that_does_not_start_starts_fresh(void **state) {
+    struct world *world = bring_careful(*state);
     set_states(world, "poison", "poison");
     json_t *states = restart(world, 0);
     assert_true(string_starts(text_of(states, "fresh"), "the application did not start with the states: "));
     json_decref(states);
     tally_assert_answers(world, "{careful,1}");
-}
-
-void restarts_compile(struct world *world) {
-    tally_write(world, &careful);
-    world_do(world, "reload", "{s:s, s:b}", "id", "a", "dry_run", 1); /* by the sandbox's own compiler */
-}
-
-void restarts_keep_states(struct world *world) {
-    tally_write(world, &careful);
-    world_do(world, "reload", "{s:s}", "id", "a");
-    some_states_are_kept(world);
-    what_does_not_start_starts_fresh(world);
 }

@@ -50,6 +50,18 @@ void tally_assert_answers(struct world *world, const char *expected) {
     tally_assert_eval(world, "gen_server:call(tally, add)", expected);
 }
 
+int tally_current(struct world *world) {
+    json_t *list = world_op(world, "versions", "{s:s, s:s}", "id", "a", "module", "tally"), *item;
+    size_t i;
+    int current = 0;
+    json_array_foreach(list, i, item) {
+        if (json_is_true(json_object_get(item, "current")))
+            current = (int)json_integer_value(json_object_get(item, "version"));
+    }
+    json_decref(list);
+    return current;
+}
+
 struct expectation {
     struct world *world;
     int version, found;
@@ -57,14 +69,7 @@ struct expectation {
 
 static bool is_current(void *data) {
     struct expectation *expected = data;
-    json_t *list = world_op(expected->world, "versions", "{s:s, s:s}", "id", "a", "module", "tally"), *item;
-    size_t i;
-    expected->found = 0;
-    json_array_foreach(list, i, item) {
-        if (json_is_true(json_object_get(item, "current")))
-            expected->found = (int)json_integer_value(json_object_get(item, "version"));
-    }
-    json_decref(list);
+    expected->found = tally_current(expected->world);
     return expected->found == expected->version;
 }
 
@@ -72,6 +77,13 @@ void tally_assert_current(struct world *world, int version) {
     struct expectation expected = {world, version, 0};
     if (!wait_until(is_current, &expected, WORLD_DEADLINE_MS))
         fail_msg("version %d is current, not %d", expected.found, version);
+}
+
+int tally_reload(struct world *world) {
+    json_t *result = world_op(world, "reload", "{s:s}", "id", "a");
+    if (!string_equal(text_of(result, "status"), "hot_reloaded")) fail_msg("it is %s", text_of(result, "status"));
+    json_decref(result);
+    return tally_current(world);
 }
 
 /* ---- changes beside the test ---- */

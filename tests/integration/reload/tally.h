@@ -18,8 +18,12 @@ const char *tally_write_version(struct world *world, const char *version, const 
 
 /* Add one to `tally`, of the sandbox "a": it answers {Version, State}. */
 void tally_assert_answers(struct world *world, const char *expected);
-/* Which version the registry says is current, now or soon: a daemon that just started may still be asking. */
+/* The version that the registry says is current; 0: none. */
+int tally_current(struct world *world);
+/* That it is so now or soon: a daemon that just started may still be asking. */
 void tally_assert_current(struct world *world, int version);
+/* Reload it, as a change; the version that is current afterwards. */
+int tally_reload(struct world *world);
 /* Evaluate in the sandbox. */
 void tally_assert_eval(struct world *world, const char *code, const char *expected);
 
@@ -36,12 +40,5 @@ void tally_wait_output(struct world *world, const char *text, size_t times);
 void tally_kill_daemon(struct world *world);
 
 const char *text_of(const json_t *object, const char *name);
-
-/* Parts of test_reload, one after the other on the same sandbox. */
-void failures_change_nothing(struct world *world, int version, int state);
-void deaths_leave_one_version(struct world *world, int version);
-/* While there is a compiler: what restarts_keep_states brings after it is gone with its daemon. */
-void restarts_compile(struct world *world);
-void restarts_keep_states(struct world *world);
 
 #endif
