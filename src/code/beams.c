@@ -11,8 +11,14 @@
 
 #include "code/code_internal.h"
 
-int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr) {
+/* The flat folder of an older service: its bytes are read, and swept. */
+static int old_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr) {
     return string_format(ret, PATH_MAX, reterr, "%s/store/beams%s%s", home, name[0] ? "/" : "", name);
+}
+
+int beam_path(const struct beam_store *beams, const char *name, char ret[PATH_MAX], struct error *reterr) {
+    return string_format(ret, PATH_MAX, reterr, "%s/store/beams/%u%s%s", beams->home, beams->owner, name[0] ? "/" : "",
+                         name);
 }
 
 static int name_beam(const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES], struct error *reterr) {
@@ -23,18 +29,27 @@ static int name_beam(const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTE
     return 0;
 }
 
-int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr) {
-    char path[PATH_MAX], found[CODE_DIGEST_BYTES];
+static int load(const char *path, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr) {
+    char found[CODE_DIGEST_BYTES];
     CLEANUP_FREE uint8_t *data = NULL;
     size_t size = 0;
-    int result = beam_path(home, digest, path, reterr);
-    if (result == 0) result = file_load(path, CODE_FILE_MAX_BYTES, &data, &size, reterr);
+    int result = file_load(path, CODE_FILE_MAX_BYTES, &data, &size, reterr);
     if (result == 0) result = name_beam(data, size, found, reterr);
     if (result < 0) return result;
     if (strcmp(found, digest) != 0) return error_set(reterr, E_SYSTEM, "%s is damaged", path);
     *ret = take_ptr(data);
     *ret_size = size;
     return 0;
+}
+
+int code_beam_load(const struct beam_store *beams, const char *digest, uint8_t **ret, size_t *ret_size,
+                   struct error *reterr) {
+    char path[PATH_MAX], old[PATH_MAX];
+    int result = beam_path(beams, digest, path, reterr);
+    if (result < 0) return result;
+    if (access(path, F_OK) < 0 && old_path(beams->home, digest, old, NULL) == 0 && access(old, F_OK) == 0)
+        return load(old, digest, ret, ret_size, reterr);
+    return load(path, digest, ret, ret_size, reterr);
 }
 
 /* A name that no other thread writes to. A file of a killed daemon is overwritten. */
@@ -56,44 +71,107 @@ static int write_beam(const char *home, const char *path, const uint8_t *data, s
 }
 
 /* An existing file that a power failure left incomplete is written again. A valid one gets a new time for the sweep. */
-static bool is_kept(const char *home, const char *digest, const char *path) {
+static bool is_kept(const char *digest, const char *path) {
     CLEANUP_FREE uint8_t *data = NULL;
     size_t size;
-    return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 &&
-           code_beam_load(home, digest, &data, &size, NULL) == 0;
+    return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 && load(path, digest, &data, &size, NULL) == 0;
 }
 
-int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
+static int make_folder(const char *path, struct error *reterr) {
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? error_errno(reterr, errno, "making %s", path) : 0;
+}
+
+static int make_folders(const struct beam_store *beams, struct error *reterr) {
+    char path[PATH_MAX];
+    int result = beam_path(beams, "", path, reterr);
+    if (result < 0 || access(path, F_OK) == 0) return result;
+    result = old_path(beams->home, "", path, reterr);
+    if (result == 0) result = make_folder(path, reterr);
+    if (result == 0) result = beam_path(beams, "", path, reterr);
+    return result < 0 ? result : make_folder(path, reterr);
+}
+
+static int keep(struct beam_store *beams, const char *digest, const uint8_t *data, size_t size, struct error *reterr) {
+    char path[PATH_MAX];
+    int result = make_folders(beams, reterr);
+    if (result == 0) result = beam_path(beams, digest, path, reterr);
+    if (result < 0 || is_kept(digest, path)) return result;
+    result = write_beam(beams->home, path, data, size, reterr);
+    if (result == 0) beams->written_bytes += size;
+    return result;
+}
+
+int code_beam_keep(struct beam_store *beams, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
                    struct error *reterr) {
-    char path[PATH_MAX], digest[CODE_DIGEST_BYTES];
-    int result = beam_path(home, "", path, reterr);
-    if (result == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) result = error_errno(reterr, errno, "making %s", path);
-    if (result == 0) result = name_beam(data, size, digest, reterr);
-    if (result == 0) result = beam_path(home, digest, path, reterr);
-    if (result == 0 && !is_kept(home, digest, path)) result = write_beam(home, path, data, size, reterr);
+    char digest[CODE_DIGEST_BYTES];
+    int result = name_beam(data, size, digest, reterr);
+    if (result == 0 && !beams->is_dry) result = keep(beams, digest, data, size, reterr);
     if (result == 0) memcpy(ret, digest, sizeof digest);
     return result;
 }
 
-void code_beam_sync(const char *home, const char *digest) {
+void code_beam_sync(const struct beam_store *beams, const char *digest) {
     char path[PATH_MAX];
-    if (beam_path(home, digest, path, NULL) < 0) return;
+    if (beam_path(beams, digest, path, NULL) < 0) return;
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0) fsync(fd);
 }
 
-static bool is_older(int folder, const char *name, int64_t age_s) {
-    struct stat status;
-    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mtime <= time(NULL) - age_s;
+/* ---- the sweep ---- */
+
+/* Whether a file was removed that no version names and that is old enough. Folders stay. */
+static bool remove_unused(int folder, const char *name, const struct stat *status, const struct map *used,
+                          int64_t min_age_s) {
+    return S_ISREG(status->st_mode) && !map_get(used, name) && status->st_mtime <= time(NULL) - min_age_s &&
+           unlinkat(folder, name, 0) == 0;
 }
 
-void code_beams_sweep(const char *home, const struct map *used, int64_t min_age_s) {
-    char path[PATH_MAX];
-    DIR *directory = beam_path(home, "", path, NULL) == 0 ? opendir(path) : NULL;
+static void sweep(const char *path, const struct map *used, int64_t min_age_s, uint64_t *ret_removed_bytes,
+                  uint64_t *ret_left_bytes) {
+    DIR *directory = opendir(path);
     struct dirent *entry;
-    while (directory && (entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && !map_get(used, entry->d_name) &&
-            is_older(dirfd(directory), entry->d_name, min_age_s))
-            unlinkat(dirfd(directory), entry->d_name, 0);
+    struct stat status;
+    *ret_removed_bytes = *ret_left_bytes = 0;
+    while (directory && (entry = readdir(directory))) {
+        if (entry->d_name[0] == '.') continue;
+        if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
+        bool is_removed = remove_unused(dirfd(directory), entry->d_name, &status, used, min_age_s);
+        *(is_removed ? ret_removed_bytes : ret_left_bytes) += (uint64_t)status.st_size;
+    }
     if (directory) closedir(directory);
+}
+
+void code_beams_sweep(const struct beam_store *beams, const struct map *used, int64_t min_age_s,
+                      uint64_t *ret_removed_bytes, uint64_t *ret_left_bytes) {
+    char path[PATH_MAX];
+    if (beam_path(beams, "", path, NULL) < 0) path[0] = '\0';
+    sweep(path, used, min_age_s, ret_removed_bytes, ret_left_bytes);
+}
+
+void code_beams_sweep_old(const char *home, const struct map *used) {
+    char path[PATH_MAX];
+    uint64_t removed, left;
+    if (old_path(home, "", path, NULL) == 0) sweep(path, used, 0, &removed, &left);
+}
+
+static bool add_owner(const char *name, uint32_t **owners, size_t *count) {
+    uint64_t owner;
+    if (!parse_u64(name, &owner) || owner > UINT32_MAX) return true; /* bytes of an older service */
+    uint32_t *grown = reallocarray(*owners, *count + 1, sizeof *grown);
+    if (!grown) return false;
+    *owners = grown;
+    grown[(*count)++] = (uint32_t)owner;
+    return true;
+}
+
+uint32_t *code_beams_owners(const char *home, size_t *ret_count) {
+    char path[PATH_MAX];
+    uint32_t *owners = calloc(1, sizeof *owners);
+    DIR *directory = owners && old_path(home, "", path, NULL) == 0 ? opendir(path) : NULL;
+    struct dirent *entry;
+    *ret_count = 0;
+    while (directory && (entry = readdir(directory)) && add_owner(entry->d_name, &owners, ret_count)) {
+    }
+    if (directory) closedir(directory);
+    return owners;
 }

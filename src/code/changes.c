@@ -68,7 +68,7 @@ static int load_bytes(const struct code_module *module, uint8_t **ret_beam, size
 static int take_side(const struct change_base *base, const struct code_module *module, struct version *version,
                      uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
     int result = load_bytes(module, ret_beam, ret_size, reterr);
-    if (result == 0) result = code_beam_keep(base->home, *ret_beam, *ret_size, version->beam, reterr);
+    if (result == 0) result = code_beam_keep(base->beams, *ret_beam, *ret_size, version->beam, reterr);
     if (result < 0) return result;
     describe(version, module);
     version->size_bytes = *ret_size;
@@ -191,11 +191,11 @@ int changes_to_build(const struct change_base *base, const char *path, const jso
 
 /* ---- an older version ---- */
 
-static int take_old_bytes(const char *home, const struct version *version, struct change *change,
+static int take_old_bytes(const struct beam_store *beams, const struct version *version, struct change *change,
                           struct error *reterr) {
     change->version = *version;
     json_incref(change->version.dependencies);
-    return code_beam_load(home, version->beam, &change->beam, &change->beam_size, reterr);
+    return code_beam_load(beams, version->beam, &change->beam, &change->beam_size, reterr);
 }
 
 static const struct version *find_version(const struct change_base *base, const char *module, uint32_t number,
@@ -215,7 +215,7 @@ static int go_back(struct change_set *set, const struct change_base *base, const
                    const struct version *wanted, const struct code_module *running, struct error *reterr) {
     struct change *change = add(set, module);
     if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a rollback");
-    int result = take_old_bytes(base->home, wanted, change, reterr);
+    int result = take_old_bytes(base->beams, wanted, change, reterr);
     if (result < 0 || !running) return result;
     return take_side(base, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
 }

@@ -68,15 +68,28 @@ struct shared_history *history_hold(struct shared_history *shared);
 void history_let_go(struct shared_history *shared); /* accepts NULL; the last user frees it */
 const struct history *history_of(const struct shared_history *shared);
 
-/* ---- beams.c: the bytes of versions, by digest. Blocking. ---- */
+/* ---- beams.c: the bytes of versions, by the sandboxes' owner and digest. Blocking. ---- */
+
+struct beam_store {
+    const char *home; /* borrowed */
+    uint32_t owner;
+    bool is_dry;            /* nothing is written: bytes only get their names */
+    uint64_t written_bytes; /* by code_beam_keep, so far */
+};
 
 /* The bytes survive the daemon's death at once, and a power failure after a sync. */
-int code_beam_keep(const char *home, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
+int code_beam_keep(struct beam_store *beams, const uint8_t *data, size_t size, char ret[CODE_DIGEST_BYTES],
                    struct error *reterr);
-int code_beam_load(const char *home, const char *digest, uint8_t **ret, size_t *ret_size, struct error *reterr);
-void code_beam_sync(const char *home, const char *digest); /* "" syncs the folder */
-/* Removes bytes that no version in use names and that are older than min_age_s. */
-void code_beams_sweep(const char *home, const struct map *used, int64_t min_age_s);
+int code_beam_load(const struct beam_store *beams, const char *digest, uint8_t **ret, size_t *ret_size,
+                   struct error *reterr);
+void code_beam_sync(const struct beam_store *beams, const char *digest); /* "" syncs the folder */
+/* Removes an owner's bytes that no version in use names and that are older than min_age_s. */
+void code_beams_sweep(const struct beam_store *beams, const struct map *used, int64_t min_age_s,
+                      uint64_t *ret_removed_bytes, uint64_t *ret_left_bytes);
+/* The owners that have bytes: a list to be freed, NULL without memory. */
+uint32_t *code_beams_owners(const char *home, size_t *ret_count);
+/* The same for bytes that an older service kept, which are in no owner's folder. */
+void code_beams_sweep_old(const char *home, const struct map *used);
 
 /* ---- modules.c: the modules of a build, as the VM loads them ---- */
 
@@ -133,7 +146,7 @@ void change_set_free(struct change_set *set);
 
 /* The running code, and where its version numbers and bytes are. Borrowed. */
 struct change_base {
-    const char *home;
+    struct beam_store *beams;
     const struct history *history;
     const char *path; /* of the build */
     const json_t *facts;
@@ -190,8 +203,8 @@ struct composed {
 };
 
 /* The build at path with the changes of the set. Blocking. */
-int compose(const char *home, const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
-            struct error *reterr);
+int compose(const struct beam_store *beams, const char *path, const json_t *facts, const struct change_set *set,
+            struct composed *ret, struct error *reterr);
 void composed_free(struct composed *composed);
 
 /* ---- migrations.c: the caller's functions that migrate states ---- */

@@ -10,7 +10,7 @@ enum { CODE_FILE_MAX_BYTES = 64 << 20 }; /* of one file of a build */
 
 /* ---- beams.c ---- */
 
-int beam_path(const char *home, const char *name, char ret[PATH_MAX], struct error *reterr);
+int beam_path(const struct beam_store *beams, const char *name, char ret[PATH_MAX], struct error *reterr);
 
 /* ---- answer_json.c: a node's terms as JSON; a term may be NULL ---- */
 

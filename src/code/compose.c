@@ -148,16 +148,16 @@ static void describe(json_t *facts, const char *app, const struct change *change
 }
 
 /* The bytes are kept as a version already, so the file can be linked. */
-static int add_beam(struct composed *composed, const char *home, const char *path, const struct change *change,
-                    struct error *reterr) {
+static int add_beam(struct composed *composed, const struct beam_store *beams, const char *path,
+                    const struct change *change, struct error *reterr) {
     char kept[PATH_MAX];
     int result = add(composed, path, copy(change->beam, change->beam_size), change->beam_size, reterr);
-    if (result == 0 && change->version.beam[0] && beam_path(home, change->version.beam, kept, NULL) == 0)
+    if (result == 0 && change->version.beam[0] && beam_path(beams, change->version.beam, kept, NULL) == 0)
         composed->files[composed->count - 1].twin = strdup(kept);
     return result;
 }
 
-static int put_changes(struct composed *composed, const char *home, const struct module_set *modules,
+static int put_changes(struct composed *composed, const struct beam_store *beams, const struct module_set *modules,
                        const struct change_set *set, struct map *replaced, struct error *reterr) {
     static char mark; /* any address that is not NULL */
     const char *app = first_app(composed->facts);
@@ -167,7 +167,7 @@ static int put_changes(struct composed *composed, const char *home, const struct
         const struct change *change = &set->items[i];
         path_of(modules, app, change->module, path);
         if (!map_set(replaced, path, &mark)) return error_set(reterr, E_NO_MEMORY, "no memory for a build");
-        if (!change->is_deletion) result = add_beam(composed, home, path, change, reterr);
+        if (!change->is_deletion) result = add_beam(composed, beams, path, change, reterr);
         describe(composed->facts, app, change);
     }
     bool is_marked = map_set(replaced, BUILD_FACTS_FILE, &mark) && map_set(replaced, BUILD_BRIEF_FILE, &mark);
@@ -180,15 +180,15 @@ static int add_description(struct composed *composed, const char *name, const js
     return result < 0 ? result : add(composed, name, (uint8_t *)text, strlen(text), reterr);
 }
 
-int compose(const char *home, const char *path, const json_t *facts, const struct change_set *set, struct composed *ret,
-            struct error *reterr) {
+int compose(const struct beam_store *beams, const char *path, const json_t *facts, const struct change_set *set,
+            struct composed *ret, struct error *reterr) {
     CLEANUP(map_free) struct map replaced = MAP_INIT;
     CLEANUP(module_set_free) struct module_set modules = {0};
     struct composed composed = {.facts = json_deep_copy(facts)};
     struct walk walk = {&composed, &replaced, path};
     int result = composed.facts ? module_set_read(path, facts, &modules, reterr)
                                 : error_set(reterr, E_NO_MEMORY, "no memory for a build's description");
-    if (result == 0) result = put_changes(&composed, home, &modules, set, &replaced, reterr);
+    if (result == 0) result = put_changes(&composed, beams, &modules, set, &replaced, reterr);
     if (result == 0) result = walk_folder(&walk, "", 0, reterr);
     if (result == 0) {
         json_int_t bytes = 0;

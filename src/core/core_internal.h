@@ -116,6 +116,7 @@ struct engine {
     uint64_t builds_at_sweep; /* that had been written when builds were swept last */
     bool is_sweeping;         /* the pool reads which builds are kept */
     bool is_removing;         /* builds of users who had no room */
+    bool is_sweeping_beams;   /* bytes of versions */
     struct feed *events;
     struct feed_pump pump;
     struct guard_profiles profiles;

@@ -515,8 +515,8 @@ static bool is_busy(struct engine *engine) {
         if (sandbox->jobs || sandbox->destroying) return true;
     }
     return engine->admitting > 0 || engine->toolchain_probing || answers_are_waiting(&engine->answers) ||
-           engine->asking > 0 || engine->listings > 0 || engine->is_sweeping || !compiler_is_quiet(engine->compiler) ||
-           !pool_is_quiet(engine->pool);
+           engine->asking > 0 || engine->listings > 0 || engine->is_sweeping || engine->is_sweeping_beams ||
+           !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

@@ -25,7 +25,8 @@ enum quota_unit { QUOTA_COUNT, QUOTA_BYTES, QUOTA_PERCENT, QUOTA_BYTES_PER_MINUT
     X(SANDBOXES, "sandboxes", HELD, COUNT, 200, "sandboxes, whatever their status")                                    \
     X(MEMORY, "memory", HELD, BYTES, QUOTA_HALF_THE_MEMORY,                                                            \
       "sum of the limits memory and socket_memory of its sandboxes")                                                   \
-    X(DISK, "disk", HELD, BYTES, UINT64_C(16) << 30, "sum of the disk limits of its sandboxes, and builds")            \
+    X(DISK, "disk", HELD, BYTES, UINT64_C(16) << 30,                                                                   \
+      "sum of the disk limits of its sandboxes, builds, and code of versions")                                         \
     X(CPU, "cpu", HELD, PERCENT, QUOTA_UNLIMITED,                                                                      \
       "sum of the CPU limits of its sandboxes; one without a limit counts as every core of the machine")               \
     X(COMPILERS, "compilers", HELD, COUNT, 4, "compilations at once; more of them wait their turn")                    \

@@ -1,4 +1,5 @@
 /* What one user of the host may take: as a user without rights, beside root. Takes root. */
+#include <endian.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
@@ -281,6 +282,78 @@ static void a_user_may_ask_for_so_much(void **state) {
     expect(world, "quotas", "{\"user\": \"0\"}", "only an admin");
 }
 
+enum { JUNK_BYTES = 4 << 20, RELOADS_MAX = 24 }; /* more than 64 MiB in all */
+
+static uint32_t big_endian_at(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return be32toh(value);
+}
+
+static void put_big_endian(struct buf *file, size_t value) {
+    uint32_t bytes = htobe32((uint32_t)value);
+    buf_append(file, &bytes, sizeof bytes);
+}
+
+/* The module of the project, with a string table that no other reload has and that its code does not use. */
+static void write_large_beam(struct world *world, uint32_t number) {
+    static uint8_t junk[JUNK_BYTES];
+    enum { HEAD = 12, CHUNK_HEAD = 8 };
+    CLEANUP(buf_free) struct buf file = {.max = 2 * JUNK_BYTES};
+    CLEANUP_FREE uint8_t *module = NULL;
+    size_t size, chunk;
+    assert_int_equal(file_load(COMPILED "/compiled.beam", JUNK_BYTES, &module, &size, NULL), 0);
+    buf_append(&file, module, HEAD);
+    for (size_t at = HEAD; at < size; at += CHUNK_HEAD + chunk) {
+        chunk = (big_endian_at(module + at + 4) + 3) & ~(size_t)3;
+        if (memcmp(module + at, "StrT", 4) != 0) buf_append(&file, module + at, CHUNK_HEAD + chunk);
+    }
+    memcpy(junk, &number, sizeof number);
+    buf_append(&file, "StrT", 4);
+    put_big_endian(&file, JUNK_BYTES);
+    buf_append(&file, junk, JUNK_BYTES);
+    uint32_t length = htobe32((uint32_t)file.size - 8);
+    memcpy(file.data + 4, &length, sizeof length);
+    CLEANUP_FD int fd = open(world_file(world, "large/compiled.beam", ""), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(file_write_all(fd, file.data, file.size), 0);
+}
+
+/* "ok", or why not. To be freed. */
+static char *reload_large(struct world *world, uint32_t number, bool is_dry) {
+    char params[512];
+    write_large_beam(world, number);
+    snprintf(params, sizeof params, "{\"id\": \"mine\", \"paths\": [\"%s\"], \"dry_run\": %s}",
+             world_path(world, "large/compiled.beam"), is_dry ? "true" : "false");
+    struct call call = begin_call(world, "reload", params);
+    return end_call(&call);
+}
+
+static bool is_room_for_a_reload(void *world) {
+    return held(world, "disk") < (64 << 20) - 4 * JUNK_BYTES;
+}
+
+/* Builds that a reload composes, and the bytes of versions. A dry run keeps none of them. */
+static void reloads_take_room(void **state) {
+    struct world *world = *state;
+    json_int_t before = held(world, "disk");
+    uint32_t number = 0;
+    while (number < RELOADS_MAX) {
+        CLEANUP_FREE char *said = reload_large(world, number++, true);
+        assert_string_equal(said, "ok");
+    }
+    assert_int_equal(held(world, "disk"), before);
+    CLEANUP_FREE char *refused = NULL;
+    while (number < 2 * RELOADS_MAX && !refused) {
+        CLEANUP_FREE char *said = reload_large(world, number++, false);
+        if (strcmp(said, "ok") != 0) refused = take_ptr(said);
+    }
+    assert_non_null(refused);
+    assert_non_null(strstr(refused, "quota \"disk\" is used up"));
+    assert_true(wait_until(is_room_for_a_reload, world, WORLD_DEADLINE_MS));
+    CLEANUP_FREE char *again = reload_large(world, number, false);
+    assert_string_equal(again, "ok");
+}
+
 /* So it takes none of the launcher's entries, which all users share: the project may even come later than the wish. */
 static void what_waits_to_be_compiled_is_not_open(void **state) {
     struct world *world = *state;
@@ -402,6 +475,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(builds_take_room),
         cmocka_unit_test(a_user_may_ask_for_so_much),
+        cmocka_unit_test(reloads_take_room),
         cmocka_unit_test(what_waits_to_be_compiled_is_not_open),
         cmocka_unit_test(root_is_not_bound),
         cmocka_unit_test(connections_of_one_user_leave_room),

@@ -1,5 +1,6 @@
-/* Who has the builds on the disk. A build counts in the quota `disk` of the user whose project it was made of, once,
-   however many sandboxes run it, from the moment before it is written until it is swept. */
+/* The owners of the builds and of the bytes of versions on the disk. A build counts in the quota `disk` of the user
+   whose project it was made of, once, however many sandboxes run it, from the moment before it is written until it is
+   swept. */
 #include "core/policy/ledger.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ bool ledger_name_user(struct map *users, uid_t uid) {
 int ledger_admit(struct ledger *ledger, uid_t uid, uint64_t bytes, struct error *reterr) {
     int result = quotas_take(ledger->quotas, uid, QUOTA_DISK, bytes, reterr);
     if (result < 0) ledger_name_user(&ledger->refused, uid); /* without memory: another time */
-    return result < 0 ? error_prefix(reterr, "there is no room for the build") : 0;
+    return result < 0 ? error_prefix(reterr, "there is no room on the disk") : 0;
 }
 
 void ledger_give_back(struct ledger *ledger, uid_t uid, uint64_t bytes) {
@@ -67,6 +68,31 @@ void ledger_swept(struct ledger *ledger, const char *const *keep) {
         if (((struct ledger_build *)value)->kept_in != ledger->sweeps) forget(ledger, digest);
 }
 
+/* ---- bytes of versions ---- */
+
+void ledger_beams_written(struct ledger *ledger, uid_t uid, uint64_t bytes) {
+    char name[OWNER_NAME_BYTES];
+    uint64_t *held = map_get(&ledger->beams, owner_name(uid, name));
+    if (!held && bytes > 0) {
+        held = calloc(1, sizeof *held);
+        if (!held || !map_set(&ledger->beams, name, held)) abort(); /* as in node_call */
+    }
+    if (held) *held += bytes;
+    quotas_count(ledger->quotas, uid, QUOTA_DISK, bytes);
+}
+
+void ledger_beams_removed(struct ledger *ledger, uid_t uid, uint64_t bytes) {
+    char name[OWNER_NAME_BYTES];
+    uint64_t *held = map_get(&ledger->beams, owner_name(uid, name));
+    uint64_t given = held && bytes < *held ? bytes : held ? *held : 0;
+    if (!held) return;
+    *held -= given;
+    ledger_give_back(ledger, uid, given);
+    if (*held > 0) return;
+    map_remove(&ledger->beams, name);
+    free(held);
+}
+
 /* ---- users who have no room ---- */
 
 static void find_rested(const struct ledger *ledger, const struct map *busy, struct map *ret) {
@@ -101,6 +127,11 @@ void ledger_removed(struct ledger *ledger, const struct map *digests) {
 void ledger_free(struct ledger *ledger) {
     static const char *const none[] = {NULL};
     ledger_swept(ledger, none);
+    const char *user;
+    void *held;
+    for (size_t at = 0; map_next(&ledger->beams, &at, &user, &held); at = 0)
+        ledger_beams_removed(ledger, (uid_t)strtoul(user, NULL, 10), *(uint64_t *)held);
+    map_free(&ledger->beams);
     map_free(&ledger->builds);
     map_free(&ledger->refused);
 }

@@ -1,4 +1,4 @@
-/* ledger: whose builds are on the disk, and how much of the quota `disk` they are. */
+/* ledger: whose builds and bytes of versions are on the disk, and how much of the quota `disk` they are. */
 #ifndef CORE_POLICY_LEDGER_H
 #define CORE_POLICY_LEDGER_H
 
@@ -9,6 +9,7 @@
 struct ledger {
     struct quotas *quotas;
     struct map builds;  /* by digest */
+    struct map beams;   /* bytes of versions, by their owner */
     struct map refused; /* users who had no room: what they do not use is to go soon */
     uint64_t sweeps;
 };
@@ -20,6 +21,9 @@ void ledger_give_back(struct ledger *ledger, uid_t uid, uint64_t bytes);
 /* It is there. One that is known already counts for its first owner alone, and is shared from then on. Without
    is_admitted it is counted whether or not there is room. */
 void ledger_add(struct ledger *ledger, uid_t uid, const char *digest, uint64_t bytes, bool is_admitted);
+/* Bytes of versions. They are counted whether or not there is room. */
+void ledger_beams_written(struct ledger *ledger, uid_t uid, uint64_t bytes);
+void ledger_beams_removed(struct ledger *ledger, uid_t uid, uint64_t bytes);
 /* All but these were removed; the list ends with NULL. */
 void ledger_swept(struct ledger *ledger, const char *const *keep);
 /* Adds a user to a set; false without memory. */

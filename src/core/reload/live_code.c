@@ -128,13 +128,14 @@ struct asking {
     struct shared_history *history;
     struct adopter adopter;
     struct adoption adoption;
+    struct beam_store beams;
     struct error error;
 };
 
 static int compare_builds(struct asking *asking, const json_t *from, const json_t *to) {
     CLEANUP(change_set_free) struct change_set changes = {0};
     const struct history *history = history_of(asking->history);
-    struct change_base base = {asking->engine->config.home, history, asking->from_path, from};
+    struct change_base base = {&asking->beams, history, asking->from_path, from};
     int result = changes_to_build(&base, asking->to_path, to, &changes, &asking->error);
     if (result == 0) result = adoption_make(history, &changes, &asking->adopter, &asking->adoption, &asking->error);
     if (result == 0) asking->adoption.back->facts = build_brief(from);
@@ -169,6 +170,7 @@ static void on_compared(uv_work_t *work, int status) {
     bool is_as_compared =
         sandbox && sandbox->node && !sandbox->reload && strcmp(sandbox->build.digest, asking->from_build) == 0;
     loop_note(engine->loop, "reload", asking->id);
+    ledger_beams_written(&engine->ledger, asking->beams.owner, asking->beams.written_bytes);
     if (asking->error.code != E_NONE) engine_log_error(engine, "unknown_code_runs", asking->id, &asking->error);
     if (is_as_compared && asking->error.code == E_NONE) {
         live_code_adopt(sandbox, asking->reload_id, &asking->adoption, &asking->build);
@@ -199,6 +201,7 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
         return false;
     }
     asking->engine = engine;
+    asking->beams = (struct beam_store){.home = engine->config.home, .owner = sandbox->owner};
     asking->on_probation = on_probation;
     asking->work.data = asking;
     snprintf(asking->id, sizeof asking->id, "%s", sandbox->id);

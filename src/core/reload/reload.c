@@ -187,7 +187,7 @@ static void keep_changes(struct reload_job *reload) {
     live_code_adopt(sandbox, reload->id, &compared->adoption, &reload->build);
     sandbox_set_error(sandbox, NULL);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
-    reload_sync(sandbox->engine, &compared->changes);
+    reload_sync(sandbox, &compared->changes);
 }
 
 static void on_reloaded(void *data, void *told_result, const struct term *reason, const struct error *error) {

@@ -55,7 +55,7 @@ void live_code_restored(struct sandbox *sandbox);
 /* ---- reload_sync.c ---- */
 
 /* What a change brought and what it replaced, onto the disk for good; no caller waits for it. */
-void reload_sync(struct engine *engine, const struct change_set *changes);
+void reload_sync(const struct sandbox *sandbox, const struct change_set *changes);
 
 /* ---- reload.c ---- */
 

@@ -52,8 +52,7 @@ static int changes_to_target(struct reload_job *reload, const struct change_base
 
 static int find_changes(struct reload_job *reload, struct error *reterr) {
     struct comparison *compared = &reload->compared;
-    struct change_base base = {reload->job.sandbox->engine->config.home, history_of(compared->history),
-                               reload->from_path, NULL};
+    struct change_base base = {&reload->beams, history_of(compared->history), reload->from_path, NULL};
     int result = build_read_facts(reload->from_path, &compared->from_facts, reterr);
     base.facts = compared->from_facts;
     if (result < 0) return result;
@@ -81,10 +80,9 @@ static const struct build *whole_build(const struct reload_job *reload) {
 }
 
 static int make_build(struct reload_job *reload, struct error *reterr) {
-    const char *home = reload->job.sandbox->engine->config.home;
     struct comparison *compared = &reload->compared;
-    int result =
-        compose(home, reload->from_path, compared->from_facts, &compared->changes, &compared->composed, reterr);
+    int result = compose(&reload->beams, reload->from_path, compared->from_facts, &compared->changes,
+                         &compared->composed, reterr);
     if (result < 0 || !reload->put) return result;
     return store_put_write(reload->put, reload->from_build, compared->composed.files, compared->composed.count,
                            reload->composed_digest, reterr);
@@ -116,16 +114,43 @@ void reload_work_comparing(struct reload_job *reload) {
     int result = find_changes(reload, &reload->work_error);
     if (result == 0) result = scan(reload, &reload->work_error);
     bool has_changes = result == 0 && reload->compared.changes.count > 0;
-    if (has_changes && !whole_build(reload)) result = make_build(reload, &reload->work_error);
+    if (has_changes && !whole_build(reload) && !reload_is_dry(reload)) result = make_build(reload, &reload->work_error);
     if (has_changes && result == 0) prepare_transaction(reload, &reload->work_error);
 }
 
 /* ---- compare ---- */
 
+static uint64_t part_bytes(const struct reload_part *part) {
+    uint64_t bytes = build_bytes(part->build.facts);
+    for (size_t i = 0; i < part->beams.count; i++) bytes += part->beams.items[i].beam_size;
+    return bytes;
+}
+
+/* What it may write at most: the code that comes as bytes of versions, and the build where one is composed. */
+static uint64_t bytes_at_most(const struct reload_job *reload) {
+    uint64_t bytes = whole_build(reload) ? 0 : build_bytes(reload->job.sandbox->build.facts);
+    if (reload_is_dry(reload)) return 0;
+    for (size_t i = 0; i < reload->part_count; i++) bytes += part_bytes(&reload->parts[i]);
+    return bytes;
+}
+
+static void settle_admitted(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    ledger_give_back(&sandbox->engine->ledger, sandbox->owner, reload->admitted_bytes);
+    ledger_beams_written(&sandbox->engine->ledger, sandbox->owner, reload->beams.written_bytes);
+    reload->admitted_bytes = reload->beams.written_bytes = 0;
+}
+
 int reload_prepare_comparing(struct reload_job *reload, struct error *reterr) {
     struct sandbox *sandbox = reload->job.sandbox;
     int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, reterr);
     if (result < 0) return result;
+    uint64_t bytes = bytes_at_most(reload);
+    result = ledger_admit(&sandbox->engine->ledger, sandbox->owner, bytes, reterr);
+    if (result < 0) return result;
+    reload->admitted_bytes = bytes;
+    reload->beams = (struct beam_store){
+        .home = sandbox->engine->config.home, .owner = sandbox->owner, .is_dry = reload_is_dry(reload)};
     reload->put = store_put_begin(sandbox->engine->store);
     reload->composed_digest[0] = '\0';
     memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
@@ -136,11 +161,19 @@ int reload_prepare_comparing(struct reload_job *reload, struct error *reterr) {
     return 0;
 }
 
+/* It is on the disk, whether or not the reload goes on. */
+static void count_composed(struct reload_job *reload, const char *digest) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(reload->compared.composed.brief), false);
+}
+
 void reload_take_comparison(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     const struct error *error = reload->work_error.code != E_NONE ? &reload->work_error : NULL;
     loop_note(sandbox->engine->loop, "reload", sandbox->id);
     if (reload->put) store_put_end(take_ptr(reload->put));
+    settle_admitted(reload);
+    if (reload->composed_digest[0]) count_composed(reload, reload->composed_digest);
     if (reload->scan && reload->report) json_object_set(reload->report, "scan", reload->scan);
     if (error && error->code == E_POLICY && !reload->steps.is_called_off) containment_refused(sandbox, error);
     if (error)
@@ -181,12 +214,8 @@ static void take_build(struct reload_job *reload, const char *digest, json_t *fa
 
 static void on_composed_kept(void *data, const char *digest, const struct error *error) {
     struct reload_job *reload = data;
-    struct sandbox *sandbox = reload->job.sandbox;
-    json_t *brief = reload->compared.composed.brief;
-    if (!error && !reload->steps.is_called_off) {
-        ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(brief), false);
-        take_build(reload, digest, brief);
-    }
+    if (!error) count_composed(reload, digest);
+    if (!error && !reload->steps.is_called_off) take_build(reload, digest, reload->compared.composed.brief);
     step_done(&reload->steps, error);
 }
 
@@ -210,6 +239,12 @@ static void keep_unchanged(struct reload_job *reload) {
         on_unchanged_kept(reload, NULL);
 }
 
+/* No build is made: the transaction goes by the name of the one that runs. */
+static void keep_dry(struct reload_job *reload) {
+    snprintf(reload->build.digest, sizeof reload->build.digest, "%s", reload->from_build);
+    step_done(&reload->steps, NULL);
+}
+
 void reload_keep(void *job) {
     struct reload_job *reload = job;
     const struct build *whole = whole_build(reload);
@@ -218,6 +253,8 @@ void reload_keep(void *job) {
         keep_unchanged(reload);
     else if (whole)
         step_done(&reload->steps, NULL);
+    else if (reload_is_dry(reload))
+        keep_dry(reload);
     else if (reload->composed_digest[0])
         on_composed_kept(reload, reload->composed_digest, NULL);
     else

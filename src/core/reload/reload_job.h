@@ -84,8 +84,10 @@ struct reload_job {
     struct comparison compared;
     struct store_put *put; /* while it is compared; NULL: it is put afterwards, if it is composed */
     char composed_digest[STORE_DIGEST_BYTES];
-    json_t *scan;       /* findings in the changes; NULL: there was no scan */
-    struct build build; /* to run */
+    struct beam_store beams; /* where the bytes of versions are kept */
+    uint64_t admitted_bytes; /* taken of the owner's quota while it is compared */
+    json_t *scan;            /* findings in the changes; NULL: there was no scan */
+    struct build build;      /* to run */
 
     /* The transaction. */
     char id[RELOAD_ID_BYTES];

@@ -216,8 +216,8 @@ static int load_bytes(struct export *export, uint8_t **ret, size_t *ret_size, st
     const char *name = buf_string(&export->module);
     uint32_t number = (uint32_t)json_integer_value(json_object_get(export->version, "version"));
     const struct version *kept = history_find(history_of(export->past.history), name, number);
-    if (kept && kept->beam[0])
-        return code_beam_load(export->oneshot.engine->config.home, kept->beam, ret, ret_size, reterr);
+    struct beam_store beams = {.home = export->oneshot.engine->config.home, .owner = export->past.owner};
+    if (kept && kept->beam[0]) return code_beam_load(&beams, kept->beam, ret, ret_size, reterr);
     return load_from_build(export, name, ret, ret_size, reterr); /* it never changed */
 }
 

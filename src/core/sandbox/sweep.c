@@ -103,9 +103,137 @@ static void on_removed(void *data, const struct map *digests) {
     sweep_if_due(engine); /* others may have been refused meanwhile */
 }
 
+/* ---- bytes of versions, on the pool ---- */
+
+/* The bytes of one owner, or of several. An owner's sandboxes name bytes of that owner only, so other users' work is
+   not waited for. */
+struct beam_sweep {
+    uv_work_t work;
+    struct engine *engine;
+    struct shared_history **histories; /* of all sandboxes */
+    size_t history_count;
+    struct beam_owner {
+        struct beam_store beams;
+        int64_t min_age_s;
+        uint64_t removed_bytes, left_bytes;
+    } * owners;
+    size_t owner_count;
+};
+
+static void beam_sweep_free(struct beam_sweep *sweep) {
+    for (size_t i = 0; i < sweep->history_count; i++) history_let_go(sweep->histories[i]);
+    free(sweep->histories);
+    free(sweep->owners);
+    free(sweep);
+}
+
+static bool name_used(const struct beam_sweep *sweep, struct map *ret) {
+    bool are_named = true;
+    for (size_t i = 0; are_named && i < sweep->history_count; i++)
+        are_named = history_name_beams(history_of(sweep->histories[i]), ret);
+    return are_named;
+}
+
+static void sweep_owners(struct beam_sweep *sweep, const struct map *used) {
+    for (size_t i = 0; i < sweep->owner_count; i++) {
+        struct beam_owner *owner = &sweep->owners[i];
+        code_beams_sweep(&owner->beams, used, owner->min_age_s, &owner->removed_bytes, &owner->left_bytes);
+    }
+}
+
+static void run_beam_sweep(uv_work_t *work) {
+    struct beam_sweep *sweep = work->data;
+    CLEANUP(map_free) struct map used = MAP_INIT;
+    if (name_used(sweep, &used)) sweep_owners(sweep, &used);
+    while (sweep->history_count > 0) history_let_go(sweep->histories[--sweep->history_count]); /* may be the last */
+}
+
+static void on_beams_swept(uv_work_t *work, int status) {
+    struct beam_sweep *sweep = work->data;
+    struct engine *engine = sweep->engine;
+    (void)status;
+    loop_note(engine->loop, "sweep", NULL);
+    for (size_t i = 0; i < sweep->owner_count; i++)
+        ledger_beams_removed(&engine->ledger, sweep->owners[i].beams.owner, sweep->owners[i].removed_bytes);
+    beam_sweep_free(sweep);
+    engine->is_sweeping_beams = false;
+    engine_wake(engine);
+}
+
+/* NULL without memory: another time. */
+static struct beam_sweep *new_beam_sweep(struct engine *engine, size_t owners_max) {
+    struct beam_sweep *sweep = calloc(1, sizeof *sweep);
+    size_t at = 0;
+    void *value;
+    if (!sweep) return NULL;
+    sweep->work.data = sweep;
+    sweep->engine = engine;
+    sweep->owners = calloc(owners_max + 1, sizeof *sweep->owners);
+    sweep->histories = calloc(engine->sandboxes.count + 1, sizeof *sweep->histories);
+    while (sweep->histories && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        struct shared_history *history = ((struct sandbox *)value)->history;
+        if (history) sweep->histories[sweep->history_count++] = history_hold(history);
+    }
+    if (sweep->owners && sweep->histories) return sweep;
+    beam_sweep_free(sweep);
+    return NULL;
+}
+
+static void add_owner(struct beam_sweep *sweep, uid_t owner, int64_t min_age_s) {
+    sweep->owners[sweep->owner_count++] =
+        (struct beam_owner){.beams = {.home = sweep->engine->config.home, .owner = owner}, .min_age_s = min_age_s};
+}
+
+/* Bytes that no history names yet belong to work under way, or to code that the node has to be asked for. */
+static bool name_unsettled(struct engine *engine, struct map *ret_users) {
+    size_t at = 0;
+    void *value;
+    bool good = true;
+    while (good && map_next(&engine->sandboxes, &at, NULL, &value)) {
+        const struct sandbox *sandbox = value;
+        if (sandbox->node && !sandbox->code_known) good = ledger_name_user(ret_users, sandbox->owner);
+    }
+    return good;
+}
+
+/* Of users who are not busy. A user who was refused room gets it at once; others' bytes go when they are old. */
+static void begin_beam_sweep(struct engine *engine, struct map *busy) {
+    int64_t min_age_s = BYTES_KEPT_S + wall_clock_forward_ms(engine) / 1000;
+    const char *user;
+    size_t at = 0;
+    if (engine->is_sweeping_beams || !name_unsettled(engine, busy)) return;
+    struct beam_sweep *sweep = new_beam_sweep(engine, engine->ledger.beams.count);
+    while (sweep && map_next(&engine->ledger.beams, &at, &user, NULL))
+        if (!map_get(busy, user))
+            add_owner(sweep, (uid_t)strtoul(user, NULL, 10), map_get(&engine->ledger.refused, user) ? 0 : min_age_s);
+    if (!sweep) return;
+    engine->is_sweeping_beams =
+        sweep->owner_count > 0 && loop_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) == 0;
+    if (!engine->is_sweeping_beams) beam_sweep_free(sweep);
+}
+
+/* Counts what is left. Nothing runs yet. */
+static void sweep_beams_at_start(struct engine *engine) {
+    CLEANUP(map_free) struct map used = MAP_INIT;
+    size_t count;
+    CLEANUP_FREE uint32_t *owners = code_beams_owners(engine->config.home, &count);
+    struct beam_sweep *sweep = owners ? new_beam_sweep(engine, count) : NULL;
+    if (!sweep) return;
+    for (size_t i = 0; i < count; i++) add_owner(sweep, owners[i], 0);
+    if (name_used(sweep, &used)) {
+        sweep_owners(sweep, &used);
+        code_beams_sweep_old(engine->config.home, &used);
+    }
+    for (size_t i = 0; i < count; i++) ledger_beams_written(&engine->ledger, owners[i], sweep->owners[i].left_bytes);
+    beam_sweep_free(sweep);
+}
+
+/* ---- room for users who have none ---- */
+
 static void make_room(struct engine *engine) {
     CLEANUP(map_free) struct map busy = MAP_INIT, spare = MAP_INIT;
     if (engine->is_removing || !name_busy(engine, &busy)) return;
+    begin_beam_sweep(engine, &busy);
     ledger_take_spare(&engine->ledger, &busy, &spare);
     leave_out_named(engine, &spare);
     if (spare.count == 0) return;
@@ -113,76 +241,16 @@ static void make_room(struct engine *engine) {
     store_remove_builds(engine->store, &spare, on_removed, engine);
 }
 
-/* ---- bytes of versions, on the pool ---- */
-
-struct beam_sweep {
-    uv_work_t work;
-    char *home;
-    struct shared_history **histories;
-    size_t count;
-    int64_t min_age_s;
-};
-
-static void beam_sweep_free(struct beam_sweep *sweep) {
-    for (size_t i = 0; i < sweep->count; i++) history_let_go(sweep->histories[i]);
-    free(sweep->histories);
-    free(sweep->home);
-    free(sweep);
-}
-
-static void run_beam_sweep(uv_work_t *work) {
-    struct beam_sweep *sweep = work->data;
-    CLEANUP(map_free) struct map used = MAP_INIT;
-    bool are_named = true;
-    for (size_t i = 0; are_named && i < sweep->count; i++)
-        are_named = history_name_beams(history_of(sweep->histories[i]), &used);
-    if (are_named) code_beams_sweep(sweep->home, &used, sweep->min_age_s);
-    while (sweep->count > 0) history_let_go(sweep->histories[--sweep->count]); /* may be the last that has it */
-}
-
-static void on_beams_swept(uv_work_t *work, int status) {
-    (void)status;
-    beam_sweep_free(work->data);
-}
-
-/* NULL without memory: another time. */
-static struct beam_sweep *new_beam_sweep(struct engine *engine, int64_t min_age_s) {
-    struct beam_sweep *sweep = calloc(1, sizeof *sweep);
-    size_t at = 0;
-    void *value;
-    if (!sweep) return NULL;
-    sweep->work.data = sweep;
-    sweep->home = strdup(engine->config.home);
-    sweep->min_age_s = min_age_s;
-    sweep->histories = calloc(engine->sandboxes.count + 1, sizeof *sweep->histories);
-    while (sweep->histories && map_next(&engine->sandboxes, &at, NULL, &value)) {
-        struct shared_history *history = ((struct sandbox *)value)->history;
-        if (history) sweep->histories[sweep->count++] = history_hold(history);
-    }
-    if (sweep->home && sweep->histories) return sweep;
-    beam_sweep_free(sweep);
-    return NULL;
-}
-
-static void begin_beam_sweep(struct engine *engine) {
-    struct beam_sweep *sweep = new_beam_sweep(engine, BYTES_KEPT_S + wall_clock_forward_ms(engine) / 1000);
-    if (sweep && loop_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) < 0)
-        beam_sweep_free(sweep);
-}
-
 /* ---- when ---- */
 
 void sweep_at_start(struct engine *engine) {
-    struct beam_sweep *beams = new_beam_sweep(engine, 0);
     struct build_sweep *builds = new_build_sweep(engine);
     if (builds) {
         read_cache(&builds->work);
         sweep_builds(engine, builds, UNHEARD_OF_MAX_S + wall_clock_forward_ms(engine) / 1000);
         free(builds);
     }
-    if (!beams) return;
-    run_beam_sweep(&beams->work);
-    beam_sweep_free(beams);
+    sweep_beams_at_start(engine);
 }
 
 /* Work under way may have found a build that nothing names yet. */
@@ -202,8 +270,9 @@ static void on_cache_read(uv_work_t *work, int status) {
     loop_note(engine->loop, "sweep", NULL);
     engine->is_sweeping = false;
     if (!engine->closing && !is_at_work(engine)) {
+        CLEANUP(map_free) struct map none = MAP_INIT; /* are busy */
         sweep_builds(engine, sweep, 0);
-        begin_beam_sweep(engine);
+        begin_beam_sweep(engine, &none);
     }
     free(sweep);
     engine_wake(engine);

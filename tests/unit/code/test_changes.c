@@ -51,7 +51,8 @@ static void compare(struct scratch *scratch, const struct history *history, cons
     json_t *old = make_build(scratch, "old", before), *new = make_build(scratch, "new", after);
     path_to(scratch, "old", from);
     path_to(scratch, "new", to);
-    struct change_base base = {scratch->path, history, from, old};
+    struct beam_store beams = {.home = scratch->path};
+    struct change_base base = {&beams, history, from, old};
     if (changes_to_build(&base, to, new, ret, &error) < 0) fail_msg("%s", error.detail);
     json_decref(old);
     json_decref(new);
@@ -134,7 +135,7 @@ static void test_what_runs_is_composed(void **state) {
     compare(scratch, &history, "same:1: changed:1: deleted:1:", "same:1: changed:2: added:1:", &set);
     json_t *facts = make_build(scratch, "base", "same:1: changed:1: deleted:1:");
     path_to(scratch, "base", path);
-    assert_int_equal(compose(scratch->path, path, facts, &set, &composed, NULL), 0);
+    assert_int_equal(compose(&(struct beam_store){.home = scratch->path}, path, facts, &set, &composed, NULL), 0);
     json_decref(facts);
     assert_memory_equal(file_of(&composed, "app/ebin/changed.beam")->data, "2", 1);
     assert_int_equal(access(file_of(&composed, "app/ebin/changed.beam")->twin, R_OK), 0); /* kept with the versions */
@@ -158,13 +159,14 @@ static void test_going_back_to_a_version(void **state) {
     struct error error;
     struct version version = {.dependencies = json_array(), .checksum = "1"};
     scratch_folder(scratch, "store");
-    assert_int_equal(code_beam_keep(scratch->path, (const uint8_t *)"old", 3, version.beam, NULL), 0);
+    struct beam_store beams = {.home = scratch->path};
+    assert_int_equal(code_beam_keep(&beams, (const uint8_t *)"old", 3, version.beam, NULL), 0);
     assert_true(history_add(&history, "a", &version));
     struct version running = {.dependencies = json_array(), .checksum = "2"};
     assert_true(history_add(&history, "a", &running));
     json_t *facts = make_build(scratch, "base", "a:2:");
     path_to(scratch, "base", path);
-    struct change_base base = {scratch->path, &history, path, facts};
+    struct change_base base = {&beams, &history, path, facts};
     assert_int_equal(changes_to_version(&base, "a", 0, &set, NULL), 0);
     assert_int_equal(set.count, 1);
     assert_memory_equal(set.items[0].beam, "old", 3);

@@ -114,6 +114,22 @@ static void test_many_builds_are_forgotten_in_one_pass(void **state) {
     assert_int_equal(held(OWNER), 1);
 }
 
+static void test_bytes_of_versions_count_until_they_are_removed(void **state) {
+    (void)state;
+    struct error error;
+    ledger_beams_written(&ledger, OWNER, 4 * MIB);
+    ledger_beams_written(&ledger, OWNER, 8 * MIB); /* they are there already, whatever the quota says */
+    assert_int_equal(held(OWNER), 12 * MIB);
+    assert_int_equal(ledger_admit(&ledger, OWNER, 1, &error), -E_LIMIT);
+    ledger_beams_removed(&ledger, OWNER, 4 * MIB);
+    assert_int_equal(held(OWNER), 8 * MIB);
+    ledger_beams_removed(&ledger, OWNER, 100 * MIB); /* more than was counted gives nothing */
+    assert_int_equal(held(OWNER), 0);
+    ledger_beams_removed(&ledger, OTHER, MIB);
+    assert_int_equal(held(OTHER), 0);
+    ledger_beams_written(&ledger, OTHER, MIB); /* given back at the end */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_quota_is_used_up_at_its_edge, begin, end),
@@ -121,6 +137,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_what_is_there_counts_beyond_the_quota, begin, end),
         cmocka_unit_test_setup_teardown(test_builds_of_a_refused_user_are_spare_once_it_rests, begin, end),
         cmocka_unit_test_setup_teardown(test_many_builds_are_forgotten_in_one_pass, begin, end),
+        cmocka_unit_test_setup_teardown(test_bytes_of_versions_count_until_they_are_removed, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
