@@ -53,7 +53,7 @@ static void on_turn(uv_idle_t *idle) {
 }
 
 void engine_wake(struct engine *engine) {
-    if (engine->close_wanted) uv_idle_start(&engine->answer_idle, on_turn);
+    if (engine->closing.is_wanted) uv_idle_start(&engine->answer_idle, on_turn);
 }
 
 static void queue_answer(struct engine *engine, struct request *request, json_t *result, const struct error *error) {

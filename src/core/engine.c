@@ -74,11 +74,11 @@ void engine_log_error(struct engine *engine, const char *event, const char *sand
 /* ---- the toolchain ---- */
 
 static void tell_toolchain_waiters(struct engine *engine) {
-    struct toolchain_waiter *waiter = engine->toolchain_waiters;
-    engine->toolchain_waiters = NULL;
+    struct toolchain_waiter *waiter = engine->toolchain.waiters;
+    engine->toolchain.waiters = NULL;
     while (waiter) {
         struct toolchain_waiter *next = waiter->next;
-        waiter->done(waiter->data, engine->toolchain_error.code ? &engine->toolchain_error : NULL);
+        waiter->done(waiter->data, engine->toolchain.error.code ? &engine->toolchain.error : NULL);
         free(waiter);
         waiter = next;
     }
@@ -86,8 +86,8 @@ static void tell_toolchain_waiters(struct engine *engine) {
 
 static void on_probed(void *data, const struct error *error) {
     struct engine *engine = data;
-    engine->toolchain_probing = false;
-    engine->toolchain_error = error ? *error : (struct error){0};
+    engine->toolchain.is_probing = false;
+    engine->toolchain.error = error ? *error : (struct error){0};
     if (error) engine_log_error(engine, "toolchain_unusable", NULL, error);
     tell_toolchain_waiters(engine);
     engine_wake(engine);
@@ -102,15 +102,15 @@ void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const
     }
     struct toolchain_waiter *waiter = calloc(1, sizeof *waiter);
     if (!waiter) abort(); /* as in answers.c */
-    *waiter = (struct toolchain_waiter){.next = engine->toolchain_waiters, .done = done, .data = data};
-    engine->toolchain_waiters = waiter;
-    if (engine->toolchain_probing) return;
+    *waiter = (struct toolchain_waiter){.next = engine->toolchain.waiters, .done = done, .data = data};
+    engine->toolchain.waiters = waiter;
+    if (engine->toolchain.is_probing) return;
     if (!toolchain->otp_root[0] && toolchain_find(config->otp, config->elixir, config->agent_dir, config->agent_stamp,
-                                                  toolchain, &engine->toolchain_error) < 0) {
+                                                  toolchain, &engine->toolchain.error) < 0) {
         tell_toolchain_waiters(engine);
         return;
     }
-    engine->toolchain_probing = true;
+    engine->toolchain.is_probing = true;
     toolchain_probe(&engine->host, on_probed, engine);
 }
 
@@ -189,7 +189,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
 
 static void on_link_down(void *data) {
     struct engine *engine = data;
-    if (engine->link_up && !engine->closing) engine_event(engine, EVENT_LAUNCHER_LOST, NULL, NULL);
+    if (engine->link_up && !engine->closing.is_begun) engine_event(engine, EVENT_LAUNCHER_LOST, NULL, NULL);
     engine->link_up = false;
 }
 
@@ -296,9 +296,10 @@ static void restore_code(struct engine *engine) {
     void *value;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
-        const struct build *build = &sandbox->build;
+        const struct build *build = &sandbox->code.build;
         live_code_restored(sandbox);
-        if (build->facts) ledger_add(&engine->ledger, sandbox->owner, build->digest, build_bytes(build->facts), false);
+        if (build->facts)
+            ledger_add(&engine->builds.ledger, sandbox->owner, build->digest, build_bytes(build->facts), false);
     }
 }
 
@@ -306,15 +307,15 @@ static void restore_code(struct engine *engine) {
 
 static int on_build_wanted(void *data, uid_t owner, uint64_t bytes, struct error *reterr) {
     struct engine *engine = data;
-    return ledger_admit(&engine->ledger, owner, bytes, reterr);
+    return ledger_admit(&engine->builds.ledger, owner, bytes, reterr);
 }
 
 static void on_build_kept(void *data, uid_t owner, const char *digest, uint64_t bytes) {
     struct engine *engine = data;
     if (digest[0])
-        ledger_add(&engine->ledger, owner, digest, bytes, true);
+        ledger_add(&engine->builds.ledger, owner, digest, bytes, true);
     else
-        ledger_give_back(&engine->ledger, owner, bytes);
+        ledger_give_back(&engine->builds.ledger, owner, bytes);
 }
 
 static void on_quiet(void *data) {
@@ -333,13 +334,14 @@ static bool is_start_awaited(void *data) {
 static int open_audit(struct engine *engine, struct error *reterr) {
     struct audit_limits limits = {.file_max_bytes = engine->config.audit_file_max_bytes,
                                   .files_kept = engine->config.audit_files_kept};
-    return audit_open(engine->loop, engine->config.home, &limits, audit_feed_record, engine, &engine->audit, reterr);
+    return audit_open(engine->loop, engine->config.home, &limits, audit_feed_record, engine, &engine->trail.audit,
+                      reterr);
 }
 
 /* A trail that is not what the last service left is told, and goes on. */
 static void tell_audit_damage(struct engine *engine, bool has_run) {
     char text[256];
-    const char *damage = audit_damage(engine->audit, has_run, text, sizeof text);
+    const char *damage = audit_damage(engine->trail.audit, has_run, text, sizeof text);
     struct error error;
     if (!damage) return;
     error_set(&error, E_FORMAT, "%s", damage);
@@ -366,13 +368,13 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = store_load_histories(engine->store, restore_history, engine, reterr);
     if (result == 0) result = store_load_usage(engine->store, restore_usage, engine, reterr);
     if (result < 0) return result;
-    engine->ledger.quotas = engine->config.quotas;
+    engine->builds.ledger.quotas = engine->config.quotas;
     restore_code(engine);
     sweep_control_dirs(engine);
     sweep_at_start(engine);
     engine->watcher = watcher_open(engine->loop);
-    engine->keeper = (struct build_keeper){on_build_wanted, on_build_kept, engine};
-    engine->config.compiler.keeper = &engine->keeper;
+    engine->builds.keeper = (struct build_keeper){on_build_wanted, on_build_kept, engine};
+    engine->config.compiler.keeper = &engine->builds.keeper;
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_quiet, engine, &engine->compiler,
                            reterr);
     struct pool_settings pool = {.nodes_max = engine->config.warm_nodes,
@@ -401,9 +403,9 @@ int engine_open(uv_loop_t *loop, const struct engine_config *config, struct engi
     struct engine *engine = calloc(1, sizeof *engine);
     if (engine) {
         engine->events = feed_new(EVENTS_KEPT, 0);
-        engine->audit_feed = feed_new(AUDIT_RECORDS_KEPT, 0);
+        engine->trail.feed = feed_new(AUDIT_RECORDS_KEPT, 0);
     }
-    if (!engine || !engine->events || !engine->audit_feed) {
+    if (!engine || !engine->events || !engine->trail.feed) {
         free(engine);
         return error_set(reterr, E_NO_MEMORY, "no memory for the engine");
     }
@@ -441,7 +443,7 @@ void engine_quiesce(struct engine *engine) {
     size_t at = 0;
     void *sandbox;
     error_set(&why, E_SHUTDOWN, "the service is shutting down");
-    engine->closing = engine->host.ending = true;
+    engine->closing.is_begun = engine->host.ending = true;
     metering_stop(engine);
     cpu_watch_stop(engine);
     launcher_push_stop(engine);
@@ -451,7 +453,7 @@ void engine_quiesce(struct engine *engine) {
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
     oneshots_call_off(engine, &why);
     feed_end(engine->events);
-    feed_end(engine->audit_feed);
+    feed_end(engine->trail.feed);
     at = 0;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) feed_end(((struct sandbox *)sandbox)->log);
     feed_pump_quiesce(engine);
@@ -459,14 +461,14 @@ void engine_quiesce(struct engine *engine) {
 
 static void finish_close(void *data) {
     struct engine *engine = data;
-    void (*closed)(void *) = engine->closed_hook;
-    void *closed_data = engine->closed_data;
+    void (*closed)(void *) = engine->closing.hook;
+    void *closed_data = engine->closing.data;
     feed_release(engine->events);
-    feed_release(engine->audit_feed);
+    feed_release(engine->trail.feed);
     guard_profiles_free(&engine->profiles);
     json_decref(engine->scans);
     compiler_free(engine->compiler);
-    ledger_free(&engine->ledger);
+    ledger_free(&engine->builds.ledger);
     map_free(&engine->sandboxes);
     map_free(&engine->host.nodes);
     toolchain_free(&engine->host.toolchain);
@@ -488,7 +490,7 @@ static void close_host(void *data) {
 
 static void part_closed(void *data) {
     struct engine *engine = data;
-    if (--engine->open_parts == 0) engine->closed(engine);
+    if (--engine->closing.open_parts == 0) engine->closing.closed(engine);
 }
 
 static void on_timer_closed(uv_handle_t *handle) {
@@ -498,7 +500,7 @@ static void on_timer_closed(uv_handle_t *handle) {
 /* The nodes run on; only what watches them here is let go. */
 static void let_go(struct engine *engine, struct sandbox *sandbox) {
     if (sandbox->node) {
-        engine->open_parts++;
+        engine->closing.open_parts++;
         node_detach(sandbox->node, part_closed, engine);
         sandbox->node = NULL;
     }
@@ -509,20 +511,20 @@ static void let_go(struct engine *engine, struct sandbox *sandbox) {
 static bool is_busy(struct engine *engine) {
     size_t at = 0;
     void *value;
-    if (engine->oneshots) return true;
+    if (engine->oneshots.first) return true;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
-        if (sandbox->jobs || sandbox->destroying) return true;
+        if (sandbox->queue.jobs || sandbox->ending.is_destroying) return true;
     }
-    return engine->admitting > 0 || engine->toolchain_probing || answers_are_waiting(&engine->answers) ||
-           engine->asking > 0 || engine->listings > 0 || engine->is_sweeping || engine->is_sweeping_beams ||
-           !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
+    return engine->trail.admitting > 0 || engine->toolchain.is_probing || answers_are_waiting(&engine->answers) ||
+           engine->asking > 0 || engine->listings > 0 || engine->builds.is_sweeping ||
+           engine->builds.is_sweeping_beams || !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {
-    engine->close_wanted = true;
-    engine->closed_hook = closed;
-    engine->closed_data = data;
+    engine->closing.is_wanted = true;
+    engine->closing.hook = closed;
+    engine->closing.data = data;
     engine_quiesce(engine); /* also what has begun since by itself */
     engine_wake(engine);
 }
@@ -530,10 +532,10 @@ void engine_close(struct engine *engine, void (*closed)(void *data), void *data)
 void engine_try_close(struct engine *engine) {
     size_t at = 0;
     void *sandbox;
-    if (!engine->close_wanted || is_busy(engine)) return;
-    engine->close_wanted = false;
-    engine->closed = close_host;
-    engine->open_parts += 10; /* those closed below */
+    if (!engine->closing.is_wanted || is_busy(engine)) return;
+    engine->closing.is_wanted = false;
+    engine->closing.closed = close_host;
+    engine->closing.open_parts += 10; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
@@ -542,16 +544,16 @@ void engine_try_close(struct engine *engine) {
     feed_pump_close(engine, on_timer_closed);
     uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->cpu_watch_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->push_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->cpu_watch.timer, on_timer_closed);
+    uv_close((uv_handle_t *)&engine->pushes.timer, on_timer_closed);
     if (engine->names) {
-        engine->open_parts++;
+        engine->closing.open_parts++;
         names_close(take_ptr(engine->names), part_closed, engine);
     }
-    if (engine->webhook) {
-        engine->open_parts++;
-        webhook_close(take_ptr(engine->webhook), part_closed, engine);
+    if (engine->webhook.sender) {
+        engine->closing.open_parts++;
+        webhook_close(take_ptr(engine->webhook.sender), part_closed, engine);
     }
     store_close(engine->store, part_closed, engine);
-    audit_close(engine->audit, part_closed, engine);
+    audit_close(engine->trail.audit, part_closed, engine);
 }

@@ -171,7 +171,7 @@ static void settle(struct feed_reader *reader) {
         free_reader(reader);
     } else if (reader->is_seeking || (has_more(reader) && has_room(reader))) {
         make_due(reader);
-    } else if (has_more(reader) && engine->closing) {
+    } else if (has_more(reader) && engine->closing.is_begun) {
         answer_fail(engine, reader->request, E_SHUTDOWN, "the service is shutting down");
         leave(reader);
     } else if (has_more(reader)) {
@@ -281,7 +281,7 @@ static struct feed_reader *new_reader(struct engine *engine, struct feed *feed, 
 
 void feed_stream(struct engine *engine, struct feed *feed, struct request *request, const struct feed_filter *filter,
                  bool follow) {
-    bool stays = follow && !engine->closing && !feed->has_ended; /* else no more will come */
+    bool stays = follow && !engine->closing.is_begun && !feed->has_ended; /* else no more will come */
     if (stays && !request->is_prompt && feed->followers >= SUBSCRIBERS_MAX) {
         if (filter->release) filter->release(filter->data);
         answer_fail(engine, request, E_LIMIT, "%d readers follow already", SUBSCRIBERS_MAX);

@@ -30,7 +30,7 @@ int notify_choose(const char *list, uint64_t *ret, struct error *reterr) {
 
 static void on_report(void *data, const struct webhook_report *report) {
     struct engine *engine = data;
-    alarm_event(engine, &engine->webhook_alarms, EVENT_WEBHOOK, NULL,
+    alarm_event(engine, &engine->webhook.alarms, EVENT_WEBHOOK, NULL,
                 json_pack("{s:s, s:s, s:I, s:I}", "state", webhook_state_name(report->state), "reason", report->reason,
                           "tries", (json_int_t)report->tries, "lost", (json_int_t)report->lost));
 }
@@ -41,22 +41,23 @@ int notify_open(struct engine *engine, struct error *reterr) {
     if (!config->webhook) return 0;
     settings.url = config->webhook;
     settings.secret = config->webhook_secret;
-    engine->webhook_alarms.left = ALARMS_BURST;
-    int result = notify_choose(config->webhook_events, &engine->webhook_kinds, reterr);
-    return result < 0 ? result : webhook_open(engine->loop, &settings, on_report, engine, &engine->webhook, reterr);
+    engine->webhook.alarms.left = ALARMS_BURST;
+    int result = notify_choose(config->webhook_events, &engine->webhook.kinds, reterr);
+    return result < 0 ? result
+                      : webhook_open(engine->loop, &settings, on_report, engine, &engine->webhook.sender, reterr);
 }
 
 void notify_event(struct engine *engine, enum event_kind kind, const json_t *event) {
-    if (!engine->webhook || !(engine->webhook_kinds >> kind & 1)) return;
+    if (!engine->webhook.sender || !(engine->webhook.kinds >> kind & 1)) return;
     CLEANUP_FREE char *body = json_dumps(event, JSON_COMPACT);
     uint64_t seq = (uint64_t)json_integer_value(json_object_get(event, "seq"));
-    if (body) webhook_post(engine->webhook, event_slug(kind), seq, body, strlen(body));
+    if (body) webhook_post(engine->webhook.sender, event_slug(kind), seq, body, strlen(body));
 }
 
 json_t *notify_to_json(struct engine *engine) {
     struct webhook_status status;
-    if (!engine->webhook) return json_null();
-    webhook_status(engine->webhook, &status);
+    if (!engine->webhook.sender) return json_null();
+    webhook_status(engine->webhook.sender, &status);
     return json_pack("{s:I, s:I, s:I, s:I, s:s?}", "queued", (json_int_t)status.queued, "delivered",
                      (json_int_t)status.delivered, "lost", (json_int_t)status.lost, "failures",
                      (json_int_t)status.failures, "last_error", status.last_error[0] ? status.last_error : NULL);

@@ -2,7 +2,7 @@
 #include "core/sandbox/sandbox.h"
 
 static struct patterns *patterns_of(struct engine *engine, struct sandbox *sandbox) {
-    return sandbox ? &sandbox->patterns : &engine->patterns;
+    return sandbox ? &sandbox->security.patterns : &engine->patterns;
 }
 
 static void tell(struct engine *engine, struct sandbox *sandbox, json_t *data, const char *state) {
@@ -53,7 +53,7 @@ json_t *patterns_visible(struct engine *engine, const struct caller *caller) {
     add_all(list, &engine->patterns, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
-        if (sandbox_visible(sandbox, caller)) add_all(list, &sandbox->patterns, sandbox->id);
+        if (sandbox_visible(sandbox, caller)) add_all(list, &sandbox->security.patterns, sandbox->id);
     }
     return list;
 }

@@ -6,14 +6,14 @@
 
 static unsigned count_jobs(const struct sandbox *sandbox) {
     unsigned count = 0;
-    for (const struct job *job = sandbox->jobs; job; job = job->next) count++;
+    for (const struct job *job = sandbox->queue.jobs; job; job = job->next) count++;
     return count;
 }
 
 /* The first job that may start now, or NULL. */
 static struct job *next_job(struct sandbox *sandbox) {
     bool first = true;
-    for (struct job *job = sandbox->jobs; job; job = job->next, first = false) {
+    for (struct job *job = sandbox->queue.jobs; job; job = job->next, first = false) {
         if (job->running && job->exclusive) return NULL;
         if (job->running) continue;
         return job->exclusive && !first ? NULL : job;
@@ -23,7 +23,7 @@ static struct job *next_job(struct sandbox *sandbox) {
 
 static void start_next(struct sandbox *sandbox) {
     struct job *job;
-    while (!sandbox->held && (job = next_job(sandbox))) {
+    while (!sandbox->queue.is_held && (job = next_job(sandbox))) {
         job->running = true;
         job->start(job);
     }
@@ -31,12 +31,12 @@ static void start_next(struct sandbox *sandbox) {
 
 void job_submit(struct job *job) {
     struct sandbox *sandbox = job->sandbox;
-    struct job **end = &sandbox->jobs;
+    struct job **end = &sandbox->queue.jobs;
     while (*end) end = &(*end)->next;
     job->next = NULL;
     *end = job;
     struct error error;
-    if (sandbox->destroying)
+    if (sandbox->ending.is_destroying)
         error_set(&error, E_CONFLICT, "the sandbox '%s' is being destroyed", sandbox->id);
     else if (count_jobs(sandbox) > JOBS_MAX)
         error_set(&error, E_LIMIT, "%d operations wait for the sandbox '%s' already", JOBS_MAX, sandbox->id);
@@ -50,12 +50,12 @@ void job_submit(struct job *job) {
 void job_finish(struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;
-    struct job **at = &sandbox->jobs;
+    struct job **at = &sandbox->queue.jobs;
     while (*at != job) at = &(*at)->next;
     *at = job->next;
-    if (!sandbox->destroying)
+    if (!sandbox->ending.is_destroying)
         start_next(sandbox);
-    else if (!sandbox->jobs)
+    else if (!sandbox->queue.jobs)
         sandbox_jobs_over(sandbox);
     sweep_if_due(engine);
     engine_wake(engine);
@@ -63,11 +63,11 @@ void job_finish(struct job *job) {
 
 void jobs_abort_all(struct sandbox *sandbox, const struct error *why) {
     struct job *next;
-    sandbox->held = true; /* nothing starts meanwhile, so that no job goes but the one at hand */
-    for (struct job *job = sandbox->jobs; job; job = next) {
+    sandbox->queue.is_held = true; /* nothing starts meanwhile, so that no job goes but the one at hand */
+    for (struct job *job = sandbox->queue.jobs; job; job = next) {
         next = job->next;
         job->abort(job, why);
     }
-    sandbox->held = false;
-    if (!sandbox->destroying) start_next(sandbox);
+    sandbox->queue.is_held = false;
+    if (!sandbox->ending.is_destroying) start_next(sandbox);
 }

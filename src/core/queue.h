@@ -20,6 +20,11 @@ struct job {
     void (*abort)(struct job *job, const struct error *why); /* of a running one; job_finish follows, soon */
 };
 
+struct job_queue {
+    struct job *jobs; /* oldest first */
+    bool is_held;     /* none of them starts now */
+};
+
 /* Start it when its turn comes. */
 void job_submit(struct job *job);
 /* Off the queue, and the next may start. The job's memory and its request's answer are the caller's affair. */

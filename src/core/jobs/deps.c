@@ -41,9 +41,9 @@ static void read_sandbox(struct oneshot *oneshot, const char *id) {
     struct sandbox *sandbox = map_get(&oneshot->engine->sandboxes, id);
     struct error error;
     if (sandbox && !sandbox_visible(sandbox, &oneshot->request->caller)) sandbox = NULL;
-    if (sandbox && sandbox->build.digest[0]) {
+    if (sandbox && sandbox->code.build.digest[0]) {
         oneshot->reads_of = sandbox->owner;
-        read_build(oneshot, sandbox->build.digest);
+        read_build(oneshot, sandbox->code.build.digest);
         return;
     }
     if (sandbox)

@@ -10,7 +10,7 @@
 /* With one more. */
 static struct share share_of(const struct engine *engine, uid_t uid) {
     struct share share = {.all = ONESHOTS_MAX, .used = 1, .own = 1};
-    for (const struct oneshot *oneshot = engine->oneshots; oneshot; oneshot = oneshot->next) {
+    for (const struct oneshot *oneshot = engine->oneshots.first; oneshot; oneshot = oneshot->next) {
         share.used++;
         share.own += oneshot->uid == uid;
     }
@@ -21,7 +21,7 @@ static int check(const struct engine *engine, const struct request *request, str
     struct quotas *quotas = engine->config.quotas;
     uid_t uid = request->caller.uid;
     struct share share = share_of(engine, uid);
-    if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (engine->closing.is_begun) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
     if (!quotas_is_fair(quotas, uid, &share))
         return error_set(
@@ -59,8 +59,8 @@ struct oneshot *oneshot_begin(struct engine *engine, struct request *request, si
     oneshot->engine = engine;
     oneshot->request = request;
     oneshot->uid = oneshot->reads_of = request->caller.uid;
-    oneshot->next = engine->oneshots;
-    engine->oneshots = oneshot;
+    oneshot->next = engine->oneshots.first;
+    engine->oneshots.first = oneshot;
     request->state = oneshot;
     request->cancel = on_cancel;
     return oneshot;
@@ -68,7 +68,7 @@ struct oneshot *oneshot_begin(struct engine *engine, struct request *request, si
 
 static void end(struct oneshot *oneshot) {
     struct engine *engine = oneshot->engine;
-    struct oneshot **at = &engine->oneshots;
+    struct oneshot **at = &engine->oneshots.first;
     while (*at != oneshot) at = &(*at)->next;
     *at = oneshot->next;
     quotas_give(engine->config.quotas, oneshot->uid, QUOTA_PROJECTS, 1);
@@ -97,7 +97,7 @@ void oneshot_release(struct oneshot *oneshot) {
 
 void oneshots_call_off(struct engine *engine, const struct error *why) {
     struct oneshot *next;
-    for (struct oneshot *oneshot = engine->oneshots; oneshot; oneshot = next) {
+    for (struct oneshot *oneshot = engine->oneshots.first; oneshot; oneshot = next) {
         next = oneshot->next; /* one that waits ends here */
         call_off(oneshot, why);
     }
@@ -189,7 +189,7 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
 
 static void on_violation(void *data, struct node *node, const char *what, const char *detail) {
     struct oneshot *oneshot = data;
-    alarm_violation_of(oneshot->engine, &oneshot->engine->oneshot_alarms, oneshot->request->caller.uid, node, what,
+    alarm_violation_of(oneshot->engine, &oneshot->engine->oneshots.alarms, oneshot->request->caller.uid, node, what,
                        detail);
 }
 

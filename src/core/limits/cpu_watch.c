@@ -26,8 +26,8 @@ static bool is_watched(const struct sandbox *sandbox) {
 
 /* True as well when it can't be told. */
 static bool somebody_works(struct engine *engine, const struct node *any, size_t count) {
-    uint64_t cpu_ns = node_cpu_of_all_ns(any), before_ns = engine->cpu_watch_used_ns;
-    engine->cpu_watch_used_ns = cpu_ns;
+    uint64_t cpu_ns = node_cpu_of_all_ns(any), before_ns = engine->cpu_watch.used_ns;
+    engine->cpu_watch.used_ns = cpu_ns;
     return cpu_ns == NODE_UNKNOWN || cpu_ns - before_ns > WORK_NS + count * IDLE_NODE_NS;
 }
 
@@ -46,10 +46,10 @@ static bool read_idle(uint64_t *ret_ns) {
 
 /* Since the last look. One that can't be told about counts as full: then nobody yields for longer than it must. */
 static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
-    uint64_t idle_ns, before_ns = engine->machine_idle_ns, span_ns = now_ns - engine->machine_ns;
+    uint64_t idle_ns, before_ns = engine->cpu_watch.machine_idle_ns, span_ns = now_ns - engine->cpu_watch.machine_ns;
     if (!read_idle(&idle_ns)) return true;
-    engine->machine_ns = now_ns;
-    engine->machine_idle_ns = idle_ns;
+    engine->cpu_watch.machine_ns = now_ns;
+    engine->cpu_watch.machine_idle_ns = idle_ns;
     return span_ns > SPAN_MAX_MS * UINT64_C(1000000) || (idle_ns - before_ns) * 100 < span_ns * SPARE_PERCENT;
 }
 
@@ -81,7 +81,7 @@ static void look_at(struct sandbox *sandbox, uint64_t now_ns, bool is_machine_fu
 }
 
 static void let_yield(struct sandbox *sandbox) {
-    node_yield(sandbox->node, sandbox->metering.pace.is_flat_out && sandbox->engine->company.is_there);
+    node_yield(sandbox->node, sandbox->metering.pace.is_flat_out && sandbox->engine->cpu_watch.company.is_there);
 }
 
 static void on_cpu_watch(uv_timer_t *timer);
@@ -136,15 +136,15 @@ static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
         look_at(sandbox, now_ns, is_full, false);
         is_company |= meter_is_company(&sandbox->metering.pace);
     }
-    meter_company(&engine->company, now_ns - engine->cpu_watch_ns, is_company);
-    engine->cpu_watch_ns = now_ns;
+    meter_company(&engine->cpu_watch.company, now_ns - engine->cpu_watch.looked_ns, is_company);
+    engine->cpu_watch.looked_ns = now_ns;
 }
 
 /* A node busy-waits only while no other sandbox has use for the processor. */
 static void count_worker(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     metering->is_counted = metering->is_working || meter_is_company(&metering->pace);
-    sandbox->engine->workers += metering->is_counted;
+    sandbox->engine->cpu_watch.workers += metering->is_counted;
 }
 
 /* True when somebody works of whom it is not known that it does so flat out. */
@@ -172,7 +172,7 @@ static void on_cpu_watch(uv_timer_t *timer) {
     struct census census = count_all(engine);
     bool is_due = census.any && (somebody_works(engine, census.any->node, census.watched) || census.yielding);
     if (is_due) look_at_everybody(engine, census.yielding);
-    engine->workers = 0;
+    engine->cpu_watch.workers = 0;
     bool again = is_due && tend_everybody(engine);
     if (again)
         uv_timer_start(timer, on_second_look, SECOND_LOOK_MS, 0);
@@ -181,15 +181,15 @@ static void on_cpu_watch(uv_timer_t *timer) {
 }
 
 void cpu_watch_open(struct engine *engine) {
-    engine->cpu_watch_timer.data = engine;
-    uv_timer_init(engine->loop, &engine->cpu_watch_timer);
+    engine->cpu_watch.timer.data = engine;
+    uv_timer_init(engine->loop, &engine->cpu_watch.timer);
 }
 
 void cpu_watch_begin(struct engine *engine) {
-    if (!engine->closing && !uv_is_active((uv_handle_t *)&engine->cpu_watch_timer))
-        uv_timer_start(&engine->cpu_watch_timer, on_cpu_watch, CPU_WATCH_MS, 0);
+    if (!engine->closing.is_begun && !uv_is_active((uv_handle_t *)&engine->cpu_watch.timer))
+        uv_timer_start(&engine->cpu_watch.timer, on_cpu_watch, CPU_WATCH_MS, 0);
 }
 
 void cpu_watch_stop(struct engine *engine) {
-    uv_timer_stop(&engine->cpu_watch_timer);
+    uv_timer_stop(&engine->cpu_watch.timer);
 }

@@ -25,8 +25,8 @@ static void finish(struct change_job *change) {
         answer_error(engine, change->job.request, &change->error, NULL);
     else
         answer_ok(engine, change->job.request, limits_to_json(&sandbox->config.limits, &sandbox->config.policies));
-    if (sandbox->change == change) {
-        sandbox->change = NULL;
+    if (sandbox->limits.change == change) {
+        sandbox->limits.change = NULL;
         charge_lower(engine, &sandbox->charge, &sandbox->config.limits);
     }
     job_finish(&change->job);
@@ -46,7 +46,7 @@ static void adopt(struct change_job *change) {
     struct sandbox *sandbox = change->job.sandbox;
     sandbox->config.limits = change->limits;
     sandbox->config.policies = change->policies;
-    sandbox->updated_at_ms = clock_wall_ms();
+    sandbox->times.updated_at_ms = clock_wall_ms();
     sandbox_start_ttl(sandbox);
     if (sandbox->persistent) sandbox_save(sandbox, NULL, NULL);
     engine_event(sandbox->engine, EVENT_LIMITS_CHANGED, sandbox->id,
@@ -113,7 +113,8 @@ static int check(const struct change_job *change, struct error *reterr) {
     const struct sandbox *sandbox = change->job.sandbox;
     bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
     uint32_t before = sandbox->config.limits.processes, after = change->limits.processes;
-    if (sandbox->change) return error_set(reterr, E_CONFLICT, "limits of '%s' are being changed already", sandbox->id);
+    if (sandbox->limits.change)
+        return error_set(reterr, E_CONFLICT, "limits of '%s' are being changed already", sandbox->id);
     if (is_frozen && limits_differ(&change->limits, &sandbox->config.limits, HELD_BY_AGENT))
         return error_set(reterr, E_CONFLICT, "the sandbox '%s' is frozen: thaw it to change what its agent holds",
                          sandbox->id);
@@ -131,7 +132,7 @@ static void start(struct job *job) {
         finish(change);
         return;
     }
-    sandbox->change = change;
+    sandbox->limits.change = change;
     bool is_admin = job->request->caller.role == ROLE_ADMIN;
     if (charge_raise(sandbox->engine, &sandbox->charge, &change->limits, is_admin, &change->error) < 0) {
         finish(change);

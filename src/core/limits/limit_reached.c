@@ -20,22 +20,24 @@ struct reached {
 
 struct jail_limits limits_in_force(const struct sandbox *sandbox, const struct jail_limits *limits) {
     struct jail_limits in_force = *limits;
-    bool is_throttled = sandbox->throttled_until_ms != 0;
+    bool is_throttled = sandbox->limits.throttled_until_ms != 0;
     if (is_throttled && (!limits->cpu_percent || limits->cpu_percent > THROTTLED_PERCENT))
         in_force.cpu_percent = THROTTLED_PERCENT;
     return in_force;
 }
 
 static void throttle(struct sandbox *sandbox, const char *reason) {
-    bool was_throttled = sandbox->throttled_until_ms != 0;
+    bool was_throttled = sandbox->limits.throttled_until_ms != 0;
     (void)reason;
-    sandbox->throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
+    sandbox->limits.throttled_until_ms = clock_monotonic_ms() + THROTTLE_MS;
     if (!was_throttled) launcher_push(sandbox, PUSH_LIMITS);
 }
 
 void limit_throttle_over(struct sandbox *sandbox) {
-    if (!sandbox->throttled_until_ms || clock_monotonic_ms() < sandbox->throttled_until_ms || !sandbox->node) return;
-    sandbox->throttled_until_ms = 0;
+    if (!sandbox->limits.throttled_until_ms || clock_monotonic_ms() < sandbox->limits.throttled_until_ms ||
+        !sandbox->node)
+        return;
+    sandbox->limits.throttled_until_ms = 0;
     launcher_push(sandbox, PUSH_LIMITS);
 }
 
@@ -56,7 +58,7 @@ static void destroy(struct sandbox *sandbox, const char *reason) {
 
 /* As if it had crashed: its end decides what follows. */
 static void restart(struct sandbox *sandbox, const char *reason) {
-    error_set(&sandbox->limit_error, E_LIMIT, "%s", reason);
+    error_set(&sandbox->limits.error, E_LIMIT, "%s", reason);
     node_kill(sandbox->node, reason);
 }
 
@@ -65,7 +67,8 @@ static void freeze(struct sandbox *sandbox, const char *reason) {
 }
 
 static bool is_acted_on(const struct sandbox *sandbox) {
-    return sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->destroying && !sandbox->engine->closing;
+    return sandbox->node && sandbox->status == STATUS_RUNNING && !sandbox->ending.is_destroying &&
+           !sandbox->engine->closing.is_begun;
 }
 
 static void act(struct sandbox *sandbox, enum limit_policy policy, const char *reason) {
@@ -76,7 +79,7 @@ static void act(struct sandbox *sandbox, enum limit_policy policy, const char *r
 
 static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_t killed) {
     enum limit_policy policy = sandbox->config.policies.of[reached->limit];
-    alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_LIMIT, sandbox->id,
+    alarm_event(sandbox->engine, &sandbox->limits.alarms, EVENT_LIMIT, sandbox->id,
                 json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(reached->limit), "usage", "count",
                           (json_int_t)reached->count, "limit", (json_int_t)reached->max, "policy",
                           limit_policy_name(policy), "killed", (json_int_t)killed));

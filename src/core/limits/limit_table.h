@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "core/alarms.h"
 #include "jail/jail.h"
 
 struct sandbox;
@@ -64,6 +65,16 @@ enum limit {
 
 struct limit_policies {
     uint8_t of[LIMIT_COUNT]; /* enum limit_policy */
+};
+
+struct change_job;
+
+/* What holds one sandbox to its limits now. */
+struct limit_state {
+    struct change_job *change;   /* of the limits, under way */
+    uint64_t throttled_until_ms; /* 0: it is not throttled */
+    struct error error;          /* why its VM is being ended; E_NONE: not for a limit */
+    struct alarms alarms;        /* apart from violations, which would drive these out */
 };
 
 struct sandbox_config;

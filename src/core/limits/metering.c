@@ -174,7 +174,7 @@ static void alert(struct sandbox *sandbox, enum meter_metric metric, const struc
                              metering_value_json(metric, metering_limit(sandbox, metric)), "percent",
                              json_integer((json_int_t)percent_of_limit(sandbox, metric)), "reached_in_ms",
                              duration_json(trend->reached_in_ms));
-    if (data) alarm_event(sandbox->engine, &sandbox->limit_alarms, EVENT_ALERT, sandbox->id, data);
+    if (data) alarm_event(sandbox->engine, &sandbox->limits.alarms, EVENT_ALERT, sandbox->id, data);
 }
 
 /* The agent tells of what it holds by itself. The kernel does not, and what it does at the limit is too late. */
@@ -227,7 +227,7 @@ static void judge(struct sandbox *sandbox) {
     struct meter_situation situation = {
         .is_busy = is_busy, .nearest_percent = 0, .soonest_ms = INFINITY, .idle_looks = metering->idle_looks};
     note_time(metering);
-    if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent && !sandbox->destroying)
+    if (meter_history_add(&metering->history, &metering->now) && sandbox->persistent && !sandbox->ending.is_destroying)
         keep_on_disk(sandbox); /* behind its removal it would be left for the next owner of the id */
     for (unsigned i = 0; i < METER_METRIC_COUNT; i++) judge_metric(sandbox, i, &situation);
     metering->next_ms = uv_now(sandbox->engine->loop) + meter_next_reading_ms(&situation);
@@ -309,7 +309,7 @@ static void schedule(struct engine *engine) {
         const struct metering *metering = &((const struct sandbox *)value)->metering;
         if (metering->next_ms && !metering->is_asking && metering->next_ms < next_ms) next_ms = metering->next_ms;
     }
-    if (next_ms == UINT64_MAX || engine->closing)
+    if (next_ms == UINT64_MAX || engine->closing.is_begun)
         uv_timer_stop(&engine->meter_timer);
     else
         uv_timer_start(&engine->meter_timer, on_tick, next_ms > now_ms + TICK_MIN_MS ? next_ms - now_ms : TICK_MIN_MS,
@@ -385,7 +385,7 @@ void metering_free(struct sandbox *sandbox) {
 
 void metering_end(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
-    sandbox->throttled_until_ms = 0;
+    sandbox->limits.throttled_until_ms = 0;
     struct meter_history history = metering->history;
     bool is_asking = metering->is_asking;
     json_decref(metering->vm);

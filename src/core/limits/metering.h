@@ -35,6 +35,15 @@ struct metering {
     json_t *vm; /* what else the agent told, or NULL */
 };
 
+/* The look at all nodes for CPU time alone, which finds those that begin to work. */
+struct cpu_watch {
+    uv_timer_t timer;
+    uint64_t looked_ns, used_ns; /* when the nodes were last looked at; the sum of their CPU time then */
+    struct meter_company company;
+    unsigned workers;                     /* sandboxes that worked at the last look */
+    uint64_t machine_ns, machine_idle_ns; /* when the machine was looked at; how long its cores had been idle then */
+};
+
 int metering_open(struct engine *engine);
 void metering_stop(struct engine *engine); /* look no more; the timer stays to be closed */
 

@@ -89,9 +89,9 @@ static json_t *stats_json(struct sandbox *sandbox, json_t *params) {
     json_t *object =
         json_pack("{s:s, s:s, s:b, s:b, s:b, s:s, s:o, s:o, s:o, s:o}", "id", sandbox->id, "status",
                   status_name(sandbox->status), "frozen", sandbox->node && node_is_frozen(sandbox->node), "throttled",
-                  sandbox->throttled_until_ms != 0, "yields", sandbox->node && node_yields(sandbox->node), "time", time,
-                  "now", now_json(sandbox), "vm", metering->vm ? json_incref(metering->vm) : json_null(), "limits",
-                  limits_json(sandbox), "tasks", tasks_json(sandbox));
+                  sandbox->limits.throttled_until_ms != 0, "yields", sandbox->node && node_yields(sandbox->node),
+                  "time", time, "now", now_json(sandbox), "vm", metering->vm ? json_incref(metering->vm) : json_null(),
+                  "limits", limits_json(sandbox), "tasks", tasks_json(sandbox));
     if (find_span(json_string_value(json_object_get(params, "history")), &span))
         json_object_set_new(object, "history", history_json(sandbox, span));
     return object;

@@ -10,9 +10,9 @@ static void on_tick(uv_timer_t *timer);
 
 static void come_back_at(struct engine *engine, uint64_t due_ms) {
     uint64_t now_ms = clock_monotonic_ms();
-    if (due_ms >= engine->push_due_ms || engine->closing) return;
-    engine->push_due_ms = due_ms;
-    uv_timer_start(&engine->push_timer, on_tick, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+    if (due_ms >= engine->pushes.due_ms || engine->closing.is_begun) return;
+    engine->pushes.due_ms = due_ms;
+    uv_timer_start(&engine->pushes.timer, on_tick, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
 struct message {
@@ -36,8 +36,8 @@ static void on_answer(void *data, const struct error *error) {
     struct message *message = data;
     struct sandbox *sandbox = sandbox_again(message->engine, message->id, message->number);
     if (sandbox) {
-        push_schedule_answered(&sandbox->pushes, message->what, error != NULL, clock_monotonic_ms());
-        come_back_at(message->engine, push_schedule_next_ms(&sandbox->pushes));
+        push_schedule_answered(&sandbox->network.pushes, message->what, error != NULL, clock_monotonic_ms());
+        come_back_at(message->engine, push_schedule_next_ms(&sandbox->network.pushes));
     }
     free(message);
 }
@@ -57,10 +57,10 @@ static void (*const pushers[PUSH_COUNT])(struct sandbox *sandbox) = {
     [PUSH_LIMITS] = push_limits, [PUSH_NAMES] = push_names};
 
 static void push_due(struct sandbox *sandbox) {
-    struct push_schedule *pushes = &sandbox->pushes;
+    struct push_schedule *pushes = &sandbox->network.pushes;
     uint64_t now_ms = clock_monotonic_ms();
     /* Limits that are being changed on request are not to be changed back. */
-    if (sandbox->change) push_schedule_put_off(pushes, PUSH_LIMITS, now_ms);
+    if (sandbox->limits.change) push_schedule_put_off(pushes, PUSH_LIMITS, now_ms);
     for (enum push what = 0; sandbox->node && what < PUSH_COUNT; what++)
         if (push_schedule_begin(pushes, what, now_ms)) pushers[what](sandbox);
     come_back_at(sandbox->engine, push_schedule_next_ms(pushes));
@@ -70,27 +70,27 @@ static void on_tick(uv_timer_t *timer) {
     struct engine *engine = timer->data;
     size_t at = 0;
     void *value;
-    engine->push_due_ms = UINT64_MAX;
+    engine->pushes.due_ms = UINT64_MAX;
     while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (push_schedule_is_due(&((const struct sandbox *)value)->pushes)) push_due(value);
+        if (push_schedule_is_due(&((const struct sandbox *)value)->network.pushes)) push_due(value);
 }
 
 int launcher_push_open(struct engine *engine) {
-    engine->push_timer.data = engine;
-    engine->push_due_ms = UINT64_MAX;
-    return uv_timer_init(engine->loop, &engine->push_timer);
+    engine->pushes.timer.data = engine;
+    engine->pushes.due_ms = UINT64_MAX;
+    return uv_timer_init(engine->loop, &engine->pushes.timer);
 }
 
 void launcher_push_stop(struct engine *engine) {
-    uv_timer_stop(&engine->push_timer);
+    uv_timer_stop(&engine->pushes.timer);
 }
 
 void launcher_push(struct sandbox *sandbox, enum push what) {
     if (!sandbox->node) return;
-    push_schedule_want(&sandbox->pushes, what);
+    push_schedule_want(&sandbox->network.pushes, what);
     push_due(sandbox);
 }
 
 void launcher_push_forget(struct sandbox *sandbox) {
-    sandbox->pushes = (struct push_schedule){0};
+    sandbox->network.pushes = (struct push_schedule){0};
 }

@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
+
+#include "core/alarms.h"
 
 struct engine;
 struct sandbox;
@@ -24,6 +27,18 @@ struct push_schedule {
         unsigned failures;    /* in a row */
         uint64_t next_ms;     /* not before */
     } subjects[PUSH_COUNT];
+};
+
+/* What one sandbox's network needs of the daemon. */
+struct network_state {
+    struct push_schedule pushes;
+    uint64_t names_due_ms; /* until when its start waits for what names stand for; 0: it does not wait */
+    struct alarms alarms;  /* of refused connections */
+};
+
+struct push_timer {
+    uv_timer_t timer;
+    uint64_t due_ms; /* when it goes off */
 };
 
 /* ---- push_schedule.c: pure ---- */

@@ -111,9 +111,9 @@ static struct sandbox *find_served(const struct names *names, uint64_t now_ms, u
     *next_ms = UINT64_MAX;
     while (map_next(&names->engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
-        if (!sandbox->names_due_ms) continue;
-        if (sandbox->names_due_ms <= now_ms || !awaits_answer(sandbox)) return sandbox;
-        if (sandbox->names_due_ms < *next_ms) *next_ms = sandbox->names_due_ms;
+        if (!sandbox->network.names_due_ms) continue;
+        if (sandbox->network.names_due_ms <= now_ms || !awaits_answer(sandbox)) return sandbox;
+        if (sandbox->network.names_due_ms < *next_ms) *next_ms = sandbox->network.names_due_ms;
     }
     return NULL;
 }
@@ -136,7 +136,7 @@ static void on_patience_over(uv_timer_t *timer) {
 }
 
 void names_forgo(struct sandbox *sandbox) {
-    sandbox->names_due_ms = 0;
+    sandbox->network.names_due_ms = 0;
 }
 
 /* ---- asking ---- */
@@ -212,7 +212,7 @@ bool names_await(struct sandbox *sandbox) {
     for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++) ask_if_unknown(listed(sandbox, i));
     if (!awaits_answer(sandbox)) return false;
     struct names *names = sandbox->engine->names;
-    sandbox->names_due_ms = clock_monotonic_ms() + AWAIT_MS;
+    sandbox->network.names_due_ms = clock_monotonic_ms() + AWAIT_MS;
     if (!uv_is_active((uv_handle_t *)&names->patience)) uv_timer_start(&names->patience, on_patience_over, AWAIT_MS, 0);
     return true;
 }

@@ -28,7 +28,7 @@ static void add_end(struct engine *engine, const struct audit_subject *subject, 
     audit_record_outcome(&record, error, duration_ms);
     if (is_first) audit_record_params(&record, request->params);
     quotas_charge(engine->config.quotas, request->caller.uid, QUOTA_LOG, record.size);
-    audit_add(engine->audit, &record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
+    audit_add(engine->trail.audit, &record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
 }
 
 /* ---- around an operation ---- */
@@ -74,7 +74,7 @@ static void on_cancel(struct request *request) {
 static void on_begun(void *data, const struct error *error) {
     struct audited *audited = data;
     struct engine *engine = audited->engine;
-    engine->admitting--;
+    engine->trail.admitting--;
     audited->request->cancel = NULL;
     if (error)
         answer_error(engine, audited->request, error, NULL);
@@ -139,8 +139,8 @@ static void carry_out_writing(struct engine *engine, const struct audit_subject 
     }
     struct audited *audited = new_audited(engine, subject, request, run);
     request->cancel = on_cancel;
-    engine->admitting++;
-    audit_add(engine->audit, &record, subject->kind == AUDIT_ENDS, on_begun, audited);
+    engine->trail.admitting++;
+    audit_add(engine->trail.audit, &record, subject->kind == AUDIT_ENDS, on_begun, audited);
 }
 
 void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
@@ -192,7 +192,7 @@ static int run(struct oneshot *oneshot, struct error *reterr) {
 }
 
 static void end_look(struct look *look) {
-    look->oneshot.engine->audit_readers--;
+    look->oneshot.engine->trail.readers--;
     look->oneshot.request->more = NULL;
     buf_free(&look->lines);
     json_decref(look->verdict);
@@ -221,12 +221,12 @@ static void follow(struct look *look) {
                                  .data = request};
     end_look(look);
     oneshot_release(&look->oneshot);
-    feed_stream(engine, engine->audit_feed, request, &filter, true);
+    feed_stream(engine, engine->trail.feed, request, &filter, true);
 }
 
 /* Whether the feed goes on where the files were left: a reader that took its time has to go on with the files. */
 static bool feed_goes_on(const struct look *look) {
-    const struct feed *feed = look->oneshot.engine->audit_feed;
+    const struct feed *feed = look->oneshot.engine->trail.feed;
     return feed->count == 0 || feed_record_seq(feed_record_at(feed, feed->gone)) <= look->cursor.seen + 1;
 }
 
@@ -301,7 +301,7 @@ static void on_read(struct oneshot *oneshot, const struct error *error) {
 static void on_flushed(void *data, const struct error *error) {
     struct look *look = data;
     (void)error;
-    look->known = *audit_last(look->oneshot.engine->audit);
+    look->known = *audit_last(look->oneshot.engine->trail.audit);
     oneshot_work(&look->oneshot, run, on_read);
 }
 
@@ -311,14 +311,14 @@ void engine_audit(struct engine *engine, struct request *request) {
     look->filter = filter_of(request->params);
     look->verifies = json_is_true(json_object_get(request->params, "verify"));
     look->follows = !look->verifies && json_is_true(json_object_get(request->params, "follow"));
-    engine->audit_readers++;
-    audit_flush(engine->audit, on_flushed, look);
+    engine->trail.readers++;
+    audit_flush(engine->trail.audit, on_flushed, look);
 }
 
 /* Kept only for those who follow, or are about to: the others read the files. */
 void audit_feed_record(void *data, const char *line) {
     struct engine *engine = data;
-    bool is_wanted = engine->audit_readers > 0 || engine->audit_feed->followers > 0;
+    bool is_wanted = engine->trail.readers > 0 || engine->trail.feed->followers > 0;
     json_t *record = is_wanted ? json_loads(line, 0, NULL) : NULL;
-    if (record) feed_put(engine->audit_feed, record);
+    if (record) feed_put(engine->trail.feed, record);
 }

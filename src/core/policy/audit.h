@@ -4,8 +4,18 @@
 
 #include "core/core.h"
 
+struct audit;
+struct feed;
+
 enum {
     AUDIT_RECORDS_KEPT = 1024, /* in memory, for those who follow */
+};
+
+struct audit_state {
+    struct audit *audit;
+    struct feed *feed;
+    unsigned readers;   /* that read the trail's files now, and may go on to follow it */
+    unsigned admitting; /* operations that wait to be in the trail */
 };
 
 void audited_end(struct request *request, const struct error *error); /* it is being answered */

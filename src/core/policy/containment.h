@@ -9,6 +9,8 @@
 
 #include "code/code.h"
 #include "compile/check/scan_run.h"
+#include "core/alarms.h"
+#include "core/patterns.h"
 #include "guard/escalation.h"
 #include "guard/profiles.h"
 
@@ -22,6 +24,14 @@ struct containment {
     bool is_rolling_back;
     char what[128];     /* the violation that led to it */
     uv_timer_t destroy; /* in the loop's next turn, or once more when the registry could not take it */
+};
+
+/* What a sandbox tried that is refused, and what is done about it. */
+struct security_state {
+    struct alarms alarms; /* of violations */
+    struct containment containment;
+    struct patterns patterns;
+    bool is_freezing; /* the launcher has been asked to, for the engine's own reasons */
 };
 
 /* Blocking; for the thread pool. *ret_summary, where it is set, is for the caller's answer, also when the code is

@@ -17,11 +17,12 @@ static const struct escalation_policy *policy_of(const struct sandbox *sandbox) 
 static void tell(struct sandbox *sandbox, enum guard_containment action) {
     engine_event(sandbox->engine, EVENT_CONTAINED, sandbox->id,
                  json_pack("{s:s, s:s, s:i}", "action", guard_containment_name(action), "what",
-                           sandbox->containment.what, "step", (int)sandbox->containment.escalation.step + 1));
+                           sandbox->security.containment.what, "step",
+                           (int)sandbox->security.containment.escalation.step + 1));
 }
 
 static void require(struct sandbox *sandbox, enum guard_containment action) {
-    if (action > sandbox->containment.due) sandbox->containment.due = action;
+    if (action > sandbox->security.containment.due) sandbox->security.containment.due = action;
     containment_wake(sandbox);
 }
 
@@ -36,7 +37,7 @@ struct rollback {
 };
 
 static void do_more_than_roll_back(struct sandbox *sandbox) {
-    require(sandbox, escalation_next(&sandbox->containment.escalation, policy_of(sandbox), GUARD_ROLLBACK));
+    require(sandbox, escalation_next(&sandbox->security.containment.escalation, policy_of(sandbox), GUARD_ROLLBACK));
 }
 
 static void rollback_failed(struct sandbox *sandbox, const struct error *error) {
@@ -47,21 +48,22 @@ static void rollback_failed(struct sandbox *sandbox, const struct error *error) 
 static void rollback_done(struct sandbox *sandbox) {
     struct error error;
     error_set(&error, E_POLICY, "the code was taken back: it tried what its profile refuses: %s",
-              sandbox->containment.what);
-    sandbox->previous_build[0] = '\0'; /* what was taken back is not what to go back to */
+              sandbox->security.containment.what);
+    sandbox->code.previous_build[0] = '\0'; /* what was taken back is not what to go back to */
     sandbox_set_error(sandbox, &error);
     sandbox_save(sandbox, NULL, NULL);
     engine_event(sandbox->engine, EVENT_ROLLED_BACK, sandbox->id, problem_json(&error));
-    if (sandbox->containment.due == GUARD_ROLLBACK) sandbox->containment.due = GUARD_LOG; /* of the code that is gone */
+    if (sandbox->security.containment.due == GUARD_ROLLBACK)
+        sandbox->security.containment.due = GUARD_LOG; /* of the code that is gone */
     containment_wake(sandbox);
 }
 
 static void on_rolled_back(struct request *request, json_t *result, const struct error *error) {
     struct rollback *rollback = request->transport;
     struct sandbox *sandbox = sandbox_again(rollback->engine, rollback->id, rollback->number);
-    if (sandbox && sandbox->containment.is_rolling_back) {
-        sandbox->containment.is_rolling_back = false;
-        if (error && error->code != E_SHUTDOWN && !sandbox->destroying)
+    if (sandbox && sandbox->security.containment.is_rolling_back) {
+        sandbox->security.containment.is_rolling_back = false;
+        if (error && error->code != E_SHUTDOWN && !sandbox->ending.is_destroying)
             rollback_failed(sandbox, error);
         else if (!error)
             rollback_done(sandbox);
@@ -75,7 +77,7 @@ static void run_rollback(struct engine *engine, struct request *request) {
     const struct rollback *rollback = request->transport;
     const struct sandbox *sandbox = sandbox_again(engine, rollback->id, rollback->number);
     char build[STORE_DIGEST_BYTES] = "";
-    if (sandbox) memcpy(build, sandbox->previous_build, sizeof build);
+    if (sandbox) memcpy(build, sandbox->code.previous_build, sizeof build);
     reload_to_build(engine, request, build);
 }
 
@@ -92,13 +94,13 @@ static void ask_for_rollback(struct sandbox *sandbox) {
         .done = on_rolled_back,
         .transport = rollback,
     };
-    sandbox->containment.is_rolling_back = true;
+    sandbox->security.containment.is_rolling_back = true;
     tell(sandbox, GUARD_ROLLBACK);
     engine_carry_out(sandbox->engine, &subject, &rollback->request, run_rollback);
 }
 
 static void roll_back(struct sandbox *sandbox) {
-    if (sandbox->previous_build[0])
+    if (sandbox->code.previous_build[0])
         ask_for_rollback(sandbox);
     else
         do_more_than_roll_back(sandbox); /* it began with this code */
@@ -111,7 +113,7 @@ static void on_destroy_due(uv_timer_t *timer);
 /* Retry: the registry may be writable later (disk full). */
 static void on_destroyed(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
-    if (error) uv_timer_start(&sandbox->containment.destroy, on_destroy_due, DESTROY_RETRY_MS, 0);
+    if (error) uv_timer_start(&sandbox->security.containment.destroy, on_destroy_due, DESTROY_RETRY_MS, 0);
 }
 
 static void on_destroy_due(uv_timer_t *timer) {
@@ -122,42 +124,42 @@ static void on_destroy_due(uv_timer_t *timer) {
 /* In the loop's next turn: the node itself tells of the violation, and is still in use here. */
 static void destroy(struct sandbox *sandbox) {
     tell(sandbox, GUARD_DESTROY);
-    uv_timer_start(&sandbox->containment.destroy, on_destroy_due, 0, 0);
+    uv_timer_start(&sandbox->security.containment.destroy, on_destroy_due, 0, 0);
 }
 
 static void freeze(struct sandbox *sandbox) {
     char reason[FREEZE_REASON_BYTES];
-    snprintf(reason, sizeof reason, "violation: %.100s", sandbox->containment.what);
+    snprintf(reason, sizeof reason, "violation: %.100s", sandbox->security.containment.what);
     if (sandbox_freeze(sandbox, reason)) tell(sandbox, GUARD_FREEZE);
 }
 
 /* ---- when ---- */
 
 static bool runs(const struct sandbox *sandbox) {
-    return sandbox->status == STATUS_RUNNING && sandbox->node && !sandbox->containment.is_rolling_back;
+    return sandbox->status == STATUS_RUNNING && sandbox->node && !sandbox->security.containment.is_rolling_back;
 }
 
 void containment_wake(struct sandbox *sandbox) {
     static void (*const actions[GUARD_CONTAINMENTS])(struct sandbox *) = {
         [GUARD_ROLLBACK] = roll_back, [GUARD_FREEZE] = freeze, [GUARD_DESTROY] = destroy};
-    enum guard_containment due = sandbox->containment.due;
+    enum guard_containment due = sandbox->security.containment.due;
     bool may_act = due == GUARD_DESTROY || runs(sandbox);
-    if (due == GUARD_LOG || !may_act || sandbox->destroying || sandbox->engine->closing) return;
-    sandbox->containment.due = GUARD_LOG;
+    if (due == GUARD_LOG || !may_act || sandbox->ending.is_destroying || sandbox->engine->closing.is_begun) return;
+    sandbox->security.containment.due = GUARD_LOG;
     actions[due](sandbox);
 }
 
 void containment_note(struct sandbox *sandbox, const char *what) {
-    struct containment *containment = &sandbox->containment;
+    struct containment *containment = &sandbox->security.containment;
     enum guard_containment action =
         escalation_note(&containment->escalation, policy_of(sandbox), uv_now(sandbox->engine->loop));
-    if (action == GUARD_LOG || sandbox->destroying) return;
+    if (action == GUARD_LOG || sandbox->ending.is_destroying) return;
     snprintf(containment->what, sizeof containment->what, "%.100s", what);
     require(sandbox, action);
 }
 
 void containment_refused(struct sandbox *sandbox, const struct error *error) {
-    alarm_event(sandbox->engine, &sandbox->alarms, EVENT_VIOLATION, sandbox->id,
+    alarm_event(sandbox->engine, &sandbox->security.alarms, EVENT_VIOLATION, sandbox->id,
                 json_pack("{s:s, s:s}", "what", "scan", "detail", error->detail));
     containment_note(sandbox, "scan");
 }

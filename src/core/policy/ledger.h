@@ -3,6 +3,7 @@
 #define CORE_POLICY_LEDGER_H
 
 #include "base/base.h"
+#include "compile/compile.h"
 #include "quota/quota.h"
 #include "store/store.h"
 
@@ -12,6 +13,16 @@ struct ledger {
     struct map beams;   /* bytes of versions, by their owner */
     struct map refused; /* users who had no room: what they do not use is to go soon */
     uint64_t sweeps;
+};
+
+/* The builds of a home: kept, counted and swept. */
+struct build_shelf {
+    struct build_keeper keeper;
+    struct ledger ledger;
+    uint64_t at_sweep;      /* builds that had been written when they were swept last */
+    bool is_sweeping;       /* the pool reads which builds are kept */
+    bool is_removing;       /* builds of users who had no room */
+    bool is_sweeping_beams; /* bytes of versions */
 };
 
 /* Before it is written. E_LIMIT: its owner's quota is used up. */

@@ -15,24 +15,24 @@ static void release_back(void *back) {
 }
 
 void live_code_forget(struct sandbox *sandbox) {
-    struct probation *probation = &sandbox->probation;
+    struct probation *probation = &sandbox->code.probation;
     probation->id[0] = '\0';
     if (probation->back) loop_discard(sandbox->engine->loop, release_back, take_ptr(probation->back));
 }
 
 static void begin_probation(struct sandbox *sandbox, const char *id, struct way_back *back) {
-    struct probation *probation = &sandbox->probation;
+    struct probation *probation = &sandbox->code.probation;
     live_code_forget(sandbox);
     snprintf(probation->id, sizeof probation->id, "%s", id);
-    memcpy(probation->build, sandbox->build.digest, sizeof probation->build);
+    memcpy(probation->build, sandbox->code.build.digest, sizeof probation->build);
     probation->back = back;
 }
 
 void live_code_set_build(struct sandbox *sandbox, struct build *build, store_done_fn done, void *data) {
-    build_discard(sandbox->engine->loop, &sandbox->build);
-    sandbox->build = *build;
+    build_discard(sandbox->engine->loop, &sandbox->code.build);
+    sandbox->code.build = *build;
     *build = (struct build){0};
-    sandbox->updated_at_ms = clock_wall_ms();
+    sandbox->times.updated_at_ms = clock_wall_ms();
     sandbox_save(sandbox, done, data);
 }
 
@@ -41,15 +41,15 @@ static void release_history(void *history) {
 }
 
 static void set_history(struct sandbox *sandbox, struct shared_history *history, struct store_histories *rows) {
-    if (sandbox->history) loop_discard(sandbox->engine->loop, release_history, sandbox->history);
-    sandbox->history = history;
+    if (sandbox->code.history) loop_discard(sandbox->engine->loop, release_history, sandbox->code.history);
+    sandbox->code.history = history;
     store_put_histories(sandbox->engine->store, rows);
 }
 
 void live_code_adopt(struct sandbox *sandbox, const char *id, struct adoption *adoption, struct build *build) {
     begin_probation(sandbox, id, take_ptr(adoption->back));
-    snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", id);
-    memcpy(sandbox->previous_build, sandbox->build.digest, sizeof sandbox->previous_build);
+    snprintf(sandbox->code.last_reload, sizeof sandbox->code.last_reload, "%s", id);
+    memcpy(sandbox->code.previous_build, sandbox->code.build.digest, sizeof sandbox->code.previous_build);
     set_history(sandbox, take_ptr(adoption->history), take_ptr(adoption->rows));
     live_code_set_build(sandbox, build, NULL, NULL);
 }
@@ -57,18 +57,18 @@ void live_code_adopt(struct sandbox *sandbox, const char *id, struct adoption *a
 /* ---- a change that was taken back ---- */
 
 static void undo(struct sandbox *sandbox) {
-    struct way_back *back = sandbox->probation.back;
+    struct way_back *back = sandbox->code.probation.back;
     struct build build = {0};
     struct error error;
-    sandbox->previous_build[0] = '\0';
+    sandbox->code.previous_build[0] = '\0';
     if (back && back->history) set_history(sandbox, take_ptr(back->history), take_ptr(back->rows));
     if (back && back->facts) {
-        memcpy(build.digest, sandbox->probation.build, sizeof build.digest);
+        memcpy(build.digest, sandbox->code.probation.build, sizeof build.digest);
         build.facts = take_ptr(back->facts);
         live_code_set_build(sandbox, &build, NULL, NULL);
         return;
     }
-    error_set(&error, E_NOT_FOUND, "nothing is known of the build %.12s", sandbox->probation.build);
+    error_set(&error, E_NOT_FOUND, "nothing is known of the build %.12s", sandbox->code.probation.build);
     engine_log_error(sandbox->engine, "rollback_without_build", sandbox->id, &error);
 }
 
@@ -89,7 +89,7 @@ static void take_back(struct sandbox *sandbox, const struct term *term) {
 
 /* Something may have changed its code without a word. */
 static void doubt(struct sandbox *sandbox) {
-    sandbox->code_known = false;
+    sandbox->code.is_known = false;
     if (sandbox->node) live_code_ask(sandbox);
 }
 
@@ -97,7 +97,8 @@ void live_code_settled(struct sandbox *sandbox, const struct term *term) {
     CLEANUP_FREE char *id = NULL;
     const struct term *name = term_map_get(term, "id"), *outcome = term_map_get(term, "outcome");
     if (!name || !term_to_string(name, &id) || !outcome) return;
-    if (term_is_atom(outcome, "unheard") || !sandbox->probation.id[0] || strcmp(id, sandbox->probation.id) != 0) {
+    if (term_is_atom(outcome, "unheard") || !sandbox->code.probation.id[0] ||
+        strcmp(id, sandbox->code.probation.id) != 0) {
         doubt(sandbox); /* not of this daemon's doing */
         return;
     }
@@ -111,8 +112,8 @@ void live_code_settled(struct sandbox *sandbox, const struct term *term) {
 /* ---- what runs, asked of the node ---- */
 
 static void tell_awaited(struct sandbox *sandbox) {
-    void (*told)(void *) = take_ptr(sandbox->code_told);
-    if (told) told(sandbox->code_told_data);
+    void (*told)(void *) = take_ptr(sandbox->code.told);
+    if (told) told(sandbox->code.told_data);
 }
 
 struct asking {
@@ -167,18 +168,18 @@ static void on_compared(uv_work_t *work, int status) {
     struct sandbox *sandbox = sandbox_again(engine, asking->id, asking->number);
     (void)status;
     /* Whatever changed its code meanwhile knows better. */
-    bool is_as_compared =
-        sandbox && sandbox->node && !sandbox->reload && strcmp(sandbox->build.digest, asking->from_build) == 0;
+    bool is_as_compared = sandbox && sandbox->node && !sandbox->code.reload &&
+                          strcmp(sandbox->code.build.digest, asking->from_build) == 0;
     loop_note(engine->loop, "reload", asking->id);
-    ledger_beams_written(&engine->ledger, asking->beams.owner, asking->beams.written_bytes);
+    ledger_beams_written(&engine->builds.ledger, asking->beams.owner, asking->beams.written_bytes);
     if (asking->error.code != E_NONE) engine_log_error(engine, "unknown_code_runs", asking->id, &asking->error);
     if (is_as_compared && asking->error.code == E_NONE) {
         live_code_adopt(sandbox, asking->reload_id, &asking->adoption, &asking->build);
         if (!asking->on_probation) live_code_forget(sandbox);
-        sandbox->code_known = true;
+        sandbox->code.is_known = true;
     }
     if (sandbox) {
-        sandbox->code_asked = false;
+        sandbox->code.is_asked = false;
         tell_awaited(sandbox);
     }
     loop_discard(engine->loop, release_asking, asking);
@@ -193,7 +194,7 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     struct asking *asking = calloc(1, sizeof *asking);
     struct error error;
     if (!asking) abort(); /* as in node_call */
-    int result = store_build_path(engine->store, sandbox->build.digest, asking->from_path, PATH_MAX, &error);
+    int result = store_build_path(engine->store, sandbox->code.build.digest, asking->from_path, PATH_MAX, &error);
     if (result == 0) result = store_build_path(engine->store, digest, asking->to_path, PATH_MAX, &error);
     if (result < 0) {
         engine_log_error(engine, "unknown_code_runs", sandbox->id, &error);
@@ -207,10 +208,10 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
     snprintf(asking->id, sizeof asking->id, "%s", sandbox->id);
     asking->number = sandbox->number;
     snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
-    memcpy(asking->from_build, sandbox->build.digest, sizeof asking->from_build);
+    memcpy(asking->from_build, sandbox->code.build.digest, sizeof asking->from_build);
     snprintf(asking->build.digest, sizeof asking->build.digest, "%s", digest);
-    asking->history = history_hold(sandbox->history);
-    asking->adopter = (struct adopter){asking->id, sandbox->started_at_ms, sandbox->owner, sandbox->owner};
+    asking->history = history_hold(sandbox->code.history);
+    asking->adopter = (struct adopter){asking->id, sandbox->times.started_at_ms, sandbox->owner, sandbox->owner};
     engine->asking++;
     host_work(&engine->host, sandbox->owner, &asking->work, compare, on_compared);
     return true;
@@ -251,8 +252,8 @@ static struct told read_state(const struct term *state) {
 
 /* A probation that an earlier daemon knew of has ended without anybody to hear of it. */
 static void settle_unheard(struct sandbox *sandbox, const struct told *told) {
-    bool is_last = string_equal(told->last_id, sandbox->probation.id);
-    if (!sandbox->probation.id[0] || told->is_under_way) return;
+    bool is_last = string_equal(told->last_id, sandbox->code.probation.id);
+    if (!sandbox->code.probation.id[0] || told->is_under_way) return;
     if (is_last && ended_as(told->last, "rolled_back")) take_back(sandbox, told->last);
     live_code_forget(sandbox);
 }
@@ -262,50 +263,50 @@ static bool learn(struct sandbox *sandbox, const struct told *told) {
     char digest[STORE_DIGEST_BYTES];
     settle_unheard(sandbox, told);
     if (!told->id || !reload_id_read(sandbox, told->id, digest)) return false;
-    bool is_new = strcmp(told->id, sandbox->last_reload) != 0 && strcmp(digest, sandbox->build.digest) != 0;
+    bool is_new = strcmp(told->id, sandbox->code.last_reload) != 0 && strcmp(digest, sandbox->code.build.digest) != 0;
     if (is_new) return adopt_unheard(sandbox, told->id, digest, told->on_probation);
-    if (told->on_probation) memcpy(sandbox->probation.id, told->id, RELOAD_ID_BYTES);
+    if (told->on_probation) memcpy(sandbox->code.probation.id, told->id, RELOAD_ID_BYTES);
     return false;
 }
 
 static void on_code_state(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct sandbox *sandbox = data;
     (void)reason;
-    if (error || sandbox->reload) { /* which hears of its own transaction by itself */
-        sandbox->code_asked = false;
+    if (error || sandbox->code.reload) { /* which hears of its own transaction by itself */
+        sandbox->code.is_asked = false;
         tell_awaited(sandbox);
         return;
     }
     struct told told = read_state(result);
-    sandbox->code_known = !told.is_under_way || told.on_probation;
-    sandbox->code_asked = learn(sandbox, &told);
+    sandbox->code.is_known = !told.is_under_way || told.on_probation;
+    sandbox->code.is_asked = learn(sandbox, &told);
     free(told.id);
     free(told.last_id);
     /* Otherwise a transaction is under way: the agent tells of its end, and is asked again. */
-    if (sandbox->code_known && !sandbox->code_asked) tell_awaited(sandbox);
+    if (sandbox->code.is_known && !sandbox->code.is_asked) tell_awaited(sandbox);
 }
 
 void live_code_ask(struct sandbox *sandbox) {
     struct buf args = BUF_INIT;
     term_put_map(&args, 0);
-    sandbox->code_asked = true;
+    sandbox->code.is_asked = true;
     node_call(sandbox->node, "code_state", &args, sandbox->engine->config.heartbeat_deadline_ms, on_code_state,
               sandbox);
 }
 
 bool live_code_is_known(struct sandbox *sandbox) {
-    if (sandbox->code_known && !sandbox->code_asked) return true;
-    if (!sandbox->code_asked && sandbox->node) live_code_ask(sandbox);
+    if (sandbox->code.is_known && !sandbox->code.is_asked) return true;
+    if (!sandbox->code.is_asked && sandbox->node) live_code_ask(sandbox);
     return false;
 }
 
 void live_code_await(struct sandbox *sandbox, void (*told)(void *data), void *data) {
-    sandbox->code_told = told;
-    sandbox->code_told_data = data;
+    sandbox->code.told = told;
+    sandbox->code.told_data = data;
 }
 
 void live_code_forgo(struct sandbox *sandbox) {
-    sandbox->code_told = NULL;
+    sandbox->code.told = NULL;
 }
 
 void live_code_gone(struct sandbox *sandbox) {
@@ -317,20 +318,20 @@ void live_code_restore(struct engine *engine, const struct store_history *row) {
     struct sandbox *sandbox = map_get(&engine->sandboxes, row->sandbox);
     struct error error;
     if (!sandbox) return;
-    if (!sandbox->history) sandbox->history = history_share(&(struct history){0});
-    if (history_restore(&sandbox->history->history, row->module, row->text)) return;
+    if (!sandbox->code.history) sandbox->code.history = history_share(&(struct history){0});
+    if (history_restore(&sandbox->code.history->history, row->module, row->text)) return;
     error_set(&error, E_SYSTEM, "the history of %s is damaged", row->module);
     engine_log_error(engine, "history_lost", sandbox->id, &error);
 }
 
 void live_code_restored(struct sandbox *sandbox) {
-    struct probation *probation = &sandbox->probation;
+    struct probation *probation = &sandbox->code.probation;
     struct build build = {0};
     struct error ignored;
     json_t *undo = probation->back ? json_loads(probation->back->undo, 0, NULL) : NULL;
     if (!probation->back) return;
     way_back_free(probation->back);
-    probation->back = way_back_make(history_of(sandbox->history), sandbox->id, undo);
+    probation->back = way_back_make(history_of(sandbox->code.history), sandbox->id, undo);
     json_decref(undo);
     if (probation->back && build_read(sandbox->engine->store, probation->build, &build, &ignored) == 0)
         probation->back->facts = build.facts;

@@ -86,7 +86,7 @@ static void check_running(void *job) {
 static void leave_sandbox(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     if (sandbox->status == STATUS_RELOADING) sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
-    if (sandbox->reload == reload) sandbox->reload = NULL;
+    if (sandbox->code.reload == reload) sandbox->code.reload = NULL;
     reload_release_project(reload);
 }
 
@@ -145,7 +145,7 @@ static void on_call_failed(struct reload_job *reload, json_t *failure, const str
     bool tries_again = may_pass(reload, reason) && reload->failures < duration(reload, "retries", 0);
     loop_note(reload->loop, "reload", sandbox->id);
     if (error->code != E_RELOAD)
-        sandbox->code_known = false; /* another transaction is under way, or this one goes on: only the node knows */
+        sandbox->code.is_known = false; /* another transaction is under way, or this one goes on: only the node knows */
     else if (!reload_is_dry(reload))
         live_code_forget(sandbox); /* the one before is final all the same */
     if (error->code == E_CONFLICT || tries_again)
@@ -211,7 +211,7 @@ static void begin_transaction(struct reload_job *reload) {
     const char *on_busy = json_string_value(reload_param(reload, "on_busy"));
     struct reload_options options = {
         .id = reload->id,
-        .follows = sandbox->probation.id[0] && !reload_is_dry(reload) ? sandbox->probation.id : NULL,
+        .follows = sandbox->code.probation.id[0] && !reload_is_dry(reload) ? sandbox->code.probation.id : NULL,
         .is_rollback = reload->is_rollback,
         .restart_changed = json_is_true(reload_param(reload, "restart_changed")),
         .run_start = json_is_true(reload_param(reload, "run_start")),
@@ -232,7 +232,7 @@ static void begin_transaction(struct reload_job *reload) {
 /* Whether the code that was compared with still runs. */
 static int check_compared(const struct reload_job *reload, struct error *reterr) {
     const struct sandbox *sandbox = reload->job.sandbox;
-    if (strcmp(sandbox->build.digest, reload->from_build) == 0) return 0;
+    if (strcmp(sandbox->code.build.digest, reload->from_build) == 0) return 0;
     return error_set(reterr, E_CONFLICT, "the code of '%s' has changed meanwhile; try again", sandbox->id);
 }
 
@@ -246,7 +246,7 @@ static void call_agent(void *job) {
         reload_try_once_settled(reload, &error);
     } else {
         reload_id_make(sandbox, reload->build.digest, reload->id);
-        sandbox->reload = reload;
+        sandbox->code.reload = reload;
         begin_transaction(reload); /* first: it wakes the node, which has the longer way */
         sandbox_set_status(sandbox, STATUS_RELOADING, NULL);
     }
@@ -286,7 +286,7 @@ static void abort_probation(void *job) {
 }
 
 void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why) {
-    struct reload_job *reload = sandbox->reload;
+    struct reload_job *reload = sandbox->code.reload;
     if (!reload || !steps_are_at(&reload->steps, RELOAD_PROBATION)) return;
     if (!committed) {
         json_object_set_new(reload->result, "status", json_string("rolled_back"));
@@ -296,7 +296,7 @@ void reload_settled(struct sandbox *sandbox, bool committed, const struct error 
 }
 
 void reload_lost(struct sandbox *sandbox, const struct error *why) {
-    struct reload_job *reload = sandbox->reload;
+    struct reload_job *reload = sandbox->code.reload;
     if (reload && steps_are_at(&reload->steps, RELOAD_PROBATION)) step_done(&reload->steps, why);
 }
 
@@ -375,8 +375,8 @@ struct reload_job *reload_new(struct sandbox *sandbox, struct request *request) 
 static int check(const struct sandbox *sandbox, const struct request *request, bool is_rollback,
                  json_t **ret_migrations, struct error *reterr) {
     const char *language = json_string_value(json_object_get(request->params, "language"));
-    const char *own = json_string_value(json_object_get(sandbox->build.facts, "language"));
-    if (sandbox->engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    const char *own = json_string_value(json_object_get(sandbox->code.build.facts, "language"));
+    if (sandbox->engine->closing.is_begun) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     int result = is_rollback ? 0 : reload_check_sources(request, reterr);
     if (result < 0) return result;
     if (!language) language = own ? own : "erlang";
@@ -399,7 +399,7 @@ static struct reload_job *prepare(struct engine *engine, struct request *request
 }
 
 void reload_call_off(struct sandbox *sandbox, const struct request *request, const struct error *why) {
-    struct job *job = sandbox->jobs;
+    struct job *job = sandbox->queue.jobs;
     while (job && (job->request != request || job->start != start)) job = job->next;
     if (job && !steps_are_at(&((struct reload_job *)job)->steps, RELOAD_CALL)) job->abort(job, why);
 }
@@ -409,7 +409,7 @@ void reload_call_off(struct sandbox *sandbox, const struct request *request, con
 /* The last job that will change the sandbox, if it is a reload that has not begun. */
 static struct reload_job *find_waiting(struct sandbox *sandbox) {
     struct job *last = NULL;
-    for (struct job *job = sandbox->jobs; job; job = job->next)
+    for (struct job *job = sandbox->queue.jobs; job; job = job->next)
         if (job->exclusive) last = job;
     return last && !last->running && last->start == start ? (struct reload_job *)last : NULL;
 }

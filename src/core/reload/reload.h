@@ -22,6 +22,23 @@ struct probation {
     struct way_back *back;          /* to that; NULL: it is not known */
 };
 
+struct reload_job;
+
+/* What the engine knows of the code that a sandbox runs. */
+struct code_state {
+    struct build build;             /* what runs */
+    struct shared_history *history; /* NULL: it runs what it began with */
+    struct probation probation;
+    struct reload_job *reload; /* the one that changes the code now */
+    bool is_known;             /* the build is what runs; else the node has to be asked */
+    bool is_asked;             /* the node has been asked, and has not answered yet */
+    void (*told)(void *data);  /* the job that waits until the build is what runs; NULL: none */
+    void *told_data;
+    char booted_build[STORE_DIGEST_BYTES];   /* what the VM was started with, and sees; "" for none */
+    char last_reload[RELOAD_ID_BYTES];       /* the transaction that the build came from; "" for none */
+    char previous_build[STORE_DIGEST_BYTES]; /* what ran before that; "" for none */
+};
+
 /* ---- reload_id.c ---- */
 
 int reload_key_open(struct engine *engine, struct error *reterr);

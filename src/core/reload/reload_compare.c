@@ -128,7 +128,7 @@ static uint64_t part_bytes(const struct reload_part *part) {
 
 /* What it may write at most: the code that comes as bytes of versions, and the build where one is composed. */
 static uint64_t bytes_at_most(const struct reload_job *reload) {
-    uint64_t bytes = whole_build(reload) ? 0 : build_bytes(reload->job.sandbox->build.facts);
+    uint64_t bytes = whole_build(reload) ? 0 : build_bytes(reload->job.sandbox->code.build.facts);
     if (reload_is_dry(reload)) return 0;
     for (size_t i = 0; i < reload->part_count; i++) bytes += part_bytes(&reload->parts[i]);
     return bytes;
@@ -136,27 +136,28 @@ static uint64_t bytes_at_most(const struct reload_job *reload) {
 
 static void settle_admitted(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
-    ledger_give_back(&sandbox->engine->ledger, sandbox->owner, reload->admitted_bytes);
-    ledger_beams_written(&sandbox->engine->ledger, sandbox->owner, reload->beams.written_bytes);
+    ledger_give_back(&sandbox->engine->builds.ledger, sandbox->owner, reload->admitted_bytes);
+    ledger_beams_written(&sandbox->engine->builds.ledger, sandbox->owner, reload->beams.written_bytes);
     reload->admitted_bytes = reload->beams.written_bytes = 0;
 }
 
 int reload_prepare_comparing(struct reload_job *reload, struct error *reterr) {
     struct sandbox *sandbox = reload->job.sandbox;
-    int result = store_build_path(sandbox->engine->store, sandbox->build.digest, reload->from_path, PATH_MAX, reterr);
+    int result =
+        store_build_path(sandbox->engine->store, sandbox->code.build.digest, reload->from_path, PATH_MAX, reterr);
     if (result < 0) return result;
     uint64_t bytes = bytes_at_most(reload);
-    result = ledger_admit(&sandbox->engine->ledger, sandbox->owner, bytes, reterr);
+    result = ledger_admit(&sandbox->engine->builds.ledger, sandbox->owner, bytes, reterr);
     if (result < 0) return result;
     reload->admitted_bytes = bytes;
     reload->beams = (struct beam_store){
         .home = sandbox->engine->config.home, .owner = sandbox->owner, .is_dry = reload_is_dry(reload)};
     reload->put = store_put_begin(sandbox->engine->store);
     reload->composed_digest[0] = '\0';
-    memcpy(reload->from_build, sandbox->build.digest, sizeof reload->from_build);
-    reload->compared.history = history_hold(sandbox->history);
+    memcpy(reload->from_build, sandbox->code.build.digest, sizeof reload->from_build);
+    reload->compared.history = history_hold(sandbox->code.history);
     reload->adopter =
-        (struct adopter){sandbox->id, sandbox->started_at_ms, sandbox->owner, reload->job.request->caller.uid};
+        (struct adopter){sandbox->id, sandbox->times.started_at_ms, sandbox->owner, reload->job.request->caller.uid};
     reload->work.data = reload;
     return 0;
 }
@@ -164,7 +165,8 @@ int reload_prepare_comparing(struct reload_job *reload, struct error *reterr) {
 /* It is on the disk, whether or not the reload goes on. */
 static void count_composed(struct reload_job *reload, const char *digest) {
     struct sandbox *sandbox = reload->job.sandbox;
-    ledger_add(&sandbox->engine->ledger, sandbox->owner, digest, build_bytes(reload->compared.composed.brief), false);
+    ledger_add(&sandbox->engine->builds.ledger, sandbox->owner, digest, build_bytes(reload->compared.composed.brief),
+               false);
 }
 
 void reload_take_comparison(struct reload_job *reload) {

@@ -23,10 +23,10 @@ struct past {
 static void past_take(const struct sandbox *sandbox, struct past *ret) {
     struct error ignored;
     memcpy(ret->id, sandbox->id, sizeof ret->id);
-    ret->history = history_hold(sandbox->history);
-    if (store_build_path(sandbox->engine->store, sandbox->build.digest, ret->build_path, PATH_MAX, &ignored) < 0)
+    ret->history = history_hold(sandbox->code.history);
+    if (store_build_path(sandbox->engine->store, sandbox->code.build.digest, ret->build_path, PATH_MAX, &ignored) < 0)
         ret->build_path[0] = '\0';
-    ret->began_at_ms = sandbox->started_at_ms ? sandbox->started_at_ms : sandbox->created_at_ms;
+    ret->began_at_ms = sandbox->times.started_at_ms ? sandbox->times.started_at_ms : sandbox->times.created_at_ms;
     ret->owner = sandbox->owner;
 }
 

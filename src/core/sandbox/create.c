@@ -92,7 +92,7 @@ static void on_project(void *data, const struct link_project *project, const str
         step_done(&create->steps, error);
         return;
     }
-    create_timing_mark(&create->job.sandbox->timing, CREATE_OPENED);
+    create_timing_mark(&create->job.sandbox->tree.timing, CREATE_OPENED);
     snprintf(create->token, sizeof create->token, "%s", project->token);
     create->project = project;
     step_done(&create->steps, NULL);
@@ -121,9 +121,9 @@ static void on_compiled(void *data, const char *digest, json_t *report, const st
     compile_turn_give(&create->turn);
     charge_give(sandbox->engine, &sandbox->charge, QUOTA_PROJECTS);
     if (!error) {
-        snprintf(sandbox->build.digest, sizeof sandbox->build.digest, "%s", digest);
-        sandbox->build.facts = compile_take_facts(compile);
-        create_timing_mark(&sandbox->timing, CREATE_COMPILED);
+        snprintf(sandbox->code.build.digest, sizeof sandbox->code.build.digest, "%s", digest);
+        sandbox->code.build.facts = compile_take_facts(compile);
+        create_timing_mark(&sandbox->tree.timing, CREATE_COMPILED);
     }
     step_done(&create->steps, error);
 }
@@ -170,8 +170,8 @@ static void on_scanned(uv_work_t *work, int status) {
     (void)status;
     if (create->scan) json_object_set_new(create->report, "scan", create->scan);
     if (!create->steps.is_called_off && !error)
-        containment_remember_scan(sandbox->engine, guard_profile_of(sandbox->config.profile), sandbox->build.digest,
-                                  create->scan);
+        containment_remember_scan(sandbox->engine, guard_profile_of(sandbox->config.profile),
+                                  sandbox->code.build.digest, create->scan);
     else if (!create->steps.is_called_off && error->code == E_POLICY)
         containment_refused(sandbox, error);
     step_done(&create->steps, error);
@@ -180,7 +180,7 @@ static void on_scanned(uv_work_t *work, int status) {
 static void begin_scan(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
     struct error error;
-    if (store_build_path(sandbox->engine->store, sandbox->build.digest, create->build, PATH_MAX, &error) < 0) {
+    if (store_build_path(sandbox->engine->store, sandbox->code.build.digest, create->build, PATH_MAX, &error) < 0) {
         step_done(&create->steps, &error);
         return;
     }
@@ -193,7 +193,7 @@ static void scan_build_made(void *job) {
     struct sandbox *sandbox = create->job.sandbox;
     const struct guard_profile *profile = guard_profile_of(sandbox->config.profile);
     bool is_off = profile->scan == GUARD_SCAN_OFF;
-    json_t *known = is_off ? NULL : containment_known_scan(sandbox->engine, profile, sandbox->build.digest);
+    json_t *known = is_off ? NULL : containment_known_scan(sandbox->engine, profile, sandbox->code.build.digest);
     if (known) json_object_set_new(create->report, "scan", known);
     if (known || is_off)
         step_done(&create->steps, NULL);
@@ -211,7 +211,7 @@ static void on_started(void *data, const struct error *error) {
 static void start_application(void *job) {
     struct create_job *create = job;
     struct sandbox *sandbox = create->job.sandbox;
-    create_timing_mark(&sandbox->timing, CREATE_SCANNED);
+    create_timing_mark(&sandbox->tree.timing, CREATE_SCANNED);
     sandbox_set_status(sandbox, STATUS_STARTING, NULL);
     tree_start(sandbox, NULL, on_started, create);
 }
@@ -245,7 +245,7 @@ static void on_saved(void *data, const struct error *error) {
 static void save_sandbox(void *job) {
     struct create_job *create = job;
     struct sandbox *sandbox = create->job.sandbox;
-    create_timing_mark(&sandbox->timing, CREATE_STARTED);
+    create_timing_mark(&sandbox->tree.timing, CREATE_STARTED);
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     sandbox_save(sandbox, on_saved, create);
 }
@@ -255,9 +255,9 @@ static void save_sandbox(void *job) {
 static void tell_timing(struct create_job *create, json_t *result) {
     struct sandbox *sandbox = create->job.sandbox;
     if (!json_is_true(json_object_get(create->job.request->params, "timing"))) return;
-    create_timing_mark(&sandbox->timing, CREATE_SAVED);
-    json_t *timing = create_timing_to_json(&sandbox->timing);
-    json_object_set_new(timing, "node", json_string(sandbox->is_warm ? "warm" : "booted"));
+    create_timing_mark(&sandbox->tree.timing, CREATE_SAVED);
+    json_t *timing = create_timing_to_json(&sandbox->tree.timing);
+    json_object_set_new(timing, "node", json_string(sandbox->tree.is_warm ? "warm" : "booted"));
     json_object_set_new(result, "timing", timing);
 }
 
@@ -278,7 +278,7 @@ static void answer_created(struct create_job *create) {
 static void answer_failed(struct create_job *create, const struct error *error) {
     struct sandbox *sandbox = create->job.sandbox;
     struct engine *engine = sandbox->engine;
-    if (!sandbox->destroying) sandbox->destroying = sandbox->stillborn = true;
+    if (!sandbox->ending.is_destroying) sandbox->ending.is_destroying = sandbox->ending.is_stillborn = true;
     engine_event(engine, EVENT_CREATE_FAILED, sandbox->id, problem_json(error));
     answer_error(engine, create->job.request, error, take_ptr(create->report));
     release_project(create);
@@ -301,7 +301,7 @@ static void end_create(void *job) {
     struct create_job *create = job;
     if (create->steps.error.code != E_NONE)
         answer_failed(create, &create->steps.error);
-    else if (create->job.sandbox->destroying)
+    else if (create->job.sandbox->ending.is_destroying)
         answer_failed(create, &create->steps.why);
     else
         answer_created(create);
@@ -347,10 +347,10 @@ void engine_create(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    create_timing_begin(&sandbox->timing);
+    create_timing_begin(&sandbox->tree.timing);
     sandbox->config = config;
     sandbox->owner = request->caller.uid;
-    restart_policy_parse(config.restart ? config.restart : "never", &sandbox->policy);
+    restart_policy_parse(config.restart ? config.restart : "never", &sandbox->restarts.policy);
     engine_event(engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:n, s:s}", "from", "to", status_name(STATUS_INITIALIZING)));
     create->job =

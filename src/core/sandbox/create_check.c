@@ -65,7 +65,7 @@ static int check_room(const struct engine *engine, const struct caller *caller, 
 }
 
 int create_check(struct engine *engine, struct request *request, struct sandbox_config *ret, struct error *reterr) {
-    if (engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (engine->closing.is_begun) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
     if (map_get(&engine->sandboxes, json_string_value(json_object_get(request->params, "id"))))
         return error_set(reterr, E_EXISTS, "there is a sandbox '%s' already; destroy it first, or choose another id",

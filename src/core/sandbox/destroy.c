@@ -5,8 +5,8 @@
 #include "core/sandbox/tree.h"
 
 static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
-    struct waiter *waiter = sandbox->destroy_waiters;
-    sandbox->destroy_waiters = NULL;
+    struct waiter *waiter = sandbox->ending.waiters;
+    sandbox->ending.waiters = NULL;
     while (waiter) {
         struct waiter *next = waiter->next;
         waiter->done(waiter->data, error);
@@ -32,7 +32,7 @@ static void on_destroyed_tree_ended(void *data) {
 static void on_forgotten(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     if (error) {
-        sandbox->destroying = false;
+        sandbox->ending.is_destroying = false;
         sandbox_start_ttl(sandbox);
         if (sandbox->status == STATUS_ERROR) sandbox_schedule_restart(sandbox, true);
         tell_waiters(sandbox, error);
@@ -45,7 +45,7 @@ static void on_forgotten(void *data, const struct error *error) {
 }
 
 void sandbox_jobs_over(struct sandbox *sandbox) {
-    if (sandbox->stillborn) {
+    if (sandbox->ending.is_stillborn) {
         tell_waiters(sandbox, NULL);
         remove_for_good(sandbox);
     } else if (sandbox->persistent)
@@ -58,14 +58,14 @@ void sandbox_destroy(struct sandbox *sandbox, const char *reason, void (*done)(v
                      void *data) {
     struct waiter *waiter = calloc(1, sizeof *waiter);
     if (!waiter) abort(); /* as in answers.c */
-    *waiter = (struct waiter){.next = sandbox->destroy_waiters, .done = done, .data = data};
-    sandbox->destroy_waiters = waiter;
-    if (sandbox->destroying) return;
+    *waiter = (struct waiter){.next = sandbox->ending.waiters, .done = done, .data = data};
+    sandbox->ending.waiters = waiter;
+    if (sandbox->ending.is_destroying) return;
     struct error why;
     error_set(&why, E_CONFLICT, "the sandbox '%s' was destroyed: %s", sandbox->id, reason);
-    sandbox->destroying = true;
+    sandbox->ending.is_destroying = true;
     sandbox_stop_timers(sandbox);
-    if (sandbox->jobs)
+    if (sandbox->queue.jobs)
         jobs_abort_all(sandbox, &why);
     else
         sandbox_jobs_over(sandbox);

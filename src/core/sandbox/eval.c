@@ -76,7 +76,7 @@ static void on_evaluated(void *data, void *result, const struct term *reason, co
     else
         answer_ok(sandbox->engine, eval->job.request, result);
     if (eval->busy_waits) busy_wait_begin(&sandbox->metering.busy_wait, uv_hrtime());
-    bool is_over_limit = ran_too_long(eval, error) && !sandbox->destroying;
+    bool is_over_limit = ran_too_long(eval, error) && !sandbox->ending.is_destroying;
     uint64_t limit_ms = eval->timeout_ms;
     finish(eval); /* before its sandbox is ended for it, which would call it off */
     if (is_over_limit) limit_reached(sandbox, LIMIT_OF_MAX_RUN, limit_ms, limit_ms, 1);
@@ -84,7 +84,7 @@ static void on_evaluated(void *data, void *result, const struct term *reason, co
 
 static const char *language_of(const struct sandbox *sandbox, json_t *params) {
     const char *asked = json_string_value(json_object_get(params, "language"));
-    const char *own = json_string_value(json_object_get(sandbox->build.facts, "language"));
+    const char *own = json_string_value(json_object_get(sandbox->code.build.facts, "language"));
     return asked ? asked : own ? own : "erlang";
 }
 
@@ -95,7 +95,8 @@ static bool decide_to_busy_wait(const struct job *job) {
     struct engine *engine = sandbox->engine;
     uint32_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
     bool is_back_to_back = back_to_back_note(&engine->evals, sandbox, uv_now(engine->loop));
-    bool is_alone = sandbox->jobs == job && !job->next && engine->workers <= sandbox->metering.is_counted;
+    bool is_alone =
+        sandbox->queue.jobs == job && !job->next && engine->cpu_watch.workers <= sandbox->metering.is_counted;
     return is_back_to_back && is_alone && !sandbox->metering.busy_wait.is_held_up &&
            (cpu_percent == 0 || cpu_percent >= CORE_PERCENT);
 }
@@ -137,8 +138,8 @@ static uint64_t timeout_of(const struct sandbox *sandbox, json_t *params) {
 void engine_eval(struct engine *engine, struct request *request) {
     struct error error;
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
-    struct eval_job *eval = sandbox && !engine->closing ? calloc(1, sizeof *eval) : NULL;
-    if (sandbox && engine->closing)
+    struct eval_job *eval = sandbox && !engine->closing.is_begun ? calloc(1, sizeof *eval) : NULL;
+    if (sandbox && engine->closing.is_begun)
         error_set(&error, E_SHUTDOWN, "the service is shutting down");
     else if (sandbox && !eval)
         error_set(&error, E_NO_MEMORY, "no memory for a request");

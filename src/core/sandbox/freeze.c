@@ -16,7 +16,7 @@ struct freezing {
 };
 
 static void tell(const struct freezing *freezing, struct sandbox *sandbox) {
-    sandbox->updated_at_ms = clock_wall_ms();
+    sandbox->times.updated_at_ms = clock_wall_ms();
     engine_event(freezing->engine, freezing->frozen ? EVENT_FROZEN : EVENT_THAWED, sandbox->id,
                  json_pack("{s:s}", "reason", freezing->reason));
     watching_wake(sandbox);
@@ -33,7 +33,7 @@ static void on_done(void *data, const struct error *error) {
     struct freezing *freezing = data;
     struct sandbox *sandbox = sandbox_again(freezing->engine, freezing->id, freezing->number);
     struct error gone;
-    if (sandbox && !freezing->request) sandbox->freezing = false;
+    if (sandbox && !freezing->request) sandbox->security.is_freezing = false;
     if (error) {
         fail(freezing, error);
     } else if (sandbox) {
@@ -47,8 +47,8 @@ static void on_done(void *data, const struct error *error) {
 }
 
 static int check(const struct sandbox *sandbox, bool frozen, struct error *reterr) {
-    if (sandbox->engine->closing) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
-    if (sandbox->destroying || !sandbox->node || sandbox->status != STATUS_RUNNING)
+    if (sandbox->engine->closing.is_begun) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
+    if (sandbox->ending.is_destroying || !sandbox->node || sandbox->status != STATUS_RUNNING)
         return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s; only one that runs can be %s", sandbox->id,
                          status_name(sandbox->status), frozen ? "frozen" : "thawed");
     return 0;
@@ -67,8 +67,9 @@ static void ask(struct sandbox *sandbox, bool frozen, const char *reason, struct
 
 bool sandbox_freeze(struct sandbox *sandbox, const char *reason) {
     struct error error;
-    if (sandbox->freezing || check(sandbox, true, &error) < 0 || node_is_frozen(sandbox->node)) return false;
-    sandbox->freezing = true;
+    if (sandbox->security.is_freezing || check(sandbox, true, &error) < 0 || node_is_frozen(sandbox->node))
+        return false;
+    sandbox->security.is_freezing = true;
     ask(sandbox, true, reason, NULL);
     return true;
 }

@@ -156,7 +156,7 @@ void engine_doctor(struct engine *engine, struct request *request) {
     json_t *tools = json_pack("{s:s, s:s, s:s, s:s}", "otp", toolchain->otp_root, "otp_release", toolchain->otp_release,
                               "elixir", toolchain->elixir_lib, "elixir_version", toolchain->elixir_version);
     json_object_set_new(tools, "problem",
-                        engine->toolchain_error.code ? json_string(engine->toolchain_error.detail) : json_null());
+                        engine->toolchain.error.code ? json_string(engine->toolchain.error.detail) : json_null());
     answer_ok(engine, request,
               json_pack("{s:o, s:i, s:i, s:b, s:b, s:o, s:o, s:o}", "guarantees", guarantees, "cgroup_version",
                         features->cgroup_version, "landlock_abi", features->landlock_abi, "root", features->root,

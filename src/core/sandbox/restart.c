@@ -64,7 +64,7 @@ static void on_noted(void *data, const struct error *error) {
     struct restart_job *restart = data;
     struct sandbox *sandbox = restart->job.sandbox;
     if (error) {
-        sandbox->restart_count--;
+        sandbox->restarts.count--;
         if (sandbox->status == STATUS_ERROR) sandbox_schedule_restart(sandbox, true);
     }
     step_done(&restart->steps, error);
@@ -74,9 +74,9 @@ static void note_restart(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
     const struct request *request = restart->job.request;
-    uv_timer_stop(&sandbox->backoff);
-    sandbox->restart_count++;
-    if (request) sandbox->starts_fresh = json_is_true(json_object_get(request->params, "fresh"));
+    uv_timer_stop(&sandbox->restarts.backoff);
+    sandbox->restarts.count++;
+    if (request) sandbox->tree.starts_fresh = json_is_true(json_object_get(request->params, "fresh"));
     sandbox_save_as(sandbox, STATUS_STARTING, on_noted, restart);
 }
 
@@ -113,7 +113,7 @@ static void on_states_taken(void *data, void *made, const struct term *reason, c
 
 /* Why there is nothing to keep; NULL when there is. */
 static const char *why_fresh(const struct sandbox *sandbox) {
-    if (sandbox->starts_fresh) return "no states were to be kept";
+    if (sandbox->tree.starts_fresh) return "no states were to be kept";
     if (!sandbox->node) return "its VM had ended";
     if (node_is_frozen(sandbox->node)) return "it was frozen";
     return NULL;
@@ -132,7 +132,7 @@ static void take_states(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
     struct error error;
-    uv_timer_stop(&sandbox->backoff); /* it may have ended meanwhile, by itself */
+    uv_timer_stop(&sandbox->restarts.backoff); /* it may have ended meanwhile, by itself */
     if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
     const char *why = why_fresh(sandbox);
     if (why) {
@@ -214,7 +214,7 @@ static void start_without_states(struct restart_job *restart, const struct error
 
 static void on_restarted(void *data, const struct error *error) {
     struct restart_job *restart = data;
-    restart->job.sandbox->states = NULL;
+    restart->job.sandbox->tree.states = NULL;
     if (error && restart->states.count > 0)
         start_without_states(restart, error);
     else
@@ -254,7 +254,7 @@ static void on_failed_tree_ended(void *data) {
     struct restart_job *restart = data;
     struct sandbox *sandbox = restart->job.sandbox;
     const struct error *error = &restart->steps.error;
-    if (!sandbox->destroying && !sandbox->engine->closing) {
+    if (!sandbox->ending.is_destroying && !sandbox->engine->closing.is_begun) {
         sandbox_set_error(sandbox, error);
         sandbox_set_status(sandbox, STATUS_ERROR, error->detail);
         sandbox_save(sandbox, NULL, NULL);
@@ -275,7 +275,7 @@ static void undo_restart(void *job) {
 
 static void tell_restarted(struct restart_job *restart) {
     struct sandbox *sandbox = restart->job.sandbox;
-    json_t *told = json_pack("{s:i, s:I, s:I}", "restart_count", (int)sandbox->restart_count, "kept",
+    json_t *told = json_pack("{s:i, s:I, s:I}", "restart_count", (int)sandbox->restarts.count, "kept",
                              (json_int_t)restart->states.count, "lost_count", (json_int_t)restart->states.lost_count);
     engine_event(sandbox->engine, EVENT_RESTARTED, sandbox->id, told);
     if (!restart->job.request) return;
@@ -289,12 +289,12 @@ static void end_restart(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
     const struct error *error = &restart->steps.error;
-    if (error->code == E_NONE && sandbox->destroying) error = &restart->steps.why;
+    if (error->code == E_NONE && sandbox->ending.is_destroying) error = &restart->steps.why;
     if (error->code == E_NONE)
         tell_restarted(restart);
     else if (restart->job.request)
         answer_error(sandbox->engine, restart->job.request, error, NULL);
-    sandbox->states = NULL;
+    sandbox->tree.states = NULL;
     states_free(&restart->states);
     job_finish(&restart->job);
 }
@@ -321,33 +321,33 @@ static void submit_restart(struct sandbox *sandbox, struct request *request) {
 void engine_restart(struct engine *engine, struct request *request) {
     struct error error;
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
-    if (sandbox && engine->closing) error_set(&error, E_SHUTDOWN, "the service is shutting down");
-    if (!sandbox || engine->closing) {
+    if (sandbox && engine->closing.is_begun) error_set(&error, E_SHUTDOWN, "the service is shutting down");
+    if (!sandbox || engine->closing.is_begun) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    sandbox->restarts_in_a_row = 0;
+    sandbox->restarts.in_a_row = 0;
     patterns_note(engine, sandbox, PATTERN_OWN_END, NULL); /* a request begins the count anew */
     submit_restart(sandbox, request);
 }
 
 static void on_backoff_over(uv_timer_t *timer) {
     struct sandbox *sandbox = timer->data;
-    sandbox->restarts_in_a_row++;
+    sandbox->restarts.in_a_row++;
     submit_restart(sandbox, NULL);
 }
 
 /* A sandbox that ends again and again rests for longer. */
 static void schedule(struct sandbox *sandbox, const struct restart_policy *policy, bool crashed) {
     uint64_t delay_ms;
-    uint64_t rest_ms = patterns_rest_ms(&sandbox->patterns, PATTERN_OWN_END, clock_monotonic_ms());
-    if (sandbox->engine->closing || sandbox->destroying) return;
-    if (restart_policy_decide(policy, crashed, sandbox->restarts_in_a_row, &delay_ms))
-        uv_timer_start(&sandbox->backoff, on_backoff_over, delay_ms > rest_ms ? delay_ms : rest_ms, 0);
+    uint64_t rest_ms = patterns_rest_ms(&sandbox->security.patterns, PATTERN_OWN_END, clock_monotonic_ms());
+    if (sandbox->engine->closing.is_begun || sandbox->ending.is_destroying) return;
+    if (restart_policy_decide(policy, crashed, sandbox->restarts.in_a_row, &delay_ms))
+        uv_timer_start(&sandbox->restarts.backoff, on_backoff_over, delay_ms > rest_ms ? delay_ms : rest_ms, 0);
 }
 
 void sandbox_schedule_restart(struct sandbox *sandbox, bool crashed) {
-    schedule(sandbox, &sandbox->policy, crashed);
+    schedule(sandbox, &sandbox->restarts.policy, crashed);
 }
 
 void sandbox_restart_later(struct sandbox *sandbox) {

@@ -168,7 +168,7 @@ static void on_created(struct request *request, json_t *result, const struct err
     json_t *code = json_object_get(run->request->params, "eval");
     json_t *language = json_object_get(run->request->params, "language");
     run->open--;
-    if (error || run->cancelled || run->engine->closing) {
+    if (error || run->cancelled || run->engine->closing.is_begun) {
         struct error gone;
         if (run->cancelled)
             error_set(&gone, E_TIMEOUT, "the caller has gone");
@@ -197,7 +197,7 @@ static void on_cancel(struct request *request) {
     struct error error;
     run->cancelled = true;
     stop_following(&run->logs); /* it may wait for a reader that is gone */
-    if (run->engine->closing)
+    if (run->engine->closing.is_begun)
         error_set(&error, E_SHUTDOWN, "the service is shutting down");
     else
         error_set(&error, E_TIMEOUT, "the caller has gone");

@@ -28,7 +28,7 @@ static void release_code(void *data) {
 static void discard_code(struct sandbox *sandbox) {
     struct known_code *code = malloc(sizeof *code);
     if (!code) abort(); /* as in node_call */
-    *code = (struct known_code){sandbox->build, sandbox->history, sandbox->probation.back};
+    *code = (struct known_code){sandbox->code.build, sandbox->code.history, sandbox->code.probation.back};
     loop_discard(sandbox->engine->loop, release_code, code);
 }
 
@@ -41,13 +41,13 @@ static void on_handle_closed(uv_handle_t *handle) {
     discard_code(sandbox);
     feed_release(sandbox->log);
     metering_free(sandbox);
-    free(sandbox->app_name);
-    free(sandbox->supervisor_module);
-    free(sandbox->app_pid);
-    free(sandbox->supervisor_pid);
+    free(sandbox->tree.app_name);
+    free(sandbox->tree.supervisor_module);
+    free(sandbox->tree.app_pid);
+    free(sandbox->tree.supervisor_pid);
     json_decref(sandbox->last_error);
     free(sandbox);
-    if (--engine->open_parts == 0 && engine->closed) engine->closed(engine);
+    if (--engine->closing.open_parts == 0 && engine->closing.closed) engine->closing.closed(engine);
 }
 
 /* ---- its timers ---- */
@@ -55,9 +55,9 @@ static void on_handle_closed(uv_handle_t *handle) {
 enum { TIMERS = 3 };
 
 static void timers_of(struct sandbox *sandbox, uv_timer_t *ret[TIMERS]) {
-    ret[0] = &sandbox->ttl;
-    ret[1] = &sandbox->backoff;
-    ret[2] = &sandbox->containment.destroy;
+    ret[0] = &sandbox->ending.ttl;
+    ret[1] = &sandbox->restarts.backoff;
+    ret[2] = &sandbox->security.containment.destroy;
 }
 
 static void open_timers(struct sandbox *sandbox) {
@@ -98,12 +98,12 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     sandbox->engine = engine;
     sandbox->number = ++engine->sandboxes_made;
     snprintf(sandbox->id, sizeof sandbox->id, "%s", id);
-    sandbox->created_at_ms = sandbox->updated_at_ms = clock_wall_ms();
-    sandbox->born_ms = sandbox->started_ms = (int64_t)clock_boot_ms();
+    sandbox->times.created_at_ms = sandbox->times.updated_at_ms = clock_wall_ms();
+    sandbox->times.born_ms = sandbox->times.started_ms = (int64_t)clock_boot_ms();
     open_timers(sandbox);
-    sandbox->alarms.left = sandbox->limit_alarms.left = sandbox->network_alarms.left = ALARMS_BURST;
+    sandbox->security.alarms.left = sandbox->limits.alarms.left = sandbox->network.alarms.left = ALARMS_BURST;
     metering_init(sandbox);
-    engine->open_parts++;
+    engine->closing.open_parts++;
     return sandbox;
 }
 
@@ -159,7 +159,7 @@ void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status, con
         engine_log_error(sandbox->engine, "bad_transition", sandbox->id, &error);
     }
     sandbox->status = status;
-    sandbox->updated_at_ms = clock_wall_ms();
+    sandbox->times.updated_at_ms = clock_wall_ms();
     engine_event(sandbox->engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:s, s:s, s:s?}", "from", status_name(from), "to", status_name(status), "reason", reason));
     watching_wake(sandbox);
@@ -205,19 +205,20 @@ static char *config_to_text(json_t *config, const struct probation *probation) {
 void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_done_fn done, void *data) {
     json_t *config = sandbox_config_to_json(&sandbox->config);
     json_object_set_new(config, "lost_guarantees", lost_json(sandbox->lost_guarantees));
-    json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts_in_a_row));
-    json_object_set_new(config, "starts_fresh", json_boolean(sandbox->starts_fresh));
-    json_object_set_new(
-        config, "born",
-        json_pack("{s:s, s:I}", "boot_id", sandbox->engine->wall_clock.boot_id, "ms", (json_int_t)sandbox->born_ms));
-    json_object_set_new(config, "last_reload", json_string(sandbox->last_reload));
-    json_object_set_new(config, "previous_build", json_string(sandbox->previous_build));
-    json_object_set_new(config, "booted_build", json_string(sandbox->booted_build));
+    json_object_set_new(config, "restarts_in_a_row", json_integer(sandbox->restarts.in_a_row));
+    json_object_set_new(config, "starts_fresh", json_boolean(sandbox->tree.starts_fresh));
+    json_object_set_new(config, "born",
+                        json_pack("{s:s, s:I}", "boot_id", sandbox->engine->wall_clock.boot_id, "ms",
+                                  (json_int_t)sandbox->times.born_ms));
+    json_object_set_new(config, "last_reload", json_string(sandbox->code.last_reload));
+    json_object_set_new(config, "previous_build", json_string(sandbox->code.previous_build));
+    json_object_set_new(config, "booted_build", json_string(sandbox->code.booted_build));
     json_object_set_new(config, "boot_id", json_string(sandbox->boot_id));
-    if (sandbox->probation.id[0])
-        json_object_set_new(config, "probation",
-                            json_pack("{s:s, s:s}", "id", sandbox->probation.id, "build", sandbox->probation.build));
-    CLEANUP_FREE char *config_text = config_to_text(config, &sandbox->probation);
+    if (sandbox->code.probation.id[0])
+        json_object_set_new(
+            config, "probation",
+            json_pack("{s:s, s:s}", "id", sandbox->code.probation.id, "build", sandbox->code.probation.build));
+    CLEANUP_FREE char *config_text = config_to_text(config, &sandbox->code.probation);
     CLEANUP_FREE char *error_text = sandbox->last_error ? json_dumps(sandbox->last_error, JSON_COMPACT) : NULL;
     json_decref(config);
     struct store_sandbox row = {
@@ -226,12 +227,12 @@ void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_
         .source = sandbox->config.source,
         .profile = sandbox->config.profile->name,
         .owner_uid = sandbox->owner,
-        .created_at_ms = sandbox->created_at_ms,
-        .updated_at_ms = sandbox->updated_at_ms,
-        .restart_count = sandbox->restart_count,
+        .created_at_ms = sandbox->times.created_at_ms,
+        .updated_at_ms = sandbox->times.updated_at_ms,
+        .restart_count = sandbox->restarts.count,
         .node = sandbox->node ? node_name(sandbox->node) : NULL,
         .secret = sandbox->node ? node_secret(sandbox->node) : NULL,
-        .build = sandbox->build.digest[0] ? sandbox->build.digest : NULL,
+        .build = sandbox->code.build.digest[0] ? sandbox->code.build.digest : NULL,
         .config = config_text,
         .last_error = error_text,
     };
@@ -249,9 +250,9 @@ static void restore_probation(struct sandbox *sandbox, json_t *json, json_t *und
     const char *id = json_string_value(json_object_get(json, "id"));
     const char *build = json_string_value(json_object_get(json, "build"));
     if (!id || !build) return;
-    snprintf(sandbox->probation.id, sizeof sandbox->probation.id, "%s", id);
-    snprintf(sandbox->probation.build, sizeof sandbox->probation.build, "%s", build);
-    if (json_is_object(undo)) sandbox->probation.back = way_back_make(history_of(NULL), sandbox->id, undo);
+    snprintf(sandbox->code.probation.id, sizeof sandbox->code.probation.id, "%s", id);
+    snprintf(sandbox->code.probation.build, sizeof sandbox->code.probation.build, "%s", build);
+    if (json_is_object(undo)) sandbox->code.probation.back = way_back_make(history_of(NULL), sandbox->id, undo);
 }
 
 /* A profile that is not in the configuration any more can't be enforced; the strictest can. */
@@ -267,7 +268,7 @@ static int64_t restore_born(const struct sandbox *sandbox, json_t *born) {
     int64_t now_ms = (int64_t)clock_boot_ms(), born_ms = json_integer_value(json_object_get(born, "ms"));
     const char *boot_id = json_string_value(json_object_get(born, "boot_id"));
     bool is_this_run = boot_id && boot_id[0] && strcmp(boot_id, sandbox->engine->wall_clock.boot_id) == 0;
-    return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_clock_age_ms(sandbox->created_at_ms);
+    return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_clock_age_ms(sandbox->times.created_at_ms);
 }
 
 static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
@@ -276,29 +277,31 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     int result = config ? sandbox_config_from_json(&sandbox->engine->profiles, config, &sandbox->config, reterr)
                         : error_set(reterr, E_SYSTEM, "the registry's configuration of '%s' is damaged", row->id);
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
-    sandbox->restarts_in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
-    sandbox->starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
+    sandbox->restarts.in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
+    sandbox->tree.starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
     const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
-    snprintf(sandbox->last_reload, sizeof sandbox->last_reload, "%s", last_reload ? last_reload : "");
+    snprintf(sandbox->code.last_reload, sizeof sandbox->code.last_reload, "%s", last_reload ? last_reload : "");
     const char *previous_build = json_string_value(json_object_get(config, "previous_build"));
-    snprintf(sandbox->previous_build, sizeof sandbox->previous_build, "%s", previous_build ? previous_build : "");
+    snprintf(sandbox->code.previous_build, sizeof sandbox->code.previous_build, "%s",
+             previous_build ? previous_build : "");
     const char *booted_build = json_string_value(json_object_get(config, "booted_build"));
-    snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", booted_build ? booted_build : "");
+    snprintf(sandbox->code.booted_build, sizeof sandbox->code.booted_build, "%s", booted_build ? booted_build : "");
     const char *boot_id = json_string_value(json_object_get(config, "boot_id"));
     snprintf(sandbox->boot_id, sizeof sandbox->boot_id, "%s", boot_id ? boot_id : "");
     restore_probation(sandbox, json_object_get(config, "probation"), json_object_get(config, "undo"));
-    sandbox->created_at_ms = row->created_at_ms;
-    sandbox->born_ms = restore_born(sandbox, json_object_get(config, "born"));
+    sandbox->times.created_at_ms = row->created_at_ms;
+    sandbox->times.born_ms = restore_born(sandbox, json_object_get(config, "born"));
     json_decref(config);
-    if (result == 0 && row->build) result = build_read(sandbox->engine->store, row->build, &sandbox->build, reterr);
+    if (result == 0 && row->build)
+        result = build_read(sandbox->engine->store, row->build, &sandbox->code.build, reterr);
     if (result < 0) return result;
-    restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->policy);
+    restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->restarts.policy);
     if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;
     if (sandbox->status == STATUS_RELOADING) sandbox->status = STATUS_RUNNING; /* its node knows how that ended */
     sandbox->owner = row->owner_uid;
-    sandbox->updated_at_ms = sandbox->started_at_ms = row->updated_at_ms;
-    sandbox->started_ms = (int64_t)clock_boot_ms() - wall_clock_age_ms(row->updated_at_ms);
-    sandbox->restart_count = row->restart_count;
+    sandbox->times.updated_at_ms = sandbox->times.started_at_ms = row->updated_at_ms;
+    sandbox->times.started_ms = (int64_t)clock_boot_ms() - wall_clock_age_ms(row->updated_at_ms);
+    sandbox->restarts.count = row->restart_count;
     sandbox->last_error = row->last_error ? json_loads(row->last_error, 0, NULL) : NULL;
     sandbox->persistent = true;
     return 0;
@@ -331,7 +334,7 @@ static void on_expired(uv_timer_t *timer);
 /* Retry: the registry may be writable later (disk full). */
 static void on_expired_destroyed(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
-    if (error) uv_timer_start(&sandbox->ttl, on_expired, EXPIRY_RETRY_MS, 0);
+    if (error) uv_timer_start(&sandbox->ending.ttl, on_expired, EXPIRY_RETRY_MS, 0);
 }
 
 static void on_expired(uv_timer_t *timer) {
@@ -346,8 +349,8 @@ void sandbox_start_ttl(struct sandbox *sandbox) {
     if (sandbox->config.ephemeral && limits->max_run_ms && (life_ms == 0 || limits->max_run_ms < life_ms))
         life_ms = limits->max_run_ms;
     if (life_ms == 0) return;
-    int64_t left_ms = sandbox->born_ms + (int64_t)life_ms - (int64_t)clock_boot_ms();
-    uv_timer_start(&sandbox->ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
+    int64_t left_ms = sandbox->times.born_ms + (int64_t)life_ms - (int64_t)clock_boot_ms();
+    uv_timer_start(&sandbox->ending.ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
 }
 
 /* ---- as JSON ---- */
@@ -380,7 +383,7 @@ static json_t *usage_json(struct sandbox *sandbox) {
     metering_put_traffic(sandbox, object);
     json_object_set_new(
         object, "uptime_ms",
-        number_or_null(lives && sandbox->started_at_ms, clock_boot_ms() - (uint64_t)sandbox->started_ms));
+        number_or_null(lives && sandbox->times.started_at_ms, clock_boot_ms() - (uint64_t)sandbox->times.started_ms));
     return object;
 }
 
@@ -396,20 +399,20 @@ static void set_time(json_t *object, const char *name, int64_t wall_ms) {
 
 json_t *sandbox_to_json(struct sandbox *sandbox) {
     char owner[OWNER_TEXT_BYTES];
-    json_t *modules = json_object_get(sandbox->build.facts, "modules");
+    json_t *modules = json_object_get(sandbox->code.build.facts, "modules");
     json_t *object = json_object();
     json_object_set_new(object, "id", json_string(sandbox->id));
     json_object_set_new(object, "status", json_string(status_name(sandbox->status)));
-    json_object_set_new(object, "app_name", text_or_null(sandbox->app_name));
-    json_object_set_new(object, "supervisor_module", text_or_null(sandbox->supervisor_module));
-    json_object_set_new(object, "app_pid", text_or_null(sandbox->app_pid));
-    json_object_set_new(object, "supervisor_pid", text_or_null(sandbox->supervisor_pid));
+    json_object_set_new(object, "app_name", text_or_null(sandbox->tree.app_name));
+    json_object_set_new(object, "supervisor_module", text_or_null(sandbox->tree.supervisor_module));
+    json_object_set_new(object, "app_pid", text_or_null(sandbox->tree.app_pid));
+    json_object_set_new(object, "supervisor_pid", text_or_null(sandbox->tree.supervisor_pid));
     json_object_set_new(object, "os_pid",
                         number_or_null(sandbox->node && node_os_pid(sandbox->node),
                                        sandbox->node ? (uint64_t)node_os_pid(sandbox->node) : 0));
-    set_time(object, "created_at", sandbox->created_at_ms);
-    set_time(object, "updated_at", sandbox->updated_at_ms);
-    json_object_set_new(object, "restart_count", json_integer(sandbox->restart_count));
+    set_time(object, "created_at", sandbox->times.created_at_ms);
+    set_time(object, "updated_at", sandbox->times.updated_at_ms);
+    json_object_set_new(object, "restart_count", json_integer(sandbox->restarts.count));
     json_object_set_new(object, "source", json_string(sandbox->config.source));
     json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
     json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
@@ -419,7 +422,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
     json_object_set_new(object, "modules", modules ? json_incref(modules) : json_array());
     json_object_set_new(object, "lost_guarantees", lost_json(sandbox->lost_guarantees));
-    json_object_set_new(object, "patterns", patterns_to_json(&sandbox->patterns, clock_monotonic_ms()));
+    json_object_set_new(object, "patterns", patterns_to_json(&sandbox->security.patterns, clock_monotonic_ms()));
     json_object_set_new(object, "last_error", sandbox->last_error ? json_incref(sandbox->last_error) : json_null());
     return object;
 }

@@ -16,6 +16,26 @@ enum {
     OWNER_TEXT_BYTES = 16, /* "uid:4294967295" */
 };
 
+struct sandbox_times {
+    int64_t created_at_ms, updated_at_ms, started_at_ms; /* by the wall clock, to be shown */
+    int64_t born_ms, started_ms; /* by the machine's clock, which decides; before its start for an earlier run's */
+};
+
+/* Restarts that the sandbox's policy asks for. */
+struct restarts {
+    struct restart_policy policy;
+    uint32_t count, in_a_row;
+    uv_timer_t backoff;
+};
+
+/* How the sandbox is to go. */
+struct ending {
+    bool is_destroying;
+    bool is_stillborn;      /* it is destroyed because its create failed: only that is told */
+    struct waiter *waiters; /* for the end of destroying */
+    uv_timer_t ttl;
+};
+
 struct sandbox *sandbox_new(struct engine *engine, const char *id,
                             struct error *reterr); /* in the engine's map from now on */
 void sandbox_remove(struct sandbox *sandbox);      /* out of the map; freed once its handles are closed */

@@ -20,10 +20,10 @@ enum { NAMED_MAX = 4 }; /* builds that a sandbox may run, or go back to */
    before. */
 static size_t named_by(const struct sandbox *sandbox, const char *ret[NAMED_MAX]) {
     size_t count = 0;
-    if (sandbox->build.digest[0]) ret[count++] = sandbox->build.digest;
-    if (sandbox->booted_build[0]) ret[count++] = sandbox->booted_build;
-    if (sandbox->previous_build[0]) ret[count++] = sandbox->previous_build; /* as containment */
-    if (sandbox->probation.id[0]) ret[count++] = sandbox->probation.build;  /* it may be taken back to that */
+    if (sandbox->code.build.digest[0]) ret[count++] = sandbox->code.build.digest;
+    if (sandbox->code.booted_build[0]) ret[count++] = sandbox->code.booted_build;
+    if (sandbox->code.previous_build[0]) ret[count++] = sandbox->code.previous_build; /* as containment */
+    if (sandbox->code.probation.id[0]) ret[count++] = sandbox->code.probation.build;  /* it may be taken back to that */
     return count;
 }
 
@@ -51,7 +51,7 @@ static struct build_sweep *new_build_sweep(struct engine *engine) {
 /* An entry outlives its build where that was removed for want of room. */
 static bool count_cached(struct engine *engine, const struct cached_build *cached) {
     if (!store_build_stays(engine->store, cached->digest)) return false;
-    if (cached->bytes > 0) ledger_add(&engine->ledger, cached->owner, cached->digest, cached->bytes, false);
+    if (cached->bytes > 0) ledger_add(&engine->builds.ledger, cached->owner, cached->digest, cached->bytes, false);
     return true;
 }
 
@@ -64,9 +64,9 @@ static void sweep_builds(struct engine *engine, const struct build_sweep *sweep,
     while (map_next(&engine->sandboxes, &at, NULL, &value)) count += named_by(value, keep + count);
     for (size_t i = 0; i < sweep->count; i++)
         if (count_cached(engine, &sweep->cached[i])) keep[count++] = sweep->cached[i].digest;
-    ledger_swept(&engine->ledger, keep);
+    ledger_swept(&engine->builds.ledger, keep);
     store_sweep_builds(engine->store, keep, min_age_s, NULL, NULL);
-    engine->builds_at_sweep = store_builds_written(engine->store);
+    engine->builds.at_sweep = store_builds_written(engine->store);
 }
 
 /* ---- builds of users who have no room ---- */
@@ -80,9 +80,9 @@ static bool name_busy(struct engine *engine, struct map *ret_users) {
     bool good = true;
     while (good && map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
-        if (sandbox->jobs) good = ledger_name_user(ret_users, sandbox->owner);
+        if (sandbox->queue.jobs) good = ledger_name_user(ret_users, sandbox->owner);
     }
-    for (const struct oneshot *oneshot = engine->oneshots; good && oneshot; oneshot = oneshot->next)
+    for (const struct oneshot *oneshot = engine->oneshots.first; good && oneshot; oneshot = oneshot->next)
         good = ledger_name_user(ret_users, oneshot->uid) && ledger_name_user(ret_users, oneshot->reads_of);
     return good;
 }
@@ -98,8 +98,8 @@ static void leave_out_named(struct engine *engine, struct map *digests) {
 /* They are in the ledger until they are gone: one that was put again meanwhile stays in both. */
 static void on_removed(void *data, const struct map *digests) {
     struct engine *engine = data;
-    ledger_removed(&engine->ledger, digests);
-    engine->is_removing = false;
+    ledger_removed(&engine->builds.ledger, digests);
+    engine->builds.is_removing = false;
     sweep_if_due(engine); /* others may have been refused meanwhile */
 }
 
@@ -154,9 +154,9 @@ static void on_beams_swept(uv_work_t *work, int status) {
     (void)status;
     loop_note(engine->loop, "sweep", NULL);
     for (size_t i = 0; i < sweep->owner_count; i++)
-        ledger_beams_removed(&engine->ledger, sweep->owners[i].beams.owner, sweep->owners[i].removed_bytes);
+        ledger_beams_removed(&engine->builds.ledger, sweep->owners[i].beams.owner, sweep->owners[i].removed_bytes);
     beam_sweep_free(sweep);
-    engine->is_sweeping_beams = false;
+    engine->builds.is_sweeping_beams = false;
     engine_wake(engine);
 }
 
@@ -171,7 +171,7 @@ static struct beam_sweep *new_beam_sweep(struct engine *engine, size_t owners_ma
     sweep->owners = calloc(owners_max + 1, sizeof *sweep->owners);
     sweep->histories = calloc(engine->sandboxes.count + 1, sizeof *sweep->histories);
     while (sweep->histories && map_next(&engine->sandboxes, &at, NULL, &value)) {
-        struct shared_history *history = ((struct sandbox *)value)->history;
+        struct shared_history *history = ((struct sandbox *)value)->code.history;
         if (history) sweep->histories[sweep->history_count++] = history_hold(history);
     }
     if (sweep->owners && sweep->histories) return sweep;
@@ -191,7 +191,7 @@ static bool name_unsettled(struct engine *engine, struct map *ret_users) {
     bool good = true;
     while (good && map_next(&engine->sandboxes, &at, NULL, &value)) {
         const struct sandbox *sandbox = value;
-        if (sandbox->node && !sandbox->code_known) good = ledger_name_user(ret_users, sandbox->owner);
+        if (sandbox->node && !sandbox->code.is_known) good = ledger_name_user(ret_users, sandbox->owner);
     }
     return good;
 }
@@ -201,15 +201,16 @@ static void begin_beam_sweep(struct engine *engine, struct map *busy) {
     int64_t min_age_s = BYTES_KEPT_S + wall_clock_forward_ms(engine) / 1000;
     const char *user;
     size_t at = 0;
-    if (engine->is_sweeping_beams || !name_unsettled(engine, busy)) return;
-    struct beam_sweep *sweep = new_beam_sweep(engine, engine->ledger.beams.count);
-    while (sweep && map_next(&engine->ledger.beams, &at, &user, NULL))
+    if (engine->builds.is_sweeping_beams || !name_unsettled(engine, busy)) return;
+    struct beam_sweep *sweep = new_beam_sweep(engine, engine->builds.ledger.beams.count);
+    while (sweep && map_next(&engine->builds.ledger.beams, &at, &user, NULL))
         if (!map_get(busy, user))
-            add_owner(sweep, (uid_t)strtoul(user, NULL, 10), map_get(&engine->ledger.refused, user) ? 0 : min_age_s);
+            add_owner(sweep, (uid_t)strtoul(user, NULL, 10),
+                      map_get(&engine->builds.ledger.refused, user) ? 0 : min_age_s);
     if (!sweep) return;
-    engine->is_sweeping_beams =
+    engine->builds.is_sweeping_beams =
         sweep->owner_count > 0 && loop_queue_work(engine->loop, &sweep->work, run_beam_sweep, on_beams_swept) == 0;
-    if (!engine->is_sweeping_beams) beam_sweep_free(sweep);
+    if (!engine->builds.is_sweeping_beams) beam_sweep_free(sweep);
 }
 
 /* Counts what is left. Nothing runs yet. */
@@ -224,7 +225,8 @@ static void sweep_beams_at_start(struct engine *engine) {
         sweep_owners(sweep, &used);
         code_beams_sweep_old(engine->config.home, &used);
     }
-    for (size_t i = 0; i < count; i++) ledger_beams_written(&engine->ledger, owners[i], sweep->owners[i].left_bytes);
+    for (size_t i = 0; i < count; i++)
+        ledger_beams_written(&engine->builds.ledger, owners[i], sweep->owners[i].left_bytes);
     beam_sweep_free(sweep);
 }
 
@@ -232,12 +234,12 @@ static void sweep_beams_at_start(struct engine *engine) {
 
 static void make_room(struct engine *engine) {
     CLEANUP(map_free) struct map busy = MAP_INIT, spare = MAP_INIT;
-    if (engine->is_removing || !name_busy(engine, &busy)) return;
+    if (engine->builds.is_removing || !name_busy(engine, &busy)) return;
     begin_beam_sweep(engine, &busy);
-    ledger_take_spare(&engine->ledger, &busy, &spare);
+    ledger_take_spare(&engine->builds.ledger, &busy, &spare);
     leave_out_named(engine, &spare);
     if (spare.count == 0) return;
-    engine->is_removing = true;
+    engine->builds.is_removing = true;
     store_remove_builds(engine->store, &spare, on_removed, engine);
 }
 
@@ -258,8 +260,8 @@ static bool is_at_work(struct engine *engine) {
     size_t at = 0;
     void *value;
     while (map_next(&engine->sandboxes, &at, NULL, &value))
-        if (((struct sandbox *)value)->jobs) return true;
-    return engine->oneshots != NULL;
+        if (((struct sandbox *)value)->queue.jobs) return true;
+    return engine->oneshots.first != NULL;
 }
 
 /* Work that has begun since may have found what the pool forgot after that: the end of this work sweeps again. */
@@ -268,8 +270,8 @@ static void on_cache_read(uv_work_t *work, int status) {
     struct engine *engine = sweep->engine;
     (void)status;
     loop_note(engine->loop, "sweep", NULL);
-    engine->is_sweeping = false;
-    if (!engine->closing && !is_at_work(engine)) {
+    engine->builds.is_sweeping = false;
+    if (!engine->closing.is_begun && !is_at_work(engine)) {
         CLEANUP(map_free) struct map none = MAP_INIT; /* are busy */
         sweep_builds(engine, sweep, 0);
         begin_beam_sweep(engine, &none);
@@ -280,13 +282,13 @@ static void on_cache_read(uv_work_t *work, int status) {
 
 static void begin_sweep(struct engine *engine) {
     struct build_sweep *sweep = new_build_sweep(engine);
-    engine->is_sweeping = sweep && loop_queue_work(engine->loop, &sweep->work, read_cache, on_cache_read) == 0;
-    if (!engine->is_sweeping) free(sweep);
+    engine->builds.is_sweeping = sweep && loop_queue_work(engine->loop, &sweep->work, read_cache, on_cache_read) == 0;
+    if (!engine->builds.is_sweeping) free(sweep);
 }
 
 void sweep_if_due(struct engine *engine) {
-    if (!engine->ready || engine->closing) return;
-    if (engine->ledger.refused.count > 0) make_room(engine);
-    bool is_due = store_builds_written(engine->store) - engine->builds_at_sweep >= CACHED_BUILDS_KEPT;
-    if (is_due && !engine->is_sweeping && !is_at_work(engine)) begin_sweep(engine);
+    if (!engine->ready || engine->closing.is_begun) return;
+    if (engine->builds.ledger.refused.count > 0) make_room(engine);
+    bool is_due = store_builds_written(engine->store) - engine->builds.at_sweep >= CACHED_BUILDS_KEPT;
+    if (is_due && !engine->builds.is_sweeping && !is_at_work(engine)) begin_sweep(engine);
 }

@@ -15,8 +15,8 @@ enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the firs
 /* ---- starting ---- */
 
 static void start_failed(struct sandbox *sandbox, const struct error *error) {
-    void (*started)(void *, const struct error *) = take_ptr(sandbox->started);
-    if (started) started(sandbox->started_data, error);
+    void (*started)(void *, const struct error *) = take_ptr(sandbox->tree.started);
+    if (started) started(sandbox->tree.started_data, error);
 }
 
 static bool is_short_text(const char *text) {
@@ -56,10 +56,10 @@ static void replace_text(char **field, char **text) {
 }
 
 static void take_tree(struct sandbox *sandbox, struct told_tree *told) {
-    replace_text(&sandbox->app_name, &told->app_name);
-    replace_text(&sandbox->supervisor_module, &told->supervisor_module);
-    replace_text(&sandbox->app_pid, &told->app_pid);
-    replace_text(&sandbox->supervisor_pid, &told->supervisor_pid);
+    replace_text(&sandbox->tree.app_name, &told->app_name);
+    replace_text(&sandbox->tree.supervisor_module, &told->supervisor_module);
+    replace_text(&sandbox->tree.app_pid, &told->app_pid);
+    replace_text(&sandbox->tree.supervisor_pid, &told->supervisor_pid);
 }
 
 /* On a thread where it is long: it names the states that the tree did not take, in the node's own words. */
@@ -93,19 +93,19 @@ static void on_tree_started(void *data, void *made, const struct term *reason, c
         error_set(&no_memory, E_NO_MEMORY, "no memory for what the node told of its start");
         error = &no_memory;
     }
-    if (!sandbox->started || error) {
+    if (!sandbox->tree.started || error) {
         release_tree(told);
-        if (sandbox->started) start_failed(sandbox, error);
+        if (sandbox->tree.started) start_failed(sandbox, error);
         return;
     }
     take_tree(sandbox, told);
     metering_begin(sandbox);
-    if (sandbox->states) states_arrived(sandbox->states, &told->refused);
+    if (sandbox->tree.states) states_arrived(sandbox->tree.states, &told->refused);
     release_tree(told);
-    sandbox->started_at_ms = clock_wall_ms();
-    sandbox->started_ms = (int64_t)clock_boot_ms();
-    void (*started)(void *, const struct error *) = take_ptr(sandbox->started);
-    started(sandbox->started_data, NULL);
+    sandbox->times.started_at_ms = clock_wall_ms();
+    sandbox->times.started_ms = (int64_t)clock_boot_ms();
+    void (*started)(void *, const struct error *) = take_ptr(sandbox->tree.started);
+    started(sandbox->tree.started_data, NULL);
 }
 
 static void put_text_or_nil(struct buf *args, const char *key, const char *text) {
@@ -139,8 +139,9 @@ static void put_config(struct buf *args, struct sandbox *sandbox) {
     CLEANUP_FREE uint8_t *content = NULL;
     size_t size = 0;
     term_put_atom(args, "config");
-    if (json_is_true(json_object_get(sandbox->build.facts, "has_config")) &&
-        store_build_path(sandbox->engine->store, sandbox->build.digest, directory, sizeof directory, &ignored) == 0) {
+    if (json_is_true(json_object_get(sandbox->code.build.facts, "has_config")) &&
+        store_build_path(sandbox->engine->store, sandbox->code.build.digest, directory, sizeof directory, &ignored) ==
+            0) {
         snprintf(path, sizeof path, "%s/" BUILD_CONFIG_FILE, directory);
         file_load(path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
     }
@@ -165,11 +166,11 @@ static void put_env(struct buf *args, json_t *env) {
 }
 
 static bool is_elixir(const struct sandbox *sandbox) {
-    return string_equal(json_string_value(json_object_get(sandbox->build.facts, "language")), "elixir");
+    return string_equal(json_string_value(json_object_get(sandbox->code.build.facts, "language")), "elixir");
 }
 
 static void ask_start(struct sandbox *sandbox) {
-    json_t *facts = sandbox->build.facts;
+    json_t *facts = sandbox->code.build.facts;
     const struct sandbox_config *config = &sandbox->config;
     const char *supervisor =
         config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
@@ -179,7 +180,7 @@ static void ask_start(struct sandbox *sandbox) {
     if (config->app) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct buf args = BUF_INIT;
-    states_begin_args(sandbox->states, 8, &args);
+    states_begin_args(sandbox->tree.states, 8, &args);
     put_apps(&args, json_object_get(facts, "apps"));
     put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
     put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
@@ -201,9 +202,9 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     struct node_app apps[NODE_APPS_MAX];
     char paths[NODE_APPS_MAX][PATH_MAX];
     char build[PATH_MAX];
-    json_t *list = json_object_get(sandbox->build.facts, "apps");
+    json_t *list = json_object_get(sandbox->code.build.facts, "apps");
     size_t count = json_array_size(list);
-    int result = store_build_path(engine->store, sandbox->build.digest, build, sizeof build, reterr);
+    int result = store_build_path(engine->store, sandbox->code.build.digest, build, sizeof build, reterr);
     if (result == 0 && count > NODE_APPS_MAX)
         result = error_set(reterr, E_TOO_LARGE, "the project has more than %d applications", NODE_APPS_MAX);
     for (size_t i = 0; i < count && result == 0; i++) {
@@ -224,11 +225,11 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .resolved = resolved,
         .resolved_count = names_addresses(sandbox, resolved),
     };
-    sandbox->is_warm = false;
-    memcpy(sandbox->booted_build, sandbox->build.digest, sizeof sandbox->booted_build);
+    sandbox->tree.is_warm = false;
+    memcpy(sandbox->code.booted_build, sandbox->code.build.digest, sizeof sandbox->code.booted_build);
     memcpy(sandbox->boot_id, engine->wall_clock.boot_id, sizeof sandbox->boot_id);
     return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
-                                         &sandbox->is_warm, reterr)
+                                         &sandbox->tree.is_warm, reterr)
                        : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
 }
 
@@ -242,13 +243,13 @@ static void start_node(struct sandbox *sandbox, bool may_be_warm) {
 
 void tree_start(struct sandbox *sandbox, struct kept_states *states,
                 void (*started)(void *data, const struct error *error), void *data) {
-    sandbox->started = started;
-    sandbox->started_data = data;
-    sandbox->states = states;
-    sandbox->start_asked = false;
-    sandbox->stop_seen = false;
-    sandbox->code_known = true;
-    sandbox->code_asked = false;
+    sandbox->tree.started = started;
+    sandbox->tree.started_data = data;
+    sandbox->tree.states = states;
+    sandbox->tree.start_asked = false;
+    sandbox->tree.stop_seen = false;
+    sandbox->code.is_known = true;
+    sandbox->code.is_asked = false;
     live_code_forget(sandbox);
     metering_end(sandbox);
     if (!names_await(sandbox)) start_node(sandbox, true);
@@ -276,11 +277,11 @@ static void take_up(struct sandbox *sandbox) {
 
 static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
-    if (sandbox->started && !sandbox->start_asked) {
-        sandbox->start_asked = true;
-        create_timing_mark(&sandbox->timing, CREATE_NODE);
+    if (sandbox->tree.started && !sandbox->tree.start_asked) {
+        sandbox->tree.start_asked = true;
+        create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
         ask_start(sandbox);
-    } else if (!sandbox->started) { /* it ran before this daemon did, or its agent dialled again */
+    } else if (!sandbox->tree.started) { /* it ran before this daemon did, or its agent dialled again */
         struct buf args = BUF_INIT;
         term_put_map(&args, 0);
         node_call(node, "info", &args, sandbox->engine->config.heartbeat_deadline_ms, on_known_again, sandbox);
@@ -293,14 +294,14 @@ static void on_ready(void *data, struct node *node) {
 
 static void take_stop_text(struct sandbox *sandbox, const char *words) {
     CLEANUP(buf_free) struct buf escaped = BUF_INIT;
-    size_t length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
+    size_t length = utf8_cut(words, strlen(words), sizeof sandbox->tree.stop_text - 1);
     if (!utf8_valid((const uint8_t *)words, length)) {
         escape_text(&escaped, words, length);
         words = buf_string(&escaped);
-        length = utf8_cut(words, strlen(words), sizeof sandbox->stop_text - 1);
+        length = utf8_cut(words, strlen(words), sizeof sandbox->tree.stop_text - 1);
     }
-    memcpy(sandbox->stop_text, words, length);
-    sandbox->stop_text[length] = '\0';
+    memcpy(sandbox->tree.stop_text, words, length);
+    sandbox->tree.stop_text[length] = '\0';
 }
 
 /* The tree has ended by itself: nothing useful runs in that VM any more. */
@@ -308,9 +309,9 @@ static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
     const struct term *reason = term_map_get(term, "reason");
     const struct term *text = term_map_get(term, "text");
     CLEANUP_FREE char *words = NULL;
-    if (sandbox->started || !sandbox->node) return; /* the failed start tells it better */
-    sandbox->stop_seen = true;
-    sandbox->stop_crashed = !reason || term_is_atom(reason, "crash");
+    if (sandbox->tree.started || !sandbox->node) return; /* the failed start tells it better */
+    sandbox->tree.stop_seen = true;
+    sandbox->tree.stop_crashed = !reason || term_is_atom(reason, "crash");
     if (!text || !term_to_string(text, &words)) words = NULL;
     take_stop_text(sandbox, words ? words : "");
     node_kill(sandbox->node, "its application has ended");
@@ -358,7 +359,7 @@ void tree_violation(struct sandbox *sandbox, struct node *node, const char *what
         limit_bound_reached(sandbox, detail);
         return;
     }
-    struct alarms *alarms = strcmp(what, "network") == 0 ? &sandbox->network_alarms : &sandbox->alarms;
+    struct alarms *alarms = strcmp(what, "network") == 0 ? &sandbox->network.alarms : &sandbox->security.alarms;
     alarm_violation(sandbox->engine, alarms, sandbox->id, node, what, detail);
     containment_note(sandbox, what);
 }
@@ -387,9 +388,9 @@ static void note_end(struct sandbox *sandbox, bool was_steady, const struct erro
 
 void tree_ended_with_host(struct sandbox *sandbox) {
     struct error error;
-    bool comes_back = sandbox->policy.kind != RESTART_NEVER;
+    bool comes_back = sandbox->restarts.policy.kind != RESTART_NEVER;
     error_set(&error, E_NODE, "the host was restarted");
-    sandbox->restarts_in_a_row = 0;
+    sandbox->restarts.in_a_row = 0;
     sandbox_set_error(sandbox, &error);
     /* An error while it waits to be started: a daemon that is killed meanwhile leaves it to the next. */
     sandbox_set_status(sandbox, comes_back ? STATUS_ERROR : STATUS_STOPPED, error.detail);
@@ -399,17 +400,17 @@ void tree_ended_with_host(struct sandbox *sandbox) {
 
 static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end) {
     struct error error = end->error;
-    bool crashed = sandbox->stop_seen ? sandbox->stop_crashed : end->cause != NODE_EXITED;
-    bool is_for_a_limit = sandbox->limit_error.code != E_NONE;
+    bool crashed = sandbox->tree.stop_seen ? sandbox->tree.stop_crashed : end->cause != NODE_EXITED;
+    bool is_for_a_limit = sandbox->limits.error.code != E_NONE;
     if (is_for_a_limit) {
-        error = sandbox->limit_error;
+        error = sandbox->limits.error;
         crashed = true;
-        sandbox->limit_error = (struct error){0};
+        sandbox->limits.error = (struct error){0};
     }
-    if (sandbox->stop_seen && !is_for_a_limit)
-        error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->stop_text);
-    bool was_steady = (int64_t)clock_boot_ms() - sandbox->started_ms > STEADY_MS;
-    if (was_steady) sandbox->restarts_in_a_row = 0;
+    if (sandbox->tree.stop_seen && !is_for_a_limit)
+        error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->tree.stop_text);
+    bool was_steady = (int64_t)clock_boot_ms() - sandbox->times.started_ms > STEADY_MS;
+    if (was_steady) sandbox->restarts.in_a_row = 0;
     note_end(sandbox, was_steady, crashed ? &error : NULL);
     sandbox_set_error(sandbox, crashed ? &error : NULL);
     sandbox_set_status(sandbox, crashed ? STATUS_ERROR : STATUS_STOPPED, error.detail);
@@ -428,19 +429,19 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     sandbox->node = NULL;
     metering_end(sandbox);
     launcher_push_forget(sandbox);
-    if (sandbox->ended) {
-        void (*ended)(void *) = take_ptr(sandbox->ended);
-        ended(sandbox->ended_data);
-    } else if (sandbox->started && sandbox->is_warm && !sandbox->start_asked) {
+    if (sandbox->tree.ended) {
+        void (*ended)(void *) = take_ptr(sandbox->tree.ended);
+        ended(sandbox->tree.ended_data);
+    } else if (sandbox->tree.started && sandbox->tree.is_warm && !sandbox->tree.start_asked) {
         start_node(sandbox, false); /* one that ended while it waited is no fault of the application's */
-    } else if (sandbox->started) {
+    } else if (sandbox->tree.started) {
         start_failed(sandbox, &end->error);
     } else if (sandbox->status == STATUS_RUNNING || sandbox->status == STATUS_RELOADING) {
         if (end->cause == NODE_HOST_RESTARTED)
             tree_ended_with_host(sandbox);
         else
             ended_by_itself(sandbox, end);
-        sandbox->containment.due = GUARD_LOG; /* the VM that is to come has done nothing yet */
+        sandbox->security.containment.due = GUARD_LOG; /* the VM that is to come has done nothing yet */
         reload_lost(sandbox, &end->error);
     }
     live_code_gone(sandbox); /* last: a restart that waited for its word begins a new tree */
@@ -449,13 +450,13 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
 /* The job that waited for the start ends it, or has been told: it does not hear of a failure from here on. */
 void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data) {
     names_forgo(sandbox);
-    sandbox->started = NULL;
+    sandbox->tree.started = NULL;
     if (!sandbox->node) {
         ended(data);
         return;
     }
-    sandbox->ended = ended;
-    sandbox->ended_data = data;
+    sandbox->tree.ended = ended;
+    sandbox->tree.ended_data = data;
     node_kill(sandbox->node, "it was ended on request");
 }
 

@@ -2,6 +2,7 @@
 #ifndef CORE_SANDBOX_TREE_H
 #define CORE_SANDBOX_TREE_H
 
+#include "core/sandbox/create_timing.h"
 #include "node/node.h"
 
 struct kept_states;
@@ -9,6 +10,22 @@ struct sandbox;
 
 enum {
     NODE_TEXT_MAX_BYTES = 255, /* of a name that a node tells */
+};
+
+/* The application on a node: what runs, and what its start and its end lead to. */
+struct tree_state {
+    char *app_name, *supervisor_module, *app_pid, *supervisor_pid;
+    void (*started)(void *data, const struct error *error);
+    void *started_data;
+    void (*ended)(void *data);
+    void *ended_data;
+    struct kept_states *states; /* that the new tree is to have; NULL: none */
+    bool starts_fresh;          /* of a restart under way: it keeps no states */
+    bool start_asked;
+    bool is_warm; /* its node waited in the pool */
+    struct create_timing timing;
+    bool stop_seen, stop_crashed;
+    char stop_text[512];
 };
 
 extern const struct node_handler tree_node_handler;

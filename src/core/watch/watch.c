@@ -62,7 +62,7 @@ static void on_saved(void *data, const struct error *error) {
     struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
     if (error)
         answer_error(call->engine, call->request, error, NULL);
-    else if (!sandbox || sandbox->destroying)
+    else if (!sandbox || sandbox->ending.is_destroying)
         answer_fail(call->engine, call->request, E_NOT_FOUND, "there is no sandbox '%s' any more", call->id);
     else if (sandbox->config.watch)
         begin_anew(sandbox, call->request);

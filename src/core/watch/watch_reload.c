@@ -111,7 +111,7 @@ static const unsigned attempts_max[E_COUNT] = {
 
 static bool is_passing(const struct watching *watching, const struct error *error) {
     const struct sandbox *sandbox = watching->sandbox;
-    if (sandbox->destroying || sandbox->status != STATUS_RUNNING) return true;
+    if (sandbox->ending.is_destroying || sandbox->status != STATUS_RUNNING) return true;
     return watching->attempts < attempts_max[error->code];
 }
 
@@ -160,7 +160,7 @@ static void on_reloaded(struct request *request, json_t *result, const struct er
     struct watching *watching = request->transport;
     watching->is_working = false;
     json_decref(take_ptr(watching->reload.params));
-    if (watching->sandbox && !watching->engine->closing)
+    if (watching->sandbox && !watching->engine->closing.is_begun)
         take_outcome(watching, result, error);
     else if (!error)
         tell_good(watching, result); /* it runs, whatever became of the wish for it */
@@ -174,8 +174,8 @@ static void on_reloaded(struct request *request, json_t *result, const struct er
 static bool can_begin(const struct watching *watching) {
     const struct sandbox *sandbox = watching->sandbox;
     return watching->is_due && !watching->is_working && watching->has_looked && watching->paused.code == E_NONE &&
-           sandbox->status == STATUS_RUNNING && !sandbox->destroying && !watching->engine->closing && sandbox->node &&
-           !node_is_frozen(sandbox->node);
+           sandbox->status == STATUS_RUNNING && !sandbox->ending.is_destroying && !watching->engine->closing.is_begun &&
+           sandbox->node && !node_is_frozen(sandbox->node);
 }
 
 void watching_bring(struct watching *watching) {

@@ -30,7 +30,7 @@ void watching_release(struct watching *watching) {
     json_decref(watching->failure);
     json_decref(watching->last);
     free(watching);
-    if (--engine->open_parts == 0 && engine->closed) engine->closed(engine);
+    if (--engine->closing.open_parts == 0 && engine->closing.closed) engine->closing.closed(engine);
 }
 
 /* ---- what the world hears ---- */
@@ -230,7 +230,7 @@ static void open_source(struct watching *watching) {
 /* ---- beginning and ending ---- */
 
 void watching_begin(struct sandbox *sandbox) {
-    if (sandbox->watching || sandbox->engine->closing) return;
+    if (sandbox->watching || sandbox->engine->closing.is_begun) return;
     struct watching *watching = calloc(1, sizeof *watching);
     if (!watching) abort(); /* as in answers.c */
     watching->engine = sandbox->engine;
@@ -240,7 +240,7 @@ void watching_begin(struct sandbox *sandbox) {
     watching->retry_ms = RETRY_FIRST_MS;
     watching->told = WATCH_OFF;
     watching->users = 1;
-    watching->engine->open_parts++;
+    watching->engine->closing.open_parts++;
     uv_timer_init(watching->engine->loop, &watching->timer);
     watching->timer.data = watching;
     sandbox->watching = watching;

@@ -43,7 +43,7 @@ static inline int scene_close(struct scene *scene) {
     RUN_UNTIL(scene->stage, detached);
     fd_close(scene->agent);
     sandbox_remove(scene->sandbox);
-    RUN_UNTIL(scene->stage, scene->engine.open_parts == 0);
+    RUN_UNTIL(scene->stage, scene->engine.closing.open_parts == 0);
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     map_free(&scene->engine.sandboxes);
     void *stage = scene->stage;

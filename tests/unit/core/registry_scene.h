@@ -68,7 +68,7 @@ static inline int tear_down(void **state) {
     close(scene->agent);
     sandbox_remove(scene->sandbox);
     store_close(scene->engine.store, on_store_closed, scene);
-    RUN_UNTIL(stage, scene->store_closed && scene->engine.open_parts == 0);
+    RUN_UNTIL(stage, scene->store_closed && scene->engine.closing.open_parts == 0);
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     feed_release(scene->engine.events);
     map_free(&scene->engine.sandboxes);

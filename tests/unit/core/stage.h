@@ -37,7 +37,7 @@ static inline int stage_teardown(void **state) {
     feed_pump_close(&stage->engine, NULL);
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&stage->loop), 0);
-    assert_int_equal(stage->engine.open_parts, 0);
+    assert_int_equal(stage->engine.closing.open_parts, 0);
     map_free(&stage->engine.sandboxes);
     buf_free(&stage->story);
     free(stage);

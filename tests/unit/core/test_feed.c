@@ -212,7 +212,7 @@ static void test_nobody_follows_an_engine_that_closes(void **state) {
     struct stage *stage = *state;
     struct feed *feed = feed_new(CAPACITY, 0);
     add(feed, NULL);
-    stage->engine.closing = true;
+    stage->engine.closing.is_begun = true;
     struct reader a = reader_of(stage, 'a');
     stream(&a, feed, all, true);
     run(stage);
@@ -331,7 +331,7 @@ static void test_readers_that_do_not_read_end_with_the_service(void **state) {
     add(feed, NULL);
     run(stage);
     add(feed, NULL);
-    stage->engine.closing = true;
+    stage->engine.closing.is_begun = true;
     feed_end(feed);
     feed_pump_quiesce(&stage->engine);
     run(stage);

@@ -155,7 +155,7 @@ static void test_a_destroyed_sandbox_takes_no_jobs_and_ends_with_the_last(void *
     struct stage *stage = *state;
     struct sandbox *sandbox = new_sandbox(stage);
     struct told *x = submit(stage, sandbox, 'X', true);
-    sandbox->destroying = sandbox->stillborn = true;
+    sandbox->ending.is_destroying = sandbox->ending.is_stillborn = true;
     submit(stage, sandbox, 'a', false);
     stage_expect(stage, "+X !a(conflict) -a ");
     assert_ptr_equal(map_get(&stage->engine.sandboxes, "s"), sandbox);

@@ -21,7 +21,7 @@ static int tear_down(void **state) {
 }
 
 static void assert_left_about(const struct sandbox *sandbox, uint64_t expected_ms) {
-    uint64_t left_ms = uv_timer_get_due_in(&sandbox->ttl);
+    uint64_t left_ms = uv_timer_get_due_in(&sandbox->ending.ttl);
     assert_in_range(left_ms, expected_ms - 60000, expected_ms);
 }
 
@@ -31,7 +31,7 @@ static void test_a_time_to_live_goes_on(void **state) {
     struct error error;
     struct sandbox *sandbox = sandbox_new(&stage->engine, "x", &error);
     sandbox->config.limits.ttl_ms = HOUR_MS;
-    sandbox->born_ms -= HOUR_MS / 2;
+    sandbox->times.born_ms -= HOUR_MS / 2;
     for (size_t i = 0; i < ARRAY_SIZE(steps_ms); i++) {
         step_ms = steps_ms[i];
         sandbox_start_ttl(sandbox);

@@ -64,7 +64,7 @@ static int tear_down(void **state) {
     struct cpu_scene *cpu = *state;
     struct scene *scene = cpu->scene;
     cpu_watch_stop(&scene->engine);
-    uv_close((uv_handle_t *)&scene->engine.cpu_watch_timer, NULL);
+    uv_close((uv_handle_t *)&scene->engine.cpu_watch.timer, NULL);
     uv_close((uv_handle_t *)&cpu->work, NULL);
     cpu->neighbour->node = NULL;
     sandbox_remove(cpu->neighbour);
@@ -93,8 +93,8 @@ static void who_is_alone_does_not(void **state) {
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
     assert_false(node_yields(cpu->neighbour->node));
     cpu->is_alone = true;
-    scene->engine.company.alone_ns = METER_CALM_MS * 1000000ULL; /* as if for long */
-    RUN_UNTIL(scene->stage, !scene->engine.company.is_there && !node_yields(scene->sandbox->node));
+    scene->engine.cpu_watch.company.alone_ns = METER_CALM_MS * 1000000ULL; /* as if for long */
+    RUN_UNTIL(scene->stage, !scene->engine.cpu_watch.company.is_there && !node_yields(scene->sandbox->node));
 }
 
 /* It works, so no other node may busy-wait, but it does not work flat out. */
@@ -109,7 +109,7 @@ static void a_node_told_to_busy_wait_does_not(void **state) {
     RUN_UNTIL(scene->stage, metering->cpu_watch_ns > since_ns + LOOKS_MS * 1000000ULL);
     assert_false(metering->pace.is_flat_out);
     assert_int_equal(scene->stage->yields, 0);
-    assert_int_equal(scene->engine.workers, 2);
+    assert_int_equal(scene->engine.cpu_watch.workers, 2);
     assert_true(metering->is_counted);
     scene->sandbox->metering.busy_wait.busy_looks = BUSY_WAIT_LOOKS - 1; /* as if for long */
     RUN_UNTIL(scene->stage, metering->busy_wait.is_held_up);

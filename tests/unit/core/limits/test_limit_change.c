@@ -25,7 +25,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     struct scene *scene = *state;
     launcher_push_stop(&scene->engine);
-    uv_close((uv_handle_t *)&scene->engine.push_timer, NULL);
+    uv_close((uv_handle_t *)&scene->engine.pushes.timer, NULL);
     return scene_close(scene);
 }
 
@@ -44,8 +44,8 @@ static void change(struct scene *scene, const char *memory, const char *atoms) {
 static void expect_answer(struct scene *scene, const char *answer) {
     RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
     stage_expect(scene->stage, answer);
-    assert_null(scene->sandbox->change);
-    assert_null(scene->sandbox->jobs);
+    assert_null(scene->sandbox->limits.change);
+    assert_null(scene->sandbox->queue.jobs);
 }
 
 static void assert_told(const struct scene *scene, uint64_t memory_bytes) {
@@ -98,15 +98,15 @@ static void one_that_is_called_off_asks_nobody_any_more(void **state) {
 static void one_at_a_time(void **state) {
     struct scene *scene = *state;
     change(scene, "96M", "30000");
-    struct change_job *first = scene->sandbox->change;
+    struct change_job *first = scene->sandbox->limits.change;
     assert_non_null(first);
     change(scene, "80M", "20000");
-    assert_ptr_equal(scene->sandbox->change, first);
-    scene->sandbox->held = true;
+    assert_ptr_equal(scene->sandbox->limits.change, first);
+    scene->sandbox->queue.is_held = true;
     change(scene, "64M", "40000");
     call_off(scene);
-    assert_ptr_equal(scene->sandbox->change, first);
-    RUN_UNTIL(scene->stage, !scene->sandbox->jobs && !answers_are_waiting(&scene->engine.answers));
+    assert_ptr_equal(scene->sandbox->limits.change, first);
+    RUN_UNTIL(scene->stage, !scene->sandbox->queue.jobs && !answers_are_waiting(&scene->engine.answers));
     expect_answer(scene, "conflict shutting_down shutting_down ");
 }
 
@@ -119,8 +119,8 @@ static void what_is_refused_is_told_again(void **state) {
     RUN_UNTIL(scene->stage, scene->stage->limits == 2);
     scene->stage->refuse_limits = false;
     RUN_UNTIL(scene->stage, scene->stage->limits == 3);
-    RUN_UNTIL(scene->stage, push_schedule_next_ms(&scene->sandbox->pushes) == UINT64_MAX);
-    assert_false(uv_is_active((uv_handle_t *)&scene->engine.push_timer));
+    RUN_UNTIL(scene->stage, push_schedule_next_ms(&scene->sandbox->network.pushes) == UINT64_MAX);
+    assert_false(uv_is_active((uv_handle_t *)&scene->engine.pushes.timer));
     assert_told(scene, scene->sandbox->config.limits.memory_bytes);
 }
 
@@ -134,7 +134,7 @@ static void a_freeze_that_fails_is_said_to_have(void **state) {
     assert_false(node_is_frozen(scene->sandbox->node));
     assert_true(sandbox_freeze(scene->sandbox, "it is told to"));
     assert_false(sandbox_freeze(scene->sandbox, "once at a time"));
-    RUN_UNTIL(scene->stage, !scene->sandbox->freezing);
+    RUN_UNTIL(scene->stage, !scene->sandbox->security.is_freezing);
     assert_false(node_is_frozen(scene->sandbox->node));
 }
 

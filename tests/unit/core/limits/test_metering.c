@@ -15,7 +15,7 @@ static void keep_busy(uv_check_t *check) {
 
 static void close_timers(struct engine *engine) {
     uv_close((uv_handle_t *)&engine->meter_timer, NULL);
-    uv_close((uv_handle_t *)&engine->cpu_watch_timer, NULL);
+    uv_close((uv_handle_t *)&engine->cpu_watch.timer, NULL);
 }
 
 static void test_a_busy_loop_looks_at_sandboxes_too(void **state) {

@@ -88,7 +88,7 @@ static void test_failed_reload(void **state) {
 static void on_started(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     assert_null(error);
-    sandbox->destroying = true;
+    sandbox->ending.is_destroying = true;
 }
 
 /* It tells which states the tree did not take. */
@@ -98,18 +98,18 @@ static void test_start(void **state) {
     struct kept_states states = {0};
     static const char *const keys[] = {"lost"};
     scene->engine.config.boot_deadline_ms = 60000;
-    sandbox->started = on_started;
-    sandbox->started_data = sandbox;
-    sandbox->states = &states;
+    sandbox->tree.started = on_started;
+    sandbox->tree.started_data = sandbox;
+    sandbox->tree.states = &states;
     sandbox->metering.next_ms = UINT64_MAX; /* it is measured already, as far as it knows */
     tree_node_handler.ready(sandbox, sandbox->node);
     uint64_t id = agent_take_call(scene->stage, scene->agent, "start");
     reads_begin();
     reply_rows(scene->agent, id, "ok", keys, ARRAY_SIZE(keys), "{\"path\": [\"a\"], \"reason\": \"b\"}");
-    RUN_UNTIL(scene->stage, sandbox->destroying);
+    RUN_UNTIL(scene->stage, sandbox->ending.is_destroying);
     assert_read_off_loop();
     assert_int_equal(states.lost_count, READS_MANY / 2);
-    sandbox->states = NULL;
+    sandbox->tree.states = NULL;
     states_free(&states);
 }
 

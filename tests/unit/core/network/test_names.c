@@ -130,7 +130,7 @@ static void free_pool(struct scene *scene, struct jam *jam) {
 static void on_started(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     assert_int_equal(error->code, E_INVALID); /* it has no build */
-    sandbox->held = true;
+    sandbox->queue.is_held = true;
 }
 
 static void a_start_does_not_wait_for_ever(void **state) {
@@ -138,15 +138,15 @@ static void a_start_does_not_wait_for_ever(void **state) {
     struct jam jam;
     answer_all(scene);
     jam_pool(scene, &jam);
-    scene->sandbox->started = on_started;
-    scene->sandbox->started_data = scene->sandbox;
+    scene->sandbox->tree.started = on_started;
+    scene->sandbox->tree.started_data = scene->sandbox;
     assert_true(names_await(scene->sandbox));
     uint64_t begun_ms = clock_monotonic_ms();
-    while (!scene->sandbox->held && clock_monotonic_ms() - begun_ms < DEADLINE_MS)
+    while (!scene->sandbox->queue.is_held && clock_monotonic_ms() - begun_ms < DEADLINE_MS)
         uv_run(scene->engine->loop, UV_RUN_ONCE);
-    assert_true(scene->sandbox->held);
+    assert_true(scene->sandbox->queue.is_held);
     assert_in_range(clock_monotonic_ms() - begun_ms, AWAITED_MS - 10, DEADLINE_MS);
-    assert_int_equal(scene->sandbox->names_due_ms, 0);
+    assert_int_equal(scene->sandbox->network.names_due_ms, 0);
     free_pool(scene, &jam);
 }
 

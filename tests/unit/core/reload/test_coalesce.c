@@ -24,7 +24,7 @@ static struct request *new_request(struct stage *stage, uid_t uid, const char *p
 
 static unsigned count_jobs(const struct sandbox *sandbox) {
     unsigned count = 0;
-    for (const struct job *job = sandbox->jobs; job; job = job->next) count++;
+    for (const struct job *job = sandbox->queue.jobs; job; job = job->next) count++;
     return count;
 }
 
@@ -33,7 +33,7 @@ static void test_the_same_once_more(void **state) {
     struct engine *engine = &stage->engine;
     struct error error;
     struct sandbox *sandbox = sandbox_new(engine, "s", &error);
-    sandbox->held = true; /* nothing starts */
+    sandbox->queue.is_held = true; /* nothing starts */
     engine_reload(engine, new_request(stage, 1, "{\"id\": \"s\"}"));
     engine_reload(engine, new_request(stage, 1, "{\"id\": \"s\"}"));
     engine_reload(engine, new_request(stage, 1, "{\"id\": \"s\"}"));
@@ -46,7 +46,7 @@ static void test_the_same_once_more(void **state) {
     engine_reload(engine, new_request(stage, 2, "{\"id\": \"s\", \"paths\": [\"/x\"]}")); /* after the rollback */
     assert_int_equal(count_jobs(sandbox), 5);
     error_set(&error, E_SHUTDOWN, "over");
-    sandbox->destroying = false;
+    sandbox->ending.is_destroying = false;
     jobs_abort_all(sandbox, &error);
     assert_int_equal(count_jobs(sandbox), 0);
     uv_run(&stage->loop, UV_RUN_DEFAULT);

@@ -47,7 +47,7 @@ static void put_build(struct scene *scene, const char *code, const char *note, c
 }
 
 static void assert_runs(const struct reload_scene *test, const char *digest) {
-    assert_string_equal(test->sandbox->build.digest, digest);
+    assert_string_equal(test->sandbox->code.build.digest, digest);
 }
 
 /* ---- the scene ---- */
@@ -75,10 +75,10 @@ static int open_scene(void **state) {
     put_build(test->scene, "two", "", test->two);
     put_build(test->scene, "one", "note", test->other);
     struct sandbox *sandbox = test->sandbox;
-    assert_int_equal(build_read(test->scene->engine.store, test->one, &sandbox->build, &error), 0);
+    assert_int_equal(build_read(test->scene->engine.store, test->one, &sandbox->code.build, &error), 0);
     sandbox->config.profile = &guard_profile_find(&test->scene->engine.profiles, "medium")->jail;
     sandbox->config.source = strdup("/project");
-    sandbox->code_known = true;
+    sandbox->code.is_known = true;
     sandbox->node->handler = tree_node_handler;
     sandbox->node->data = sandbox;
     *state = test;
@@ -89,8 +89,8 @@ static int close_scene(void **state) {
     struct reload_scene *test = *state;
     void *scene = test->scene;
     struct guard_profiles profiles = test->scene->engine.profiles;
-    assert_null(test->sandbox->jobs); /* each test ends its reload */
-    assert_null(test->sandbox->reload);
+    assert_null(test->sandbox->queue.jobs); /* each test ends its reload */
+    assert_null(test->sandbox->code.reload);
     json_decref(test->result);
     if (test->scene->stage->project_fd > 0) close(test->scene->stage->project_fd);
     int result = tear_down(&scene);
@@ -183,7 +183,7 @@ static void tell_settled(struct reload_scene *test, const char *outcome) {
     term_put_atom(&event, "reload_settled");
     term_put_map(&event, 3);
     term_put_atom(&event, "id");
-    term_put_string(&event, test->sandbox->probation.id);
+    term_put_string(&event, test->sandbox->code.probation.id);
     put_atom_member(&event, "outcome", outcome);
     term_put_atom(&event, "reason");
     term_put_string(&event, "it crashed");
@@ -245,10 +245,10 @@ static void a_module_comes_besides(void **state) {
     reply_reloaded(test, id);
     expect_answer(test, "ok ");
     assert_string_equal(status_of(test), "hot_reloaded");
-    assert_string_not_equal(test->sandbox->build.digest, test->one);
-    assert_int_equal(json_array_size(json_object_get(test->sandbox->build.facts, "modules")), 2);
+    assert_string_not_equal(test->sandbox->code.build.digest, test->one);
+    assert_int_equal(json_array_size(json_object_get(test->sandbox->code.build.facts, "modules")), 2);
     assert_int_equal(test->sandbox->status, STATUS_RUNNING);
-    assert_string_equal(test->sandbox->probation.build, test->one);
+    assert_string_equal(test->sandbox->code.probation.build, test->one);
     RUN_UNTIL(test->scene->stage, test->scene->stage->released == 1);
 }
 
@@ -259,7 +259,7 @@ static void a_dry_run_changes_nothing(void **state) {
     reply_reloaded(test, take_call(test, "reload"));
     expect_answer(test, "ok ");
     assert_runs(test, test->one);
-    assert_string_equal(test->sandbox->probation.id, "");
+    assert_string_equal(test->sandbox->code.probation.id, "");
 }
 
 /* ---- what that changes ---- */
@@ -283,7 +283,7 @@ static void a_build_with_the_same_modules_is_kept(void **state) {
 
 static void a_build_that_is_gone(void **state) {
     struct reload_scene *test = *state;
-    memset(test->sandbox->build.digest, 'f', STORE_DIGEST_BYTES - 1); /* what is said to run */
+    memset(test->sandbox->code.build.digest, 'f', STORE_DIGEST_BYTES - 1); /* what is said to run */
     change_to(test, test->two, "{\"id\": \"s\"}");
     expect_answer(test, "not_found ");
     assert_int_equal(test->sandbox->status, STATUS_RUNNING);
@@ -305,8 +305,8 @@ static void a_change_is_adopted(void **state) {
     reply_reloaded(test, take_call(test, "reload"));
     expect_answer(test, "ok ");
     assert_runs(test, test->two);
-    assert_string_equal(test->sandbox->previous_build, test->one);
-    assert_string_not_equal(test->sandbox->probation.id, "");
+    assert_string_equal(test->sandbox->code.previous_build, test->one);
+    assert_string_not_equal(test->sandbox->code.probation.id, "");
     assert_int_equal(json_array_size(json_object_get(test->result, "modules")), 1);
 }
 
@@ -318,7 +318,7 @@ static void a_node_that_refuses(void **state) {
     assert_string_equal(json_string_value(json_object_get(test->result, "step")), "migrate");
     assert_runs(test, test->one);
     assert_int_equal(test->sandbox->status, STATUS_RUNNING);
-    assert_true(test->sandbox->code_known);
+    assert_true(test->sandbox->code.is_known);
 }
 
 static void a_busy_process_is_waited_for(void **state) {
@@ -357,11 +357,11 @@ static void code_that_changed_meanwhile_is_compared_anew(void **state) {
     struct sandbox *sandbox = test->sandbox;
     struct error error;
     change_to(test, test->two, "{\"id\": \"s\"}");
-    build_free(&sandbox->build); /* the pool is comparing with the first */
-    assert_int_equal(build_read(test->scene->engine.store, test->other, &sandbox->build, &error), 0);
+    build_free(&sandbox->code.build); /* the pool is comparing with the first */
+    assert_int_equal(build_read(test->scene->engine.store, test->other, &sandbox->code.build, &error), 0);
     reply_reloaded(test, take_call(test, "reload"));
     expect_answer(test, "ok ");
-    assert_string_equal(sandbox->previous_build, test->other);
+    assert_string_equal(sandbox->code.previous_build, test->other);
     assert_runs(test, test->two);
 }
 
@@ -399,7 +399,7 @@ static void a_node_that_does_not_answer(void **state) {
     assert_int_equal(take_call(test, "cancel"), id);
     assert_runs(test, test->one);
     assert_int_equal(test->sandbox->status, STATUS_RUNNING);
-    assert_false(test->sandbox->code_known);
+    assert_false(test->sandbox->code.is_known);
     change_to(test, test->two, "{\"id\": \"s\"}"); /* the next one asks first */
     agent_reply_ok(test->scene->agent, take_call(test, "code_state"));
     reply_reloaded(test, take_call(test, "reload"));
@@ -411,7 +411,7 @@ static void a_node_that_does_not_answer(void **state) {
 static void begin_probation(struct reload_scene *test) {
     change_to(test, test->two, "{\"id\": \"s\", \"wait\": true, \"probation_ms\": 60000}");
     reply_reloaded(test, take_call(test, "reload"));
-    RUN_UNTIL(test->scene->stage, test->sandbox->probation.id[0]);
+    RUN_UNTIL(test->scene->stage, test->sandbox->code.probation.id[0]);
     stage_expect(test->scene->stage, "");
     assert_runs(test, test->two);
 }
@@ -423,7 +423,7 @@ static void a_probation_that_is_passed(void **state) {
     expect_answer(test, "ok ");
     assert_string_equal(status_of(test), "hot_reloaded");
     assert_runs(test, test->two);
-    assert_string_equal(test->sandbox->probation.id, "");
+    assert_string_equal(test->sandbox->code.probation.id, "");
 }
 
 static void a_probation_that_fails(void **state) {
@@ -434,8 +434,8 @@ static void a_probation_that_fails(void **state) {
     assert_string_equal(status_of(test), "rolled_back");
     assert_non_null(strstr(test->error.detail, "it crashed"));
     assert_runs(test, test->one);
-    assert_string_equal(test->sandbox->probation.id, "");
-    assert_string_equal(test->sandbox->previous_build, "");
+    assert_string_equal(test->sandbox->code.probation.id, "");
+    assert_string_equal(test->sandbox->code.previous_build, "");
     assert_string_equal(json_string_value(json_object_get(test->sandbox->last_error, "code")), "reload_failed");
 }
 
@@ -446,7 +446,7 @@ static void a_probation_fails_without_a_caller(void **state) {
     reply_reloaded(test, take_call(test, "reload"));
     expect_answer(test, "ok ");
     tell_settled(test, "rolled_back");
-    RUN_UNTIL(test->scene->stage, !test->sandbox->probation.id[0]);
+    RUN_UNTIL(test->scene->stage, !test->sandbox->code.probation.id[0]);
     assert_runs(test, test->one);
 }
 
@@ -461,7 +461,7 @@ static void a_node_that_dies_on_probation(void **state) {
 static void a_probation_whose_end_is_not_told(void **state) {
     struct reload_scene *test = *state;
     begin_probation(test);
-    struct steps *steps = &test->sandbox->reload->steps;
+    struct steps *steps = &test->sandbox->code.reload->steps;
     steps->due_ms = 0;
     uv_timer_start(&steps->timer, steps->timer.timer_cb, 0, 0);
     expect_answer(test, "timeout ");
@@ -489,7 +489,7 @@ static void while_a_path_is_opened(void **state) {
 static void while_it_compares(void **state) {
     struct reload_scene *test = *state;
     change_to(test, test->two, "{\"id\": \"s\"}");
-    assert_true(steps_are_at(&((struct reload_job *)test->sandbox->jobs)->steps, RELOAD_COMPARE));
+    assert_true(steps_are_at(&((struct reload_job *)test->sandbox->queue.jobs)->steps, RELOAD_COMPARE));
     call_off(test);
     assert_runs(test, test->one);
 }
@@ -507,7 +507,7 @@ static void while_it_rests(void **state) {
     struct reload_scene *test = *state;
     change_to(test, test->two, "{\"id\": \"s\", \"retries\": 1}");
     reply_failed(test, take_call(test, "reload"), "reload", "suspend");
-    struct steps *steps = &((struct reload_job *)test->sandbox->jobs)->steps;
+    struct steps *steps = &((struct reload_job *)test->sandbox->queue.jobs)->steps;
     RUN_UNTIL(test->scene->stage, steps_are_at(steps, RELOAD_REST));
     call_off(test);
 }
@@ -526,11 +526,11 @@ static void a_request_that_is_withdrawn(void **state) {
     error_set(&why, E_CONFLICT, "watching was turned off");
     change_to(test, test->two, "{\"id\": \"s\"}");
     uint64_t id = take_call(test, "reload");
-    reload_call_off(test->sandbox, test->sandbox->jobs->request, &why);
+    reload_call_off(test->sandbox, test->sandbox->queue.jobs->request, &why);
     reply_reloaded(test, id);
     expect_answer(test, "ok ");
     change_to(test, test->one, "{\"id\": \"s\"}");
-    reload_call_off(test->sandbox, test->sandbox->jobs->request, &why);
+    reload_call_off(test->sandbox, test->sandbox->queue.jobs->request, &why);
     expect_answer(test, "conflict ");
     assert_runs(test, test->two);
 }
@@ -563,7 +563,7 @@ static void saves_meanwhile_are_one_reload(void **state) {
     begin_with_a_module(test, MODULE_PARAMS);
     uint64_t id = take_call(test, "reload");
     for (int i = 0; i < 3; i++) engine_reload(&test->scene->engine, new_request(test, MODULE_PARAMS));
-    assert_ptr_equal(test->sandbox->jobs->next->next, NULL); /* one runs, one waits */
+    assert_ptr_equal(test->sandbox->queue.jobs->next->next, NULL); /* one runs, one waits */
     reply_reloaded(test, id);
     expect_answer(test, "ok ");
     RUN_UNTIL(test->scene->stage, test->scene->stage->story.size >= 9);

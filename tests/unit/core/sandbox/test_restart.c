@@ -20,31 +20,31 @@ static void call_off(struct scene *scene) {
     jobs_abort_all(scene->sandbox, &why); /* once more changes nothing */
     RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
     stage_expect(scene->stage, "shutting_down ");
-    assert_null(scene->sandbox->jobs);
-    assert_false(uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    assert_null(scene->sandbox->queue.jobs);
+    assert_false(uv_is_active((uv_handle_t *)&scene->sandbox->restarts.backoff));
     assert_true(node_is_ready(scene->sandbox->node));
     assert_int_equal(scene->stage->burials, 0);
 }
 
 static void while_it_learns_what_the_old_tree_runs(void **state) {
     struct scene *scene = *state;
-    scene->sandbox->code_known = false; /* as in a daemon that has just come */
+    scene->sandbox->code.is_known = false; /* as in a daemon that has just come */
     ask(scene, true);
     uint64_t id = agent_take_call(scene->stage, scene->agent, "code_state");
-    assert_non_null(scene->sandbox->code_told);
+    assert_non_null(scene->sandbox->code.told);
     call_off(scene);
-    assert_null(scene->sandbox->code_told);
+    assert_null(scene->sandbox->code.told);
     agent_reply_ok(scene->agent, id); /* an answer that comes late starts nothing */
     uint64_t next = stage_call(scene->stage, 'a', scene->sandbox->node, 60000);
     agent_reply_ok(scene->agent, next);
     RUN_UNTIL(scene->stage, stage_heard(scene->stage, "a:ok"));
-    assert_null(scene->sandbox->jobs);
+    assert_null(scene->sandbox->queue.jobs);
     assert_int_equal(scene->stage->burials, 0);
 }
 
 static void while_the_states_are_asked_for(void **state) {
     struct scene *scene = *state;
-    scene->sandbox->code_known = true;
+    scene->sandbox->code.is_known = true;
     ask(scene, false);
     uint64_t id = agent_take_call(scene->stage, scene->agent, "snapshot_states");
     call_off(scene);
@@ -54,13 +54,13 @@ static void while_the_states_are_asked_for(void **state) {
 static void before_the_registry_has_it(void **state) {
     struct scene *scene = *state;
     ask(scene, false);
-    assert_non_null(scene->sandbox->jobs);
+    assert_non_null(scene->sandbox->queue.jobs);
     call_off(scene);
 }
 
 static void before_its_turn(void **state) {
     struct scene *scene = *state;
-    scene->sandbox->held = true;
+    scene->sandbox->queue.is_held = true;
     ask(scene, false);
     call_off(scene);
 }
@@ -69,14 +69,14 @@ static void before_its_turn(void **state) {
 static void restart_in_vain(struct scene *scene) {
     struct sandbox *sandbox = scene->sandbox;
     scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
-    sandbox->code_known = true;
+    sandbox->code.is_known = true;
     sandbox->node->handler = tree_node_handler;
     sandbox->node->data = sandbox;
     ask(scene, true);
     RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
     stage_expect(scene->stage, "toolchain_missing ");
     assert_null(sandbox->node);
-    assert_null(sandbox->jobs);
+    assert_null(sandbox->queue.jobs);
     assert_int_equal(sandbox->status, STATUS_ERROR);
     assert_string_equal(json_string_value(json_object_get(sandbox->last_error, "code")), "toolchain_missing");
 }
@@ -85,7 +85,7 @@ static void restart_in_vain(struct scene *scene) {
 static void it_waits_for_what_the_old_tree_runs(void **state) {
     struct scene *scene = *state;
     scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
-    scene->sandbox->code_known = false;
+    scene->sandbox->code.is_known = false;
     scene->sandbox->node->handler = tree_node_handler;
     scene->sandbox->node->data = scene->sandbox;
     ask(scene, true);
@@ -93,7 +93,7 @@ static void it_waits_for_what_the_old_tree_runs(void **state) {
     assert_int_equal(scene->stage->burials, 0);
     agent_reply_ok(scene->agent, id);
     RUN_UNTIL(scene->stage, scene->stage->burials == 1);
-    assert_true(scene->sandbox->code_known);
+    assert_true(scene->sandbox->code.is_known);
     RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
     stage_expect(scene->stage, "toolchain_missing ");
 }
@@ -102,7 +102,7 @@ static void it_waits_for_what_the_old_tree_runs(void **state) {
 static void it_does_not_wait_for_a_node_that_is_gone(void **state) {
     struct scene *scene = *state;
     scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
-    scene->sandbox->code_known = false;
+    scene->sandbox->code.is_known = false;
     scene->sandbox->node->handler = tree_node_handler;
     scene->sandbox->node->data = scene->sandbox;
     ask(scene, true);
@@ -111,22 +111,22 @@ static void it_does_not_wait_for_a_node_that_is_gone(void **state) {
     RUN_UNTIL(scene->stage, scene->stage->story.size > 0);
     stage_expect(scene->stage, "toolchain_missing ");
     assert_null(scene->sandbox->node);
-    assert_null(scene->sandbox->code_told);
+    assert_null(scene->sandbox->code.told);
 }
 
 static void one_that_fails_leaves_an_error(void **state) {
     struct scene *scene = *state;
     restart_in_vain(scene);
-    assert_false(uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    assert_false(uv_is_active((uv_handle_t *)&scene->sandbox->restarts.backoff));
 }
 
 static void one_that_fails_is_tried_again_where_the_policy_says_so(void **state) {
     struct scene *scene = *state;
-    scene->sandbox->policy = (struct restart_policy){RESTART_ALWAYS, 2};
+    scene->sandbox->restarts.policy = (struct restart_policy){RESTART_ALWAYS, 2};
     restart_in_vain(scene);
-    assert_true(uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
-    RUN_UNTIL(scene->stage, scene->sandbox->restarts_in_a_row == 2 && !scene->sandbox->jobs &&
-                                !uv_is_active((uv_handle_t *)&scene->sandbox->backoff));
+    assert_true(uv_is_active((uv_handle_t *)&scene->sandbox->restarts.backoff));
+    RUN_UNTIL(scene->stage, scene->sandbox->restarts.in_a_row == 2 && !scene->sandbox->queue.jobs &&
+                                !uv_is_active((uv_handle_t *)&scene->sandbox->restarts.backoff));
     assert_int_equal(scene->sandbox->status, STATUS_ERROR);
     stage_expect(scene->stage, ""); /* no caller asked for it */
 }

@@ -30,9 +30,9 @@ static int set_up(void **state) {
     assert_int_equal(store_open(engine->loop, scene->home, &engine->store, NULL), 0);
     quota_rules_init(&scene->rules, UINT64_C(1) << 31);
     assert_int_equal(quota_rule_set(&scene->rules.items[0], "disk", "1000", NULL), 0);
-    assert_int_equal(
-        quotas_open(&(struct quotas_config){.rules = &scene->rules, .service_uid = 1}, &engine->ledger.quotas, NULL),
-        0);
+    assert_int_equal(quotas_open(&(struct quotas_config){.rules = &scene->rules, .service_uid = 1},
+                                 &engine->builds.ledger.quotas, NULL),
+                     0);
     *state = scene;
     return 0;
 }
@@ -48,8 +48,8 @@ static int tear_down(void **state) {
     store_close(engine->store, on_closed, scene);
     uv_run(engine->loop, UV_RUN_DEFAULT);
     assert_true(scene->is_closed);
-    ledger_free(&engine->ledger);
-    quotas_close(engine->ledger.quotas);
+    ledger_free(&engine->builds.ledger);
+    quotas_close(engine->builds.ledger.quotas);
     nftw(scene->home, scratch_remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     free(scene);
     return stage_teardown(&stage);
@@ -73,7 +73,7 @@ static void put(struct scene *scene, const char *path) {
 /* A put comes after the sweeps that wait. */
 static void settle(struct scene *scene) {
     const struct engine *engine = &scene->stage->engine;
-    while (engine->is_removing || engine->is_sweeping) uv_run(engine->loop, UV_RUN_ONCE);
+    while (engine->builds.is_removing || engine->builds.is_sweeping) uv_run(engine->loop, UV_RUN_ONCE);
     put(scene, "b/ebin/b.beam");
 }
 
@@ -83,16 +83,16 @@ static void use_up(struct scene *scene) {
     struct error error;
     put(scene, "a/ebin/a.beam");
     memcpy(scene->digest, scene->last_put, sizeof scene->digest);
-    assert_int_equal(ledger_admit(&engine->ledger, OWNER, BYTES, NULL), 0);
-    ledger_add(&engine->ledger, OWNER, scene->digest, BYTES, true);
-    assert_int_equal(ledger_admit(&engine->ledger, OWNER, BYTES, &error), -E_LIMIT);
+    assert_int_equal(ledger_admit(&engine->builds.ledger, OWNER, BYTES, NULL), 0);
+    ledger_add(&engine->builds.ledger, OWNER, scene->digest, BYTES, true);
+    assert_int_equal(ledger_admit(&engine->builds.ledger, OWNER, BYTES, &error), -E_LIMIT);
 }
 
 static bool has_room_after_sweep(struct scene *scene) {
     struct engine *engine = &scene->stage->engine;
     sweep_if_due(engine);
     settle(scene);
-    bool has_room = quotas_held(engine->ledger.quotas, OWNER, QUOTA_DISK) == 0;
+    bool has_room = quotas_held(engine->builds.ledger.quotas, OWNER, QUOTA_DISK) == 0;
     assert_int_equal(store_build_stays(engine->store, scene->digest), !has_room);
     return has_room;
 }
@@ -101,7 +101,7 @@ static void test_a_strangers_work_keeps_no_user_short(void **state) {
     struct scene *scene = *state;
     struct oneshot work = {.uid = STRANGER, .reads_of = STRANGER};
     use_up(scene);
-    scene->stage->engine.oneshots = &work;
+    scene->stage->engine.oneshots.first = &work;
     assert_true(has_room_after_sweep(scene));
 }
 
@@ -109,11 +109,11 @@ static void test_own_work_may_use_a_build_that_nothing_names(void **state) {
     struct scene *scene = *state;
     struct oneshot work = {.uid = OWNER, .reads_of = OWNER};
     use_up(scene);
-    scene->stage->engine.oneshots = &work;
+    scene->stage->engine.oneshots.first = &work;
     assert_false(has_room_after_sweep(scene));
     work = (struct oneshot){.uid = 0, .reads_of = OWNER}; /* an admin looks at the owner's sandbox */
     assert_false(has_room_after_sweep(scene));
-    scene->stage->engine.oneshots = NULL;
+    scene->stage->engine.oneshots.first = NULL;
     assert_true(has_room_after_sweep(scene));
 }
 
@@ -122,7 +122,7 @@ static void test_a_build_that_a_sandbox_runs_stays(void **state) {
     struct sandbox *sandbox = sandbox_new(&scene->stage->engine, "s", NULL);
     use_up(scene);
     sandbox->owner = STRANGER;
-    snprintf(sandbox->booted_build, sizeof sandbox->booted_build, "%s", scene->digest);
+    snprintf(sandbox->code.booted_build, sizeof sandbox->code.booted_build, "%s", scene->digest);
     assert_false(has_room_after_sweep(scene));
     sandbox_remove(sandbox);
 }
@@ -130,7 +130,7 @@ static void test_a_build_that_a_sandbox_runs_stays(void **state) {
 static void test_a_build_that_another_user_made_too_stays(void **state) {
     struct scene *scene = *state;
     use_up(scene);
-    ledger_add(&scene->stage->engine.ledger, STRANGER, scene->digest, BYTES, false);
+    ledger_add(&scene->stage->engine.builds.ledger, STRANGER, scene->digest, BYTES, false);
     assert_false(has_room_after_sweep(scene));
 }
 
@@ -171,7 +171,7 @@ static void test_the_loop_does_not_read_the_cache(void **state) {
     fill_cache(scene);
     uv_sem_init(&release, 0);
     uv_queue_work(engine->loop, &other, await_release, NULL);
-    engine->builds_at_sweep -= CACHED_BUILDS_KEPT; /* so many were written since */
+    engine->builds.at_sweep -= CACHED_BUILDS_KEPT; /* so many were written since */
     sweep_if_due(engine);
     size_t left = count_entries(scene);
     uv_sem_post(&release);
@@ -187,13 +187,13 @@ static void test_a_sweep_gives_way_to_work_that_began_meanwhile(void **state) {
     struct engine *engine = &scene->stage->engine;
     struct oneshot work = {.uid = STRANGER, .reads_of = STRANGER};
     use_up(scene);
-    map_free(&engine->ledger.refused);
-    engine->builds_at_sweep -= CACHED_BUILDS_KEPT;
+    map_free(&engine->builds.ledger.refused);
+    engine->builds.at_sweep -= CACHED_BUILDS_KEPT;
     sweep_if_due(engine);
-    engine->oneshots = &work;
+    engine->oneshots.first = &work;
     settle(scene);
     assert_true(store_build_stays(engine->store, scene->digest));
-    engine->oneshots = NULL;
+    engine->oneshots.first = NULL;
     assert_true(has_room_after_sweep(scene));
 }
 

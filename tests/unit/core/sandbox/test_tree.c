@@ -19,42 +19,43 @@ static void on_started(void *data, const struct error *error) {
 
 static void on_ended(void *data) {
     struct sandbox *sandbox = data;
-    sandbox->destroying = true;
+    sandbox->ending.is_destroying = true;
 }
 
 /* The call that starts the application fails as its VM goes. */
 static void an_end_is_no_failed_start(void **state) {
     struct scene *scene = *state;
     struct sandbox *sandbox = scene->sandbox;
-    sandbox->started = on_started;
-    sandbox->started_data = sandbox;
+    sandbox->tree.started = on_started;
+    sandbox->tree.started_data = sandbox;
     tree_node_handler.ready(sandbox, sandbox->node);
     agent_take_call(scene->stage, scene->agent, "start");
     tree_end(sandbox, on_ended, sandbox);
     RUN_UNTIL(scene->stage, stage_heard(scene->stage, "gone:killed"));
     sandbox->node = NULL;
-    assert_null(sandbox->started);
-    assert_false(sandbox->destroying); /* that is the sandbox's own handler's to say, and the stage has the node's */
+    assert_null(sandbox->tree.started);
+    assert_false(
+        sandbox->ending.is_destroying); /* that is the sandbox's own handler's to say, and the stage has the node's */
 }
 
 static void without_a_node_it_ends_at_once(void **state) {
     struct scene *scene = *state;
     struct sandbox *sandbox = scene->sandbox;
     struct node *node = take_ptr(sandbox->node);
-    sandbox->started = on_started;
-    sandbox->started_data = sandbox;
-    sandbox->names_due_ms = UINT64_MAX; /* it waits for what names stand for */
+    sandbox->tree.started = on_started;
+    sandbox->tree.started_data = sandbox;
+    sandbox->network.names_due_ms = UINT64_MAX; /* it waits for what names stand for */
     tree_end(sandbox, on_ended, sandbox);
-    assert_true(sandbox->destroying);
-    assert_null(sandbox->started);
-    assert_int_equal(sandbox->names_due_ms, 0);
+    assert_true(sandbox->ending.is_destroying);
+    assert_null(sandbox->tree.started);
+    assert_int_equal(sandbox->network.names_due_ms, 0);
     sandbox->node = node;
 }
 
 static void on_started_well(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
     assert_null(error);
-    sandbox->destroying = true;
+    sandbox->ending.is_destroying = true;
 }
 
 static void reply_started(int agent, uint64_t id, size_t lost) {
@@ -104,18 +105,18 @@ static void what_was_refused_is_told(void **state) {
     sandbox->metering.next_ms = UINT64_MAX; /* it is measured already, as far as it knows */
     for (size_t i = 0; i < ARRAY_SIZE(lost); i++) {
         struct kept_states states = many_states();
-        sandbox->started = on_started_well;
-        sandbox->started_data = sandbox;
-        sandbox->start_asked = sandbox->destroying = false;
-        sandbox->states = &states;
+        sandbox->tree.started = on_started_well;
+        sandbox->tree.started_data = sandbox;
+        sandbox->tree.start_asked = sandbox->ending.is_destroying = false;
+        sandbox->tree.states = &states;
         tree_node_handler.ready(sandbox, sandbox->node);
         reply_started(scene->agent, agent_take_call(scene->stage, scene->agent, "start"), lost[i]);
-        RUN_UNTIL(scene->stage, sandbox->destroying);
-        assert_string_equal(sandbox->app_name, "counter");
-        assert_null(sandbox->app_pid);
+        RUN_UNTIL(scene->stage, sandbox->ending.is_destroying);
+        assert_string_equal(sandbox->tree.app_name, "counter");
+        assert_null(sandbox->tree.app_pid);
         assert_int_equal(states.count, 1000 - lost[i]);
         assert_int_equal(json_array_size(states.lost), lost[i] < 256 ? lost[i] : 256);
-        sandbox->states = NULL;
+        sandbox->tree.states = NULL;
         states_free(&states);
     }
 }
