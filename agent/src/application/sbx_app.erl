@@ -284,9 +284,13 @@ name(Name) -> binary_to_atom(Name).
 
 %% `Counter.Supervisor` and `Elixir.Counter.Supervisor` name the same module.
 module(nil) -> nil;
-module(<<"Elixir.", _/binary>> = Name) -> binary_to_atom(Name);
-module(<<First, _/binary>> = Name) when First >= $A, First =< $Z -> binary_to_atom(<<"Elixir.", Name/binary>>);
-module(Name) -> binary_to_atom(Name).
+module(Name) ->
+    Prefix = <<"Elixir.">>,
+    First = binary:first(Name),
+    case binary:longest_common_prefix([Prefix, Name]) =:= byte_size(Prefix) of
+        false when First >= $A, First =< $Z -> binary_to_atom(<<Prefix/binary, Name/binary>>);
+        _ -> binary_to_atom(Name)
+    end.
 
 written(nil) -> nil;
 written(Name) -> atom_to_binary(Name).

@@ -70,8 +70,7 @@ module_name(Module) ->
 bounded(Text, Max) when byte_size(Text) =< Max ->
     Text;
 bounded(Text, Max) ->
-    <<Start:Max/binary, _/binary>> = Text,
-    case unicode:characters_to_binary(Start) of
+    case unicode:characters_to_binary(binary:part(Text, 0, Max)) of
         {_, Whole, _Rest} -> <<Whole/binary, "…"/utf8>>;
         Whole -> <<Whole/binary, "…"/utf8>>
     end.

@@ -113,8 +113,7 @@ bounded(#state{queue = Queue, bytes = Bytes, dropped = Dropped} = State) ->
 drop_oldest([{_Kind, _Data, 0} = Item | Items], Excess) ->
     [Item | drop_oldest(Items, Excess)];
 drop_oldest([{output, Bytes, Size} | Items], Excess) when Size > Excess ->
-    <<_:Excess/binary, Tail/binary>> = iolist_to_binary(Bytes),
-    Whole = skip_continuation(Tail),
+    Whole = skip_continuation(binary:part(iolist_to_binary(Bytes), Size, Excess - Size)),
     [{output, Whole, byte_size(Whole)} | Items];
 drop_oldest([{_Kind, _Data, Size} | Items], Excess) when Size < Excess ->
     drop_oldest(Items, Excess - Size);
@@ -122,8 +121,13 @@ drop_oldest([_Item | Items], _Excess) ->
     Items.
 
 %% Drops the rest of a character that was cut.
-skip_continuation(<<2#10:2, _:6, Rest/binary>>) -> skip_continuation(Rest);
-skip_continuation(Bytes) -> Bytes.
+skip_continuation(<<>>) ->
+    <<>>;
+skip_continuation(Bytes) ->
+    case binary:first(Bytes) bsr 6 of
+        2#10 -> skip_continuation(binary:part(Bytes, 1, byte_size(Bytes) - 1));
+        _ -> Bytes
+    end.
 
 %% Answers the waiting processes once there is room, or no daemon to wait for.
 release_putters(#state{bytes = Bytes, absent = false} = State) when Bytes > ?FULL_BYTES ->

@@ -120,8 +120,11 @@ elixir_kind(<<"TokenMissingError">>) -> syntax;
 elixir_kind(<<"MismatchedDelimiterError">>) -> syntax;
 elixir_kind(_Exception) -> compile.
 
-elixir_kind_of_text(<<"syntax error", _/binary>>) -> syntax;
-elixir_kind_of_text(_Text) -> compile.
+elixir_kind_of_text(Text) ->
+    case string:prefix(Text, "syntax error") of
+        nomatch -> compile;
+        _ -> syntax
+    end.
 
 %% An exception from an evaluated file: mix.exs, config.exs.
 -spec from_exception(file:filename(), {error | exit | throw, term(), list()}, file:filename(), file:filename()) ->

@@ -29,7 +29,7 @@
 prepare(Changes) ->
     try
         lists:foreach(fun check/1, Changes),
-        {Forth, ForthSingle} = prepare_items([item(C, C#change.beam) || #change{beam = <<_/binary>>} = C <- Changes]),
+        {Forth, ForthSingle} = prepare_items([item(C, Beam) || #change{beam = Beam} = C <- Changes, is_binary(Beam)]),
         {Back, BackSingle} = prepare_items([item(C, Old) || C <- Changes, Old <- [running(C)], is_binary(Old)]),
         {ok, #set{
             forth = Forth,

@@ -94,14 +94,17 @@ collected(Left) ->
 -spec closures(binary()) -> [closure()].
 closures(Beam) ->
     case beam_lib:chunks(Beam, ["FunT"], [allow_missing_chunks]) of
-        {ok, {_Module, [{"FunT", <<_Count:32, Entries/binary>>}]}} ->
-            [
-                {Arity - Free, Index, Free, Uniq}
-             || <<_Name:32, Arity:32, _Label:32, Index:32, Free:32, Uniq:32>> <= Entries
-            ];
+        {ok, {_Module, [{"FunT", Table}]}} when is_binary(Table) ->
+            [closure_at(Table, At) || At <- lists:seq(4, byte_size(Table) - 24, 24)];
         _ ->
             []
     end.
+
+%% An entry has six words: name, arity, label, index, number of free variables, hash.
+closure_at(Table, At) ->
+    [_Name, Arity, _Label, Index, Free, Uniq] =
+        [binary:decode_unsigned(binary:part(Table, At + 4 * Word, 4)) || Word <- lists:seq(0, 5)],
+    {Arity - Free, Index, Free, Uniq}.
 
 -spec identity(module(), binary()) -> identity().
 identity(Module, Beam) ->
