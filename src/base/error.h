@@ -55,7 +55,7 @@ enum error_recovery {
       "nothing is lost: correct the new code and reload again")                                                        \
     X(RUNTIME, "runtime_error", 422, 1, RUNTIME, FIX_INPUT, false, 0, "The code raised an exception", "")              \
     X(TOOLCHAIN, "toolchain_missing", 422, 1, SYSTEM, FIX_INPUT, false, 0,                                             \
-      "The Erlang or Elixir toolchain is not usable", "install it, or name it with --otp and --elixir")                \
+      "The Erlang or Elixir toolchain is not usable", "see sandbox toolchains; install it, or name another")           \
     X(LIMIT, "limit_reached", 429, 5, RESOURCE, RETRY, true, 20, "A limit was reached",                                \
       "wait until less is used, or have it raised: sandbox quotas and sandbox limits ID show what there is")           \
     X(SYSTEM, "system_error", 500, 1, SYSTEM, RETRY, true, 5, "The system failed",                                     \

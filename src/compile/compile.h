@@ -58,7 +58,7 @@ struct build_keeper {
 struct compiler_settings {
     uint64_t idle_ms;                  /* how long a node is kept for its project after a compilation */
     uint32_t warm_max;                 /* how many idle ones are kept at most */
-    uint32_t spares;                   /* nodes booted ahead of time, for whichever project comes next: 0 or 1 */
+    uint32_t spares;                   /* nodes of a toolchain, booted ahead of time for the next project: 0 or 1 */
     uint64_t cache_max_bytes;          /* of what single files compiled to */
     const struct build_keeper *keeper; /* NULL: there is room for all */
     struct quotas *quotas;             /* how many compilations of one owner are under way at once; NULL: any number */
@@ -90,6 +90,7 @@ void compile_turn_give(struct compile_turn *turn);
 
 struct compile_request {
     struct compiler *compiler;
+    const struct toolchain *toolchain;  /* probed; it outlives the compiler */
     const struct link_project *project; /* opened with the caller's rights; its fd stays the caller's */
     uid_t owner;                        /* the caller, whose builds are nobody else's */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */

@@ -158,7 +158,7 @@ static void name_scope(struct compile_job *job) {
     hash_text(&hash, job->place);
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
-    hash_text(&hash, job->compiler->host->toolchain.digest);
+    hash_text(&hash, job->request.toolchain->digest);
     if (!hash_end(&hash, digest)) abort();
     hex_encode(digest, sizeof digest, job->scope);
 }
@@ -171,7 +171,8 @@ static struct workspace *find_workspace(struct compile_job *job) {
     if (job->is_alone)
         snprintf(key, sizeof key, "text %llu", (unsigned long long)++job->compiler->texts);
     else
-        snprintf(key, sizeof key, "%.64s %.128s %.255s", subject_of(job), job->place, job->file_name);
+        snprintf(key, sizeof key, "%s %.64s %.128s %.255s", job->request.toolchain->digest, subject_of(job), job->place,
+                 job->file_name);
     return open_workspace(job->compiler, key);
 }
 

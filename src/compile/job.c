@@ -78,6 +78,7 @@ static void remember(struct compile_job *job) {
 
 static void finish(struct compile_job *job) {
     struct compiler *compiler = job->compiler;
+    const struct toolchain *toolchain = job->request.toolchain;
     struct worker *worker = take_ptr(job->worker);
     loop_note(compiler->host->loop, "compile", job->name);
     bool failed = job->error.code != E_NONE;
@@ -89,7 +90,7 @@ static void finish(struct compile_job *job) {
     job->done(job->data, failed ? NULL : job->digest, take_ptr(job->report), failed ? &job->error : NULL);
     workspace_next(job->workspace, job);
     loop_discard(compiler->host->loop, job_free, job);
-    worker_refill(compiler);
+    worker_refill(compiler, toolchain);
 }
 
 static void empty_copy(uv_work_t *work) {
@@ -333,7 +334,7 @@ static void get_worker(struct compile_job *job) {
         worker_take_again(job->worker, &user, job);
         return;
     }
-    job->worker = workspace->worker = worker_take(job->compiler, &user, job, &error);
+    job->worker = workspace->worker = worker_take(job->compiler, job->request.toolchain, &user, job, &error);
     if (job->worker) return;
     job_fail(job, &error);
     job_end(job);
@@ -371,7 +372,7 @@ static void hash_content(const struct compile_job *job, const char *whose, char 
     hash_text(&hash, "content");
     hash_text(&hash, whose);
     hash_bytes(&hash, &job->request.owner, sizeof job->request.owner);
-    hash_text(&hash, job->compiler->host->toolchain.digest);
+    hash_text(&hash, job->request.toolchain->digest);
     hash_text(&hash, source_kind_name(job->kind));
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
@@ -442,7 +443,7 @@ static void on_found(struct compile_job *job) {
     bool elixir_needed = job->kind == SOURCE_MIX || (job->is_file && string_ends(job->file_name, ".ex"));
     if (job->is_cached) {
         job_end(job);
-    } else if (elixir_needed && !job->compiler->host->toolchain.elixir_lib[0]) {
+    } else if (elixir_needed && !job->request.toolchain->elixir_lib[0]) {
         error_set(&error, E_TOOLCHAIN, "%s is written in Elixir, which is not installed", job->request.source);
         job_fail(job, &error);
         job_end(job);

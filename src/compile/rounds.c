@@ -415,7 +415,7 @@ static void note_round(struct compile_job *job) {
 /* Reading beams takes longer than the loop may be kept. What comes next is found on the way. */
 static void check_round(uv_work_t *work) {
     struct compile_job *job = work->data;
-    unsigned otp = (unsigned)atoi(job->compiler->host->toolchain.otp_release);
+    unsigned otp = toolchain_generation(job->request.toolchain);
     struct error error;
     for (size_t i = 0; i < job->round_count; i++) {
         if (record_check_beams(job->round[i], otp, &job->budget, &error) == 0) continue;

@@ -7,6 +7,7 @@
 #include "compile/compile_internal.h"
 
 enum {
+    SPARES_MAX = 3, /* of all toolchains together */
     WARM_UP_DEADLINE_MS = 30000,
     END_PATIENCE_MS = 1000,
     SPARE_WEIGHT_PERCENT = 2, /* of the CPU, beside whoever works for somebody */
@@ -110,18 +111,20 @@ static void on_ready(void *data, struct node *node) {
     }
     term_put_map(&args, 1);
     term_put_atom(&args, "elixir");
-    term_put_bool(&args, worker->compiler->host->toolchain.elixir_lib[0] != '\0');
+    term_put_bool(&args, worker->toolchain->elixir_lib[0] != '\0');
     node_call(node, "warm_up", &args, WARM_UP_DEADLINE_MS, on_warmed_up, worker);
 }
 
-static struct worker *start(struct compiler *compiler, bool is_spare, struct error *reterr) {
+static struct worker *start(struct compiler *compiler, const struct toolchain *toolchain, bool is_spare,
+                            struct error *reterr) {
     static const struct node_handler handler = {.ready = on_ready, .violation = on_violation, .gone = on_gone};
     const struct jail_profile *profile = jail_profile_find("compiler");
-    struct node_spec spec = {.kind = NODE_COMPILER, .profile = profile, .limits = profile->limits};
+    struct node_spec spec = {
+        .kind = NODE_COMPILER, .toolchain = toolchain, .profile = profile, .limits = profile->limits};
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker) abort(); /* as in node_call */
     if (is_spare) spec.limits.cpu_weight_percent = SPARE_WEIGHT_PERCENT;
-    *worker = (struct worker){.compiler = compiler, .is_spare = is_spare};
+    *worker = (struct worker){.compiler = compiler, .toolchain = toolchain, .is_spare = is_spare};
     if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {
         free(worker);
         return NULL;
@@ -142,16 +145,28 @@ void worker_kill(struct worker *worker, const char *why) {
 
 /* ---- spares ---- */
 
-static struct worker *find_spare(const struct compiler *compiler) {
+static bool is_spare(const struct worker *worker) {
+    return worker->is_spare && !worker->is_ending;
+}
+
+static struct worker *find_spare(const struct compiler *compiler, const struct toolchain *toolchain) {
     for (struct worker *worker = compiler->workers; worker; worker = worker->next)
-        if (worker->is_spare && !worker->is_ending) return worker;
+        if (is_spare(worker) && worker->toolchain == toolchain) return worker;
     return NULL;
 }
 
-void worker_refill(struct compiler *compiler) {
-    if (compiler->quiescing || compiler->settings.spares == 0 || find_spare(compiler)) return;
-    struct error ignored; /* whoever needs one will see it */
-    start(compiler, true, &ignored);
+/* Spares of toolchains that were not used lately go first. */
+static void bound_spares(struct compiler *compiler) {
+    unsigned count = 0;
+    for (struct worker *worker = compiler->workers; worker; worker = worker->next)
+        if (is_spare(worker) && ++count > SPARES_MAX) worker_kill(worker, "other toolchains are used more");
+}
+
+void worker_refill(struct compiler *compiler, const struct toolchain *toolchain) {
+    if (compiler->quiescing || compiler->settings.spares == 0 || find_spare(compiler, toolchain)) return;
+    struct error ignored; /* the next job that needs a worker reports it */
+    start(compiler, toolchain, true, &ignored);
+    bound_spares(compiler);
 }
 
 /* ---- using it ---- */
@@ -179,10 +194,10 @@ static void on_weighted(void *data, const struct error *error) {
         worker->user->ready(worker->user_data, worker);
 }
 
-struct worker *worker_take(struct compiler *compiler, const struct worker_user *user, void *data,
-                           struct error *reterr) {
-    struct worker *worker = find_spare(compiler);
-    if (!worker) worker = start(compiler, false, reterr);
+struct worker *worker_take(struct compiler *compiler, const struct toolchain *toolchain, const struct worker_user *user,
+                           void *data, struct error *reterr) {
+    struct worker *worker = find_spare(compiler, toolchain);
+    if (!worker) worker = start(compiler, toolchain, false, reterr);
     if (!worker) return NULL;
     worker->was_spare = worker->is_being_weighted = worker->is_spare;
     if (worker->is_spare) node_limit(worker->node, &jail_profile_find("compiler")->limits, on_weighted, worker);

@@ -21,7 +21,8 @@ struct worker_user { /* who waits for the worker now */
 
 struct worker {
     struct compiler *compiler;
-    struct worker *next; /* of the compiler's */
+    const struct toolchain *toolchain;
+    struct worker *next; /* of the compiler's, the newest first */
     struct node *node;
     uv_timer_t idle;
     uint64_t idle_since_ms;
@@ -65,8 +66,10 @@ struct compiler {
     bool quiescing;
 };
 
-/* A worker for somebody: a spare, or one that boots now. ready follows in a later turn of the loop, or gone. */
-struct worker *worker_take(struct compiler *compiler, const struct worker_user *user, void *data, struct error *reterr);
+/* A worker for a user: a spare of the toolchain, or one that boots now. ready follows in a later turn of the loop, or
+   gone. */
+struct worker *worker_take(struct compiler *compiler, const struct toolchain *toolchain, const struct worker_user *user,
+                           void *data, struct error *reterr);
 /* The same worker again, for the next compilation of its project. */
 void worker_take_again(struct worker *worker, const struct worker_user *user, void *data);
 /* Done with it for now. Kept while it is good and there is room. One that is gone is freed only here. */
@@ -74,8 +77,8 @@ void worker_rest(struct worker *worker);
 void worker_kill(struct worker *worker, const char *why); /* gone follows, if somebody uses it */
 /* Its connection broke: it should be about to end, and is ended if it does not. gone follows. */
 void worker_await_end(struct worker *worker);
-/* Boot a spare if there should be one and is none. */
-void worker_refill(struct compiler *compiler);
+/* Boot a spare of the toolchain if there should be one and is none. */
+void worker_refill(struct compiler *compiler, const struct toolchain *toolchain);
 
 void worker_set_module(struct worker *worker, const char *app, const char *module, const char *checksum);
 const char *worker_module(const struct worker *worker, const char *app, const char *module); /* checksum or NULL */

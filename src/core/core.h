@@ -73,8 +73,9 @@ struct engine_config {
     uint32_t audit_files_kept;
     const char *webhook; /* address that events are posted to; NULL: none */
     const char *webhook_secret, *webhook_events;
-    const char *profiles;  /* the user's own, as guard_profiles_read reads them; NULL: none */
-    struct quotas *quotas; /* what callers may have; must live longer than the engine. NULL: no bounds */
+    const char *profiles;   /* the user's own, as guard_profiles_read reads them; NULL: none */
+    const char *toolchains; /* besides the system's, as toolchains_open reads them; NULL: none */
+    struct quotas *quotas;  /* what callers may have; must live longer than the engine. NULL: no bounds */
     const struct log *log;
 };
 
@@ -112,6 +113,7 @@ void engine_refuse(struct engine *engine, const struct audit_subject *subject, s
 engine_fn engine_watch, engine_reload, engine_rollback, engine_versions, engine_export;
 engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
 engine_fn engine_freeze, engine_thaw, engine_stats, engine_top, engine_limits, engine_quotas;
+engine_fn engine_toolchains;
 engine_fn engine_compile, engine_validate, engine_deps, engine_scan;
 engine_fn engine_audit, engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
 

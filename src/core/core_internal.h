@@ -22,6 +22,7 @@
 #include "core/sandbox/config.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/toolchains/toolchains.h"
 #include "core/wall_clock.h"
 #include "guard/profiles.h"
 #include "link/link.h"
@@ -43,6 +44,7 @@ struct sandbox {
     bool persistent; /* it is in the registry */
     enum sandbox_status status;
     struct sandbox_config config;
+    struct toolchain_entry *toolchain; /* that it is compiled with and runs on */
     struct charge charge;
     struct sandbox_times times;
     json_t *last_error;
@@ -62,12 +64,6 @@ struct sandbox {
     struct security_state security;
     struct watching *watching; /* NULL: its source is not watched; see watching.h */
     unsigned open_handles;
-};
-
-struct toolchain_state {
-    struct error error; /* code E_NONE: it is usable */
-    bool is_probing;
-    struct toolchain_waiter *waiters;
 };
 
 struct event_posts {
@@ -109,7 +105,7 @@ struct engine {
     struct names *names; /* NULL: no profile lists any */
     struct guard_profiles profiles;
     json_t *scans; /* what was found in builds; see containment.h */
-    struct toolchain_state toolchain;
+    struct toolchains toolchains;
 
     bool has_run; /* in this home before */
     bool ready;   /* recovered, and connected to a launcher once */
@@ -151,14 +147,6 @@ void engine_wake(struct engine *engine);
 
 const char *event_slug(enum event_kind kind);
 
-struct toolchain_waiter {
-    struct toolchain_waiter *next;
-    void (*done)(void *data, const struct error *error);
-    void *data;
-};
-
-/* Find and probe the toolchain unless that is done already; then done is called from inside. */
-void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data);
 /* Takes data over. The event is its sandbox's owner's for good; one without a sandbox, or of one that is in no map, is
    for admins. */
 void engine_event(struct engine *engine, enum event_kind kind, const char *sandbox_id, json_t *data);

@@ -71,49 +71,6 @@ void engine_log_error(struct engine *engine, const char *event, const char *sand
                  error_kind(error->code)->slug, "detail", error->detail, NULL);
 }
 
-/* ---- the toolchain ---- */
-
-static void tell_toolchain_waiters(struct engine *engine) {
-    struct toolchain_waiter *waiter = engine->toolchain.waiters;
-    engine->toolchain.waiters = NULL;
-    while (waiter) {
-        struct toolchain_waiter *next = waiter->next;
-        waiter->done(waiter->data, engine->toolchain.error.code ? &engine->toolchain.error : NULL);
-        free(waiter);
-        waiter = next;
-    }
-}
-
-static void on_probed(void *data, const struct error *error) {
-    struct engine *engine = data;
-    engine->toolchain.is_probing = false;
-    engine->toolchain.error = error ? *error : (struct error){0};
-    if (error) engine_log_error(engine, "toolchain_unusable", NULL, error);
-    tell_toolchain_waiters(engine);
-    engine_wake(engine);
-}
-
-void engine_need_toolchain(struct engine *engine, void (*done)(void *data, const struct error *error), void *data) {
-    struct toolchain *toolchain = &engine->host.toolchain;
-    const struct engine_config *config = &engine->config;
-    if (toolchain->boot_dir[0]) {
-        done(data, NULL);
-        return;
-    }
-    struct toolchain_waiter *waiter = calloc(1, sizeof *waiter);
-    if (!waiter) abort(); /* as in answers.c */
-    *waiter = (struct toolchain_waiter){.next = engine->toolchain.waiters, .done = done, .data = data};
-    engine->toolchain.waiters = waiter;
-    if (engine->toolchain.is_probing) return;
-    if (!toolchain->otp_root[0] && toolchain_find(config->otp, config->elixir, config->agent_dir, config->agent_stamp,
-                                                  toolchain, &engine->toolchain.error) < 0) {
-        tell_toolchain_waiters(engine);
-        return;
-    }
-    engine->toolchain.is_probing = true;
-    toolchain_probe(&engine->host, on_probed, engine);
-}
-
 /* ---- the launcher ---- */
 
 static void on_stranger_buried(void *data, const struct jail_death *death, const struct error *error) {
@@ -166,7 +123,8 @@ static void on_first_probe(void *data, const struct error *error) {
     struct engine *engine = data;
     size_t at = 0;
     void *sandbox;
-    if (!error) pool_begin(engine->pool); /* an error is told to whoever needs it */
+    if (!error)
+        pool_begin(engine->pool, &toolchains_default(engine)->toolchain); /* an error is told to whoever needs it */
     engine->ready = true;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
         if (((struct sandbox *)sandbox)->config.watch) watching_begin(sandbox);
@@ -184,7 +142,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
         return;
     }
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) settle(sandbox);
-    engine_need_toolchain(engine, on_first_probe, engine);
+    toolchain_need(toolchains_default(engine), on_first_probe, engine);
 }
 
 static void on_link_down(void *data) {
@@ -360,6 +318,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
     if (result == 0) result = names_open(engine, &engine->names, reterr);
     if (result == 0) result = notify_open(engine, reterr);
+    if (result == 0) result = toolchains_open(engine, engine->config.toolchains, reterr);
     if (result == 0) result = open_audit(engine, reterr);
     if (result == 0) result = store_open(engine->loop, home, &engine->store, reterr);
     if (result == 0) result = restore_events(engine, reterr);
@@ -447,7 +406,7 @@ void engine_quiesce(struct engine *engine) {
     metering_stop(engine);
     cpu_watch_stop(engine);
     launcher_push_stop(engine);
-    toolchain_probe_abort(&engine->host);
+    toolchains_abort_probes(&engine->toolchains);
     compiler_quiesce(engine->compiler);
     pool_quiesce(engine->pool);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) call_off(sandbox, &why);
@@ -471,7 +430,7 @@ static void finish_close(void *data) {
     ledger_free(&engine->builds.ledger);
     map_free(&engine->sandboxes);
     map_free(&engine->host.nodes);
-    toolchain_free(&engine->host.toolchain);
+    toolchains_free(&engine->toolchains);
     free(engine);
     closed(closed_data);
 }
@@ -516,9 +475,10 @@ static bool is_busy(struct engine *engine) {
         const struct sandbox *sandbox = value;
         if (sandbox->queue.jobs || sandbox->ending.is_destroying) return true;
     }
-    return engine->trail.admitting > 0 || engine->toolchain.is_probing || answers_are_waiting(&engine->answers) ||
-           engine->asking > 0 || engine->listings > 0 || engine->builds.is_sweeping ||
-           engine->builds.is_sweeping_beams || !compiler_is_quiet(engine->compiler) || !pool_is_quiet(engine->pool);
+    return engine->trail.admitting > 0 || !toolchains_are_probed(&engine->toolchains) ||
+           answers_are_waiting(&engine->answers) || engine->asking > 0 || engine->listings > 0 ||
+           engine->builds.is_sweeping || engine->builds.is_sweeping_beams || !compiler_is_quiet(engine->compiler) ||
+           !pool_is_quiet(engine->pool);
 }
 
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data) {

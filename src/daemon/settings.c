@@ -123,7 +123,7 @@ static void cut_comment(char *line) {
 }
 
 /* What the lines that follow are of. */
-enum section { SECTION_SETTINGS, SECTION_PROFILES, SECTION_QUOTAS };
+enum section { SECTION_SETTINGS, SECTION_PROFILES, SECTION_QUOTAS, SECTION_TOOLCHAINS };
 
 struct reading {
     struct settings *settings;
@@ -162,17 +162,30 @@ static int begin_quotas(struct reading *reading, char *line, struct error *reter
     return quota_rules_begin(&reading->settings->quotas, trim(line + 1), &reading->rule, reterr);
 }
 
-/* The engine reads profiles. Lines of other sections are empty there, so that it can name a line by its number. */
-static int keep_profile_line(struct settings *settings, const char *line, struct error *reterr) {
-    size_t length = strlen(settings->profiles);
-    return string_format(settings->profiles + length, sizeof settings->profiles - length, reterr, "%s", line);
+static int append(char text[SETTINGS_SECTIONS_BYTES], const char *line, struct error *reterr) {
+    size_t length = strlen(text);
+    return string_format(text + length, SETTINGS_SECTIONS_BYTES - length, reterr, "%s", line);
+}
+
+/* The engine reads profiles and toolchains. Lines of other sections are empty there, so that it can name a line by its
+   number. */
+static int keep_line(struct reading *reading, const char *line, struct error *reterr) {
+    struct settings *settings = reading->settings;
+    int result = append(settings->profiles, reading->section == SECTION_PROFILES ? line : "\n", reterr);
+    if (result < 0) return result;
+    return append(settings->toolchains, reading->section == SECTION_TOOLCHAINS ? line : "\n", reterr);
+}
+
+static enum section section_of(const char *header) {
+    if (is_section_of_quotas(header)) return SECTION_QUOTAS;
+    return string_starts(header, "[toolchain ") ? SECTION_TOOLCHAINS : SECTION_PROFILES;
 }
 
 static int read_line(struct reading *reading, char *line, struct error *reterr) {
     const char *begin = line + strspn(line, " \t");
-    if (begin[0] == '[') reading->section = is_section_of_quotas(begin) ? SECTION_QUOTAS : SECTION_PROFILES;
-    if (reading->section == SECTION_PROFILES) return keep_profile_line(reading->settings, line, reterr);
-    int result = keep_profile_line(reading->settings, "\n", reterr);
+    if (begin[0] == '[') reading->section = section_of(begin);
+    int result = keep_line(reading, line, reterr);
+    if (result < 0 || reading->section == SECTION_PROFILES || reading->section == SECTION_TOOLCHAINS) return result;
     cut_comment(line);
     char *text = trim(line);
     if (result < 0 || !text[0]) return result;
@@ -296,6 +309,7 @@ int settings_read(int argc, char **argv, struct settings *ret, struct error *ret
     ret->engine.home = ret->home;
     ret->engine.agent_dir = ret->agent_dir;
     ret->engine.profiles = ret->profiles;
+    ret->engine.toolchains = ret->toolchains;
     ret->engine.webhook = ret->webhook[0] ? ret->webhook : NULL;
     ret->engine.webhook_secret = ret->webhook_secret;
     ret->engine.webhook_events = ret->webhook_events;

@@ -8,7 +8,7 @@
 #include "core/core.h"
 #include "quota/quota.h"
 
-enum { SETTINGS_PROFILES_MAX_BYTES = 32 << 10, SETTINGS_TEXT_BYTES = 1024 };
+enum { SETTINGS_SECTIONS_BYTES = 32 << 10, SETTINGS_TEXT_BYTES = 1024 };
 
 struct settings {
     struct engine_config engine;
@@ -19,7 +19,8 @@ struct settings {
     char agent_dir[PATH_MAX];
     char otp[PATH_MAX], elixir[PATH_MAX];
     char webhook[SETTINGS_TEXT_BYTES], webhook_secret[SETTINGS_TEXT_BYTES], webhook_events[SETTINGS_TEXT_BYTES];
-    char profiles[SETTINGS_PROFILES_MAX_BYTES]; /* sections of sandbox.conf as they are, on the same lines as there */
+    /* Sections of sandbox.conf as they are, on the same lines as there. */
+    char profiles[SETTINGS_SECTIONS_BYTES], toolchains[SETTINGS_SECTIONS_BYTES];
     struct quota_rules quotas;
     bool show_only; /* --help or --version was asked for, and answered */
 };

@@ -30,7 +30,8 @@ struct image {
 };
 
 struct search {
-    char *paths[LIBRARIES_MAX];
+    const char *root;
+    struct toolchain_library found[LIBRARIES_MAX];
     size_t count;
 };
 
@@ -85,23 +86,30 @@ static bool offset_of_address(const Elf64_Phdr *segments, size_t count, uint64_t
     return false;
 }
 
-static int add_path(struct search *search, const char *path, struct error *reterr) {
+static int add_found(struct search *search, const char *place, const char *source, struct error *reterr) {
     for (size_t i = 0; i < search->count; i++)
-        if (strcmp(search->paths[i], path) == 0) return 0;
+        if (strcmp(search->found[i].place, place) == 0) return 0;
     if (search->count == LIBRARIES_MAX)
         return error_set(reterr, E_TOOLCHAIN, "the VM needs more than %d libraries", LIBRARIES_MAX);
-    char *copy = strdup(path);
-    if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a library's path");
-    search->paths[search->count++] = copy;
-    return 0;
+    struct toolchain_library library = {strdup(place), strdup(source)};
+    search->found[search->count++] = library;
+    return library.place && library.source ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for a library's path");
+}
+
+static int add_interpreter(struct search *search, const char *place, struct error *reterr) {
+    char source[PATH_MAX];
+    int result = toolchain_resolve(search->root, place, source, reterr);
+    return result < 0 ? result : add_found(search, place, source, reterr);
 }
 
 static int add_library(struct search *search, const char *needed_by, const char *name, struct error *reterr) {
-    char path[PATH_MAX];
+    char place[PATH_MAX], source[PATH_MAX];
+    struct error absent;
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
-        if (string_format(path, sizeof path, reterr, "%s/%.*s", folders[i], NAME_MAX_BYTES, name) < 0)
+        if (string_format(place, sizeof place, reterr, "%s/%.*s", folders[i], NAME_MAX_BYTES, name) < 0)
             return -E_TOOLCHAIN;
-        if (access(path, R_OK) == 0) return add_path(search, path, reterr);
+        if (toolchain_resolve(search->root, place, source, &absent) == 0 && access(source, R_OK) == 0)
+            return add_found(search, place, source, reterr);
     }
     return error_set(reterr, E_TOOLCHAIN, "%s needs the library %.100s, which is not installed", needed_by, name);
 }
@@ -136,7 +144,7 @@ static int add_needs(struct search *search, const char *path, struct error *rete
     for (size_t i = 0; i < count && result == 0; i++) {
         if (segments[i].p_type == PT_INTERP) {
             const char *interpreter = image_string(&image, segments[i].p_offset);
-            result = interpreter ? add_path(search, interpreter, reterr)
+            result = interpreter ? add_interpreter(search, interpreter, reterr)
                                  : error_set(reterr, E_TOOLCHAIN, "%s is damaged", path);
         } else if (segments[i].p_type == PT_DYNAMIC) {
             result = add_dynamic(search, path, &image, segments, count, &segments[i], reterr);
@@ -146,19 +154,28 @@ static int add_needs(struct search *search, const char *path, struct error *rete
 }
 
 static void search_free(struct search *search) {
-    for (size_t i = 0; i < search->count; i++) free(search->paths[i]);
+    for (size_t i = 0; i < search->count; i++) {
+        free(search->found[i].place);
+        free(search->found[i].source);
+    }
 }
 
-int elf_libraries(const char *const *files, char ***ret, size_t *ret_count, struct error *reterr) {
-    CLEANUP(search_free) struct search search = {0};
+int elf_libraries(const char *root, const char *const *files, struct toolchain_library **ret, size_t *ret_count,
+                  struct error *reterr) {
+    CLEANUP(search_free) struct search search = {.root = root};
+    char path[PATH_MAX];
     int result = 0;
-    for (; *files && result == 0; files++) result = add_needs(&search, *files, reterr);
-    for (size_t i = 0; i < search.count && result == 0; i++) result = add_needs(&search, search.paths[i], reterr);
+    for (; *files && result == 0; files++) {
+        result = toolchain_resolve(root, *files, path, reterr);
+        if (result == 0) result = add_needs(&search, path, reterr);
+    }
+    for (size_t i = 0; i < search.count && result == 0; i++)
+        result = add_needs(&search, search.found[i].source, reterr);
     if (result < 0) return result;
-    char **paths = calloc(search.count + 1, sizeof *paths);
-    if (!paths) return error_set(reterr, E_NO_MEMORY, "no memory for the list of libraries");
-    memcpy(paths, search.paths, search.count * sizeof *paths);
-    *ret = paths;
+    struct toolchain_library *libraries = calloc(search.count + 1, sizeof *libraries);
+    if (!libraries) return error_set(reterr, E_NO_MEMORY, "no memory for the list of libraries");
+    memcpy(libraries, search.found, search.count * sizeof *libraries);
+    *ret = libraries;
     *ret_count = search.count;
     search.count = 0;
     return 0;

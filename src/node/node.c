@@ -76,6 +76,18 @@ static void close_handles(struct node *node) {
 
 /* ---- ending ---- */
 
+/* A VM that could not boot says why. */
+static void add_last_words(const struct node *node, struct error *error) {
+    CLEANUP(buf_free) struct buf words = {.max = 4 * sizeof node->last_words};
+    size_t size = node->last_words_size;
+    if (node->has_greeted || size == 0) return;
+    while (size > 0 && strchr(" \r\n", node->last_words[size - 1])) size--;
+    escape_text(&words, node->last_words, size);
+    struct error with_words = *error;
+    error_set(&with_words, error->code, "%s; its last words: %s", error->detail, buf_string(&words));
+    *error = with_words;
+}
+
 static void decide_end(struct node *node, const struct jail_death *death) {
     struct node_end *end = &node->end;
     end->status = death->status;
@@ -91,6 +103,7 @@ static void decide_end(struct node *node, const struct jail_death *death) {
         end->cause = NODE_CRASHED;
         error_set(&end->error, E_NODE, "the VM ended %s %d",
                   death->cause == JAIL_CAUSE_SIGNALED ? "by signal" : "with status", death->status);
+        add_last_words(node, &end->error);
     }
 }
 
@@ -207,6 +220,7 @@ void node_connected(struct node *node) {
     if (node->state >= NODE_ENDING) return;
     node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (node->state == NODE_BOOTING) node->state = NODE_RUNNING;
+    node->has_greeted = true;
     calls_flush(node);
     node_tell_ready(node);
 }

@@ -22,6 +22,7 @@ enum {
 /* ---- the toolchain: where OTP and Elixir are, and what a VM of them needs to see ---- */
 
 struct toolchain {
+    char root[PATH_MAX]; /* the tree that the paths below begin in, with its own C library; "": the host's own */
     char otp_root[PATH_MAX];
     char erts_bin[PATH_MAX];   /* holds beam.smp and erl_child_setup */
     char elixir_lib[PATH_MAX]; /* holds elixir, logger, mix …; "" without Elixir */
@@ -29,19 +30,32 @@ struct toolchain {
     char otp_release[32];
     char elixir_version[32]; /* "" without Elixir, or until probed */
     char digest[17];         /* of what identifies it: paths, versions, our agent */
-    char **libraries;        /* shared libraries the VM is linked against, the dynamic linker among them */
+    /* Shared libraries the VM is linked against, the dynamic linker among them. */
+    struct toolchain_library {
+        char *place;  /* where the VM looks for it */
+        char *source; /* the same on the host */
+    } * libraries;
     size_t library_count;
+    struct probe *probe; /* the one under way, or NULL; probe.c keeps it */
 };
 
-/* Either may be NULL: then PATH tells. E_TOOLCHAIN says what is missing. */
-int toolchain_find(const char *otp, const char *elixir, const char *agent_dir, uint32_t agent_stamp,
+struct toolchain_place {
+    const char *root;         /* an absolute path; NULL: the host's own */
+    const char *otp, *elixir; /* roots of the installations, as seen from there; NULL: PATH tells */
+};
+
+/* E_TOOLCHAIN says what is missing. */
+int toolchain_find(const struct toolchain_place *place, const char *agent_dir, uint32_t agent_stamp,
                    struct toolchain *ret, struct error *reterr);
+/* Where a path of the toolchain is on the host, links followed within its root. E_TOOLCHAIN: it is not there. */
+int toolchain_resolve(const char *root, const char *path, char ret[PATH_MAX], struct error *reterr);
 void toolchain_free(struct toolchain *toolchain);
 unsigned toolchain_generation(const struct toolchain *toolchain); /* 25 */
 
-/* Shared libraries that the ELF files (NULL-terminated) need, found in the system's folders; the interpreter comes
- * first. */
-int elf_libraries(const char *const *files, char ***ret, size_t *ret_count, struct error *reterr);
+/* Shared libraries that the ELF files of a root (NULL-terminated) need, found in the system's folders of that root; the
+   interpreter comes first. */
+int elf_libraries(const char *root, const char *const *files, struct toolchain_library **ret, size_t *ret_count,
+                  struct error *reterr);
 
 /* ---- nodes ---- */
 
@@ -54,14 +68,12 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     struct jail_features features;
     const char *home;
     const char *agent_dir;
-    struct toolchain toolchain;
     uint64_t heartbeat_ms;
     uint64_t heartbeat_deadline_ms;
     uint64_t boot_deadline_ms;
     uint64_t grace_ms;
     bool cannot_yield;           /* the launcher said that nodes can't here */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
-    struct probe *probe;         /* the one under way, or NULL; probe.c keeps it */
     struct map nodes;            /* every living node by name; node.c keeps it */
     struct loop_workers workers; /* for large frames; whoever makes the host opens and closes them */
     struct loop_turns reading;   /* of nodes' connections that wait to be read; opened and closed like the workers */
@@ -86,6 +98,7 @@ enum node_kind { NODE_APPLICATION, NODE_COMPILER };
 
 struct node_spec {
     enum node_kind kind;
+    const struct toolchain *toolchain; /* probed; it outlives the node's start */
     const struct jail_profile *profile;
     struct jail_limits limits;
     const struct node_app *apps;
@@ -241,7 +254,8 @@ struct pool;
 /* wake is called whenever one that waited has gone; its data is is_awaited's too. */
 int pool_open(struct node_host *host, const struct pool_settings *settings, void (*wake)(void *data), void *data,
               struct pool **ret, struct error *reterr);
-void pool_begin(struct pool *pool); /* the toolchain is known, and there is a launcher */
+/* There is a launcher, and this toolchain is usable: nodes of it are kept even without demand. It outlives the pool. */
+void pool_begin(struct pool *pool, const struct toolchain *toolchain);
 /* As node_start, but with a node that waited where one fits. */
 int pool_start_node(struct pool *pool, const struct node_spec *spec, const struct node_handler *handler, void *data,
                     struct node **ret, bool *ret_is_warm, struct error *reterr);
@@ -255,8 +269,9 @@ void pool_close(struct pool *pool, void (*closed)(void *data), void *data); /* w
 /* ---- the boot file: made once per toolchain by a VM of it, in a jail ---- */
 
 typedef void (*toolchain_probed_fn)(void *data, const struct error *error);
-/* Fills host->toolchain.boot_dir and the versions, from $home/toolchain/<digest> when it is there already. */
-void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *data);
-void toolchain_probe_abort(struct node_host *host); /* the one under way, if any: done follows, with E_SHUTDOWN */
+/* Fills boot_dir and the versions, from $home/toolchain/<digest> when it is there already. One at a time for each
+   toolchain. */
+void toolchain_probe(struct node_host *host, struct toolchain *toolchain, toolchain_probed_fn done, void *data);
+void toolchain_probe_abort(struct toolchain *toolchain); /* the one under way, if any: done follows, with E_SHUTDOWN */
 
 #endif

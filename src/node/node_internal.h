@@ -56,7 +56,8 @@ bool node_has_way_out(const struct node_host *host, const struct jail_profile *p
 int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr);
 /* A VM that prints the boot file for its toolchain and ends. */
-int vm_probe_plan(const struct node_host *host, const char *name, struct jail_plan *ret, struct error *reterr);
+int vm_probe_plan(const struct node_host *host, const struct toolchain *toolchain, const char *name,
+                  struct jail_plan *ret, struct error *reterr);
 
 /* ---- channel.c: a listening socket in the node's control directory, and who dials it ---- */
 
@@ -209,7 +210,10 @@ struct node {
     uv_pipe_t output;
     uv_timer_t output_pause;
     struct pace output_pace;
+    char last_words[256]; /* the end of what the VM printed before its agent said hello; they tell why it can't boot */
+    size_t last_words_size;
     bool output_open, output_pause_open;
+    bool has_greeted;
     uv_timer_t beat;
     bool beat_open;
 

@@ -1,4 +1,6 @@
 /* What a VM itself prints, such as why it could not boot: read from a pipe, no faster than its pace allows. */
+#include <string.h>
+
 #include "node/node_internal.h"
 
 enum { OUTPUT_NEXT_TURN_MS = 1 };
@@ -16,6 +18,19 @@ static void on_output_pause_over(uv_timer_t *timer) {
     if (node->output_open) uv_read_start((uv_stream_t *)&node->output, on_output_alloc, on_output);
 }
 
+/* The end of all that was printed so far. */
+static void keep_last_words(struct node *node, const char *bytes, size_t size) {
+    size_t max = sizeof node->last_words;
+    if (size > max) {
+        bytes += size - max;
+        size = max;
+    }
+    size_t kept = node->last_words_size > max - size ? max - size : node->last_words_size;
+    memmove(node->last_words, node->last_words + node->last_words_size - kept, kept);
+    memcpy(node->last_words + kept, bytes, size);
+    node->last_words_size = kept + size;
+}
+
 static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
     struct node *node = stream->data;
     if (count < 0) node_close_handle(&node->output_open, &node->output);
@@ -27,6 +42,7 @@ static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes)
         uv_read_stop(stream);
         uv_timer_start(&node->output_pause, on_output_pause_over, pause_ms, 0);
     }
+    if (!node->has_greeted) keep_last_words(node, bytes->base, (size_t)count);
     if (node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
 }
 

@@ -95,8 +95,11 @@ static void boot(struct pool *pool, size_t shelf_index) {
     static const struct node_handler handler = {
         .ready = on_ready, .event = on_event, .violation = on_violation, .gone = on_gone};
     struct shelf *shelf = &pool->shelves[shelf_index];
-    struct node_spec spec = {
-        .kind = NODE_APPLICATION, .profile = &shelf->profile, .limits = shelf->profile.limits, .elixir = shelf->elixir};
+    struct node_spec spec = {.kind = NODE_APPLICATION,
+                             .toolchain = shelf->toolchain,
+                             .profile = &shelf->profile,
+                             .limits = shelf->profile.limits,
+                             .elixir = shelf->elixir};
     spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
     struct resident *resident = calloc(1, sizeof *resident);
     struct error ignored;   /* whoever needs a node will see it */
@@ -169,20 +172,26 @@ static void on_look(uv_timer_t *timer) {
 
 /* ---- shelves ---- */
 
-static size_t find_shelf(const struct pool *pool, const struct jail_profile *profile, bool elixir) {
-    for (size_t i = 0; i < pool->shelf_count; i++)
-        if (pool->shelves[i].elixir == elixir && profiles_boot_alike(&pool->shelves[i].profile, profile)) return i;
+static size_t find_shelf(const struct pool *pool, const struct toolchain *toolchain, const struct jail_profile *profile,
+                         bool elixir) {
+    for (size_t i = 0; i < pool->shelf_count; i++) {
+        const struct shelf *shelf = &pool->shelves[i];
+        if (shelf->toolchain == toolchain && shelf->elixir == elixir && profiles_boot_alike(&shelf->profile, profile))
+            return i;
+    }
     return SHELVES_MAX;
 }
 
-static size_t need_shelf(struct pool *pool, const struct jail_profile *profile, bool elixir) {
+static size_t need_shelf(struct pool *pool, const struct toolchain *toolchain, const struct jail_profile *profile,
+                         bool elixir) {
     struct picture picture;
-    size_t index = find_shelf(pool, profile, elixir);
+    size_t index = find_shelf(pool, toolchain, profile, elixir);
     if (index < SHELVES_MAX) return index;
     take_picture(pool, &picture);
     index = pool->shelf_count < SHELVES_MAX ? pool->shelf_count++
                                             : pool_spare_shelf(&picture.view, uv_now(pool->host->loop));
-    if (index < SHELVES_MAX) pool->shelves[index] = (struct shelf){.profile = *profile, .elixir = elixir};
+    if (index < SHELVES_MAX)
+        pool->shelves[index] = (struct shelf){.toolchain = toolchain, .profile = *profile, .elixir = elixir};
     return index;
 }
 
@@ -234,7 +243,7 @@ int pool_start_node(struct pool *pool, const struct node_spec *spec, const struc
     pool->begun = true; /* who asks for a node has a toolchain */
     pool_put_off(pool);
     if (can_be_warm(pool, spec)) {
-        size_t shelf = need_shelf(pool, spec->profile, spec->elixir);
+        size_t shelf = need_shelf(pool, spec->toolchain, spec->profile, spec->elixir);
         if (shelf < SHELVES_MAX) node = take(pool, shelf, spec, handler, data);
     }
     struct node_spec cold = *spec;
@@ -269,12 +278,12 @@ int pool_open(struct node_host *host, const struct pool_settings *settings, void
     return 0;
 }
 
-void pool_begin(struct pool *pool) {
+void pool_begin(struct pool *pool, const struct toolchain *toolchain) {
     const struct jail_profile *standing = pool->settings.standing;
     if (pool->settings.nodes_max == 0 || pool->quiescing) return;
     pool->begun = true;
-    for (int elixir = 0; standing && elixir <= (pool->host->toolchain.elixir_lib[0] != '\0'); elixir++) {
-        size_t shelf = need_shelf(pool, standing, elixir);
+    for (int elixir = 0; standing && elixir <= (toolchain->elixir_lib[0] != '\0'); elixir++) {
+        size_t shelf = need_shelf(pool, toolchain, standing, elixir);
         if (shelf < SHELVES_MAX) pool->shelves[shelf].is_standing = true;
     }
     /* Whoever has started the service wants something of it first. */

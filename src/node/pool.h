@@ -39,6 +39,7 @@ void pause_note(struct pause *pause, uint64_t now_ms);
 void pause_go_on(struct pause *pause, uint64_t now_ms);
 
 struct shelf { /* nodes of one kind */
+    const struct toolchain *toolchain;
     struct jail_profile profile;
     bool elixir;
     bool is_standing; /* one is kept even without demand */

@@ -14,6 +14,7 @@ enum {
 
 struct probe {
     struct node_host *host;
+    struct toolchain *toolchain;
     toolchain_probed_fn done;
     void *data;
     char name[NODE_NAME_BYTES];
@@ -27,8 +28,9 @@ struct probe {
     struct error error; /* code E_NONE: all is well so far */
 };
 
-static int facts_path(const struct node_host *host, const char *name, char ret[PATH_MAX], struct error *reterr) {
-    return string_format(ret, PATH_MAX, reterr, "%s/toolchain/%s/%s", host->home, host->toolchain.digest, name);
+static int facts_path(const struct probe *probe, const char *name, char ret[PATH_MAX], struct error *reterr) {
+    return string_format(ret, PATH_MAX, reterr, "%s/toolchain/%s/%s", probe->host->home, probe->toolchain->digest,
+                         name);
 }
 
 /* ---- reading what was found before ---- */
@@ -39,17 +41,17 @@ static void take_fact(struct toolchain *toolchain, const char *line) {
     sscanf(line, "ELIXIR_VERSION %31s", toolchain->elixir_version);
 }
 
-static bool use_known(struct node_host *host) {
+static bool use_known(struct probe *probe) {
+    struct toolchain *toolchain = probe->toolchain;
     char facts[PATH_MAX], boot[PATH_MAX], line[256];
     struct error ignored;
-    if (facts_path(host, "facts", facts, &ignored) < 0 || facts_path(host, "node.boot", boot, &ignored) < 0)
+    if (facts_path(probe, "facts", facts, &ignored) < 0 || facts_path(probe, "node.boot", boot, &ignored) < 0)
         return false;
     FILE *file = access(boot, R_OK) == 0 ? fopen(facts, "re") : NULL;
     if (!file) return false;
-    while (fgets(line, sizeof line, file)) take_fact(&host->toolchain, line);
+    while (fgets(line, sizeof line, file)) take_fact(toolchain, line);
     fclose(file);
-    snprintf(host->toolchain.boot_dir, sizeof host->toolchain.boot_dir, "%s/toolchain/%s", host->home,
-             host->toolchain.digest);
+    snprintf(toolchain->boot_dir, sizeof toolchain->boot_dir, "%s/toolchain/%s", probe->host->home, toolchain->digest);
     return true;
 }
 
@@ -64,15 +66,15 @@ static int write_file(const char *path, const void *data, size_t size, struct er
 static int save(struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
     char folder[PATH_MAX], path[PATH_MAX];
     CLEANUP(buf_free) struct buf boot = BUF_INIT;
-    struct node_host *host = probe->host;
-    int result = string_format(folder, sizeof folder, reterr, "%s/toolchain/%s", host->home, host->toolchain.digest);
+    int result =
+        string_format(folder, sizeof folder, reterr, "%s/toolchain/%s", probe->host->home, probe->toolchain->digest);
     if (result == 0 && mkdir(folder, 0755) < 0 && errno != EEXIST)
         result = error_errno(reterr, errno, "making %s", folder);
     if (result == 0 && !base64_decode(encoded, length, &boot))
         result = error_set(reterr, E_TOOLCHAIN, "the boot file came damaged");
-    if (result == 0) result = facts_path(host, "node.boot", path, reterr);
+    if (result == 0) result = facts_path(probe, "node.boot", path, reterr);
     if (result == 0) result = write_file(path, boot.data, boot.size, reterr);
-    if (result == 0) result = facts_path(host, "facts", path, reterr);
+    if (result == 0) result = facts_path(probe, "facts", path, reterr);
     const char *facts = encoded + length;
     return result < 0 ? result : write_file(path, facts, strlen(facts), reterr);
 }
@@ -84,7 +86,7 @@ static int take_answer(struct probe *probe, struct error *reterr) {
     if (!line) {
         struct buf shown = BUF_INIT;
         escape_text(&shown, text, strnlen(text, 400));
-        error_set(reterr, E_TOOLCHAIN, "the VM of %s could not make a boot file: %s", probe->host->toolchain.otp_root,
+        error_set(reterr, E_TOOLCHAIN, "the VM of %s could not make a boot file: %s", probe->toolchain->otp_root,
                   buf_string(&shown));
         buf_free(&shown);
         return -E_TOOLCHAIN;
@@ -92,7 +94,7 @@ static int take_answer(struct probe *probe, struct error *reterr) {
     const char *encoded = line + strlen("SBXBOOT ");
     int result = save(probe, encoded, strcspn(encoded, "\n"), reterr);
     if (result < 0) return result;
-    return use_known(probe->host) ? 0 : error_set(reterr, E_TOOLCHAIN, "the boot file could not be kept");
+    return use_known(probe) ? 0 : error_set(reterr, E_TOOLCHAIN, "the boot file could not be kept");
 }
 
 /* ---- running the VM ---- */
@@ -100,7 +102,7 @@ static int take_answer(struct probe *probe, struct error *reterr) {
 static void on_closed(uv_handle_t *handle) {
     struct probe *probe = handle->data;
     if (--probe->open_handles > 0) return;
-    probe->host->probe = NULL;
+    probe->toolchain->probe = NULL;
     probe->done(probe->data, probe->error.code ? &probe->error : NULL);
     buf_free(&probe->answer);
     free(probe);
@@ -132,7 +134,7 @@ static void end_probe(struct probe *probe) {
 static void on_probe_deadline(uv_timer_t *timer) {
     struct probe *probe = timer->data;
     if (loop_deadline_is_early(timer, probe->due_ms, on_probe_deadline)) return;
-    error_set(&probe->error, E_TOOLCHAIN, "the VM of %s did not answer within %d s", probe->host->toolchain.otp_root,
+    error_set(&probe->error, E_TOOLCHAIN, "the VM of %s did not answer within %d s", probe->toolchain->otp_root,
               PROBE_DEADLINE_MS / 1000);
     end_probe(probe);
 }
@@ -180,15 +182,20 @@ static void init_handles(struct probe *probe) {
     probe->open_handles = 2;
 }
 
-void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *data) {
+void toolchain_probe(struct node_host *host, struct toolchain *toolchain, toolchain_probed_fn done, void *data) {
     struct probe *probe = calloc(1, sizeof *probe);
     if (!probe) abort(); /* as in node_call */
-    *probe = (struct probe){.host = host, .done = done, .data = data, .answer = {.max = ANSWER_MAX_BYTES}, .name = "p"};
+    *probe = (struct probe){.host = host,
+                            .toolchain = toolchain,
+                            .done = done,
+                            .data = data,
+                            .answer = {.max = ANSWER_MAX_BYTES},
+                            .name = "p"};
     init_handles(probe);
-    host->probe = probe;
+    toolchain->probe = probe;
     struct jail_plan plan = {0};
-    if (use_known(host) || make_random_hex(probe->name + 1, 12, &probe->error) < 0 ||
-        vm_probe_plan(host, probe->name, &plan, &probe->error) < 0) {
+    if (use_known(probe) || make_random_hex(probe->name + 1, 12, &probe->error) < 0 ||
+        vm_probe_plan(host, toolchain, probe->name, &plan, &probe->error) < 0) {
         uv_timer_start(&probe->deadline, on_known, 0, 0); /* the answer never comes from inside the call */
     } else {
         link_spawn(host->link, &plan, on_probe_spawned, probe);
@@ -196,8 +203,8 @@ void toolchain_probe(struct node_host *host, toolchain_probed_fn done, void *dat
     }
 }
 
-void toolchain_probe_abort(struct node_host *host) {
-    struct probe *probe = host->probe;
+void toolchain_probe_abort(struct toolchain *toolchain) {
+    struct probe *probe = toolchain->probe;
     if (!probe || probe->error.code != E_NONE) return;
     error_set(&probe->error, E_SHUTDOWN, "the service is shutting down");
     if (probe->spawned) end_probe(probe); /* otherwise the launcher's answer, or a timer, is still to come */

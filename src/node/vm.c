@@ -70,12 +70,12 @@ static void add_env(struct draft *draft, const char *pair) {
 }
 
 /* The toolchain keeps its own paths inside, so that what it remembers of itself stays true. */
-static void add_toolchain(struct draft *draft, const struct node_host *host) {
-    const struct toolchain *toolchain = &host->toolchain;
+static void add_toolchain(struct draft *draft, const struct node_host *host, const struct toolchain *toolchain) {
     for (size_t i = 0; i < toolchain->library_count; i++)
-        add_bind(draft, toolchain->libraries[i], toolchain->libraries[i], true);
-    add_bind(draft, toolchain->otp_root, toolchain->otp_root, true);
-    if (toolchain->elixir_lib[0]) add_bind(draft, toolchain->elixir_lib, toolchain->elixir_lib, false);
+        add_bind(draft, toolchain->libraries[i].source, toolchain->libraries[i].place, true);
+    add_bind(draft, keep_text(draft, "%s%s", toolchain->root, toolchain->otp_root), toolchain->otp_root, true);
+    if (toolchain->elixir_lib[0])
+        add_bind(draft, keep_text(draft, "%s%s", toolchain->root, toolchain->elixir_lib), toolchain->elixir_lib, false);
     add_bind(draft, keep_text(draft, "%s/ebin", host->agent_dir), "/sandbox/ebin", false);
     draft->executables[0] = keep_text(draft, "%s/beam.smp", toolchain->erts_bin);
     draft->executables[1] = keep_text(draft, "%s/erl_child_setup", toolchain->erts_bin);
@@ -122,22 +122,13 @@ static void add_process_table(struct draft *draft, uint32_t processes) {
     add_argument(draft, keep_text(draft, "%u", node_process_table(processes)));
 }
 
-static void add_vm_arguments(struct draft *draft, const struct node_host *host, const char *const *flags,
+static void add_vm_arguments(struct draft *draft, const struct toolchain *toolchain, const char *const *flags,
                              const char *const *boot) {
     add_arguments(draft, flags);
     add_arguments(draft, common_flags);
-    const char *const fixed[] = {"--",
-                                 "-root",
-                                 host->toolchain.otp_root,
-                                 "-bindir",
-                                 host->toolchain.erts_bin,
-                                 "-progname",
-                                 "erl",
-                                 "--",
-                                 "-home",
-                                 "/data",
-                                 "--",
-                                 NULL};
+    const char *const fixed[] = {
+        "--", "-root", toolchain->otp_root, "-bindir", toolchain->erts_bin, "-progname", "erl", "--", "-home", "/data",
+        "--", NULL};
     add_arguments(draft, fixed);
     add_arguments(draft, boot);
 }
@@ -172,8 +163,8 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr) {
     CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
     if (!draft) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
-    add_toolchain(draft, host);
-    add_bind(draft, host->toolchain.boot_dir, "/sandbox/boot", false);
+    add_toolchain(draft, host, spec->toolchain);
+    add_bind(draft, spec->toolchain->boot_dir, "/sandbox/boot", false);
     add_bind(draft, identity->control_dir, "/sandbox/control", false);
     for (size_t i = 0; i < spec->app_count; i++)
         add_bind(draft, spec->apps[i].path, keep_text(draft, NODE_APP_PLACE, spec->apps[i].name),
@@ -186,7 +177,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_argument(draft, "beam.smp");
     if (spec->kind != NODE_COMPILER) add_process_table(draft, spec->limits.processes);
-    add_vm_arguments(draft, host, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
+    add_vm_arguments(draft, spec->toolchain, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
     /* Places for what is mounted later. */
     static const char *const app_places[] = {"/app", NULL}, *const project_places[] = {"/src", NULL};
     const char *const *directories = spec->kind == NODE_COMPILER ? project_places : app_places;
@@ -201,20 +192,21 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     return build(draft, &request, host, ret, ret_lost, reterr);
 }
 
-int vm_probe_plan(const struct node_host *host, const char *name, struct jail_plan *ret, struct error *reterr) {
+int vm_probe_plan(const struct node_host *host, const struct toolchain *toolchain, const char *name,
+                  struct jail_plan *ret, struct error *reterr) {
     CLEANUP_FREE struct draft *draft = calloc(1, sizeof *draft);
     if (!draft) return error_set(reterr, E_NO_MEMORY, "no memory for a plan");
-    add_toolchain(draft, host);
-    const char *elixir = host->toolchain.elixir_lib[0] ? keep_text(draft, "%s/elixir/ebin", host->toolchain.elixir_lib)
-                                                       : "/sandbox/ebin";
-    const char *const boot[] = {"-boot",    keep_text(draft, "%s/bin/start_clean", host->toolchain.otp_root),
+    add_toolchain(draft, host, toolchain);
+    const char *elixir =
+        toolchain->elixir_lib[0] ? keep_text(draft, "%s/elixir/ebin", toolchain->elixir_lib) : "/sandbox/ebin";
+    const char *const boot[] = {"-boot",    keep_text(draft, "%s/bin/start_clean", toolchain->otp_root),
                                 "-noshell", "-noinput",
                                 "-pa",      "/sandbox/ebin",
                                 elixir,     "-s",
                                 "sbx_boot", "main",
                                 NULL};
     add_argument(draft, "beam.smp");
-    add_vm_arguments(draft, host, compiler_flags, boot);
+    add_vm_arguments(draft, toolchain, compiler_flags, boot);
     const struct jail_profile *profile = jail_profile_find("compiler");
     struct jail_request request = {.node = name, .profile = profile, .limits = profile->limits};
     uint32_t lost;

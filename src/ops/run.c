@@ -13,7 +13,7 @@ static const struct {
     {"deps", engine_deps},         {"validate", engine_validate}, {"scan", engine_scan},
     {"audit", engine_audit},       {"freeze", engine_freeze},     {"thaw", engine_thaw},
     {"watch", engine_watch},       {"stats", engine_stats},       {"top", engine_top},
-    {"limits", engine_limits},     {"quotas", engine_quotas},
+    {"limits", engine_limits},     {"quotas", engine_quotas},     {"toolchains", engine_toolchains},
 };
 
 engine_fn *ops_runner(const struct op *op) {

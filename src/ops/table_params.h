@@ -50,11 +50,15 @@ enum {
         .summary = "a Mix or rebar3 project, a folder, a file, or an ebin"                                             \
     }
 
+#define TOOLCHAIN_PARAM                                                                                                \
+    { .name = "toolchain", .type = OP_ID, .summary = "the OTP and Elixir to use; `sandbox toolchains` lists them" }
+
 /* What a sandbox is made with, whether it is created or just run. */
 #define SANDBOX_PARAMS                                                                                                 \
     {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
         {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
         {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
+        TOOLCHAIN_PARAM,                                                                                               \
         {.name = "memory_bytes",                                                                                       \
          .type = OP_SIZE,                                                                                              \
          .flag = "memory",                                                                                             \
@@ -291,6 +295,7 @@ static const struct op_param compile_params[] = {
      .max = CODE_MAX_BYTES,
      .summary = "source text to compile instead of a path"},
     {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
+    TOOLCHAIN_PARAM,
 };
 
 static const struct op_param validate_params[] = {

@@ -48,7 +48,9 @@ static void on_cancel(struct request *request) {
 struct oneshot *oneshot_begin(struct engine *engine, struct request *request, size_t size) {
     struct error error;
     struct oneshot *oneshot = NULL;
-    if (check(engine, request, &error) == 0) {
+    struct toolchain_entry *toolchain;
+    const char *name = json_string_value(json_object_get(request->params, "toolchain"));
+    if (toolchains_find(engine, name, &toolchain, &error) == 0 && check(engine, request, &error) == 0) {
         oneshot = calloc(1, size);
         if (!oneshot) abort(); /* as in answers.c */
     }
@@ -57,6 +59,7 @@ struct oneshot *oneshot_begin(struct engine *engine, struct request *request, si
         return NULL;
     }
     oneshot->engine = engine;
+    oneshot->toolchain = toolchain;
     oneshot->request = request;
     oneshot->uid = oneshot->reads_of = request->caller.uid;
     oneshot->next = engine->oneshots.first;
@@ -153,7 +156,7 @@ void oneshot_open(struct oneshot *oneshot, const char *path, oneshot_opened_fn *
     oneshot->source = path;
     oneshot->opened = opened;
     if (oneshot->request->caller.peer_fd >= 0) {
-        engine_need_toolchain(oneshot->engine, on_toolchain, oneshot);
+        toolchain_need(oneshot->toolchain, on_toolchain, oneshot);
         return;
     }
     error_set(&error, E_INVALID, "only callers on the unix socket may name a path of this host");
@@ -168,7 +171,7 @@ void oneshot_open_to_compile(struct oneshot *oneshot, const char *path, oneshot_
 void oneshot_prepare_to_compile(struct oneshot *oneshot, oneshot_opened_fn *opened) {
     oneshot->compiles = true;
     oneshot->opened = opened;
-    engine_need_toolchain(oneshot->engine, on_toolchain, oneshot);
+    toolchain_need(oneshot->toolchain, on_toolchain, oneshot);
 }
 
 /* ---- compiling ---- */
@@ -197,6 +200,7 @@ void oneshot_compile(struct oneshot *oneshot, const struct link_project *project
     struct engine *engine = oneshot->engine;
     struct compile_request request = {
         .compiler = engine->compiler,
+        .toolchain = &oneshot->toolchain->toolchain,
         .subject = "",
         .project = project,
         .owner = oneshot->request->caller.uid,

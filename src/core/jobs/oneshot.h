@@ -21,6 +21,7 @@ typedef void oneshot_worked_fn(struct oneshot *oneshot, const struct error *erro
 struct oneshot {
     struct oneshot *next; /* of the engine's */
     struct engine *engine;
+    struct toolchain_entry *toolchain;
     struct request *request;
     uid_t uid;        /* whose it is, also when the request is answered */
     uid_t reads_of;   /* whose builds it reads besides: a sandbox's owner's */

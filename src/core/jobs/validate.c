@@ -35,7 +35,7 @@ static void on_opened(struct oneshot *oneshot, const struct link_project *projec
                    .path = oneshot->source,
                    .is_file = project->is_file,
                    .call_off = &oneshot->call_off},
-        .otp = toolchain_generation(&oneshot->engine->host.toolchain),
+        .otp = toolchain_generation(&oneshot->toolchain->toolchain),
     };
     if (validation->request.source.fd >= 0) {
         oneshot_work(oneshot, run, on_validated);

@@ -110,7 +110,7 @@ static void on_toolchain(void *data, const struct error *error) {
 
 void reload_find_toolchain(void *job) {
     list_parts(job);
-    engine_need_toolchain(engine_of(job), on_toolchain, job);
+    toolchain_need(((struct reload_job *)job)->job.sandbox->toolchain, on_toolchain, job);
 }
 
 /* ---- open ---- */
@@ -240,6 +240,7 @@ static void begin_compiling(struct reload_job *reload, const struct link_project
     struct sandbox *sandbox = reload->job.sandbox;
     struct compile_request request = {
         .compiler = sandbox->engine->compiler,
+        .toolchain = &sandbox->toolchain->toolchain,
         .project = project,
         .owner = sandbox->owner,
         .subject = sandbox->id,
@@ -285,8 +286,9 @@ static int take_beam(struct reload_job *reload, struct beam_files *files, size_t
     if (result < 0)
         buf_free(&content);
     else
-        result = module_set_add_beam(&part->beams, part->path, toolchain_generation(&engine_of(reload)->host.toolchain),
-                                     content.data, content.size, reterr);
+        result = module_set_add_beam(&part->beams, part->path,
+                                     toolchain_generation(&reload->job.sandbox->toolchain->toolchain), content.data,
+                                     content.size, reterr);
     beam_files_name(files, index, path);
     return result < 0 ? error_prefix(reterr, "%.512s", path) : 0;
 }

@@ -8,6 +8,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     free(config->app);
     free(config->supervisor);
     free(config->restart);
+    free(config->toolchain);
     json_decref(config->env);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
@@ -57,6 +58,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->app = copy_text(object, "app");
     config->supervisor = copy_text(object, "supervisor");
     config->restart = copy_text(object, "restart");
+    config->toolchain = copy_text(object, "toolchain");
     config->env = json_incref(json_object_get(object, "env"));
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
@@ -99,6 +101,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "app", config->app);
     set_optional(object, "supervisor", config->supervisor);
     set_optional(object, "restart", config->restart);
+    set_optional(object, "toolchain", config->toolchain);
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
     if (config->watch) json_object_set_new(object, "watch", json_true());

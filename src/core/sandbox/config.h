@@ -15,6 +15,7 @@ struct sandbox_config {
     char *app;        /* NULL: the project's own */
     char *supervisor; /* NULL: the application's */
     char *restart;    /* as written */
+    char *toolchain;  /* its name; NULL: the default */
     json_t *env;
     const struct jail_profile *profile;
     struct jail_limits limits;

@@ -62,7 +62,7 @@ static void on_toolchain(void *data, const struct error *error) {
 }
 
 static void find_toolchain(void *job) {
-    engine_need_toolchain(engine_of(job), on_toolchain, job);
+    toolchain_need(((struct create_job *)job)->job.sandbox->toolchain, on_toolchain, job);
 }
 
 /* ---- turn: the launcher has few entries for all users, so a project is opened when it can be compiled ---- */
@@ -138,6 +138,7 @@ static void compile_project(void *job) {
     struct sandbox *sandbox = create->job.sandbox;
     struct compile_request request = {
         .compiler = sandbox->engine->compiler,
+        .toolchain = &sandbox->toolchain->toolchain,
         .project = take_ptr(create->project),
         .owner = sandbox->owner,
         .subject = sandbox->id,
@@ -322,13 +323,17 @@ static void call_off(struct job *job, const struct error *why) {
 static struct sandbox *make(struct engine *engine, struct request *request, struct sandbox_config *config,
                             struct error *reterr) {
     struct charge charge;
+    struct toolchain_entry *toolchain;
     if (create_check(engine, request, config, reterr) < 0) return NULL;
+    if (toolchains_find(engine, config->toolchain, &toolchain, reterr) < 0) return NULL;
     if (charge_create(engine, request->caller.uid, &config->limits, &charge, reterr) < 0) return NULL;
     struct sandbox *sandbox = sandbox_new(engine, json_string_value(json_object_get(request->params, "id")), reterr);
-    if (sandbox)
-        sandbox->charge = charge;
-    else
+    if (!sandbox) {
         charge_give_all(engine, &charge);
+        return NULL;
+    }
+    sandbox->charge = charge;
+    sandbox->toolchain = toolchain;
     return sandbox;
 }
 

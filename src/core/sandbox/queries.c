@@ -146,7 +146,8 @@ static json_t *daemon_json(void) {
 
 void engine_doctor(struct engine *engine, struct request *request) {
     const struct jail_features *features = &engine->host.features;
-    const struct toolchain *toolchain = &engine->host.toolchain;
+    const struct toolchain_entry *entry = toolchains_default(engine);
+    const struct toolchain *toolchain = &entry->toolchain;
     json_t *guarantees = json_array();
     for (int i = 0; i < JAIL_GUARANTEE_COUNT; i++)
         json_array_append_new(guarantees,
@@ -155,8 +156,7 @@ void engine_doctor(struct engine *engine, struct request *request) {
                                         (features->guarantees & 1u << i) != 0));
     json_t *tools = json_pack("{s:s, s:s, s:s, s:s}", "otp", toolchain->otp_root, "otp_release", toolchain->otp_release,
                               "elixir", toolchain->elixir_lib, "elixir_version", toolchain->elixir_version);
-    json_object_set_new(tools, "problem",
-                        engine->toolchain.error.code ? json_string(engine->toolchain.error.detail) : json_null());
+    json_object_set_new(tools, "problem", entry->error.code ? json_string(entry->error.detail) : json_null());
     answer_ok(engine, request,
               json_pack("{s:o, s:i, s:i, s:b, s:b, s:o, s:o, s:o}", "guarantees", guarantees, "cgroup_version",
                         features->cgroup_version, "landlock_abi", features->landlock_abi, "root", features->root,

@@ -199,7 +199,7 @@ static void find_toolchain(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
     sandbox_set_status(sandbox, STATUS_STARTING, "restart");
-    engine_need_toolchain(sandbox->engine, on_toolchain, restart);
+    toolchain_need(sandbox->toolchain, on_toolchain, restart);
 }
 
 /* ---- start ---- */

@@ -294,6 +294,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     json_decref(config);
     if (result == 0 && row->build)
         result = build_read(sandbox->engine->store, row->build, &sandbox->code.build, reterr);
+    if (result == 0)
+        result = toolchains_restore(sandbox->engine, sandbox->config.toolchain, &sandbox->toolchain, reterr);
     if (result < 0) return result;
     restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->restarts.policy);
     if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;
@@ -415,6 +417,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "restart_count", json_integer(sandbox->restarts.count));
     json_object_set_new(object, "source", json_string(sandbox->config.source));
     json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
+    json_object_set_new(object, "toolchain", json_string(sandbox->toolchain->name));
     json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
     json_object_set_new(object, "usage", usage_json(sandbox));

@@ -216,6 +216,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     struct jail_host resolved[JAIL_RESOLVED_MAX];
     struct node_spec spec = {
         .kind = NODE_APPLICATION,
+        .toolchain = &sandbox->toolchain->toolchain,
         .profile = sandbox->config.profile,
         .limits = sandbox->config.limits,
         .apps = apps,

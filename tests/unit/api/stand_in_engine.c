@@ -184,6 +184,10 @@ void engine_quotas(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }
 
+void engine_toolchains(struct engine *engine, struct request *request) {
+    answer_empty(engine, request);
+}
+
 void engine_limits(struct engine *engine, struct request *request) {
     answer_empty(engine, request);
 }

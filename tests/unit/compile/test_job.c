@@ -52,6 +52,7 @@ static void make_project(struct scene *scene) {
 static void start_compiling(struct scene *scene) {
     const struct link_project project = {.fd = scene->folder, .token = "t"};
     scene->job = compile_start(&(struct compile_request){.compiler = scene->compiler,
+                                                         .toolchain = &stage_toolchain,
                                                          .project = &project,
                                                          .owner = getuid(),
                                                          .subject = "s",

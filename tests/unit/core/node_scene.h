@@ -28,6 +28,8 @@ static inline struct scene *scene_open(void) {
     uv_idle_init(engine->loop, &engine->answer_idle);
     scene->sandbox = sandbox_new(engine, "s", &error);
     scene->sandbox->config.profile = jail_profile_find("medium");
+    assert_int_equal(toolchains_open(engine, NULL, &error), 0);
+    scene->sandbox->toolchain = toolchains_default(engine);
     scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
     return scene;
 }
@@ -46,6 +48,7 @@ static inline int scene_close(struct scene *scene) {
     RUN_UNTIL(scene->stage, scene->engine.closing.open_parts == 0);
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     map_free(&scene->engine.sandboxes);
+    toolchains_free(&scene->engine.toolchains);
     void *stage = scene->stage;
     int result = stage_teardown(&stage); /* runs the loop until the timers have closed */
     free(scene);

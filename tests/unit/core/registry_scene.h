@@ -45,6 +45,8 @@ static inline int set_up(void **state) {
     open_engine(scene);
     scene->sandbox = sandbox_new(&scene->engine, "s", &error);
     scene->sandbox->config.profile = jail_profile_find("medium");
+    assert_int_equal(toolchains_open(&scene->engine, NULL, &error), 0);
+    scene->sandbox->toolchain = toolchains_default(&scene->engine);
     scene->sandbox->status = STATUS_RUNNING;
     scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
     *state = scene;
@@ -72,6 +74,7 @@ static inline int tear_down(void **state) {
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     feed_release(scene->engine.events);
     map_free(&scene->engine.sandboxes);
+    toolchains_free(&scene->engine.toolchains);
     void *staged = stage;
     int result = stage_teardown(&staged); /* runs the loop until the timer has closed */
     free(scene);

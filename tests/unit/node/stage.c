@@ -342,6 +342,8 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     buf_printf(&stage->story, "gone:%s/%s ", causes[end->cause], error_kind(end->error.code)->slug);
 }
 
+const struct toolchain stage_toolchain = {.otp_root = "/otp", .erts_bin = "/otp/erts/bin", .boot_dir = "/b"};
+
 const struct node_handler stage_handler = {
     .ready = on_ready, .event = on_event, .output = on_output, .violation = on_violation, .gone = on_gone};
 
@@ -349,7 +351,8 @@ static struct node *start_unspawned(struct stage *stage) {
     struct error error;
     struct node *node;
     const struct jail_profile *profile = jail_profile_find("high");
-    struct node_spec spec = {.kind = NODE_APPLICATION, .profile = profile, .limits = profile->limits};
+    struct node_spec spec = {
+        .kind = NODE_APPLICATION, .toolchain = &stage_toolchain, .profile = profile, .limits = profile->limits};
     if (node_start(&stage->host, &spec, &stage_handler, stage, &node, &error) < 0) fail_msg("%s", error.detail);
     return node;
 }
@@ -517,8 +520,7 @@ static void open_host(struct stage *stage) {
                                      .heartbeat_ms = 60000,
                                      .heartbeat_deadline_ms = 60000,
                                      .boot_deadline_ms = 60000,
-                                     .grace_ms = 1000,
-                                     .toolchain = {.otp_root = "/otp", .erts_bin = "/otp/erts/bin", .boot_dir = "/b"}};
+                                     .grace_ms = 1000};
     assert_int_equal(loop_workers_open(&stage->host.workers, &stage->loop, &error), 0);
     loop_turns_open(&stage->host.reading, &stage->loop, "node", NODE_READING_US);
     assert_int_equal(link_open(&stage->loop, stage->home, &handler, stage, &stage->host.link, &error), 0);

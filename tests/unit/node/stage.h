@@ -88,6 +88,7 @@ void launcher_answer_spawn(struct stage *stage, uint64_t id);
 
 /* ---- nodes ---- */
 
+extern const struct toolchain stage_toolchain; /* that nodes of a test are started with */
 extern const struct node_handler stage_handler;
 struct node *stage_start(struct stage *stage);                       /* spawned */
 struct node *stage_start_ready(struct stage *stage, int *ret_agent); /* and its agent has said hello */

@@ -39,23 +39,27 @@ static struct program make_program(void) {
     return program;
 }
 
-static int libraries_of_bytes(const void *data, size_t size, char ***ret, size_t *ret_count, struct error *reterr) {
+static int libraries_of_bytes(const void *data, size_t size, struct toolchain_library **ret, size_t *ret_count,
+                              struct error *reterr) {
     char path[] = "/tmp/test-elf-XXXXXX";
     CLEANUP_FD int fd = mkostemp(path, O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, data, size), size);
-    int result = elf_libraries((const char *[]){path, NULL}, ret, ret_count, reterr);
+    int result = elf_libraries("", (const char *[]){path, NULL}, ret, ret_count, reterr);
     unlink(path);
     return result;
 }
 
-static void free_libraries(char **libraries, size_t count) {
-    for (size_t i = 0; i < count; i++) free(libraries[i]);
+static void free_libraries(struct toolchain_library *libraries, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(libraries[i].place);
+        free(libraries[i].source);
+    }
     free(libraries);
 }
 
 static void assert_damaged(const struct program *program, size_t size) {
-    char **libraries = NULL;
+    struct toolchain_library *libraries = NULL;
     size_t count = 0;
     struct error error = {0};
     if (libraries_of_bytes(program, size, &libraries, &count, &error) == 0) fail_msg("damage was not noticed");
@@ -65,17 +69,18 @@ static void assert_damaged(const struct program *program, size_t size) {
 
 static void test_a_program_of_this_machine(void **state) {
     (void)state;
-    char **libraries;
+    struct toolchain_library *libraries;
     size_t count;
     struct error error;
-    if (elf_libraries((const char *[]){"/proc/self/exe", NULL}, &libraries, &count, &error) < 0)
-        fail_msg("%s", error.detail);
+    char self[PATH_MAX];
+    assert_non_null(realpath("/proc/self/exe", self));
+    if (elf_libraries("", (const char *[]){self, NULL}, &libraries, &count, &error) < 0) fail_msg("%s", error.detail);
     assert_true(count >= 2);
     bool has_libc = false;
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(access(libraries[i], R_OK), 0);
-        has_libc = has_libc || strstr(libraries[i], "/libc.so");
-        for (size_t j = 0; j < i; j++) assert_string_not_equal(libraries[i], libraries[j]);
+        assert_int_equal(access(libraries[i].source, R_OK), 0);
+        has_libc = has_libc || strstr(libraries[i].place, "/libc.so");
+        for (size_t j = 0; j < i; j++) assert_string_not_equal(libraries[i].place, libraries[j].place);
     }
     assert_true(has_libc);
     free_libraries(libraries, count);
@@ -84,12 +89,12 @@ static void test_a_program_of_this_machine(void **state) {
 static void test_a_crafted_program(void **state) {
     (void)state;
     struct program program = make_program();
-    char **libraries;
+    struct toolchain_library *libraries;
     size_t count;
     struct error error;
     if (access(program.interpreter, R_OK) < 0) skip();
     if (libraries_of_bytes(&program, sizeof program, &libraries, &count, &error) < 0) fail_msg("%s", error.detail);
-    assert_string_equal(libraries[0], program.interpreter);
+    assert_string_equal(libraries[0].place, program.interpreter);
     assert_true(count >= 2);
     free_libraries(libraries, count);
 }
@@ -97,7 +102,7 @@ static void test_a_crafted_program(void **state) {
 static void test_a_library_that_is_not_there(void **state) {
     (void)state;
     struct program program = make_program();
-    char **libraries = NULL;
+    struct toolchain_library *libraries = NULL;
     size_t count;
     struct error error = {0};
     strcpy(program.strings + 1, "libnot-there.so.9");
@@ -169,10 +174,10 @@ static void test_strings_that_never_end(void **state) {
 
 static void test_a_file_that_is_not_there(void **state) {
     (void)state;
-    char **libraries;
+    struct toolchain_library *libraries;
     size_t count;
     struct error error;
-    assert_true(elf_libraries((const char *[]){"/nonexistent", NULL}, &libraries, &count, &error) < 0);
+    assert_true(elf_libraries("", (const char *[]){"/nonexistent", NULL}, &libraries, &count, &error) < 0);
     assert_int_equal(error.code, E_TOOLCHAIN);
 }
 

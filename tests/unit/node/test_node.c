@@ -465,7 +465,7 @@ static void test_a_home_that_can_not_be_written(void **state) {
     struct error error;
     struct node *node = NULL;
     const struct jail_profile *profile = jail_profile_find("high");
-    struct node_spec spec = {.profile = profile, .limits = profile->limits};
+    struct node_spec spec = {.toolchain = &stage_toolchain, .profile = profile, .limits = profile->limits};
     stage->host.home = "/nonexistent";
     assert_true(node_start(&stage->host, &spec, &stage_handler, stage, &node, &error) < 0);
     assert_null(node);
@@ -480,7 +480,8 @@ static void test_a_plan_that_can_not_be_made(void **state) {
     struct node *node = NULL;
     struct node_app apps[200];
     const struct jail_profile *profile = jail_profile_find("high");
-    struct node_spec spec = {.profile = profile, .limits = profile->limits, .apps = apps, .app_count = 200};
+    struct node_spec spec = {
+        .toolchain = &stage_toolchain, .profile = profile, .limits = profile->limits, .apps = apps, .app_count = 200};
     for (size_t i = 0; i < 200; i++) apps[i] = (struct node_app){"a", "/a"};
     assert_true(node_start(&stage->host, &spec, &stage_handler, stage, &node, &error) < 0);
     assert_int_equal(error.code, E_TOO_LARGE);

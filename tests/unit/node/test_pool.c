@@ -25,7 +25,7 @@ static void open_pool(struct stage *stage, struct keeper *keeper, uint32_t nodes
     struct error error;
     *keeper = (struct keeper){.stage = stage};
     assert_int_equal(pool_open(&stage->host, &settings, on_wake, keeper, &keeper->pool, &error), 0);
-    pool_begin(keeper->pool);
+    pool_begin(keeper->pool, &stage_toolchain);
 }
 
 static void close_pool(struct keeper *keeper) {
@@ -40,8 +40,12 @@ static const struct node_app app = {"counter", "/builds/x/counter"};
 
 static struct node_spec spec_of(const char *profile) {
     const struct jail_profile *found = jail_profile_find(profile);
-    return (struct node_spec){
-        .kind = NODE_APPLICATION, .profile = found, .limits = found->limits, .apps = &app, .app_count = 1};
+    return (struct node_spec){.kind = NODE_APPLICATION,
+                              .toolchain = &stage_toolchain,
+                              .profile = found,
+                              .limits = found->limits,
+                              .apps = &app,
+                              .app_count = 1};
 }
 
 static struct node *start(struct keeper *keeper, const struct node_spec *spec, bool *ret_is_warm) {

@@ -5,7 +5,9 @@
 static void copy_program(const struct scratch *scratch, const char *path) {
     char target[256];
     snprintf(target, sizeof target, "%s/%s", scratch->path, path);
-    assert_int_equal(symlink("/proc/self/exe", target), 0);
+    char self[PATH_MAX];
+    assert_non_null(realpath("/proc/self/exe", self));
+    assert_int_equal(symlink(self, target), 0);
 }
 
 /* An OTP and an Elixir installation, side by side, with programs that PATH could name. */
@@ -40,11 +42,16 @@ static const char *below(const struct scratch *scratch, const char *name) {
     return path;
 }
 
+static int find_toolchain(const char *otp, const char *elixir, const char *agent_dir, struct toolchain *ret,
+                          struct error *reterr) {
+    return toolchain_find(&(struct toolchain_place){.otp = otp, .elixir = elixir}, agent_dir, 1, ret, reterr);
+}
+
 static void test_given(void **state) {
     struct toolchain toolchain;
     struct error error;
     make_trees(*state);
-    if (toolchain_find(below(*state, "otp"), below(*state, "ex"), below(*state, "agent"), 1, &toolchain, &error) < 0)
+    if (find_toolchain(below(*state, "otp"), below(*state, "ex"), below(*state, "agent"), &toolchain, &error) < 0)
         fail_msg("%s", error.detail);
     assert_string_equal(toolchain.otp_root, below(*state, "otp"));
     assert_string_equal(toolchain.erts_bin, below(*state, "otp/erts-13.1/bin")); /* newer than 9.3 */
@@ -58,7 +65,7 @@ static void test_given(void **state) {
 static void digest_of(const struct scratch *scratch, char ret[17]) {
     struct toolchain toolchain;
     assert_int_equal(
-        toolchain_find(below(scratch, "otp"), below(scratch, "ex"), below(scratch, "agent"), 1, &toolchain, NULL), 0);
+        find_toolchain(below(scratch, "otp"), below(scratch, "ex"), below(scratch, "agent"), &toolchain, NULL), 0);
     strcpy(ret, toolchain.digest);
     toolchain_free(&toolchain);
 }
@@ -78,7 +85,7 @@ static void assert_missing(const char *otp, const char *elixir, const char *part
     struct toolchain toolchain;
     struct error error = {0};
     memset(&toolchain, 0x5a, sizeof toolchain);
-    assert_true(toolchain_find(otp, elixir, "/agent", 1, &toolchain, &error) < 0);
+    assert_true(find_toolchain(otp, elixir, "/agent", &toolchain, &error) < 0);
     assert_int_equal(error.code, E_TOOLCHAIN);
     if (!strstr(error.detail, part_of_detail)) fail_msg("'%s' does not say '%s'", error.detail, part_of_detail);
     assert_int_equal(toolchain.otp_root[0], 0x5a);
@@ -118,7 +125,7 @@ static void test_found_through_path(void **state) {
     CLEANUP_FREE char *saved = strdup(getenv("PATH"));
     CLEANUP_FREE char *path = string_print("::/nonexistent:%s", below(scratch, "path"));
     setenv("PATH", path, 1);
-    int without = toolchain_find(NULL, NULL, below(scratch, "agent"), 1, &toolchain, &error);
+    int without = find_toolchain(NULL, NULL, below(scratch, "agent"), &toolchain, &error);
     setenv("PATH", saved, 1);
     assert_int_equal(without, 0);
     assert_string_equal(toolchain.otp_root, below(scratch, "otp"));
@@ -126,7 +133,7 @@ static void test_found_through_path(void **state) {
     toolchain_free(&toolchain);
     scratch_link(scratch, "../ex/bin/elixir", "path/elixir");
     setenv("PATH", path, 1);
-    int with = toolchain_find(NULL, NULL, below(scratch, "agent"), 1, &toolchain, &error);
+    int with = find_toolchain(NULL, NULL, below(scratch, "agent"), &toolchain, &error);
     setenv("PATH", saved, 1);
     assert_int_equal(with, 0);
     assert_string_equal(toolchain.elixir_lib, below(scratch, "ex/lib"));
@@ -138,6 +145,27 @@ static void test_found_through_path(void **state) {
 
 #define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
 
+/* A root's links lead to places within it, however absolute they are. */
+static void test_in_a_root(void **state) {
+    struct scratch *scratch = *state;
+    struct toolchain toolchain;
+    struct error error = {0};
+    char found[PATH_MAX];
+    static const char *const folders[] = {
+        "root", "root/opt", "root/usr", "root/usr/lib", "root/usr/lib/erlang", "root/usr/lib/erlang/bin"};
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++) scratch_folder(scratch, folders[i]);
+    scratch_file(scratch, "root/usr/lib/erlang/bin/erl", "#!/bin/sh\n");
+    scratch_link(scratch, "/usr/lib/erlang", "root/opt/otp");
+    assert_int_equal(toolchain_resolve(below(scratch, "root"), "/opt/otp/bin/erl", found, &error), 0);
+    assert_string_equal(found, below(scratch, "root/usr/lib/erlang/bin/erl"));
+    scratch_link(scratch, "/etc/passwd", "root/opt/out");
+    assert_true(toolchain_resolve(below(scratch, "root"), "/opt/out", found, &error) < 0);
+    assert_true(toolchain_resolve(below(scratch, "root"), "/../../../../etc/passwd", found, &error) < 0);
+    struct toolchain_place place = {.root = below(scratch, "root")};
+    assert_true(toolchain_find(&place, "/agent", 1, &toolchain, &error) < 0);
+    if (!strstr(error.detail, "has no 'erl'")) fail_msg("'%s'", error.detail);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_given),
@@ -145,6 +173,7 @@ int main(void) {
         IN_SCRATCH(test_wrong_places),
         IN_SCRATCH(test_a_vm_that_is_no_program),
         IN_SCRATCH(test_found_through_path),
+        IN_SCRATCH(test_in_a_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

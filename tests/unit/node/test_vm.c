@@ -9,16 +9,21 @@
 
 static const struct vm_identity identity = {"n1", "s3cret", "/home/nodes/n1"};
 
-static struct node_host make_host(bool elixir) {
-    static char *libraries[] = {(char *)"/lib64/ld.so", (char *)"/lib/libc.so.6"};
-    struct node_host host = {.agent_dir = "/agent", .grace_ms = 1234};
-    host.toolchain = (struct toolchain){.otp_root = "/otp",
-                                        .erts_bin = "/otp/erts/bin",
-                                        .boot_dir = "/home/toolchain/abc",
-                                        .libraries = libraries,
-                                        .library_count = 2};
-    if (elixir) strcpy(host.toolchain.elixir_lib, "/ex/lib");
-    return host;
+static struct toolchain_library libraries[] = {{(char *)"/lib64/ld.so", (char *)"/usr/lib64/ld-2.so"},
+                                               {(char *)"/lib/libc.so.6", (char *)"/lib/libc.so.6"}};
+
+static struct toolchain make_toolchain(bool elixir) {
+    struct toolchain toolchain = {.otp_root = "/otp",
+                                  .erts_bin = "/otp/erts/bin",
+                                  .boot_dir = "/home/toolchain/abc",
+                                  .libraries = libraries,
+                                  .library_count = 2};
+    if (elixir) strcpy(toolchain.elixir_lib, "/ex/lib");
+    return toolchain;
+}
+
+static struct node_host make_host(void) {
+    return (struct node_host){.agent_dir = "/agent", .grace_ms = 1234};
 }
 
 static struct node_spec make_spec(enum node_kind kind, const char *profile_name) {
@@ -26,14 +31,17 @@ static struct node_spec make_spec(enum node_kind kind, const char *profile_name)
     return (struct node_spec){.kind = kind, .profile = profile, .limits = profile->limits};
 }
 
-static void print_plan(const struct node_spec *spec, bool elixir, struct buf *ret) {
-    struct node_host host = make_host(elixir);
+static void print_plan(const struct node_spec *wanted, bool elixir, struct buf *ret) {
+    struct node_host host = make_host();
+    struct toolchain toolchain = make_toolchain(elixir);
+    struct node_spec spec = *wanted;
+    if (!spec.toolchain) spec.toolchain = &toolchain;
     host.features = (struct jail_features){
         .guarantees = (1u << JAIL_GUARANTEE_COUNT) - 1, .cgroup_version = 2, .landlock_abi = 4, .root = true};
     struct jail_plan plan = {0};
     struct error error;
     uint32_t lost = 0;
-    if (vm_plan(&host, spec, &identity, &plan, &lost, &error) < 0) fail_msg("%s", error.detail);
+    if (vm_plan(&host, &spec, &identity, &plan, &lost, &error) < 0) fail_msg("%s", error.detail);
     assert_int_equal(lost, 0);
     jail_plan_print(&plan, ret);
     jail_plan_free(&plan);
@@ -122,12 +130,15 @@ static void test_the_callers_environment_comes_after_ours(void **state) {
     assert_true(ours && (!theirs || ours < theirs)); /* the first of a name counts */
 }
 
-static void assert_too_large(const struct node_spec *spec) {
-    struct node_host host = make_host(true);
+static void assert_too_large(const struct node_spec *wanted) {
+    struct node_host host = make_host();
+    struct toolchain toolchain = make_toolchain(true);
+    struct node_spec spec = *wanted;
+    spec.toolchain = &toolchain;
     struct jail_plan plan = {0};
     struct error error = {0};
     uint32_t lost;
-    assert_true(vm_plan(&host, spec, &identity, &plan, &lost, &error) < 0);
+    assert_true(vm_plan(&host, &spec, &identity, &plan, &lost, &error) < 0);
     assert_int_equal(error.code, E_TOO_LARGE);
     assert_null(plan.ops);
 }
@@ -158,8 +169,10 @@ static void test_too_much(void **state) {
 
 static void test_what_a_host_without_features_loses(void **state) {
     (void)state;
-    struct node_host host = make_host(true);
+    struct node_host host = make_host();
+    struct toolchain toolchain = make_toolchain(true);
     struct node_spec spec = make_spec(NODE_APPLICATION, "high");
+    spec.toolchain = &toolchain;
     struct jail_plan plan = {0};
     struct error error;
     uint32_t lost = 0;
@@ -168,13 +181,29 @@ static void test_what_a_host_without_features_loses(void **state) {
     jail_plan_free(&plan);
 }
 
+/* The jail shows the tree's own files at the places that they have in the tree. */
+static void test_a_toolchain_in_a_root(void **state) {
+    (void)state;
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    struct toolchain toolchain = make_toolchain(true);
+    struct node_spec spec = make_spec(NODE_APPLICATION, "medium");
+    strcpy(toolchain.root, "/srv/trixie");
+    spec.toolchain = &toolchain;
+    print_plan(&spec, true, &text);
+    assert_line(&text, "bind-exec /srv/trixie/otp /otp", true);
+    assert_line(&text, "bind /srv/trixie/ex/lib /ex/lib", true);
+    assert_line(&text, "bind-exec /usr/lib64/ld-2.so /lib64/ld.so", true);
+    assert_line(&text, "bind-exec /otp /otp", false);
+}
+
 static void test_the_probe(void **state) {
     (void)state;
     CLEANUP(buf_free) struct buf text = BUF_INIT;
-    struct node_host host = make_host(true);
+    struct node_host host = make_host();
+    struct toolchain toolchain = make_toolchain(true);
     struct jail_plan plan = {0};
     struct error error;
-    if (vm_probe_plan(&host, "p1", &plan, &error) < 0) fail_msg("%s", error.detail);
+    if (vm_probe_plan(&host, &toolchain, "p1", &plan, &error) < 0) fail_msg("%s", error.detail);
     jail_plan_print(&plan, &text);
     jail_plan_free(&plan);
     assert_line(&text, "node p1", true);
@@ -192,6 +221,7 @@ int main(void) {
         cmocka_unit_test(test_the_callers_environment_comes_after_ours),
         cmocka_unit_test(test_too_much),
         cmocka_unit_test(test_what_a_host_without_features_loses),
+        cmocka_unit_test(test_a_toolchain_in_a_root),
         cmocka_unit_test(test_the_probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

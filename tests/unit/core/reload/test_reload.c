@@ -58,8 +58,8 @@ static void equip_engine(struct scene *scene) {
     engine->config.home = scene->stage->home;
     engine->host.loop = engine->loop;
     engine->host.link = scene->stage->host.link;
-    strcpy(engine->host.toolchain.boot_dir, "/b");
-    strcpy(engine->host.toolchain.otp_release, "28");
+    strcpy(scene->sandbox->toolchain->toolchain.boot_dir, "/b");
+    strcpy(scene->sandbox->toolchain->toolchain.otp_release, "28");
     assert_int_equal(guard_profiles_read(NULL, &engine->profiles, &error), 0);
 }
 

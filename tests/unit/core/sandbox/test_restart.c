@@ -4,6 +4,12 @@
 #include "core/registry_scene.h"
 #include "core/sandbox/tree.h"
 
+static void have_no_toolchain(struct scene *scene) {
+    struct toolchain_entry *entry = scene->sandbox->toolchain;
+    scene->engine.config.agent_dir = "/nonexistent";
+    if (!entry->otp) entry->otp = strdup("/nonexistent");
+}
+
 static void ask(struct scene *scene, bool fresh) {
     struct request *request = calloc(1, sizeof *request);
     *request = (struct request){.params = json_pack("{s:s, s:b}", "id", "s", "fresh", fresh),
@@ -68,7 +74,7 @@ static void before_its_turn(void **state) {
 /* There is nothing to start it with: the old tree is gone by the time that is found out. */
 static void restart_in_vain(struct scene *scene) {
     struct sandbox *sandbox = scene->sandbox;
-    scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
+    have_no_toolchain(scene);
     sandbox->code.is_known = true;
     sandbox->node->handler = tree_node_handler;
     sandbox->node->data = sandbox;
@@ -84,7 +90,7 @@ static void restart_in_vain(struct scene *scene) {
 /* The restart goes on as soon as the node has said what it runs, and begins with that. */
 static void it_waits_for_what_the_old_tree_runs(void **state) {
     struct scene *scene = *state;
-    scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
+    have_no_toolchain(scene);
     scene->sandbox->code.is_known = false;
     scene->sandbox->node->handler = tree_node_handler;
     scene->sandbox->node->data = scene->sandbox;
@@ -101,7 +107,7 @@ static void it_waits_for_what_the_old_tree_runs(void **state) {
 /* The VM ends instead of saying it. */
 static void it_does_not_wait_for_a_node_that_is_gone(void **state) {
     struct scene *scene = *state;
-    scene->engine.config.otp = scene->engine.config.agent_dir = "/nonexistent";
+    have_no_toolchain(scene);
     scene->sandbox->code.is_known = false;
     scene->sandbox->node->handler = tree_node_handler;
     scene->sandbox->node->data = scene->sandbox;

@@ -1,0 +1,141 @@
+/* The list of toolchains, and the probe of each when it is first needed: jobs that need it wait until its boot file is
+   made. */
+#include "core/toolchains/toolchains.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+
+struct toolchain_waiter {
+    struct toolchain_waiter *next;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+/* ---- the list ---- */
+
+static struct toolchain_entry *entry_free(struct toolchain_entry *entry) {
+    if (!entry) return NULL;
+    toolchain_free(&entry->toolchain);
+    free(entry->otp);
+    free(entry->elixir);
+    free(entry->root);
+    free(entry);
+    return NULL;
+}
+
+/* As sandboxes are named. */
+static bool is_name(const char *name) {
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return length > 0 && length < TOOLCHAIN_NAME_BYTES && !name[length] && name[0] != '.' && name[0] != '-';
+}
+
+static struct toolchain_entry *find(const struct toolchains *toolchains, const char *name) {
+    for (size_t i = 0; i < toolchains->count; i++)
+        if (strcmp(toolchains->items[i]->name, name) == 0) return toolchains->items[i];
+    return NULL;
+}
+
+int toolchains_add(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr) {
+    struct toolchains *toolchains = &engine->toolchains;
+    if (!is_name(name)) return error_set(reterr, E_INVALID, "'%.60s' is no name for a toolchain", name);
+    if (find(toolchains, name)) return error_set(reterr, E_INVALID, "there is a toolchain '%s' already", name);
+    if (toolchains->count == TOOLCHAINS_MAX)
+        return error_set(reterr, E_INVALID, "there are more than %d toolchains", TOOLCHAINS_MAX);
+    struct toolchain_entry *entry = calloc(1, sizeof *entry);
+    if (!entry) return error_set(reterr, E_NO_MEMORY, "no memory for a toolchain");
+    entry->engine = engine;
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    toolchains->items[toolchains->count++] = entry;
+    *ret = entry;
+    return 0;
+}
+
+struct toolchain_entry *toolchains_default(struct engine *engine) {
+    return engine->toolchains.items[0];
+}
+
+int toolchains_find(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr) {
+    struct toolchain_entry *entry = name && name[0] ? find(&engine->toolchains, name) : toolchains_default(engine);
+    if (!entry)
+        return error_set(reterr, E_INVALID, "there is no toolchain '%.60s'; `sandbox toolchains` lists them", name);
+    *ret = entry;
+    return 0;
+}
+
+int toolchains_restore(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr) {
+    struct error absent;
+    if (toolchains_find(engine, name, ret, &absent) == 0) return 0;
+    if (toolchains_add(engine, name, ret, reterr) < 0) return -(int)reterr->code;
+    (*ret)->is_gone = true;
+    error_set(&(*ret)->error, E_TOOLCHAIN, "the toolchain '%s' is not in the settings any more", name);
+    return 0;
+}
+
+void toolchains_free(struct toolchains *toolchains) {
+    for (size_t i = 0; i < toolchains->count; i++) entry_free(toolchains->items[i]);
+    toolchains->count = 0;
+}
+
+/* ---- probing ---- */
+
+static void tell_waiters(struct toolchain_entry *entry) {
+    struct toolchain_waiter *waiter = take_ptr(entry->waiters);
+    while (waiter) {
+        struct toolchain_waiter *next = waiter->next;
+        waiter->done(waiter->data, entry->error.code ? &entry->error : NULL);
+        free(waiter);
+        waiter = next;
+    }
+}
+
+static void on_probed(void *data, const struct error *error) {
+    struct toolchain_entry *entry = data;
+    entry->is_probing = false;
+    entry->error = error ? *error : (struct error){0};
+    entry->retry_at_ms = uv_now(entry->engine->loop) + TOOLCHAIN_RETRY_MS;
+    if (error) engine_log_error(entry->engine, "toolchain_unusable", NULL, error);
+    tell_waiters(entry);
+    engine_wake(entry->engine);
+}
+
+static int look_up(struct toolchain_entry *entry) {
+    const struct engine_config *config = &entry->engine->config;
+    if (entry->toolchain.otp_root[0]) return 0;
+    if (entry->is_gone) return -E_TOOLCHAIN;
+    const struct toolchain_place place = {entry->root, entry->otp, entry->elixir};
+    return toolchain_find(&place, config->agent_dir, config->agent_stamp, &entry->toolchain, &entry->error);
+}
+
+void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data) {
+    if (entry->toolchain.boot_dir[0]) {
+        done(data, NULL);
+        return;
+    }
+    if (entry->error.code && uv_now(entry->engine->loop) < entry->retry_at_ms) {
+        done(data, &entry->error);
+        return;
+    }
+    struct toolchain_waiter *waiter = calloc(1, sizeof *waiter);
+    if (!waiter) abort(); /* as in answers.c */
+    *waiter = (struct toolchain_waiter){.next = entry->waiters, .done = done, .data = data};
+    entry->waiters = waiter;
+    if (entry->is_probing) return;
+    if (look_up(entry) < 0) {
+        tell_waiters(entry);
+        return;
+    }
+    entry->is_probing = true;
+    toolchain_probe(&entry->engine->host, &entry->toolchain, on_probed, entry);
+}
+
+void toolchains_abort_probes(struct toolchains *toolchains) {
+    for (size_t i = 0; i < toolchains->count; i++) toolchain_probe_abort(&toolchains->items[i]->toolchain);
+}
+
+bool toolchains_are_probed(const struct toolchains *toolchains) {
+    for (size_t i = 0; i < toolchains->count; i++)
+        if (toolchains->items[i]->is_probing) return false;
+    return true;
+}

@@ -1,0 +1,118 @@
+/* The list of toolchains: sections of the settings, names, and toolchains that were removed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/core_internal.h"
+
+static struct engine engine;
+
+static int close_list(void **state) {
+    (void)state;
+    toolchains_free(&engine.toolchains);
+    engine = (struct engine){0};
+    return 0;
+}
+
+static void read_ok(const char *text) {
+    struct error error;
+    if (toolchains_open(&engine, text, &error) < 0) fail_msg("%s", error.detail);
+}
+
+static void refused(const char *text, const char *expected) {
+    struct error error = {0};
+    assert_true(toolchains_open(&engine, text, &error) < 0);
+    if (!strstr(error.detail, expected)) fail_msg("'%s' does not say '%s'", error.detail, expected);
+    close_list(NULL);
+}
+
+static void without_settings_there_is_the_systems(void **state) {
+    (void)state;
+    struct toolchain_entry *entry;
+    struct error error;
+    engine.config.otp = "/opt/otp";
+    read_ok(NULL);
+    assert_int_equal(engine.toolchains.count, 1);
+    assert_int_equal(toolchains_find(&engine, NULL, &entry, &error), 0);
+    assert_ptr_equal(entry, toolchains_default(&engine));
+    assert_string_equal(entry->name, "system");
+    assert_string_equal(entry->otp, "/opt/otp");
+    assert_int_equal(toolchains_find(&engine, "system", &entry, &error), 0);
+    assert_int_equal(toolchains_find(&engine, "otp27", &entry, &error), -E_INVALID);
+}
+
+static void sections_are_read(void **state) {
+    (void)state;
+    struct toolchain_entry *entry;
+    struct error error;
+    read_ok("\n# of the operator\n[toolchain otp27]\nroot = /srv/trixie\n\n[toolchain own]\notp = /opt/otp\n"
+            "  elixir = /opt/elixir \n");
+    assert_int_equal(engine.toolchains.count, 3);
+    assert_int_equal(toolchains_find(&engine, "otp27", &entry, &error), 0);
+    assert_string_equal(entry->root, "/srv/trixie");
+    assert_null(entry->otp);
+    assert_int_equal(toolchains_find(&engine, "own", &entry, &error), 0);
+    assert_string_equal(entry->elixir, "/opt/elixir");
+}
+
+static void wrong_sections_are_refused_with_their_line(void **state) {
+    (void)state;
+    refused("[toolchain a]\nroot = /a\n[toolchain a]\nroot = /b\n", "sandbox.conf:3: there is a toolchain 'a' already");
+    refused("[toolchain system]\nroot = /a\n", "there is a toolchain 'system' already");
+    refused("[toolchain ../a]\n", "is no name");
+    refused("[toolchain a\n", "sandbox.conf:1");
+    refused("[toolchain a]\nroot = srv\n", "sandbox.conf:2: root must be an absolute path");
+    refused("[toolchain a]\nroot = /a\nroot = /b\n", "given twice");
+    refused("[toolchain a]\npath = /a\n", "no setting 'path'");
+    refused("[toolchain a]\nelixir = /a\n", "needs 'otp = DIR' or 'root = DIR'");
+    refused("[toolchain a]\nroot\n", "name = value");
+}
+
+static void too_many_are_refused(void **state) {
+    (void)state;
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    for (int i = 0; i < TOOLCHAINS_MAX; i++) {
+        CLEANUP_FREE char *section = string_print("[toolchain t%d]\nroot = /t\n", i);
+        buf_append_string(&text, section);
+    }
+    refused(buf_string(&text), "more than");
+}
+
+static void on_needed(void *data, const struct error *error) {
+    struct error *ret = data;
+    *ret = error ? *error : (struct error){0};
+}
+
+/* A sandbox of an earlier daemon keeps its toolchain's name, and can't start on another. */
+static void a_toolchain_that_was_removed_can_not_be_used(void **state) {
+    (void)state;
+    struct toolchain_entry *entry, *again;
+    struct error error;
+    uv_loop_t loop;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    engine.loop = &loop;
+    read_ok(NULL);
+    assert_int_equal(toolchains_restore(&engine, "otp27", &entry, &error), 0);
+    assert_string_equal(entry->name, "otp27");
+    assert_int_equal(toolchains_restore(&engine, "otp27", &again, &error), 0);
+    assert_ptr_equal(entry, again);
+    assert_int_equal(toolchains_restore(&engine, NULL, &again, &error), 0);
+    assert_ptr_equal(again, toolchains_default(&engine));
+    toolchain_need(entry, on_needed, &error);
+    assert_int_equal(error.code, E_TOOLCHAIN);
+    if (!strstr(error.detail, "'otp27' is not in the settings any more")) fail_msg("%s", error.detail);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void) {
+#define SET(test) cmocka_unit_test_teardown(test, close_list)
+    const struct CMUnitTest tests[] = {
+        SET(without_settings_there_is_the_systems),        SET(sections_are_read),
+        SET(wrong_sections_are_refused_with_their_line),   SET(too_many_are_refused),
+        SET(a_toolchain_that_was_removed_can_not_be_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
