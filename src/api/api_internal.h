@@ -299,7 +299,8 @@ size_t direct_reserved_bytes(const struct api *api, const uid_t *uid);
 size_t direct_prints(const struct api *api, const uid_t *uid);
 /* The same of answers that are being sent. */
 size_t direct_answer_bytes(const struct api *api, const uid_t *uid);
-/* Those that nobody works for end at once, the others with their answer, or when it is late for that too. */
+/* Connections without a running operation end at once, the others with their answer, or when it is late for that too.
+ */
 void direct_close_all(struct api *api, bool is_late);
 
 /* ---- api.c: the loop and MHD ---- */

@@ -314,7 +314,7 @@ static void take_question(struct direct *direct) {
     }
 }
 
-/* What follows is the rest of a question that nobody reads. */
+/* What follows is the unread rest of a refused question. */
 static void refuse_unread(struct direct *direct, const struct error *error) {
     buf_free(&direct->in);
     direct->ends = true;
@@ -345,7 +345,7 @@ static int admit_question(struct direct *direct, size_t frame_size, struct error
     return result;
 }
 
-/* One question at a time: whoever sends more before the answer has come does not speak this language. */
+/* One question at a time: a client that sends more before the answer has come breaks the protocol. */
 static void take_input(struct direct *direct) {
     struct error error;
     size_t frame_size = 0;

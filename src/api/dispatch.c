@@ -1,5 +1,5 @@
 /* From a received request to the operation, or straight to an answer. What is long is read and printed on threads: the
-   loop serves everybody else meanwhile. */
+ * loop serves other callers meanwhile. */
 #include "api/api_internal.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void work_on(struct exchange *exchange, void (*run)(struct loop_work *wor
 
 /* ---- the engine's answer ---- */
 
-/* Everybody who sent the same key meanwhile gets the same answer. */
+/* All callers that sent the same key meanwhile get the same answer. */
 static void settle(struct exchange *exchange) {
     struct remembered *entry = exchange->remembered;
     if (!entry) return;

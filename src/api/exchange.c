@@ -90,7 +90,7 @@ static void record(const struct exchange *exchange) {
                                   .request_id = exchange->request_id});
 }
 
-/* Whoever asked has his answer by now, or has left. */
+/* The caller has its answer by now, or has left. */
 void exchange_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code) {
     (void)mhd, (void)code;
     struct exchange *exchange = *context;

@@ -134,7 +134,7 @@ static void compact(struct stream *stream) {
     stream->sent = 0;
 }
 
-/* The reader learns why, after what it has not read yet; the engine learns that nobody listens any more. */
+/* The reader learns why, after what it has not read yet; the engine learns that the reader is gone. */
 static void cut_off(struct stream *stream) {
     struct error error;
     error_set(&error, E_LIMIT, "the reader is more than %zu bytes behind",
