@@ -116,7 +116,7 @@ int error_errno(struct error *reterr, int errno_value, const char *format, ...) 
 int error_prefix(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A failure is negative whatever code it came with. Said in a header, and as a macro, because an analyser reads one
-   file at a time and few calls deep: so it knows that nobody goes on after `if (result < 0) return result`. */
+   file at a time and few calls deep: so it knows that no caller continues after `if (result < 0) return result`. */
 #define error_negative(call)                                                                                           \
     ({                                                                                                                 \
         int failure_ = (call);                                                                                         \

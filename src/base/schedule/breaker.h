@@ -25,7 +25,7 @@ bool breaker_failed(struct breaker *breaker, const struct breaker_policy *policy
 bool breaker_worked(struct breaker *breaker);
 /* Whether it is open, and has failed not too long ago. */
 bool breaker_is_open(const struct breaker *breaker, const struct breaker_policy *policy, uint64_t now_ms);
-/* How long it is still to be left alone; 0: not any longer. Who is asked by a person tries all the same. */
+/* How long it is still to be left alone; 0: not any longer. A person's request is tried all the same. */
 uint64_t breaker_rest_ms(const struct breaker *breaker, const struct breaker_policy *policy, uint64_t now_ms);
 
 #endif

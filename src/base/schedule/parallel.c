@@ -12,7 +12,7 @@ struct loop {
     void *context;
     size_t count;
     atomic_size_t next;
-    atomic_bool failed; /* error is set, by whoever made this true */
+    atomic_bool failed; /* error is set, by the thread that made this true */
     struct error error;
     int result;
 };

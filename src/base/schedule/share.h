@@ -18,7 +18,7 @@ enum {
 struct share {
     uint64_t all;  /* there is */
     uint64_t used; /* by all users */
-    uint64_t own;  /* of that, by the one who asks */
+    uint64_t own;  /* of that, by the user that asks */
 };
 
 /* Whether it may have that: it is little, or at most half of what is then left for others. */

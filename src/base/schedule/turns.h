@@ -1,6 +1,6 @@
-/* Who may have a thread of a small pool now. Work for one owner waits for earlier work of the same owner, so that an
-   owner whose work takes long, or hangs, holds one thread and no more. Knows nothing of threads: whoever takes a turn
-   is told when it begins, and says when it has ended. One thread's alone, the loop's. Zeroed is empty.
+/* Decides which work may have a thread of a small pool now. Work for one owner waits for earlier work of the same
+   owner, so that an owner whose work takes long, or hangs, holds one thread and no more. Knows nothing of threads: the
+   owner of a turn is told when it begins, and says when it has ended. One thread's alone, the loop's. Zeroed is empty.
 
    This is not loop/fair.c. That queue chooses between keys when its reader has time, and does not know what runs. Turns
    bound what runs for each owner and never choose between owners: libuv's pool has a queue of its own. Built on that
