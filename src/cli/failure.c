@@ -3,7 +3,7 @@
 #include "cli/cli_internal.h"
 #include "client/client.h"
 
-enum { FLAGS_SHOWN = 5 }; /* where somebody has mistyped one */
+enum { FLAGS_SHOWN = 5 }; /* when the user mistyped one */
 
 static const char *field(const json_t *problem, const char *name) {
     const char *text = json_string_value(json_object_get(problem, name));

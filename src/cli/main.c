@@ -118,7 +118,7 @@ static int flush_output(int exit_code) {
 }
 
 int cli_main(int count, char **words) {
-    /* Whoever started us may ignore it; a closed pipe should end us quietly. */
+    /* The parent process may ignore it; a closed pipe should end us quietly. */
     signal(SIGPIPE, SIG_DFL);
     const char *no_colour = getenv("NO_COLOR");
     bool colour = !no_colour || !*no_colour;

@@ -67,7 +67,7 @@ void view_object(FILE *out, bool colour, json_t *object) {
     view_fields(out, colour, 0, object);
 }
 
-/* ---- a list of objects whose fields nobody has chosen: a column each ---- */
+/* ---- a list of objects without a choice of fields: a column each ---- */
 
 struct chosen {
     struct column columns[COLUMNS_MAX];

@@ -99,7 +99,7 @@ static int start(struct cli *cli, const struct op *op, struct arguments *argumen
     diagnostics_print(cli, SEVERITY_WARNING, json_at(sandbox, "compilation.warnings"));
     summarize(cli, sandbox, started_ms);
     summarize_timing(cli, sandbox);
-    if (!json_is_true(json_object_get(arguments->params, "fresh"))) /* who wants none kept need not be told */
+    if (!json_is_true(json_object_get(arguments->params, "fresh"))) /* with --fresh no state is kept */
         states_lines(cli, json_object_get(sandbox, "states"));
     printf("%s\n", id);
     return 0;

@@ -105,7 +105,7 @@ int verb_shutdown(struct cli *cli, const struct op *op, struct arguments *argume
     int result = open_to_end(cli, op, &error);
     if (result == 0) client_watch_open(sbx_home(cli->sbx), &watch);
     if (result == 0) result = session_call(cli, op, arguments->params, &answer, &error);
-    /* Whoever asks may want to remove the home next, so wait for the programs and not only for the answer. */
+    /* The user may want to remove the home next, so wait for the programs and not only for the answer. */
     bool ended = client_watch_wait(&watch, result == 0 ? SHUTDOWN_MAX_MS : 0);
     progress_stop(progress);
     /* No service is what was asked for. */
