@@ -12,7 +12,7 @@
 
 enum { CONNECTIONS_IDLE_MAX = 4 };
 
-/* Open, and in nobody's use. */
+/* Open and idle. */
 struct connections {
     int fds[CONNECTIONS_IDLE_MAX];
     size_t count;

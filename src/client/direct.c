@@ -1,4 +1,4 @@
-/* Calls without HTTP (ops/direct.h), for who asks often. */
+/* Calls without HTTP (ops/direct.h), for clients that ask often. */
 #include "ops/direct.h"
 
 #include <errno.h>

@@ -74,14 +74,14 @@ struct http_request {
     const char *upgrade; /* the protocol to go on with, if the other side can; NULL: HTTP */
 };
 
-/* Connect to a unix socket. E_NO_DAEMON when nobody listens there. */
+/* Connect to a unix socket. E_NO_DAEMON when no process listens there. */
 int http_connect(const char *socket_path, const struct http_wait *wait, int *ret_fd, struct error *reterr);
 
 /* Send a request and feed the parser until its response is done. */
 int http_exchange(int fd, const struct http_request *request, const struct http_wait *wait, struct http_parser *parser,
                   struct error *reterr);
 
-/* Send all of it. A peer that has closed may have said why: that is for whoever reads to find out. */
+/* Send all of it. A peer that has closed may have said why: the reader of the answer finds out. */
 int http_send(int fd, const uint8_t *data, size_t size, const struct http_wait *wait, struct error *reterr);
 /* Until there is something to read, or the other side has closed. */
 int http_await(int fd, const struct http_wait *wait, struct error *reterr);

@@ -27,7 +27,7 @@ struct launch {
 /* From here to the exec only async-signal-safe functions: the host program may have threads. */
 static void tell(int fd, pid_t pid, int errno_value) {
     struct report report = {pid, errno_value};
-    if (write(fd, &report, sizeof report) < 0) { /* the reader is gone: nobody to tell */
+    if (write(fd, &report, sizeof report) < 0) { /* the reader is gone */
     }
 }
 
@@ -52,7 +52,7 @@ static void become_launcher(const struct launch *launch) {
     _exit(127);
 }
 
-/* The first child leads the new session and ends at once, so that the launcher is nobody's zombie. */
+/* The first child leads the new session and ends at once, so that the launcher never becomes a zombie of the caller. */
 static void become_session(const struct launch *launch) {
     setsid();
     pid_t pid = fork();

@@ -56,7 +56,7 @@ static int connect_ready(const struct sbx *sbx, const struct http_wait *wait, in
 
 static bool has_ended(int pidfd) {
     struct pollfd polled = {pidfd, POLLIN, 0};
-    return pidfd < 0 || poll(&polled, 1, 0) > 0; /* even if nobody has waited for it yet */
+    return pidfd < 0 || poll(&polled, 1, 0) > 0; /* even if its parent has not waited for it yet */
 }
 
 /* A pidfd of the launcher that lives, or -1: judged by the pid in its lock file and that process's name. Trying the
