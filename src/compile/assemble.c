@@ -288,7 +288,8 @@ static bool leads_to_same(const struct compile_job *job, const struct record *re
     return digest_source(job, record->path, digest) && memcmp(digest, record->digest, sizeof digest) == 0;
 }
 
-/* Whether something was saved between being read here and being compiled: then nobody knows which of the two it was. */
+/* Whether something was saved between being read here and being compiled: then it is not known which of the two was
+ * compiled. */
 static bool is_torn(const struct compile_job *job) {
     if (!are_same(job, &job->worker->model.described_by)) return true;
     for (size_t i = 0; i < job->manifest.count; i++) {
@@ -324,7 +325,7 @@ void assemble_collect(uv_work_t *work) {
         job->kept_facts = facts_to_keep(job->facts);
 }
 
-/* Made by a compiler that has seen nothing else, of nothing that was made before: as anybody's would be. */
+/* Made by a compiler that has seen nothing else, of nothing that was made before: the same for any user. */
 static bool is_of_content_alone(const struct compile_job *job) {
     return job->worker && job->worker->uses == 1 && !job->base[0] && job->found_files == 0;
 }

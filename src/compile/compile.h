@@ -47,7 +47,7 @@ int build_facts_text(const json_t *facts, char **ret, struct error *reterr);
 
 struct compiler;
 
-/* Who answers for the room that builds take; on the loop's thread. */
+/* Accounts for the disk space of builds; on the loop's thread. */
 struct build_keeper {
     int (*admit)(void *data, uid_t owner, uint64_t bytes, struct error *reterr); /* before one is written */
     /* It is there; with a digest that is "" it was not written after all. */
@@ -67,7 +67,7 @@ struct compiler_settings {
 /* wake is called when nothing is left of what compiler_quiesce ended. */
 int compiler_open(struct node_host *host, struct store *store, const struct compiler_settings *settings,
                   void (*wake)(void *data), void *data, struct compiler **ret, struct error *reterr);
-void compiler_quiesce(struct compiler *compiler);          /* end nodes that nobody uses, keep none from now on */
+void compiler_quiesce(struct compiler *compiler);          /* end idle nodes, keep none from now on */
 bool compiler_is_quiet(const struct compiler *compiler);   /* no node is left, nor is a compilation */
 struct compiler *compiler_free(struct compiler *compiler); /* once it is quiet; accepts NULL, returns NULL */
 
@@ -92,12 +92,12 @@ struct compile_request {
     struct compiler *compiler;
     const struct toolchain *toolchain;  /* probed; it outlives the compiler */
     const struct link_project *project; /* opened with the caller's rights; its fd stays the caller's */
-    uid_t owner;                        /* the caller, whose builds are nobody else's */
+    uid_t owner;                        /* the caller; no other user gets its builds */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */
     const char *source;                 /* the user's own path, for names and messages */
     bool has_turn; /* its starter has taken one for it, and gives it back; else it waits for one itself */
     uint64_t deadline_ms;
-    /* What macros and parse transforms tried and were refused; NULL: nobody wants to know. Gets done's data. */
+    /* What macros and parse transforms tried and were refused; NULL: not reported. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);
 };
 

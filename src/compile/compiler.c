@@ -163,8 +163,8 @@ static void name_scope(struct compile_job *job) {
     hex_encode(digest, sizeof digest, job->scope);
 }
 
-/* Compilations of one project for one sandbox wait for one another. A text that is nobody's sandbox's has a name that
-   means nothing: it meets no other. */
+/* Compilations of one project for one sandbox wait for one another. A text without a sandbox has a meaningless name: it
+ * meets no other. */
 static struct workspace *find_workspace(struct compile_job *job) {
     char key[512];
     job->is_alone = job->is_stream && !subject_of(job)[0] && !job->token[0];

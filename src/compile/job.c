@@ -60,8 +60,8 @@ static bool is_model_good(const struct compile_job *job) {
 }
 
 /* What the project was like, for the next compilation of it. What it was like before is freed with the job. That
-   compares with this tree, so a model that was read from an earlier one must still be right now: who found its build in
-   the cache did not look. */
+   compares with this tree, so a model that was read from an earlier one must still be right now: a job that found its
+   build in the cache did not read it. */
 static void remember(struct compile_job *job) {
     struct workspace *workspace = job->workspace;
     struct model *model = &workspace->worker->model;
@@ -381,7 +381,7 @@ static void hash_content(const struct compile_job *job, const char *whose, char 
 }
 
 /* A project that is not ours can change between being read here and being compiled, so its key also names its folder:
-   whoever can do that spoils nothing but that folder's own builds. A copy can't change, but what compiled the one
+   a process that does that spoils only that folder's own builds. A copy can't change, but what compiled the one
    before may still be there: its key names its scope. */
 static void name_content(struct compile_job *job) {
     hash_content(job, job->is_stream ? job->scope : job->place, job->content_key);

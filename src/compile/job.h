@@ -27,7 +27,7 @@ struct compile_job {
     char file_name[NAME_MAX + 1]; /* of a single file */
     bool is_stream, is_file;
     bool has_copy; /* in its workspace's folder */
-    bool is_alone; /* its workspace is nobody else's, ever */
+    bool is_alone; /* its workspace is never shared */
     enum source_kind kind;
     char name[NAME_MAX + 1]; /* as its path ends */
     char place[128];         /* whose it is and where */

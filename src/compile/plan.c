@@ -147,7 +147,7 @@ static void hash_interfaces(const struct plan *plan, struct hash *hash, const st
     }
 }
 
-/* A module that appears or goes matters to who wanted to run its code. */
+/* A module that appears or goes matters to files that wanted to run its code. */
 static void hash_presence(const struct plan *plan, struct hash *hash, const struct record *record) {
     for (size_t i = 0; i < record->compile.count; i++)
         hash_text(hash, map_get(&plan->modules, record->compile.items[i]) ? "there" : "absent");

@@ -24,7 +24,8 @@ struct place {
     const struct compiled_module *module;
 };
 
-/* Find out anew what is where and who depends on whom; after every change of the manifest's records. */
+/* Find out anew where each module is and which records depend on which; after every change of the manifest's records.
+ */
 bool plan_link(struct plan *plan); /* false without memory */
 void plan_free(struct plan *plan);
 

@@ -60,7 +60,7 @@ static bool add_source(struct compile_job *job, const struct model_app *app, con
     if (!digest_source(job, path, record->digest)) {
         memset(record->digest, 0, sizeof record->digest);
         record_give_budget(record, &job->budget);
-        record_forget_output(record); /* nobody can tell whether it is still right */
+        record_forget_output(record); /* it may be out of date */
     }
     return manifest_add(&job->manifest, record);
 }

@@ -10,7 +10,7 @@ enum {
     SPARES_MAX = 3, /* of all toolchains together */
     WARM_UP_DEADLINE_MS = 30000,
     END_PATIENCE_MS = 1000,
-    SPARE_WEIGHT_PERCENT = 2, /* of the CPU, beside whoever works for somebody */
+    SPARE_WEIGHT_PERCENT = 2, /* of the CPU, beside workers with a user */
 };
 
 /* ---- what it has ---- */
@@ -86,7 +86,8 @@ static void tell_ready(struct worker *worker) {
     if (worker->user && !worker->is_being_weighted) worker->user->ready(worker->user_data, worker);
 }
 
-/* A spare that can't compile is none. Who has taken it already sees whether it can: its own project is another. */
+/* A spare that can't compile is none. A user that has taken it already sees whether it can: its own project is another.
+ */
 static void on_warmed_up(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct worker *worker = data;
     (void)result, (void)reason;
@@ -184,7 +185,7 @@ void worker_take_again(struct worker *worker, const struct worker_user *user, vo
     if (worker->is_ready && !worker->is_being_weighted) uv_timer_start(&worker->idle, on_take_timer, 0, 0);
 }
 
-/* One that keeps a spare's share of the CPU would hold up whoever waits for it. */
+/* One that keeps a spare's share of the CPU would hold up its user. */
 static void on_weighted(void *data, const struct error *error) {
     struct worker *worker = data;
     worker->is_being_weighted = false;

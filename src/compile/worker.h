@@ -13,7 +13,7 @@ enum { WORKER_USES_MAX = 500 }; /* compilations; then a fresh one, so that nothi
 
 struct worker;
 
-struct worker_user { /* who waits for the worker now */
+struct worker_user { /* the job that waits for the worker now */
     void (*ready)(void *data, struct worker *worker);
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);
     void (*gone)(void *data, const struct error *error); /* the worker stays in memory until it rests */
@@ -28,9 +28,9 @@ struct worker {
     uint64_t idle_since_ms;
     const struct worker_user *user;
     void *user_data;
-    bool is_spare;          /* nobody's yet */
+    bool is_spare;          /* without a user yet */
     bool was_spare;         /* until its first user took it */
-    bool is_being_weighted; /* gets the share of the CPU of one that works for somebody; ready waits for it */
+    bool is_being_weighted; /* gets the CPU share of a worker with a user; ready waits for it */
     bool is_ready;          /* booted, and warmed up if it is a spare */
     bool is_mounted;        /* has its project */
     bool is_doubtful;
@@ -62,7 +62,7 @@ struct compiler {
     struct map workspaces;
     struct worker *workers;
     struct compile_turn *waiting; /* longest first: their owners have as many under way as they may */
-    uint64_t texts;               /* that were compiled for nobody's sandbox so far */
+    uint64_t texts;               /* that were compiled without a sandbox so far */
     bool quiescing;
 };
 
@@ -74,7 +74,7 @@ struct worker *worker_take(struct compiler *compiler, const struct toolchain *to
 void worker_take_again(struct worker *worker, const struct worker_user *user, void *data);
 /* Done with it for now. Kept while it is good and there is room. One that is gone is freed only here. */
 void worker_rest(struct worker *worker);
-void worker_kill(struct worker *worker, const char *why); /* gone follows, if somebody uses it */
+void worker_kill(struct worker *worker, const char *why); /* gone follows, if it has a user */
 /* Its connection broke: it should be about to end, and is ended if it does not. gone follows. */
 void worker_await_end(struct worker *worker);
 /* Boot a spare of the toolchain if there should be one and is none. */

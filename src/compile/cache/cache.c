@@ -21,7 +21,7 @@ bool cache_find(const char *home, const struct store *store, const char *key, ch
     struct error ignored;
     CLEANUP_FD int fd = cache_path(home, key, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0 || read(fd, digest, sizeof digest - 1) != sizeof digest - 1) return false;
-    /* One whose build was swept is written over by whoever compiles that anew, or forgotten in its turn: to remove it
+    /* One whose build was swept is written over by the next compilation of it, or forgotten in its turn: to remove it
        here would take what another thread may have written meanwhile. */
     if (store_build_path(store, digest, build, sizeof build, &ignored) < 0) return false;
     futimens(fd, NULL); /* used now: it is forgotten last */

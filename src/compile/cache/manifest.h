@@ -58,7 +58,7 @@ struct record {
     bool is_in_round;
     struct answer_budget held; /* of the job's room, for its output */
     unsigned compilations;     /* of it in this job */
-    unsigned mark;             /* of whoever walks the graph */
+    unsigned mark;             /* of the walk of the graph under way */
     struct record **edges;     /* what it depends on, in any way */
     size_t edge_count;
 };

@@ -1,4 +1,4 @@
-/* objects: what single files compiled to, kept for whoever compiles the same file from the same things again.
+/* objects: what single files compiled to, kept for later compilations of the same file from the same inputs.
 
    An entry is found by a digest of the project's scope, the file, its content and how it is compiled; in it are the
    outcomes of the last few such compilations, each with the digest of everything else that went into it. The scope

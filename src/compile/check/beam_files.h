@@ -21,7 +21,7 @@ struct beam_source {
     const char *scratch;   /* as store_scratch */
     const char *path;      /* the user's own: of the folder, or of the single file when is_file */
     bool is_file;          /* the folder holds just this file */
-    atomic_bool *call_off; /* becomes true when nobody wants to know any more */
+    atomic_bool *call_off; /* becomes true when the caller is gone */
     /* Which other files are wanted, by their paths below the folder, and there may be none; NULL: BEAM files. */
     bool (*wants)(const char *path);
     bool (*enters)(const char *name); /* a folder to look into; NULL: all */

@@ -9,7 +9,7 @@
 struct graph_source {
     struct graph_module *modules;
     size_t count, capacity;
-    void **owned; /* texts and lists that nobody else keeps */
+    void **owned; /* texts and lists without another owner */
     size_t owned_count, owned_capacity;
 };
 

@@ -12,7 +12,7 @@ struct tree_file {
     char *path;                   /* from the project's folder */
     uint8_t digest[DIGEST_BYTES]; /* of its content, or of a link's target */
     uint32_t mode;                /* its kind */
-    /* Who sees all of these again sees the same content, unless it was written while it was read. */
+    /* If all of these are the same again, so is the content, unless it was written while it was read. */
     uint64_t device, inode, size;
     int64_t changed_ns, modified_ns;
 };
