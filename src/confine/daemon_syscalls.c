@@ -15,7 +15,7 @@
 
 #define DAEMON SYSCALLS_EVERY /* the daemon has one set */
 #define ALLOW SYSCALL_ALLOW
-#define REFUSE SYSCALL_NOTIFY /* nobody is asked: EPERM */
+#define REFUSE SYSCALL_NOTIFY /* without a supervisor: EPERM */
 
 static const struct syscall_group groups[] = {
     {DAEMON, ALLOW, "brk munmap mremap madvise msync mincore membarrier memfd_create"},
