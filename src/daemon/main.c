@@ -21,7 +21,7 @@
 
 enum {
     LARGE_BYTES = 256 << 10,
-    BACKLOG = 256, /* who dials without end fills it, and others wait behind: a few milliseconds of dials */
+    BACKLOG = 256, /* a client that dials without end fills it, and others wait behind: a few milliseconds of dials */
 };
 
 struct daemon {
@@ -64,11 +64,11 @@ static int open_socket(const char *home, struct error *reterr) {
                          sizeof address.sun_path - 1);
     CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return error_errno(reterr, errno, "making a socket");
-    stranger_refuse_descriptors(fd); /* before anybody can dial; the api finds out whether it worked */
+    stranger_refuse_descriptors(fd); /* before a client can dial; the api finds out whether it worked */
     unlink(address.sun_path);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
         return error_errno(reterr, errno, "binding %s", address.sun_path);
-    /* Who may do what is decided by the uid of each caller, not by who can connect. */
+    /* The uid of each caller decides what it may do, not the permission to connect. */
     if (chmod(address.sun_path, 0666) < 0 || listen(fd, BACKLOG) < 0)
         return error_errno(reterr, errno, "listening on %s", address.sun_path);
     return take_fd(&fd);
@@ -157,8 +157,8 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     return 0;
 }
 
-/* Freed memory is merged at once. Left for later, as is the allocator's habit, the small pieces of somebody's huge
-   request would be merged by the loop, a million in one turn, when it next frees something large. */
+/* Freed memory is merged at once. Left for later, as is the allocator's habit, the small pieces of a huge request would
+ * be merged by the loop, a million in one turn, when it next frees something large. */
 static void set_allocator(void) {
     mallopt(M_MXFAST, 0);
     /* Fixed: by itself the allocator would keep more the larger a stranger's request was. */
