@@ -34,7 +34,7 @@ enum jail_network {
 
 const char *jail_network_name(enum jail_network network);
 
-/* ---- policy: the way out ---- */
+/* ---- policy: egress ---- */
 
 enum {
     JAIL_HOSTS_MAX = 32,
@@ -45,7 +45,7 @@ enum {
     JAIL_DOMAIN_BYTES = 254,
 };
 
-#define JAIL_RESOLVER "198.18.0.3" /* where a node with a way out has names looked up */
+#define JAIL_RESOLVER "198.18.0.3" /* resolves names for a node with egress */
 
 /* What may be reached besides the hosts that are listed. */
 enum jail_reach {
@@ -69,7 +69,7 @@ struct jail_host {
 int jail_host_parse(const char *text, struct jail_host *ret, struct error *reterr);
 void jail_host_print(const struct jail_host *host, char ret[JAIL_HOST_TEXT_BYTES]);
 
-/* A host by its name: whoever carries plans out is told addresses. */
+/* A host by its name: the launcher is told addresses. */
 struct jail_named {
     char name[JAIL_DOMAIN_BYTES];
     uint16_t first_port, last_port; /* 0: any */
@@ -112,7 +112,7 @@ struct jail_limits {
     uint32_t os_tasks;            /* processes and threads in the pids cgroup */
     uint32_t descriptors;         /* of the VM, and of each program that it starts */
     uint64_t file_bytes;          /* of one file; 0: no bound but the disk's */
-    uint64_t network_rate_bytes;  /* through the way out, per second, each way; 0: no bound */
+    uint64_t network_rate_bytes;  /* of egress traffic, per second, each way; 0: no bound */
     uint64_t network_total_bytes; /* both ways together, of one VM; 0: no bound */
     uint32_t connections;         /* to the outside at once */
 
@@ -228,7 +228,7 @@ enum jail_plan_verb {
     JAIL_PLAN_EXECUTE,     /* Landlock: read and execute */
     JAIL_PLAN_SECCOMP,     /* strict | network | open: sets of the system-call table */
     JAIL_PLAN_EXECS,       /* how many execve go through; absent: any number */
-    JAIL_PLAN_REACH,       /* a way out: listed | public | anywhere; absent: there is none */
+    JAIL_PLAN_REACH,       /* egress: listed | public | anywhere; absent: none */
     JAIL_PLAN_HOST,        /* listed: an address or a prefix, and ports */
     JAIL_PLAN_RESOLVED,    /* an address that a listed name stands for: let through if it is public */
     JAIL_PLAN_PORT,        /* of hosts that are not listed; absent: any */

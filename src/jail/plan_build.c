@@ -177,7 +177,7 @@ static void add_landlock(struct draft *draft) {
     add_execute_rules(draft);
 }
 
-/* Without a network namespace, internet sockets would be the host's: then nobody gets any. */
+/* Without a network namespace, internet sockets would be the host's: then no node gets any. */
 static const char *system_call_set(const struct draft *draft) {
     const struct jail_profile *profile = draft->request->profile;
     if (profile->network == JAIL_NETWORK_NONE || !can(draft, JAIL_GUARANTEE_NETWORK)) return "strict";
@@ -196,7 +196,7 @@ static void add_egress(struct draft *draft) {
 static void add_filters(struct draft *draft) {
     add_landlock(draft);
     add(draft, JAIL_PLAN_SECCOMP, system_call_set(draft), NULL, 0);
-    /* Counting takes somebody who is asked. */
+    /* Counting needs the kernel to notify the launcher. */
     if (!draft->request->profile->may_exec && can(draft, JAIL_GUARANTEE_NOTIFY))
         add(draft, JAIL_PLAN_EXECS, NULL, NULL, draft->request->execs);
 }

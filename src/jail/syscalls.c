@@ -205,7 +205,7 @@ static const struct syscall_rule rules[] = {
     {IOCTL(OPEN, TCSETSF)},
     {IOCTL(OPEN, TIOCGPGRP)},
     {IOCTL(OPEN, TIOCSPGRP)},
-    /* Typing into somebody else's terminal. */
+    /* Typing into another process's terminal. */
     {"ioctl", EVERY, NOTIFY, 1, {{IS(1, TIOCSTI)}}},
 
     {PRCTL(PR_SET_NAME)},
