@@ -58,14 +58,14 @@ struct launcher_link {
     struct jail_features features;
     uint64_t last_id;
     struct calls asked;  /* sent or queued, in that order */
-    struct calls failed; /* wait to be told, so that nobody is called from inside a request */
+    struct calls failed; /* wait to be told, so that no caller is called back from inside its request */
     struct outgoing *queue;
     struct outgoing **queue_end;
     size_t queue_bytes;
     uv_timer_t redial_timer;
     uint64_t redial_ms;
     uv_timer_t failed_timer;
-    uv_timer_t answer_timer; /* runs while somebody waits for an answer */
+    uv_timer_t answer_timer; /* runs while a call waits for an answer */
     uint64_t answer_timeout_ms;
     unsigned open_handles;
     bool is_closing;
@@ -106,7 +106,7 @@ static void fail_call(struct launcher_link *link, struct link_call *call, enum e
     calls_append(&link->failed, call);
 }
 
-/* Tell those that have failed so far; who asks again meanwhile is told the next time. */
+/* Tell those that have failed so far; calls that are made meanwhile are told the next time. */
 static void tell_failed(struct launcher_link *link) {
     struct link_call *next = link->failed.first;
     calls_init(&link->failed);
@@ -282,7 +282,7 @@ static void await_answer(struct launcher_link *link, struct link_call *call) {
 }
 
 static void ask(struct launcher_link *link, struct link_call *call, const struct buf *text, int fd) {
-    /* While it is told of nodes a daemon may ask already: to bury those that nobody knows. */
+    /* While it is told of nodes a daemon may ask already: to bury nodes without a sandbox. */
     if (link->state != LINK_UP && link->state != LINK_LISTING)
         fail_call(link, call, E_LAUNCHER, "there is no link to the launcher");
     else if (text->failed)
@@ -372,7 +372,7 @@ static bool receive_one(struct launcher_link *link) {
     if (size < 0) return false;
     bool is_good = size > 0 && wire_message_parse(link->message, &message, NULL) == 0 && handle(link, &answer);
     for (size_t i = 0; i < LINK_FDS_MAX; i++) fd_close(answer.fds[i]);
-    /* Whoever was just called may have closed the link. */
+    /* The callback may have closed the link. */
     if (!is_good && link->connection) drop(link);
     return link->connection;
 }
@@ -390,7 +390,7 @@ static void receive(uv_poll_t *poll, int status, int events) {
     }
 }
 
-/* A launcher that is stopped or stuck. Whoever looks after it must see its requests fail to do something about it. */
+/* A launcher that is stopped or stuck. The daemon must see its requests fail to do something about it. */
 static void on_answer_timer(uv_timer_t *timer) {
     struct launcher_link *link = timer->data;
     /* We may have been held up ourselves: what has come already has come in time. */

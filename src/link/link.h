@@ -98,7 +98,7 @@ void link_release_project(struct launcher_link *link, const char *token);
    read-only, noexec. */
 void link_mount(struct launcher_link *link, const char *node, const char *source, const char *target, link_done_fn done,
                 void *data);
-/* Make a running node somebody's. */
+/* Give a running pool node to its sandbox. */
 void link_equip(struct launcher_link *link, const char *node, const struct link_equipment *equipment, link_done_fn done,
                 void *data);
 /* Kill every node and end the launcher after the daemon has gone. */

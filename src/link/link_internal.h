@@ -9,7 +9,7 @@
 
 enum { LINK_FDS_MAX = FD_PASS_MAX };
 
-/* What came back for a call; descriptors that nobody takes are closed afterwards. */
+/* What came back for a call; descriptors that are not taken are closed afterwards. */
 struct link_answer {
     const struct wire_message *message; /* its operands start with the id */
     int fds[LINK_FDS_MAX];              /* -1 where there is none */
@@ -17,7 +17,7 @@ struct link_answer {
 
 struct link_call;
 
-/* Give the answer to whoever asked: the message, or the error when there is none. False: it is not what the launcher
+/* Give the answer to the caller: the message, or the error when there is none. False: it is not what the launcher
    would say, and the asker was told so. */
 typedef bool (*link_deliver_fn)(const struct link_call *call, struct link_answer *answer, const struct error *error);
 

@@ -1,4 +1,4 @@
-/* Projects that the launcher sends as a stream: whoever asked gets them when all of their files have come. */
+/* Projects that the launcher sends as a stream: the caller gets them when all of their files have come. */
 #include <stdio.h>
 #include <stdlib.h>
 
