@@ -1,7 +1,7 @@
 /* The threads that compile, hash, copy and free for callers. libuv's own have two faults here. They inherit the loop's
    priority, which is above that of nodes. And they wake the loop by uv_async_send, where the loop spins until the
-   sender has the processor again: with many who compute, for tens of milliseconds. These have a low priority, and share
-   nothing with the loop that it would wait for. */
+   sender has the processor again: with many busy processes, for tens of milliseconds. These have a low priority, and
+   share nothing with the loop that it would wait for. */
 #include "loop/loop.h"
 
 #include <errno.h>
