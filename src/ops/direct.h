@@ -1,4 +1,4 @@
-/* ops/direct: how a call travels without HTTP. Who asks again and again over one connection has it upgraded (GET
+/* ops/direct: how a call travels without HTTP. A client that asks often over one connection has it upgraded (GET
    /direct, Upgrade: sandbox-direct-2) and from then on sends frames, one question at a time, each of which is answered
    by one:
 
@@ -6,7 +6,7 @@
                name, parameters as JSON
      answer:   size of the rest (4), status as HTTP has it (2), the object or the problem as JSON
 
-   Who closes its end, if only for writing, has left: what runs for it is called off. */
+   A client that closes its end, if only for writing, has left: what runs for it is called off. */
 #ifndef OPS_DIRECT_H
 #define OPS_DIRECT_H
 
