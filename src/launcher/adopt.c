@@ -57,8 +57,8 @@ static void take_listener(struct launcher *launcher, struct jailed_node *node) {
         log_line(&launcher->log, LOG_ERROR_LEVEL, "watch_failed", "node", node->name, "detail", error.detail, NULL);
 }
 
-/* A call that the old launcher had taken and not answered waits for an answer that nobody can give any more. Freezing
-   interrupts it, and after the thaw it is made anew. */
+/* A call that the old launcher had taken and not answered waits for an answer that no process can give any more.
+   Freezing interrupts it, and after the thaw it is made anew. */
 static void ask_again(const struct launcher *launcher, const struct jailed_node *node) {
     if (node->listener_fd < 0 || node->frozen) return;
     freezing_hold_up_yielding(launcher, node, true);

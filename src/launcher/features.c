@@ -87,7 +87,7 @@ static bool write_map(pid_t pid, const char *name) {
     return fd >= 0 && write(fd, map, (size_t)length) == length;
 }
 
-/* A restarted launcher takes the listener out of an init that nobody may trace. */
+/* A restarted launcher takes the listener out of an init that no user's process may trace. */
 static bool try_takeover(const struct subject *subject) {
     CLEANUP_FD int pidfd = pidfd_open(subject->pid, 0);
     CLEANUP_FD int fd = pidfd < 0 ? -1 : pidfd_getfd(pidfd, subject->held_fd, 0);

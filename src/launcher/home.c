@@ -1,4 +1,4 @@
-/* The instance's directory. As root it is given to the daemon's uid, who may be in a stranger's hands one day: from
+/* The instance's directory. As root it is given to the daemon's uid. An attacker may control the daemon one day: from
    then on nothing in it is opened but with that uid's rights. */
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +64,8 @@ static bool is_slot_uid(uid_t uid) {
            (uid - SLOT_UID_BASE) / SLOT_UIDS < SLOTS_MAX;
 }
 
-/* Give on what belonged to the uid of the home's earlier slot, and only that: a hard link to another's file stays his.
+/* Give on what belonged to the uid of the home's earlier slot, and only that: a hard link to another user's file keeps
+ * its owner.
  */
 static void give_tree(const struct launcher *launcher, int directory_fd, uid_t from, int depth) {
     DIR *listing = depth < DEPTH_MAX ? open_listing(directory_fd, ".") : NULL;

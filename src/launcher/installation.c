@@ -1,5 +1,5 @@
 /* What lies beside the launcher: the daemon's program and the agent. They are opened with the launcher's own rights,
-   since an installation may lie where the daemon's uid can't go: a clone in somebody's home. */
+   since an installation may lie where the daemon's uid can't go: a clone in a user's home. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -78,7 +78,7 @@ int launcher_open(struct launcher *launcher, const char *home, struct error *ret
     if (launcher->root && setgroups(0, NULL) < 0) return error_errno(reterr, errno, "drop groups");
     if (home_open(launcher, home, reterr) < 0) return -1;
     launcher_log_open(launcher);
-    /* Wherever we were started is nobody's business, and a helper's /proc/self/cwd would lead there. */
+    /* The folder we were started in is private: a helper's /proc/self/cwd would lead there. */
     if (chdir("/") < 0) return error_errno(reterr, errno, "go to /");
     features_probe(&launcher->features);
     if (open_cgroups(launcher, reterr) < 0) return -1;

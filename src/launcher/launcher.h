@@ -82,7 +82,7 @@ enum source {
 };
 
 int launcher_watch(struct launcher *launcher, int fd, enum source source, size_t index, struct error *reterr);
-/* Descriptors that others hold too must be unwatched before they are closed: epoll would go on telling. */
+/* Descriptors that others hold too must be unwatched before they are closed: epoll would go on reporting them. */
 void launcher_unwatch(struct launcher *launcher, int fd);
 /* Also say when the link can be written to. */
 void launcher_want_output(struct launcher *launcher, bool wanted);

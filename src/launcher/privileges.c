@@ -38,8 +38,8 @@ int privileges_become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_co
 
 enum { SERVICE_NICE = -10 };
 
-/* Who is woken waits while whoever has the processor is within his slice, and then for the next tick, which is
-   milliseconds, unless his own slice is the shorter one. The kernel's is 3 ms, and it takes none below 0.1. Nodes
+/* A woken process waits while the running one is within its slice, and then for the next tick, which is
+   milliseconds, unless its own slice is the shorter one. The kernel's is 3 ms, and it takes none below 0.1. Nodes
    with that as well take turns so often that they use a fifth more of the processor. */
 enum { SERVICE_SLICE_NS = 100000, OTHERS_SLICE_NS = 500000 };
 

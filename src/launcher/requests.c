@@ -230,7 +230,7 @@ static int mount_plan(const struct launcher *launcher, const struct jailed_node 
     return count > 0 ? jailed_mount(launcher, node, binds, count, reterr) : 0;
 }
 
-/* A node that waited for somebody becomes his: his limits first, so that nothing of his is seen without them. */
+/* A pool node gets its sandbox: the limits first, so that nothing of the sandbox runs without them. */
 static void handle_equip(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     struct error error;
@@ -249,7 +249,7 @@ static void handle_equip(const struct call *call) {
     finish(call, failed, &error);
 }
 
-/* A path as the caller at hand, or a name as whoever gave a standing permission under it. */
+/* A path as the caller at hand, or a name as the user that gave a standing permission under it. */
 static void handle_project(const struct call *call) {
     const char *what = operand(call, 0);
     uint64_t sign = 0;

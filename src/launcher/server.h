@@ -8,7 +8,7 @@
 struct launcher;
 struct jailed_node;
 
-/* Who asked: an answer is for the connection that the request came over, and for no later one. */
+/* The origin of a request: an answer is for the connection that the request came over, and for no later one. */
 struct request {
     uint64_t id;
     uint64_t link_serial;

@@ -34,7 +34,7 @@ struct cgroup_backend {
     void (*prepare_parent)(struct cgroup_host *host, const char *directory);
 };
 
-/* The same for both: whether everybody else goes first. While it does, the kernel takes no weight. */
+/* The same for both: whether all other cgroups go first. While it does, the kernel takes no weight. */
 extern const struct cgroup_setting cgroup_not_yielding;
 
 extern const struct cgroup_backend cgroup_v1;

@@ -52,7 +52,7 @@ int cgroup_host_open_sibling(const struct cgroup_host *nodes, const char *group,
 /* Remove the group's directories, and those above it that are ours and empty. */
 void cgroup_host_close(const struct cgroup_host *host);
 /* Make the directories and set the limits (memory is memory plus disk, swap 0). Nothing is left when it fails;
-   E_EXISTS when somebody lives in cgroups of that name. A limit of 0 is no limit. */
+   E_EXISTS when cgroups of that name have processes. A limit of 0 is no limit. */
 int cgroup_make(const struct cgroup_host *host, const char *node, const struct jail_limits *limits, struct cgroup *ret,
                 struct error *reterr);
 /* In the child, after clone: only write(2). 0 or an errno. */
@@ -76,7 +76,7 @@ int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
  */
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, uint32_t wait_ms,
                   struct error *reterr);
-/* By whichever freezer it was frozen, and by whom: a frozen process does not die on v1. Fire and forget: there may be
+/* Whichever freezer and launcher froze it: a frozen process does not die on v1. Fire and forget: there may be
    nothing to thaw. */
 void cgroup_thaw_everywhere(const struct cgroup_host *host, const char *node);
 bool cgroup_is_frozen(const struct cgroup_host *host, const char *node);
@@ -85,7 +85,7 @@ uint64_t cgroup_oom_kills(const struct cgroup_host *host, const char *node);
 size_t cgroup_pids(const struct cgroup_host *host, const char *node, pid_t *ret, size_t max);
 /* Kill whatever is inside, and remove the directories; -EBUSY-like failures are retried for a bounded time. */
 int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr);
-/* Remove the directories unless somebody is inside. */
+/* Remove the directories unless a process is inside. */
 void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node);
 /* Names of the nodes that have cgroups here, for adoption. */
 int cgroup_list(const struct cgroup_host *host, void (*each)(void *data, const char *node), void *data,

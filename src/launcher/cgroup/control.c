@@ -60,7 +60,7 @@ static int ask(const struct cgroup_host *host, const char *node, bool frozen, st
     return error_set(reterr, E_GUARANTEE, "this host has no freezer");
 }
 
-/* The v1 freezer tells nobody when it is done. */
+/* The v1 freezer sends no event when it is done. */
 static void wait_for_freezer(const struct cgroup_host *host, const char *node, bool frozen, uint64_t deadline_ms) {
     char events[PATH_MAX];
     if (host->hierarchies[CGROUP_UNIFIED][0] &&

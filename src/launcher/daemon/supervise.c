@@ -52,7 +52,7 @@ static _Noreturn void run_daemon(const struct launcher *launcher, const struct c
     for (size_t i = 0; i < OPTIONS_MAX && launcher->daemon.options[i]; i++)
         arguments[count++] = launcher->daemon.options[i];
     signals_reset();
-    /* A terminal of whoever started us: it could type into it. */
+    /* Leave the terminal of our parent: the daemon could type into it. */
     setsid();
     priority_raise();
     daemon_bounds_join(launcher, cgroup);
@@ -64,7 +64,7 @@ static _Noreturn void run_daemon(const struct launcher *launcher, const struct c
     _exit(EXIT_FAILURE);
 }
 
-/* The pid in a lock file that somebody holds; 0 when nobody does. */
+/* The pid in a lock file that a process holds; 0 when none does. */
 static pid_t lock_holder(const struct launcher *launcher) {
     char text[32] = "";
     fs_rights_of_daemon(launcher);
@@ -134,7 +134,7 @@ void supervise_ended(struct launcher *launcher) {
         launcher_end(launcher, 0);
     else if (launcher->shutting_down)
         shutdown_advance(launcher);
-    /* An end in good order was somebody's wish, and wrong options stay wrong. */
+    /* An end in good order was requested, and wrong options stay wrong. */
     else if (exited && (info.si_status == 0 || info.si_status == EXIT_USAGE))
         launcher_end(launcher, info.si_status);
     else

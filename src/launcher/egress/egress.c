@@ -1,5 +1,5 @@
 /* Egress of nodes that have been taken. It is made when the first one wants it, kept by a process of its own
-   (egress_keeper.c), taken over by the next launcher, and made again with everybody's place in it when it ends. */
+   (egress_keeper.c), taken over by the next launcher, and made again with every node's place in it when it ends. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "launcher/project/helper.h"
 
 enum {
-    GREETING_WAIT_MS = 50, /* it takes a few, and whoever is first has it at once; everything else waits as long */
+    GREETING_WAIT_MS = 50, /* it takes a few, and the first node has it at once; everything else waits as long */
     GREETING_TIMEOUT_MS = 5000,
     END_TIMEOUT_MS = 2000,
     REMAKE_DELAY_MS = 200, /* the kernel takes its time to clear a namespace away, and the interfaces with it */
@@ -171,7 +171,7 @@ static int start_keeper(struct launcher *launcher, struct error *reterr) {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
         return error_errno(reterr, errno, "make a pair of sockets");
     CLEANUP_FD int own_fd = fds[0], its_fd = fds[1];
-    CLEANUP_FD int keeper_fd = -1; /* it says who it is when it is ready, and lives on when we end */
+    CLEANUP_FD int keeper_fd = -1; /* it sends its identity when it is ready, and lives on when we end */
     if (helper_start(keep, NULL, &its_fd, 1, &keeper_fd, reterr) < 0 ||
         launcher_watch(launcher, own_fd, SOURCE_GREETING, 0, reterr) < 0)
         return -1;
@@ -212,7 +212,7 @@ static int settle(struct launcher *launcher, pid_t keeper, struct error *reterr)
     return -1;
 }
 
-/* Whoever could not be made in time ends when he speaks to nobody. */
+/* A keeper that was not ready in time ends when its connection is closed. */
 static void stop_waiting(struct launcher *launcher) {
     launcher_unwatch(launcher, launcher->egress.greeting_fd);
     fd_close(take_fd(&launcher->egress.greeting_fd));
@@ -230,7 +230,7 @@ static int take_greeting(struct launcher *launcher, struct error *reterr) {
     return result;
 }
 
-/* It may be under way still when this returns: then everybody who misses it gets it later. */
+/* It may be under way still when this returns: then the nodes without it get it later. */
 static int make(struct launcher *launcher, struct error *reterr) {
     if (launcher->egress.greeting_fd >= 0) return 0;
     if (start_keeper(launcher, reterr) < 0) return -1;
@@ -316,7 +316,7 @@ int egress_attach(struct launcher *launcher, struct jailed_node *node, const str
     return -1;
 }
 
-/* What was refused to it before is told while it has its number: whoever has that next is not to be blamed. */
+/* What was refused to it before is told while it has its number: the next node with that number must not be blamed. */
 static void tell_last_refusals(struct launcher *launcher) {
     struct pollfd log = {.fd = launcher->egress.log.fd, .events = POLLIN};
     for (int i = 0; i < LAST_TURNS_MAX && poll(&log, 1, 0) == 1; i++) egress_tell_refusals(launcher);
@@ -364,7 +364,7 @@ static bool misses_it(const struct jailed_node *node) {
     return node->used && node->egress && !node->has_way_out && !node->burial.under_way && !jailed_is_dead(node);
 }
 
-/* Who can't have it keeps nobody else from it. */
+/* A node that can't have it keeps no other node from it. */
 static bool give_back(struct launcher *launcher) {
     bool have_all = true;
     for (size_t i = 0; i < launcher->nodes.end; i++) {

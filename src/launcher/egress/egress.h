@@ -23,7 +23,7 @@ struct egress {
     struct netlink addresses;         /* at home: which are the host's own */
     struct jail_host own[EGRESS_OWN_MAX];
     size_t own_count;
-    uint64_t remake_due_ms;   /* UINT64_MAX: nobody misses it */
+    uint64_t remake_due_ms;   /* UINT64_MAX: no node needs it */
     uint64_t remake_delay_ms; /* until the next attempt, when one failed */
 };
 

@@ -26,7 +26,7 @@
 enum {
     READY_TIMEOUT_MS = 3000,
     LOOK_S = 30,
-    LONELY_LOOKS = 20,   /* ten minutes, as nodes that nobody claims */
+    LONELY_LOOKS = 20,   /* ten minutes, as nodes that no daemon claims */
     OWN_INTERFACES = 2,  /* the loopback and the tap */
     RESTART_DELAY_S = 1, /* of a slirp4netns that ended */
 };
@@ -132,7 +132,7 @@ static void keep(struct keeper *keeper, const sigset_t *signals) {
     end_slirp(keeper);
 }
 
-/* It is in a record, where the next launcher finds it. One whose launcher died before that would be nobody's. */
+/* It is in a record, where the next launcher finds it. One whose launcher died before that would have no owner. */
 static bool is_recorded(int ready_fd) {
     char byte;
     ssize_t size;

@@ -126,7 +126,7 @@ static void put_map_entry(struct nft_batch *batch, uint16_t type, const char *na
     nftnl_set_free(map);
 }
 
-/* What is left of a place's traffic, for both directions; of 0 more than anybody uses up. One that is there already
+/* What is left of a place's traffic, for both directions; of 0 more than any node uses up. One that is there already
    keeps what was used of it. */
 static void put_quota(struct nft_batch *batch, uint16_t type, const char *name, uint64_t bytes, uint64_t used_bytes) {
     struct nftnl_obj *quota = must(nftnl_obj_alloc());
@@ -229,7 +229,7 @@ static void put_named_rules(struct nft_batch *batch, const struct names *names, 
     put_rules(batch, names->references.named, &names->references, &rules);
 }
 
-/* A node that ended while no launcher ran may have left its own: nobody gets rules of another. */
+/* A node that ended while no launcher ran may have left its own: no node gets rules of another. */
 static void put_empty_chain(struct nft_batch *batch, const char *name) {
     put_chain(batch, NFT_MSG_NEWCHAIN, name, -1, NULL);
     put_flush(batch, name);

@@ -136,8 +136,8 @@ static void match_over_rate(struct nftnl_rule *rule, uint64_t bytes, uint64_t bu
     nftnl_expr_set_u32(limit, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
 }
 
-/* Besides a second's worth, which the kernel always allows. Whoever uses all of the rate is told of before anything is
-   dropped. */
+/* Besides a second's worth, which the kernel always allows. A node that uses all of the rate is reported before
+ * anything is dropped. */
 static uint64_t burst_of(const struct egress_rule *wanted) {
     uint64_t least = BURST_MIN_BYTES, rate = wanted->number;
     if (wanted->verdict == EGRESS_TELL) return rate < least ? least - rate : 0;
@@ -272,7 +272,7 @@ static void put_neighbours(struct nft_batch *batch) {
     nft_put_rule(batch, rule);
 }
 
-/* The kernel itself talks to everybody on a link with v6; that is neither let through nor worth a word. */
+/* The kernel itself sends multicast on a link with v6; that is neither let through nor worth a word. */
 static void put_silence(struct nft_batch *batch) {
     static const uint8_t protocol = IPPROTO_ICMPV6;
     struct nftnl_rule *rule = new_rule("input");

@@ -19,7 +19,7 @@ static const struct {
     {"192.168.0.0/16", "private"},   {"198.18.0.0/15", "reserved"},
     {"198.51.100.0/24", "reserved"}, {"203.0.113.0/24", "reserved"},
     {"224.0.0.0/4", "multicast"},    {"240.0.0.0/4", "reserved"},
-    {"::/96", "loopback"},           {"::ffff:0:0/96", "mapped"}, /* would be a v4 address to somebody */
+    {"::/96", "loopback"},           {"::ffff:0:0/96", "mapped"}, /* some systems read it as a v4 address */
     {"64:ff9b::/32", "mapped"},      {"fc00::/7", "private"},
     {"fe80::/10", "link-local"},     {"fec0::/10", "private"},
     {"ff00::/8", "multicast"},       {"2001::/23", "reserved"},
@@ -104,7 +104,7 @@ static void add_bounds(struct egress_rules *rules, uint64_t told_rate_bytes, uin
     add(rules, EGRESS_OVER_TOTAL, at_the_end);
 }
 
-/* Whoever answers for a name may say any address: it opens none that is refused to everybody. */
+/* A name server may answer with any address: that opens none that is refused to all nodes. */
 static void add_named(struct egress_rules *rules) {
     add(rules, EGRESS_ANY, EGRESS_ASK_PUBLIC);
     add(rules, EGRESS_ANY, EGRESS_ASK_OWN);

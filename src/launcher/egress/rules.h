@@ -1,11 +1,11 @@
-/* Egress as values: who a node is on the egress network, what is refused to whom, and the rules that follow from
+/* Egress as values: a node's addresses on the egress network, what is refused to it, and the rules that follow from
    a policy. Pure; network.h has what carries them out. */
 #ifndef LAUNCHER_EGRESS_RULES_H
 #define LAUNCHER_EGRESS_RULES_H
 
 #include "jail/egress_policy.h"
 
-/* The egress network lies in a range that is nobody's (RFC 2544), so that it hides no network of the host's. */
+/* The egress network lies in a range reserved for tests (RFC 2544), so that it hides no network of the host's. */
 #define EGRESS_NETWORK "198.18.0.0/24" /* JAIL_RESOLVER is in it */
 #define EGRESS_GATEWAY "198.18.1.1"
 #define EGRESS_GATEWAY_V6 "fe80::1"
@@ -22,7 +22,7 @@ enum {
 
 /* ---- probe.c: what this host has for it ---- */
 
-/* The path of slirp4netns, or NULL. Only where nobody but root installs programs. */
+/* The path of slirp4netns, or NULL. Only from folders where only root installs programs. */
 const char *egress_find_slirp(void);
 bool egress_is_possible(void);
 
@@ -79,7 +79,7 @@ struct egress_rules {
 /* Whether every row of the tables of refusals can be read; E_INVALID names the first that can't. The launcher does not
    start without. */
 int egress_rules_check(struct error *reterr);
-/* For what the node sends, for what it gets, for what its names stand for, and for everybody: what is not public. */
+/* For what the node sends, for what it gets, for what its names stand for, and for all nodes: what is not public. */
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_down(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret);
 void egress_rules_named(const struct jail_egress *egress, struct egress_rules *ret);

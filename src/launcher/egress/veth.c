@@ -60,7 +60,7 @@ static int link_up(struct netlink *netlink, uint32_t index, struct error *reterr
     return ask(&draft, netlink, "bring an interface up", reterr);
 }
 
-/* No duplicate can be there: nobody else is on the link. */
+/* No duplicate can be there: the link has two ends only. */
 static int add_address(struct netlink *netlink, uint32_t index, const struct jail_host *host, uint8_t bits,
                        struct error *reterr) {
     struct draft draft;
@@ -74,7 +74,7 @@ static int add_address(struct netlink *netlink, uint32_t index, const struct jai
     return ask(&draft, netlink, "give an interface its address", reterr);
 }
 
-/* to NULL: everything else; via NULL: whoever it is lives on that link. */
+/* to NULL: everything else; via NULL: the destination is on that link. */
 static int add_route(struct netlink *netlink, uint32_t index, bool is_v6, const struct jail_host *to,
                      const struct jail_host *via, struct error *reterr) {
     struct draft draft;
@@ -122,7 +122,8 @@ static int remove_pair(struct netlink *outside, const struct egress_place *place
     return ask(&draft, outside, "remove a node's interface", NULL);
 }
 
-/* The kernel takes its time with the namespaces of the dead: who had this number may still have its interface. */
+/* The kernel takes its time with the namespaces of the dead: the node that had this number may still have its
+ * interface. */
 static int make_pair_anew(struct netlink *outside, const struct egress_place *place, int node_fd,
                           struct error *reterr) {
     int result = make_pair(outside, place, node_fd, reterr);

@@ -45,7 +45,8 @@ void bury_start(struct launcher *launcher, struct jailed_node *node, struct requ
     kill_node(launcher, node);
 }
 
-/* The node's init tells the program's signal as 128 and more; an adopted one has told its status to somebody else. */
+/* The node's init tells the program's signal as 128 and more; an adopted one has reported its status to its first
+ * launcher. */
 static struct jail_death read_death(const struct launcher *launcher, const struct jailed_node *node) {
     struct jail_death death = {
         .cause = JAIL_CAUSE_UNKNOWN, .status = -1, .oom_kills = cgroup_oom_kills(&launcher->cgroups, node->name)};
@@ -109,7 +110,7 @@ uint64_t bury_check(struct launcher *launcher, uint64_t now_ms) {
 }
 
 void bury_everything(struct launcher *launcher) {
-    /* Serial 0 is nobody's: no answer is sent. */
+    /* Serial 0 is no request's: no answer is sent. */
     struct request nobody = {0};
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used && !launcher->nodes.items[i].burial.under_way)

@@ -41,7 +41,7 @@ void freezing_hold_up_yielding(const struct launcher *launcher, const struct jai
     if (node->yields) cgroup_set_yielding(&launcher->cgroups, node->name, !held_up, NULL);
 }
 
-/* Nobody has asked for half of it. */
+/* Undo a partial freeze. */
 static void go_back(const struct launcher *launcher, const struct jailed_node *node) {
     if (launcher->cgroups.has_freezer)
         cgroup_freeze(&launcher->cgroups, node->name, false, 0, NULL);

@@ -30,7 +30,7 @@ pid_t jailed_program(const struct jailed_node *node) {
     return file_read_text(AT_FDCWD, path, text, sizeof text) > 0 ? atoi(text) : 0;
 }
 
-/* The init lets nobody in but root, since it is not dumpable; its first child, the program, lets its own user in. */
+/* The init lets only root in, since it is not dumpable; its first child, the program, lets its own user in. */
 pid_t jailed_door(const struct launcher *launcher, const struct jailed_node *node) {
     return launcher->root ? node->pid : jailed_program(node);
 }

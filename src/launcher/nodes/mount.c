@@ -52,7 +52,7 @@ static int open_place(const char *path) {
     return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 }
 
-/* All else that the node sees is somebody's, a caller's project say, and nothing is made in it. */
+/* All else that the node sees belongs to others, such as a caller's project, and nothing is made in it. */
 static bool is_own_root(int fd) {
     struct stat place, root;
     return fstat(fd, &place) == 0 && stat("/", &root) == 0 && place.st_dev == root.st_dev;

@@ -11,7 +11,7 @@
 enum {
     JAILED_ID_INSIDE = 1000,      /* a node's uid and gid, as it sees them */
     JAILED_LISTENER_FD = 4,       /* where a node's init keeps its duplicate for a later launcher */
-    JAILED_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop everybody, or let everybody go on */
+    JAILED_SIGNAL_STOP = SIGUSR1, /* to a node's init: stop every process, or continue it */
     JAILED_SIGNAL_GO_ON = SIGUSR2,
 };
 
@@ -42,7 +42,7 @@ struct jailed_node {
     uint64_t start_time;
     uid_t uid;
     int pidfd;
-    int listener_fd; /* -1: nobody to answer, or taken by nobody */
+    int listener_fd; /* -1: none, or not taken over */
     bool frozen;
     struct freezing *freezing; /* NULL: nothing is under way */
     bool yields;               /* the processor to all other nodes */
@@ -52,7 +52,7 @@ struct jailed_node {
     uint64_t disk_bytes;         /* of its writable mounts together */
     struct jail_egress *egress;  /* what it may reach; NULL: it has no egress */
     bool has_way_out;            /* and has it now */
-    uint64_t traffic_used_bytes; /* through ways out that it had before */
+    uint64_t traffic_used_bytes; /* of egress that it had before */
     bool inet_refused;           /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
     struct violation_budget refusals; /* of the network: neither drives the other out */
@@ -152,7 +152,7 @@ struct jailed_stop_check; /* at whether all of its processes have stopped */
 
 struct jailed_stop_check *jailed_stop_check_new(void); /* NULL: no memory */
 void jailed_stop_check_free(struct jailed_stop_check *check);
-/* Have its init stop everybody, or let everybody go on. */
+/* Have its init stop or continue every process. */
 void jailed_signal(const struct jailed_node *node, bool frozen);
 /* Goes on checking, until then at the latest. False: not done yet. */
 bool jailed_stop_check_on(struct jailed_stop_check *check, const struct jailed_node *node, uint64_t until_us,

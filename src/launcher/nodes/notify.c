@@ -78,7 +78,7 @@ static void describe(const struct jailed_node *node, const struct seccomp_notif 
             read_path(call, call->data.args[with_path[i].path_argument], node->listener_fd, ret, size);
 }
 
-/* The first execs are the node's own program and its helper; there is no telling them from others but by count. */
+/* The first execs are the node's own program and its helper; only the count distinguishes them from others. */
 static void set_execs_used(struct launcher *launcher, struct jailed_node *node, uint64_t count) {
     struct error error;
     node->execs_used = count;

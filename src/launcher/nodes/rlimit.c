@@ -1,5 +1,5 @@
 /* Limits that the kernel keeps per process, changed in a node that runs. Only the soft ones, so that they can be raised
-   again; the node's filter lets nobody inside do that. */
+   again; the node's filter lets no process inside do that. */
 #include <stdio.h>
 #include <sys/resource.h>
 

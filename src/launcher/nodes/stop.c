@@ -1,8 +1,8 @@
 /* Standing still where the kernel has no freezer for us: the node's init sends a signal that none can refuse to every
    process of its namespace. The kernel does that in one step, and a process that is starting another gets it before or
-   after: so nobody is missed, however fast they fork and end. Whether all have stopped is then checked from outside.
-   Who has the signal stops when it gets its turn; one that has not could let others go on, so it is sent again before
-   each check. */
+   after: so no process is missed, however fast they fork and end. Whether all have stopped is then checked from
+   outside. A process with the signal stops when it is scheduled; one that has not could let others go on, so it is sent
+   again before each check. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { PROCESSES_MAX = 1024, STAT_BYTES = 512 };
 
-/* All descend from the init: whoever loses its parent becomes its child. */
+/* All descend from the init: a process that loses its parent becomes its child. */
 struct jailed_stop_check {
     pid_t pids[PROCESSES_MAX]; /* the init first */
     size_t count, next;

@@ -47,7 +47,7 @@ void violation_tell(struct launcher *launcher, struct jailed_node *node, int sys
         hold_back(launcher, budget, syscall_number);
 }
 
-/* The kernel tells once a second at most. One that nobody hears is told again, if it goes on. */
+/* The kernel tells once a second at most. One that no daemon receives is reported again, if it goes on. */
 void violation_tell_bound(struct launcher *launcher, const struct jailed_node *node, const char *limit) {
     send_violation(launcher, node, VIOLATION_BOUND, 1, limit);
 }

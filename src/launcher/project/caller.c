@@ -18,8 +18,8 @@
 #include "launcher/privileges.h"
 #include "launcher/project/project.h"
 
-/* Both ends of a unix connection report a peer, but only the accepting end's is the one who asked: on the other it is
-   whoever listens, maybe root. An accepted socket has its listener's name, and its peer none. */
+/* Both ends of a unix connection report a peer, but only the accepting end's is the caller: on the other it is the
+ * listener, maybe root. An accepted socket has its listener's name, and its peer none. */
 static bool is_accepted(int fd) {
     struct sockaddr_un own = {0}, peer = {0};
     socklen_t own_size = sizeof own, peer_size = sizeof peer;
@@ -37,7 +37,7 @@ static bool is_inherited(int fd) {
     return false;
 }
 
-/* Who has gone wants nothing opened any more: a connection that was kept must not stand for its caller for ever. */
+/* Nothing is opened for a caller that has gone: a connection that was kept must not stand for its caller for ever. */
 static bool is_gone(int fd) {
     struct pollfd state = {.fd = fd};
     return poll(&state, 1, 0) != 0 && state.revents & (POLLHUP | POLLERR | POLLNVAL);

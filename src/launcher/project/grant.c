@@ -1,6 +1,6 @@
-/* Standing permission: a caller lets the service open one path again, with the caller's rights, after he has gone,
-   until it is withdrawn. Kept where records of nodes are, which a daemon in a stranger's hands can't write, so that it
-   also outlives us. */
+/* Standing permission: a caller lets the service open one path again, with the caller's rights, after the caller has
+   gone, until it is withdrawn. Kept where records of nodes are, which a daemon in a stranger's hands can't write, so
+   that it also outlives us. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

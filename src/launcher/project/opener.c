@@ -15,7 +15,7 @@
 #include "launcher/start/spawn.h"
 
 enum {
-    /* Whoever asked has more to do, on the same few cores: until it is through with the project, or for so long. */
+    /* The daemon has more to do, on the same few cores: until it is through with the project, or for so long. */
     REFILL_AFTER_MS = 10,
     REFILL_AFTER_USE_MS = 1,
     END_PATIENCE_MS = 1000,

@@ -15,7 +15,8 @@
 #include "launcher/server.h"
 #include "launcher/start/userns.h"
 
-/* The helper's own alarms are not enough, and a little shorter: it runs with the caller's uid, who may stop it. */
+/* The helper's own alarms are not enough, and a little shorter: it runs with the caller's uid, so the caller may stop
+ * it. */
 enum { OPEN_PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000, STREAM_PATIENCE_MS = (STREAM_TIMEOUT_S + 1) * 1000 };
 
 struct opening {
@@ -138,7 +139,7 @@ static void give_up(struct launcher *launcher, struct launcher_project *project)
     end_failed(launcher, project, &error);
 }
 
-/* An open project stays open, but sends no more of its files: who reads them sees that they ended early. */
+/* An open project stays open, but sends no more of its files: the reader sees that they ended early. */
 static void run_out_of_time(struct launcher *launcher, struct launcher_project *project) {
     if (project->state == PROJECT_OPENING) {
         give_up(launcher, project);
@@ -219,7 +220,7 @@ static int start_stream(struct launcher *launcher, struct launcher_project *proj
 }
 
 /* The directory outlives the mount's own descriptor, whose end makes the mount unchangeable. As long as it is detached
-   but alive, whoever holds it may make it writable, from a user namespace of his own. */
+   but alive, a process that holds it may make it writable, from a user namespace of its own. */
 static int open_unchangeable(struct launcher *launcher, const struct launcher_project *project) {
     CLEANUP_FD int mount_fd = -1;
     struct userns_map map = project_map(project, launcher->daemon_uid, launcher->daemon_gid);
@@ -251,7 +252,7 @@ static void answer_signature(struct launcher *launcher, struct launcher_project 
     server_ok(launcher, request, buf_string(&text), NULL, 0);
 }
 
-/* Who opened a folder that is bound has done all there is to do. */
+/* A helper that opened a folder to bind has finished. */
 static void expect_files(struct launcher *launcher, struct launcher_project *project) {
     if (project->bindable) project->helper_pidfd = helper_end(project->helper_pidfd);
     project->deadline_ms = project->bindable ? UINT64_MAX : clock_monotonic_ms() + STREAM_PATIENCE_MS;

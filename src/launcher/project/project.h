@@ -60,7 +60,7 @@ struct opener {
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
 /* By a standing permission; or just find out whether it is as it was. */
 void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool wants_signature);
-/* The caller at the other end, if he may bring projects. */
+/* The caller at the other end, if it may bring projects. */
 int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
 uint64_t project_sign(int source_fd, bool is_file);
 /* By the process that opens it: this may wait for a file system. */
@@ -80,7 +80,7 @@ void project_release_all(struct launcher *launcher);
 struct userns_map project_map(const struct launcher_project *project, uid_t uid, gid_t gid);
 /* A detached read-only mount of the project, with its owners as the user namespace maps them. */
 int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr);
-/* Who is at the other end of an accepted connection. */
+/* The caller at the other end of an accepted connection. */
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */
 int caller_become(const struct caller *caller, bool root, struct error *reterr);

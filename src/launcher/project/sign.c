@@ -14,7 +14,7 @@ struct signing {
     size_t entries;
 };
 
-/* FNV-1a: nobody gains by finding two projects of his own with the same number. */
+/* FNV-1a: a user gains nothing by two own projects with the same number. */
 static uint64_t hash_byte(uint64_t value, uint8_t byte) {
     return (value ^ byte) * UINT64_C(1099511628211);
 }

@@ -1,5 +1,5 @@
 /* The node's pid 1, already jailed: it filters itself and hands the listener out, starts the program, and from then on
- * only reaps, and stops everybody when it is told to. */
+ * only reaps, and stops every process when it is told to. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -67,7 +67,7 @@ static char **collect_words(const struct jail_plan *plan, enum jail_plan_verb ve
 /* The program's own process: everything but 0, 1 and 2 closes as it starts. */
 static _Noreturn void start_program(const char *program, char *const *arguments, char *const *environment) {
     struct error error = {0};
-    /* A file that would grow too large is an error to whoever writes, not his end; that it happened stays to be seen
+    /* A file that would grow too large is an error to the writer, not its end; that it happened stays to be seen
        from outside. */
     sigset_t too_large;
     sigemptyset(&too_large);
@@ -79,7 +79,8 @@ static _Noreturn void start_program(const char *program, char *const *arguments,
     _exit(EXIT_FAILURE);
 }
 
-/* To all of the namespace but itself. The kernel does it in one step, before a fork or after it: nobody is left out. */
+/* To all of the namespace but itself. The kernel does it in one step, before a fork or after it: no process is left
+ * out. */
 static void stop_all(int number) {
     (void)number;
     kill(-1, SIGSTOP);
@@ -91,8 +92,8 @@ static void let_all_go_on(int number) {
 }
 
 /* The launcher's wishes where there is no freezer. When both came while it had no turn, the lower number is heard
-   first, and none interrupts the other: everybody goes on, unless the launcher insists. A node that sends them itself
-   stops itself. */
+   first, and none interrupts the other: every process goes on, unless the launcher insists. A node that sends them
+   itself stops itself. */
 static void hear_launcher(void) {
     struct sigaction stop = {.sa_handler = stop_all, .sa_flags = SA_RESTART}, go_on = stop;
     _Static_assert(JAILED_SIGNAL_STOP < JAILED_SIGNAL_GO_ON, "to go on is the last word");

@@ -38,7 +38,7 @@ void filters_free(struct filter_cache *cache);
 /* ---- sources.c: what is mounted into nodes ---- */
 
 /* Open and restrict the sources of binds, projects and devices: by the launcher with the daemon's rights, or without
-   root by the child, who may only in its own namespaces. */
+   root by the child, which may only in its own namespaces. */
 int sources_open(struct spawn *spawn, struct error *reterr);
 /* An O_PATH descriptor, or -1. No link of /proc is followed: it leads past directories that a path has to pass, with
    the launcher's rights over processes. */
