@@ -47,7 +47,7 @@ void node_freeze(struct node *node, bool frozen, link_done_fn done, void *data) 
     link_freeze(node->host->link, node->name, frozen, frozen ? on_frozen : on_thawed, ask(node, done, data));
 }
 
-/* Setting them ends yielding; where that failed, nobody can tell how far it went. */
+/* Setting them ends yielding; where that failed, it is not known how far it went. */
 static void on_limited(void *data, const struct error *error) {
     struct asking *asking = data;
     struct yielding *yielding = &asking->node->yielding;

@@ -11,7 +11,7 @@
 
 static void on_dial(uv_poll_t *poll, int status, int events);
 
-/* Those who dial wait outside otherwise, so that a node that does nothing but dial costs us no more than its budget. */
+/* Dials wait in the backlog otherwise, so that a node that does nothing but dial costs us no more than its budget. */
 static void watch(struct channel *channel) {
     bool takes = channel->strangers < STRANGERS_MAX && !uv_is_active((uv_handle_t *)&channel->dial_timer);
     if (takes == channel->takes_dials) return;
@@ -35,7 +35,7 @@ static void pause_dials(struct channel *channel, uint64_t ms) {
     watch(channel);
 }
 
-/* Without a descriptor left for it the dial stays where it is: to be told of it in every turn helps nobody. */
+/* Without a descriptor left for it the dial stays where it is: to be told of it in every turn does not help. */
 static void on_dial(uv_poll_t *poll, int status, int events) {
     struct channel *channel = poll->data;
     (void)status, (void)events;
@@ -120,7 +120,7 @@ static void on_closed(uv_handle_t *handle) {
     node_handle_closed(channel->node);
 }
 
-/* Those who wait outside are told now; closing the listener may be left to another thread. */
+/* Dials in the backlog are refused now; closing the listener may be left to another thread. */
 static void turn_away_waiting(struct channel *channel) {
     int fd;
     for (int i = 0; i <= STRANGERS_MAX && (fd = accept4(channel->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0; i++)

@@ -200,7 +200,7 @@ static void welcome(struct connection *connection) {
     channel->strangers--;
     uv_timer_stop(&connection->timer);
     if (channel->agent) connection_close(channel->agent); /* it dials again only after it has lost the old one */
-    if (connection->closing) return;                      /* whoever lost a call by that has let go of the node */
+    if (connection->closing) return;                      /* the owner of a lost call has let go of the node */
     channel->agent = connection;
     channel_take_dials(channel);
     struct buf frame = BUF_INIT;
@@ -464,7 +464,7 @@ static void give_up_sending(struct connection *connection) {
     watch(connection);
 }
 
-/* An error shows to those who read, after what came before it; libuv stops looking then. */
+/* A read shows the error, after what came before it; libuv stops looking then. */
 static void on_ready(uv_poll_t *poll, int status, int events) {
     struct connection *connection = poll->data;
     loop_note(poll->loop, "node", connection->channel->node->name);

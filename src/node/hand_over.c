@@ -1,4 +1,4 @@
-/* A node that waited in the pool becomes somebody's. */
+/* Hands a pool node over to a sandbox. */
 #include "node/pool.h"
 
 static void on_equipped(void *data, const struct error *error) {

@@ -56,7 +56,7 @@ void node_close_handle(bool *open, void *handle) {
     uv_close(handle, on_handle_closed);
 }
 
-/* For those who count as one of its handles: the last of these must not find itself the last too early. */
+/* For callers that count as one of its handles: the last of these must not find itself the last too early. */
 static void start_closing(struct node *node) {
     node->state = NODE_CLOSING;
     node_close_disk(node);
@@ -374,7 +374,7 @@ void node_adopted(struct node *node, const struct link_node *info) {
     start_watching(node, info);
 }
 
-/* ---- asking and telling ---- */
+/* ---- calls and notifications ---- */
 
 void node_lost(struct node *node, bool host_restarted) {
     if (node->state != NODE_SPAWNING) return;

@@ -75,7 +75,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     bool cannot_yield;           /* the launcher said that nodes can't here */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
     struct map nodes;            /* every living node by name; node.c keeps it */
-    struct loop_workers workers; /* for large frames; whoever makes the host opens and closes them */
+    struct loop_workers workers; /* for large frames; the host's owner opens and closes them */
     struct loop_turns reading;   /* of nodes' connections that wait to be read; opened and closed like the workers */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     size_t frame_bytes;          /* of large frames that nodes have begun to send; connection.c keeps it */
@@ -122,7 +122,7 @@ enum node_cause {
 struct node_end {
     enum node_cause cause;
     int status;         /* exit code or signal; -1 when unknown */
-    struct error error; /* for whoever waits for it: a code, and a sentence for people */
+    struct error error; /* for the caller: a code, and a sentence for people */
 };
 
 struct node;
@@ -241,12 +241,12 @@ void node_charge(struct node *node, uint64_t bytes);
 /* Leave the VM running for the next daemon and let go of it: no further callback. */
 void node_detach(struct node *node, void (*detached)(void *data), void *data);
 
-/* ---- the warm pool: nodes that are booted already and wait for somebody ---- */
+/* ---- the warm pool: nodes that are booted already and wait for a sandbox ---- */
 
 struct pool_settings {
     uint32_t nodes_max;                  /* how many wait at most; 0: none */
     const struct jail_profile *standing; /* of which there is one always; NULL: of none */
-    bool (*is_awaited)(void *data);      /* whether somebody waits for an application to start; NULL: nobody does */
+    bool (*is_awaited)(void *data);      /* whether a caller waits for an application to start; NULL: never */
 };
 
 struct pool;
@@ -259,7 +259,7 @@ void pool_begin(struct pool *pool, const struct toolchain *toolchain);
 /* As node_start, but with a node that waited where one fits. */
 int pool_start_node(struct pool *pool, const struct node_spec *spec, const struct node_handler *handler, void *data,
                     struct node **ret, bool *ret_is_warm, struct error *reterr);
-/* Boot nothing for a moment: somebody waits for what an application does just now. */
+/* Boot nothing for a moment: a caller waits for what an application does just now. */
 void pool_put_off(struct pool *pool);
 size_t pool_ready(const struct pool *pool); /* how many can be taken now */
 void pool_quiesce(struct pool *pool);       /* end those that wait, and boot no more */

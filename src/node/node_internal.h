@@ -51,7 +51,7 @@ struct vm_identity {
     const char *control_dir;
 };
 
-/* Whether a node of that profile gets one, once it is somebody's. */
+/* Whether a node of that profile gets egress once it has a sandbox. */
 bool node_has_way_out(const struct node_host *host, const struct jail_profile *profile);
 int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr);
@@ -59,7 +59,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
 int vm_probe_plan(const struct node_host *host, const struct toolchain *toolchain, const char *name,
                   struct jail_plan *ret, struct error *reterr);
 
-/* ---- channel.c: a listening socket in the node's control directory, and who dials it ---- */
+/* ---- channel.c: a listening socket in the node's control directory, and the dials to it ---- */
 
 struct connection;
 
@@ -153,7 +153,7 @@ struct call {
 void calls_flush(struct node *node);     /* send what waits for the agent */
 void calls_lose_sent(struct node *node); /* the connection they were sent on is gone */
 void calls_fail_all(struct node *node, const struct error *error);
-/* False: nobody asked. made is as in node_frame. */
+/* False: no call has that id. made is as in node_frame. */
 bool calls_answer(struct node *node, uint64_t id, const struct term *result, void **made);
 /* How a call wants this answer of its agent prepared, and which part of it; NULL: it is no such answer. */
 const struct node_preparation *calls_preparation(const struct node *node, const struct term *frame,

@@ -1,4 +1,4 @@
-/* The warm pool: nodes booted ahead of time, which wait until somebody takes them. Each is taken once, and nothing has
+/* The warm pool: nodes booted ahead of time, which wait until a sandbox takes them. Each is taken once, and nothing has
    run in it before. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +32,13 @@ struct pool {
 
 static void on_look(uv_timer_t *timer);
 
-/* Not later than was planned: who takes one after the other must not keep us from looking. */
+/* Not later than was planned: a caller that takes nodes without a pause must not keep us from looking. */
 static void look_after(struct pool *pool, uint64_t delay_ms) {
     bool is_planned = uv_is_active((uv_handle_t *)&pool->look) && uv_timer_get_due_in(&pool->look) <= delay_ms;
     if (pool->begun && !pool->quiescing && !is_planned) uv_timer_start(&pool->look, on_look, delay_ms, 0);
 }
 
-/* ---- those who wait ---- */
+/* ---- waiting nodes ---- */
 
 static void forget(struct resident *resident) {
     struct resident **at = &resident->pool->residents;
@@ -52,7 +52,7 @@ static void end(struct resident *resident, const char *why) {
     node_kill(resident->node, why);
 }
 
-/* Whatever it did, it was not asked to: nobody gets it. */
+/* Whatever it did, it was not asked to: no sandbox gets it. */
 static void doubt(struct resident *resident, const char *why) {
     struct pool *pool = resident->pool;
     if (resident->facts.is_ending) return;
@@ -102,7 +102,7 @@ static void boot(struct pool *pool, size_t shelf_index) {
                              .elixir = shelf->elixir};
     spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
     struct resident *resident = calloc(1, sizeof *resident);
-    struct error ignored;   /* whoever needs a node will see it */
+    struct error ignored;   /* the next caller that needs a node gets it */
     if (!resident) abort(); /* as in node_call */
     uint64_t now_ms = uv_now(pool->host->loop);
     *resident =
@@ -240,7 +240,7 @@ static struct node *take(struct pool *pool, size_t shelf, const struct node_spec
 int pool_start_node(struct pool *pool, const struct node_spec *spec, const struct node_handler *handler, void *data,
                     struct node **ret, bool *ret_is_warm, struct error *reterr) {
     struct node *node = NULL;
-    pool->begun = true; /* who asks for a node has a toolchain */
+    pool->begun = true; /* a caller that asks for a node has a toolchain */
     pool_put_off(pool);
     if (can_be_warm(pool, spec)) {
         size_t shelf = need_shelf(pool, spec->toolchain, spec->profile, spec->elixir);
@@ -286,7 +286,7 @@ void pool_begin(struct pool *pool, const struct toolchain *toolchain) {
         size_t shelf = need_shelf(pool, toolchain, standing, elixir);
         if (shelf < SHELVES_MAX) pool->shelves[shelf].is_standing = true;
     }
-    /* Whoever has started the service wants something of it first. */
+    /* The client that started the service sends a request first. */
     uv_timer_start(&pool->look, on_look, POOL_FIRST_LOOK_MS, 0);
 }
 

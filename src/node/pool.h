@@ -12,8 +12,8 @@ enum {
     POOL_DEMAND_HALF_LIFE_MS = 60000, /* what was taken counts half as much after so long */
     POOL_LOOK_EVERY_MS = 10000,       /* at memory, ages and demand */
     POOL_FIRST_LOOK_MS = 1000,
-    POOL_SETTLE_MS = 50,    /* of nobody taking one or waiting for a start, before another is booted */
-    POOL_PATIENCE_MS = 200, /* with those who go on taking */
+    POOL_SETTLE_MS = 50,    /* without a take or a wait for a start, before another is booted */
+    POOL_PATIENCE_MS = 200, /* with callers that go on taking */
     POOL_START_PATIENCE_MS = 1000,
     POOL_BACKOFF_MIN_MS = 1000, /* after one that died by itself */
     POOL_BACKOFF_MAX_MS = 5 * 60 * 1000,
@@ -29,7 +29,7 @@ struct demand { /* how many were wanted of late */
 void demand_note(struct demand *demand, uint64_t now_ms);
 double demand_now(const struct demand *demand, uint64_t now_ms);
 
-/* A short time in which nothing is booted, since somebody starts an application just now. */
+/* A short time in which nothing is booted, since an application starts just now. */
 struct pause {
     uint64_t began_ms, until_ms;
 };
@@ -50,7 +50,7 @@ struct shelf { /* nodes of one kind */
 
 struct pool_means {
     uint32_t nodes_max;
-    uint64_t memory_total_bytes, memory_available_bytes; /* 0: nobody knows */
+    uint64_t memory_total_bytes, memory_available_bytes; /* 0: not known */
 };
 
 struct pool_node {

@@ -1,4 +1,4 @@
-/* How many nodes wait for somebody, of which kinds, and for how long. */
+/* How many nodes wait in the pool, of which kinds, and for how long. */
 #include <string.h>
 
 #include "node/pool.h"

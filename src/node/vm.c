@@ -96,7 +96,7 @@ static void add_toolchain(struct draft *draft, const struct node_host *host, con
 }
 
 /* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. Schedulers that spin
-   while they wait would burn the CPU of everyone else. */
+   while they wait would burn the CPU of other nodes. */
 static const char *const application_flags[] = {"-S",        "1:1",  "-SDcpu",   "1:1",   "-SDio", "1",     "-A",
                                                 "1",         "-Q",   "1024",     "-hpds", "1",     "-sbwt", "none",
                                                 "-sbwtdcpu", "none", "-sbwtdio", "none",  NULL};
