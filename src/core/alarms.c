@@ -1,5 +1,5 @@
 /* Events that nodes cause. They are kept for all to see, so they come no faster than ALARM_EVERY_MS in the long run: a
-   hostile node would drive everyone else's out. */
+   hostile node would drive other nodes' events out. */
 #include <string.h>
 
 #include "core/core_internal.h"

@@ -24,7 +24,7 @@ struct caller {
     pid_t pid;         /* 0 when it is not known */
     int peer_fd;       /* the caller's unix socket, borrowed for the request's life; -1 when it has none */
     bool is_service;   /* the engine itself, for reasons of its own */
-    const char *grant; /* the standing permission that it acts by; NULL for anyone but the engine itself */
+    const char *grant; /* the standing permission that it acts by; NULL for all callers but the engine itself */
 };
 
 /* One caller's wish, from any transport. The transport owns it; the engine answers with `done` exactly once, never from

@@ -89,7 +89,7 @@ static void on_link_node(void *data, const struct link_node *info) {
     fd_close(info->pidfd);
     fd_close(info->output_fd);
     link_bury(engine->host.link, info->name, on_stranger_buried,
-              NULL); /* nobody's: its create or destroy was cut short */
+              NULL); /* no sandbox's: its create or destroy was cut short */
 }
 
 /* Whether its VM was started in another boot of the machine. */
@@ -176,7 +176,7 @@ static int make_folders(const char *home, struct error *reterr) {
 struct restored {
     struct engine *engine;
     size_t count;
-    bool ended_well; /* whoever wrote the last of them */
+    bool ended_well; /* the daemon that wrote the last of them */
 };
 
 static void restore_event(void *data, json_t *event) {
@@ -207,8 +207,8 @@ static void note_first_event(struct engine *engine, const struct restored *resto
     if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) unlink(path);
 }
 
-/* A daemon that was killed may have told events that the store did not have yet. Their numbers are not used again: who
-   follows asks for what comes after the last one it saw. */
+/* A daemon that was killed may have told events that the store did not have yet. Their numbers are not used again: a
+ * follower asks for what comes after the last one it saw. */
 static int restore_events(struct engine *engine, struct error *reterr) {
     struct restored restored = {.engine = engine};
     int result = store_load_events(engine->store, EVENTS_KEPT, restore_event, &restored, reterr);

@@ -69,7 +69,7 @@ struct feed_pump {
     struct feed_readers due;     /* a record, and there is room for it */
     struct feed_readers blocked; /* until their transports have room */
     uv_idle_t idle;              /* runs while any are due */
-    json_t *printed;             /* the record that was printed last: all who follow get the same one */
+    json_t *printed;             /* the record that was printed last: all followers get the same one */
     struct buf text;             /* it */
 };
 

@@ -34,7 +34,7 @@ void patterns_note(struct engine *engine, struct sandbox *sandbox, const char *o
     if (sandbox) note_success(engine, sandbox, op);
 }
 
-/* ---- for those who look ---- */
+/* ---- for readers ---- */
 
 static void add_all(json_t *list, const struct patterns *patterns, const char *sandbox_id) {
     json_t *more = patterns_to_json(patterns, clock_monotonic_ms()), *pattern;

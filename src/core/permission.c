@@ -1,4 +1,4 @@
-/* Opening a path for a caller: with the rights of whoever is at the other end, or by his standing permission. */
+/* Opening a path for a caller: with the rights of the connection's peer, or by its standing permission. */
 #include "core/permission.h"
 #include "core/core_internal.h"
 

@@ -44,7 +44,7 @@ static bool read_idle(uint64_t *ret_ns) {
     return true;
 }
 
-/* Since the last look. One that can't be told about counts as full: then nobody yields for longer than it must. */
+/* Since the last look. One that can't be told about counts as full: then no sandbox yields for longer than it must. */
 static bool machine_is_full(struct engine *engine, uint64_t now_ns) {
     uint64_t idle_ns, before_ns = engine->cpu_watch.machine_idle_ns, span_ns = now_ns - engine->cpu_watch.machine_ns;
     if (!read_idle(&idle_ns)) return true;
@@ -124,7 +124,7 @@ static struct census count_all(struct engine *engine) {
     return census;
 }
 
-/* Company for those who work flat out is whoever works, but not so. */
+/* Sandboxes at full load share with those that work below full load. */
 static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
     uint64_t now_ns = uv_hrtime();
     bool is_full = is_any_yielding && machine_is_full(engine, now_ns), is_company = false;
@@ -147,7 +147,7 @@ static void count_worker(struct sandbox *sandbox) {
     sandbox->engine->cpu_watch.workers += metering->is_counted;
 }
 
-/* True when somebody works of whom it is not known that it does so flat out. */
+/* True when a sandbox works that is not known to be at full load. */
 static bool tend_everybody(struct engine *engine) {
     bool works = false;
     size_t at = 0;

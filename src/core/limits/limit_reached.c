@@ -85,7 +85,7 @@ static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_
                           limit_policy_name(policy), "killed", (json_int_t)killed));
 }
 
-/* ---- killing who has most of what the kernel holds ---- */
+/* ---- killing the process that has most of what the kernel holds ---- */
 
 struct relief {
     struct engine *engine;
@@ -105,7 +105,7 @@ static void on_relieved(void *data, const struct term *result, const struct term
     free(relief);
 }
 
-/* Whose the connections are, and who sends and gets most, only the VM knows. */
+/* Only the VM knows the owners of connections, and which process sends and gets most. */
 static void ask_for_relief(struct sandbox *sandbox, const struct reached *reached) {
     struct relief *relief = calloc(1, sizeof *relief);
     struct buf args = BUF_INIT;
@@ -169,7 +169,7 @@ void limit_look_at_forks(struct sandbox *sandbox) {
     if (refused <= before) return; /* less: it could not be read */
     metering->cpu_watch_refused = refused;
     if (clock_monotonic_ms() - metering->forks_told_ms >= TELL_FORKS_MS) look_at_forks(sandbox, refused);
-    /* The kernel is at work for whoever tries, and on every core. */
+    /* The kernel is at work for each refused fork, and on every core. */
     if (refused - before >= BOMB_FORKS) act(sandbox, LIMIT_THROTTLE, NULL);
 }
 

@@ -1,4 +1,4 @@
-/* limits: what a sandbox may use, who holds it to that, and what happens when it gets there. */
+/* limits: what a sandbox may use, what enforces that, and what happens when it gets there. */
 #ifndef CORE_LIMITS_LIMIT_TABLE_H
 #define CORE_LIMITS_LIMIT_TABLE_H
 
@@ -9,13 +9,13 @@
 
 struct sandbox;
 
-/* name, what is done when a limit is reached, besides telling */
+/* name, what is done when a limit is reached, besides an event */
 #define LIMIT_POLICY_LIST(X)                                                                                           \
     X(WARN, "warn")                 /* nothing */                                                                      \
     X(THROTTLE, "throttle")         /* it gets hardly any CPU time for a while */                                      \
     X(KILL_PROCESS, "kill_process") /* the process that has most dies */                                               \
     X(RESTART, "restart")           /* a new VM */                                                                     \
-    X(FREEZE, "freeze")             /* it stands still until somebody has looked */                                    \
+    X(FREEZE, "freeze")             /* it stands still until a user thaws it */                                        \
     X(DESTROY, "destroy")
 
 enum limit_policy {
@@ -104,9 +104,9 @@ void limits_put(struct buf *args, const struct jail_limits *limits, const struct
 
 /* Tell, and do what the policy says. killed: how many processes died of it already. */
 void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed);
-void limit_bound_reached(struct sandbox *sandbox, const char *name); /* one of its way out, as the launcher says */
+void limit_bound_reached(struct sandbox *sandbox, const char *name); /* an egress limit, as the launcher reports */
 void limit_look_at_refusals(struct sandbox *sandbox); /* what the kernel said no to since the last look */
-/* Of these the forks alone, for whoever works: at once, and who goes on like a bomb is throttled whatever the policy.
+/* Of these the forks alone, for busy sandboxes: at once, and a fork bomb is throttled whatever the policy.
  */
 void limit_look_at_forks(struct sandbox *sandbox);
 void limit_throttle_over(struct sandbox *sandbox); /* when its time has come: looked at with every measuring */

@@ -8,10 +8,10 @@
 
 enum {
     TICK_MIN_MS = 100,  /* looks that are due together are done together */
-    RATE_MIN_MS = 50,   /* too short to tell a rate, and nobody looks more often than this */
+    RATE_MIN_MS = 50,   /* too short to tell a rate, and no caller looks more often than this */
     ASK_FRESH_MS = 250, /* an agent is not asked more often than this */
     ASK_DEADLINE_MS = 1000,
-    WORD_GOOD_MS = 1000, /* an agent's word as old as this will do for whoever asks often */
+    WORD_GOOD_MS = 1000, /* an agent's word as old as this will do for callers that ask often */
     STEADY_MS = 10000,   /* over which CPU time is smoothed */
     WORK_NS = 20000000,  /* so much CPU time may have changed what an agent told; an idle VM takes half a minute */
     BUSY_PERCENT = 1,    /* of a core: more than an idle VM and its agent use */
@@ -153,7 +153,7 @@ json_t *metering_value_json(enum meter_metric metric, double value) {
     return metric == METER_CPU ? json_real(round(value * 10) / 10) : json_integer((json_int_t)value);
 }
 
-/* Null where there is no way out. */
+/* Null without egress. */
 void metering_put_traffic(const struct sandbox *sandbox, json_t *object) {
     const struct node_traffic *traffic = sandbox->metering.has_traffic ? &sandbox->metering.traffic : NULL;
     json_object_set_new(object, "network_in_bytes",

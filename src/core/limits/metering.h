@@ -25,7 +25,7 @@ struct metering {
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double disk_percent;                         /* of the fullest place: one is full before all are */
-    struct node_traffic traffic;                 /* through its ways out, at the last look */
+    struct node_traffic traffic;                 /* of its egress, at the last look */
     struct node_traffic counted;                 /* of that by the one it has now: another one counts from 0 */
     bool has_traffic;
     unsigned idle_looks;
@@ -55,11 +55,11 @@ void metering_end(struct sandbox *sandbox);   /* it is gone */
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);
 /* The rest from the agent; done is called in any case, with NULL when the sandbox is gone. Not from inside, unless
-   there is nobody to ask or its last word is recent. */
+ * there is no agent to ask or its last word is recent. */
 typedef void (*metering_done_fn)(void *data, struct sandbox *sandbox);
 void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data);
-/* The same for those who come many times a second: where the agent's last word is good enough they have it at once, and
-   the agent is asked for whoever comes next. */
+/* The same for callers that ask many times a second: where the agent's last word is good enough they have it at once,
+   and the agent is asked for the next caller. */
 void metering_ask_recent(struct sandbox *sandbox, metering_done_fn done, void *data);
 
 /* What a metric may be; NAN: anything. */

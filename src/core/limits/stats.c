@@ -1,4 +1,4 @@
-/* stats: what a sandbox uses, used, and will use if it goes on like this. top: who uses most. */
+/* stats: what a sandbox uses, used, and will use if it goes on like this. top: which sandboxes use most. */
 #include <math.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 enum {
     ASK_EVERY_MS = 60000,
-    ASK_AGAIN_MS = 5000, /* while somebody has no address at all */
+    ASK_AGAIN_MS = 5000, /* while a name has no address at all */
     AWAIT_MS = 2000,
 };
 
@@ -24,7 +24,7 @@ struct known_name {
 struct names {
     struct engine *engine;
     uv_timer_t timer;
-    uv_timer_t patience; /* of those who wait for an answer */
+    uv_timer_t patience; /* of sandboxes that wait for an answer */
     struct known_name *items;
     size_t count;
     unsigned open; /* timers, and questions that are not answered yet */
@@ -104,7 +104,7 @@ static bool awaits_answer(const struct sandbox *sandbox) {
     return false;
 }
 
-/* Somebody who need not wait any more, and until when the others do. */
+/* A sandbox that need not wait any more, and until when the others do. */
 static struct sandbox *find_served(const struct names *names, uint64_t now_ms, uint64_t *next_ms) {
     size_t at = 0;
     void *value;
@@ -120,7 +120,7 @@ static struct sandbox *find_served(const struct names *names, uint64_t now_ms, u
 
 static void on_patience_over(uv_timer_t *timer);
 
-/* One at a time: whoever goes on may fail, and be gone. */
+/* One at a time: a sandbox that goes on may fail, and be gone. */
 static void serve(struct names *names) {
     uint64_t now_ms = clock_monotonic_ms(), next_ms;
     struct sandbox *served;
@@ -202,7 +202,7 @@ static void ask(struct known_name *item) {
     item->names->open += item->is_asking;
 }
 
-/* One question at a time, whoever wants to know. */
+/* One question at a time, for all sandboxes. */
 static void ask_if_unknown(struct known_name *item) {
     if (!item->is_asking && item->known.count == 0) ask(item);
 }
@@ -268,7 +268,7 @@ static void on_timer_closed(uv_handle_t *handle) {
     release(handle->data);
 }
 
-/* A question that somebody is answering now can't be taken back. */
+/* A lookup that runs on a thread can't be cancelled. */
 void names_close(struct names *names, void (*closed)(void *data), void *data) {
     names->closed = closed;
     names->closed_data = data;

@@ -29,7 +29,7 @@ bool known_addresses_update(struct known_addresses *known, const struct jail_hos
 /* Those that were told last, at most max; returns how many. */
 size_t known_addresses_newest(const struct known_addresses *known, size_t max, struct jail_host *ret);
 
-/* How much of the room each of `count` gets who wants so much: a part of the same size, and what others leave. */
+/* How much of the room each of `count` sandboxes gets: a part of the same size, and what others leave. */
 void names_share(const size_t *wanted, size_t count, size_t room, size_t *ret_parts);
 
 /* ---- names.c ---- */

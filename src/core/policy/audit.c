@@ -1,5 +1,5 @@
 /* Every operation in the audit trail: what changes something before it begins, and how it ended; and the trail itself
-   for those who may read it. */
+   for callers that may read it. */
 #include "audit/audit.h"
 
 #include <string.h>
@@ -40,13 +40,13 @@ static bool is_watched(struct engine *engine, const struct request *request) {
     return sandbox && guard_profile_of(sandbox->config.profile)->audit == GUARD_AUDIT_ALL;
 }
 
-/* What is a caller's to mend is no trouble of the service's, unless it is about who may do what. */
+/* What is a caller's to mend is no trouble of the service's, unless it is about permissions. */
 static bool is_of_service(const struct error *error) {
     const struct error_kind *kind = error_kind(error->code);
     return kind->may_pass || kind->category == CATEGORY_SECURITY;
 }
 
-/* What fails because somebody asks for what is not his is nothing that happens to the sandbox. */
+/* A request for another user's sandbox fails without an event of that sandbox. */
 static void note_outcome(const struct audited *audited, const struct request *request, const struct error *error) {
     const char *id = json_string_value(json_object_get(request->params, "id"));
     struct sandbox *sandbox = id ? map_get(&audited->engine->sandboxes, id) : NULL;
@@ -315,7 +315,7 @@ void engine_audit(struct engine *engine, struct request *request) {
     audit_flush(engine->trail.audit, on_flushed, look);
 }
 
-/* Kept only for those who follow, or are about to: the others read the files. */
+/* Kept only for followers, or are about to: the others read the files. */
 void audit_feed_record(void *data, const char *line) {
     struct engine *engine = data;
     bool is_wanted = engine->trail.readers > 0 || engine->trail.feed->followers > 0;

@@ -8,7 +8,7 @@ struct audit;
 struct feed;
 
 enum {
-    AUDIT_RECORDS_KEPT = 1024, /* in memory, for those who follow */
+    AUDIT_RECORDS_KEPT = 1024, /* in memory, for followers */
 };
 
 struct audit_state {

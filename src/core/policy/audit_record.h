@@ -6,7 +6,7 @@
 
 enum { AUDIT_RECORD_BYTES = 512 }; /* which most of them fit into */
 
-/* Who asks for what, when and from where; the phase is "begin" or "end". */
+/* The caller, the operation, the time and the origin; the phase is "begin" or "end". */
 void audit_record_begin(struct buf *to, const char *op, const struct request *request, const char *phase);
 /* What may be told of the parameters: long texts cut, of an environment the names, null when it is too much. */
 void audit_record_params(struct buf *to, json_t *params);

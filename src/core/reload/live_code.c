@@ -187,7 +187,7 @@ static void on_compared(uv_work_t *work, int status) {
     engine_wake(engine);
 }
 
-/* The node runs another build than the registry says: a transaction ended that nobody was there to hear of. False when
+/* The node runs another build than the registry says: a transaction ended while no daemon ran. False when
    nothing is known of that build. */
 static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest, bool on_probation) {
     struct engine *engine = sandbox->engine;
@@ -250,7 +250,7 @@ static struct told read_state(const struct term *state) {
     return told;
 }
 
-/* A probation that an earlier daemon knew of has ended without anybody to hear of it. */
+/* A probation that an earlier daemon knew of has ended while no daemon ran. */
 static void settle_unheard(struct sandbox *sandbox, const struct told *told) {
     bool is_last = string_equal(told->last_id, sandbox->code.probation.id);
     if (!sandbox->code.probation.id[0] || told->is_under_way) return;

@@ -88,8 +88,8 @@ static const char *language_of(const struct sandbox *sandbox, json_t *params) {
     return asked ? asked : own ? own : "erlang";
 }
 
-/* Its node stays awake for a moment after the answer where the next question follows at once, nobody else has use for
-   the processor, and it may use all of one and doesn't. */
+/* Its node stays awake for a moment after the answer where the next question follows at once, no other process needs
+ * the processor, and it may use all of one and doesn't. */
 static bool decide_to_busy_wait(const struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;

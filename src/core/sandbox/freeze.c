@@ -74,7 +74,7 @@ bool sandbox_freeze(struct sandbox *sandbox, const char *reason) {
     return true;
 }
 
-/* One that is frozen already is told so with success: the caller has what he wants. */
+/* One that is frozen already is told so with success: the caller has what it wants. */
 static void serve(struct engine *engine, struct request *request, bool frozen) {
     struct error error;
     struct sandbox *sandbox = sandbox_find(engine, request, &error);

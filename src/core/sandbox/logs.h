@@ -1,4 +1,4 @@
-/* logs: records of what a sandbox printed and logged, and who may want which of them. */
+/* logs: records of what a sandbox printed and logged, and filters that choose among them. */
 #ifndef CORE_SANDBOX_LOGS_H
 #define CORE_SANDBOX_LOGS_H
 

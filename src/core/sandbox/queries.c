@@ -100,7 +100,7 @@ static json_t *names_json(const char *names) {
     return array;
 }
 
-/* null: everyone may choose it. */
+/* null: every user may choose it. */
 static json_t *access_json(const struct guard_access *access) {
     if (!access->is_restricted) return json_null();
     return json_pack("{s:o, s:o}", "users", names_json(access->user_names), "groups", names_json(access->group_names));
@@ -171,7 +171,7 @@ static json_t *turn_to_json(const struct loop_turn *turn) {
                      "detail", turn->detail);
 }
 
-/* How busy strangers keep the one thread that serves everybody. */
+/* How busy strangers keep the one thread that serves all callers. */
 static json_t *loop_to_json(const struct engine *engine) {
     const struct loop_report *report = loop_report(engine->loop);
     json_t *worst = json_array();

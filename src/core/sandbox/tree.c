@@ -151,7 +151,7 @@ static void put_config(struct buf *args, struct sandbox *sandbox) {
         term_put_atom(args, "nil");
 }
 
-/* A VM that was booted for nobody in particular has it only from here. */
+/* A VM that was booted for the pool has it only from here. */
 static void put_env(struct buf *args, json_t *env) {
     const char *name;
     json_t *value;

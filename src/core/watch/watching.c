@@ -16,7 +16,7 @@ enum {
 static void open_source(struct watching *watching);
 static void sign_source(struct watching *watching);
 
-/* ---- who still needs it ---- */
+/* ---- is it still needed? ---- */
 
 void watching_use(struct watching *watching) {
     watching->users++;

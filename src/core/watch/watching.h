@@ -30,7 +30,7 @@ struct watching {
     struct error paused;      /* why nothing is seen now; E_NONE: it is */
     char polling[160];        /* why it is polled; "" */
     enum watch_state told;    /* the last state that the world heard of */
-    struct request *beginner; /* who turned it on and waits for the first look */
+    struct request *beginner; /* the request that turned it on and waits for the first look */
 
     /* What changed since the code that runs. */
     bool is_due;
@@ -49,7 +49,7 @@ struct watching {
     json_t *failure;      /* of the last reload, with its diagnostics; NULL: it was good */
     json_t *last;         /* the last good one, as its event told it */
     uint64_t reload_count, failure_count;
-    void (*stopped)(void *data); /* who turned it off and waits for the reload under way; NULL: nobody */
+    void (*stopped)(void *data); /* for the request that turned it off, after the reload under way; NULL: none */
     void *stopped_data;
 };
 
@@ -62,7 +62,7 @@ void watching_renew(struct sandbox *sandbox);
 void watching_end(struct sandbox *sandbox); /* the permission stays */
 /* End it, and be told when nothing that is saved from now on can be loaded any more. */
 void watching_stop(struct sandbox *sandbox, void (*stopped)(void *data), void *data);
-/* The service ends: whoever waits for the first look is told. */
+/* The service ends: the request that waits for the first look is told. */
 void watching_call_off(struct sandbox *sandbox, const struct error *why);
 /* After something that may have been waited for: the sandbox runs, or an attempt is to be made again. */
 void watching_wake(struct sandbox *sandbox);
