@@ -122,7 +122,7 @@ static int read_word(const struct op_param *param, const char *word, json_t **re
     return 0;
 }
 
-/* In a list of paths "-" is the standard input. The help does not mention it. */
+/* In a list of paths "-" is the standard input and stays as it is. */
 static int add_text(json_t *params, const struct op_param *param, const char *word, struct error *reterr) {
     json_t *list = json_object_get(params, param->name);
     char path[PATH_MAX];
