@@ -124,7 +124,7 @@ static struct census count_all(struct engine *engine) {
     return census;
 }
 
-/* Sandboxes at full load share with those that work below full load. */
+/* A sandbox that works below full load is company for those at full load. */
 static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
     uint64_t now_ns = uv_hrtime();
     bool is_full = is_any_yielding && machine_is_full(engine, now_ns), is_company = false;

@@ -202,7 +202,7 @@ static void ask(struct known_name *item) {
     item->names->open += item->is_asking;
 }
 
-/* One question at a time, for all sandboxes. */
+/* One question at a time for a name, however many sandboxes want it. */
 static void ask_if_unknown(struct known_name *item) {
     if (!item->is_asking && item->known.count == 0) ask(item);
 }
