@@ -1,3 +1,5 @@
+/* Answers: an outcome printed as JSON or as a problem, counted by references because several callers may get one. Also
+   cuts lists into pages. */
 #include "api/api_internal.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* The HTTP service's life: libmicrohttpd driven by the loop, callers that leave, opening and closing. MHD never gets a
+   thread of its own. */
 #include "api/api_internal.h"
 
 #include <errno.h>

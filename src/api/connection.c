@@ -1,3 +1,5 @@
+/* Connections: the caller behind each, which ones are refused, and deadlines for what they send and read. The caller
+   is identified by SO_PEERCRED, never by what it sends. */
 #include "api/api_internal.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+/* One request and its answer over HTTP. An exchange is suspended in MHD while its operation runs, and outlives a
+   caller that leaves until the operation is done. */
 #include "api/api_internal.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Idempotency keys: a request with a key that was seen before gets the earlier answer instead of running again.
+   Entries are bounded in number, bytes and time. */
 #include "api/api_internal.h"
 
 #include <openssl/evp.h>

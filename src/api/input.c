@@ -1,3 +1,5 @@
+/* Reads the parts of a request that a client chooses: percent-encoding, query parameters, request ids and idempotency
+   keys. A parameter may come once only. */
 #include "api/api_internal.h"
 
 #include <inttypes.h>

@@ -1,3 +1,5 @@
+/* The log line of each finished request. A user's lines are charged to its quota `log`, and a count stands for those
+   that were left out. */
 #include "api/api_internal.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* Answers of many records, sent as they come. A reader that falls too far behind is cut off, so that the buffer stays
+   bounded. */
 #include "api/api_internal.h"
 
 #include <errno.h>
