@@ -1,3 +1,4 @@
+/* Checks and converts the parameters of a request by the rows of the operation table. */
 #include <stdio.h>
 #include <string.h>
 

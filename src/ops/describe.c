@@ -1,3 +1,4 @@
+/* The operation table as JSON, for clients that read it at run time. */
 #include "ops/table.h"
 
 const char *ops_type_name(enum op_type type) {

@@ -1,3 +1,4 @@
+/* Writes and reads the frames of direct.h. Pure: the sockets are the callers'. */
 #include "ops/direct.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The operation table as an OpenAPI document. */
 #include <string.h>
 
 #include "ops/table.h"

@@ -1,3 +1,4 @@
+/* Finds the operation for a method and a path, and takes the parameters that are in the path. */
 #include <string.h>
 
 #include "ops/table.h"

@@ -1,3 +1,4 @@
+/* Runs an operation for a caller: checks its role, then passes the request to the engine's function. */
 #include "ops/run.h"
 
 static const struct {

@@ -1,3 +1,4 @@
+/* The rows of the operation table, and finding a row or a parameter by name. */
 #include "ops/table_params.h"
 
 #include <string.h>
