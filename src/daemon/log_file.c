@@ -1,3 +1,4 @@
+/* Queues log lines for the thread that writes and rotates `daemon.log`. */
 #include "daemon/log_file.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* The table of settings, and reading them from flags, the environment and the file. All three use the same names and
+   checks. */
 #include "daemon/settings.h"
 
 #include <errno.h>
