@@ -1,3 +1,4 @@
+/* Parses an HTTP/1.1 response as its bytes come, in pieces of any size. Pure: no socket is read here. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>

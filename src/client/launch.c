@@ -1,3 +1,4 @@
+/* Starts the launcher as a process of its own session. Two forks and a pipe report a failed exec to the caller. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

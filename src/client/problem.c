@@ -1,3 +1,4 @@
+/* Translates between error objects and problems (RFC 9457), the service's JSON form of an error. */
 #include <stdio.h>
 #include <string.h>
 

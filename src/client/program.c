@@ -1,3 +1,4 @@
+/* Finds the service's programs beside the running program or the shared library. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>

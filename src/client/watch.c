@@ -1,3 +1,4 @@
+/* Waits for the end of a home's launcher and daemon, by pidfds of the pids in their lock files. */
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
