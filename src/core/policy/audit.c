@@ -315,7 +315,7 @@ void engine_audit(struct engine *engine, struct request *request) {
     audit_flush(engine->trail.audit, on_flushed, look);
 }
 
-/* Kept only for followers, or are about to: the others read the files. */
+/* Kept only for callers that follow, or are about to: the others read the files. */
 void audit_feed_record(void *data, const char *line) {
     struct engine *engine = data;
     bool is_wanted = engine->trail.readers > 0 || engine->trail.feed->followers > 0;
