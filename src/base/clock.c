@@ -1,3 +1,5 @@
+/* Clocks and times: the monotonic and the wall clock, which tests can step, RFC 3339 text, and the delay of a
+   back-off. */
 #include "base/clock.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Setting and naming errors. The table of all of them is in error.h. */
 #include "base/error.h"
 
 #include <errno.h>

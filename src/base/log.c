@@ -1,3 +1,4 @@
+/* Log lines: time, level, event, and pairs of names and values with every value escaped. */
 #include "base/log.h"
 
 #include <stdarg.h>

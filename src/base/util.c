@@ -1,3 +1,4 @@
+/* Helpers for strings, numbers with units, descriptors and random text. */
 #include "base/util.h"
 
 #include <errno.h>

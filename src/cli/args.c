@@ -1,3 +1,4 @@
+/* Reads the words of a command line by the rows of the operation table: flags, positional words, global options. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>

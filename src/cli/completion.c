@@ -1,3 +1,4 @@
+/* Prints the bash completion, made from the operation table. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

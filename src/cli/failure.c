@@ -1,3 +1,4 @@
+/* Prints errors for people, or as a problem object with --json, and gives the exit status that belongs to each. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Finds the command, reads its words and runs it. Operations without a view of their own share one. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

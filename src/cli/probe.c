@@ -1,3 +1,4 @@
+/* Asks the launcher what this host can enforce, without a service. `doctor` uses it. */
 #include <errno.h>
 #include <spawn.h>
 #include <string.h>

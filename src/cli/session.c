@@ -1,3 +1,4 @@
+/* One connection to the service: calls with a progress line, and streams. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Help texts, made from the operation table, and the nearest name to a misspelt one. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* The functions of sandbox.h. Each builds a request of one operation and hands its answer over. */
 #include <string.h>
 
 #include "client/client_internal.h"

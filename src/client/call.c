@@ -1,3 +1,4 @@
+/* One request and its answer over HTTP, on a connection that is kept. Lists are read page by page. */
 #include <string.h>
 
 #include "client/client_internal.h"

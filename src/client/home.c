@@ -1,3 +1,4 @@
+/* Where the home of an instance is: what the caller says, SANDBOX_HOME, or the default. */
 #include <errno.h>
 #include <pwd.h>
 #include <string.h>

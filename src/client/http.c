@@ -1,3 +1,4 @@
+/* A small HTTP client over a unix socket, with a deadline for each exchange. */
 #include "client/http.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Starts the service of a home when none answers, and waits until it is ready. A lock lets one starter win. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* Makes the target and the body of an HTTP request from an operation's row and its parameters. */
 #include <string.h>
 
 #include "client/client_internal.h"

@@ -1,3 +1,4 @@
+/* What the answers of one compilation may hold together, in bytes and in diagnostics. */
 #include "compile/answer_budget.h"
 
 const struct diagnostics_budget whole_diagnostics_budget = {.count = DIAGNOSTICS_MAX, .bytes = DIAGNOSTICS_MAX_BYTES};

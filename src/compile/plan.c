@@ -1,3 +1,4 @@
+/* What has to be compiled again: the dependencies of files, and the digests of all that a file depends on. Pure. */
 #include "compile/plan.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Compiler nodes: started, warmed up, lent to one compilation after another, kept while idle, ended. */
 #include "compile/worker.h"
 
 #include <stdio.h>

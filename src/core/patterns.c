@@ -1,3 +1,4 @@
+/* Failures that repeat: counted by kind, as JSON. Pure. */
 #include "core/patterns.h"
 
 #include <string.h>

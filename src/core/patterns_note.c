@@ -1,3 +1,4 @@
+/* Notes what failed and what works again, and tells of patterns as events. */
 #include "core/core_internal.h"
 #include "core/sandbox/sandbox.h"
 

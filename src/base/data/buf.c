@@ -1,3 +1,4 @@
+/* Growing buffers with a bound. A buffer that could not grow stays failed, so that callers check once at the end. */
 #include "base/data/buf.h"
 
 #include <stdio.h>

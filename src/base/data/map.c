@@ -1,3 +1,4 @@
+/* A hash map from text to pointers, with open addressing. It grows as entries come. */
 #include "base/data/map.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* UTF-8: decoded, encoded, checked and cut. Overlong forms and surrogates are refused. */
 #include "base/data/utf8.h"
 
 #include <string.h>

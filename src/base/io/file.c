@@ -1,3 +1,4 @@
+/* Small files, read and written whole, and locks on files. */
 #include "base/io/file.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Sockets that strangers write to: no descriptor that they send is received, and no close of theirs keeps the caller's
+   thread waiting. */
 #include "base/io/stranger.h"
 
 #include <errno.h>

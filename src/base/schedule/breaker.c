@@ -1,3 +1,4 @@
+/* A circuit breaker: failures of one kind within a time open it, and it rests for a while. Pure. */
 #include "base/schedule/breaker.h"
 
 static void open_it(struct breaker *breaker, uint64_t now_ms) {

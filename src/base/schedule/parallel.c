@@ -1,3 +1,4 @@
+/* A loop over many items on all processors. The caller's thread takes part. */
 #include "base/schedule/parallel.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* How much of a shared pool one user may take while others want some. Pure. */
 #include "base/schedule/share.h"
 
 static uint64_t little_of(uint64_t all) {

@@ -1,3 +1,4 @@
+/* Sets a thread's time slice, where the kernel lets a thread choose it. */
 #include "base/schedule/slice.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* Work of several callers, begun by turns: one caller has one piece of work under way at a time. Pure. */
 #include "base/schedule/turns.h"
 
 static void append(struct turn **list, struct turn *turn) {

@@ -1,3 +1,4 @@
+/* `sandbox demo`: a service in a home of its own, the steps one after another, and the clean-up after them. */
 #include <errno.h>
 #include <ftw.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The steps of the demo. Each uses the real programs and checks what they answer. */
 #include <string.h>
 
 #include "cli/demo/demo_internal.h"

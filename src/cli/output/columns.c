@@ -1,3 +1,4 @@
+/* Prints a list of objects as a table with aligned columns. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

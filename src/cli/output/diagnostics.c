@@ -1,3 +1,4 @@
+/* Prints compilers' diagnostics with the source line and a caret below the place. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

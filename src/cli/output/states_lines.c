@@ -1,3 +1,4 @@
+/* Prints which states of processes a restart kept, and which it lost. */
 #include "cli/cli_internal.h"
 
 /* Both are a sandbox's words. */

@@ -1,3 +1,4 @@
+/* Text for terminals: colours, widths, units, and strangers' text made harmless. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Shows answers: as JSON, as fields of one object, or as a list. */
 #include <ctype.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* `ops`, `op` and `help`: the operation table itself, and any operation by its name. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

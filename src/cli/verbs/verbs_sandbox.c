@@ -1,3 +1,4 @@
+/* Commands on sandboxes: create, restart, freeze, thaw, list, destroy; and the view that other operations share. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Commands on the service: version, profiles, toolchains, doctor, shutdown. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Commands that evaluate or follow: eval, events, logs, run. */
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>

@@ -1,3 +1,4 @@
+/* `watch`: turns watching on and off, and shows what it did last. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* SHA-256 over texts and bytes, each with its length, so that no two lists of texts are the same input. */
 #include "compile/cache/hash.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* What one source file was compiled to and needs: read from a compiler node's answer, checked, as JSON and back. */
 #include "compile/cache/manifest.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The cache of single files: results by the digest of their inputs, in several variants, bounded in bytes. */
 #include "compile/cache/objects.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* A scan of a build or a folder, on the pool: every BEAM file, and sources where there are no BEAM files. */
 #include "compile/check/scan_run.h"
 
 #include <errno.h>

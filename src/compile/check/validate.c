@@ -1,3 +1,4 @@
+/* The answer of `validate` for one BEAM file: what is in it, or what is wrong with it. */
 #include "compile/check/validate.h"
 
 #include <stdio.h>

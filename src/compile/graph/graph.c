@@ -1,3 +1,4 @@
+/* The graph of modules: edges by kind, cycles, and the order in which a reload would load them. */
 #include "compile/graph/graph.h"
 
 #include <string.h>

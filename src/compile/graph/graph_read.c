@@ -1,3 +1,4 @@
+/* What the graph is made of: a build's facts, or BEAM files where a build has none. */
 #include "compile/graph/graph_read.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* What kind of project a folder holds. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>

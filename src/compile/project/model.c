@@ -1,3 +1,4 @@
+/* A project as its compiler node describes it: applications, paths, configuration; and whether that is still true. */
 #include "compile/project/model.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* A project's files with their digests. A file that looks the same as before is not read again. */
 #include "compile/project/tree.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* Addresses of the host names that profiles list: looked up again and again, pushed to the nodes that may use them. */
 #include "core/network/names.h"
 
 #include <netinet/in.h>

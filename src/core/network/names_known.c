@@ -1,3 +1,4 @@
+/* The addresses that a name had lately, and how sandboxes share the places for them. Pure. */
 #include <string.h>
 
 #include "core/network/names.h"
