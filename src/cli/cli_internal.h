@@ -155,18 +155,18 @@ json_t *probe_read(char *text); /* what it printed; the text is taken apart */
 /* The command of one operation. What it returns is the exit code. */
 typedef int verb_fn(struct cli *cli, const struct op *op, struct arguments *arguments);
 
-verb_fn verb_any, verb_create, verb_list, verb_restart, verb_destroy, verb_freeze; /* verbs_sandbox.c */
-verb_fn verb_compile, verb_validate, verb_deps;                                    /* verbs_compile.c */
-verb_fn verb_reload, verb_versions, verb_export;                                   /* verbs_code.c */
-verb_fn verb_watch;                                                                /* verbs_watch.c */
-verb_fn verb_eval, verb_run, verb_events, verb_logs;                               /* verbs_stream.c */
-verb_fn verb_doctor, verb_profiles, verb_shutdown, verb_toolchains, verb_version;  /* verbs_service.c */
-verb_fn verb_quotas;                                                               /* verbs_quotas.c */
-verb_fn verb_audit;                                                                /* verbs_audit.c */
-verb_fn verb_scan;                                                                 /* verbs_scan.c */
-verb_fn verb_ops;                                                                  /* verbs_ops.c */
-verb_fn verb_stats, verb_top, verb_limits;                                         /* verbs_usage.c */
-verb_fn verb_demo;                                                                 /* demo.c */
+verb_fn verb_any, verb_create, verb_list, verb_restart, verb_each, verb_freeze;   /* verbs_sandbox.c */
+verb_fn verb_compile, verb_validate, verb_deps;                                   /* verbs_compile.c */
+verb_fn verb_reload, verb_versions, verb_export;                                  /* verbs_code.c */
+verb_fn verb_watch;                                                               /* verbs_watch.c */
+verb_fn verb_eval, verb_run, verb_events, verb_logs;                              /* verbs_stream.c */
+verb_fn verb_doctor, verb_profiles, verb_shutdown, verb_toolchains, verb_version; /* verbs_service.c */
+verb_fn verb_quotas;                                                              /* verbs_quotas.c */
+verb_fn verb_audit;                                                               /* verbs_audit.c */
+verb_fn verb_scan;                                                                /* verbs_scan.c */
+verb_fn verb_ops;                                                                 /* verbs_ops.c */
+verb_fn verb_stats, verb_top, verb_limits;                                        /* verbs_usage.c */
+verb_fn verb_demo;                                                                /* demo.c */
 
 /* A command that is no operation. */
 typedef int command_fn(struct cli *cli, int count, char **words);

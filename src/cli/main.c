@@ -10,37 +10,16 @@ static const struct {
     const char *op;
     verb_fn *run;
 } verbs[] = {
-    {"create", verb_create},
-    {"run", verb_run},
-    {"list", verb_list},
-    {"restart", verb_restart},
-    {"destroy", verb_destroy},
-    {"eval", verb_eval},
-    {"events", verb_events},
-    {"logs", verb_logs},
-    {"doctor", verb_doctor},
-    {"shutdown", verb_shutdown},
-    {"ops", verb_ops},
-    {"version", verb_version},
-    {"demo", verb_demo},
-    {"compile", verb_compile},
-    {"validate", verb_validate},
-    {"deps", verb_deps},
-    {"reload", verb_reload},
-    {"rollback", verb_reload},
-    {"versions", verb_versions},
-    {"export", verb_export},
-    {"scan", verb_scan},
-    {"audit", verb_audit},
-    {"freeze", verb_freeze},
-    {"thaw", verb_freeze},
-    {"watch", verb_watch},
-    {"stats", verb_stats},
-    {"top", verb_top},
-    {"limits", verb_limits},
-    {"profiles", verb_profiles},
-    {"quotas", verb_quotas},
-    {"toolchains", verb_toolchains},
+    {"create", verb_create},     {"run", verb_run},           {"list", verb_list},
+    {"restart", verb_restart},   {"eval", verb_eval},         {"events", verb_events},
+    {"logs", verb_logs},         {"doctor", verb_doctor},     {"shutdown", verb_shutdown},
+    {"ops", verb_ops},           {"version", verb_version},   {"demo", verb_demo},
+    {"compile", verb_compile},   {"validate", verb_validate}, {"deps", verb_deps},
+    {"reload", verb_reload},     {"rollback", verb_reload},   {"versions", verb_versions},
+    {"export", verb_export},     {"scan", verb_scan},         {"audit", verb_audit},
+    {"freeze", verb_freeze},     {"thaw", verb_freeze},       {"watch", verb_watch},
+    {"stats", verb_stats},       {"top", verb_top},           {"limits", verb_limits},
+    {"profiles", verb_profiles}, {"quotas", verb_quotas},     {"toolchains", verb_toolchains},
 };
 
 static const struct command commands[] = {
@@ -63,6 +42,8 @@ const struct command *commands_find(const char *name) {
 static verb_fn *verb_of(const struct op *op) {
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         if (strcmp(verbs[i].op, op->name) == 0) return verbs[i].run;
+    for (size_t i = 0; i < op->param_count; i++)
+        if (op->params[i].flags & OP_REST) return verb_each;
     return verb_any;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "compile/compile.h"
+#include "core/operations.h"
 #include "quota/quota.h"
 
 struct engine;
@@ -87,7 +88,7 @@ void engine_quiesce(struct engine *engine);
 /* After that, once every request is answered: close everything; nodes go on running. */
 void engine_close(struct engine *engine, void (*closed)(void *data), void *data);
 
-/* One function per operation that the engine itself carries out. */
+/* One function per operation that the engine itself carries out; operations.h lists them. */
 typedef void engine_fn(struct engine *engine, struct request *request);
 
 /* How the audit trail has an operation. */
@@ -110,12 +111,9 @@ void engine_carry_out(struct engine *engine, const struct audit_subject *subject
 void engine_refuse(struct engine *engine, const struct audit_subject *subject, struct request *request,
                    const struct error *error);
 
-engine_fn engine_watch, engine_reload, engine_rollback, engine_versions, engine_export;
-engine_fn engine_create, engine_run, engine_list, engine_info, engine_restart, engine_destroy, engine_eval;
-engine_fn engine_freeze, engine_thaw, engine_stats, engine_top, engine_limits, engine_quotas;
-engine_fn engine_toolchains;
-engine_fn engine_compile, engine_validate, engine_deps, engine_scan;
-engine_fn engine_audit, engine_events, engine_logs, engine_profiles, engine_doctor, engine_health, engine_shutdown;
+#define X(name) engine_fn engine_##name;
+ENGINE_OPS(X)
+#undef X
 
 /* Set by engine_shutdown: the daemon's main ends the program once the answer is out. */
 void engine_on_shutdown(struct engine *engine, void (*hook)(void *data), void *data);

@@ -123,8 +123,8 @@ static void on_first_probe(void *data, const struct error *error) {
     struct engine *engine = data;
     size_t at = 0;
     void *sandbox;
-    if (!error)
-        pool_begin(engine->pool, &toolchains_default(engine)->toolchain); /* an error is told to whoever needs it */
+    /* The job that needs the toolchain reports an error. */
+    if (!error) pool_begin(engine->pool, &toolchains_default(engine)->toolchain);
     engine->ready = true;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
         if (((struct sandbox *)sandbox)->config.watch) watching_begin(sandbox);

@@ -5,16 +5,9 @@ static const struct {
     const char *name;
     engine_fn *run;
 } runners[] = {
-    {"info", engine_info},         {"list", engine_list},         {"eval", engine_eval},
-    {"create", engine_create},     {"destroy", engine_destroy},   {"restart", engine_restart},
-    {"run", engine_run},           {"events", engine_events},     {"logs", engine_logs},
-    {"profiles", engine_profiles}, {"doctor", engine_doctor},     {"health", engine_health},
-    {"shutdown", engine_shutdown}, {"reload", engine_reload},     {"rollback", engine_rollback},
-    {"versions", engine_versions}, {"export", engine_export},     {"compile", engine_compile},
-    {"deps", engine_deps},         {"validate", engine_validate}, {"scan", engine_scan},
-    {"audit", engine_audit},       {"freeze", engine_freeze},     {"thaw", engine_thaw},
-    {"watch", engine_watch},       {"stats", engine_stats},       {"top", engine_top},
-    {"limits", engine_limits},     {"quotas", engine_quotas},     {"toolchains", engine_toolchains},
+#define X(name) {#name, engine_##name},
+    ENGINE_OPS(X)
+#undef X
 };
 
 engine_fn *ops_runner(const struct op *op) {

@@ -154,6 +154,22 @@ static const struct op_param restart_params[] = {
     {.name = "fresh", .type = OP_BOOLEAN, .fallback = "false", .summary = "do not keep the processes' states"},
 };
 
+static const struct op_param wait_params[] = {
+    ID_PARAM(OP_REST),
+    {.name = "for",
+     .type = OP_CHOICE,
+     .choices = "running|stopped|error",
+     .fallback = "\"running\"",
+     .summary = "the status to wait for"},
+    {.name = "timeout_ms",
+     .type = OP_DURATION,
+     .flag = "timeout",
+     .min = 1,
+     .max = DAY_MS,
+     .fallback = "60000",
+     .summary = "how long to wait at most"},
+};
+
 static const struct op_param destroy_params[] = {ID_PARAM(OP_REST)};
 
 static const struct op_param eval_params[] = {

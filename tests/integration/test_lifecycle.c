@@ -265,6 +265,53 @@ static void an_id_is_given_once(void **state) {
         world_fails(*state, "create", "already_exists", "{s:s, s:s}", "id", "shared", "source", EXAMPLES "/counter"));
 }
 
+/* ---- wait ---- */
+
+struct waiter {
+    struct world *world;
+    const char *code; /* of the expected failure; NULL: it succeeds */
+};
+
+static void *wait_for_stopped(void *data) {
+    struct waiter *waiter = data;
+    if (waiter->code)
+        json_decref(world_fails(waiter->world, "wait", waiter->code, "{s:s, s:s}", "id", "w", "for", "stopped"));
+    else
+        world_do(waiter->world, "wait", "{s:s, s:s}", "id", "w", "for", "stopped");
+    return NULL;
+}
+
+static void wait_while(struct world *world, const char *code, void (*act)(struct world *world)) {
+    pthread_t thread;
+    struct waiter waiter = {world, code};
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_stopped, &waiter), 0);
+    act(world);
+    pthread_join(thread, NULL);
+}
+
+/* A moment later, so that the wait has begun. */
+static void stop_it(struct world *world) {
+    free(world_eval_text(world, "w", "erlang", "spawn(fun() -> timer:sleep(100), application:stop(counter) end)"));
+}
+
+static void destroy_it(struct world *world) {
+    world_destroy(world, "w");
+}
+
+static void waiting_ends_with_the_status(void **state) {
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s}", "id", "w", "source", EXAMPLES "/counter");
+    world_do(world, "wait", "{s:s}", "id", "w");
+    json_decref(world_fails(world, "wait", "timeout", "{s:s, s:s, s:i}", "id", "w", "for", "stopped", "timeout_ms", 1));
+    json_decref(world_fails(world, "wait", "not_found", "{s:s}", "id", "unknown"));
+    wait_while(world, NULL, stop_it);
+    json_t *problem = world_fails(world, "wait", "conflict", "{s:s}", "id", "w");
+    assert_non_null(strstr(text_of(problem, "detail"), "does not become running by itself"));
+    json_decref(problem);
+    world_do(world, "restart", "{s:s}", "id", "w");
+    wait_while(world, "not_found", destroy_it);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(info_tells_everything),
@@ -277,6 +324,7 @@ int main(void) {
         cmocka_unit_test(an_id_is_given_once),
         cmocka_unit_test(a_sandbox_ends_with_its_time),
         cmocka_unit_test(a_run_leaves_nothing),
+        cmocka_unit_test(waiting_ends_with_the_status),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

@@ -165,10 +165,11 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
     return 0;
 }
 
-/* ---- destroy: all that are named, whatever becomes of the others ---- */
+/* ---- operations on several sandboxes: all that are named, whatever becomes of the others ---- */
 
-static int destroy_one(struct cli *cli, const struct op *op, json_t *id, json_t *outcomes) {
-    CLEANUP_JSON json_t *params = json_pack("{s:O}", "id", id);
+static int call_one(struct cli *cli, const struct op *op, json_t *wanted, json_t *id, json_t *outcomes) {
+    CLEANUP_JSON json_t *params = json_copy(wanted);
+    json_object_set(params, "id", id);
     json_t *answer = NULL;
     struct sbx_error error;
     if (session_call(cli, op, params, &answer, &error) == 0) {
@@ -182,13 +183,13 @@ static int destroy_one(struct cli *cli, const struct op *op, json_t *id, json_t 
     return exit_code;
 }
 
-int verb_destroy(struct cli *cli, const struct op *op, struct arguments *arguments) {
+int verb_each(struct cli *cli, const struct op *op, struct arguments *arguments) {
     CLEANUP_JSON json_t *outcomes = json_array();
     int exit_code = 0;
     size_t index;
     json_t *id;
     json_array_foreach(arguments->rest, index, id) {
-        int outcome = destroy_one(cli, op, id, outcomes);
+        int outcome = call_one(cli, op, arguments->params, id, outcomes);
         if (exit_code == 0) exit_code = outcome;
     }
     bool single = json_array_size(arguments->rest) == 1;

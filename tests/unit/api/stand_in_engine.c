@@ -66,7 +66,7 @@ static void burn(unsigned us) {
     }
 }
 
-void engine_info(struct engine *engine, struct request *request) {
+static void answer_info(struct engine *engine, struct request *request) {
     note(engine, request);
     burn(engine->burn_us);
     if (strcmp(id_of(request), "missing") == 0)
@@ -77,7 +77,7 @@ void engine_info(struct engine *engine, struct request *request) {
         stand_in_answer(engine, request, json_pack("{s:s, s:s}", "id", id_of(request), "status", "running"), E_NONE);
 }
 
-void engine_list(struct engine *engine, struct request *request) {
+static void answer_list(struct engine *engine, struct request *request) {
     note(engine, request);
     json_t *list = json_array();
     for (size_t i = 0; i < engine->list_size; i++) {
@@ -88,7 +88,7 @@ void engine_list(struct engine *engine, struct request *request) {
     stand_in_answer(engine, request, list, E_NONE);
 }
 
-void engine_create(struct engine *engine, struct request *request) {
+static void answer_create(struct engine *engine, struct request *request) {
     note(engine, request);
     engine->created++;
     if (strcmp(id_of(request), "broken") == 0)
@@ -104,25 +104,25 @@ void engine_create(struct engine *engine, struct request *request) {
                         E_NONE);
 }
 
-void engine_eval(struct engine *engine, struct request *request) {
+static void answer_eval(struct engine *engine, struct request *request) {
     note(engine, request);
     request->cancel = on_cancel;
     engine->last = request;
 }
 
-void engine_events(struct engine *engine, struct request *request) {
+static void answer_events(struct engine *engine, struct request *request) {
     note(engine, request);
     request->cancel = on_cancel;
     engine->open_stream = request;
 }
 
-void engine_logs(struct engine *engine, struct request *request) {
+static void answer_logs(struct engine *engine, struct request *request) {
     note(engine, request);
     for (int i = 1; i <= 3; i++) request->item(request, json_pack("{s:i}", "line", i));
     stand_in_answer(engine, request, json_pack("{s:i}", "lines", 3), E_NONE);
 }
 
-void engine_run(struct engine *engine, struct request *request) {
+static void answer_run(struct engine *engine, struct request *request) {
     note(engine, request);
     stand_in_answer(engine, request, NULL, E_COMPILE);
 }
@@ -130,26 +130,6 @@ void engine_run(struct engine *engine, struct request *request) {
 static void answer_empty(struct engine *engine, struct request *request) {
     note(engine, request);
     stand_in_answer(engine, request, json_object(), E_NONE);
-}
-
-void engine_restart(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_destroy(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_compile(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_freeze(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_thaw(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
 }
 
 void engine_carry_out(struct engine *engine, const struct audit_subject *subject, struct request *request,
@@ -164,76 +144,32 @@ void engine_refuse(struct engine *engine, const struct audit_subject *subject, s
     request->done(request, NULL, error);
 }
 
-void engine_audit(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_scan(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_stats(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_top(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_quotas(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_toolchains(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_limits(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_validate(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_reload(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_rollback(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_versions(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_export(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_watch(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_deps(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_profiles(struct engine *engine, struct request *request) {
+static void answer_profiles(struct engine *engine, struct request *request) {
     note(engine, request);
     stand_in_answer(engine, request,
                     json_pack("[{s:s}, {s:s}, {s:s}]", "name", "high", "name", "medium", "name", "low"), E_NONE);
 }
 
-void engine_doctor(struct engine *engine, struct request *request) {
+/* Operations without an answer of their own above answer an empty object. */
+static void answer(const char *name, struct engine *engine, struct request *request) {
+    static const struct {
+        const char *name;
+        engine_fn *answer;
+    } special[] = {
+        {"info", answer_info},     {"list", answer_list}, {"create", answer_create}, {"eval", answer_eval},
+        {"events", answer_events}, {"logs", answer_logs}, {"run", answer_run},       {"profiles", answer_profiles},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(special); i++) {
+        if (strcmp(special[i].name, name) != 0) continue;
+        special[i].answer(engine, request);
+        return;
+    }
     answer_empty(engine, request);
 }
 
-void engine_health(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
-
-void engine_shutdown(struct engine *engine, struct request *request) {
-    answer_empty(engine, request);
-}
+#define X(name)                                                                                                        \
+    void engine_##name(struct engine *engine, struct request *request) {                                               \
+        answer(#name, engine, request);                                                                                \
+    }
+ENGINE_OPS(X)
+#undef X

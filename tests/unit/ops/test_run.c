@@ -24,36 +24,7 @@ struct call {
         call->engine = engine;                                                                                         \
         request->done(request, NULL, NULL);                                                                            \
     }
-STAND_IN(create)
-STAND_IN(export)
-STAND_IN(run)
-STAND_IN(list)
-STAND_IN(info)
-STAND_IN(restart)
-STAND_IN(destroy)
-STAND_IN(eval)
-STAND_IN(events)
-STAND_IN(logs)
-STAND_IN(freeze)
-STAND_IN(thaw)
-STAND_IN(stats)
-STAND_IN(top)
-STAND_IN(limits)
-STAND_IN(quotas)
-STAND_IN(toolchains)
-STAND_IN(profiles)
-STAND_IN(doctor)
-STAND_IN(health)
-STAND_IN(shutdown)
-STAND_IN(compile)
-STAND_IN(validate)
-STAND_IN(scan)
-STAND_IN(audit)
-STAND_IN(reload)
-STAND_IN(rollback)
-STAND_IN(versions)
-STAND_IN(watch)
-STAND_IN(deps)
+ENGINE_OPS(STAND_IN)
 
 static void on_done(struct request *request, json_t *result, const struct error *error) {
     struct call *call = request->transport;

@@ -1,0 +1,38 @@
+/* The operations that the engine carries out, by their names in the operation table: engine_<name> runs each. */
+#ifndef CORE_OPERATIONS_H
+#define CORE_OPERATIONS_H
+
+#define ENGINE_OPS(X)                                                                                                  \
+    X(create)                                                                                                          \
+    X(run)                                                                                                             \
+    X(list)                                                                                                            \
+    X(info)                                                                                                            \
+    X(wait)                                                                                                            \
+    X(restart)                                                                                                         \
+    X(destroy)                                                                                                         \
+    X(freeze)                                                                                                          \
+    X(thaw)                                                                                                            \
+    X(eval)                                                                                                            \
+    X(reload)                                                                                                          \
+    X(rollback)                                                                                                        \
+    X(versions)                                                                                                        \
+    X(export)                                                                                                          \
+    X(watch)                                                                                                           \
+    X(compile)                                                                                                         \
+    X(validate)                                                                                                        \
+    X(deps)                                                                                                            \
+    X(scan)                                                                                                            \
+    X(stats)                                                                                                           \
+    X(top)                                                                                                             \
+    X(limits)                                                                                                          \
+    X(events)                                                                                                          \
+    X(logs)                                                                                                            \
+    X(audit)                                                                                                           \
+    X(profiles)                                                                                                        \
+    X(toolchains)                                                                                                      \
+    X(quotas)                                                                                                          \
+    X(doctor)                                                                                                          \
+    X(health)                                                                                                          \
+    X(shutdown)
+
+#endif
