@@ -14,6 +14,8 @@
 %% The number of parts of one term that are searched.
 -define(PARTS_MAX, 1000000).
 -define(ETS_OBJECTS_MAX, 100000).
+%% Up to this heap size the variables of a process are dumped as text.
+-define(DUMPED_MAX_WORDS, 262144).
 
 %% The closures that a version of a module can have made: the module, its checksum, and the file's
 %% entry for each closure.
@@ -67,12 +69,29 @@ check(Modules, Identities) ->
 tidy(Modules, Identities) ->
     [Module || Module <- Modules, erlang:check_old_code(Module), not try_purge(Module, Identities)].
 
-%% A closure counts until its process has collected it as garbage.
 in_closures(Module, Identities) ->
     case Identities of
-        #{Module := Identity} -> held(Identity) andalso collect_garbage() andalso held(Identity);
+        #{Module := Identity} -> in_closures(Identity);
         _ -> false
     end.
+
+%% A counted closure counts until its process has collected it as garbage.
+in_closures(Identity) ->
+    case is_counted() of
+        true -> held(Identity) andalso collect_garbage() andalso held(Identity);
+        false -> searched(Identity) =/= []
+    end.
+
+%% Whether the VM counts the closures of a kind. OTP 25 does; 27 and later give a constant.
+is_counted() ->
+    First = counted_closure(1),
+    {refc, One} = erlang:fun_info(First, refc),
+    Second = counted_closure(2),
+    {refc, Two} = erlang:fun_info(Second, refc),
+    Two > One andalso First() =/= Second().
+
+counted_closure(Value) ->
+    fun() -> Value end.
 
 collect_garbage() ->
     Ours = sbx_reload:own_pids(),
@@ -145,14 +164,18 @@ external(Term) ->
 holders(Module, Identities) ->
     on_stacks(Module) ++
         case Identities of
-            #{Module := {_, Md5, [_ | _]} = Identity} ->
-                case held(Identity) of
-                    true -> with_closures(Module, Md5);
-                    false -> []
-                end;
-            _ ->
-                []
+            #{Module := {_, _Md5, [_ | _]} = Identity} -> with_closures(Identity, is_counted());
+            _ -> []
         end.
+
+with_closures(Identity, false) ->
+    searched(Identity);
+with_closures(Identity, true) ->
+    case held(Identity) andalso searched(Identity) of
+        false -> [];
+        [] -> [#{pid => nil, how => closure, where => other}];
+        Found -> Found
+    end.
 
 on_stacks(Module) ->
     Ours = sbx_reload:own_pids(),
@@ -169,15 +192,59 @@ checked(Left) ->
     after ?ANSWER_TIMEOUT_MS -> []
     end.
 
-with_closures(Module, Md5) ->
+%% Searches for closures wherever Erlang code can look. Messages of timers that have not fired are
+%% out of reach. Closures of code that is loaded anew stay valid.
+searched({_Module, _Md5, []}) ->
+    [];
+searched({Module, Md5, Closures}) ->
+    case erlang:module_loaded(Module) andalso erlang:get_module_info(Module, md5) =:= Md5 of
+        true -> [];
+        false -> search_everywhere(Module, Md5, Closures)
+    end.
+
+search_everywhere(Module, Md5, Closures) ->
     Ours = sbx_reload:own_pids(),
     Pids = [Pid || Pid <- processes(), not is_map_key(Pid, Ours)],
-    Found = in_states(Pids, Module, Md5) ++
-        lists:flatmap(fun(Pid) -> seen_from_outside(Pid, Module, Md5) end, Pids) ++ in_tables(Module, Md5),
-    case Found of
-        [] -> [#{pid => nil, how => closure, where => other}];
-        _ -> Found
+    Answers = in_states(Pids, Module, Md5),
+    [#{pid => Pid, how => closure, where => state} || {Pid, {answer, true}} <- maps:to_list(Answers)] ++
+        lists:flatmap(fun(Pid) -> seen_from_outside(Pid, Module, Md5) end, Pids) ++
+        in_frames([Pid || Pid <- Pids, not has_answered(Pid, Answers)], Closures) ++
+        in_tables(Module, Md5) ++
+        [#{pid => nil, how => closure, where => other} || contains(persistent_term:get(), Module, Md5)].
+
+has_answered(Pid, Answers) ->
+    case Answers of
+        #{Pid := {answer, _}} -> true;
+        _ -> false
     end.
+
+%% The variables of other processes are visible only as the text of a dump, which names each closure
+%% with its number and its version. The dump of a large process would take too much memory, so such a
+%% process counts as a holder.
+in_frames(Pids, Closures) ->
+    Names = [
+        iolist_to_binary(io_lib:format(".~b.~b>", [Index, Uniq]))
+     || {_Arity, Index, _Free, Uniq} <- Closures
+    ],
+    Pattern = binary:compile_pattern(Names),
+    [#{pid => Pid, how => closure, where => other} || Pid <- Pids -- system_pids(), is_in_frames(Pid, Pattern)].
+
+is_in_frames(Pid, Pattern) ->
+    case process_info(Pid, total_heap_size) of
+        {total_heap_size, Words} when Words > ?DUMPED_MAX_WORDS ->
+            true;
+        {total_heap_size, _Words} ->
+            case process_info(Pid, backtrace) of
+                {backtrace, Dump} -> binary:match(Dump, Pattern) =/= nomatch;
+                undefined -> false
+            end;
+        undefined ->
+            false
+    end.
+
+%% Processes of the VM itself, some of them large: the application's closures don't get into them.
+system_pids() ->
+    [Pid || Name <- [init, erl_prim_loader, code_server], Pid <- [whereis(Name)], is_pid(Pid)].
 
 seen_from_outside(Pid, Module, Md5) ->
     case process_info(Pid, [dictionary, messages]) of
@@ -188,17 +255,30 @@ seen_from_outside(Pid, Module, Md5) ->
             []
     end.
 
+%% A server that hibernates through erlang:hibernate/3 does not show its loop, and no dump shows its
+%% state. Its first function tells that it understands system messages.
+is_hibernating_server(Pid) ->
+    case process_info(Pid, [current_function, dictionary]) of
+        [{current_function, {erlang, hibernate, 3}}, {dictionary, Dictionary}] ->
+            case lists:keyfind('$initial_call', 1, Dictionary) of
+                {_, {supervisor, _Module, 1}} -> true;
+                {_, {Module, init, 1}} -> lists:member(sbx_reload_users:callback_kind(Module), [server, statem]);
+                _ -> false
+            end;
+        _ ->
+            false
+    end.
+
 %% Asks only processes that wait in a loop which understands system messages.
 in_states(Pids, Module, Md5) ->
-    Idle = [Pid || Pid <- Pids, sbx_reload_users:is_idle_server(Pid)],
+    Idle = [Pid || Pid <- Pids, sbx_reload_users:is_idle_server(Pid) orelse is_hibernating_server(Pid)],
     Look = fun(_Pid, Tag) ->
         fun(State) ->
             sbx_reload_sysmsg:answer(Tag, contains(State, Module, Md5)),
             throw(unchanged)
         end
     end,
-    Answers = sbx_reload_sysmsg:run_inside(Idle, Look, ?VISIT_TIMEOUT_MS),
-    [#{pid => Pid, how => closure, where => state} || {Pid, {answer, true}} <- maps:to_list(Answers)].
+    sbx_reload_sysmsg:run_inside(Idle, Look, ?VISIT_TIMEOUT_MS).
 
 in_tables(Module, Md5) ->
     [#{pid => owner(Table), how => closure, where => ets} || Table <- ets:all(), table_contains(Table, Module, Md5)].
