@@ -1,3 +1,5 @@
+/* Plays the processes that the launcher would start: bytes of the input choose what each says, which descriptors it
+   keeps, and how it fails. */
 #include "fuzz/fake/fake_process.h"
 
 #include <errno.h>

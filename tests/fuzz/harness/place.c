@@ -1,3 +1,4 @@
+/* The folder in which a fuzz target writes the files that it reads. The process removes it at its end. */
 #include "fuzz/harness/place.h"
 
 #include <fcntl.h>

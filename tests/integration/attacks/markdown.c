@@ -1,3 +1,4 @@
+/* Prints docs/attacks.md from the tables of attacks. */
 #include "attacks.h"
 
 static void print_profiles(FILE *file, unsigned where) {

@@ -1,3 +1,5 @@
+/* Sets up the scene of the attacks: listeners on the host that must stay untouched, the hostile project, its sandboxes
+   and a neighbour. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <ifaddrs.h>

@@ -1,3 +1,5 @@
+/* Runs one attack and checks its outcome: the answer, the events, and whether the sandbox lives or died of the right
+   cause. */
 #include "attacks.h"
 
 enum {

@@ -1,3 +1,5 @@
+/* Checks builds in a world's store: which files were compiled, that two builds are equal, and that no working folder is
+   left. */
 #include "builds.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* Reloads a circle of twelve modules through ten versions and back, and checks that every process keeps its state. */
 #include "circle.h"
 
 #include "tally.h"

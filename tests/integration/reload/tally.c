@@ -1,3 +1,4 @@
+/* Writes, reloads and queries the application of the reload tests. */
 #include "tally.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Finds what a service has on the machine: its processes, cgroups, mounts, network namespaces, records and files. */
 #include "leftovers.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* Watches and ends processes that are not children of the test, by pidfd and through /proc. */
 #include "processes.h"
 
 #include <poll.h>

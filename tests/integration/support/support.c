@@ -1,3 +1,4 @@
+/* Opens and closes a world: a service in a home of its own, with the test's files and its client. */
 #include "support.h"
 
 #include <dirent.h>

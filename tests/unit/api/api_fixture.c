@@ -1,3 +1,4 @@
+/* Opens an api over the stand-in engine, and drives it with clients that write raw bytes. */
 #include "api_fixture.h"
 #include "folder.h"
 

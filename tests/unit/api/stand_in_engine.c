@@ -1,3 +1,4 @@
+/* The engine's functions for tests of the api: each records its request and answers as the test says. */
 #include "stand_in_engine.h"
 
 #include <stdio.h>

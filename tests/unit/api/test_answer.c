@@ -1,3 +1,4 @@
+/* Tests the bodies of answers: problems, pages of lists, and escaped text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,5 @@
+/* Tests the bounds of connections against slow and silent clients: their timeouts, and how many connections there may
+   be. */
 #include "api_fixture.h"
 
 #include <unistd.h>

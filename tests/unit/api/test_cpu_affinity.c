@@ -1,3 +1,4 @@
+/* Tests when the daemon moves to its caller's processor, with processors and times that the test gives. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

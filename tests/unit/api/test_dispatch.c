@@ -1,3 +1,4 @@
+/* Tests the way from a request to its operation over a stand-in engine: methods, parameters, problems and pages. */
 #include "api_fixture.h"
 
 #include "ops/table.h"

@@ -1,3 +1,4 @@
+/* Tests HTTP exchanges byte by byte over a stand-in engine: keep-alive, pipelining, bodies, and callers that leave. */
 #include "api_fixture.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,5 @@
+/* Tests idempotency keys: a repeated request gets the first answer, over a stand-in engine, and users share the memory
+   for answers fairly. */
 #include "api_fixture.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Tests the decoding of percent escapes in targets of requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests streamed answers over a stand-in engine: lines, server-sent events, readers that leave, and slow readers. */
 #include "api_fixture.h"
 
 #include <stdlib.h>

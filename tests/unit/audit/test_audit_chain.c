@@ -1,3 +1,4 @@
+/* Tests the hash chain of audit records: every changed byte and every shortened line is found. */
 #include "scratch.h"
 
 #include "audit/audit.h"

@@ -1,3 +1,4 @@
+/* Tests dates against the C library's, the wall clock and the monotonic clock, and the pauses between attempts. */
 #include "base/base_test.h"
 
 #include <time.h>

@@ -1,3 +1,4 @@
+/* Tests error objects and the table of error codes. */
 #include "base/base_test.h"
 
 #include <errno.h>

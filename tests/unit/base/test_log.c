@@ -1,3 +1,4 @@
+/* Tests the daemon's log, read from a pipe: the form of a line, levels, and long values. */
 #include "base/base_test.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Tests strings, numbers with units, hexadecimal, the escaping of untrusted text, and cleanup attributes. */
 #include "base/base_test.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Tests the reader of BEAM containers: chunks, padding and compression, and files that lie about their sizes. */
 #include "beam/beam_test.h"
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+/* Tests how arguments of the command line become parameters, by the rows of the table of operations. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

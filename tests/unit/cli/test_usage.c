@@ -1,3 +1,4 @@
+/* Tests usage lines, help, suggestions for mistyped words, and shell completion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

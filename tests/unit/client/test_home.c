@@ -1,3 +1,4 @@
+/* Tests where a client looks for the service's home and for its programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the client's HTTP connection against a peer that the test plays: reuse, deadlines, and cancelling. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the client's parser of HTTP responses, fed in pieces of every size, with valid and invalid responses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

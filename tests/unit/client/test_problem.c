@@ -1,3 +1,4 @@
+/* Tests how the problems in answers become errors of the client library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

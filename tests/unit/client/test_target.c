@@ -1,3 +1,4 @@
+/* Tests how an operation and its parameters become a path, a query and a body. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the parser of state migrations that callers give with a reload. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

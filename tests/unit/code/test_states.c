@@ -1,3 +1,4 @@
+/* Tests the states that a restart hands from one VM to the next, and bounds on what a node says about them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

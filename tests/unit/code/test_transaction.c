@@ -1,3 +1,4 @@
+/* Tests the arguments of the agent's reload call, and how its answer is read when the node sends nonsense. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the version history of a sandbox's modules, and its form in the registry. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

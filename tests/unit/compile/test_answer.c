@@ -1,3 +1,4 @@
+/* Tests how a compiler node's answers are read: valid ones, invalid ones, and bounds on all that a node says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests how a build's files and a project's priv folders are collected, without following links. */
 #include "scratch.h"
 
 #include "compile/compile_internal.h"

@@ -1,3 +1,4 @@
+/* Tests what is kept of a build in memory for the worker's next compilation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests feeds: bounded histories with readers that follow, cancel, are slow, or may not see everything. */
 #include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 

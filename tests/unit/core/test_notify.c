@@ -1,3 +1,4 @@
+/* Tests which kinds of events are chosen for the webhook. */
 #include "core/notify.h"
 #include "core/stage.h"
 

@@ -1,3 +1,4 @@
+/* Tests how repeated failures of an operation are recognized, shown, and ended by success. */
 #include "core/stage.h"
 
 static int times_until_news(struct patterns *patterns, const char *op, enum error_code code, uint64_t now_ms) {

@@ -1,3 +1,4 @@
+/* Tests a sandbox's queue of jobs: shared and exclusive ones, its bound, and aborting. */
 #include "core/queue.h"
 #include "core/sandbox/sandbox.h"
 #include "core/stage.h"

@@ -1,3 +1,4 @@
+/* Tests the daemon's settings: flags over environment over file, bad values, and the help text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

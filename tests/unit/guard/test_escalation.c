@@ -1,3 +1,4 @@
+/* Tests the steps of escalation: how many violations in a window lead to the next one. */
 #include "guard_test.h"
 
 #include "guard/escalation.h"

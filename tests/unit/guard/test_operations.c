@@ -1,3 +1,4 @@
+/* Tests the table of guarded operations: which call takes which operation. */
 #include "guard_test.h"
 
 static struct beam_text text(const char *string) {

@@ -1,3 +1,4 @@
+/* Tests profiles: the built-in ones, inheritance, hosts and ports, limits, access, and refused sections. */
 #include "guard_test.h"
 
 #include "guard/profiles.h"

@@ -1,3 +1,4 @@
+/* Tests the scan of Elixir and Erlang sources: calls that are found, and text that only looks like one. */
 #include "guard_test.h"
 
 /* What is found in a text: "System.cmd:3 os:cmd:4". */

@@ -1,3 +1,4 @@
+/* Tests the tokenizer of Elixir and Erlang source text. */
 #include "guard_test.h"
 
 #include "guard/scan_tokens.h"

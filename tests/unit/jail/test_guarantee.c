@@ -1,3 +1,4 @@
+/* Tests the names of guarantees. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

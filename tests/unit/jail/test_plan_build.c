@@ -1,3 +1,4 @@
+/* Tests the plans built for each profile, against whole plans as text, and on hosts that lack a feature. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the launcher's check of plans: bad operands, missing lines, and how often each verb may come. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Tests plans as text: parsing and printing are inverse, and bad text is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the jail profiles and the bounds of their limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the seccomp filters on the running kernel: a child makes each call, and its errno is compared. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

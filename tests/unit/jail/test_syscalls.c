@@ -1,3 +1,5 @@
+/* Tests the tables of system calls, of nodes and of the daemon: every name is known and decided once, and no dangerous
+   call is allowed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

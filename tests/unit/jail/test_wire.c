@@ -1,3 +1,4 @@
+/* Tests the encoding of words and messages on the launcher's socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

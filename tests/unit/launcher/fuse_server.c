@@ -1,3 +1,4 @@
+/* Serves a file system with one file over FUSE, in a child of the test. */
 #include "fuse_server.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Starts a real launcher, as root or as a user, and speaks to it in the daemon's place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

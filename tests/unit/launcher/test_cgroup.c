@@ -1,3 +1,4 @@
+/* Tests the cgroup backends of v1 and v2: on a fake tree of files, and with this machine's own cgroups. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

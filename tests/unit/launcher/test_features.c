@@ -1,3 +1,4 @@
+/* Tests the probe of this host's features, as root and without privileges. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests how a project's files are written to a pipe, with bounds on size and depth. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Plays the launcher's end of the link, and records in a story what the link reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,5 @@
+/* Tests the daemon's link against a launcher that the test plays: requests, answers, garbage, silence, and
+   reconnecting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests how a stranger's stream is moved to a file: bounds on its size, on silence and on slowness. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the history of samples: averages and peaks over time, its bound, and stepped clocks. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Tests the judgement of samples: threshold levels, trends, and the time of the next sample. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

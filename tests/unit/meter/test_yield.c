@@ -1,3 +1,4 @@
+/* Tests which sandboxes yield the CPU, alone and on a simulated machine with many of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Plays the launcher and the agents around a node on the test's own loop. */
 #include "node/stage.h"
 #include "folder.h"
 #include "terms.h"

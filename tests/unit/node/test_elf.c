@@ -1,3 +1,4 @@
+/* Tests the ELF reader on programs of this machine, and on crafted and damaged ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

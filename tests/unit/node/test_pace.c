@@ -1,3 +1,4 @@
+/* Tests the pace at which a node's bytes are read: bursts, pauses, and the growth of the budget. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

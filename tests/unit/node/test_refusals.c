@@ -1,3 +1,5 @@
+/* Tests the counts of what the kernel refused a node at its limits: threads and processes, and writes beyond the file
+   size. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>

@@ -1,3 +1,4 @@
+/* Tests the list of a node's processes, with the test itself as the process. */
 #include <sys/prctl.h>
 
 #include "node/node_internal.h"

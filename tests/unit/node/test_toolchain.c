@@ -1,3 +1,4 @@
+/* Tests how the OTP and Elixir installations are found, in folders made to look like them. */
 #include "scratch.h"
 
 #include "node/node.h"

@@ -1,3 +1,4 @@
+/* Tests the plan for a VM: its mounts, arguments and environment, for each kind of node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

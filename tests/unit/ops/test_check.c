@@ -1,3 +1,4 @@
+/* Tests how parameters of requests are checked and converted, type by type and as whole requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

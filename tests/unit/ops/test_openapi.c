@@ -1,3 +1,4 @@
+/* Tests the OpenAPI description against the table of operations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests how a method and a path lead to an operation, for every row of the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests that each row of the table runs its own engine function, after roles and parameters are checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* What tests of quotas share: rules from short texts. */
 #ifndef QUOTA_TEST_H
 #define QUOTA_TEST_H
 

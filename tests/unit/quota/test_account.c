@@ -1,3 +1,4 @@
+/* Tests the accounts of users: taking and giving, pools, rates, and accounts that are forgotten. */
 #include <stdio.h>
 
 #include "quota_test.h"

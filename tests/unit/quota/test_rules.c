@@ -1,3 +1,4 @@
+/* Tests quota rules: which of user, group and default counts, and which sections are refused. */
 #include <stdio.h>
 
 #include "quota_test.h"

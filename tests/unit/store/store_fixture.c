@@ -1,3 +1,4 @@
+/* Opens a store in a home of the test's own, and runs its loop until answers have come. */
 #include "store_fixture.h"
 #include "folder.h"
 

@@ -1,3 +1,4 @@
+/* Tests builds in the store: content addresses, shared files, sweeps, and builds that a power cut tore. */
 #include "store_fixture.h"
 
 #include <fcntl.h>

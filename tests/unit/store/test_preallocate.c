@@ -1,3 +1,4 @@
+/* Tests the stock of preallocated files and folders, alone and inside a store. */
 #include "store/store_internal.h"
 #include "store_fixture.h"
 

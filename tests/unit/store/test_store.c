@@ -1,3 +1,4 @@
+/* Tests the registry's rows across restarts: sandboxes, events, histories and usage. */
 #include "store_fixture.h"
 
 #include <stdlib.h>

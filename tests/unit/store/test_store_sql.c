@@ -1,3 +1,4 @@
+/* Tests how the store opens registries that are damaged, too new, or not its own. */
 #include "store_fixture.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Tests the store's thread: a full queue, a full disk, and a writer that is killed. */
 #include "store_fixture.h"
 
 #include <errno.h>

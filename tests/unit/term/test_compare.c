@@ -1,3 +1,4 @@
+/* Tests the order and the equality of terms. */
 #include "term_test.h"
 
 #include "term/term_internal.h"

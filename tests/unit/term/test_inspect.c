@@ -1,3 +1,4 @@
+/* Tests the accessors of decoded terms: shapes, elements, keys, integers and texts. */
 #include "term_test.h"
 
 /* {call, 7, #{a => 1, <<"b">> => [1, 2]}, -1, 2^64 - 1} */

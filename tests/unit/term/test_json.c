@@ -1,3 +1,4 @@
+/* Tests the conversion of terms to JSON and back. */
 #include "term_test.h"
 
 static void assert_json(const char *bytes, size_t size, const char *expected, bool expected_natural) {

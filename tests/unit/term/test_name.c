@@ -1,3 +1,4 @@
+/* Tests module names as Erlang and as Elixir write them. */
 #include "term_test.h"
 
 static void assert_atom(const char *written, const char *expected) {

@@ -1,3 +1,4 @@
+/* Tests how floats and big integers are printed. */
 #include "term_test.h"
 
 #include <math.h>

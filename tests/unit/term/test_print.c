@@ -1,3 +1,4 @@
+/* Tests how terms are printed in Erlang's and in Elixir's syntax, within a bound. */
 #include "term_test.h"
 
 struct printed {

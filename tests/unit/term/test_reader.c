@@ -1,3 +1,4 @@
+/* Tests the decoder of the external term format: every tag, every truncation, lengths that lie, and its bounds. */
 #include "term_test.h"
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+/* Tests the encoder of the external term format, against the bytes that the VM would write. */
 #include "term_test.h"
 
 static void assert_bytes(struct buf *buf, const char *bytes, size_t size) {

@@ -1,3 +1,4 @@
+/* Tests when changes to files have settled, from times and kinds of events. */
 #include "../scratch.h"
 #include "watch/watch.h"
 

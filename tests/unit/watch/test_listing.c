@@ -1,3 +1,4 @@
+/* Tests the comparison of two listings of a folder. */
 #include "../scratch.h"
 #include "listing_of.h"
 

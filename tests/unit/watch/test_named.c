@@ -1,3 +1,4 @@
+/* Tests the files that events have named, and a listing that is updated in these places. */
 #include "../scratch.h"
 #include "listing_of.h"
 

@@ -1,3 +1,4 @@
+/* Tests the patterns of included and ignored files. */
 #include "../scratch.h"
 #include "watch/watch_internal.h"
 

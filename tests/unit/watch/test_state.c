@@ -1,3 +1,4 @@
+/* Tests the state of a watched project for every combination of facts. */
 #include "../scratch.h"
 #include "watch/watch.h"
 

@@ -1,3 +1,4 @@
+/* A webhook's receiver on a thread of its own, which answers as a script says and keeps what it got. */
 #include "receiver.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* Tests when a delivery is tried again, its pauses, and its signature against openssl's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

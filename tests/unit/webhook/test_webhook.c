@@ -1,3 +1,4 @@
+/* Tests deliveries to a receiver that the test plays: it is absent, slow, refuses, or fails for a while. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

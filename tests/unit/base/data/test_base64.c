@@ -1,3 +1,4 @@
+/* Tests base64 in both directions, and text that is not base64. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

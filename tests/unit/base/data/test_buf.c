@@ -1,3 +1,4 @@
+/* Tests growable buffers: their content, their bounds, and failures that stay until the buffer is taken. */
 #include "base/base_test.h"
 
 static void test_appends_in_order(void **state) {

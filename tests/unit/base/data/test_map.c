@@ -1,3 +1,4 @@
+/* Tests the hash map: entries, copied keys, its size after many removals, and removal while walking. */
 #include "base/base_test.h"
 
 #include <stdio.h>

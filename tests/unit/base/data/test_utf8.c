@@ -1,3 +1,4 @@
+/* Tests the UTF-8 functions on every character, on invalid bytes, and at the places where text is cut. */
 #include "base/base_test.h"
 
 static void test_every_character_comes_back(void **state) {

@@ -1,3 +1,4 @@
+/* Tests file locks, whole reads and writes, and writes to a slow reader, with real files, pipes and processes. */
 #include "base/base_test.h"
 #include "folder.h"
 

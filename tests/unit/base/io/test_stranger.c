@@ -1,3 +1,5 @@
+/* Tests that no passed descriptor is received from a stranger's socket, and that none delays a close: on this kernel,
+   and as on an older one. */
 #include "base/base_test.h"
 #include "descriptors.h"
 

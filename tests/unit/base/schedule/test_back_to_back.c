@@ -1,3 +1,4 @@
+/* Tests when requests to one party count as back to back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the circuit breaker: when repeated failures become a pattern, how long it rests, and when it is forgotten. */
 #include "base/base_test.h"
 
 static const struct breaker_policy policy = {.trips = 3, .within_ms = 1000, .rest_ms = 5000};

@@ -1,3 +1,4 @@
+/* Tests loops on several processors: every round runs once, rounds overlap, and the first failure ends the loop. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* Tests how much of a shared pool one user may hold, by how much all users hold. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

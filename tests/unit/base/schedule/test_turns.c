@@ -1,3 +1,4 @@
+/* Tests the turns of owners on a thread pool: one at a time for each owner, in order. */
 #include "base/base_test.h"
 
 struct piece {

@@ -1,3 +1,4 @@
+/* Tests how the command line prints lists, objects and records in columns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

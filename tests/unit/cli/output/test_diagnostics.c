@@ -1,3 +1,4 @@
+/* Tests how the command line prints compiler diagnostics: the source line, the caret, hints, and hostile text. */
 #include "scratch.h"
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Tests the lines about process states that a reload or a restart kept or lost. */
 #include "scratch.h"
 
 #include "cli/cli_internal.h"

@@ -1,3 +1,4 @@
+/* Tests text for a terminal: control characters removed, widths in columns, and values with their units. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

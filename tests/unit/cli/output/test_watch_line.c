@@ -1,3 +1,4 @@
+/* Tests the line that `--watch` prints for each save. */
 #include "scratch.h"
 
 #include "cli/cli_internal.h"

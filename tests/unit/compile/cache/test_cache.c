@@ -1,3 +1,4 @@
+/* Tests the cache of builds: its entries, torn entries, and the share of each owner. */
 #include "scratch.h"
 
 #include "compile/compile_internal.h"

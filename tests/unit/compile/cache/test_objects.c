@@ -1,3 +1,5 @@
+/* Tests the cache of compiled files: what is found again, what is never shared between projects, and which entries are
+   dropped first. */
 #include "scratch.h"
 
 #include <dirent.h>

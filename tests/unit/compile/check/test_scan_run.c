@@ -1,3 +1,4 @@
+/* Tests a scan of a build and its sources, on a folder with findings in both. */
 #include "scratch.h"
 
 #include "compile/check/scan_run.h"

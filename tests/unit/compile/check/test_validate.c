@@ -1,3 +1,4 @@
+/* Tests the validation of BEAM files in a folder and in a stream, without a VM. */
 #include "scratch.h"
 
 #include "compile/check/validate.h"

@@ -1,3 +1,4 @@
+/* Tests the module graph: its order, cycles, bounds, and the output as JSON, text and dot. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests how a module graph is read from a build's description or from its BEAM files. */
 #include "scratch.h"
 
 #include "compile/graph/graph_read.h"

@@ -1,3 +1,4 @@
+/* Tests how a project's kind is detected from its files, without following links. */
 #include "scratch.h"
 
 #include "compile/compile.h"

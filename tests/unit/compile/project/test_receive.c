@@ -1,3 +1,4 @@
+/* Tests how a project's stream is unpacked: paths that leave the folder, links, bounds, and damaged streams. */
 #include "scratch.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* Tests a project's digest: what changes it, and which files are read again. */
 #include "scratch.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* Tests limits and their policies as callers write them, as the registry keeps them, and as they are listed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

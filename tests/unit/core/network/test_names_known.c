@@ -1,3 +1,4 @@
+/* Tests the addresses known for a host name: how long they are kept, and which are dropped first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

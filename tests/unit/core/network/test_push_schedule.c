@@ -1,3 +1,4 @@
+/* Tests when limits and names are pushed to the launcher: rate, back-off, and independent subjects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Tests the text of audit records: caller, operation, bounded parameters, and the outcome. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

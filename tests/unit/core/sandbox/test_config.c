@@ -1,3 +1,4 @@
+/* Tests a sandbox's configuration: defaults of its profile, given limits, refusals, and the registry's form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

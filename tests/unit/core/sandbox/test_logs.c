@@ -1,3 +1,4 @@
+/* Tests log records: filters of readers, and records from a node that may send anything. */
 #include "core/sandbox/logs.h"
 #include "core/sandbox/tree.h"
 #include "core/stage.h"

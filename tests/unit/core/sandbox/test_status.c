@@ -1,3 +1,4 @@
+/* Tests the state machine of a sandbox, and the decision to start it again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
