@@ -1,3 +1,4 @@
+/* Records times by subject, starts other programs, and asks a VM line by line. */
 #include "bench.h"
 
 #include <fcntl.h>

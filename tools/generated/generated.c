@@ -1,3 +1,4 @@
+/* Writes the generated project, applies changes to it, and knows which files each change makes stale. */
 #include "generated.h"
 
 #include <errno.h>

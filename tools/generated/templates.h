@@ -1,3 +1,4 @@
+/* The source texts of the generated project, with places for the names of modules and groups. */
 #ifndef GENERATED_TEMPLATES_H
 #define GENERATED_TEMPLATES_H
 

@@ -1,3 +1,4 @@
+/* The table of attacks, one for each limit, and an attack's code repeated without end. */
 #include "limits/attacks.h"
 
 #include <stdio.h>

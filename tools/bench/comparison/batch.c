@@ -1,3 +1,4 @@
+/* Creates many sandboxes at once, asks each of them, and destroys them. */
 #include "rows.h"
 
 #include <pthread.h>

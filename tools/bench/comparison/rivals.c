@@ -1,3 +1,4 @@
+/* Measures the rivals: a VM that starts peers, and other programs from start to end. */
 #include "rows.h"
 
 #include <fcntl.h>

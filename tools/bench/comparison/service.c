@@ -1,3 +1,4 @@
+/* Opens the services that are measured, one with warm nodes and one without, and waits for warm nodes. */
 #include "rows.h"
 
 #include <limits.h>
