@@ -1,5 +1,5 @@
 /* Tests how the api closes: idle connections end, running requests finish or are cancelled, and new ones are refused.
-   */
+ */
 #include "api_fixture.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Tests the account of busy-waits: how much CPU time of a node is taken off, and when a busy node stops busy-waiting.
-   */
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
