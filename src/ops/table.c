@@ -38,6 +38,7 @@ static const struct op table[] = {
     {.name = "wait",
      .method = "POST",
      .path = "/api/v1/sandboxes/:id/wait",
+     .role = OP_ROLE_OPERATOR,
      .audit = OP_AUDIT_READ,
      .summary = "wait until a sandbox has a status",
      .example = "sandbox wait counter --for stopped --timeout 1m",
