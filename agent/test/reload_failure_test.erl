@@ -134,11 +134,11 @@ raises(Vm) ->
     ?assertEqual(6, reloads:eval(Vm, "gen_server:call(other, get)")).
 
 garbage(Vm) ->
-    {V1, V2} = versions(Vm, "garbage", "code_change(_, S, _) -> {maybe, S}.\n"),
+    {V1, V2} = versions(Vm, "garbage", "code_change(_, S, _) -> {perhaps, S}.\n"),
     reloads:spawn_server(Vm, garbage, 5),
     {error, Error} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     ?assertMatch(#{step := migrate, message := <<_/binary>>}, Error),
-    ?assertMatch({_, _}, binary:match(maps:get(message, Error), <<"{maybe,5} instead of {ok, State}">>)),
+    ?assertMatch({_, _}, binary:match(maps:get(message, Error), <<"{perhaps,5} instead of {ok, State}">>)),
     Expression = #{kind => expression, language => erlang, code => <<"fun(_, _, _) -> exit(no) end">>},
     Migrated = reloads:reload(Vm, reloads:change(V1, V2, 2), #{migrations => #{<<"*">> => Expression}}),
     ?assertMatch({error, #{step := migrate}}, Migrated),

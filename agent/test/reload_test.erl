@@ -266,7 +266,9 @@ dry_on_probation(Vm) ->
     [V1, V2, V3] = [reloads:compile(Text(N)) || N <- [1, 2, 3]],
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     reloads:spawn_server(Vm, rehearsing, 1),
-    Hold = "register(holder, spawn(fun() -> F = rehearsing:f(), receive From -> From ! {made, F()} end end)), ok",
+    Hold =
+        "register(holder, spawn(fun() -> put(f, rehearsing:f()), receive From -> From ! {made, (get(f))()} end end)), "
+        "ok",
     ok = reloads:eval(Vm, Hold),
     {Sentinel, More} = reloads:sentinel(Vm),
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2) ++ More, #{id => <<"on trial">>, settle => none}),
