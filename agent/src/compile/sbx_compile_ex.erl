@@ -79,7 +79,18 @@ defaults() ->
 outcome({ok, Modules, Warnings}, Root) ->
     {Modules, warnings(Warnings, Root)};
 outcome({error, Errors, Warnings}, Root) ->
-    throw({failed, [sbx_diagnostic:from_elixir(error, Error, Root) || Error <- Errors], warnings(Warnings, Root)}).
+    Told = [sbx_diagnostic:from_elixir(error, Error, Root) || Error <- Errors],
+    throw({failed, without_summaries(Told), warnings(Warnings, Root)}).
+
+%% Since 1.15 the compiler adds an error without a line that only says that there were others.
+without_summaries(Errors) ->
+    case [Error || Error <- Errors, not is_summary(Error)] of
+        [] -> Errors;
+        Left -> Left
+    end.
+
+is_summary(#{line := nil, message := Message}) -> binary:match(Message, <<"(errors have been logged)">>) =/= nomatch;
+is_summary(_Error) -> false.
 
 warnings(#{compile_warnings := Compile, runtime_warnings := Runtime}, Root) ->
     warnings(Compile ++ Runtime, Root);

@@ -84,8 +84,18 @@ from_elixir(Severity, #{file := File, position := Position, message := Message},
 elixir(warning, File, Position, Message, Root) ->
     new(warning, path(File), Position, string:trim(Message), Root);
 elixir(error, File, Position, Message, Root) ->
-    {Kind, Column, Text} = elixir_error(unicode:characters_to_binary(Message)),
-    new(Kind, path(File), with_column(Position, Column), Text, Root).
+    Written = unicode:characters_to_binary(Message),
+    {Kind, Column, Text} = elixir_error(Written),
+    new(Kind, path(File), with_column(mismatch(Written, Position), Column), Text, Root).
+
+%% Since 1.16 the position of a wrong closing delimiter is that of the opening one. The message has
+%% the place of the error.
+mismatch(Message, Position) ->
+    Pattern = "mismatched delimiter found on [^:\\n]+:(\\d+):(\\d+):",
+    case re:run(Message, Pattern, [{capture, all_but_first, binary}]) of
+        {match, [Line, Column]} -> {binary_to_integer(Line), binary_to_integer(Column)};
+        nomatch -> Position
+    end.
 
 path(nil) -> nil;
 path(File) -> unicode:characters_to_list(File).
