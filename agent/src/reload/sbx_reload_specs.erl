@@ -76,7 +76,9 @@ id(Spec) when is_tuple(Spec) -> element(1, Spec).
 
 %% How each child is started, asked through the supervisor's own interface.
 starts(State) ->
-    {reply, Children, _} = supervisor:handle_call(which_children, from, State),
+    %% Since OTP 28 a fourth element may say when to hibernate.
+    Answer = supervisor:handle_call(which_children, from, State),
+    {reply, Children} = {element(1, Answer), element(2, Answer)},
     case Children of
         [{undefined, _, _, _} | _] -> simple;
         _ -> maps:from_list([{Id, start(Id, State)} || {Id, _, _, _} <- Children])
@@ -84,6 +86,7 @@ starts(State) ->
 
 start(Id, State) ->
     case supervisor:handle_call({get_childspec, Id}, from, State) of
-        {reply, {ok, #{start := Start}}, _} -> Start;
+        Answer when element(1, Answer) =:= reply, element(1, element(2, Answer)) =:= ok ->
+            maps:get(start, element(2, element(2, Answer)));
         _ -> unknown
     end.
