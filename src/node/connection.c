@@ -7,7 +7,7 @@
 
 enum {
     TURN_FRAMES = 256,
-    TURN_TERMS = 8192,
+    TURN_WEIGHT = 8192,
     NEXT_TURN_MS = 1, /* libuv runs a timer of 0 ms in the same turn again */
     DECODING_AGAIN_MS = 5,
     ROOM_AGAIN_MS = 20,
@@ -41,7 +41,7 @@ struct connection {
 };
 
 struct channel_turn {
-    size_t frames, terms;
+    size_t frames, terms, weight;
     bool is_cut;  /* more could be taken now */
     bool is_late; /* it waits for another frame to be decoded */
 };
@@ -309,6 +309,7 @@ static bool take_small(struct connection *connection, const uint8_t *data, size_
         return true;
     }
     turn->terms += term_count(doc);
+    turn->weight += term_weight(doc);
     if (connection->said_hello)
         tell(connection, &doc, NULL);
     else
@@ -350,7 +351,7 @@ static struct channel_turn take_frames(struct connection *connection) {
     size_t used = 0, size;
     while (!connection->closing && next_frame(connection, used, &size)) {
         size_t at = used + FRAME_HEADER_BYTES;
-        turn.is_cut = turn.frames == TURN_FRAMES || turn.terms >= TURN_TERMS;
+        turn.is_cut = turn.frames == TURN_FRAMES || turn.weight >= TURN_WEIGHT;
         if (turn.is_cut) break;
         if (take_small(connection, connection->in.data + at, size, &turn)) {
             used = at + size;

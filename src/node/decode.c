@@ -46,8 +46,12 @@ static struct term_bounds bounds_of(const uint8_t *data, size_t size) {
 int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct error *reterr) {
     const struct term_bounds bounds = {.max_bytes = size, .max_terms = SMALL_TERMS, .max_depth = DEPTH_MAX};
     if (size > SMALL_BYTES) return 1;
-    int result = term_decode(data, size, &bounds, ret, reterr);
-    return result == -E_TOO_LARGE ? 1 : result; /* a thread finds out by how much */
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    int result = term_decode(data, size, &bounds, &doc, reterr);
+    if (result < 0) return result == -E_TOO_LARGE ? 1 : result; /* a thread finds out by how much */
+    if (term_weight(doc) > SMALL_TERMS) return 1;
+    *ret = take_ptr(doc);
+    return 0;
 }
 
 /* ---- on a thread ---- */

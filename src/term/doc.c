@@ -15,7 +15,7 @@ struct term_doc {
     size_t size;
     struct arena arena;
     struct term root;
-    size_t terms;
+    struct term_amount amount;
 };
 
 /* Exactly size bytes must result from exactly all of data. Anything else contradicts the header. */
@@ -68,7 +68,7 @@ int term_decode(const uint8_t *data, size_t size, const struct term_bounds *boun
     if (!doc) return error_set(reterr, E_NO_MEMORY, "no memory for a term");
     int result = fill(doc, data, size, bounds->max_bytes, reterr);
     if (result < 0) return result;
-    result = term_read(doc->bytes, doc->size, bounds, &doc->arena, &doc->root, &doc->terms, reterr);
+    result = term_read(doc->bytes, doc->size, bounds, &doc->arena, &doc->root, &doc->amount, reterr);
     if (result < 0) return result;
     *ret = take_ptr(doc);
     return 0;
@@ -79,7 +79,11 @@ const struct term *term_root(const struct term_doc *doc) {
 }
 
 size_t term_count(const struct term_doc *doc) {
-    return doc->terms;
+    return doc->amount.terms;
+}
+
+size_t term_weight(const struct term_doc *doc) {
+    return doc->amount.weight;
 }
 
 struct term_doc *term_free(struct term_doc *doc) {

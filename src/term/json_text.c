@@ -11,15 +11,20 @@ static const char escapes[256] = {
     ['\f'] = 'f',          ['\r'] = 'r', [0x0e ... 0x1f] = 'u', ['"'] = '"',  ['\\'] = '\\',
 };
 
+static void write_escape(char character, char escape, struct buf *to) {
+    static const char hex[] = "0123456789ABCDEF";
+    const char text[] = {'\\', escape, '0', '0', hex[(uint8_t)character >> 4], hex[character & 15]};
+    buf_append(to, text, escape == 'u' ? sizeof text : 2);
+}
+
 void term_json_write_text(const char *text, size_t size, struct buf *to) {
     size_t copied = 0;
     buf_append_byte(to, '"');
     for (size_t i = 0; i < size; i++) {
         char escape = escapes[(uint8_t)text[i]];
         if (!escape) continue;
-        buf_append(to, text + copied, i - copied);
-        buf_append(to, (char[]){'\\', escape}, 2);
-        if (escape == 'u') buf_printf(to, "%04X", (unsigned)text[i]);
+        if (i > copied) buf_append(to, text + copied, i - copied);
+        write_escape(text[i], escape, to);
         copied = i + 1;
     }
     buf_append(to, text + copied, size - copied);

@@ -203,7 +203,7 @@ static int read_promised(struct reader *reader, struct term *ret) {
 }
 
 int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
-              size_t *ret_count, struct error *reterr) {
+              struct term_amount *ret_amount, struct error *reterr) {
     struct reader reader = {
         .data = data,
         .size = size,
@@ -217,7 +217,8 @@ int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, stru
     if (result < 0) return result;
     if (reader.at != size) return reader_malformed(&reader, "trailing bytes");
     *ret = root;
-    *ret_count = bounds->max_terms - reader.terms_left;
+    ret_amount->terms = bounds->max_terms - reader.terms_left;
+    ret_amount->weight = ret_amount->terms + reader.numbers_weight;
     return 0;
 }
 

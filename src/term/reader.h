@@ -13,6 +13,7 @@ struct reader {
     size_t at;
     size_t owed; /* promised elements that are not read yet; never more than the bytes left */
     size_t terms_left;
+    size_t numbers_weight; /* see term_weight */
     unsigned depth_left;
     struct arena *arena;
     struct error *reterr;

@@ -37,6 +37,7 @@ static int read_big(struct reader *reader, size_t size, uint8_t sign, struct ter
         *ret = (struct term){.type = TERM_INTEGER, .integer = integer};
     else
         *ret = (struct term){.type = TERM_BIG, .big = {digits, size, sign == 1}};
+    if (ret->type == TERM_BIG) reader->numbers_weight += term_big_weight(size);
     return 0;
 }
 
@@ -51,6 +52,7 @@ int read_large_big(struct reader *reader, const uint8_t *fixed, struct term *ret
 static int set_float(struct reader *reader, double number, struct term *ret) {
     if (!isfinite(number)) return reader_malformed(reader, "a number that is not finite");
     *ret = (struct term){.type = TERM_FLOAT, .number = number};
+    reader->numbers_weight += FLOAT_WEIGHT;
     return 0;
 }
 

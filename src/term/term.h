@@ -101,7 +101,9 @@ struct term_doc; /* a decoded term with the memory it lives in */
 int term_decode(const uint8_t *data, size_t size, const struct term_bounds *bounds, struct term_doc **ret,
                 struct error *reterr);
 const struct term *term_root(const struct term_doc *doc);
-size_t term_count(const struct term_doc *doc);    /* as counted for max_terms */
+size_t term_count(const struct term_doc *doc); /* as counted for max_terms */
+/* As many plain terms take about as long to print: a float takes as long as dozens, a large integer as thousands. */
+size_t term_weight(const struct term_doc *doc);
 struct term_doc *term_free(struct term_doc *doc); /* accepts NULL, returns NULL */
 
 static inline void cleanup_term(struct term_doc **doc) {

@@ -48,10 +48,14 @@ struct arena {
 void *arena_allocate(struct arena *arena, size_t size); /* aligned for any object; NULL without memory */
 void arena_free(struct arena *arena);
 
+struct term_amount {
+    size_t terms, weight; /* see term_count and term_weight */
+};
+
 /* Reads the one term that fills data. The result points into data, which must live as long. Bytes of data may be
    changed in place, but not their meaning. */
 int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
-              size_t *ret_count, struct error *reterr);
+              struct term_amount *ret_amount, struct error *reterr);
 
 /* A total order that agrees with =:= but not with Erlang's term order. */
 int term_compare(const struct term *a, const struct term *b);
@@ -65,6 +69,13 @@ void term_format_float(double value, char ret[FLOAT_TEXT_BYTES]);
    grown beyond end. */
 enum { DECIMAL_MAX_BYTES = 1280 };
 void term_append_big(struct buf *buf, const struct term *big, const char *hex_prefix, size_t end);
+
+/* How many plain terms take as long to print. Decimal digits take the square of a number's length. */
+enum { FLOAT_WEIGHT = 64, BIG_WEIGHT_BYTES = 32 };
+static inline size_t term_big_weight(size_t size) {
+    size_t parts = size / BIG_WEIGHT_BYTES;
+    return size <= DECIMAL_MAX_BYTES ? parts * parts : parts;
+}
 
 /* The state of printing. */
 struct printer {

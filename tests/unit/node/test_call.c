@@ -160,6 +160,49 @@ static void test_a_large_answer_is_prepared_elsewhere(void **state) {
     close(agent);
 }
 
+/* Few bytes and few terms, which take milliseconds to print. */
+static void reply_numbers(int agent, uint64_t id, size_t floats, size_t bigs) {
+    enum { BIG_BYTES = 1280 };
+    struct buf reply = BUF_INIT;
+    uint8_t digits[BIG_BYTES];
+    memset(digits, 0xff, sizeof digits);
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_tuple(&reply, 2);
+    term_put_atom(&reply, "ok");
+    term_put_list(&reply, floats + bigs);
+    for (size_t i = 0; i < floats; i++) term_put_float(&reply, 1.25e-300);
+    for (size_t i = 0; i < bigs; i++) {
+        buf_append_byte(&reply, 111); /* LARGE_BIG_EXT */
+        buf_append_u32(&reply, BIG_BYTES);
+        buf_append_byte(&reply, 0);
+        buf_append(&reply, digits, sizeof digits);
+    }
+    term_put_nil(&reply);
+    agent_send(agent, &reply);
+}
+
+static void test_numbers_that_take_long_are_prepared_elsewhere(void **state) {
+    struct stage *stage = *state;
+    static const struct {
+        size_t floats, bigs;
+        bool by_loop;
+    } answers[] = {{10, 1, true}, {100, 0, false}, {0, 3, false}};
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+        struct prepared prepared = {0};
+        ask_prepared(node, &prepared);
+        reply_numbers(agent, agent_take_call(stage, agent, "eval"), answers[i].floats, answers[i].bigs);
+        RUN_UNTIL(stage, prepared.is_answered);
+        assert_int_equal(prepared.made.count, answers[i].floats + answers[i].bigs);
+        assert_int_equal(pthread_equal(prepared.made.by, pthread_self()) != 0, answers[i].by_loop);
+    }
+    close(agent);
+}
+
 static void test_a_prepared_answer_that_fails(void **state) {
     struct stage *stage = *state;
     int agent;
@@ -546,6 +589,7 @@ int main(void) {
         ON_STAGE(test_calls_wait_for_the_agent_and_keep_their_order),
         ON_STAGE(test_a_reply_before_the_call_was_sent_is_forged),
         ON_STAGE(test_a_large_answer_is_prepared_elsewhere),
+        ON_STAGE(test_numbers_that_take_long_are_prepared_elsewhere),
         ON_STAGE(test_a_large_failure_is_prepared_elsewhere),
         ON_STAGE(test_a_prepared_answer_that_fails),
         ON_STAGE(test_nobody_waits_for_what_was_prepared),

@@ -56,11 +56,36 @@ static void test_what_does_not_fit_fails(void **state) {
     buf_free(&text);
 }
 
+/* As printing takes: names are printed too, and a real number takes as long as several integers. */
+static void test_weight_is_that_of_printing(void **state) {
+    enum { MAX = 100, LONG_NAME = 4000 };
+    (void)state;
+    char name[LONG_NAME + 1];
+    memset(name, 'n', LONG_NAME);
+    name[LONG_NAME] = '\0';
+    static const struct {
+        const char *text;
+        size_t count;
+        bool is_heavy;
+    } samples[] = {{"1", MAX - 1, false}, {"1", MAX, true}, {"1.5", MAX / 2, true}, {"1.5", MAX / 20, false}};
+    for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+        json_t *array = json_array();
+        for (size_t k = 0; k < samples[i].count; k++)
+            json_array_append_new(array, json_loads(samples[i].text, JSON_DECODE_ANY, NULL));
+        assert_int_equal(term_json_is_heavy(array, MAX), samples[i].is_heavy);
+        json_decref(array);
+    }
+    json_t *object = json_pack("{s:i}", name, 1);
+    assert_true(term_json_is_heavy(object, MAX));
+    json_decref(object);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_the_librarys),
         cmocka_unit_test(test_every_character_is_the_librarys),
         cmocka_unit_test(test_what_does_not_fit_fails),
+        cmocka_unit_test(test_weight_is_that_of_printing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
