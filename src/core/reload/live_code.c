@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { REASON_MAX_BYTES = 4 * ERROR_DETAIL_BYTES }; /* of why a change was taken back */
+
 /* ---- a change that was made ---- */
 
 static void release_back(void *back) {
@@ -75,8 +77,8 @@ static void undo(struct sandbox *sandbox) {
 static void take_back(struct sandbox *sandbox, const struct term *term) {
     struct error error;
     CLEANUP_FREE char *reason = NULL;
-    const struct term *text = term_map_get(term, "reason");
-    if (!text || !term_to_string(text, &reason)) reason = NULL;
+    const struct term *text = term_map_get(term, "reason"); /* megabytes of it may have come */
+    if (!text || !term_to_text(text, REASON_MAX_BYTES, &reason)) reason = NULL;
     error_set(&error, E_RELOAD, "the new code was taken back: %s",
               reason && utf8_valid((const uint8_t *)reason, strlen(reason)) ? reason : "it failed on probation");
     undo(sandbox);

@@ -175,7 +175,7 @@ static void reply_failed(struct reload_scene *test, uint64_t id, const char *kin
 }
 
 /* How the transaction on probation ended. */
-static void tell_settled(struct reload_scene *test, const char *outcome) {
+static void tell_settled_because(struct reload_scene *test, const char *outcome, const char *reason) {
     struct buf event = BUF_INIT;
     term_put_version(&event);
     term_put_tuple(&event, 3);
@@ -186,8 +186,12 @@ static void tell_settled(struct reload_scene *test, const char *outcome) {
     term_put_string(&event, test->sandbox->code.probation.id);
     put_atom_member(&event, "outcome", outcome);
     term_put_atom(&event, "reason");
-    term_put_string(&event, "it crashed");
+    term_put_string(&event, reason);
     agent_send(test->scene->agent, &event);
+}
+
+static void tell_settled(struct reload_scene *test, const char *outcome) {
+    tell_settled_because(test, outcome, "it crashed");
 }
 
 /* ---- what it brings ---- */
@@ -439,6 +443,19 @@ static void a_probation_that_fails(void **state) {
     assert_string_equal(json_string_value(json_object_get(test->sandbox->last_error, "code")), "reload_failed");
 }
 
+/* A node may send megabytes: the loop reads no more of a reason than is kept. */
+static void a_long_reason_is_not_read_to_its_end(void **state) {
+    enum { LENGTH = 60000 };
+    struct reload_scene *test = *state;
+    CLEANUP_FREE char *reason = calloc(1, LENGTH + 1);
+    memset(reason, 'r', LENGTH);
+    reason[LENGTH - 1] = (char)0xff; /* no text: with it, none of it would be told */
+    begin_probation(test);
+    tell_settled_because(test, "rolled_back", reason);
+    expect_answer(test, "reload_failed ");
+    assert_non_null(strstr(test->error.detail, "rrrr"));
+}
+
 /* The caller was answered long ago. */
 static void a_probation_fails_without_a_caller(void **state) {
     struct reload_scene *test = *state;
@@ -593,6 +610,7 @@ int main(void) {
         SET(a_node_that_does_not_answer),
         SET(a_probation_that_is_passed),
         SET(a_probation_that_fails),
+        SET(a_long_reason_is_not_read_to_its_end),
         SET(a_probation_fails_without_a_caller),
         SET(a_node_that_dies_on_probation),
         SET(a_probation_whose_end_is_not_told),
