@@ -100,12 +100,46 @@ static void on_probed(void *data, const struct error *error) {
     engine_wake(entry->engine);
 }
 
-static int look_up(struct toolchain_entry *entry) {
+/* Files and libraries of the installation are looked for on the pool: its disk may be slow. */
+struct look_up {
+    uv_work_t work;
+    struct toolchain_entry *entry;
+    struct toolchain found;
+    struct error error;
+};
+
+static void look_up(uv_work_t *work) {
+    struct look_up *search = work->data;
+    const struct toolchain_entry *entry = search->entry;
     const struct engine_config *config = &entry->engine->config;
-    if (entry->toolchain.otp_root[0]) return 0;
-    if (entry->is_gone) return -E_TOOLCHAIN;
     const struct toolchain_place place = {entry->root, entry->otp, entry->elixir};
-    return toolchain_find(&place, config->agent_dir, config->agent_stamp, &entry->toolchain, &entry->error);
+    toolchain_find(&place, config->agent_dir, config->agent_stamp, &search->found, &search->error);
+}
+
+static void on_looked_up(uv_work_t *work, int status) {
+    struct look_up *search = work->data;
+    struct toolchain_entry *entry = search->entry;
+    struct engine *engine = entry->engine;
+    struct error error = search->error;
+    (void)status;
+    loop_note(engine->loop, "toolchain", entry->name);
+    if (error.code == E_NONE) entry->toolchain = search->found;
+    free(search);
+    if (error.code == E_NONE && engine->closing.is_begun) error_set(&error, E_SHUTDOWN, "the service is shutting down");
+    if (error.code == E_NONE)
+        toolchain_probe(&engine->host, &entry->toolchain, on_probed, entry);
+    else
+        on_probed(entry, &error);
+}
+
+static void begin_look_up(struct toolchain_entry *entry) {
+    struct look_up *search = calloc(1, sizeof *search);
+    if (!search) abort(); /* as in answers.c */
+    search->entry = entry;
+    search->work.data = search;
+    if (loop_queue_work(entry->engine->loop, &search->work, look_up, on_looked_up) == 0) return;
+    look_up(&search->work); /* the loop ends */
+    on_looked_up(&search->work, 0);
 }
 
 void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data) {
@@ -113,7 +147,8 @@ void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, cons
         done(data, NULL);
         return;
     }
-    if (entry->error.code && uv_now(entry->engine->loop) < entry->retry_at_ms) {
+    bool is_early = uv_now(entry->engine->loop) < entry->retry_at_ms;
+    if (entry->error.code && (entry->is_gone || is_early)) {
         done(data, &entry->error);
         return;
     }
@@ -122,12 +157,11 @@ void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, cons
     *waiter = (struct toolchain_waiter){.next = entry->waiters, .done = done, .data = data};
     entry->waiters = waiter;
     if (entry->is_probing) return;
-    if (look_up(entry) < 0) {
-        tell_waiters(entry);
-        return;
-    }
     entry->is_probing = true;
-    toolchain_probe(&entry->engine->host, &entry->toolchain, on_probed, entry);
+    if (entry->toolchain.otp_root[0])
+        toolchain_probe(&entry->engine->host, &entry->toolchain, on_probed, entry);
+    else
+        begin_look_up(entry);
 }
 
 void toolchains_abort_probes(struct toolchains *toolchains) {

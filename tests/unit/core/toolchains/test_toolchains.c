@@ -107,12 +107,34 @@ static void a_toolchain_that_was_removed_can_not_be_used(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* The folders are looked through beside the loop, and not again for each caller that asks. */
+static void a_toolchain_that_is_not_there_is_looked_for_once(void **state) {
+    (void)state;
+    struct error told = {.code = E_COUNT};
+    uv_loop_t loop;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    engine.loop = &loop;
+    engine.config.otp = "/nonexistent/otp";
+    read_ok(NULL);
+    struct toolchain_entry *entry = toolchains_default(&engine);
+    toolchain_need(entry, on_needed, &told);
+    assert_int_equal(told.code, E_COUNT);
+    assert_false(toolchains_are_probed(&engine.toolchains));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(told.code, E_TOOLCHAIN);
+    told.code = E_COUNT;
+    toolchain_need(entry, on_needed, &told);
+    assert_int_equal(told.code, E_TOOLCHAIN);
+    assert_true(toolchains_are_probed(&engine.toolchains));
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
 #define SET(test) cmocka_unit_test_teardown(test, close_list)
     const struct CMUnitTest tests[] = {
         SET(without_settings_there_is_the_systems),        SET(sections_are_read),
         SET(wrong_sections_are_refused_with_their_line),   SET(too_many_are_refused),
-        SET(a_toolchain_that_was_removed_can_not_be_used),
+        SET(a_toolchain_that_was_removed_can_not_be_used), SET(a_toolchain_that_is_not_there_is_looked_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
