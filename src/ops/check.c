@@ -239,12 +239,16 @@ static int convert_pairs(const struct op_param *param, const json_t *value, json
                          (long long)ops_entries_max(param));
     const char *name;
     json_t *entry;
+    size_t bytes = 0;
     json_object_foreach((json_t *)value, name, entry) {
         if (!variable_name_valid(name))
             return error_set(reterr, E_INVALID, "\"%.64s\" is not a variable's name: letters, digits and _", name);
         if (!plain_text(entry)) return refuse(entry, reterr, "text");
         if (strlen(name) + json_string_length(entry) > OP_VARIABLE_MAX_BYTES)
             return error_set(reterr, E_INVALID, "%.64s is longer than %d bytes", name, OP_VARIABLE_MAX_BYTES);
+        bytes += strlen(name) + json_string_length(entry);
+        if (bytes > OP_PAIRS_MAX_BYTES)
+            return error_set(reterr, E_INVALID, "all entries together are longer than %d bytes", OP_PAIRS_MAX_BYTES);
     }
     return hand_over(json_deep_copy(value), ret, reterr);
 }

@@ -81,6 +81,7 @@ enum {
     OP_EXPRESSION_MAX_BYTES = 64 << 10, /* an atom's length in the VM */
     OP_PATH_MAX_BYTES = 4095,
     OP_VARIABLE_MAX_BYTES = 32 * 1024, /* name and value of an environment variable */
+    OP_PAIRS_MAX_BYTES = 128 * 1024,   /* of all of them: the registry's entry of a sandbox has them */
 };
 
 const struct op *ops_table(size_t *ret_count);

@@ -61,7 +61,8 @@ static void a_long_body_is_read_beside_the_loop(void **state) {
     client_open(fixture, &client);
     client_open(fixture, &other);
     forget_own_work(fixture);
-    client_send(&client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", body.size);
+    client_send(&client, "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n",
+                body.size);
     client_send_bytes(&client, body.data, body.size);
     client_ask(&other, "GET", "/health", NULL, NULL, &response);
     assert_int_equal(response.status, 200);
@@ -105,7 +106,8 @@ static void a_caller_may_leave_while_its_body_is_read(void **state) {
     struct buf body = BUF_INIT;
     put_keys(&body);
     client_open(fixture, &client);
-    client_send(&client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", body.size);
+    client_send(&client, "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n",
+                body.size);
     client_send_bytes(&client, body.data, body.size);
     client_close(&client);
     client_open(fixture, &other);
@@ -136,7 +138,8 @@ static void bodies_share_a_bounded_memory(void **state) {
     struct response response;
     for (size_t i = 0; i <= FITTING; i++) {
         client_open(fixture, &clients[i]);
-        client_send(&clients[i], "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", 4 << 20);
+        client_send(&clients[i], "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n",
+                    4 << 20);
         if (i < FITTING) client_send(&clients[i], "{");
         for (int turn = 0; turn < 3; turn++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
     }
@@ -151,7 +154,7 @@ static void a_told_length_counts_for_nothing_beside_chunks(void **state) {
     struct fixture *fixture = *state;
     struct client client;
     client_open(fixture, &client);
-    client_send(&client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n"
+    client_send(&client, "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n"
                          "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n");
     for (int turn = 0; turn < 3; turn++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
     const struct exchange *exchange = TAILQ_FIRST(&fixture->api->exchanges);

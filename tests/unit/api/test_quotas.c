@@ -198,7 +198,7 @@ static void a_body_is_counted_beside_a_stream_whose_caller_is_gone(void **state)
 /* Announces a body, and says whether there is room for it. */
 static bool announces(struct fixture *fixture, uid_t uid, size_t size, struct client *client) {
     open_as(fixture, uid, client);
-    client_send(client, "POST /api/v1/sandboxes HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n{", size);
+    client_send(client, "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n{", size);
     for (int turn = 0; turn < 5; turn++) fixture_turn(fixture, client->fd);
     char byte;
     return recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;

@@ -162,6 +162,26 @@ static void pairs_are_environment_variables(void **state) {
           {"{\"A\":\"x\\u0000\"}", NULL, "not text"});
 }
 
+/* A sandbox's are printed for the registry again and again. */
+static void pairs_are_bounded_together(void **state) {
+    enum { COUNT = 8 };
+    (void)state;
+    const struct op_param param = {.type = OP_PAIRS, .max = COUNT};
+    CLEANUP_FREE char *value = calloc(OP_VARIABLE_MAX_BYTES, 1);
+    memset(value, 'v', OP_PAIRS_MAX_BYTES / COUNT - 2);
+    json_t *input = json_object(), *output = NULL;
+    struct error error;
+    for (int i = 0; i < COUNT; i++)
+        json_object_set_new(input, (char[]){'A', (char)('0' + i), '\0'}, json_string(value));
+    assert_int_equal(ops_convert(&param, input, &output, &error), 0);
+    json_decref(output);
+    value[strlen(value)] = 'v';
+    json_object_set_new(input, "A0", json_string(value));
+    assert_int_equal(ops_convert(&param, input, &output, &error), -E_INVALID);
+    assert_non_null(strstr(error.detail, "all entries together are longer than 131072 bytes"));
+    json_decref(input);
+}
+
 static void long_values_are_cut_in_complaints(void **state) {
     (void)state;
     char text[4096];
@@ -236,6 +256,7 @@ int main(void) {
         cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(lists_of_code_hold_any_text),
         cmocka_unit_test(pairs_are_environment_variables),
+        cmocka_unit_test(pairs_are_bounded_together),
         cmocka_unit_test(long_values_are_cut_in_complaints),
         cmocka_unit_test(a_request_is_completed),
         cmocka_unit_test(nothing_sent_is_an_empty_request),
