@@ -2,7 +2,8 @@
    with some of the beats only. A fork bomb in between must not get seconds, so a node that begins to use the processor
    gets a beat at once. One read tells what all nodes together use; the watch looks at each node only when that is much.
    A node that works flat out yields to others that work. So that it does soon, the watch looks at each working node a
-   second time, over a shorter span. */
+   second time, over a shorter span. A look reads files of each node. Strangers choose how many nodes there are, so a
+   look goes on in later turns of the loop once it has filled one. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 enum {
     CPU_WATCH_MS = 100,   /* and as long again until the agent has acted: a quarter of a second at most */
     SECOND_LOOK_MS = 25,  /* after the first */
+    NEXT_TURN_MS = 1,     /* libuv runs a timer of 0 ms in the same turn again */
     WORK_NS = 2000000,    /* so much CPU time is enough for a thousand processes */
     IDLE_NODE_NS = 20000, /* what an idle node may use from one look to the next */
     SPARE_PERCENT = 20,   /* of one core: a machine that idles no more than that is full */
@@ -84,22 +86,59 @@ static void let_yield(struct sandbox *sandbox) {
     node_yield(sandbox->node, sandbox->metering.pace.is_flat_out && sandbox->engine->cpu_watch.company.is_there);
 }
 
-static void on_cpu_watch(uv_timer_t *timer);
+/* ---- nodes one after another, over as many turns as it takes ---- */
 
-static void on_second_look(uv_timer_t *timer) {
-    struct engine *engine = timer->data;
-    loop_note(engine->loop, "cpu watch", NULL);
-    uint64_t now_ns = uv_hrtime();
+/* False: the turn is full, and the rest has to wait. One fits in any case: strangers who keep every turn full must not
+   keep nodes from being looked at. Sandboxes come and go meanwhile, so each has a mark instead of the map a place. */
+static bool each_watched(struct engine *engine, void (*visit)(struct sandbox *sandbox)) {
+    uint64_t round = engine->cpu_watch.round;
+    bool is_full = false;
     size_t at = 0;
     void *value;
     while (map_next(&engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
-        if (!sandbox->metering.is_working || !is_watched(sandbox)) continue;
-        look_at(sandbox, now_ns, false, true);
-        let_yield(sandbox);
+        if (sandbox->metering.cpu_watch_round == round || !is_watched(sandbox)) continue;
+        if (is_full) return false;
+        sandbox->metering.cpu_watch_round = round;
+        visit(sandbox);
+        is_full = loop_turn_is_full(engine->loop);
     }
-    uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS - SECOND_LOOK_MS, 0);
+    return true;
 }
+
+static void begin_round(struct engine *engine, uv_timer_cb go_on) {
+    engine->cpu_watch.round++;
+    go_on(&engine->cpu_watch.timer);
+}
+
+static void begin_turn(uv_timer_t *timer) {
+    loop_note(timer->loop, "cpu watch", NULL);
+}
+
+static void on_cpu_watch(uv_timer_t *timer);
+
+/* ---- the second look ---- */
+
+static void look_again(struct sandbox *sandbox) {
+    if (!sandbox->metering.is_working) return;
+    look_at(sandbox, uv_hrtime(), false, true);
+    let_yield(sandbox);
+}
+
+static void go_on_again(uv_timer_t *timer) {
+    struct engine *engine = timer->data;
+    begin_turn(timer);
+    if (each_watched(engine, look_again))
+        uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS - SECOND_LOOK_MS, 0);
+    else
+        uv_timer_start(timer, go_on_again, NEXT_TURN_MS, 0);
+}
+
+static void on_second_look(uv_timer_t *timer) {
+    begin_round(timer->data, go_on_again);
+}
+
+/* ---- the first ---- */
 
 struct census {
     const struct sandbox *any;
@@ -125,59 +164,81 @@ static struct census count_all(struct engine *engine) {
 }
 
 /* A sandbox that works below full load is company for those at full load. */
-static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
+static void look_first(struct sandbox *sandbox) {
+    struct cpu_watch *watch = &sandbox->engine->cpu_watch;
+    look_at(sandbox, uv_hrtime(), watch->is_machine_full, false);
+    watch->has_company |= meter_is_company(&sandbox->metering.pace);
+}
+
+static void note_company(struct cpu_watch *watch) {
     uint64_t now_ns = uv_hrtime();
-    bool is_full = is_any_yielding && machine_is_full(engine, now_ns), is_company = false;
-    size_t at = 0;
-    void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
-        struct sandbox *sandbox = value;
-        if (!is_watched(sandbox)) continue;
-        look_at(sandbox, now_ns, is_full, false);
-        is_company |= meter_is_company(&sandbox->metering.pace);
-    }
-    meter_company(&engine->cpu_watch.company, now_ns - engine->cpu_watch.looked_ns, is_company);
-    engine->cpu_watch.looked_ns = now_ns;
+    meter_company(&watch->company, now_ns - watch->looked_ns, watch->has_company);
+    watch->looked_ns = now_ns;
 }
 
 /* A node busy-waits only while no other sandbox has use for the processor. */
 static void count_worker(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     metering->is_counted = metering->is_working || meter_is_company(&metering->pace);
-    sandbox->engine->cpu_watch.workers += metering->is_counted;
+    sandbox->engine->cpu_watch.counted += metering->is_counted;
 }
 
-/* True when a sandbox works that is not known to be at full load. */
-static bool tend_everybody(struct engine *engine) {
-    bool works = false;
-    size_t at = 0;
-    void *value;
-    while (map_next(&engine->sandboxes, &at, NULL, &value)) {
-        struct sandbox *sandbox = value;
-        if (!is_watched(sandbox)) continue;
-        let_yield(sandbox);
-        count_worker(sandbox);
-        if (!sandbox->metering.is_working) continue;
-        node_beat(sandbox->node);
-        limit_look_at_forks(sandbox);
-        works |= !sandbox->metering.pace.is_flat_out;
+static void tend(struct sandbox *sandbox) {
+    let_yield(sandbox);
+    count_worker(sandbox);
+    if (!sandbox->metering.is_working) return;
+    node_beat(sandbox->node);
+    limit_look_at_forks(sandbox);
+    /* A sandbox works that is not known to be at full load. */
+    sandbox->engine->cpu_watch.looks_again |= !sandbox->metering.pace.is_flat_out;
+}
+
+static void go_on_tending(uv_timer_t *timer) {
+    struct engine *engine = timer->data;
+    struct cpu_watch *watch = &engine->cpu_watch;
+    begin_turn(timer);
+    if (!each_watched(engine, tend)) {
+        uv_timer_start(timer, go_on_tending, NEXT_TURN_MS, 0);
+        return;
     }
-    return works;
+    watch->workers = watch->counted;
+    if (watch->looks_again)
+        uv_timer_start(timer, on_second_look, SECOND_LOOK_MS, 0);
+    else
+        uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS, 0);
+}
+
+static void go_on_looking(uv_timer_t *timer) {
+    struct engine *engine = timer->data;
+    begin_turn(timer);
+    if (!each_watched(engine, look_first)) {
+        uv_timer_start(timer, go_on_looking, NEXT_TURN_MS, 0);
+        return;
+    }
+    note_company(&engine->cpu_watch);
+    begin_round(engine, go_on_tending);
+}
+
+static void look_at_everybody(struct engine *engine, bool is_any_yielding) {
+    struct cpu_watch *watch = &engine->cpu_watch;
+    watch->is_machine_full = is_any_yielding && machine_is_full(engine, uv_hrtime());
+    watch->has_company = watch->looks_again = false;
+    watch->counted = 0;
+    begin_round(engine, go_on_looking);
 }
 
 /* It goes on while something runs, whether that can be watched just now or not: a node could choose when. */
 static void on_cpu_watch(uv_timer_t *timer) {
     struct engine *engine = timer->data;
-    loop_note(engine->loop, "cpu watch", NULL);
+    begin_turn(timer);
     struct census census = count_all(engine);
     bool is_due = census.any && (somebody_works(engine, census.any->node, census.watched) || census.yielding);
-    if (is_due) look_at_everybody(engine, census.yielding);
+    if (is_due) {
+        look_at_everybody(engine, census.yielding);
+        return;
+    }
     engine->cpu_watch.workers = 0;
-    bool again = is_due && tend_everybody(engine);
-    if (again)
-        uv_timer_start(timer, on_second_look, SECOND_LOOK_MS, 0);
-    else if (census.running)
-        uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS, 0);
+    if (census.running) uv_timer_start(timer, on_cpu_watch, CPU_WATCH_MS, 0);
 }
 
 void cpu_watch_open(struct engine *engine) {

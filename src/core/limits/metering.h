@@ -17,6 +17,7 @@ struct metering {
     int64_t wall_offset_ms;     /* of the wall clock from the machine's own, at the last sample; 0: none was */
     uint64_t looked_ms, cpu_ns; /* at the last look from outside */
     uint64_t cpu_watch_ns, cpu_watch_used_ns; /* at the last one that was for CPU time alone; 0: none to go by */
+    uint64_t cpu_watch_round;                 /* the last one that came by */
     bool is_working;                          /* by that look */
     bool is_counted;                          /* among the engine's workers */
     struct busy_wait busy_wait;
@@ -32,7 +33,9 @@ struct metering {
     uint64_t tasks_refused, files_refused;     /* as far as was told */
     uint64_t cpu_watch_refused, forks_told_ms; /* tasks, at the last CPU watch; when they were last told of */
     bool is_asking, is_renewing;
-    json_t *vm; /* what else the agent told, or NULL */
+    json_t *vm;    /* what else the agent told, or NULL */
+    json_t *tasks; /* as stats has last shown them, or NULL */
+    uint64_t tasks_ms;
 };
 
 /* The look at all nodes for CPU time alone, which finds those that begin to work. */
@@ -40,7 +43,12 @@ struct cpu_watch {
     uv_timer_t timer;
     uint64_t looked_ns, used_ns; /* when the nodes were last looked at; the sum of their CPU time then */
     struct meter_company company;
-    unsigned workers;                     /* sandboxes that worked at the last look */
+    unsigned workers; /* sandboxes that worked at the last look */
+    uint64_t round;   /* of visits to the nodes: one takes several turns of the loop where they are many */
+    unsigned counted; /* workers, in the look that is under way */
+    bool has_company; /* in that look */
+    bool looks_again; /* soon, for a sandbox that works */
+    bool is_machine_full;
     uint64_t machine_ns, machine_idle_ns; /* when the machine was looked at; how long its cores had been idle then */
 };
 

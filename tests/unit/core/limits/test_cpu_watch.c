@@ -144,11 +144,58 @@ static void what_fails_is_not_asked_for_at_each_look(void **state) {
     RUN_UNTIL(scene->stage, scene->sandbox->node->yielding.yields);
 }
 
+struct full_turns {
+    uv_check_t check;
+    const struct metering *of[2];
+    uint64_t looked_ns[2];     /* at the end of the last turn */
+    unsigned looks_in_one_max; /* turn */
+};
+
+static void fill_turn(uv_check_t *check) {
+    struct full_turns *turns = check->data;
+    uint64_t begun_ns = uv_hrtime();
+    unsigned looks = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(turns->of); i++) {
+        looks += turns->looked_ns[i] != turns->of[i]->cpu_watch_ns;
+        turns->looked_ns[i] = turns->of[i]->cpu_watch_ns;
+    }
+    if (looks > turns->looks_in_one_max) turns->looks_in_one_max = looks;
+    loop_note(check->loop, "request", NULL);
+    while (uv_hrtime() - begun_ns < 2 * LOOP_TURN_FULL_US * 1000ULL) {
+    }
+}
+
+/* Nodes are many, and each is a file to read. In a full turn there is time for one of them. */
+static void a_look_takes_as_many_turns_as_it_needs(void **state) {
+    struct cpu_scene *cpu = *state;
+    struct scene *scene = cpu->scene;
+    struct full_turns turns = {.of = {&scene->sandbox->metering, &cpu->neighbour->metering}};
+    struct loop_watch *watch;
+    assert_int_equal(loop_watch_open(scene->engine.loop, &watch, NULL), 0);
+    uv_check_init(scene->engine.loop, &turns.check);
+    turns.check.data = &turns;
+    uv_check_start(&turns.check, fill_turn);
+    stage_begin_wait(scene->stage);
+    while (!node_yields(scene->sandbox->node) && !scene->stage->late)
+        uv_run(scene->engine.loop, UV_RUN_NOWAIT); /* one turn, with timers once */
+    stage_end_wait(scene->stage);
+    assert_false(scene->stage->late);
+    assert_int_equal(turns.looks_in_one_max, 1);
+    uv_close((uv_handle_t *)&turns.check, NULL);
+    uv_run(scene->engine.loop, UV_RUN_NOWAIT);
+    loop_watch_close(watch);
+}
+
 int main(void) {
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        SET(who_works_yields),     SET(who_is_alone_does_not),         SET(a_node_told_to_busy_wait_does_not),
-        SET(without_an_agent_too), SET(while_its_code_is_changed_too), SET(what_fails_is_not_asked_for_at_each_look),
+        SET(who_works_yields),
+        SET(who_is_alone_does_not),
+        SET(a_node_told_to_busy_wait_does_not),
+        SET(without_an_agent_too),
+        SET(while_its_code_is_changed_too),
+        SET(what_fails_is_not_asked_for_at_each_look),
+        SET(a_look_takes_as_many_turns_as_it_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
