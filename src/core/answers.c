@@ -27,9 +27,15 @@ static void release(void *list) {
     json_decref(list);
 }
 
+static void make_result(struct engine *engine, struct answer *answer) {
+    answer->result = answer->make(engine, answer->request, &answer->error);
+    answer->failed = !answer->result;
+}
+
 static void give(struct engine *engine, struct answer *answer) {
-    const struct error *error = answer->failed ? &answer->error : NULL;
     loop_note(engine->loop, "answer", NULL);
+    if (answer->make) make_result(engine, answer);
+    const struct error *error = answer->failed ? &answer->error : NULL;
     audited_end(answer->request, error);
     request_over(engine, answer->request);
     json_t *long_list = json_array_size(answer->result) > LIST_LONG ? json_incref(answer->result) : NULL;
@@ -56,7 +62,8 @@ void engine_wake(struct engine *engine) {
     if (engine->closing.is_wanted) uv_idle_start(&engine->answer_idle, on_turn);
 }
 
-static void queue_answer(struct engine *engine, struct request *request, json_t *result, const struct error *error) {
+static struct answer *queue_answer(struct engine *engine, struct request *request, json_t *result,
+                                   const struct error *error) {
     struct answer *answer = calloc(1, sizeof *answer);
     if (!answer) abort(); /* a daemon that can't even say so is better started again: it loses nothing by that */
     request->cancel = NULL;
@@ -67,6 +74,11 @@ static void queue_answer(struct engine *engine, struct request *request, json_t 
     bool is_bound = quotas_is_bound(engine->config.quotas, uid);
     if (!fair_put(is_bound ? &engine->answers.others : &engine->answers.first, uid, &answer->item)) abort();
     uv_idle_start(&engine->answer_idle, on_turn);
+    return answer;
+}
+
+void answer_made(struct engine *engine, struct request *request, answer_make_fn *make) {
+    queue_answer(engine, request, NULL, NULL)->make = make;
 }
 
 void answer_ok(struct engine *engine, struct request *request, json_t *result) {

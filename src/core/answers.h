@@ -6,9 +6,13 @@
 
 struct engine;
 
+/* What is answered, or NULL and why there is nothing. The sandbox may be gone by now, or its id another's. */
+typedef json_t *answer_make_fn(struct engine *engine, struct request *request, struct error *reterr);
+
 struct answer {
     struct fair_item item; /* first, so that it leads back here */
     struct request *request;
+    answer_make_fn *make; /* NULL: the result is there */
     json_t *result;
     bool failed;
     struct error error;
@@ -22,6 +26,8 @@ struct answers {
 void answers_init(struct answers *answers);
 bool answers_are_waiting(const struct answers *answers);
 void answer_ok(struct engine *engine, struct request *request, json_t *result); /* takes the reference */
+/* The result is made when it is this answer's turn: many may have become due in one turn of the loop. */
+void answer_made(struct engine *engine, struct request *request, answer_make_fn *make);
 void answer_error(struct engine *engine, struct request *request, const struct error *error, json_t *result);
 void answer_fail(struct engine *engine, struct request *request, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -121,6 +121,7 @@ struct engine {
     struct oneshots oneshots;
     unsigned asking;   /* nodes, what code they run */
     unsigned listings; /* under way */
+    struct loop_turns lists;
     struct back_to_back evals;
 
     struct feed *events;

@@ -313,6 +313,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);
+    loop_turns_open(&engine->lists, engine->loop, "list", LOOP_TURN_FULL_US);
     loop_turns_open(&engine->host.reading, engine->loop, "node", NODE_READING_US);
     wall_clock_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
@@ -456,6 +457,11 @@ static void on_timer_closed(uv_handle_t *handle) {
     part_closed(handle->data);
 }
 
+static void on_lists_closed(uv_handle_t *idle) {
+    struct loop_turns *lists = idle->data;
+    part_closed((char *)lists - offsetof(struct engine, lists));
+}
+
 /* The nodes run on; only what watches them here is let go. */
 static void let_go(struct engine *engine, struct sandbox *sandbox) {
     if (sandbox->node) {
@@ -495,7 +501,7 @@ void engine_try_close(struct engine *engine) {
     if (!engine->closing.is_wanted || is_busy(engine)) return;
     engine->closing.is_wanted = false;
     engine->closing.closed = close_host;
-    engine->closing.open_parts += 10; /* those closed below */
+    engine->closing.open_parts += 11; /* those closed below */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
     watcher_close(engine->watcher, part_closed, engine);
@@ -503,6 +509,7 @@ void engine_try_close(struct engine *engine) {
     pool_close(engine->pool, part_closed, engine);
     feed_pump_close(engine, on_timer_closed);
     uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);
+    loop_turns_close(&engine->lists, on_lists_closed);
     uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->cpu_watch.timer, on_timer_closed);
     uv_close((uv_handle_t *)&engine->pushes.timer, on_timer_closed);

@@ -381,6 +381,7 @@ void metering_init(struct sandbox *sandbox) {
 void metering_free(struct sandbox *sandbox) {
     meter_history_free(&sandbox->metering.history);
     json_decref(sandbox->metering.vm);
+    json_decref(sandbox->metering.tasks);
 }
 
 void metering_end(struct sandbox *sandbox) {
@@ -389,6 +390,7 @@ void metering_end(struct sandbox *sandbox) {
     struct meter_history history = metering->history;
     bool is_asking = metering->is_asking;
     json_decref(metering->vm);
+    json_decref(metering->tasks);
     *metering = (struct metering){.history = history, .is_asking = is_asking, .disk_percent = (double)NAN};
     meter_sample_clear(&metering->now);
 }

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/sandbox/list.h"
 #include "core/sandbox/sandbox.h"
 
 enum {
     TASKS_SHOWN = 64,
+    TASKS_FRESH_MS = 50,
     TOP_DEADLINE_MS = 2000,
     TOP_TEXT_MAX_BYTES = 512,
     TOP_MAX = 1000, /* as many as may be asked for */
@@ -56,8 +58,7 @@ static json_t *history_json(const struct sandbox *sandbox, enum meter_span span)
     return array;
 }
 
-/* The node's processes as the kernel has them: what a frozen VM can't tell itself. */
-static json_t *tasks_json(const struct sandbox *sandbox) {
+static json_t *read_tasks(const struct sandbox *sandbox) {
     struct node_task tasks[TASKS_SHOWN];
     size_t count = sandbox->node ? node_tasks(sandbox->node, tasks, TASKS_SHOWN) : 0;
     json_t *array = json_array();
@@ -69,6 +70,19 @@ static json_t *tasks_json(const struct sandbox *sandbox) {
                                         (json_int_t)tasks[i].memory_bytes, "cpu_ms", (json_int_t)tasks[i].cpu_ms));
     }
     return array;
+}
+
+/* The node's processes as the kernel has them: what a frozen VM can't tell itself. Each is a file to read, so callers
+   that ask at the same time share one list. */
+static json_t *tasks_json(struct sandbox *sandbox) {
+    struct metering *metering = &sandbox->metering;
+    uint64_t now_ms = clock_monotonic_ms();
+    if (!metering->tasks || now_ms - metering->tasks_ms >= TASKS_FRESH_MS) {
+        json_decref(metering->tasks);
+        metering->tasks = read_tasks(sandbox);
+        metering->tasks_ms = now_ms;
+    }
+    return json_incref(metering->tasks);
 }
 
 static bool find_span(const char *name, enum meter_span *ret) {
@@ -97,17 +111,15 @@ static json_t *stats_json(struct sandbox *sandbox, json_t *params) {
     return object;
 }
 
-static void answer_gone(struct engine *engine, struct request *request) {
-    answer_fail(engine, request, E_NOT_FOUND, "there is no sandbox '%s' any more",
-                json_string_value(json_object_get(request->params, "id")));
+static json_t *make_stats(struct engine *engine, struct request *request, struct error *reterr) {
+    struct sandbox *sandbox = sandbox_find(engine, request, reterr);
+    return sandbox ? stats_json(sandbox, request->params) : NULL;
 }
 
 static void on_asked(void *data, struct sandbox *sandbox) {
     struct request *request = data;
-    if (sandbox)
-        answer_ok(request->state, request, stats_json(sandbox, request->params));
-    else
-        answer_gone(request->state, request);
+    (void)sandbox;
+    answer_made(request->state, request, make_stats);
 }
 
 void engine_stats(struct engine *engine, struct request *request) {
@@ -130,6 +142,7 @@ static const char *sorted_by(json_t *params) {
 }
 
 static json_t *row_json(struct sandbox *sandbox) {
+    metering_look(sandbox);
     json_t *row = now_json(sandbox);
     bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
     json_object_set_new(row, "id", json_string(sandbox->id));
@@ -148,27 +161,25 @@ static int by_value(const void *a, const void *b) {
     return left->value < right->value ? 1 : left->value > right->value ? -1 : 0;
 }
 
-static void answer_sandboxes(struct engine *engine, struct request *request) {
-    CLEANUP_FREE struct ranked *rows = calloc(engine->sandboxes.count + 1, sizeof *rows);
-    size_t count = 0, at = 0;
+/* Those that use most, the first ones first. */
+static json_t *rank(struct request *request, json_t *items) {
+    size_t count = json_array_size(items);
     size_t shown = (size_t)json_integer_value(json_object_get(request->params, "count"));
     const char *key = sorted_by(request->params);
+    CLEANUP_FREE struct ranked *rows = calloc(count + 1, sizeof *rows);
     json_t *list = json_array();
-    void *value;
-    while (rows && map_next(&engine->sandboxes, &at, NULL, &value)) {
-        if (!sandbox_visible(value, &request->caller)) continue;
-        metering_look(value);
-        rows[count].row = row_json(value);
-        rows[count].value = json_number_value(json_object_get(rows[count].row, key));
-        count++;
-    }
-    if (rows) qsort(rows, count, sizeof *rows, by_value);
+    if (!rows) abort(); /* as in answers.c */
     for (size_t i = 0; i < count; i++) {
-        if (i < shown) json_array_append(list, rows[i].row);
-        json_decref(rows[i].row);
+        rows[i].row = json_array_get(items, i);
+        rows[i].value = json_number_value(json_object_get(rows[i].row, key));
     }
-    answer_ok(engine, request, list);
+    qsort(rows, count, sizeof *rows, by_value);
+    for (size_t i = 0; i < count && i < shown; i++) json_array_append(list, rows[i].row);
+    json_decref(items);
+    return list;
 }
+
+static const struct list_form as_ranks = {.name = "top", .item = row_json, .end = rank};
 
 /* ---- top: of one sandbox's processes ---- */
 
@@ -244,7 +255,7 @@ void engine_top(struct engine *engine, struct request *request) {
     struct error error;
     request->state = engine;
     if (!json_object_get(request->params, "id")) {
-        answer_sandboxes(engine, request);
+        list_sandboxes(engine, request, &as_ranks);
         return;
     }
     struct sandbox *sandbox = sandbox_find(engine, request, &error);

@@ -1,5 +1,7 @@
 /* list: every sandbox that the caller may see. There may be thousands, so what does not fit into one turn of the loop
-   goes on in the next. */
+   goes on in a later one, and the callers take turns. */
+#include "core/sandbox/list.h"
+
 #include <string.h>
 
 #include "core/core_internal.h"
@@ -8,7 +10,8 @@
 struct listing {
     struct engine *engine;
     struct request *request;
-    uv_idle_t idle; /* active while it goes on */
+    const struct list_form *form;
+    struct loop_waiter turn; /* while it goes on */
     char (*ids)[SANDBOX_ID_BYTES];
     size_t count, at;
     json_t *items;
@@ -38,35 +41,32 @@ static bool take_ids(struct listing *listing) {
 static void add_next(struct listing *listing) {
     struct sandbox *sandbox = map_get(&listing->engine->sandboxes, listing->ids[listing->at++]);
     if (sandbox && sandbox_visible(sandbox, &listing->request->caller))
-        json_array_append_new(listing->items, sandbox_to_json(sandbox));
+        json_array_append_new(listing->items, listing->form->item(sandbox));
 }
 
-/* Whether all is there. */
-static bool go_on(struct listing *listing) {
-    while (listing->at < listing->count && !listing->is_called_off) {
-        add_next(listing);
-        if (loop_turn_is_full(listing->engine->loop)) break;
-    }
-    return listing->at == listing->count || listing->is_called_off;
-}
-
-static void on_closed(uv_handle_t *handle) {
-    struct listing *listing = handle->data;
+static void finish(struct listing *listing) {
     struct engine *engine = listing->engine;
+    const struct list_form *form = listing->form;
+    answer_ok(engine, listing->request, form->end ? form->end(listing->request, listing->items) : listing->items);
     engine->listings--;
     free(listing->ids);
     free(listing);
     engine_wake(engine);
 }
 
-static void finish(struct listing *listing) {
-    answer_ok(listing->engine, listing->request, listing->items);
-    uv_close((uv_handle_t *)&listing->idle, on_closed);
+/* Without memory to wait for its turn it goes on. */
+static void go_on(struct listing *listing) {
+    loop_note(listing->engine->loop, "request", listing->form->name);
+    while (listing->at < listing->count && !listing->is_called_off) {
+        add_next(listing);
+        bool is_full = loop_turn_is_full(listing->engine->loop);
+        if (is_full && loop_turns_wait(&listing->engine->lists, listing->request->caller.uid, &listing->turn)) return;
+    }
+    finish(listing);
 }
 
-static void on_turn(uv_idle_t *idle) {
-    loop_note(idle->loop, "request", "list");
-    if (go_on(idle->data)) finish(idle->data);
+static void on_turn(struct loop_waiter *turn) {
+    go_on((struct listing *)((char *)turn - offsetof(struct listing, turn)));
 }
 
 /* The caller has left: the list ends with what there is. */
@@ -75,17 +75,22 @@ static void on_cancel(struct request *request) {
     listing->is_called_off = true;
 }
 
-void engine_list(struct engine *engine, struct request *request) {
+void list_sandboxes(struct engine *engine, struct request *request, const struct list_form *form) {
     struct listing *listing = calloc(1, sizeof *listing);
     if (!listing) abort(); /* as in answers.c */
-    *listing = (struct listing){.engine = engine, .request = request, .items = json_array()};
-    uv_idle_init(engine->loop, &listing->idle);
-    listing->idle.data = listing;
+    *listing =
+        (struct listing){.engine = engine, .request = request, .form = form, .turn.go = on_turn, .items = json_array()};
     engine->listings++;
     request->state = listing;
     request->cancel = on_cancel;
-    if (!take_ids(listing) || go_on(listing))
-        finish(listing);
+    if (take_ids(listing))
+        go_on(listing);
     else
-        uv_idle_start(&listing->idle, on_turn);
+        finish(listing);
+}
+
+static const struct list_form as_list = {.name = "list", .item = sandbox_to_json};
+
+void engine_list(struct engine *engine, struct request *request) {
+    list_sandboxes(engine, request, &as_list);
 }

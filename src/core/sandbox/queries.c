@@ -8,14 +8,15 @@
 
 /* ---- info ---- */
 
+static json_t *make_info(struct engine *engine, struct request *request, struct error *reterr) {
+    struct sandbox *sandbox = sandbox_find(engine, request, reterr);
+    return sandbox ? sandbox_to_json(sandbox) : NULL;
+}
+
 static void on_asked(void *data, struct sandbox *sandbox) {
     struct request *request = data;
-    struct engine *engine = request->state;
-    if (sandbox)
-        answer_ok(engine, request, sandbox_to_json(sandbox));
-    else
-        answer_fail(engine, request, E_NOT_FOUND, "there is no sandbox '%s' any more",
-                    json_string_value(json_object_get(request->params, "id")));
+    (void)sandbox;
+    answer_made(request->state, request, make_info);
 }
 
 void engine_info(struct engine *engine, struct request *request) {

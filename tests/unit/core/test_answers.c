@@ -86,10 +86,61 @@ static void answers_have_a_slice_of_a_full_turn(void **state) {
     uv_run(&stage->loop, UV_RUN_DEFAULT);
 }
 
+static json_t *make_late(struct engine *engine, struct request *request, struct error *reterr) {
+    struct asked *asked = request->transport;
+    (void)engine, (void)reterr;
+    spend(asked->takes_ns);
+    return json_object();
+}
+
+/* Many may become due in one turn of the loop, as one read of a node's connection brings many of its words. */
+static void what_takes_long_is_made_by_turns(void **state) {
+    struct stage *stage = *state;
+    struct loop_watch *watch;
+    struct asked asked[3 * GIVEN_AT_LEAST] = {0};
+    assert_int_equal(loop_watch_open(&stage->loop, &watch, NULL), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+        asked[i] = (struct asked){.stage = stage, .name = (char)('a' + i), .takes_ns = 1000 * 1000};
+        asked[i].request =
+            (struct request){.caller = {.uid = 1001, .peer_fd = -1}, .done = on_done, .transport = &asked[i]};
+        answer_made(&stage->engine, &asked[i].request, make_late);
+    }
+    uv_run(&stage->loop, UV_RUN_NOWAIT);
+    assert_int_equal(stage->story.size, GIVEN_AT_LEAST);
+    uv_run(&stage->loop, UV_RUN_DEFAULT);
+    stage_expect(stage, "abcdefghijkl");
+    loop_watch_close(watch);
+    uv_run(&stage->loop, UV_RUN_DEFAULT);
+}
+
+static json_t *make_nothing(struct engine *engine, struct request *request, struct error *reterr) {
+    (void)engine, (void)request;
+    error_set(reterr, E_NOT_FOUND, "it is gone");
+    return NULL;
+}
+
+static void on_failed(struct request *request, json_t *result, const struct error *error) {
+    struct asked *asked = request->transport;
+    assert_null(result);
+    assert_int_equal(error->code, E_NOT_FOUND);
+    buf_printf(&asked->stage->story, "gone");
+}
+
+static void what_is_made_may_be_gone(void **state) {
+    struct stage *stage = *state;
+    struct asked asked = {.stage = stage, .request = {.caller.peer_fd = -1, .done = on_failed}};
+    asked.request.transport = &asked;
+    answer_made(&stage->engine, &asked.request, make_nothing);
+    uv_run(&stage->loop, UV_RUN_DEFAULT);
+    stage_expect(stage, "gone");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_STAGE(users_have_theirs_by_turns),
         ON_STAGE(answers_have_a_slice_of_a_full_turn),
+        ON_STAGE(what_takes_long_is_made_by_turns),
+        ON_STAGE(what_is_made_may_be_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
