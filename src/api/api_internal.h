@@ -215,6 +215,7 @@ void exchange_wake(struct exchange *exchange);
 void exchange_wake_or_free(struct exchange *exchange); /* once nothing but MHD may hold it */
 void exchange_caller_left(struct exchange *exchange);
 void exchange_cancel(struct exchange *exchange);
+void exchange_free_body(struct exchange *exchange); /* beside the loop where it is long */
 
 /* ---- record.c: what was asked, in the service's log ---- */
 

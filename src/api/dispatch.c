@@ -208,7 +208,7 @@ static void end_intake(struct exchange *exchange) {
     struct error error;
     exchange->request.params = take_ptr(exchange->intake.params);
     exchange->reserved_bytes = 0;
-    buf_free(&exchange->body);
+    exchange_free_body(exchange);
     if (!exchange->gone && go_on(exchange, &error) < 0) dispatch_fail(exchange, &error);
 }
 

@@ -33,6 +33,12 @@ static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd
     return exchange;
 }
 
+void exchange_free_body(struct exchange *exchange) {
+    struct buf *body = &exchange->body;
+    answers_free(exchange->api, exchange->request.caller.uid, take_ptr(body->data), body->capacity);
+    *body = (struct buf){.max = body->max};
+}
+
 static void free_exchange(struct exchange *exchange) {
     struct api *api = exchange->api;
     TAILQ_REMOVE(&api->exchanges, exchange, link);
@@ -41,7 +47,7 @@ static void free_exchange(struct exchange *exchange) {
     answer_release(exchange->answer);
     json_decref(exchange->request.params);
     json_decref(exchange->intake.params);
-    buf_free(&exchange->body);
+    exchange_free_body(exchange);
     free(exchange->intake.page.cursor);
     free(exchange);
     api_maybe_stop(api);
@@ -201,7 +207,7 @@ static enum MHD_Result receive(struct exchange *exchange, const char *data, size
     if (exchange->received <= max)
         buf_append(&exchange->body, data, *size);
     else
-        buf_free(&exchange->body);
+        exchange_free_body(exchange);
     connection_await_body(exchange->api, exchange->connection, exchange->received);
     *size = 0;
     return MHD_YES;

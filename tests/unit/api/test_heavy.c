@@ -118,6 +118,23 @@ static void a_caller_may_leave_while_its_body_is_read(void **state) {
     buf_free(&body);
 }
 
+/* Freeing megabytes takes a good part of a millisecond, and many callers may leave at once. */
+static void a_long_body_is_freed_beside_the_loop(void **state) {
+    enum { SENT = 1 << 20, ANNOUNCED = 4 << 20 };
+    struct fixture *fixture = *state;
+    struct client client;
+    CLEANUP_FREE char *bytes = calloc(1, SENT);
+    memset(bytes, ' ', SENT);
+    client_open(fixture, &client);
+    client_send(&client, "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n",
+                ANNOUNCED);
+    client_send_bytes(&client, bytes, SENT);
+    client_close(&client);
+    while (TAILQ_EMPTY(&fixture->api->exchanges)) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    while (!TAILQ_EMPTY(&fixture->api->exchanges)) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    assert_int_equal(fixture->api->freeing_count, 1);
+}
+
 static void each_operation_has_a_bound_of_its_own(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -436,6 +453,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_long_body_is_read_beside_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_body_that_is_right_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_caller_may_leave_while_its_body_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_body_is_freed_beside_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(each_operation_has_a_bound_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_share_a_bounded_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_told_length_counts_for_nothing_beside_chunks, setup, teardown),
