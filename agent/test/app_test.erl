@@ -18,7 +18,7 @@ elixir_node_test() ->
     ?assertMatch(#{elixir := <<"1.", _/binary>>}, vm:hello(Vm)),
     runner:steps(Vm, [
         fun elixir_application/1, fun supervisor_of_an_application/1, fun elixir_failure/1,
-        fun consolidated_protocols/1
+        fun runtime_configuration/1, fun elixir_crash_reports/1, fun consolidated_protocols/1
     ]),
     ending:in_order(chat_room(Vm)).
 
@@ -26,7 +26,7 @@ bare_node_test() ->
     Vm = vm:start(#{grace_ms => "1000"}),
     runner:steps(Vm, [
         fun erlang_application/1, fun handwritten_application/1, fun failures/1, fun guessed_supervisor_ends/1,
-        fun library/1
+        fun nested_supervisors_end/1, fun library/1
     ]),
     ending:by_grace(Vm).
 
@@ -119,6 +119,36 @@ supervisor_of_an_application(Vm) ->
     {ok, _} = vm:eval(Vm, elixir, "Supervisor.stop(Counter.Supervisor, :shutdown)"),
     ?assertMatch(#{reason := shutdown}, vm:event(Vm, stopped)).
 
+%% config/runtime.exs is evaluated in the node, with the sandbox's environment and over what was
+%% configured before.
+runtime_configuration(Vm) ->
+    Text =
+        <<"import Config\nsize = String.to_integer(System.fetch_env!(\"SIZE\"))\n"
+          "config :counter, size: size, colour: Application.fetch_env!(:counter, :colour), env: config_env()\n">>,
+    Runtime = #{file => <<"config/runtime.exs">>, text => Text, env => dev},
+    Config = term_to_binary(#{config => [{counter, [{colour, red}, {kept, 1}]}], runtime => Runtime}),
+    Args = build:start_args(build:example(mix, "counter"), #{config => Config}),
+    {error, #{kind := start, message := Message}} = vm:call(Vm, start, Args),
+    %% Elixir before 1.15 does not know the line.
+    ?assertMatch({match, _}, re:run(Message, "^config/runtime.exs(:2)?: .*SIZE")),
+    ?assertMatch({_, _}, binary:match(Message, <<"; give it with --env SIZE=VALUE">>)),
+    {ok, _} = vm:call(Vm, start, Args#{env => [{<<"SIZE">>, <<"8">>}]}),
+    ?assertMatch(
+        {ok, #{term := [{colour, red}, {env, dev}, {kept, 1}, {size, 8}]}},
+        vm:eval(Vm, elixir, "Enum.sort(Keyword.take(Application.get_all_env(:counter), [:colour, :env, :kept, :size]))")
+    ),
+    stop(Vm, "counter").
+
+%% A crash is one record, in Elixir's words.
+elixir_crash_reports(Vm) ->
+    {ok, _} = vm:call(Vm, start, build:start_args(build:example(mix, "counter"), #{})),
+    vm:drop_events(Vm),
+    {ok, _} = vm:eval(Vm, elixir, "GenServer.stop(Counter.Server, {:oops, 1})"),
+    #{level := error, text := Text} = vm:event(Vm, log),
+    ?assertMatch({0, _}, binary:match(Text, <<"GenServer Counter.Server terminating">>)),
+    ?assert(vm:no_event(Vm, log)),
+    stop(Vm, "counter").
+
 guessed_supervisor_ends(Vm) ->
     Built = folder([
         {"s.erl",
@@ -130,7 +160,44 @@ guessed_supervisor_ends(Vm) ->
     {ok, Started} = vm:call(Vm, start, build:start_args(Built, #{})),
     ?assertMatch(#{app_name := <<"my_project">>, supervisor := <<"s">>}, Started),
     {ok, _} = vm:eval(Vm, "w ! boom"),
-    ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)).
+    ?assertEqual(
+        #{reason => crash, text => <<"s gave up: its children ended too often. The last was w: boom">>},
+        vm:event(Vm, stopped)
+    ),
+    %% A supervisor that is asked to stop exits with the same reason.
+    {ok, _} = vm:call(Vm, start, build:start_args(Built, #{})),
+    {ok, _} = vm:eval(Vm, "gen_server:stop(s, shutdown, 5000)"),
+    ?assertMatch(#{reason := shutdown, text := <<"shutdown">>}, vm:event(Vm, stopped)),
+    %% Without reports the two can't be told apart.
+    {ok, _} = vm:call(Vm, start, build:start_args(Built, #{})),
+    {ok, _} = vm:eval(Vm, "logger:set_primary_config(level, none), w ! boom"),
+    ?assertMatch(#{reason := crash}, vm:event(Vm, stopped)),
+    {ok, _} = vm:eval(Vm, "logger:set_primary_config(level, notice)").
+
+%% The cause is told by the supervisor below, the end by the one at the top.
+nested_supervisors_end(Vm) ->
+    Built = folder([
+        {"top.erl",
+            "-module(top).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
+            "start_link() -> supervisor:start_link({local, top}, ?MODULE, []).\n"
+            "init([]) -> {ok, {#{intensity => 0}, [#{id => low, start => {low, start_link, []}, type => supervisor}]}}.\n"},
+        {"low.erl",
+            "-module(low).\n-behaviour(supervisor).\n-export([start_link/0, init/1, worker/0]).\n"
+            "start_link() -> supervisor:start_link({local, low}, ?MODULE, []).\n"
+            "init([]) -> {ok, {#{intensity => 0}, [#{id => w, start => {?MODULE, worker, []}}]}}.\n"
+            "worker() -> {ok, spawn_link(fun() -> register(w, self()), receive X -> exit(X) end end)}.\n"}
+    ]),
+    {ok, _} = vm:call(Vm, start, (build:start_args(Built, #{}))#{app => nil, supervisor => <<"top">>}),
+    {ok, _} = vm:eval(Vm, "w ! boom"),
+    ?assertEqual(
+        #{
+            reason => crash,
+            text =>
+                <<"top gave up: its children ended too often; "
+                    "low gave up: its children ended too often. The last was w: boom">>
+        },
+        vm:event(Vm, stopped)
+    ).
 
 %% Failures are reported as readable text and leave the node ready for another start.
 failures(Vm) ->

@@ -54,7 +54,7 @@ beats_while_calls_run(Vm) ->
 
 kills_a_cancelled_call(Vm) ->
     Code = <<"register(victim, self()), io:format(\"up\"), timer:sleep(infinity)">>,
-    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 60000}),
+    vm:send_call(Vm, 1, eval, #{language => erlang, code => Code, timeout_ms => 60000, capture => false}),
     <<"up">> = vm:event(Vm, output),
     vm:cancel(Vm, 1),
     Gone = "(fun F() -> case whereis(victim) of undefined -> gone; _ -> erlang:yield(), F() end end)()",

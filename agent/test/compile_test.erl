@@ -48,7 +48,7 @@ mix_with_everything_test() ->
             "config :big, colour: :green, env: config_env()\n"
             "import_config \"more.exs\"\n"},
         {"config/more.exs", "import Config\nconfig :big, size: 7\n"},
-        {"config/runtime.exs", "import Config\nconfig :big, size: 8\n"},
+        {"config/runtime.exs", "import Config\nconfig :big, size: System.fetch_env!(\"SIZE\")\n"},
         {"lib/big/app.ex",
             "defmodule Big.App do\n  use Application\n  @colour Application.compile_env(:big, :colour)\n"
             "  def colour, do: @colour\n  def start(_, _), do: Supervisor.start_link([], strategy: :one_for_one)\n"
@@ -80,8 +80,9 @@ mix_with_everything_test() ->
         [kernel, stdlib, elixir, logger, near, vendored],
         proplists:get_value(applications, properties(app(<<"big">>, Built)))
     ),
-    [{big, Config}] = binary_to_term(maps:get(config, Built)),
-    ?assertEqual([{colour, green}, {env, dev}, {size, 8}], lists:sort(Config)).
+    #{config := [{big, Config}], runtime := Runtime} = binary_to_term(maps:get(config, Built)),
+    ?assertEqual([{colour, green}, {env, dev}, {size, 7}], lists:sort(Config)),
+    ?assertMatch(#{file := <<"config/runtime.exs">>, text := <<"import Config", _/binary>>, env := dev}, Runtime).
 
 umbrella_test() ->
     Child = fun(Name, Deps) ->

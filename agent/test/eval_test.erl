@@ -14,6 +14,7 @@ bare_node_test() ->
     kept(Vm),
     busy_wait(Vm),
     output(Vm),
+    captured(Vm),
     bounds(Vm),
     deadlines(Vm),
     elixir(Vm),
@@ -160,6 +161,26 @@ output(Vm) ->
     ?assertEqual(binary:copy(<<"y">>, 500000), vm:output(Vm, 500000)),
     {ok, _} = vm:eval(Vm, "io:put_chars(lists:duplicate(100000, 16#e5))"),
     ?assertEqual(binary:copy(<<"å"/utf8>>, 100000), vm:output(Vm, 200000)).
+
+%% What an evaluation prints is part of its answer, and so is what processes print that it starts.
+captured(Vm) ->
+    Eval = fun(Code) -> vm:call(Vm, eval, vm:eval_args(erlang, Code)) end,
+    ?assertMatch({ok, #{output := <<>>, text := <<"1">>}}, Eval("1")),
+    ?assertMatch({ok, #{output := <<"a\nb">>}}, Eval("io:put_chars(\"a\\n\"), io:put_chars(standard_error, \"b\")")),
+    Child = "{P, M} = spawn_monitor(fun() -> io:put_chars(\"child\") end), receive {'DOWN', M, _, P, _} -> ok end",
+    ?assertMatch({ok, #{output := <<"child">>}}, Eval(Child)),
+    ?assertMatch({error, #{kind := exception, output := <<"soon">>}}, Eval("io:put_chars(\"soon\"), error(bad)")),
+    Late = (vm:eval_args(erlang, "io:put_chars(\"late\"), timer:sleep(infinity)"))#{timeout_ms := 50},
+    ?assertMatch({error, #{kind := timeout, output := <<"late">>}}, vm:call(Vm, eval, Late)),
+    %% What has no room in the answer goes to the log.
+    Much = "[io:put_chars(binary:copy(<<\"x\">>, 65536)) || _ <- lists:seq(1, 17)], ok",
+    {ok, #{output := Kept}} = Eval(Much),
+    ?assertEqual(1048576, byte_size(Kept)),
+    ?assertEqual(binary:copy(<<"x">>, 65536), vm:output(Vm, 65536)),
+    %% So does what a process prints after the evaluation that started it.
+    {ok, _} = Eval("spawn(fun() -> receive after 20 -> io:put_chars(\"after\") end end)"),
+    ?assertEqual(<<"after">>, vm:event(Vm, output)),
+    ?assertMatch({ok, #{term := 1}}, Eval("ets:info(sbx_capture, size)")).
 
 log(Vm) ->
     {ok, _} = vm:eval(Vm, "logger:error(\"bad ~p\", [thing])"),

@@ -6,7 +6,7 @@
 -export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1, stop_reading/1]).
 -export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
 -export([event/2, event/3, no_event/2, drop_events/1, output/2, exit_status/1]).
--export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_later/2]).
+-export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_args/2, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
 %% A node whose test failed ends by itself after this time.
@@ -283,8 +283,12 @@ dir(#vm{dir = Dir}) -> Dir.
 eval(Vm, Code) ->
     eval(Vm, erlang, Code).
 
+%% What the code prints comes as events.
 eval(Vm, Language, Code) ->
-    call(Vm, eval, #{language => Language, code => unicode:characters_to_binary(Code), timeout_ms => 5000}).
+    call(Vm, eval, maps:merge(eval_args(Language, Code), #{capture => false})).
+
+eval_args(Language, Code) ->
+    #{language => Language, code => unicode:characters_to_binary(Code), timeout_ms => 5000}.
 
 %% Code that runs in the node after the daemon has gone and before the next one comes. Files signal
 %% that, since there is no other channel.

@@ -68,6 +68,8 @@ const char *usage_nearest(const char *word, const char *const *known, size_t cou
 int fail_usage(const struct cli *cli, const struct op *op, const struct error *error);
 int fail_local(const struct cli *cli, const struct error *error);
 int fail_call(const struct cli *cli, struct sbx_error *error); /* clears it */
+/* The same, with what was printed before the failure going there instead of to stderr. */
+int fail_after_output(const struct cli *cli, struct sbx_error *error, FILE *to);
 
 /* ---- diagnostics.c: what compilers say, with the line it is about ---- */
 

@@ -30,6 +30,15 @@ static void print_compilation(const struct cli *cli, json_t *problem, json_t *er
     fprintf(stderr, "%s\n", buf_string(&counts));
 }
 
+/* What was printed before it failed, with the end of its last line. */
+static void print_output(json_t *problem, FILE *to) {
+    const char *output = json_string_value(json_at(problem, "result.output"));
+    if (!output || !output[0]) return;
+    text_print(to, output);
+    if (output[strlen(output) - 1] != '\n') fputc('\n', to);
+    fflush(to);
+}
+
 static void print_problem(const struct cli *cli, json_t *problem) {
     json_t *errors = json_at(problem, "result.errors");
     if (!errors) errors = json_object_get(problem, "errors");
@@ -61,8 +70,13 @@ int fail_local(const struct cli *cli, const struct error *error) {
 }
 
 int fail_call(const struct cli *cli, struct sbx_error *error) {
+    return fail_after_output(cli, error, stderr);
+}
+
+int fail_after_output(const struct cli *cli, struct sbx_error *error, FILE *to) {
     CLEANUP_JSON json_t *problem = error->json ? json_loads(error->json, 0, NULL) : NULL;
     int exit_code = error->exit_code ? error->exit_code : 1;
+    if (!cli->json) print_output(problem, to);
     tell(cli, problem);
     sbx_error_clear(error);
     return exit_code;

@@ -2,7 +2,7 @@
 %%% parent, and its death ends the agent.
 -module(sbx_app).
 
--export([start_link/0, start/1, facts/0]).
+-export([start_link/0, start/1, facts/0, gave_up/2]).
 -export([init/0]).
 
 -record(tree, {
@@ -10,7 +10,11 @@
     supervisor = nil :: module() | nil,
     app_pid = nil :: pid() | nil,
     supervisor_pid = nil :: pid() | nil,
-    modules = [] :: [binary()]
+    is_supervisor = false :: boolean(),
+    modules = [] :: [binary()],
+    %% The supervisor that gave up last, with a text, and the last text that names a cause.
+    gave_up = none :: none | {pid(), binary()},
+    cause = none :: none | binary()
 }).
 
 -spec start_link() -> pid().
@@ -29,6 +33,12 @@ facts() ->
         [{facts, Facts}] -> Facts;
         [] -> facts(idle, #tree{})
     end.
+
+%% A supervisor gave up; the text names what ended too often where HasCause says so.
+-spec gave_up(pid(), {binary(), HasCause :: boolean()}) -> ok.
+gave_up(Supervisor, {Text, HasCause}) ->
+    ?MODULE ! {?MODULE, {gave_up, Supervisor, Text, HasCause}},
+    ok.
 
 facts(State, #tree{app = App, supervisor = Supervisor} = Tree) ->
     #{
@@ -83,13 +93,34 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
         {?MODULE, {start, _Args}, From, Reference} ->
             From ! {Reference, sbx_call:failure(conflict, "an application runs already", [])},
             watch(Tree);
+        {?MODULE, {gave_up, Supervisor, Text, true}} ->
+            watch(Tree#tree{gave_up = {Supervisor, Text}, cause = Text});
+        {?MODULE, {gave_up, Supervisor, Text, false}} ->
+            watch(Tree#tree{gave_up = {Supervisor, Text}});
         {'DOWN', _Monitor, process, Top, Reason} when is_pid(Top) ->
             publish(stopped, Tree#tree{app_pid = nil, supervisor_pid = nil}),
-            sbx_outbox:put(stopped, sbx_reason:stopped(Reason)),
+            sbx_outbox:put(stopped, ended(Reason, Tree)),
             idle();
         _Stray ->
             watch(Tree)
     end.
+
+%% A supervisor that gives up exits as one that was asked to stop. Where reports don't tell, the
+%% exit of a supervisor that nobody asked for is taken for the former.
+ended(shutdown, #tree{supervisor_pid = Top, gave_up = {Top, Text}, cause = Cause}) ->
+    sbx_reason:crashed(cause(Text, Cause));
+ended(shutdown, #tree{is_supervisor = true}) ->
+    case sbx_gave_up:is_certain() of
+        true -> sbx_reason:stopped(shutdown);
+        false -> sbx_reason:crashed(<<"its supervisor ended: shutdown">>)
+    end;
+ended(Reason, _Tree) ->
+    sbx_reason:stopped(Reason).
+
+%% The supervisor at the top tells of a supervisor below, and that one told the cause.
+cause(Text, none) -> Text;
+cause(Text, Text) -> Text;
+cause(Text, Cause) -> <<Text/binary, "; ", Cause/binary>>.
 
 %% Starting
 
@@ -100,13 +131,13 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
     try
         ok = set_environment(maps:get(env, Args, [])),
         ok = ready_language(Elixir),
-        ok = configure(maps:get(config, Args, nil)),
+        ok = sbx_runtime_config:apply(maps:get(config, Args, nil)),
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
         ok = sbx_quota:start(maps:get(limits, Args, #{})),
         Tree = start_top(name(App), module(Supervisor), Names),
         Top = Tree#tree.supervisor_pid,
         _ = is_pid(Top) andalso monitor(process, Top),
-        Whole = Tree#tree{modules = Modules},
+        Whole = Tree#tree{modules = Modules, is_supervisor = is_supervisor(Top)},
         publish(running, Whole),
         {{ok, with_states(Args, Top, maps:remove(state, facts(running, Whole)))}, Whole}
     catch
@@ -173,16 +204,6 @@ ready_language(true) ->
     case sbx_elixir:boot() of
         ok -> ok;
         {error, Reason} -> fail("Elixir could not be started: ~tp", [Reason])
-    end.
-
-configure(nil) ->
-    ok;
-configure(Binary) ->
-    Config = binary_to_term(Binary),
-    ok = application:set_env(Config, [{persistent, true}]),
-    case sbx_elixir:is_started() andalso lists:keymember(logger, 1, Config) of
-        true -> sbx_elixir:reconfigure_logger();
-        false -> ok
     end.
 
 start_top(nil, nil, Names) ->
@@ -265,6 +286,11 @@ start_supervisor(Module, Start) ->
     catch
         error:Reason:Stack -> throw({start, sbx_reason:start_failure(Module, {Reason, Stack})})
     end.
+
+is_supervisor(nil) ->
+    false;
+is_supervisor(Top) ->
+    lists:member(element(1, proc_lib:translate_initial_call(Top)), [supervisor, 'Elixir.DynamicSupervisor']).
 
 callback_module(nil) ->
     nil;

@@ -67,7 +67,7 @@ start_cold(Between) ->
 start_logger() ->
     ok = sbx_batch_load:load_few(?LOGGER_PARTS),
     {ok, _} = application:ensure_all_started(logger),
-    ok.
+    sbx_translate:install().
 
 -spec is_started() -> boolean().
 is_started() ->

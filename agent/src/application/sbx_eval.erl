@@ -2,7 +2,7 @@
 %%% the agent kills at the deadline.
 -module(sbx_eval).
 
--export([eval/1, value_of/2, keep/2, kept_bytes/0]).
+-export([eval/1, value_of/2, with_output/2, keep/2, kept_bytes/0]).
 
 -define(TEXT_MAX_BYTES, 1048576).
 -define(CHARS_MAX, 65536).
@@ -27,7 +27,12 @@
 -spec eval(map()) -> sbx_call:result().
 eval(Args) ->
     _ = maps:get(timeout_ms, Args),
+    ok = capture(maps:get(capture, Args, true)),
     evaluate(maps:get(language, Args), maps:get(code, Args), maps:get(keep, Args)).
+
+%% The output of a run's evaluation goes to the log, which its caller follows.
+capture(true) -> sbx_capture:start();
+capture(false) -> ok.
 
 %% Returns only the value, for expressions whose result is not printed.
 -spec value_of(elixir | erlang, binary()) -> {ok, term()} | {error, map()}.
@@ -47,13 +52,19 @@ evaluate(Language, Code, Keep) ->
         Value ->
             Duration = erlang:monotonic_time(microsecond) - Begin,
             Text = sbx_reason:bounded(text(Language, Value), ?TEXT_MAX_BYTES),
-            {ok, with_term(Value, #{text => Text, duration_us => Duration})}
+            Output = sbx_capture:take(self()),
+            {ok, with_term(Value, #{text => Text, output => Output, duration_us => Duration})}
     catch
         throw:{?MODULE, Kind, Message} ->
-            {error, #{kind => Kind, message => Message}};
+            {error, with_output(self(), #{kind => Kind, message => Message})};
         Class:Reason:Stack ->
-            {error, exception(Language, Class, Reason, own_frames(Stack))}
+            {error, with_output(self(), exception(Language, Class, Reason, own_frames(Stack)))}
     end.
+
+%% An error with what the evaluation printed before it.
+-spec with_output(pid(), map()) -> map().
+with_output(Pid, Error) ->
+    Error#{output => sbx_capture:take(Pid)}.
 
 with_term(Value, Result) ->
     case erlang:external_size(Value) of

@@ -2,13 +2,17 @@
 %%% Erlang's.
 -module(sbx_reason).
 
--export([stopped/1, start_failure/2, exit_text/1, module_name/1, bounded/2]).
+-export([stopped/1, crashed/1, start_failure/2, exit_text/1, module_name/1, bounded/2]).
 
 -define(TEXT_MAX_BYTES, 16384).
 
 -spec stopped(term()) -> #{reason := normal | shutdown | crash, text := binary()}.
 stopped(Reason) ->
     #{reason => class(Reason), text => bounded(exit_text(Reason), ?TEXT_MAX_BYTES)}.
+
+-spec crashed(binary()) -> #{reason := crash, text := binary()}.
+crashed(Text) ->
+    #{reason => crash, text => bounded(Text, ?TEXT_MAX_BYTES)}.
 
 class(normal) -> normal;
 class(shutdown) -> shutdown;

@@ -11,6 +11,7 @@ run() ->
     true = group_leader(whereis(user), self()),
     ok = sbx_io:take_standard_error(),
     ok = sbx_log:install(),
+    ok = sbx_gave_up:install(),
     ok = look_up_names(),
     ok = sbx_reload_timers:watch(),
     ok = forget(?BOOTING),

@@ -94,6 +94,7 @@ init(Parent) ->
     register(?MODULE, self()),
     ?MODULE = ets:new(?MODULE, [named_table, protected]),
     sbx_eval = ets:new(sbx_eval, [named_table, protected]),
+    ok = sbx_capture:open(),
     Outbox = sbx_outbox:start_link(self()),
     State = #state{
         parent = Parent,
@@ -197,6 +198,7 @@ disconnected(#state{phase = Phase, socket = Socket, calls = Calls} = State) ->
     _ = is_port(Socket) andalso gen_tcp:close(Socket),
     maps:foreach(fun(_Id, #call{pid = Pid}) -> exit(Pid, kill) end, Calls),
     true = ets:delete_all_objects(?MODULE),
+    true = ets:delete_all_objects(sbx_capture),
     Since =
         case Phase of
             serving ->
@@ -334,9 +336,10 @@ late_calls(#state{calls = Calls} = State) ->
 
 late(Id, #state{calls = Calls} = State) ->
     case Calls of
-        #{Id := #call{timeout_ms = TimeoutMs}} ->
-            Error = sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]),
-            send(sbx_call:frame(Id, Error), cancel(Id, State));
+        #{Id := #call{pid = Pid, timeout_ms = TimeoutMs}} ->
+            {error, Error} = sbx_call:failure(timeout, "no result within ~b ms", [TimeoutMs]),
+            Frame = sbx_call:frame(Id, {error, sbx_eval:with_output(Pid, Error)}),
+            send(Frame, cancel(Id, State));
         _ ->
             State
     end.
@@ -380,6 +383,7 @@ forget(Id, #state{calls = Calls} = State) ->
     {#call{pid = Pid, monitor = Monitor}, Rest} = maps:take(Id, Calls),
     demonitor(Monitor, [flush]),
     true = ets:delete(?MODULE, Pid),
+    true = ets:delete(sbx_capture, Pid),
     State#state{calls = Rest}.
 
 %% Events

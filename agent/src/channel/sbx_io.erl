@@ -10,13 +10,13 @@
 
 -spec start() -> pid().
 start() ->
-    serve_as(user, fun deliver/1).
+    serve_as(user, fun deliver/2).
 
 %% Until this call, errors of the boot itself go to the VM's own descriptor.
 -spec take_standard_error() -> ok.
 take_standard_error() ->
     true = unregister(standard_error),
-    _ = serve_as(standard_error, fun deliver/1),
+    _ = serve_as(standard_error, fun deliver/2),
     ok.
 
 %% Runs Fun and discards what it and its children print. Throws when they print more than MaxBytes.
@@ -25,7 +25,7 @@ discard_output(MaxBytes, Fun) ->
     [Leader, Usual] = [group_leader(), whereis(standard_error)],
     Written = atomics:new(1, []),
     true = unregister(standard_error),
-    Silent = serve_as(standard_error, fun(Chars) -> count(Written, byte_size(Chars), MaxBytes) end),
+    Silent = serve_as(standard_error, fun(_From, Chars) -> count(Written, byte_size(Chars), MaxBytes) end),
     true = group_leader(Silent, self()),
     try Fun() of
         Result -> in_bounds(Written, MaxBytes), Result
@@ -55,16 +55,23 @@ serve_as(Name, Deliver) ->
     Pid ! go,
     Pid.
 
+%% What an evaluation prints belongs to its answer, the rest to the log.
+deliver(From, Chars) ->
+    case sbx_capture:put(From, Chars) of
+        true -> ok;
+        false -> send(Chars)
+    end.
+
 %% Output is cut into pieces that the outbox can hold. So a long output is slowed down instead of
 %% being dropped.
-deliver(<<>>) ->
+send(<<>>) ->
     ok;
-deliver(Chars) when byte_size(Chars) =< ?OUTPUT_MAX_BYTES ->
+send(Chars) when byte_size(Chars) =< ?OUTPUT_MAX_BYTES ->
     sbx_outbox:put(output, Chars);
-deliver(Chars) ->
+send(Chars) ->
     {Piece, Rest} = split_binary(Chars, boundary(Chars, ?OUTPUT_MAX_BYTES)),
     ok = sbx_outbox:put(output, Piece),
-    deliver(Rest).
+    send(Rest).
 
 %% The last position up to Position at which a character begins.
 boundary(Chars, Position) ->
@@ -76,7 +83,7 @@ boundary(Chars, Position) ->
 loop(Deliver) ->
     receive
         {io_request, From, ReplyAs, Request} ->
-            From ! {io_reply, ReplyAs, request(Request, Deliver)},
+            From ! {io_reply, ReplyAs, request(Request, fun(Chars) -> Deliver(From, Chars) end)},
             loop(Deliver);
         _Stray ->
             loop(Deliver)

@@ -135,7 +135,7 @@ add_app(#{name := Name, dir := Dir, properties := Properties}) ->
 write_app_file(Name, Text) ->
     ok = file:write_file(filename:join(sbx_scratch:ebin(Name), [Name, ".app"]), Text).
 
-described(#{root := Root, apps := Apps, main := Main, loose := Loose, config := Config} = Project, Warnings) ->
+described(#{root := Root, apps := Apps, main := Main, loose := Loose} = Project, Warnings) ->
     Told = [told(App, Root) || App <- Apps],
     case lists:all(fun(#{sources := Sources}) -> Sources =:= [] end, Told) of
         true ->
@@ -145,7 +145,7 @@ described(#{root := Root, apps := Apps, main := Main, loose := Loose, config := 
                 apps => Told,
                 main => written(Main),
                 loose => Loose,
-                config => config(Config),
+                config => config(Project),
                 described_by => paths(maps:get(described_by, Project), Root),
                 problems => Warnings
             }}
@@ -164,8 +164,10 @@ told(#{name := Name, dir := Dir, needs := Needs} = App, Root) ->
 paths(Paths, Root) ->
     [unicode:characters_to_binary(Path) || Path <- sbx_files:inside(Paths, Root)].
 
-config([]) -> nil;
-config(Config) -> term_to_binary(Config).
+%% For sbx_runtime_config, in the node that runs the application.
+config(#{config := [], runtime := none}) -> nil;
+config(#{config := Config, runtime := none}) -> term_to_binary(Config);
+config(#{config := Config, runtime := Runtime}) -> term_to_binary(#{config => Config, runtime => Runtime}).
 
 %% finish
 

@@ -2,23 +2,25 @@
 %%% [{Application, [{Key, Value}]}].
 -module(sbx_config).
 
--export([elixir/2, erlang/1, apply/1]).
+-export([elixir/2, runtime/2, erlang/1, apply/1]).
 
 -type config() :: [{atom(), [{atom(), term()}]}].
+-type runtime() :: #{file := binary(), text := binary(), env := atom()}.
 
-%% Reads config/config.exs and its imports, then config/runtime.exs. Returns the names of all these
-%% files too. Both run in the compiler node, without the sandbox's environment variables.
+%% Reads config/config.exs and its imports. Returns the names of all these files too.
 -spec elixir(file:filename(), atom()) -> {config(), [file:filename()]}.
 elixir(File, Env) ->
-    Runtime = filename:join(filename:dirname(File), "runtime.exs"),
-    lists:foldl(
-        fun(Path, {Config, Files}) ->
-            {More, Read} = read(Path, Env),
-            {merge(Config, More), Files ++ Read}
-        end,
-        {[], []},
-        [File, Runtime]
-    ).
+    read(File, Env).
+
+%% The text of config/runtime.exs beside config.exs, and its name. It is evaluated where the
+%% application runs, with the sandbox's environment variables.
+-spec runtime(file:filename(), atom()) -> {none | runtime(), [file:filename()]}.
+runtime(ConfigFile, Env) ->
+    File = filename:join(filename:dirname(ConfigFile), "runtime.exs"),
+    case file:read_file(File) of
+        {ok, Text} -> {#{file => <<"config/runtime.exs">>, text => Text, env => Env}, [File]};
+        {error, _Absent} -> {none, [File]}
+    end.
 
 read(File, Env) ->
     case filelib:is_regular(File) of
@@ -39,11 +41,6 @@ erlang(Root) ->
         [Config | _] -> {[Entry || {App, Values} = Entry <- Config, is_atom(App), is_list(Values)], Candidates};
         [] -> {[], Candidates}
     end.
-
--spec merge(config(), config()) -> config().
-merge([], Later) -> Later;
-merge(Earlier, []) -> Earlier;
-merge(Earlier, Later) -> 'Elixir.Config.Reader':merge(Earlier, Later).
 
 %% Applies the configuration to this node. Values that an earlier configuration set and this one
 %% does not are restored.

@@ -31,6 +31,8 @@
     apps := [app()],
     main := atom() | nil,
     config := [{atom(), [{atom(), term()}]}],
+    %% What is evaluated in the sandbox, before the application starts.
+    runtime := none | map(),
     problems := [sbx_diagnostic:diagnostic()],
     %% Whether the project does not say how it starts, so that a supervisor may be guessed.
     loose := boolean(),
@@ -144,6 +146,7 @@ loose(Root, #{name := Name} = App, Files) ->
         apps => [App],
         main => Name,
         config => Config,
+        runtime => none,
         problems => [],
         loose => true,
         described_by => Files ++ Read,

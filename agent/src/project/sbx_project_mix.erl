@@ -15,12 +15,13 @@ discover(Root) ->
     Found = apps(Top, Lists#{root => Root, deps_path => deps_path(Top), apps => #{}}),
     #{apps := Apps, problems := Problems, described_by := Described} = Found,
     {Main, Extra} = main(members(Top), Apps, Root),
-    {Environment, Read} = configuration(Root, Config),
+    {Environment, Runtime, Read} = configuration(Root, Config),
     #{
         root => Root,
         apps => sbx_project:order(maps:values(Apps)) ++ Extra,
         main => Main,
         config => Environment,
+        runtime => Runtime,
         problems => lists:reverse(Problems),
         loose => false,
         described_by => lists:usort(maps:get(files, Top) ++ Described ++ Read),
@@ -260,7 +261,9 @@ umbrella(Roots, Root) ->
 configuration(Root, Config) ->
     File = filename:absname(text(proplists:get_value(config_path, Config, <<"config/config.exs">>)), Root),
     try
-        sbx_config:elixir(File, ?ENV)
+        {Compiled, Read} = sbx_config:elixir(File, ?ENV),
+        {Runtime, Named} = sbx_config:runtime(File, ?ENV),
+        {Compiled, Runtime, Read ++ Named}
     catch
         Class:Reason:Stack ->
             throw({diagnostics, [sbx_diagnostic:from_exception(File, {Class, Reason, Stack}, Root, Root)]})

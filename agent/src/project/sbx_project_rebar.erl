@@ -19,6 +19,7 @@ discover(Root, Name) ->
         apps => Apps,
         main => main(Own),
         config => Environment,
+        runtime => none,
         problems => Problems,
         loose => lists:all(fun(#{properties := Properties}) -> Properties =:= [] end, Own),
         described_by => lists:usort(lists:append([described_by(Dir) || Dir <- [Root | dirs(Apps)]]) ++ Read),

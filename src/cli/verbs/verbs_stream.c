@@ -9,6 +9,13 @@
 
 enum { TRANSPORT_SLACK_MS = 5000 }; /* so that the service's own timeout is the one that answers */
 
+/* With the end of its last line; nothing for an empty text. */
+static void print_line(const char *text) {
+    if (!text || !text[0]) return;
+    text_print(stdout, text);
+    if (text[strlen(text) - 1] != '\n') fputc('\n', stdout);
+}
+
 int verb_eval(struct cli *cli, const struct op *op, struct arguments *arguments) {
     json_int_t timeout_ms = json_integer_value(json_object_get(arguments->params, "timeout_ms"));
     if (timeout_ms > 0 && timeout_ms < UINT32_MAX - TRANSPORT_SLACK_MS)
@@ -18,14 +25,14 @@ int verb_eval(struct cli *cli, const struct op *op, struct arguments *arguments)
     struct progress *progress = progress_start(cli, "evaluating");
     int result = session_call(cli, op, arguments->params, &answer, &error);
     progress_stop(progress);
-    if (result < 0) return fail_call(cli, &error);
+    if (result < 0) return fail_after_output(cli, &error, stdout);
     if (cli->json) {
         view_json(stdout, answer);
         return 0;
     }
+    print_line(json_string_value(json_object_get(answer, "output")));
     const char *text = json_string_value(json_object_get(answer, "text"));
-    text_print(stdout, text ? text : "");
-    fputc('\n', stdout);
+    print_line(text ? text : "\n");
     return 0;
 }
 

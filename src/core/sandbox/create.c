@@ -8,6 +8,7 @@
 #include "core/jobs/steps.h"
 #include "core/policy/containment.h"
 #include "core/queue.h"
+#include "core/sandbox/logs.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
 #include "core/watch/watching.h"
@@ -275,13 +276,26 @@ static void answer_created(struct create_job *create) {
     if (sandbox->config.watch) watching_begin(sandbox);
 }
 
+/* The log goes with the sandbox, so the answer has the end of it. */
+static json_t *failed_report(struct create_job *create) {
+    json_t *report = take_ptr(create->report);
+    json_t *output = log_tail(create->job.sandbox);
+    if (json_string_length(output) == 0) {
+        json_decref(output);
+        return report;
+    }
+    if (!report) report = json_object();
+    json_object_set_new(report, "output", output);
+    return report;
+}
+
 /* The jobs that waited for the sandbox fail with it. */
 static void answer_failed(struct create_job *create, const struct error *error) {
     struct sandbox *sandbox = create->job.sandbox;
     struct engine *engine = sandbox->engine;
     if (!sandbox->ending.is_destroying) sandbox->ending.is_destroying = sandbox->ending.is_stillborn = true;
     engine_event(engine, EVENT_CREATE_FAILED, sandbox->id, problem_json(error));
-    answer_error(engine, create->job.request, error, take_ptr(create->report));
+    answer_error(engine, create->job.request, error, failed_report(create));
     release_project(create);
     jobs_abort_all(sandbox, error);
 }

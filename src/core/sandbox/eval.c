@@ -36,31 +36,46 @@ static void on_cancel(struct request *request) {
     on_abort(request->state, &error);
 }
 
-/* On a thread of the pool where the result is large. */
+/* NULL where the node sent none, or none that is text. */
+static json_t *text_at(const struct term *map, const char *key) {
+    CLEANUP_FREE char *text = NULL;
+    const struct term *value = term_map_get(map, key);
+    return value && term_to_string(value, &text) ? json_string(text) : NULL;
+}
+
+static json_t *output_of(const struct term *map) {
+    json_t *output = text_at(map, "output");
+    return output ? output : json_string("");
+}
+
+/* This and failure_json run on a thread of the pool where the answer is large. */
 static void *result_json(const struct term *result) {
     bool natural = false;
     uint64_t duration_us = 0;
-    CLEANUP_FREE char *text = NULL;
     const struct term *term = term_map_get(result, "term");
-    const struct term *printed = term_map_get(result, "text");
     const struct term *duration = term_map_get(result, "duration_us");
     json_t *value = term ? term_to_json(term, &natural) : NULL;
     if (!natural) {
         json_decref(value);
         value = NULL;
     }
-    if (!printed || !term_to_string(printed, &text)) text = NULL;
     if (duration) term_to_uint64(duration, &duration_us);
-    json_t *shown = text ? json_string(text) : json_null();
-    return json_pack("{s:o, s:o, s:I}", "result", value ? value : json_null(), "text", shown ? shown : json_null(),
-                     "duration_us", (json_int_t)duration_us);
+    json_t *text = text_at(result, "text");
+    return json_pack("{s:o, s:o, s:o, s:I}", "output", output_of(result), "result", value ? value : json_null(), "text",
+                     text ? text : json_null(), "duration_us", (json_int_t)duration_us);
+}
+
+/* What it printed before it failed. */
+static void *failure_json(const struct term *reason) {
+    return json_pack("{s:o}", "output", output_of(reason));
 }
 
 static void release_json(void *value) {
     json_decref(value);
 }
 
-static const struct node_preparation as_json = {.make = result_json, .release = release_json};
+static const struct node_preparation as_json = {
+    .make = result_json, .make_of_failure = failure_json, .release = release_json};
 
 /* The limit's time, not a shorter one of the caller's own. The evaluation is killed in any case. */
 static bool ran_too_long(const struct eval_job *eval, const struct error *error) {
@@ -72,7 +87,7 @@ static void on_evaluated(void *data, void *result, const struct term *reason, co
     struct sandbox *sandbox = eval->job.sandbox;
     (void)reason;
     if (error)
-        answer_error(sandbox->engine, eval->job.request, error, NULL);
+        answer_error(sandbox->engine, eval->job.request, error, result);
     else
         answer_ok(sandbox->engine, eval->job.request, result);
     if (eval->busy_waits) busy_wait_begin(&sandbox->metering.busy_wait, uv_hrtime());
@@ -114,7 +129,9 @@ static void start(struct job *job) {
     eval->busy_waits = decide_to_busy_wait(job);
     busy_wait_end(&sandbox->metering.busy_wait, uv_hrtime());
     struct buf args = BUF_INIT;
-    term_put_map(&args, 4);
+    term_put_map(&args, 5);
+    term_put_atom(&args, "capture");
+    term_put_bool(&args, !json_is_false(json_object_get(job->request->params, "capture")));
     term_put_atom(&args, "language");
     term_put_atom(&args, language_of(sandbox, job->request->params));
     term_put_atom(&args, "code");

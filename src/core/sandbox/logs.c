@@ -59,6 +59,29 @@ void engine_logs(struct engine *engine, struct request *request) {
     feed_stream(engine, sandbox->log, request, &filter, json_is_true(json_object_get(request->params, "follow")));
 }
 
+/* The place of the first record of the tail. */
+static uint64_t tail_place(const struct feed *log) {
+    uint64_t place = feed_end_place(log);
+    size_t bytes = 0;
+    while (place > log->gone) {
+        bytes += feed_record_text_bytes(feed_record_at(log, place - 1)) + 1;
+        if (bytes > LOG_TAIL_BYTES) break;
+        place--;
+    }
+    return place;
+}
+
+json_t *log_tail(const struct sandbox *sandbox) {
+    CLEANUP(buf_free) struct buf tail = BUF_INIT;
+    for (uint64_t place = tail_place(sandbox->log); place < feed_end_place(sandbox->log); place++) {
+        const char *text = text_of(feed_record_at(sandbox->log, place), "text");
+        if (!text || !text[0]) continue;
+        buf_append_string(&tail, text);
+        if (text[strlen(text) - 1] != '\n') buf_append_byte(&tail, '\n');
+    }
+    return json_stringn(buf_string(&tail), tail.size);
+}
+
 /* ---- taking them down ---- */
 
 /* Text that is not UTF-8 takes as long as so many bytes of plain text for each of its own. */

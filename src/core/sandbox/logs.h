@@ -8,6 +8,7 @@ enum {
     LOG_RECORDS_KEPT = 1000,    /* of one sandbox */
     LOG_KEPT_BYTES = 256 << 10, /* of text in them, all told */
     LOG_RECORD_MAX_BYTES = 4096,
+    LOG_TAIL_BYTES = 8192,
 };
 
 struct log_filter {
@@ -37,5 +38,8 @@ void log_add(struct sandbox *sandbox, const char *stream, const char *level, con
 /* The agent's events of these names. */
 void log_take_record(struct sandbox *sandbox, const struct term *term);
 void log_take_output(struct sandbox *sandbox, const struct term *term);
+
+/* The newest texts, LOG_TAIL_BYTES of them at most, oldest first; a text that does not end its line gets a newline. */
+json_t *log_tail(const struct sandbox *sandbox);
 
 #endif

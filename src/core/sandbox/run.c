@@ -187,7 +187,8 @@ static void on_created(struct request *request, json_t *result, const struct err
         engine_events);
     if (!code || run->ending) return;
     run->eval = (struct request){.done = on_evaluated};
-    json_t *params = json_pack("{s:s, s:O}", "id", run->id, "code", code);
+    /* What it prints goes to the log, which the caller follows. */
+    json_t *params = json_pack("{s:s, s:O, s:b}", "id", run->id, "code", code, "capture", 0);
     if (language) json_object_set(params, "language", language);
     ask(run, &run->eval, params, engine_eval);
 }
@@ -204,6 +205,14 @@ static void on_cancel(struct request *request) {
     fail_run(run, &error, NULL);
 }
 
+/* A run lives as long as its caller listens, unless the caller bounds it: by its life or as one run. The profile's
+   bound is for evaluations. */
+static void bound_life(json_t *params) {
+    json_t *max_run = json_object_get(params, "max_run_ms"), *ttl = json_object_get(params, "ttl_ms");
+    json_int_t max_run_ms = json_integer_value(max_run), ttl_ms = json_integer_value(ttl);
+    if (max_run_ms > 0 && (ttl_ms == 0 || max_run_ms < ttl_ms)) json_object_set(params, "ttl_ms", max_run);
+}
+
 void engine_run(struct engine *engine, struct request *request) {
     struct run *run = calloc(1, sizeof *run);
     if (!run) abort(); /* as in answers.c */
@@ -216,6 +225,7 @@ void engine_run(struct engine *engine, struct request *request) {
     json_object_set_new(params, "id", json_string(run->id));
     json_object_set_new(params, "restart", json_string("never"));
     json_object_set_new(params, "ephemeral", json_true());
+    bound_life(params);
     request->state = run;
     request->cancel = on_cancel;
     request->more = on_more;

@@ -346,10 +346,7 @@ static void on_expired(uv_timer_t *timer) {
 }
 
 void sandbox_start_ttl(struct sandbox *sandbox) {
-    const struct jail_limits *limits = &sandbox->config.limits;
-    uint64_t life_ms = limits->ttl_ms;
-    if (sandbox->config.ephemeral && limits->max_run_ms && (life_ms == 0 || limits->max_run_ms < life_ms))
-        life_ms = limits->max_run_ms;
+    uint64_t life_ms = sandbox->config.limits.ttl_ms;
     if (life_ms == 0) return;
     int64_t left_ms = sandbox->times.born_ms + (int64_t)life_ms - (int64_t)clock_boot_ms();
     uv_timer_start(&sandbox->ending.ttl, on_expired, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
