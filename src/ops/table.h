@@ -49,11 +49,6 @@ struct op_param {
     const char *summary;
 };
 
-enum op_role { OP_ROLE_VIEWER, OP_ROLE_OPERATOR, OP_ROLE_ADMIN };
-/* What of it is in the audit trail: nothing by itself; how it ended; that it begins, and how it ended; the same for
-   what ends something, which a full disk does not stop. */
-enum op_audit { OP_AUDIT_NONE, OP_AUDIT_READ, OP_AUDIT_WRITE, OP_AUDIT_END };
-
 /* What it answers: one object, a list that pages, items as they come. */
 enum op_shape { OP_OBJECT, OP_LIST, OP_STREAM };
 
@@ -65,8 +60,8 @@ struct op {
     const char *name;   /* also the CLI's command */
     const char *method; /* NULL: not served over HTTP */
     const char *path;   /* "/api/v1/sandboxes/:id"; NULL like the method */
-    enum op_role role;
-    enum op_audit audit;
+    enum role role;     /* the least that its caller must have */
+    enum audit_kind audit;
     enum op_shape shape;
     enum op_start start;
     const char *summary;
