@@ -109,8 +109,12 @@ bool ops_id_valid(const char *id);
 /* The table as JSON: an array with an object per operation, as GET /api/v1/operations answers. NULL without memory. */
 json_t *ops_describe(void);
 const char *ops_type_name(enum op_type type);
-const char *ops_role_name(enum op_role role);
+const char *ops_role_name(enum role role);
 const char *ops_shape_name(enum op_shape shape);
+
+/* An error as a problem (RFC 9457), and what one may hold, as a JSON schema. NULL without memory. */
+json_t *ops_problem(const struct error *error);
+json_t *ops_problem_schema(void);
 
 /* The OpenAPI 3.1 document of the whole table. NULL without memory. */
 json_t *ops_openapi(void);
