@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_language.sh [FILE…]: documents are in plain English, as CONTRIBUTING.md asks. It prints file:line for each of
-# these and exits 1: the words whoever, nobody and somebody; sentences of more than 35 words; lines of more than 120
+# these and exits 1: the words whoever, nobody, somebody, anybody, everybody, he, his and him; sentences of more than 35 words; lines of more than 120
 # characters. Code, headings and what benchmarks write between their marks don't count; tables may have long lines and
 # long sentences. Without arguments it reads all documents but those that are made from tables (make docs).
 set -u
@@ -38,7 +38,7 @@ function check_words(text, first,    lines, count, i, found) {
     for (i = 1; i <= count; i++) {
         found = " " tolower(lines[i]) " "
         gsub(/[^a-z]/, " ", found)
-        if (match(found, / (whoever|nobody|somebody) /))
+        if (match(found, / (whoever|nobody|somebody|anybody|everybody|he|his|him) /))
             complain(first + i - 1, "name the actor instead of \"" substr(found, RSTART + 1, RLENGTH - 2) "\"")
     }
 }

@@ -5,28 +5,32 @@ set -u
 cd "${1:-$(dirname "$0")/..}" || exit 1
 status=0
 
-large=$(git ls-files '*.c' '*.h' '*.erl' '*.hrl' | grep -v -e '^tests/unit/guard/labelled/' -e '^tests/fuzz/corpus/' |
-    sed 's|/[^/]*$||' | sort | uniq -c | awk '$1 > 25 { print $2 " has " $1 " source files: give it rooms" }')
+# Programs that scans and fuzzers are tried on are data.
+sources() {
+    git ls-files "$@" | grep -v -e '^tests/unit/guard/labelled/' -e '^tests/fuzz/corpus/' -e '^tests/check_'
+}
+
+large=$(sources '*.c' '*.h' '*.erl' '*.hrl' | sed 's|/[^/]*$||' | sort | uniq -c |
+    awk '$1 > 25 { print $2 " has " $1 " source files: give it rooms" }')
 [ -z "$large" ] || { echo "$large"; status=1; }
 
-# Each file opens with its subject.
-for file in $(git ls-files 'src/*.c' 'agent/src/*.erl'); do
-    case $(head -c 2 "$file") in
-    '/*' | '%%') ;;
-    *) echo "$file: begin with a comment on the file's subject"; status=1 ;;
-    esac
-done
+# A script opens with the line for its interpreter.
+mute=$(sources '*.c' '*.erl' '*.sh' | xargs awk '
+FNR == 1 { at = $0 ~ /^#!/ ? 2 : 1 }
+FNR == at && $0 !~ (FILENAME ~ /\.c$/ ? "^/\\*" : FILENAME ~ /\.erl$/ ? "^%%" : "^# ") {
+    print FILENAME ": begin with a comment on the file'\''s subject"
+}')
+[ -z "$mute" ] || { echo "$mute"; status=1; }
 
-# Comments name the actor. Quoted text is not a comment; the user `nobody` is written in quotes or in code.
-vague=$(git ls-files 'src/*.[ch]' 'agent/src/*.[eh]rl' | xargs awk '
-FNR == 1 { inside = 0 }
+# Quoted text is not a comment; the user `nobody` is written in quotes or in code.
+vague=$(sources '*.[ch]' '*.[eh]rl' '*.sh' | xargs awk '
+FNR == 1 { inside = 0; kind = FILENAME ~ /rl$/ ? "%" : FILENAME ~ /\.sh$/ ? "#" : "" }
 {
     line = $0
     gsub(/"([^"\\]|\\.)*"|`[^`]*`/, "", line)
-    is_erlang = FILENAME ~ /rl$/
     text = ""
-    if (is_erlang) {
-        if (match(line, /%/)) text = substr(line, RSTART)
+    if (kind != "") {
+        if (match(line, kind)) text = substr(line, RSTART)
     } else {
         while (line != "") {
             if (!inside) {
@@ -42,10 +46,13 @@ FNR == 1 { inside = 0 }
             inside = 0
         }
     }
+    is_subject = text ~ /(^ *(\*|%+|#+)? *|[.:] )(Who|Whose|Whom) /
     text = " " tolower(text) " "
     gsub(/[^a-z]/, " ", text)
-    if (match(text, / (whoever|nobody|somebody) /))
+    if (match(text, / (whoever|nobody|somebody|anybody|everybody|he|his|him) /))
         printf "%s:%d: name the actor instead of \"%s\"\n", FILENAME, FNR, substr(text, RSTART + 1, RLENGTH - 2)
+    else if (is_subject)
+        printf "%s:%d: name the actor instead of \"who\"\n", FILENAME, FNR
 }')
 [ -z "$vague" ] || { echo "$vague"; status=1; }
 exit $status

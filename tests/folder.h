@@ -9,7 +9,7 @@
 /* Short, since paths of sockets are: a longer TMPDIR is not used. */
 #define TEST_FOLDER_BYTES 32
 
-/* NULL when it can't be made. Who made it removes it. */
+/* NULL when it can't be made. The test removes it. */
 static inline char *test_folder_make(char ret_path[static TEST_FOLDER_BYTES]) {
     const char *place = getenv("TMPDIR");
     int length = place ? snprintf(ret_path, TEST_FOLDER_BYTES, "%s/sandbox-XXXXXX", place) : -1;

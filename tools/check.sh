@@ -1,6 +1,5 @@
 #!/bin/sh
-# Formatting, include order, the layout of the tree, the language of documents, and what clang-tidy and gcc's analyser say
-# of the C sources.
+# Formatting, the checks of the tree (tests/check_sources.sh), and what clang-tidy and gcc's analyser say of the C sources.
 set -u
 build=$1
 status=0
@@ -25,9 +24,7 @@ tidy() {
 }
 
 git ls-files '*.c' '*.h' | xargs clang-format --dry-run --Werror || status=1
-tests/check_includes.sh || status=1
-tests/check_language.sh || status=1
-tests/check_layout.sh || status=1
+tests/check_sources.sh || status=1
 analyse "$build-analyse" || status=1
 tidy "$build" || status=1
 [ $status = 0 ] && echo "clean"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compile projects that nobody here wrote: Erlang and Elixir sources of the distribution, fetched with apt into a folder of
+# Compile projects by other authors: Erlang and Elixir sources of the distribution, fetched with apt into a folder of
 # ours; nothing is installed and the system's package lists stay as they are.
 # usage: tools/test_packages.sh [BUILD_DIR]
 set -eu

@@ -57,36 +57,21 @@ struct answer *answer_json(unsigned status, json_t *value) {
 
 /* ---- problems ---- */
 
-/* An error's text may hold a stranger's bytes, or be cut inside a character. */
-static json_t *text_or_escaped(const char *text) {
-    size_t size = strlen(text);
-    if (utf8_valid((const uint8_t *)text, size)) return json_stringn_nocheck(text, size);
-    struct buf escaped = BUF_INIT;
-    escape_text(&escaped, text, size);
-    json_t *value = escaped.failed ? NULL : json_stringn_nocheck((const char *)escaped.data, escaped.size);
-    buf_free(&escaped);
-    return value;
-}
-
 static json_t *errors_of(json_t *result) {
     json_t *errors = json_object_get(result, "errors");
     return json_is_array(errors) ? json_incref(errors) : json_array();
 }
 
 json_t *api_problem(const struct error *error, const char *sandbox_id, json_t *result) {
-    const struct error_kind *kind = error_kind(error->code);
-    char type[128];
-    snprintf(type, sizeof type, "urn:sandbox:problem:%s", kind->slug);
-    json_t *problem =
-        json_pack("{s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:b, s:s, s:s?, s:o}", "type", type, "title", kind->title,
-                  "status", kind->http_status, "detail", text_or_escaped(error->detail), "code", kind->slug, "category",
-                  error_category_name(kind->category), "recovery", error_recovery_name(kind->recovery), "retry",
-                  kind->may_pass, "advice", kind->advice, "sandbox_id", sandbox_id, "errors", errors_of(result));
-    if (problem && result && json_object_set(problem, "result", result) < 0) {
-        json_decref(problem);
-        return NULL;
-    }
-    return problem;
+    json_t *problem = ops_problem(error);
+    if (!problem) return NULL;
+    bool is_whole =
+        json_object_set_new(problem, "sandbox_id", sandbox_id ? json_string(sandbox_id) : json_null()) == 0 &&
+        json_object_set_new(problem, "errors", errors_of(result)) == 0 &&
+        (!result || json_object_set(problem, "result", result) == 0);
+    if (is_whole) return problem;
+    json_decref(problem);
+    return NULL;
 }
 
 struct outcome outcome_of(json_t *result, const struct error *error, const char *sandbox_id) {

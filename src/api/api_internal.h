@@ -86,7 +86,7 @@ void connection_await_reader(struct api *api, struct connection *connection);
 void connection_await_nothing(struct connection *connection);
 void connection_close_ended(struct api *api); /* after MHD has run: it has closed its own descriptors of them */
 
-/* Who dialled, by the kernel's word. (uid_t)-1: it does not say. */
+/* The caller's uid, as the kernel tells it. (uid_t)-1: it does not tell. */
 uid_t connection_uid(int fd);
 
 /* ---- listener.c: new connections, their users by turns ---- */

@@ -28,7 +28,7 @@ uid_t connection_uid(int fd) {
     return credentials_of(fd, &peer) ? peer.uid : (uid_t)-1;
 }
 
-/* Who dialled is the kernel's word, from the moment of connecting. */
+/* The kernel tells the caller's uid, as it was at the moment of connecting. */
 static struct caller identify(const struct api *api, int fd) {
     struct ucred peer;
     if (!credentials_of(fd, &peer))

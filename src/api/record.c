@@ -9,7 +9,7 @@
    and what fails on our side, is worth a line. */
 static enum log_level level_of(const struct record *record) {
     if (record->status >= 500) return LOG_WARN_LEVEL;
-    bool changes = record->op && record->op->audit >= OP_AUDIT_WRITE && !string_equal(record->op->name, "eval");
+    bool changes = record->op && record->op->audit >= AUDIT_WRITES && !string_equal(record->op->name, "eval");
     return changes ? LOG_INFO_LEVEL : LOG_DEBUG_LEVEL;
 }
 

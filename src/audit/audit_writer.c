@@ -381,8 +381,7 @@ void audit_add(struct audit *audit, const struct buf *members, bool urgent, audi
 }
 
 void audit_flush(struct audit *audit, audit_done_fn *done, void *data) {
-    struct entry *entry = calloc(1, sizeof *entry + 1);
-    if (!entry) abort(); /* as above */
+    struct entry *entry = zeroed_or_abort(1, sizeof *entry + 1);
     entry->done = done;
     entry->data = data;
     queue(audit, entry);

@@ -12,6 +12,7 @@
 #include "base/io/file.h"
 #include "base/io/stranger.h"
 #include "base/log.h"
+#include "base/role.h"
 #include "base/schedule/back_to_back.h"
 #include "base/schedule/breaker.h"
 #include "base/schedule/parallel.h"

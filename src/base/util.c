@@ -17,6 +17,12 @@ int fd_close(int fd) {
     return -1;
 }
 
+void *zeroed_or_abort(size_t count, size_t size) {
+    void *memory = calloc(count, size);
+    if (!memory) abort();
+    return memory;
+}
+
 bool string_equal(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
@@ -29,6 +35,13 @@ bool string_ends(const char *string, const char *suffix) {
     size_t length = strlen(string);
     size_t suffix_length = strlen(suffix);
     return length >= suffix_length && strcmp(string + length - suffix_length, suffix) == 0;
+}
+
+char *string_trim(char *text) {
+    static const char blank[] = " \t\r\n";
+    text += strspn(text, blank);
+    for (size_t length = strlen(text); length > 0 && strchr(blank, text[length - 1]); length--) text[length - 1] = '\0';
+    return text;
 }
 
 int string_format(char *ret, size_t size, struct error *reterr, const char *format, ...) {

@@ -47,9 +47,18 @@ static inline int take_fd(int *fd) {
         taken_;                                                                                                        \
     })
 
+/* A zeroed object of a fixed, small size, on the loop's thread. Without memory the daemon aborts: the launcher starts
+   it again within milliseconds and nothing is lost, which is better than an operation that is half done. What a
+   stranger can size is allocated with calloc and fails with an error. */
+#define new_or_abort(type) ((type *)zeroed_or_abort(1, sizeof(type)))
+void *zeroed_or_abort(size_t count, size_t size) __attribute__((returns_nonnull));
+
 bool string_equal(const char *a, const char *b); /* NULL equals only NULL */
 bool string_starts(const char *string, const char *prefix);
 bool string_ends(const char *string, const char *suffix);
+
+/* Cuts the white space at both ends, the end in place. */
+char *string_trim(char *text);
 
 /* Like snprintf, but fails with E_INVALID instead of cutting the text. */
 int string_format(char *ret, size_t size, struct error *reterr, const char *format, ...)

@@ -90,6 +90,8 @@ void states_lines(const struct cli *cli, json_t *states);
 
 void watch_line(const struct cli *cli, json_t *event);
 
+/* ---- source_line.c ---- */
+
 /* One line as text, without its end: the first is 1. False when there is none. */
 bool source_line(const struct cli *cli, const char *file, size_t line, struct buf *ret);
 
@@ -122,6 +124,9 @@ void text_print(FILE *out, const char *text);
 void text_clean_line(struct buf *buf, const char *text, size_t size);
 void text_print_line(FILE *out, const char *text);
 size_t text_width(const char *text); /* columns on a terminal */
+/* A member of an answer: its text, or what to show instead; its number, 0 where it is none or negative. */
+const char *text_of(const json_t *object, const char *name, const char *otherwise);
+size_t number_of(const json_t *object, const char *name);
 
 void format_duration_ms(int64_t duration_ms, struct buf *buf); /* "250 ms", "5 s", "2 h 3 min" */
 /* A value as people read it; its key's unit (…_bytes, …_ms, …_percent) says how. */

@@ -64,7 +64,7 @@ static void tell(const struct cli *cli, json_t *problem) {
 }
 
 int fail_local(const struct cli *cli, const struct error *error) {
-    CLEANUP_JSON json_t *problem = client_problem(error);
+    CLEANUP_JSON json_t *problem = ops_problem(error);
     tell(cli, problem);
     return error_kind(error->code)->exit_code;
 }

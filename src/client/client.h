@@ -19,9 +19,6 @@ int client_home(const char *given, char ret[CLIENT_HOME_BYTES], struct error *re
 /* Where one of our programs is: beside the running program or the library, or in its ../libexec/sandbox. */
 int client_find_program(const char *name, char ret[PATH_MAX], struct error *reterr);
 
-/* A problem object for a failure that never reached the service. NULL without memory. */
-json_t *client_problem(const struct error *error);
-
 /* The pid that a lock file of a home names; 0 when it names none or can't be read. */
 pid_t client_lock_owner(const char *home, const char *lock);
 

@@ -1,20 +1,8 @@
-/* Translates between error objects and problems (RFC 9457), the service's JSON form of an error. */
+/* Reads problems (RFC 9457), the service's JSON form of an error, and reports errors to callers of the library. */
 #include <stdio.h>
 #include <string.h>
 
 #include "client/client_internal.h"
-
-json_t *client_problem(const struct error *error) {
-    const struct error_kind *kind = error_kind(error->code);
-    char type[64];
-    snprintf(type, sizeof type, "urn:sandbox:problem:%s", kind->slug);
-    /* A detail may quote what a stranger wrote, cut anywhere: JSON takes only UTF-8. */
-    bool clean = utf8_valid((const uint8_t *)error->detail, strlen(error->detail));
-    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:b, s:s}", "type", type, "title", kind->title, "status",
-                     kind->http_status, "detail", clean ? error->detail : "", "code", kind->slug, "category",
-                     error_category_name(kind->category), "recovery", error_recovery_name(kind->recovery), "retry",
-                     kind->may_pass, "advice", kind->advice);
-}
 
 static enum error_code code_of_status(int status) {
     for (int code = E_NONE + 1; code < E_COUNT; code++)
@@ -37,7 +25,7 @@ static void copy_field(char *ret, size_t size, const json_t *problem, const char
 void problem_report(const struct error *error, const json_t *problem, struct sbx_error *reterr) {
     if (!reterr) return;
     const struct error_kind *kind = error_kind(error->code);
-    json_t *own = problem ? NULL : client_problem(error);
+    json_t *own = problem ? NULL : ops_problem(error);
     const json_t *shown = problem ? problem : own;
     *reterr = (struct sbx_error){.status = kind->http_status, .exit_code = kind->exit_code};
     copy_field(reterr->code, sizeof reterr->code, shown, "code", kind->slug);

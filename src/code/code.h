@@ -114,6 +114,11 @@ struct module_set {
 
 /* Reads the build's own description; path is its folder. path and facts must outlive the set. Blocking. */
 int module_set_read(const char *path, const json_t *facts, struct module_set *ret, struct error *reterr);
+void module_set_free(struct module_set *set);
+const struct code_module *module_set_find(const struct module_set *set, const char *name);
+
+/* ---- parts.c: a set of modules that is made of parts ---- */
+
 /* Adds a BEAM file that is in no build, validated as the loader of that OTP release would. Takes ownership of data,
    also on failure. path is the user's own, borrowed. */
 int module_set_add_beam(struct module_set *set, const char *path, unsigned otp, uint8_t *data, size_t size,
@@ -123,8 +128,6 @@ int module_set_join(struct module_set *set, struct module_set *more, struct erro
 /* Marks the modules whose source is this file of the project, or in this folder; returns their number. */
 size_t module_set_mark(const struct module_set *set, const char *path, bool *marks);
 void module_set_keep(struct module_set *set, const bool *marks);
-void module_set_free(struct module_set *set);
-const struct code_module *module_set_find(const struct module_set *set, const char *name);
 
 /* ---- changes.c: code to load, and code that would undo it ---- */
 
@@ -225,15 +228,12 @@ struct reload_options {
     bool is_rollback, restart_changed, run_start, dry_run;
     const char *on_busy; /* wait, refuse or kill */
     uint64_t busy_timeout_ms, suspend_timeout_ms, migrate_timeout_ms, probation_ms;
-    const json_t *migrations; /* from migrations_read; NULL: none */
 };
 
 /* Write the arguments of the agent's reload call. The first part holds everything that may be long, and is made on the
-   pool. */
-void transaction_put_first(struct buf *args, const struct change_set *set, const json_t *migrations);
-void transaction_put_rest(struct buf *args, const struct reload_options *options);
-/* Writes both parts. */
-void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options);
+   pool; the second ends the map. Migrations are from migrations_read; NULL: none. */
+struct term_map transaction_begin(struct buf *args, const struct change_set *set, const json_t *migrations);
+void transaction_end(struct term_map *map, const struct reload_options *options);
 /* The reload object for callers. Of the answer only texts and numbers are used, bounded. */
 json_t *transaction_report(const struct term *result);
 /* The reload's modules, which come from the daemon and not from the agent. */
@@ -245,10 +245,11 @@ json_t *transaction_no_change(void);
 /* ---- states.c: the states that a restart moves from one VM to the next ---- */
 
 struct kept_states {
-    struct buf list; /* in the agent's own encoding, which only the next node reads; the arguments of start begin with
-                        it */
-    size_t count;    /* of states in the list */
-    json_t *lost;    /* the first states that could not be kept: path, reason */
+    struct buf list;      /* in the agent's own encoding, which only the next node reads; as the first member of start's
+                             arguments */
+    struct term_map args; /* those, not ended */
+    size_t count;         /* of states in the list */
+    json_t *lost;         /* the first states that could not be kept: path, reason */
     size_t lost_count;
     struct error why_fresh; /* why no states are kept; E_NONE: there may be some */
 };
@@ -257,9 +258,9 @@ struct kept_states {
 void states_take(struct kept_states *states, const struct term *snapshot);
 /* Keeps no states, for this reason. */
 void states_none(struct kept_states *states, const struct error *why);
-/* Begins the arguments of the agent's start call, a map in which this many pairs follow. The list is moved, not copied,
-   since it may have megabytes. states may be NULL: then there is no member for them. */
-void states_begin_args(struct kept_states *states, size_t pairs, struct buf *args);
+/* Begins the arguments of the agent's start call, a map that the caller goes on with and ends. The list is moved, not
+   copied, since it may have megabytes. states may be NULL: then there is no member for them. */
+struct term_map states_begin_args(struct kept_states *states, struct buf *args);
 /* Reads the states that a tree did not take, from the answer to start. *ret must be empty. */
 void states_read_refused(const struct term *started, struct kept_states *ret);
 /* The tree was started with the states, except the refused ones. */

@@ -95,9 +95,8 @@ size_t module_set_mark(const struct module_set *set, const char *path, bool *mar
 }
 
 void module_set_keep(struct module_set *set, const bool *marks) {
-    struct module_set gone = {.items = calloc(set->count + 1, sizeof *gone.items)};
+    struct module_set gone = {.items = zeroed_or_abort(set->count + 1, sizeof *gone.items)};
     size_t kept = 0;
-    if (!gone.items) abort(); /* as in node_call */
     for (size_t i = 0; i < set->count; i++)
         if (marks[i])
             set->items[kept++] = set->items[i];

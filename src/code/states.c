@@ -47,12 +47,6 @@ static void add_lost(struct kept_states *states, const struct term *list) {
     states->lost_count += length_of(list);
 }
 
-/* Begins a map with this many pairs, and writes the first key. */
-static void put_key(struct buf *args, size_t pairs) {
-    term_put_map(args, pairs);
-    term_put_atom(args, "states");
-}
-
 void states_take(struct kept_states *states, const struct term *snapshot) {
     struct error error;
     const struct term *list = term_map_get(snapshot, "states");
@@ -60,8 +54,8 @@ void states_take(struct kept_states *states, const struct term *snapshot) {
     states->list.max = STATES_MAX_BYTES;
     states->count = length_of(list);
     if (states->count > 0) {
-        put_key(&states->list, 0);
-        if (term_put(&states->list, list, &error) < 0) states->list.failed = true;
+        states->args = term_map_begin(&states->list);
+        if (term_put(term_map_key(&states->args, "states"), list, &error) < 0) states->list.failed = true;
         states->list.max = 0;
         if (!states->list.failed)
             buf_reserve(&states->list, OTHERS_BYTES); /* otherwise the list is copied to make
@@ -75,22 +69,16 @@ void states_take(struct kept_states *states, const struct term *snapshot) {
     states_none(states, &error);
 }
 
-void states_begin_args(struct kept_states *states, size_t pairs, struct buf *args) {
-    CLEANUP(buf_free) struct buf key = BUF_INIT;
-    if (!states) {
-        term_put_map(args, pairs);
-    } else if (states->list.size == 0) {
-        put_key(args, pairs + 1);
-        term_put_nil(args);
-    } else {
-        put_key(&key, pairs + 1); /* as long as the key that it replaces */
-        *args = states->list;
-        states->list = (struct buf)BUF_INIT;
-        if (key.failed)
-            args->failed = true;
-        else
-            memcpy(args->data, key.data, key.size);
+struct term_map states_begin_args(struct kept_states *states, struct buf *args) {
+    if (!states || states->list.size == 0) {
+        struct term_map map = term_map_begin(args);
+        if (states) term_put_nil(term_map_key(&map, "states"));
+        return map;
     }
+    *args = states->list;
+    states->list = (struct buf)BUF_INIT;
+    states->args.buf = args;
+    return states->args;
 }
 
 void states_read_refused(const struct term *started, struct kept_states *ret) {

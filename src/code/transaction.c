@@ -11,52 +11,25 @@ enum {
 
 /* ---- arguments ---- */
 
-static void put_text(struct buf *args, const char *key, const char *text) {
-    term_put_atom(args, key);
-    if (text)
-        term_put_string(args, text);
+static void put_version(struct term_map *map, const char *key, const struct version *version) {
+    if (version->number > 0)
+        term_map_number(map, key, version->number);
     else
-        term_put_atom(args, "nil");
-}
-
-static void put_bytes(struct buf *args, const char *key, const uint8_t *data, size_t size) {
-    term_put_atom(args, key);
-    if (data)
-        term_put_binary(args, data, size);
-    else
-        term_put_atom(args, "nil");
-}
-
-static void put_number(struct buf *args, const char *key, uint64_t number, bool known) {
-    term_put_atom(args, key);
-    if (known)
-        term_put_uint64(args, number);
-    else
-        term_put_atom(args, "nil");
-}
-
-static void put_flag(struct buf *args, const char *key, bool flag) {
-    term_put_atom(args, key);
-    term_put_bool(args, flag);
-}
-
-static void put_word(struct buf *args, const char *key, const char *atom) {
-    term_put_atom(args, key);
-    term_put_atom(args, atom);
+        term_map_atom(map, key, "nil");
 }
 
 static void put_change(struct buf *args, const struct change *change) {
-    term_put_map(args, 6);
-    put_text(args, "module", change->module);
-    put_word(args, "action", change->is_deletion ? "delete" : "load");
-    put_bytes(args, "beam", change->beam, change->beam_size);
-    put_bytes(args, "old_beam", change->old_beam, change->old_beam_size);
-    put_number(args, "version", change->version.number, change->version.number > 0);
-    put_number(args, "old_version", change->old_version.number, change->old_version.number > 0);
+    struct term_map map = term_map_begin(args);
+    term_map_text(&map, "module", change->module);
+    term_map_atom(&map, "action", change->is_deletion ? "delete" : "load");
+    term_map_bytes(&map, "beam", change->beam, change->beam_size);
+    term_map_bytes(&map, "old_beam", change->old_beam, change->old_beam_size);
+    put_version(&map, "version", &change->version);
+    put_version(&map, "old_version", &change->old_version);
+    term_map_end(&map);
 }
 
 static void put_changes(struct buf *args, const struct change_set *set) {
-    term_put_atom(args, "modules");
     term_put_list(args, set->count);
     for (size_t i = 0; i < set->count; i++) put_change(args, &set->items[i]);
     if (set->count > 0) term_put_nil(args);
@@ -64,7 +37,6 @@ static void put_changes(struct buf *args, const struct change_set *set) {
 
 static void put_order(struct buf *args, const json_t *order) {
     size_t groups = json_array_size(order);
-    term_put_atom(args, "order");
     term_put_list(args, groups);
     for (size_t i = 0; i < groups; i++) {
         const json_t *group = json_array_get(order, i);
@@ -78,22 +50,22 @@ static void put_order(struct buf *args, const json_t *order) {
 
 static void put_migration(struct buf *args, const json_t *migration) {
     const char *function = json_string_value(json_object_get(migration, "function"));
-    term_put_map(args, 3);
-    put_word(args, "kind", function ? "function" : "expression");
+    struct term_map map = term_map_begin(args);
+    term_map_atom(&map, "kind", function ? "function" : "expression");
     if (function) {
-        put_text(args, "module", json_string_value(json_object_get(migration, "module")));
-        put_text(args, "function", function);
+        term_map_text(&map, "module", json_string_value(json_object_get(migration, "module")));
+        term_map_text(&map, "function", function);
     } else {
-        put_word(args, "language", json_string_value(json_object_get(migration, "language")));
-        put_text(args, "code", json_string_value(json_object_get(migration, "code")));
+        term_map_atom(&map, "language", json_string_value(json_object_get(migration, "language")));
+        term_map_text(&map, "code", json_string_value(json_object_get(migration, "code")));
     }
+    term_map_end(&map);
 }
 
 static void put_migrations(struct buf *args, const json_t *listed) {
     const char *module;
     json_t *migration;
     json_t *migrations = (json_t *)(uintptr_t)listed; /* jansson only iterates over mutable values */
-    term_put_atom(args, "migrations");
     term_put_map(args, json_object_size(migrations));
     json_object_foreach(migrations, module, migration) {
         term_put_string(args, module);
@@ -101,31 +73,28 @@ static void put_migrations(struct buf *args, const json_t *listed) {
     }
 }
 
-void transaction_put_first(struct buf *args, const struct change_set *set, const json_t *migrations) {
-    term_put_map(args, 14);
-    put_changes(args, set);
-    put_order(args, set->order);
-    put_migrations(args, migrations);
+struct term_map transaction_begin(struct buf *args, const struct change_set *set, const json_t *migrations) {
+    struct term_map map = term_map_begin(args);
+    put_changes(term_map_key(&map, "modules"), set);
+    put_order(term_map_key(&map, "order"), set->order);
+    put_migrations(term_map_key(&map, "migrations"), migrations);
     buf_reserve(args, REST_BYTES); /* otherwise the loop would copy everything to make room for the rest */
+    return map;
 }
 
-void transaction_put_rest(struct buf *args, const struct reload_options *options) {
-    put_text(args, "id", options->id);
-    put_text(args, "follows", options->follows);
-    put_word(args, "direction", options->is_rollback ? "down" : "up");
-    put_word(args, "on_busy", options->on_busy);
-    put_number(args, "busy_timeout_ms", options->busy_timeout_ms, true);
-    put_number(args, "suspend_timeout_ms", options->suspend_timeout_ms, true);
-    put_number(args, "migrate_timeout_ms", options->migrate_timeout_ms, true);
-    put_number(args, "probation_ms", options->probation_ms, true);
-    put_flag(args, "restart_changed", options->restart_changed);
-    put_flag(args, "run_start", options->run_start);
-    put_flag(args, "dry_run", options->dry_run);
-}
-
-void transaction_put(struct buf *args, const struct change_set *set, const struct reload_options *options) {
-    transaction_put_first(args, set, options->migrations);
-    transaction_put_rest(args, options);
+void transaction_end(struct term_map *map, const struct reload_options *options) {
+    term_map_text(map, "id", options->id);
+    term_map_text(map, "follows", options->follows);
+    term_map_atom(map, "direction", options->is_rollback ? "down" : "up");
+    term_map_atom(map, "on_busy", options->on_busy);
+    term_map_number(map, "busy_timeout_ms", options->busy_timeout_ms);
+    term_map_number(map, "suspend_timeout_ms", options->suspend_timeout_ms);
+    term_map_number(map, "migrate_timeout_ms", options->migrate_timeout_ms);
+    term_map_number(map, "probation_ms", options->probation_ms);
+    term_map_bool(map, "restart_changed", options->restart_changed);
+    term_map_bool(map, "run_start", options->run_start);
+    term_map_bool(map, "dry_run", options->dry_run);
+    term_map_end(map);
 }
 
 /* ---- the answer ---- */

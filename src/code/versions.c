@@ -148,8 +148,7 @@ bool history_copy(const struct history *history, struct history *ret) {
 /* ---- shared histories ---- */
 
 struct shared_history *history_share(struct history *history) {
-    struct shared_history *shared = calloc(1, sizeof *shared);
-    if (!shared) abort(); /* as in node_call */
+    struct shared_history *shared = new_or_abort(struct shared_history);
     atomic_init(&shared->users, 1);
     shared->history = *history;
     *history = (struct history){0};

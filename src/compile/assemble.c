@@ -393,25 +393,23 @@ static void put_app_modules(const struct compile_job *job, const char *app, stru
         for (size_t k = 0; strcmp(record->app, app) == 0 && k < record->module_count; k++, count++)
             term_put_string(&names, record->modules[k].name);
     }
-    term_put_map(args, 2);
-    term_put_atom(args, "name");
-    term_put_string(args, app);
-    term_put_atom(args, "modules");
-    term_put_list(args, count);
+    struct term_map map = term_map_begin(args);
+    term_map_text(&map, "name", app);
+    term_put_list(term_map_key(&map, "modules"), count);
     buf_append(args, names.data, names.size);
     if (count > 0) term_put_nil(args);
+    term_map_end(&map);
     buf_free(&names);
 }
 
 void assemble_encode(struct compile_job *job) {
     const struct model *model = &job->worker->model;
-    term_put_map(&job->args, 2);
-    term_put_atom(&job->args, "apps");
-    term_put_list(&job->args, model->app_count);
+    struct term_map map = term_map_begin(&job->args);
+    term_put_list(term_map_key(&map, "apps"), model->app_count);
     for (size_t i = 0; i < model->app_count; i++) put_app_modules(job, model->apps[i].name, &job->args);
-    term_put_nil(&job->args);
-    term_put_atom(&job->args, "consolidate");
-    term_put_bool(&job->args, wants_protocols(job));
+    if (model->app_count > 0) term_put_nil(&job->args);
+    term_map_bool(&map, "consolidate", wants_protocols(job));
+    term_map_end(&map);
     job->asks = ASK_FINISH;
 }
 

@@ -47,8 +47,8 @@ struct compiler *compiler_free(struct compiler *compiler) {
 static struct workspace *open_workspace(struct compiler *compiler, const char *key) {
     struct workspace *workspace = map_get(&compiler->workspaces, key);
     if (workspace) return workspace;
-    workspace = calloc(1, sizeof *workspace);
-    if (!workspace || !(workspace->key = strdup(key)) || !map_set(&compiler->workspaces, key, workspace)) abort();
+    workspace = new_or_abort(struct workspace);
+    if (!(workspace->key = strdup(key)) || !map_set(&compiler->workspaces, key, workspace)) abort();
     workspace->compiler = compiler;
     return workspace;
 }
@@ -177,8 +177,7 @@ static struct workspace *find_workspace(struct compile_job *job) {
 }
 
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data) {
-    struct compile_job *job = calloc(1, sizeof *job);
-    if (!job) abort(); /* as in node_call */
+    struct compile_job *job = new_or_abort(struct compile_job);
     *job = (struct compile_job){
         .request = *request, .compiler = request->compiler, .done = done, .data = data, .project_fd = -1};
     job->work.data = job;

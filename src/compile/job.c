@@ -154,8 +154,7 @@ static void on_step(uv_work_t *work, int status) {
 }
 
 void job_work(struct compile_job *job, uv_work_cb work, void (*done)(struct compile_job *job)) {
-    struct step *step = calloc(1, sizeof *step);
-    if (!step) abort(); /* as in node_call */
+    struct step *step = new_or_abort(struct step);
     *step = (struct step){.job = job, .run = work, .done = done};
     step->work.data = step;
     job->is_working = true;
@@ -241,18 +240,12 @@ static void on_described(void *data, const struct term *result, const struct ter
 static void describe(struct compile_job *job) {
     struct buf args = BUF_INIT;
     model_discard(job->compiler->host->loop, &job->worker->model); /* should it fail, nothing is known */
-    term_put_map(&args, 4);
-    term_put_atom(&args, "source");
-    term_put_string(&args, PROJECT_PLACE);
-    term_put_atom(&args, "kind");
-    term_put_atom(&args, source_kind_name(job->kind));
-    term_put_atom(&args, "file");
-    if (job->is_file)
-        term_put_string(&args, job->file_name);
-    else
-        term_put_atom(&args, "nil");
-    term_put_atom(&args, "name");
-    term_put_string(&args, job->name);
+    struct term_map map = term_map_begin(&args);
+    term_map_text(&map, "source", PROJECT_PLACE);
+    term_map_atom(&map, "kind", source_kind_name(job->kind));
+    term_map_text(&map, "file", job->is_file ? job->file_name : NULL);
+    term_map_text(&map, "name", job->name);
+    term_map_end(&map);
     job_call(job, "project", &args, on_described);
 }
 

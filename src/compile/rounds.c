@@ -220,13 +220,11 @@ static void refuse_doubled(struct compile_job *job) {
 /* ---- what the worker is told, encoded on a thread too: strangers choose how much it is ---- */
 
 static void put_module(struct buf *modules, const struct record *record, const struct compiled_module *module) {
-    term_put_map(modules, 3);
-    term_put_atom(modules, "app");
-    term_put_string(modules, record->app);
-    term_put_atom(modules, "module");
-    term_put_string(modules, module->name);
-    term_put_atom(modules, "beam");
-    term_put_binary(modules, module->beam, module->beam_size);
+    struct term_map map = term_map_begin(modules);
+    term_map_text(&map, "app", record->app);
+    term_map_text(&map, "module", module->name);
+    term_map_bytes(&map, "beam", module->beam, module->beam_size);
+    term_map_end(&map);
 }
 
 /* As many as fit one call; how many there were. */
@@ -269,8 +267,7 @@ static size_t collect_forget(struct compile_job *job, struct buf *names) {
     return count;
 }
 
-static void put_list(struct buf *args, const char *name, size_t count, struct buf *elements) {
-    term_put_atom(args, name);
+static void put_list(struct buf *args, size_t count, struct buf *elements) {
     term_put_list(args, count);
     buf_append(args, elements->data, elements->size);
     if (count > 0) term_put_nil(args);
@@ -282,11 +279,11 @@ static void encode_compile(struct compile_job *job) {
     struct buf files = BUF_INIT, names = BUF_INIT;
     size_t forgotten = collect_forget(job, &names);
     for (size_t i = 0; i < job->round_count; i++) term_put_string(&files, job->round[i]->path);
-    term_put_map(&job->args, 3);
-    term_put_atom(&job->args, "app");
-    term_put_string(&job->args, job->round_app->name);
-    put_list(&job->args, "files", job->round_count, &files);
-    put_list(&job->args, "forget", forgotten, &names);
+    struct term_map map = term_map_begin(&job->args);
+    term_map_text(&map, "app", job->round_app->name);
+    put_list(term_map_key(&map, "files"), job->round_count, &files);
+    put_list(term_map_key(&map, "forget"), forgotten, &names);
+    term_map_end(&map);
     job->asks = ASK_COMPILE;
 }
 
@@ -295,8 +292,9 @@ static bool encode_put(struct compile_job *job) {
     struct buf modules = BUF_INIT;
     size_t count = collect_put(job, &modules);
     if (count > 0) {
-        term_put_map(&job->args, 1);
-        put_list(&job->args, "modules", count, &modules);
+        struct term_map map = term_map_begin(&job->args);
+        put_list(term_map_key(&map, "modules"), count, &modules);
+        term_map_end(&map);
         job->asks = ASK_PUT;
     }
     buf_free(&modules);

@@ -111,9 +111,9 @@ static void on_ready(void *data, struct node *node) {
         tell_ready(worker);
         return;
     }
-    term_put_map(&args, 1);
-    term_put_atom(&args, "elixir");
-    term_put_bool(&args, worker->toolchain->elixir_lib[0] != '\0');
+    struct term_map map = term_map_begin(&args);
+    term_map_bool(&map, "elixir", worker->toolchain->elixir_lib[0] != '\0');
+    term_map_end(&map);
     node_call(node, "warm_up", &args, WARM_UP_DEADLINE_MS, on_warmed_up, worker);
 }
 
@@ -123,8 +123,7 @@ static struct worker *start(struct compiler *compiler, const struct toolchain *t
     const struct jail_profile *profile = jail_profile_find("compiler");
     struct node_spec spec = {
         .kind = NODE_COMPILER, .toolchain = toolchain, .profile = profile, .limits = profile->limits};
-    struct worker *worker = calloc(1, sizeof *worker);
-    if (!worker) abort(); /* as in node_call */
+    struct worker *worker = new_or_abort(struct worker);
     if (is_spare) spec.limits.cpu_weight_percent = SPARE_WEIGHT_PERCENT;
     *worker = (struct worker){.compiler = compiler, .toolchain = toolchain, .is_spare = is_spare};
     if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {

@@ -64,8 +64,7 @@ void engine_wake(struct engine *engine) {
 
 static struct answer *queue_answer(struct engine *engine, struct request *request, json_t *result,
                                    const struct error *error) {
-    struct answer *answer = calloc(1, sizeof *answer);
-    if (!answer) abort(); /* a daemon that can't even say so is better started again: it loses nothing by that */
+    struct answer *answer = new_or_abort(struct answer);
     request->cancel = NULL;
     request->more = NULL;
     *answer = (struct answer){.request = request, .result = result, .failed = error != NULL};

@@ -16,8 +16,6 @@
 
 struct engine;
 
-enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
-
 struct caller {
     uid_t uid;
     gid_t gid;
@@ -90,14 +88,6 @@ void engine_close(struct engine *engine, void (*closed)(void *data), void *data)
 
 /* One function per operation that the engine itself carries out; operations.h lists them. */
 typedef void engine_fn(struct engine *engine, struct request *request);
-
-/* How the audit trail has an operation. */
-enum audit_kind {
-    AUDIT_NOT,    /* only where a sandbox's profile wants all of it there */
-    AUDIT_READS,  /* when it is over, if there is room */
-    AUDIT_WRITES, /* before it begins, or it does not, and when it is over */
-    AUDIT_ENDS,   /* the same, and it may use the room that is kept for the end of things */
-};
 
 struct audit_subject {
     const char *op;

@@ -31,7 +31,6 @@
 #include "store/store.h"
 
 enum {
-    SANDBOX_ID_BYTES = 65,
     EVENTS_KEPT = 4096,         /* in memory; the store keeps more */
     EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
 };
@@ -141,11 +140,11 @@ struct engine {
 
 /* ---- engine.c ---- */
 
+/* A part of the engine, one of whatever has a callback to come: the engine is closed when every open part is. */
+void engine_part_open(struct engine *engine);
+void engine_part_closed(void *engine);
 /* Close, if that is wanted and nothing is under way any more. */
 void engine_try_close(struct engine *engine);
-/* Do that in the next turn: something that closing waits for has just ended. Of answers.c. */
-void engine_wake(struct engine *engine);
-
 const char *event_slug(enum event_kind kind);
 
 /* Takes data over. The event is its sandbox's owner's for good; one without a sandbox, or of one that is in no map, is
@@ -154,6 +153,13 @@ void engine_event(struct engine *engine, enum event_kind kind, const char *sandb
 /* One without a sandbox that is a user's nevertheless. */
 void engine_event_of(struct engine *engine, enum event_kind kind, uid_t owner, json_t *data);
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error);
+
+/* ---- answers.c ---- */
+
+/* Have engine_try_close in the next turn: something that closing waits for has just ended. */
+void engine_wake(struct engine *engine);
+
+/* ---- sandbox.c ---- */
 
 json_t *problem_json(const struct error *error); /* what `last_error` holds */
 

@@ -338,7 +338,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     result = compiler_open(&engine->host, engine->store, &engine->config.compiler, on_quiet, engine, &engine->compiler,
                            reterr);
     struct pool_settings pool = {.nodes_max = engine->config.warm_nodes,
-                                 .standing = jail_profile_find("medium"),
+                                 .standing = jail_profile_find(JAIL_DEFAULT_PROFILE),
                                  .is_awaited = is_start_awaited};
     if (result == 0) result = pool_open(&engine->host, &pool, on_quiet, engine, &engine->pool, reterr);
     if (result < 0) return result;
@@ -448,25 +448,34 @@ static void close_host(void *data) {
     loop_turns_close(&engine->host.reading, on_reading_closed);
 }
 
-static void part_closed(void *data) {
-    struct engine *engine = data;
-    if (--engine->closing.open_parts == 0) engine->closing.closed(engine);
+void engine_part_open(struct engine *engine) {
+    engine->closing.open_parts++;
 }
 
-static void on_timer_closed(uv_handle_t *handle) {
-    part_closed(handle->data);
+void engine_part_closed(void *data) {
+    struct engine *engine = data;
+    if (--engine->closing.open_parts == 0 && engine->closing.closed) engine->closing.closed(engine);
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    engine_part_closed(handle->data);
+}
+
+static void close_handle(struct engine *engine, void *handle) {
+    engine_part_open(engine);
+    uv_close(handle, on_handle_closed);
 }
 
 static void on_lists_closed(uv_handle_t *idle) {
     struct loop_turns *lists = idle->data;
-    part_closed((char *)lists - offsetof(struct engine, lists));
+    engine_part_closed((char *)lists - offsetof(struct engine, lists));
 }
 
 /* The nodes run on; only what watches them here is let go. */
 static void let_go(struct engine *engine, struct sandbox *sandbox) {
     if (sandbox->node) {
-        engine->closing.open_parts++;
-        node_detach(sandbox->node, part_closed, engine);
+        engine_part_open(engine);
+        node_detach(sandbox->node, engine_part_closed, engine);
         sandbox->node = NULL;
     }
     sandbox_remove(sandbox);
@@ -501,26 +510,34 @@ void engine_try_close(struct engine *engine) {
     if (!engine->closing.is_wanted || is_busy(engine)) return;
     engine->closing.is_wanted = false;
     engine->closing.closed = close_host;
-    engine->closing.open_parts += 11; /* those closed below */
+    engine_part_open(engine); /* until all below are being closed */
     engine_event(engine, EVENT_SERVICE_ENDED, NULL, NULL);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) let_go(engine, sandbox);
-    watcher_close(engine->watcher, part_closed, engine);
-    link_close(engine->host.link, part_closed, engine);
-    pool_close(engine->pool, part_closed, engine);
-    feed_pump_close(engine, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->answer_idle, on_timer_closed);
+    engine_part_open(engine);
+    watcher_close(engine->watcher, engine_part_closed, engine);
+    engine_part_open(engine);
+    link_close(engine->host.link, engine_part_closed, engine);
+    engine_part_open(engine);
+    pool_close(engine->pool, engine_part_closed, engine);
+    engine_part_open(engine);
+    feed_pump_close(engine, on_handle_closed);
+    close_handle(engine, &engine->answer_idle);
+    engine_part_open(engine);
     loop_turns_close(&engine->lists, on_lists_closed);
-    uv_close((uv_handle_t *)&engine->meter_timer, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->cpu_watch.timer, on_timer_closed);
-    uv_close((uv_handle_t *)&engine->pushes.timer, on_timer_closed);
+    close_handle(engine, &engine->meter_timer);
+    close_handle(engine, &engine->cpu_watch.timer);
+    close_handle(engine, &engine->pushes.timer);
     if (engine->names) {
-        engine->closing.open_parts++;
-        names_close(take_ptr(engine->names), part_closed, engine);
+        engine_part_open(engine);
+        names_close(take_ptr(engine->names), engine_part_closed, engine);
     }
     if (engine->webhook.sender) {
-        engine->closing.open_parts++;
-        webhook_close(take_ptr(engine->webhook.sender), part_closed, engine);
+        engine_part_open(engine);
+        webhook_close(take_ptr(engine->webhook.sender), engine_part_closed, engine);
     }
-    store_close(engine->store, part_closed, engine);
-    audit_close(engine->trail.audit, part_closed, engine);
+    engine_part_open(engine);
+    store_close(engine->store, engine_part_closed, engine);
+    engine_part_open(engine);
+    audit_close(engine->trail.audit, engine_part_closed, engine);
+    engine_part_closed(engine);
 }

@@ -262,8 +262,7 @@ void feed_wake_readers(struct feed *feed, json_t *record) {
 
 static struct feed_reader *new_reader(struct engine *engine, struct feed *feed, struct request *request,
                                       const struct feed_filter *filter, bool follow) {
-    struct feed_reader *reader = calloc(1, sizeof *reader);
-    if (!reader) abort(); /* as in answers.c */
+    struct feed_reader *reader = new_or_abort(struct feed_reader);
     *reader = (struct feed_reader){
         .engine = engine, .feed = feed, .request = request, .filter = *filter, .until = UINT64_MAX};
     if (!follow) reader->until = feed_end_place(feed);

@@ -108,13 +108,6 @@ static int set(struct settings *settings, const struct setting *setting, const c
 
 /* ---- the three places a setting can come from ---- */
 
-static char *trim(char *text) {
-    text += strspn(text, " \t");
-    for (size_t length = strlen(text); length > 0 && strchr(" \t\r\n", text[length - 1]); length--)
-        text[length - 1] = '\0';
-    return text;
-}
-
 /* A # begins one, unless it is part of a word: addresses and secrets have them too. */
 static void cut_comment(char *line) {
     for (char *at = strchr(line, '#'); at; at = strchr(at + 1, '#')) {
@@ -138,8 +131,8 @@ static bool split(char *line, char **ret_name, char **ret_value) {
     char *equals = strchr(line, '=');
     if (!equals) return false;
     *equals = '\0';
-    *ret_name = trim(line);
-    *ret_value = trim(equals + 1);
+    *ret_name = string_trim(line);
+    *ret_value = string_trim(equals + 1);
     return true;
 }
 
@@ -161,7 +154,7 @@ static int begin_quotas(struct reading *reading, char *line, struct error *reter
     if (!close) return error_set(reterr, E_INVALID, "a section is '[quota user NAME]'");
     *close = '\0';
     reading->section = SECTION_QUOTAS;
-    return quota_rules_begin(&reading->settings->quotas, trim(line + 1), &reading->rule, reterr);
+    return quota_rules_begin(&reading->settings->quotas, string_trim(line + 1), &reading->rule, reterr);
 }
 
 static int append(char text[SETTINGS_SECTIONS_BYTES], const char *line, struct error *reterr) {
@@ -189,7 +182,7 @@ static int read_line(struct reading *reading, char *line, struct error *reterr) 
     int result = keep_line(reading, line, reterr);
     if (result < 0 || reading->section == SECTION_PROFILES || reading->section == SECTION_TOOLCHAINS) return result;
     cut_comment(line);
-    char *text = trim(line);
+    char *text = string_trim(line);
     if (result < 0 || !text[0]) return result;
     return text[0] == '[' ? begin_quotas(reading, text, reterr) : read_pair(reading, text, reterr);
 }

@@ -1,7 +1,6 @@
 /* Profiles: the built-in ones, and those of the settings, with their keys, inheritance and access lists. */
 #include "guard/profiles.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +47,6 @@ const struct guard_profile *guard_profile_find(const struct guard_profiles *prof
 
 /* ---- keys ---- */
 
-static char *trim(char *text) {
-    text += strspn(text, " \t");
-    for (size_t length = strlen(text); length > 0 && isspace((unsigned char)text[length - 1]); length--)
-        text[length - 1] = '\0';
-    return text;
-}
-
 struct key;
 typedef int set_fn(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr);
 
@@ -79,13 +71,21 @@ static int set_number(struct guard_profile *profile, const struct key *key, cons
     return 0;
 }
 
+/* E_INVALID, with the words that would do: "scan is 'none'; it may be off, report or refuse". */
+static int refuse_word(const struct key *key, const char *value, const char *const *words, size_t count,
+                       struct error *reterr) {
+    CLEANUP(buf_free) struct buf list = BUF_INIT;
+    for (size_t i = 0; i < count; i++) buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", words[i]);
+    return error_set(reterr, E_INVALID, "%s is '%.60s'; it may be %s", key->name, value, buf_string(&list));
+}
+
 static int set_choice(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
     for (size_t i = 0; i < key->choice_count; i++) {
         if (strcmp(key->choices[i], value) != 0) continue;
         *(unsigned *)((char *)profile + key->offset) = (unsigned)i;
         return 0;
     }
-    return error_set(reterr, E_INVALID, "%s is '%.60s'; see the reference for what it may be", key->name, value);
+    return refuse_word(key, value, key->choices, key->choice_count, reterr);
 }
 
 static int set_summary(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
@@ -148,9 +148,9 @@ static int set_containment(struct guard_profile *profile, const struct key *key,
     if (!copy) return error_set(reterr, E_NO_MEMORY, "no memory for a profile");
     policy.step_count = 0;
     for (char *name = strsep(&rest, ","); name; name = strsep(&rest, ",")) {
-        name = trim(name);
+        name = string_trim(name);
         if (find_containment(name, &step) < 0)
-            return error_set(reterr, E_INVALID, "%s is '%.60s'; see the reference for what it may be", key->name, name);
+            return refuse_word(key, name, containment_names, ARRAY_SIZE(containment_names), reterr);
         if (policy.step_count > 0 && step <= policy.steps[policy.step_count - 1])
             return error_set(reterr, E_INVALID, "%s: '%s' is no severer than what comes before it", key->name, name);
         policy.steps[policy.step_count++] = (uint8_t)step;
@@ -211,6 +211,13 @@ static int set_ports(struct guard_profile *profile, const struct key *key, const
     return 0;
 }
 
+static int set_reach(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
+    const char *names[JAIL_REACH_ANYWHERE + 1];
+    if (jail_reach_find(value, &profile->jail.egress.reach) == 0) return 0;
+    for (unsigned i = 0; i < ARRAY_SIZE(names); i++) names[i] = jail_reach_name(i);
+    return refuse_word(key, value, names, ARRAY_SIZE(names), reterr);
+}
+
 static int set_users(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
     (void)key;
     profile->has_own_access = true;
@@ -222,8 +229,6 @@ static int set_groups(struct guard_profile *profile, const struct key *key, cons
     profile->has_own_access = true;
     return guard_access_groups(&profile->access, value, reterr);
 }
-
-static const char *const reach_names[] = {"listed", "public", "anywhere"};
 
 #define FIELD(field) offsetof(struct guard_profile, field), sizeof(((struct guard_profile *)NULL)->field)
 #define NUMBER(field, parser) set_number, FIELD(jail.limits.field), parser, NULL, 0
@@ -257,7 +262,7 @@ static const struct key keys[] = {
     {"heap", NUMBER(heap_bytes, parse_size)},
     {"hosts", set_hosts, 0, 0, NULL, NULL, 0},
     {"ports", set_ports, 0, 0, NULL, NULL, 0},
-    {"reach", CHOICE(jail.egress.reach, reach_names)},
+    {"reach", set_reach, 0, 0, NULL, NULL, 0},
     {"network-rate", NUMBER(network_rate_bytes, parse_size)},
     {"network-total", NUMBER(network_total_bytes, parse_size)},
     {"connections", NUMBER(connections, parse_u64)},
@@ -281,7 +286,7 @@ static void own_texts(struct guard_profile *profile) {
 
 static int add_built_in(struct guard_profiles *profiles, const struct jail_profile *jail, struct error *reterr) {
     struct guard_profile *profile = &profiles->items[profiles->count++];
-    bool is_strictest = strcmp(jail->name, "high") == 0;
+    bool is_strictest = strcmp(jail->isolation, "high") == 0;
     *profile = (struct guard_profile){
         .jail = *jail, .scan = GUARD_SCAN_REPORT, .on_violation = is_strictest ? strict : lenient};
     snprintf(profile->summary, sizeof profile->summary, "%s", jail->summary);
@@ -305,19 +310,19 @@ static int begin_profile(struct guard_profiles *profiles, char *header, struct g
     if (!string_starts(header, "[profile ") || !close)
         return error_set(reterr, E_INVALID, "'%.60s' is no section; a profile begins with [profile NAME]", header);
     *close = '\0';
-    const char *name = trim(header + strlen("[profile "));
+    const char *name = string_trim(header + strlen("[profile "));
     if (!is_name(name)) return error_set(reterr, E_INVALID, "'%.60s' is no name for a profile", name);
     if (find(profiles, name)) return error_set(reterr, E_INVALID, "there is a profile '%s' already", name);
     if (profiles->count == GUARD_PROFILES_MAX)
         return error_set(reterr, E_INVALID, "there are more than %d profiles", GUARD_PROFILES_MAX);
-    const struct guard_profile *medium = find(profiles, "medium");
-    if (!medium) return error_set(reterr, E_INVALID, "there is no profile 'medium' to begin with");
+    const struct guard_profile *medium = find(profiles, JAIL_DEFAULT_PROFILE);
+    if (!medium) return error_set(reterr, E_INVALID, "there is no profile '" JAIL_DEFAULT_PROFILE "' to begin with");
     struct guard_profile *profile = &profiles->items[profiles->count++];
     *profile = *medium;
     profile->has_own_access = false;
     profile->access = (struct guard_access){0};
     snprintf(profile->jail.name, sizeof profile->jail.name, "%s", name);
-    snprintf(profile->inherits, sizeof profile->inherits, "medium");
+    snprintf(profile->inherits, sizeof profile->inherits, JAIL_DEFAULT_PROFILE);
     own_texts(profile);
     *ret = profile;
     return 0;
@@ -351,7 +356,7 @@ static int begin_access(const struct guard_profiles *profiles, char *header, str
     char *close = strchr(header, ']');
     if (!close) return error_set(reterr, E_INVALID, "'%.60s' is no section; one is [access NAME]", header);
     *close = '\0';
-    const char *name = trim(header + strlen("[access "));
+    const char *name = string_trim(header + strlen("[access "));
     struct guard_profile *profile = find(profiles, name);
     if (!profile) return error_set(reterr, E_INVALID, "there is no profile '%.60s' before this line", name);
     *ret = profile;
@@ -377,7 +382,7 @@ static int read_setting(struct reading *reading, char *line, struct error *reter
     char *equals = strchr(line, '=');
     if (!equals || !reading->profile) return error_set(reterr, E_INVALID, "a line of a profile is 'name = value'");
     *equals = '\0';
-    const char *name = trim(line), *value = trim(equals + 1);
+    const char *name = string_trim(line), *value = string_trim(equals + 1);
     if (reading->is_access && strcmp(name, "users") != 0 && strcmp(name, "groups") != 0)
         return error_set(reterr, E_INVALID, "[access %s] has users and groups, not '%.60s'",
                          reading->profile->jail.name, name);
@@ -389,7 +394,7 @@ static int read_setting(struct reading *reading, char *line, struct error *reter
 
 static int read_line(struct reading *reading, char *line, struct error *reterr) {
     line[strcspn(line, "#")] = '\0';
-    line = trim(line);
+    line = string_trim(line);
     if (!line[0]) return 0;
     if (line[0] != '[') return read_setting(reading, line, reterr);
     int result = end_section(reading, reterr);

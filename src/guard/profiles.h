@@ -16,7 +16,7 @@ enum guard_scan { GUARD_SCAN_OFF, GUARD_SCAN_REPORT, GUARD_SCAN_REFUSE };
 enum guard_audit { GUARD_AUDIT_CHANGES, GUARD_AUDIT_ALL };
 
 struct guard_profile {
-    struct jail_profile jail;       /* first: a pointer to it is a pointer to the whole */
+    struct jail_profile jail;
     char inherits[JAIL_NAME_BYTES]; /* "" for none */
     char summary[160];
     char operation_names[400];
@@ -38,10 +38,6 @@ struct guard_profiles {
 int guard_profiles_read(const char *text, struct guard_profiles *ret, struct error *reterr);
 void guard_profiles_free(struct guard_profiles *profiles);
 const struct guard_profile *guard_profile_find(const struct guard_profiles *profiles, const char *name);
-
-static inline const struct guard_profile *guard_profile_of(const struct jail_profile *jail) {
-    return (const struct guard_profile *)jail;
-}
 
 const char *guard_scan_name(enum guard_scan scan);
 const char *guard_audit_name(enum guard_audit audit);

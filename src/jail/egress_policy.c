@@ -235,7 +235,7 @@ int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct er
     struct jail_egress egress = {0};
     const char *reach = jail_plan_word(plan, JAIL_PLAN_REACH, 0);
     if (!reach || jail_reach_find(reach, &egress.reach) < 0)
-        return error_set(reterr, E_INVALID, "the plan does not say how far the way out reaches");
+        return error_set(reterr, E_INVALID, "the plan does not say how far its egress reaches");
     for (size_t i = 0; i < plan->count; i++)
         if (read_line(&plan->ops[i], &egress, reterr) < 0) return -1;
     *ret = egress;

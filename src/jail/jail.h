@@ -140,7 +140,7 @@ void jail_limit_set(struct jail_limits *limits, const struct jail_limit_kind *ki
 struct jail_profile {
     char name[JAIL_NAME_BYTES];
     const char *summary;
-    const char *isolation;     /* high, medium, low */
+    const char *isolation;     /* high, medium, low: for people, and how violations are answered */
     struct jail_limits limits; /* defaults, which a caller may change */
     const char *operations;    /* comma-separated names of what it allows */
     enum jail_network network;
@@ -149,6 +149,8 @@ struct jail_profile {
     bool native_code;          /* mapping the application's own files executable */
     bool is_public;            /* shown to users; the compiler's is not */
 };
+
+#define JAIL_DEFAULT_PROFILE "medium" /* of sandboxes, and what other profiles inherit from */
 
 /* The built-in profiles: high, medium, low, and "compiler" (no network, 768 MiB, no cap on processes, exec of the VM's
  * helper only). */

@@ -11,7 +11,10 @@ static void print_op(const struct jail_plan_op *op, struct buf *ret) {
         buf_append_byte(ret, ' ');
         wire_put_word(ret, op->words[i]);
     }
-    if (verb->most) buf_printf(ret, " %llu", (unsigned long long)op->number);
+    if (verb->most) {
+        buf_append_byte(ret, ' ');
+        buf_printf(ret, "%llu", (unsigned long long)op->number);
+    }
     buf_append_byte(ret, '\n');
 }
 

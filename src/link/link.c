@@ -63,7 +63,7 @@ struct launcher_link {
     struct outgoing **queue_end;
     size_t queue_bytes;
     uv_timer_t redial_timer;
-    uint64_t redial_ms;
+    unsigned failures; /* to reach the launcher, in a row */
     uv_timer_t failed_timer;
     uv_timer_t answer_timer; /* runs while a call waits for an answer */
     uint64_t answer_timeout_ms;
@@ -196,8 +196,7 @@ static void disconnect(struct launcher_link *link, const char *reason) {
 static void dial(uv_timer_t *timer);
 
 static void redial_later(struct launcher_link *link) {
-    uv_timer_start(&link->redial_timer, dial, link->redial_ms, 0);
-    link->redial_ms = link->redial_ms * 2 > REDIAL_LAST_MS ? REDIAL_LAST_MS : link->redial_ms * 2;
+    uv_timer_start(&link->redial_timer, dial, backoff_ms(REDIAL_FIRST_MS, REDIAL_LAST_MS, link->failures++), 0);
 }
 
 /* Only from the loop, never from inside a request. */
@@ -349,7 +348,7 @@ static bool finish_greeting(struct launcher_link *link, const struct wire_messag
 
 static bool finish_listing(struct launcher_link *link) {
     link->state = LINK_UP;
-    link->redial_ms = REDIAL_FIRST_MS;
+    link->failures = 0;
     link->handler.up(link->data, &link->features);
     return true;
 }
@@ -456,7 +455,6 @@ int link_open(uv_loop_t *loop, const char *home, const struct link_handler *hand
     calls_init(&link->asked);
     calls_init(&link->failed);
     link->queue_end = &link->queue;
-    link->redial_ms = REDIAL_FIRST_MS;
     timer_open(link, &link->redial_timer);
     timer_open(link, &link->failed_timer);
     timer_open(link, &link->answer_timer);

@@ -68,7 +68,6 @@ int link_open(uv_loop_t *loop, const char *home, const struct link_handler *hand
 /* Requests under way are answered E_LAUNCHER, and so are those made from now on until closed is called, which frees
    the link: after that there is nothing to ask. An answer must not ask again then. */
 void link_close(struct launcher_link *link, void (*closed)(void *data), void *data);
-bool link_is_up(const struct launcher_link *link);
 
 void link_spawn(struct launcher_link *link, const struct jail_plan *plan, link_spawned_fn done, void *data);
 /* Kill it if it lives, wait, remove its cgroups, and say what it died of. Also for a node that ended by itself. */

@@ -49,14 +49,19 @@ void link_let_go(struct launcher_link *link);
 /* ---- streams.c ---- */
 
 struct link_stream;
-struct link_stream **link_streams(struct launcher_link *link); /* those under way: link.c keeps the first of the list */
 /* Takes the descriptor over; done gets the project once its files are in a file of ours, or an error. */
 void link_stream_receive(struct launcher_link *link, const struct link_project *project, link_project_fn done,
                          void *data);
 void link_streams_fail(struct launcher_link *link, const struct error *why);
 
+/* ---- link.c ---- */
+
+struct link_stream **link_streams(struct launcher_link *link); /* the first of those under way */
+bool link_is_up(const struct launcher_link *link); /* for tests; the daemon is told by the handler */
 /* From now on; for tests, which have no half minute. */
 void link_expect_answers_within(struct launcher_link *link, uint64_t timeout_ms);
+
+/* ---- calls.c ---- */
 
 bool link_read_features(const struct wire_message *message, struct jail_features *ret);
 /* Unasked messages; false when it is none of them. */

@@ -51,8 +51,7 @@ static int start(struct link_stream *stream, int pipe_fd, struct error *reterr) 
 void link_stream_receive(struct launcher_link *link, const struct link_project *project, link_project_fn done,
                          void *data) {
     struct error error;
-    struct link_stream *stream = malloc(sizeof *stream);
-    if (!stream) abort(); /* small, and on the loop's thread */
+    struct link_stream *stream = new_or_abort(struct link_stream);
     *stream = (struct link_stream){
         .next = *link_streams(link), .link = link, .done = done, .data = data, .is_file = project->is_file};
     bool fits = string_format(stream->token, sizeof stream->token, &error, "%s", project->token) == 0 &&

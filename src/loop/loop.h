@@ -68,6 +68,9 @@ bool loop_turn_is_longer(const uv_loop_t *loop, uint32_t us); /* than so much */
 bool loop_slice_is_over(const uv_loop_t *loop, uint32_t full_us, uint64_t begun_ns);
 const struct loop_report *loop_report(const uv_loop_t *loop); /* NULL: it is not watched */
 
+struct loop_pool;
+struct loop_pool *loop_pool_of(const uv_loop_t *loop); /* NULL: it is not watched */
+
 /* ---- fair.c: first come, first served for each key; the keys by turns (pure) ---- */
 
 struct fair_item {
@@ -119,14 +122,11 @@ void loop_discard(uv_loop_t *loop, void (*release)(void *value), void *value);
 
 /* ---- pool.c: threads of a low priority that compile, hash, copy and free for callers ---- */
 
-struct loop_pool;
-
 /* As uv_queue_work, which it is on a loop that is not watched. The loop runs for as long as anything is under way. */
 int loop_queue_work(uv_loop_t *loop, uv_work_t *request, uv_work_cb run, uv_after_work_cb after);
 /* For the loop's watch: opened and closed with it. What was queued is done first. */
 int loop_pool_open(uv_loop_t *loop, struct loop_pool **ret, struct error *reterr);
-void loop_pool_close(struct loop_pool *pool);          /* accepts NULL */
-struct loop_pool *loop_pool_of(const uv_loop_t *loop); /* of watch.c; NULL: it is not watched */
+void loop_pool_close(struct loop_pool *pool); /* accepts NULL */
 
 /* ---- work.c: threads for work whose size strangers choose ---- */
 

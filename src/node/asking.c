@@ -12,8 +12,7 @@ struct asking {
 };
 
 static struct asking *ask(struct node *node, link_done_fn done, void *data) {
-    struct asking *asking = calloc(1, sizeof *asking);
-    if (!asking) abort(); /* as in node_call */
+    struct asking *asking = new_or_abort(struct asking);
     *asking = (struct asking){node, done, data};
     node->open_handles++;
     return asking;

@@ -13,9 +13,9 @@ static void on_beat_answer(void *data, const struct term *result, const struct t
 
 static void send_beat(struct node *node, bool look) {
     struct buf args = BUF_INIT;
-    term_put_map(&args, 1);
-    term_put_atom(&args, "look");
-    term_put_bool(&args, look);
+    struct term_map map = term_map_begin(&args);
+    term_map_bool(&map, "look", look);
+    term_map_end(&map);
     node->beat_id = node_call(node, "beat", &args, node->host->heartbeat_deadline_ms * 4, on_beat_answer, node);
 }
 

@@ -101,8 +101,7 @@ static unsigned count_calls(const struct node *node) {
 
 static uint64_t start_call(struct node *node, const char *op, struct buf *args, uint64_t timeout_ms,
                            const struct call *wanted) {
-    struct call *call = calloc(1, sizeof *call);
-    if (!call) abort(); /* a few hundred bytes: nothing sensible is left to do */
+    struct call *call = new_or_abort(struct call);
     *call = *wanted;
     call->next = node->calls;
     call->node = node;

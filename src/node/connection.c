@@ -438,8 +438,7 @@ static void send_waiting(struct connection *connection) {
 }
 
 static void send_later(struct connection *connection, struct buf *frame, size_t sent) {
-    struct message *message = calloc(1, sizeof *message);
-    if (!message) abort(); /* half a frame may be on its way; as in node_call */
+    struct message *message = new_or_abort(struct message);
     *message = (struct message){.frame = *frame, .sent = sent};
     *frame = (struct buf)BUF_INIT;
     *connection->out_tail = message;
@@ -479,8 +478,7 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
 /* ---- the beginning ---- */
 
 void connection_open(struct channel *channel, int fd) {
-    struct connection *connection = calloc(1, sizeof *connection);
-    if (!connection) abort(); /* as in node_call */
+    struct connection *connection = new_or_abort(struct connection);
     uv_loop_t *loop = channel->node->host->loop;
     if (uv_poll_init_socket(loop, &connection->poll, fd) < 0) { /* the kernel watches no more for this user */
         stranger_close(fd);

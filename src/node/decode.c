@@ -140,8 +140,7 @@ static void submit(struct decoding *decoding, void (*run)(struct loop_work *work
 }
 
 void decode_large(struct node *node, struct buf *buffer, size_t at, size_t size, decoded_fn decoded, void *data) {
-    struct decoding *decoding = calloc(1, sizeof *decoding);
-    if (!decoding) abort(); /* as in node_call */
+    struct decoding *decoding = new_or_abort(struct decoding);
     *decoding = (struct decoding){.host = node->host,
                                   .key = (uintptr_t)node,
                                   .decoded = decoded,

@@ -38,7 +38,7 @@ void node_hand_over(struct node *node, const struct node_spec *spec, const struc
             .limits = &spec->limits,
             .binds = binds,
             .bind_count = spec->app_count,
-            .egress = node_has_way_out(node->host, spec->profile) ? &egress : NULL,
+            .egress = node_has_egress(node->host, spec->profile) ? &egress : NULL,
         };
         link_equip(node->host->link, node->name, &equipment, on_equipped, node);
         return;

@@ -36,8 +36,7 @@ static void begin(struct turn *turn) {
 }
 
 void host_work(struct node_host *host, uid_t caller, uv_work_t *work, uv_work_cb run_work, uv_after_work_cb after) {
-    struct piece *piece = calloc(1, sizeof *piece);
-    if (!piece) abort(); /* as in node_call */
+    struct piece *piece = new_or_abort(struct piece);
     *piece = (struct piece){
         .turn = {.owner = caller, .begin = begin}, .host = host, .work = work, .run = run_work, .after = after};
     piece->own.data = piece;

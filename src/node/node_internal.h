@@ -52,7 +52,7 @@ struct vm_identity {
 };
 
 /* Whether a node of that profile gets egress once it has a sandbox. */
-bool node_has_way_out(const struct node_host *host, const struct jail_profile *profile);
+bool node_has_egress(const struct node_host *host, const struct jail_profile *profile);
 int vm_plan(const struct node_host *host, const struct node_spec *spec, const struct vm_identity *identity,
             struct jail_plan *ret, uint32_t *ret_lost, struct error *reterr);
 /* A VM that prints the boot file for its toolchain and ends. */
@@ -118,19 +118,6 @@ void decoding_prepare(struct decoding *decoding, const struct node_preparation *
                       decoded_fn decoded);
 void **decoding_made(struct decoding *decoding); /* what it made; to be taken, or it is released */
 void decoding_end(struct decoding *decoding);    /* frees it, on a thread too: that takes its time as well */
-
-/* What the channel tells its node. */
-bool node_hello(struct node *node, const struct term *secret, int fd); /* whether to let it in */
-void node_connected(struct node *node);
-void node_disconnected(struct node *node);
-/* made: what was prepared of an answer, or NULL; taken by a call that asked for it. */
-void node_frame(struct node *node, const struct term *frame, void **made);
-void node_misbehaved(struct node *node, enum node_cause cause, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void node_flooded(struct node *node);
-void node_dials_flooded(struct node *node);
-void node_passed_descriptor(struct node *node);
-void node_handle_closed(struct node *node);
 
 /* ---- call.c: calls under way ---- */
 
@@ -226,9 +213,21 @@ struct node {
     void *detached_data;
 };
 
+/* What the channel tells its node. */
+bool node_hello(struct node *node, const struct term *secret, int fd); /* whether to let it in */
+void node_connected(struct node *node);
+void node_disconnected(struct node *node);
+/* made: what was prepared of an answer, or NULL; taken by a call that asked for it. */
+void node_frame(struct node *node, const struct term *frame, void **made);
+void node_misbehaved(struct node *node, enum node_cause cause, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void node_flooded(struct node *node);
+void node_dials_flooded(struct node *node);
+void node_passed_descriptor(struct node *node);
+void node_handle_closed(struct node *node);
+
 void node_tell_ready(struct node *node); /* if it is */
 void node_close_handle(bool *open, void *handle);
-void node_close_disk(struct node *node);
 
 /* ---- beat.c, output.c ---- */
 
@@ -237,6 +236,7 @@ void node_watch_output(struct node *node, int fd); /* taken over; -1: there is n
 
 /* ---- usage.c, tasks.c ---- */
 
+void node_close_disk(struct node *node);
 /* A whole small file of a directory; false where there is none. */
 bool usage_read_file(const char *directory, const char *name, char *ret, size_t size);
 bool task_read(pid_t pid, struct node_task *ret); /* false when there is no such process */

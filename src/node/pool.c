@@ -101,9 +101,8 @@ static void boot(struct pool *pool, size_t shelf_index) {
                              .limits = shelf->profile.limits,
                              .elixir = shelf->elixir};
     spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
-    struct resident *resident = calloc(1, sizeof *resident);
-    struct error ignored;   /* the next caller that needs a node gets it */
-    if (!resident) abort(); /* as in node_call */
+    struct resident *resident = new_or_abort(struct resident);
+    struct error ignored; /* the next caller that needs a node gets it */
     uint64_t now_ms = uv_now(pool->host->loop);
     *resident =
         (struct resident){.pool = pool, .next = pool->residents, .facts = {.shelf = shelf_index, .born_ms = now_ms}};

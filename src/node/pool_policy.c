@@ -38,10 +38,7 @@ void pause_go_on(struct pause *pause, uint64_t now_ms) {
 }
 
 void shelf_failed(struct shelf *shelf, uint64_t now_ms) {
-    uint64_t delay_ms = POOL_BACKOFF_MIN_MS;
-    for (unsigned i = 0; i < shelf->failures && delay_ms < POOL_BACKOFF_MAX_MS; i++) delay_ms *= 2;
-    shelf->failures++;
-    shelf->retry_at_ms = now_ms + (delay_ms < POOL_BACKOFF_MAX_MS ? delay_ms : POOL_BACKOFF_MAX_MS);
+    shelf->retry_at_ms = now_ms + backoff_ms(POOL_BACKOFF_MIN_MS, POOL_BACKOFF_MAX_MS, shelf->failures++);
 }
 
 bool profiles_boot_alike(const struct jail_profile *one, const struct jail_profile *other) {

@@ -183,8 +183,7 @@ static void init_handles(struct probe *probe) {
 }
 
 void toolchain_probe(struct node_host *host, struct toolchain *toolchain, toolchain_probed_fn done, void *data) {
-    struct probe *probe = calloc(1, sizeof *probe);
-    if (!probe) abort(); /* as in node_call */
+    struct probe *probe = new_or_abort(struct probe);
     *probe = (struct probe){.host = host,
                             .toolchain = toolchain,
                             .done = done,

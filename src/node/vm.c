@@ -154,7 +154,7 @@ static void add_application_env(struct draft *draft, json_t *env) {
     json_object_foreach(env, name, value) add_env(draft, keep_text(draft, "%s=%s", name, json_string_value(value)));
 }
 
-bool node_has_way_out(const struct node_host *host, const struct jail_profile *profile) {
+bool node_has_egress(const struct node_host *host, const struct jail_profile *profile) {
     uint32_t needed = 1u << JAIL_GUARANTEE_EGRESS | 1u << JAIL_GUARANTEE_NETWORK;
     return profile->network == JAIL_NETWORK_OUTGOING && (host->features.guarantees & needed) == needed;
 }
@@ -172,7 +172,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_env(draft, keep_text(draft, "SANDBOX_SECRET=%s", identity->secret));
     add_env(draft, keep_text(draft, "SANDBOX_GRACE_MS=%llu", (unsigned long long)host->grace_ms));
     if (spec->elixir) add_env(draft, "SANDBOX_ELIXIR=1");
-    if (node_has_way_out(host, spec->profile)) add_env(draft, "SANDBOX_RESOLVER=" JAIL_RESOLVER);
+    if (node_has_egress(host, spec->profile)) add_env(draft, "SANDBOX_RESOLVER=" JAIL_RESOLVER);
     add_application_env(draft, spec->env);
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_argument(draft, "beam.smp");

@@ -23,9 +23,8 @@ const char *ops_type_name(enum op_type type) {
     return names[type];
 }
 
-const char *ops_role_name(enum op_role role) {
-    static const char *const names[] = {
-        [OP_ROLE_VIEWER] = "viewer", [OP_ROLE_OPERATOR] = "operator", [OP_ROLE_ADMIN] = "admin"};
+const char *ops_role_name(enum role role) {
+    static const char *const names[] = {[ROLE_VIEWER] = "viewer", [ROLE_OPERATOR] = "operator", [ROLE_ADMIN] = "admin"};
     return names[role];
 }
 
@@ -63,7 +62,7 @@ json_t *ops_describe(void) {
         json_array_append_new(operations,
                               json_pack("{s:s, s:s?, s:s?, s:s, s:b, s:s, s:s, s:s, s:o}", "name", op->name, "method",
                                         op->method, "path", op->path, "role", ops_role_name(op->role), "audited",
-                                        op->audit != OP_AUDIT_NONE, "shape", ops_shape_name(op->shape), "summary",
+                                        op->audit != AUDIT_NOT, "shape", ops_shape_name(op->shape), "summary",
                                         op->summary, "example", op->example, "params", describe_params(op)));
     if (operations && json_array_size(operations) == count) return operations;
     json_decref(operations);

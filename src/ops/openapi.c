@@ -145,13 +145,6 @@ static void add_operation(json_t *paths, const struct op *op) {
     json_object_set_new(methods, method, operation(op));
 }
 
-static json_t *problem_schema(void) {
-    static const char *const fields[] = {"type", "title", "detail", "code", "category", "recovery", "sandbox_id"};
-    json_t *properties = json_pack("{s:{s:s}, s:{s:s}}", "status", "type", "integer", "errors", "type", "array");
-    for (size_t i = 0; i < ARRAY_SIZE(fields); i++) json_object_set_new(properties, fields[i], text_schema(NULL));
-    return json_pack("{s:s, s:o}", "type", "object", "properties", properties);
-}
-
 json_t *ops_openapi(void) {
     size_t count;
     const struct op *table = ops_table(&count);
@@ -159,5 +152,5 @@ json_t *ops_openapi(void) {
     for (const struct op *op = table; op < table + count; op++)
         if (op->path) add_operation(paths, op);
     return json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:{s:o}}}", "openapi", "3.1.0", "info", "title", "Sandbox", "version",
-                     SANDBOX_VERSION, "paths", paths, "components", "schemas", "problem", problem_schema());
+                     SANDBOX_VERSION, "paths", paths, "components", "schemas", "problem", ops_problem_schema());
 }

@@ -18,24 +18,14 @@ engine_fn *ops_runner(const struct op *op) {
 
 /* E_UNAUTHENTICATED, E_FORBIDDEN. */
 static int check_role(const struct op *op, const struct caller *caller, struct error *reterr) {
-    static const enum role needed[] = {
-        [OP_ROLE_VIEWER] = ROLE_VIEWER, [OP_ROLE_OPERATOR] = ROLE_OPERATOR, [OP_ROLE_ADMIN] = ROLE_ADMIN};
     if (caller->role == ROLE_NONE) return error_set(reterr, E_UNAUTHENTICATED, "'%s' needs a known caller", op->name);
-    if (caller->role < needed[op->role])
+    if (caller->role < op->role)
         return error_set(reterr, E_FORBIDDEN, "'%s' needs the role %s", op->name, ops_role_name(op->role));
     return 0;
 }
 
-static struct audit_subject subject_of(const struct op *op) {
-    static const enum audit_kind kinds[] = {[OP_AUDIT_NONE] = AUDIT_NOT,
-                                            [OP_AUDIT_READ] = AUDIT_READS,
-                                            [OP_AUDIT_WRITE] = AUDIT_WRITES,
-                                            [OP_AUDIT_END] = AUDIT_ENDS};
-    return (struct audit_subject){.op = op->name, .kind = kinds[op->audit]};
-}
-
 void ops_run(struct engine *engine, const struct op *op, struct request *request, const struct error *refusal) {
-    struct audit_subject subject = subject_of(op);
+    struct audit_subject subject = {.op = op->name, .kind = op->audit};
     struct error error;
     engine_fn *run = ops_runner(op);
     if (!run) {

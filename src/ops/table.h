@@ -49,11 +49,6 @@ struct op_param {
     const char *summary;
 };
 
-enum op_role { OP_ROLE_VIEWER, OP_ROLE_OPERATOR, OP_ROLE_ADMIN };
-/* What of it is in the audit trail: nothing by itself; how it ended; that it begins, and how it ended; the same for
-   what ends something, which a full disk does not stop. */
-enum op_audit { OP_AUDIT_NONE, OP_AUDIT_READ, OP_AUDIT_WRITE, OP_AUDIT_END };
-
 /* What it answers: one object, a list that pages, items as they come. */
 enum op_shape { OP_OBJECT, OP_LIST, OP_STREAM };
 
@@ -65,8 +60,8 @@ struct op {
     const char *name;   /* also the CLI's command */
     const char *method; /* NULL: not served over HTTP */
     const char *path;   /* "/api/v1/sandboxes/:id"; NULL like the method */
-    enum op_role role;
-    enum op_audit audit;
+    enum role role;     /* the least that its caller must have */
+    enum audit_kind audit;
     enum op_shape shape;
     enum op_start start;
     const char *summary;
@@ -115,8 +110,12 @@ bool ops_id_valid(const char *id);
 /* The table as JSON: an array with an object per operation, as GET /api/v1/operations answers. NULL without memory. */
 json_t *ops_describe(void);
 const char *ops_type_name(enum op_type type);
-const char *ops_role_name(enum op_role role);
+const char *ops_role_name(enum role role);
 const char *ops_shape_name(enum op_shape shape);
+
+/* An error as a problem (RFC 9457), and what one may hold, as a JSON schema. NULL without memory. */
+json_t *ops_problem(const struct error *error);
+json_t *ops_problem_schema(void);
 
 /* The OpenAPI 3.1 document of the whole table. NULL without memory. */
 json_t *ops_openapi(void);

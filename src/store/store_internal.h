@@ -95,7 +95,7 @@ void store_thread_join(struct store_thread *thread);
 void store_thread_note_loss(struct store_thread *thread, const struct error *error);
 uint64_t store_thread_lost(struct store_thread *thread, struct error *ret_last);
 
-/* ---- build.c: puts and sweeps in the order of requests; build_write.c and build_sweep.c do the work ---- */
+/* ---- build.c: puts and sweeps in the order of requests ---- */
 
 enum { BUILD_DEPTH_MAX = 32 }; /* components of a path */
 
@@ -120,7 +120,9 @@ int build_queue_open(struct build_queue *queue, const char *home, struct error *
 void build_queue_close(struct build_queue *queue);
 bool build_queue_idle(const struct build_queue *queue);
 
-/* Both run on the pool. tmp_name is the job's own name below tmp_fd. */
+/* ---- build_write.c, build_sweep.c, build_check.c: the work itself, on the pool ---- */
+
+/* tmp_name is the job's own name below tmp_fd. */
 int build_write(const struct build_queue *queue, const char *tmp_name, const char *base, const struct store_file *files,
                 size_t count, char ret_digest[STORE_DIGEST_BYTES], bool *ret_written, struct error *reterr);
 int build_sweep(const struct build_queue *queue, const struct map *keep, int64_t min_age_s, struct error *reterr);
@@ -134,7 +136,8 @@ void build_sync(int parent_fd, const char *name);
 /* Runs once after each boot of the machine: removes incomplete builds and preallocated entries. */
 int build_check_after_boot(int store_fd, int builds_fd, struct error *reterr);
 
-/* build_hash.c: the digest over paths and contents, in the order of paths. */
+/* ---- build_hash.c: the digest over paths and contents, in the order of paths ---- */
+
 struct build_hash {
     struct evp_md_ctx_st *context;
     bool good;

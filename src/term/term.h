@@ -155,6 +155,22 @@ void term_put_map(struct buf *buf, size_t pairs);
 int term_put(struct buf *buf, const struct term *term,
              struct error *reterr); /* any decoded term, without version byte */
 
+/* Writing a map whose keys are atoms, pair by pair; term_map_end fills in their count. The map may grow while its
+   buffer is moved elsewhere: set `buf` then. */
+struct term_map {
+    struct buf *buf;
+    size_t at; /* where the map begins in it */
+    uint32_t pairs;
+};
+struct term_map term_map_begin(struct buf *buf);
+struct buf *term_map_key(struct term_map *map, const char *key); /* its value is to be put next, into the result */
+void term_map_text(struct term_map *map, const char *key, const char *text);               /* NULL: the atom nil */
+void term_map_bytes(struct term_map *map, const char *key, const void *data, size_t size); /* NULL: the atom nil */
+void term_map_atom(struct term_map *map, const char *key, const char *text);
+void term_map_number(struct term_map *map, const char *key, uint64_t value);
+void term_map_bool(struct term_map *map, const char *key, bool value);
+void term_map_end(const struct term_map *map);
+
 /* Prints the term as the language's shell does, on one line, with Unicode. Longer text is cut to max_bytes and ends
    with "…". Every pid is shown as <0.…>, as in its own node. Integers over 10,240 bits are printed in base 16, since
    decimal takes quadratic time. */

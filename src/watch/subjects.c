@@ -19,8 +19,8 @@ static void use(struct map *subjects, int wd, struct watch *watch) {
     char key[16];
     struct watch_subject *subject = map_get(subjects, key_of(wd, key));
     if (!subject) {
-        subject = calloc(1, sizeof *subject);
-        if (!subject || !map_set(subjects, key, subject)) abort(); /* a small allocation on the loop's thread */
+        subject = new_or_abort(struct watch_subject);
+        if (!map_set(subjects, key, subject)) abort();
         subject->wd = wd;
     }
     struct watch **grown = realloc(subject->users, (subject->user_count + 1) * sizeof *grown);

@@ -69,6 +69,8 @@ void watch_named_join(struct watch_named *named, struct watch_named *more); /* e
 void watch_named_sort(struct watch_named *named);
 void watch_named_free(struct watch_named *named);
 
+/* ---- listing.c: the same for named files ---- */
+
 /* Like watch_listing_compare for these paths only; paths belong to the names. */
 bool watch_listing_compare_named(const struct watch_listing *before, const struct watch_listing *found,
                                  const struct watch_named *named, struct watch_change **ret, size_t *ret_count);

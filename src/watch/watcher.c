@@ -336,8 +336,7 @@ static void on_events(uv_poll_t *poll, int status, int events) {
 /* ---- beginning and ending ---- */
 
 struct watcher *watcher_open(uv_loop_t *loop) {
-    struct watcher *watcher = calloc(1, sizeof *watcher);
-    if (!watcher) abort();
+    struct watcher *watcher = new_or_abort(struct watcher);
     watcher->loop = loop;
     watcher->poll_every_ms = POLL_EVERY_MS;
     watcher->files_max = WATCH_FILES_MAX;
@@ -374,8 +373,8 @@ void watcher_close(struct watcher *watcher, void (*closed)(void *data), void *da
 
 struct watch *watch_begin(struct watcher *watcher, uid_t owner, int folder_fd, const struct watch_patterns *patterns,
                           watch_report_fn *report, void *data) {
-    struct watch *watch = calloc(1, sizeof *watch);
-    if (!watch || watch_patterns_copy(patterns, &watch->patterns) < 0) abort();
+    struct watch *watch = new_or_abort(struct watch);
+    if (watch_patterns_copy(patterns, &watch->patterns) < 0) abort();
     watch->watcher = watcher;
     watch->turn = (struct turn){.owner = owner, .begin = begin_reading};
     watch->folder_fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 0);

@@ -25,8 +25,7 @@ enum webhook_verdict webhook_judge(long status) {
 }
 
 uint64_t webhook_pause_ms(const struct webhook_retry *retry, uint32_t failures, uint64_t asked_ms) {
-    uint64_t pause_ms = retry->first_ms;
-    for (uint32_t i = 1; i < failures && pause_ms < retry->max_ms; i++) pause_ms *= 2;
+    uint64_t pause_ms = backoff_ms(retry->first_ms, retry->max_ms, failures > 0 ? failures - 1 : 0);
     if (asked_ms > pause_ms) pause_ms = asked_ms;
     return pause_ms < retry->max_ms ? pause_ms : retry->max_ms;
 }

@@ -26,7 +26,8 @@ static void take_states(const struct term *term) {
     CLEANUP(buf_free) struct buf args = BUF_INIT;
     states_take(&states, term);
     check_json(states_to_json(&states));
-    states_begin_args(&states, 0, &args);
+    struct term_map map = states_begin_args(&states, &args);
+    term_map_end(&map);
     check(!args.failed, "memory");
     struct kept_states refused = {0};
     states_read_refused(term, &refused);

@@ -1,5 +1,5 @@
-/* A hundred sandboxes of which ten attack at once, each in its own way. The others go on answering, nobody restarts one
-   of them, and nothing is left in the end. BESIEGED_MS and BESIEGED_SANDBOXES make it shorter or smaller. */
+/* A hundred sandboxes of which ten attack at once, each in its own way. The others go on answering, none of them is
+   restarted, and nothing is left in the end. BESIEGED_MS and BESIEGED_SANDBOXES make it shorter or smaller. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

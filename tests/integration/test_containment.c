@@ -65,7 +65,7 @@ static bool is_recorded(void *world) {
     return is_over;
 }
 
-/* Watching begins with a reload, which is nobody's request. */
+/* Watching begins with a reload, which no caller asked for. */
 static void what_the_service_reloads_is_recorded_like_any(void **state) {
     struct world *world = *state;
     assert_true(wait_until(is_recorded, world, WORLD_DEADLINE_MS));

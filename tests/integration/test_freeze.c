@@ -57,7 +57,7 @@ static bool is_over(void *data) {
     return clock_monotonic_ms() >= ((struct moment *)data)->over_ms;
 }
 
-/* A heartbeat that nobody answers would have killed it by then. */
+/* An unanswered heartbeat would have killed it by then. */
 static void outlast_a_heartbeat(void) {
     struct moment moment = {clock_monotonic_ms() + HEARTBEAT_MS * 2 + HEARTBEAT_DEADLINE_MS};
     assert_true(wait_until(is_over, &moment, WORLD_DEADLINE_MS));

@@ -205,7 +205,7 @@ static const struct {
     {NULL, "[socket:open(inet, stream) || _ <- lists:seq(1, 50)], " WORK},
 };
 
-/* Whoever goes too far dies; nobody else does. */
+/* The process that goes too far dies, and no other. */
 static void each_limit_holds_under_attack(void **state) {
     struct world *world = *state;
     pid_t os_pid = os_pid_of(world);

@@ -18,7 +18,7 @@ struct batch {
     int count; /* of the first ones */
     atomic_int next;
     atomic_int failures;
-    char first_failure[256]; /* of whoever failed first */
+    char first_failure[256]; /* of the client that failed first */
 };
 
 static void name_of(int number, char ret[ID_BYTES]) {

@@ -33,7 +33,7 @@ static void assert_total_is_the_sum(json_t *timing) {
 }
 
 /* Which it had while it waited, with the profile's bounds. */
-static void assert_has_way_out(json_t *sandbox) {
+static void assert_has_egress(json_t *sandbox) {
     json_t *used = json_object_get(json_object_get(sandbox, "usage"), "network_in_bytes");
     json_t *rate = json_object_get(json_object_get(sandbox, "limits"), "network_rate_bytes");
     assert_true(json_is_integer(used));
@@ -49,7 +49,7 @@ static void a_sandbox_takes_it(struct world *world) {
     json_t *timing = json_object_get(sandbox, "timing");
     assert_string_equal(json_string_value(json_object_get(timing, "node")), "warm");
     assert_total_is_the_sum(timing);
-    assert_has_way_out(sandbox);
+    assert_has_egress(sandbox);
     json_decref(sandbox);
     assert_evaluates(world, "os:getenv(\"COLOUR\")", "\"gr\xc3\xbcn\"");
     assert_evaluates(world, "counter:increment(7)", "7");

@@ -77,7 +77,7 @@ static void assert_jail_holds(struct world *world) {
     json_decref(world_wait_event(world, before, &(struct event_pattern){"violation", "a", "what", "execve"}));
 }
 
-/* Nobody has a freezer here: processes are stopped one by one, and a new launcher finds them so. */
+/* There is no freezer without root: processes are stopped one by one, and a new launcher finds them so. */
 static void assert_stops_and_goes_on(struct world *world) {
     uint64_t since = world_now(world);
     world_do(world, "freeze", "{s:s}", "id", "a");

@@ -1,3 +1,4 @@
+%% Starts the counter's supervisor.
 -module(counter_app).
 -behaviour(application).
 

@@ -25,11 +25,6 @@ static const char *code_of(const struct view *view, enum style style) {
     return style_code(view->cli->err_colour, style);
 }
 
-static size_t number_at(const json_t *diagnostic, const char *name) {
-    json_int_t value = json_integer_value(json_object_get(diagnostic, name));
-    return value > 0 ? (size_t)value : 0;
-}
-
 /* ---- the source line ---- */
 
 /* A line fit to be shown with a mark under it: where the place is in it, in columns of a terminal. */
@@ -168,7 +163,7 @@ static void print_place(const struct view *view, const char *file, size_t line, 
 static void print_diagnostic(const struct view *view, const json_t *diagnostic) {
     const char *message = json_string_value(json_object_get(diagnostic, "message"));
     const char *file = json_string_value(json_object_get(diagnostic, "file"));
-    size_t line = number_at(diagnostic, "line"), column = number_at(diagnostic, "column");
+    size_t line = number_of(diagnostic, "line"), column = number_of(diagnostic, "column");
     CLEANUP(buf_free) struct buf source = BUF_INIT;
     if (!message) message = "no reason given";
     const char *hint = find_hint(message);

@@ -11,6 +11,16 @@ const char *style_code(bool colour, enum style style) {
     return colour ? codes[style] : "";
 }
 
+const char *text_of(const json_t *object, const char *name, const char *otherwise) {
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : otherwise;
+}
+
+size_t number_of(const json_t *object, const char *name) {
+    json_int_t value = json_integer_value(json_object_get(object, name));
+    return value > 0 ? (size_t)value : 0;
+}
+
 /* One character of UTF-8: its code and its length; a byte that begins none is itself, with code 0. */
 static size_t decode(const char *text, size_t size, uint32_t *ret_code) {
     const uint8_t *bytes = (const uint8_t *)text;

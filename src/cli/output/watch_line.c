@@ -5,11 +5,6 @@
 
 enum { NAMES_SHOWN = 3 };
 
-static size_t number_at(json_t *object, const char *name) {
-    json_int_t value = json_integer_value(json_object_get(object, name));
-    return value > 0 ? (size_t)value : 0;
-}
-
 /* "a, b, c and 7 more"; there may be more than the list has. */
 static void append_names(struct buf *line, json_t *names, size_t count) {
     size_t shown = json_array_size(names);
@@ -23,7 +18,7 @@ static void append_names(struct buf *line, json_t *names, size_t count) {
 }
 
 static void begin(const struct cli *cli, struct buf *line, enum style style, const char *mark, json_t *data) {
-    size_t count = number_at(data, "file_count");
+    size_t count = number_of(data, "file_count");
     buf_printf(line, "%s%s%s ", style_code(cli->err_colour, style), mark, style_code(cli->err_colour, STYLE_PLAIN));
     append_names(line, json_object_get(data, "files"), count);
     if (count > 0) buf_append_string(line, ": ");
@@ -31,20 +26,20 @@ static void begin(const struct cli *cli, struct buf *line, enum style style, con
 
 /* "reloaded Counter.Server, 3 processes kept their state" */
 static void append_reloaded(struct buf *line, json_t *data) {
-    size_t processes = number_at(data, "processes"), removed = number_at(data, "removed_count");
-    const char *what = removed == 0 ? "reloaded" : removed == number_at(data, "module_count") ? "removed" : "changed";
+    size_t processes = number_of(data, "processes"), removed = number_of(data, "removed_count");
+    const char *what = removed == 0 ? "reloaded" : removed == number_of(data, "module_count") ? "removed" : "changed";
     buf_printf(line, "%s ", what);
-    append_names(line, json_object_get(data, "modules"), number_at(data, "module_count"));
+    append_names(line, json_object_get(data, "modules"), number_of(data, "module_count"));
     if (processes > 0)
         buf_printf(line, ", %zu process%s", processes, processes == 1 ? " kept its state" : "es kept their state");
 }
 
 static void print_reloaded(const struct cli *cli, json_t *data) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
-    size_t compiled = number_at(data, "compiled_count");
+    size_t compiled = number_of(data, "compiled_count");
     begin(cli, &line, STYLE_GREEN, "✓", data);
     if (compiled > 0) buf_printf(&line, "compiled %zu %s, ", compiled, compiled == 1 ? "module" : "modules");
-    if (number_at(data, "module_count") > 0)
+    if (number_of(data, "module_count") > 0)
         append_reloaded(&line, data);
     else
         buf_append_string(&line, "no change in the code that runs");

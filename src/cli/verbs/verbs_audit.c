@@ -3,19 +3,14 @@
 
 #include "cli/cli_internal.h"
 
-static const char *text_of(json_t *object, const char *name) {
-    const char *text = json_string_value(json_object_get(object, name));
-    return text ? text : "-";
-}
-
 static void put_text(struct buf *line, json_t *record, const char *name) {
-    const char *text = text_of(record, name);
+    const char *text = text_of(record, name, "-");
     text_clean_line(line, text, strlen(text));
 }
 
 /* "2026-11-16 04:05:00  17  uid 0  pid 812  create  shop  ok  212 ms" */
 static void format_record(const struct cli *cli, json_t *record, struct buf *line) {
-    const char *time = text_of(record, "time"), *clock = strchr(time, 'T');
+    const char *time = text_of(record, "time", "-"), *clock = strchr(time, 'T');
     const char *outcome = json_string_value(json_object_get(record, "outcome"));
     bool is_ours = json_object_get(record, "event") != NULL; /* of the trail itself */
     buf_printf(line, "%s%.10s %.8s%s  %lld  ", style_code(cli->out_colour, STYLE_DIM), time, clock ? clock + 1 : "",
@@ -69,9 +64,9 @@ static int show_verdict(const struct cli *cli, json_t *verdict) {
         fprintf(stderr, "%sthe audit trail is damaged:%s ", style_code(cli->err_colour, STYLE_RED),
                 style_code(cli->err_colour, STYLE_PLAIN));
         if (json_is_string(json_object_get(problem, "file")))
-            fprintf(stderr, "%s:%lld: ", text_of(problem, "file"),
+            fprintf(stderr, "%s:%lld: ", text_of(problem, "file", "-"),
                     (long long)json_integer_value(json_object_get(problem, "line")));
-        text_print_line(stderr, text_of(problem, "detail"));
+        text_print_line(stderr, text_of(problem, "detail", "-"));
         fputc('\n', stderr);
     }
     return !valid;
@@ -93,10 +88,11 @@ static void show_past(struct cli *cli, json_t *records) {
     json_t *record;
     json_array_foreach(records, index, record) {
         if (json_object_get(record, "outcome"))
-            json_object_set_new(ended, text_of(record, "correlation_id"), json_true());
+            json_object_set_new(ended, text_of(record, "correlation_id", "-"), json_true());
     }
     json_array_foreach(records, index, record) {
-        bool is_over = !json_object_get(record, "outcome") && json_object_get(ended, text_of(record, "correlation_id"));
+        bool is_over =
+            !json_object_get(record, "outcome") && json_object_get(ended, text_of(record, "correlation_id", "-"));
         if (!is_over || json_object_get(record, "event")) show_record(cli, record, NULL);
     }
 }

@@ -5,34 +5,29 @@
 
 enum { SHOWN_MAX = 100 };
 
-static const char *text_of(json_t *object, const char *name) {
-    const char *text = json_string_value(json_object_get(object, name));
-    return text ? text : "";
-}
-
 /* "lib/shop.ex:12: Shop.run/1 calls System.cmd/2, which takes the operation os_command (run programs)" */
 static void print_finding(const struct cli *cli, json_t *finding) {
     json_int_t line = json_integer_value(json_object_get(finding, "line"));
-    const char *file = text_of(finding, "file"), *module = text_of(finding, "module");
+    const char *file = text_of(finding, "file", ""), *module = text_of(finding, "module", "");
     fputs(style_code(cli->out_colour, STYLE_BOLD), stdout);
     text_print_line(stdout, *file ? file : module);
     if (line > 0) printf(":%lld", (long long)line);
     printf(":%s ", style_code(cli->out_colour, STYLE_PLAIN));
     text_print_line(stdout, module);
     if (*module) putchar(' ');
-    text_print_line(stdout, text_of(finding, "function"));
-    if (*text_of(finding, "function")) putchar(' ');
-    text_print_line(stdout, text_of(finding, "detail"));
+    text_print_line(stdout, text_of(finding, "function", ""));
+    if (*text_of(finding, "function", "")) putchar(' ');
+    text_print_line(stdout, text_of(finding, "detail", ""));
     putchar('\n');
 }
 
 /* What holds it anyway, and how to allow it, once for each operation. */
 static void print_operation(const struct cli *cli, json_t *finding) {
-    printf("%s%s:%s without it, ", style_code(cli->out_colour, STYLE_YELLOW), text_of(finding, "operation"),
+    printf("%s%s:%s without it, ", style_code(cli->out_colour, STYLE_YELLOW), text_of(finding, "operation", ""),
            style_code(cli->out_colour, STYLE_PLAIN));
-    text_print_line(stdout, text_of(finding, "held"));
+    text_print_line(stdout, text_of(finding, "held", ""));
     fputs("; to allow it, ", stdout);
-    text_print_line(stdout, text_of(finding, "allow"));
+    text_print_line(stdout, text_of(finding, "allow", ""));
     putchar('\n');
 }
 
@@ -41,7 +36,7 @@ static void print_operations(const struct cli *cli, json_t *findings) {
     size_t index;
     json_t *finding;
     json_array_foreach(findings, index, finding) {
-        const char *operation = text_of(finding, "operation");
+        const char *operation = text_of(finding, "operation", "");
         if (json_object_get(told, operation)) continue;
         json_object_set_new(told, operation, json_true());
         print_operation(cli, finding);
@@ -57,7 +52,7 @@ static void summarize(json_t *report) {
     CLEANUP(buf_free) struct buf count = BUF_INIT;
     buf_printf(&count, "%lld finding%s", findings, findings == 1 ? "" : "s");
     printf("%s in %lld module%s for the profile %s", findings > 0 ? buf_string(&count) : "nothing found", modules,
-           modules == 1 ? "" : "s", text_of(report, "profile"));
+           modules == 1 ? "" : "s", text_of(report, "profile", ""));
     if (dynamic > 0)
         printf("; %lld call%s can't be decided before %s run%s, and %s held by the kernel", dynamic,
                dynamic == 1 ? "" : "s", dynamic == 1 ? "it" : "they", dynamic == 1 ? "s" : "",

@@ -29,7 +29,7 @@ static void add_names(struct buf *text, json_t *access, const char *key) {
     }
 }
 
-/* Whom a profile is for: "everyone", "users alice, bob; groups staff", or "admins". */
+/* The users that a profile is for: "everyone", "users alice, bob; groups staff", or "admins". */
 static void add_access(json_t *profiles) {
     size_t index;
     json_t *profile;

@@ -50,22 +50,17 @@ static int show_record(struct cli *cli, json_t *record, void *data) {
     return 0;
 }
 
-static const char *text_of(json_t *object, const char *name) {
-    const char *text = json_string_value(json_object_get(object, name));
-    return text ? text : "-";
-}
-
 /* "21:05:00.123  security.violation  counter  syscall=execve count=1" */
 static int show_event(struct cli *cli, json_t *event, void *data) {
     if (cli->json) return show_record(cli, event, data);
     if (view_skipped(stdout, event)) return 0;
     CLEANUP(buf_free) struct buf line = BUF_INIT;
-    const char *time = text_of(event, "time");
+    const char *time = text_of(event, "time", "-");
     const char *clock = strchr(time, 'T');
     buf_printf(&line, "%s%.12s%s  ", style_code(cli->out_colour, STYLE_DIM), clock ? clock + 1 : time,
                style_code(cli->out_colour, STYLE_PLAIN));
-    const char *kind = text_of(event, "kind");
-    const char *id = text_of(event, "sandbox_id");
+    const char *kind = text_of(event, "kind", "-");
+    const char *id = text_of(event, "sandbox_id", "-");
     text_clean_line(&line, kind, strlen(kind));
     buf_append_string(&line, "  ");
     text_clean_line(&line, id, strlen(id));

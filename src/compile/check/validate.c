@@ -23,7 +23,7 @@ static void set(struct entry *entry, const char *name, json_t *value) {
     if (json_object_set_new(entry->object, name, value) < 0 && entry->result == 0) no_memory(entry);
 }
 
-/* Names are strangers' text: what JSON can't hold, or not everyone reads, is written as an escape. */
+/* Names are strangers' text: what JSON can't hold, or not every terminal shows, is written as an escape. */
 static json_t *name_json(struct entry *entry, const char *text, size_t size) {
     CLEANUP(buf_free) struct buf name = BUF_INIT;
     if (atomic_fetch_sub(entry->names_left, (long long)size) < (long long)size) {

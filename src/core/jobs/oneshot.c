@@ -50,10 +50,8 @@ struct oneshot *oneshot_begin(struct engine *engine, struct request *request, si
     struct oneshot *oneshot = NULL;
     struct toolchain_entry *toolchain;
     const char *name = json_string_value(json_object_get(request->params, "toolchain"));
-    if (toolchains_find(engine, name, &toolchain, &error) == 0 && check(engine, request, &error) == 0) {
-        oneshot = calloc(1, size);
-        if (!oneshot) abort(); /* as in answers.c */
-    }
+    if (toolchains_find(engine, name, &toolchain, &error) == 0 && check(engine, request, &error) == 0)
+        oneshot = zeroed_or_abort(1, size);
     if (!oneshot) {
         answer_error(engine, request, &error, NULL);
         return NULL;

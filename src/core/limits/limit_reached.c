@@ -88,15 +88,13 @@ static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_
 /* ---- killing the process that has most of what the kernel holds ---- */
 
 struct relief {
-    struct engine *engine;
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
+    struct sandbox_ref ref;
     struct reached reached;
 };
 
 static void on_relieved(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct relief *relief = data;
-    struct sandbox *sandbox = sandbox_again(relief->engine, relief->id, relief->number);
+    struct sandbox *sandbox = sandbox_deref(&relief->ref);
     const struct term *killed = error ? NULL : term_map_get(result, "killed");
     uint64_t count = 0;
     (void)reason;
@@ -107,15 +105,12 @@ static void on_relieved(void *data, const struct term *result, const struct term
 
 /* Only the VM knows the owners of connections, and which process sends and gets most. */
 static void ask_for_relief(struct sandbox *sandbox, const struct reached *reached) {
-    struct relief *relief = calloc(1, sizeof *relief);
+    struct relief *relief = new_or_abort(struct relief);
     struct buf args = BUF_INIT;
-    if (!relief) abort(); /* as in node_call */
-    *relief = (struct relief){.engine = sandbox->engine, .reached = *reached};
-    memcpy(relief->id, sandbox->id, sizeof relief->id);
-    relief->number = sandbox->number;
-    term_put_map(&args, 1);
-    term_put_atom(&args, "by");
-    term_put_atom(&args, reached->limit == LIMIT_OF_CONNECTIONS ? "sockets" : "traffic");
+    *relief = (struct relief){.ref = sandbox_ref(sandbox), .reached = *reached};
+    struct term_map map = term_map_begin(&args);
+    term_map_atom(&map, "by", reached->limit == LIMIT_OF_CONNECTIONS ? "sockets" : "traffic");
+    term_map_end(&map);
     node_call(sandbox->node, "relieve", &args, RELIEF_DEADLINE_MS, on_relieved, relief);
 }
 

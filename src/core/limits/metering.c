@@ -237,16 +237,14 @@ static void judge(struct sandbox *sandbox) {
 /* ---- asking ---- */
 
 struct question {
-    struct engine *engine;
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
+    struct sandbox_ref ref;
     metering_done_fn done;
     void *data;
 };
 
 static void on_told(void *data, const struct term *result, const struct term *reason, const struct error *error) {
     struct question *question = data;
-    struct sandbox *sandbox = sandbox_again(question->engine, question->id, question->number);
+    struct sandbox *sandbox = sandbox_deref(&question->ref);
     (void)reason;
     if (sandbox && !error) {
         take_word(sandbox, result);
@@ -269,13 +267,11 @@ void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data) {
         done(data, sandbox);
         return;
     }
-    *question = (struct question){.engine = sandbox->engine, .done = done, .data = data};
-    memcpy(question->id, sandbox->id, sizeof question->id);
-    question->number = sandbox->number;
+    *question = (struct question){.ref = sandbox_ref(sandbox), .done = done, .data = data};
     struct buf args = BUF_INIT;
-    term_put_map(&args, 1);
-    term_put_atom(&args, "usage");
-    term_put_bool(&args, true);
+    struct term_map map = term_map_begin(&args);
+    term_map_bool(&map, "usage", true);
+    term_map_end(&map);
     node_call(sandbox->node, "info", &args, ASK_DEADLINE_MS, on_told, question);
 }
 

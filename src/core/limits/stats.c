@@ -147,7 +147,7 @@ static json_t *row_json(struct sandbox *sandbox) {
     bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
     json_object_set_new(row, "id", json_string(sandbox->id));
     json_object_set_new(row, "status", json_string(is_frozen ? "frozen" : status_name(sandbox->status)));
-    json_object_set_new(row, "profile", json_string(sandbox->config.profile->name));
+    json_object_set_new(row, "profile", json_string(sandbox->config.profile->jail.name));
     return row;
 }
 
@@ -238,16 +238,15 @@ static void on_top(void *data, void *list, const struct term *reason, const stru
 
 static void ask_processes(struct engine *engine, struct request *request, struct sandbox *sandbox) {
     struct buf args = BUF_INIT;
-    if (sandbox->status != STATUS_RUNNING || !sandbox->node || node_is_frozen(sandbox->node)) {
-        answer_fail(engine, request, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
-                    sandbox->node && node_is_frozen(sandbox->node) ? "frozen" : status_name(sandbox->status));
+    struct error error;
+    if (sandbox_check_runs(sandbox, &error) < 0) {
+        answer_error(engine, request, &error, NULL);
         return;
     }
-    term_put_map(&args, 2);
-    term_put_atom(&args, "by");
-    term_put_atom(&args, json_string_value(json_object_get(request->params, "by")));
-    term_put_atom(&args, "count");
-    term_put_uint64(&args, (uint64_t)json_integer_value(json_object_get(request->params, "count")));
+    struct term_map map = term_map_begin(&args);
+    term_map_atom(&map, "by", json_string_value(json_object_get(request->params, "by")));
+    term_map_number(&map, "count", (uint64_t)json_integer_value(json_object_get(request->params, "count")));
+    term_map_end(&map);
     node_call_prepared(sandbox->node, "top", &args, TOP_DEADLINE_MS, &as_json, on_top, request);
 }
 

@@ -16,28 +16,23 @@ static void come_back_at(struct engine *engine, uint64_t due_ms) {
 }
 
 struct message {
-    struct engine *engine;
-    char id[SANDBOX_ID_BYTES]; /* the sandbox may be let go of before the launcher answers */
-    uint64_t number;           /* the sandbox's, since its id may be taken again */
+    struct sandbox_ref ref; /* it may be let go of before the launcher answers */
     enum push what;
 };
 
 static struct message *message_new(const struct sandbox *sandbox, enum push what) {
-    struct message *message = calloc(1, sizeof *message);
-    if (!message) abort(); /* as in node_call */
-    message->engine = sandbox->engine;
+    struct message *message = new_or_abort(struct message);
+    message->ref = sandbox_ref(sandbox);
     message->what = what;
-    memcpy(message->id, sandbox->id, sizeof message->id);
-    message->number = sandbox->number;
     return message;
 }
 
 static void on_answer(void *data, const struct error *error) {
     struct message *message = data;
-    struct sandbox *sandbox = sandbox_again(message->engine, message->id, message->number);
+    struct sandbox *sandbox = sandbox_deref(&message->ref);
     if (sandbox) {
         push_schedule_answered(&sandbox->network.pushes, message->what, error != NULL, clock_monotonic_ms());
-        come_back_at(message->engine, push_schedule_next_ms(&sandbox->network.pushes));
+        come_back_at(message->ref.engine, push_schedule_next_ms(&sandbox->network.pushes));
     }
     free(message);
 }

@@ -40,13 +40,13 @@ static struct known_name *find(const struct names *names, const char *name) {
 }
 
 static struct known_name *listed(const struct sandbox *sandbox, size_t index) {
-    struct known_name *item = find(sandbox->engine->names, sandbox->config.profile->egress.names[index].name);
+    struct known_name *item = find(sandbox->engine->names, sandbox->config.profile->jail.egress.names[index].name);
     if (!item) abort(); /* names_open has taken those of every profile */
     return item;
 }
 
 static bool goes_by_names(const struct sandbox *sandbox) {
-    const struct jail_profile *profile = sandbox->config.profile;
+    const struct jail_profile *profile = &sandbox->config.profile->jail;
     return sandbox->engine->names && profile->network == JAIL_NETWORK_OUTGOING && profile->egress.name_count > 0 &&
            sandbox->engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS;
 }
@@ -64,7 +64,7 @@ static size_t put_addresses(const struct known_name *item, const struct jail_nam
 }
 
 size_t names_addresses(const struct sandbox *sandbox, struct jail_host ret[JAIL_RESOLVED_MAX]) {
-    const struct jail_egress *egress = &sandbox->config.profile->egress;
+    const struct jail_egress *egress = &sandbox->config.profile->jail.egress;
     size_t known[JAIL_NAMES_MAX], parts[JAIL_NAMES_MAX], count = 0;
     if (!goes_by_names(sandbox)) return 0;
     for (size_t i = 0; i < egress->name_count; i++) known[i] = listed(sandbox, i)->known.count;
@@ -77,7 +77,7 @@ size_t names_addresses(const struct sandbox *sandbox, struct jail_host ret[JAIL_
 /* Before each was asked for once, what an earlier daemon told is better than what is known. */
 void names_take_up(struct sandbox *sandbox) {
     if (!goes_by_names(sandbox)) return;
-    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++)
+    for (size_t i = 0; i < sandbox->config.profile->jail.egress.name_count; i++)
         if (!listed(sandbox, i)->is_answered) return;
     launcher_push(sandbox, PUSH_NAMES);
 }
@@ -93,14 +93,14 @@ static void tell_all(const struct known_name *item) {
     void *value;
     while (map_next(&item->names->engine->sandboxes, &at, NULL, &value)) {
         struct sandbox *sandbox = value;
-        if (lists(&sandbox->config.profile->egress, item->name)) names_take_up(sandbox);
+        if (lists(&sandbox->config.profile->jail.egress, item->name)) names_take_up(sandbox);
     }
 }
 
 /* ---- waiting for an answer ---- */
 
 static bool awaits_answer(const struct sandbox *sandbox) {
-    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++)
+    for (size_t i = 0; i < sandbox->config.profile->jail.egress.name_count; i++)
         if (listed(sandbox, i)->known.count == 0 && listed(sandbox, i)->is_asking) return true;
     return false;
 }
@@ -210,7 +210,7 @@ static void ask_if_unknown(struct known_name *item) {
 
 bool names_await(struct sandbox *sandbox) {
     if (!goes_by_names(sandbox)) return false;
-    for (size_t i = 0; i < sandbox->config.profile->egress.name_count; i++) ask_if_unknown(listed(sandbox, i));
+    for (size_t i = 0; i < sandbox->config.profile->jail.egress.name_count; i++) ask_if_unknown(listed(sandbox, i));
     if (!awaits_answer(sandbox)) return false;
     struct names *names = sandbox->engine->names;
     sandbox->network.names_due_ms = clock_monotonic_ms() + AWAIT_MS;

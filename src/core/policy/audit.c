@@ -37,7 +37,7 @@ static void add_end(struct engine *engine, const struct audit_subject *subject, 
 static bool is_watched(struct engine *engine, const struct request *request) {
     const char *id = json_string_value(json_object_get(request->params, "id"));
     const struct sandbox *sandbox = id ? map_get(&engine->sandboxes, id) : NULL;
-    return sandbox && guard_profile_of(sandbox->config.profile)->audit == GUARD_AUDIT_ALL;
+    return sandbox && sandbox->config.profile->audit == GUARD_AUDIT_ALL;
 }
 
 /* What is a caller's to mend is no trouble of the service's, unless it is about permissions. */
@@ -87,8 +87,7 @@ static void on_begun(void *data, const struct error *error) {
 
 static struct audited *new_audited(struct engine *engine, const struct audit_subject *subject, struct request *request,
                                    engine_fn *run) {
-    struct audited *audited = calloc(1, sizeof *audited);
-    if (!audited) abort(); /* as in answers.c */
+    struct audited *audited = new_or_abort(struct audited);
     *audited = (struct audited){
         .engine = engine, .subject = *subject, .request = request, .run = run, .began_ms = clock_monotonic_ms()};
     request->audited = audited;

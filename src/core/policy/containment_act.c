@@ -11,7 +11,7 @@
 enum { DESTROY_RETRY_MS = 1000, ROLLBACK_RETRIES = 2 };
 
 static const struct escalation_policy *policy_of(const struct sandbox *sandbox) {
-    return &guard_profile_of(sandbox->config.profile)->on_violation;
+    return &sandbox->config.profile->on_violation;
 }
 
 static void tell(struct sandbox *sandbox, enum guard_containment action) {
@@ -31,9 +31,7 @@ static void require(struct sandbox *sandbox, enum guard_containment action) {
 /* The request that the engine makes of itself. */
 struct rollback {
     struct request request;
-    struct engine *engine;
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
+    struct sandbox_ref ref;
 };
 
 static void do_more_than_roll_back(struct sandbox *sandbox) {
@@ -60,7 +58,7 @@ static void rollback_done(struct sandbox *sandbox) {
 
 static void on_rolled_back(struct request *request, json_t *result, const struct error *error) {
     struct rollback *rollback = request->transport;
-    struct sandbox *sandbox = sandbox_again(rollback->engine, rollback->id, rollback->number);
+    struct sandbox *sandbox = sandbox_deref(&rollback->ref);
     if (sandbox && sandbox->security.containment.is_rolling_back) {
         sandbox->security.containment.is_rolling_back = false;
         if (error && error->code != E_SHUTDOWN && !sandbox->ending.is_destroying)
@@ -75,7 +73,7 @@ static void on_rolled_back(struct request *request, json_t *result, const struct
 
 static void run_rollback(struct engine *engine, struct request *request) {
     const struct rollback *rollback = request->transport;
-    const struct sandbox *sandbox = sandbox_again(engine, rollback->id, rollback->number);
+    const struct sandbox *sandbox = sandbox_deref(&rollback->ref);
     char build[STORE_DIGEST_BYTES] = "";
     if (sandbox) memcpy(build, sandbox->code.previous_build, sizeof build);
     reload_to_build(engine, request, build);
@@ -83,11 +81,8 @@ static void run_rollback(struct engine *engine, struct request *request) {
 
 static void ask_for_rollback(struct sandbox *sandbox) {
     static const struct audit_subject subject = {.op = "rollback", .kind = AUDIT_ENDS};
-    struct rollback *rollback = calloc(1, sizeof *rollback);
-    if (!rollback) abort(); /* as in answers.c */
-    rollback->engine = sandbox->engine;
-    memcpy(rollback->id, sandbox->id, sizeof rollback->id);
-    rollback->number = sandbox->number;
+    struct rollback *rollback = new_or_abort(struct rollback);
+    rollback->ref = sandbox_ref(sandbox);
     rollback->request = (struct request){
         .params = json_pack("{s:s, s:i, s:i}", "id", sandbox->id, "retries", ROLLBACK_RETRIES, "probation_ms", 0),
         .caller = {.uid = sandbox->owner, .role = ROLE_ADMIN, .peer_fd = -1, .is_service = true},

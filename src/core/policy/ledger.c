@@ -74,8 +74,8 @@ void ledger_beams_written(struct ledger *ledger, uid_t uid, uint64_t bytes) {
     char name[OWNER_NAME_BYTES];
     uint64_t *held = map_get(&ledger->beams, owner_name(uid, name));
     if (!held && bytes > 0) {
-        held = calloc(1, sizeof *held);
-        if (!held || !map_set(&ledger->beams, name, held)) abort(); /* as in node_call */
+        held = new_or_abort(uint64_t);
+        if (!map_set(&ledger->beams, name, held)) abort();
     }
     if (held) *held += bytes;
     quotas_count(ledger->quotas, uid, QUOTA_DISK, bytes);

@@ -86,8 +86,7 @@ static int find_principal(const struct quota_rules *rules, const char *name, uid
 
 static void show_all(struct quotas *quotas, json_t *array) {
     const struct quota_rules *rules = quotas_rules(quotas);
-    CLEANUP_FREE uid_t *uids = calloc(PRINCIPALS_SHOWN_MAX, sizeof *uids);
-    if (!uids) abort(); /* as in answers.c */
+    CLEANUP_FREE uid_t *uids = zeroed_or_abort(PRINCIPALS_SHOWN_MAX, sizeof *uids);
     size_t count = quotas_principals(quotas, uids, PRINCIPALS_SHOWN_MAX);
     for (size_t i = 0; rules && i < rules->count; i++) add_rule(array, rules, i);
     for (size_t i = 0; i < count; i++) quotas_show(quotas, uids[i], add_state, array);

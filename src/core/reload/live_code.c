@@ -120,9 +120,7 @@ static void tell_awaited(struct sandbox *sandbox) {
 
 struct asking {
     uv_work_t work;
-    struct engine *engine;
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
+    struct sandbox_ref ref;
     char reload_id[RELOAD_ID_BYTES];
     bool on_probation;
     char from_path[PATH_MAX], to_path[PATH_MAX];
@@ -166,15 +164,15 @@ static void release_asking(void *data) {
 
 static void on_compared(uv_work_t *work, int status) {
     struct asking *asking = work->data;
-    struct engine *engine = asking->engine;
-    struct sandbox *sandbox = sandbox_again(engine, asking->id, asking->number);
+    struct engine *engine = asking->ref.engine;
+    struct sandbox *sandbox = sandbox_deref(&asking->ref);
     (void)status;
     /* Whatever changed its code meanwhile knows better. */
     bool is_as_compared = sandbox && sandbox->node && !sandbox->code.reload &&
                           strcmp(sandbox->code.build.digest, asking->from_build) == 0;
-    loop_note(engine->loop, "reload", asking->id);
+    loop_note(engine->loop, "reload", asking->ref.id);
     ledger_beams_written(&engine->builds.ledger, asking->beams.owner, asking->beams.written_bytes);
-    if (asking->error.code != E_NONE) engine_log_error(engine, "unknown_code_runs", asking->id, &asking->error);
+    if (asking->error.code != E_NONE) engine_log_error(engine, "unknown_code_runs", asking->ref.id, &asking->error);
     if (is_as_compared && asking->error.code == E_NONE) {
         live_code_adopt(sandbox, asking->reload_id, &asking->adoption, &asking->build);
         if (!asking->on_probation) live_code_forget(sandbox);
@@ -193,9 +191,8 @@ static void on_compared(uv_work_t *work, int status) {
    nothing is known of that build. */
 static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const char *digest, bool on_probation) {
     struct engine *engine = sandbox->engine;
-    struct asking *asking = calloc(1, sizeof *asking);
+    struct asking *asking = new_or_abort(struct asking);
     struct error error;
-    if (!asking) abort(); /* as in node_call */
     int result = store_build_path(engine->store, sandbox->code.build.digest, asking->from_path, PATH_MAX, &error);
     if (result == 0) result = store_build_path(engine->store, digest, asking->to_path, PATH_MAX, &error);
     if (result < 0) {
@@ -203,17 +200,15 @@ static bool adopt_unheard(struct sandbox *sandbox, const char *reload_id, const 
         free(asking);
         return false;
     }
-    asking->engine = engine;
+    asking->ref = sandbox_ref(sandbox);
     asking->beams = (struct beam_store){.home = engine->config.home, .owner = sandbox->owner};
     asking->on_probation = on_probation;
     asking->work.data = asking;
-    snprintf(asking->id, sizeof asking->id, "%s", sandbox->id);
-    asking->number = sandbox->number;
     snprintf(asking->reload_id, sizeof asking->reload_id, "%s", reload_id);
     memcpy(asking->from_build, sandbox->code.build.digest, sizeof asking->from_build);
     snprintf(asking->build.digest, sizeof asking->build.digest, "%s", digest);
     asking->history = history_hold(sandbox->code.history);
-    asking->adopter = (struct adopter){asking->id, sandbox->times.started_at_ms, sandbox->owner, sandbox->owner};
+    asking->adopter = (struct adopter){asking->ref.id, sandbox->times.started_at_ms, sandbox->owner, sandbox->owner};
     engine->asking++;
     host_work(&engine->host, sandbox->owner, &asking->work, compare, on_compared);
     return true;

@@ -12,6 +12,7 @@ enum { PROBATION_DEFAULT_MS = 2000, PATIENCE_DEFAULT_MS = 5000 };
 enum {
     CALL_SLACK_MS = 5000,
     FIRST_REST_MS = 100, /* then twice as long each time */
+    MOST_REST_MS = 60000,
     UNSETTLED_REST_MIN_MS = 10,
     UNSETTLED_REST_MAX_MS = 640,
     UNSETTLED_MAX_MS = 15000, /* all told */
@@ -62,19 +63,12 @@ bool reload_is_dry(const struct reload_job *reload) {
 
 /* ---- check ---- */
 
-static int check_runs(const struct sandbox *sandbox, struct error *reterr) {
-    bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
-    if (sandbox->node && sandbox->status == STATUS_RUNNING && !is_frozen) return 0;
-    return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
-                     is_frozen ? "frozen" : status_name(sandbox->status));
-}
-
 /* A rollback brings nothing. */
 static void check_running(void *job) {
     struct reload_job *reload = job;
     struct error error;
     loop_note(reload->loop, "reload", reload->job.sandbox->id);
-    if (check_runs(reload->job.sandbox, &error) < 0)
+    if (sandbox_check_runs(reload->job.sandbox, &error) < 0)
         step_done(&reload->steps, &error);
     else
         step_go(&reload->steps, reload->is_rollback ? RELOAD_COMPARE : RELOAD_TOOLCHAIN);
@@ -93,7 +87,7 @@ static void leave_sandbox(struct reload_job *reload) {
 static void on_rested(void *job) {
     struct reload_job *reload = job;
     struct error error;
-    int result = check_runs(reload->job.sandbox, &error);
+    int result = sandbox_check_runs(reload->job.sandbox, &error);
     loop_note(reload->loop, "reload", reload->job.sandbox->id);
     reload_forget_comparison(reload); /* the code that runs may have changed by now */
     step_done(&reload->steps, result < 0 ? &error : NULL);
@@ -155,7 +149,7 @@ static void on_call_failed(struct reload_job *reload, json_t *failure, const str
     if (error->code == E_CONFLICT)
         reload_try_once_settled(reload, error);
     else if (tries_again)
-        try_after(reload, (uint64_t)FIRST_REST_MS << reload->failures++);
+        try_after(reload, backoff_ms(FIRST_REST_MS, MOST_REST_MS, reload->failures++));
     else
         step_done(&reload->steps, error);
 }
@@ -225,7 +219,8 @@ static void begin_transaction(struct reload_job *reload) {
     uint64_t deadline_ms =
         options.busy_timeout_ms + options.suspend_timeout_ms + options.migrate_timeout_ms + 2ULL * CALL_SLACK_MS;
     reload->compared.call = (struct buf)BUF_INIT;
-    transaction_put_rest(&args, &options);
+    reload->compared.call_map.buf = &args;
+    transaction_end(&reload->compared.call_map, &options);
     reload->call_id = node_call_prepared(sandbox->node, "reload", &args, deadline_ms, &as_json, on_reloaded, reload);
 }
 
@@ -240,7 +235,7 @@ static void call_agent(void *job) {
     struct reload_job *reload = job;
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
-    if (check_runs(sandbox, &error) < 0) {
+    if (sandbox_check_runs(sandbox, &error) < 0) {
         step_done(&reload->steps, &error);
     } else if (check_compared(reload, &error) < 0) {
         reload_try_once_settled(reload, &error);
@@ -363,8 +358,7 @@ static void call_off(struct job *job, const struct error *why) {
 }
 
 struct reload_job *reload_new(struct sandbox *sandbox, struct request *request) {
-    struct reload_job *reload = calloc(1, sizeof *reload);
-    if (!reload) abort(); /* as in node_call */
+    struct reload_job *reload = new_or_abort(struct reload_job);
     reload->loop = sandbox->engine->loop;
     reload->job =
         (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = call_off};

@@ -30,8 +30,7 @@ static void release(void *comparison) {
 
 void reload_forget_comparison(struct reload_job *reload) {
     uv_loop_t *loop = reload->loop;
-    struct comparison *old = malloc(sizeof *old);
-    if (!old) abort(); /* as in node_call */
+    struct comparison *old = new_or_abort(struct comparison);
     *old = reload->compared;
     reload->compared = (struct comparison){0};
     loop_discard(loop, release, old);
@@ -67,7 +66,7 @@ static int find_changes(struct reload_job *reload, struct error *reterr) {
 
 /* Code that ran before may run again. */
 static int scan(struct reload_job *reload, struct error *reterr) {
-    const struct guard_profile *profile = guard_profile_of(reload->job.sandbox->config.profile);
+    const struct guard_profile *profile = reload->job.sandbox->config.profile;
     if (reload->is_rollback || profile->scan == GUARD_SCAN_OFF || reload->compared.changes.count == 0) return 0;
     json_decref(take_ptr(reload->scan)); /* of an earlier try */
     return containment_scan_changes(profile, &reload->compared.changes, &reload->scan, reterr);
@@ -99,7 +98,7 @@ static json_t *first_of(const json_t *list, size_t max) {
 static int prepare_transaction(struct reload_job *reload, struct error *reterr) {
     struct comparison *compared = &reload->compared;
     const struct adopter *adopter = &reload->adopter;
-    transaction_put_first(&compared->call, &compared->changes, reload->migrations);
+    compared->call_map = transaction_begin(&compared->call, &compared->changes, reload->migrations);
     compared->told = transaction_changes(&compared->changes);
     compared->told_first = first_of(compared->told, MODULES_TOLD);
     compared->warnings = json_array();

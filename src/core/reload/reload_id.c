@@ -37,7 +37,7 @@ static void seal(const struct sandbox *sandbox, const char *digest_and_nonce, ch
         snprintf(text, sizeof text, "%s %.*s", sandbox->id, DIGEST_TEXT_BYTES + NONCE_TEXT_BYTES, digest_and_nonce);
     if (!HMAC(EVP_sha256(), engine->reload_key, sizeof engine->reload_key, (const uint8_t *)text, (size_t)length, mac,
               NULL))
-        abort(); /* as in node_call */
+        abort(); /* an id without a seal would be believed by no daemon */
     hex_encode(mac, SEAL_TEXT_BYTES / 2, ret);
 }
 

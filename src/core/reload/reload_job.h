@@ -40,7 +40,8 @@ struct comparison {
     struct change_set changes;
     struct composed composed;
     struct adoption adoption;
-    struct buf call;    /* the first part of what the agent is asked */
+    struct buf call; /* the first part of what the agent is asked */
+    struct term_map call_map;
     json_t *told;       /* the changes, as callers see them */
     json_t *told_first; /* the first of them, as events have them */
     json_t *warnings;

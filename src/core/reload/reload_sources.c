@@ -94,8 +94,7 @@ static void list_parts(struct reload_job *reload) {
     json_t *paths = reload_param(reload, "paths");
     size_t count = json_array_size(paths);
     const char *file = json_string_value(reload_param(reload, "file"));
-    reload->parts = calloc(count + 2, sizeof *reload->parts); /* the project may be added */
-    if (!reload->parts) abort();                              /* as in node_call */
+    reload->parts = zeroed_or_abort(count + 2, sizeof *reload->parts); /* the project may be added */
     for (size_t i = 0; i < count; i++) reload->parts[i].path = json_string_value(json_array_get(paths, i));
     if (count == 0) reload->parts[0].path = file ? file : project_of(reload);
     reload->part_count = count ? count : 1;

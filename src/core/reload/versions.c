@@ -151,8 +151,7 @@ void engine_versions(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    struct question *question = calloc(1, sizeof *question);
-    if (!question) abort(); /* as in answers.c */
+    struct question *question = new_or_abort(struct question);
     *question = (struct question){.engine = engine, .request = request};
     past_take(sandbox, &question->past);
     question->work.data = question;

@@ -53,7 +53,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     if (!profile)
         return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them",
                          name ? name : "");
-    config->profile = &profile->jail;
+    config->profile = profile;
     config->source = copy_text(object, "source");
     config->app = copy_text(object, "app");
     config->supervisor = copy_text(object, "supervisor");
@@ -64,7 +64,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->watch = json_is_true(json_object_get(object, "watch"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
-    config->limits = limits_of(object, &config->profile->limits);
+    config->limits = limits_of(object, &config->profile->jail.limits);
     limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
@@ -93,7 +93,7 @@ static void set_optional(json_t *object, const char *name, const char *text) {
 json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     size_t count;
     const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
-    json_t *object = json_pack("{s:s, s:s, s:o}", "source", config->source, "profile", config->profile->name,
+    json_t *object = json_pack("{s:s, s:s, s:o}", "source", config->source, "profile", config->profile->jail.name,
                                "policies", limit_policies_to_json(&config->policies));
     for (size_t i = 0; i < count; i++)
         json_object_set_new(object, kinds[i].name,

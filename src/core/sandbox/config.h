@@ -17,7 +17,7 @@ struct sandbox_config {
     char *restart;    /* as written */
     char *toolchain;  /* its name; NULL: the default */
     json_t *env;
-    const struct jail_profile *profile;
+    const struct guard_profile *profile;
     struct jail_limits limits;
     struct limit_policies policies;
     bool ephemeral;                       /* it belongs to a run, and ends with it */

@@ -161,7 +161,7 @@ static void abort_compiling(void *job) {
 
 static void scan(uv_work_t *work) {
     struct create_job *create = work->data;
-    const struct guard_profile *profile = guard_profile_of(create->job.sandbox->config.profile);
+    const struct guard_profile *profile = create->job.sandbox->config.profile;
     containment_scan_build(profile, create->build, &create->steps.is_called_off, &create->scan, &create->scan_error);
 }
 
@@ -172,8 +172,7 @@ static void on_scanned(uv_work_t *work, int status) {
     (void)status;
     if (create->scan) json_object_set_new(create->report, "scan", create->scan);
     if (!create->steps.is_called_off && !error)
-        containment_remember_scan(sandbox->engine, guard_profile_of(sandbox->config.profile),
-                                  sandbox->code.build.digest, create->scan);
+        containment_remember_scan(sandbox->engine, sandbox->config.profile, sandbox->code.build.digest, create->scan);
     else if (!create->steps.is_called_off && error->code == E_POLICY)
         containment_refused(sandbox, error);
     step_done(&create->steps, error);
@@ -193,7 +192,7 @@ static void begin_scan(struct create_job *create) {
 static void scan_build_made(void *job) {
     struct create_job *create = job;
     struct sandbox *sandbox = create->job.sandbox;
-    const struct guard_profile *profile = guard_profile_of(sandbox->config.profile);
+    const struct guard_profile *profile = sandbox->config.profile;
     bool is_off = profile->scan == GUARD_SCAN_OFF;
     json_t *known = is_off ? NULL : containment_known_scan(sandbox->engine, profile, sandbox->code.build.digest);
     if (known) json_object_set_new(create->report, "scan", known);
@@ -267,8 +266,9 @@ static void answer_created(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
     struct engine *engine = sandbox->engine;
     sandbox_start_ttl(sandbox);
-    engine_event(engine, EVENT_CREATED, sandbox->id,
-                 json_pack("{s:s, s:s}", "source", sandbox->config.source, "profile", sandbox->config.profile->name));
+    engine_event(
+        engine, EVENT_CREATED, sandbox->id,
+        json_pack("{s:s, s:s}", "source", sandbox->config.source, "profile", sandbox->config.profile->jail.name));
     json_t *result = sandbox_to_json(sandbox);
     json_object_set_new(result, "compilation", take_ptr(create->report));
     tell_timing(create, result);

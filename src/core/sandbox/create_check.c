@@ -27,7 +27,7 @@ static int check_required(const struct engine *engine, const struct jail_profile
 }
 
 /* A profile that may connect runs without egress too, and the caller is told. A profile that lists hosts needs it. */
-static int check_way_out(const struct engine *engine, const struct jail_profile *profile, struct error *reterr) {
+static int check_egress(const struct engine *engine, const struct jail_profile *profile, struct error *reterr) {
     const struct jail_egress *egress = &profile->egress;
     bool has_hosts = profile->network == JAIL_NETWORK_OUTGOING && egress->host_count + egress->name_count > 0;
     if (!has_hosts || engine->host.features.guarantees & 1u << JAIL_GUARANTEE_EGRESS) return 0;
@@ -46,15 +46,15 @@ static bool is_in_group(void *data, gid_t gid) {
     return quotas_in_group(owner->engine->config.quotas, owner->uid, gid);
 }
 
-static int check_access(struct engine *engine, const struct caller *caller, const struct jail_profile *profile,
+static int check_access(struct engine *engine, const struct caller *caller, const struct guard_profile *profile,
                         struct error *reterr) {
     struct sandbox_owner owner = {engine, caller->uid};
     if (caller->role == ROLE_ADMIN) return 0;
-    if (guard_access_allows(&guard_profile_of(profile)->access, caller->uid, is_in_group, &owner)) return 0;
+    if (guard_access_allows(&profile->access, caller->uid, is_in_group, &owner)) return 0;
     return error_set(reterr, E_FORBIDDEN,
                      "the profile '%s' is for certain users and groups, and uid %u is none of them; `sandbox profiles` "
                      "shows whom each is for",
-                     profile->name, caller->uid);
+                     profile->jail.name, caller->uid);
 }
 
 static int check_room(const struct engine *engine, const struct caller *caller, struct error *reterr) {
@@ -76,7 +76,8 @@ int create_check(struct engine *engine, struct request *request, struct sandbox_
         return error_set(reterr, E_INVALID, "only callers on the unix socket may name a path of this host");
     result = sandbox_config_from_json(&engine->profiles, request->params, ret, reterr);
     if (result == 0) result = check_access(engine, &request->caller, ret->profile, reterr);
-    if (result == 0) result = check_required(engine, ret->profile, json_object_get(request->params, "require"), reterr);
-    if (result == 0) result = check_way_out(engine, ret->profile, reterr);
+    if (result == 0)
+        result = check_required(engine, &ret->profile->jail, json_object_get(request->params, "require"), reterr);
+    if (result == 0) result = check_egress(engine, &ret->profile->jail, reterr);
     return result;
 }

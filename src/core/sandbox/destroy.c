@@ -56,8 +56,7 @@ void sandbox_jobs_over(struct sandbox *sandbox) {
 
 void sandbox_destroy(struct sandbox *sandbox, const char *reason, void (*done)(void *data, const struct error *error),
                      void *data) {
-    struct waiter *waiter = calloc(1, sizeof *waiter);
-    if (!waiter) abort(); /* as in answers.c */
+    struct waiter *waiter = new_or_abort(struct waiter);
     *waiter = (struct waiter){.next = sandbox->ending.waiters, .done = done, .data = data};
     sandbox->ending.waiters = waiter;
     if (sandbox->ending.is_destroying) return;

@@ -119,27 +119,21 @@ static bool decide_to_busy_wait(const struct job *job) {
 static void start(struct job *job) {
     struct eval_job *eval = (struct eval_job *)job;
     struct sandbox *sandbox = job->sandbox;
-    if (sandbox->status != STATUS_RUNNING || !sandbox->node || node_is_frozen(sandbox->node)) {
-        struct error error;
-        error_set(&error, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
-                  sandbox->node && node_is_frozen(sandbox->node) ? "frozen" : status_name(sandbox->status));
+    struct error error;
+    if (sandbox_check_runs(sandbox, &error) < 0) {
         on_abort(job, &error);
         return;
     }
     eval->busy_waits = decide_to_busy_wait(job);
     busy_wait_end(&sandbox->metering.busy_wait, uv_hrtime());
     struct buf args = BUF_INIT;
-    term_put_map(&args, 5);
-    term_put_atom(&args, "capture");
-    term_put_bool(&args, !json_is_false(json_object_get(job->request->params, "capture")));
-    term_put_atom(&args, "language");
-    term_put_atom(&args, language_of(sandbox, job->request->params));
-    term_put_atom(&args, "code");
-    term_put_string(&args, json_string_value(json_object_get(job->request->params, "code")));
-    term_put_atom(&args, "timeout_ms");
-    term_put_uint64(&args, eval->timeout_ms);
-    term_put_atom(&args, "busy_wait_us");
-    term_put_uint64(&args, eval->busy_waits ? BUSY_WAIT_US : 0);
+    struct term_map map = term_map_begin(&args);
+    term_map_bool(&map, "capture", !json_is_false(json_object_get(job->request->params, "capture")));
+    term_map_atom(&map, "language", language_of(sandbox, job->request->params));
+    term_map_text(&map, "code", json_string_value(json_object_get(job->request->params, "code")));
+    term_map_number(&map, "timeout_ms", eval->timeout_ms);
+    term_map_number(&map, "busy_wait_us", eval->busy_waits ? BUSY_WAIT_US : 0);
+    term_map_end(&map);
     job->request->cancel = on_cancel;
     eval->call_id = node_call_prepared(sandbox->node, "eval", &args, eval->timeout_ms + ANSWER_SLACK_MS, &as_json,
                                        on_evaluated, eval);

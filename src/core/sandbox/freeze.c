@@ -7,40 +7,38 @@
 #include "core/watch/watching.h"
 
 struct freezing {
-    struct engine *engine;
+    struct sandbox_ref ref;
     struct request *request; /* NULL: the engine's own wish */
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
     char reason[FREEZE_REASON_BYTES];
     bool frozen;
 };
 
 static void tell(const struct freezing *freezing, struct sandbox *sandbox) {
     sandbox->times.updated_at_ms = clock_wall_ms();
-    engine_event(freezing->engine, freezing->frozen ? EVENT_FROZEN : EVENT_THAWED, sandbox->id,
+    engine_event(freezing->ref.engine, freezing->frozen ? EVENT_FROZEN : EVENT_THAWED, sandbox->id,
                  json_pack("{s:s}", "reason", freezing->reason));
     watching_wake(sandbox);
 }
 
 static void fail(const struct freezing *freezing, const struct error *error) {
     if (freezing->request)
-        answer_error(freezing->engine, freezing->request, error, NULL);
+        answer_error(freezing->ref.engine, freezing->request, error, NULL);
     else
-        engine_log_error(freezing->engine, "freeze_failed", freezing->id, error);
+        engine_log_error(freezing->ref.engine, "freeze_failed", freezing->ref.id, error);
 }
 
 static void on_done(void *data, const struct error *error) {
     struct freezing *freezing = data;
-    struct sandbox *sandbox = sandbox_again(freezing->engine, freezing->id, freezing->number);
+    struct sandbox *sandbox = sandbox_deref(&freezing->ref);
     struct error gone;
     if (sandbox && !freezing->request) sandbox->security.is_freezing = false;
     if (error) {
         fail(freezing, error);
     } else if (sandbox) {
         tell(freezing, sandbox);
-        if (freezing->request) answer_ok(freezing->engine, freezing->request, sandbox_to_json(sandbox));
+        if (freezing->request) answer_ok(freezing->ref.engine, freezing->request, sandbox_to_json(sandbox));
     } else {
-        error_set(&gone, E_NOT_FOUND, "there is no sandbox '%s' any more", freezing->id);
+        error_set(&gone, E_NOT_FOUND, "there is no sandbox '%s' any more", freezing->ref.id);
         fail(freezing, &gone);
     }
     free(freezing);
@@ -55,11 +53,8 @@ static int check(const struct sandbox *sandbox, bool frozen, struct error *reter
 }
 
 static void ask(struct sandbox *sandbox, bool frozen, const char *reason, struct request *request) {
-    struct freezing *freezing = calloc(1, sizeof *freezing);
-    if (!freezing) abort(); /* as in answers.c */
-    *freezing = (struct freezing){.engine = sandbox->engine, .request = request, .frozen = frozen};
-    memcpy(freezing->id, sandbox->id, sizeof freezing->id);
-    freezing->number = sandbox->number;
+    struct freezing *freezing = new_or_abort(struct freezing);
+    *freezing = (struct freezing){.ref = sandbox_ref(sandbox), .request = request, .frozen = frozen};
     snprintf(freezing->reason, sizeof freezing->reason, "%.*s",
              (int)utf8_cut(reason, strlen(reason), sizeof freezing->reason - 1), reason);
     node_freeze(sandbox->node, frozen, on_done, freezing);

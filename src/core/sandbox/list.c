@@ -22,7 +22,7 @@ static int by_id(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* Whose they are is looked at again later: meanwhile one may have gone, and its name have come to another user. */
+/* The owner of each is checked again later: one may have gone meanwhile, and another user may have its id. */
 static bool take_ids(struct listing *listing) {
     struct engine *engine = listing->engine;
     size_t at = 0;
@@ -76,8 +76,7 @@ static void on_cancel(struct request *request) {
 }
 
 void list_sandboxes(struct engine *engine, struct request *request, const struct list_form *form) {
-    struct listing *listing = calloc(1, sizeof *listing);
-    if (!listing) abort(); /* as in answers.c */
+    struct listing *listing = new_or_abort(struct listing);
     *listing =
         (struct listing){.engine = engine, .request = request, .form = form, .turn.go = on_turn, .items = json_array()};
     engine->listings++;

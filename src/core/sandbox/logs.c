@@ -49,8 +49,7 @@ void engine_logs(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    struct log_filter *wanted = calloc(1, sizeof *wanted);
-    if (!wanted) abort(); /* as in answers.c */
+    struct log_filter *wanted = new_or_abort(struct log_filter);
     *wanted = log_filter_of(request->params, clock_wall_ms());
     struct feed_filter filter = {.tail = json_is_integer(tail) ? (size_t)json_integer_value(tail) : SIZE_MAX,
                                  .may_see = is_wanted,

@@ -121,9 +121,9 @@ static const char *why_fresh(const struct sandbox *sandbox) {
 
 static void ask_states(struct restart_job *restart) {
     struct buf args = BUF_INIT;
-    term_put_map(&args, 1);
-    term_put_atom(&args, "timeout_ms");
-    term_put_uint64(&args, SNAPSHOT_TIMEOUT_MS);
+    struct term_map map = term_map_begin(&args);
+    term_map_number(&map, "timeout_ms", SNAPSHOT_TIMEOUT_MS);
+    term_map_end(&map);
     restart->call_id = node_call_prepared(restart->job.sandbox->node, "snapshot_states", &args, SNAPSHOT_DEADLINE_MS,
                                           &as_states, on_states_taken, restart);
 }
@@ -310,8 +310,7 @@ static void call_off(struct job *job, const struct error *why) {
 }
 
 static void submit_restart(struct sandbox *sandbox, struct request *request) {
-    struct restart_job *restart = calloc(1, sizeof *restart);
-    if (!restart) abort(); /* as in answers.c */
+    struct restart_job *restart = new_or_abort(struct restart_job);
     restart->job =
         (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = call_off};
     steps_init(&restart->steps, &restart_plan, restart);

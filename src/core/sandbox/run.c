@@ -214,8 +214,7 @@ static void bound_life(json_t *params) {
 }
 
 void engine_run(struct engine *engine, struct request *request) {
-    struct run *run = calloc(1, sizeof *run);
-    if (!run) abort(); /* as in answers.c */
+    struct run *run = new_or_abort(struct run);
     *run = (struct run){
         .engine = engine, .request = request, .since = engine->events->next_seq - 1, .result = json_object()};
     snprintf(run->id, sizeof run->id, "run-%llx-%llu", (unsigned long long)engine->started_at_ms,

@@ -26,8 +26,7 @@ static void release_code(void *data) {
 }
 
 static void discard_code(struct sandbox *sandbox) {
-    struct known_code *code = malloc(sizeof *code);
-    if (!code) abort(); /* as in node_call */
+    struct known_code *code = new_or_abort(struct known_code);
     *code = (struct known_code){sandbox->code.build, sandbox->code.history, sandbox->code.probation.back};
     loop_discard(sandbox->engine->loop, release_code, code);
 }
@@ -47,7 +46,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     free(sandbox->tree.supervisor_pid);
     json_decref(sandbox->last_error);
     free(sandbox);
-    if (--engine->closing.open_parts == 0 && engine->closing.closed) engine->closing.closed(engine);
+    engine_part_closed(engine);
 }
 
 /* ---- its timers ---- */
@@ -103,7 +102,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, struct error 
     open_timers(sandbox);
     sandbox->security.alarms.left = sandbox->limits.alarms.left = sandbox->network.alarms.left = ALARMS_BURST;
     metering_init(sandbox);
-    engine->closing.open_parts++;
+    engine_part_open(engine);
     return sandbox;
 }
 
@@ -120,9 +119,22 @@ bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller)
     return caller->role == ROLE_ADMIN || caller->uid == sandbox->owner;
 }
 
-struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number) {
-    struct sandbox *sandbox = map_get(&engine->sandboxes, id);
-    return sandbox && sandbox->number == number ? sandbox : NULL;
+struct sandbox_ref sandbox_ref(const struct sandbox *sandbox) {
+    struct sandbox_ref ref = {.engine = sandbox->engine, .number = sandbox->number};
+    memcpy(ref.id, sandbox->id, sizeof ref.id);
+    return ref;
+}
+
+struct sandbox *sandbox_deref(const struct sandbox_ref *ref) {
+    struct sandbox *sandbox = map_get(&ref->engine->sandboxes, ref->id);
+    return sandbox && sandbox->number == ref->number ? sandbox : NULL;
+}
+
+int sandbox_check_runs(const struct sandbox *sandbox, struct error *reterr) {
+    bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
+    if (sandbox->status == STATUS_RUNNING && sandbox->node && !is_frozen) return 0;
+    return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s, not running", sandbox->id,
+                     is_frozen ? "frozen" : status_name(sandbox->status));
 }
 
 const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]) {
@@ -225,7 +237,7 @@ void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_
         .id = sandbox->id,
         .status = status_name(status),
         .source = sandbox->config.source,
-        .profile = sandbox->config.profile->name,
+        .profile = sandbox->config.profile->jail.name,
         .owner_uid = sandbox->owner,
         .created_at_ms = sandbox->times.created_at_ms,
         .updated_at_ms = sandbox->times.updated_at_ms,
@@ -413,7 +425,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     set_time(object, "updated_at", sandbox->times.updated_at_ms);
     json_object_set_new(object, "restart_count", json_integer(sandbox->restarts.count));
     json_object_set_new(object, "source", json_string(sandbox->config.source));
-    json_object_set_new(object, "profile", json_string(sandbox->config.profile->name));
+    json_object_set_new(object, "profile", json_string(sandbox->config.profile->jail.name));
     json_object_set_new(object, "toolchain", json_string(sandbox->toolchain->name));
     json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));

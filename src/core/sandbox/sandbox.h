@@ -11,6 +11,7 @@ struct sandbox;
 struct sandbox_config;
 
 enum {
+    SANDBOX_ID_BYTES = 65,
     CACHED_BUILDS_KEPT = 64, /* builds, besides those in use */
     FREEZE_REASON_BYTES = 128,
     OWNER_TEXT_BYTES = 16, /* "uid:4294967295" */
@@ -42,8 +43,17 @@ void sandbox_remove(struct sandbox *sandbox);      /* out of the map; freed once
 struct sandbox *sandbox_find(struct engine *engine, struct request *request,
                              struct error *reterr); /* that the caller may see */
 bool sandbox_visible(const struct sandbox *sandbox, const struct caller *caller);
-/* The one that had this id and number when something was asked for; NULL when it is gone, even if its id is taken. */
-struct sandbox *sandbox_again(struct engine *engine, const char *id, uint64_t number);
+/* What a callback keeps of a sandbox that may be gone when it comes. sandbox_deref: NULL when it is gone, also if its
+   id was taken again. */
+struct sandbox_ref {
+    struct engine *engine;
+    char id[SANDBOX_ID_BYTES];
+    uint64_t number;
+};
+struct sandbox_ref sandbox_ref(const struct sandbox *sandbox);
+struct sandbox *sandbox_deref(const struct sandbox_ref *ref);
+/* E_CONFLICT unless its application runs and is not frozen. */
+int sandbox_check_runs(const struct sandbox *sandbox, struct error *reterr);
 const char *owner_text(uid_t owner, char ret[OWNER_TEXT_BYTES]); /* as sandboxes and events have it */
 void sandbox_set_status(struct sandbox *sandbox, enum sandbox_status status,
                         const char *reason);                                /* and tells the world */

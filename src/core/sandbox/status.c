@@ -3,6 +3,11 @@
 
 #include "core/core_internal.h"
 
+enum {
+    RESTART_FIRST_MS = 100, /* then twice as long each time */
+    RESTART_MOST_MS = 30000,
+};
+
 #define BIT(name) (1u << STATUS_##name)
 
 static const char *const names[STATUS_COUNT] = {
@@ -58,8 +63,6 @@ bool restart_policy_decide(const struct restart_policy *policy, bool crashed, ui
                            uint64_t *ret_delay_ms) {
     bool wanted = policy->kind == RESTART_ALWAYS || (policy->kind == RESTART_ON_FAILURE && crashed);
     if (!wanted || (policy->max && restarts_in_a_row >= policy->max)) return false;
-    uint64_t delay_ms = 100;
-    for (uint32_t i = 0; i < restarts_in_a_row && delay_ms < 30000; i++) delay_ms *= 2;
-    *ret_delay_ms = delay_ms > 30000 ? 30000 : delay_ms;
+    *ret_delay_ms = backoff_ms(RESTART_FIRST_MS, RESTART_MOST_MS, restarts_in_a_row);
     return true;
 }

@@ -1,16 +1,12 @@
 /* wait: answers once a sandbox has reached a status. It follows the sandbox's events, and decides in a later turn of
    the loop than each: a restart that its policy asks for is scheduled after the event of its end. */
-#include <string.h>
-
 #include "core/core_internal.h"
 
 struct wait {
-    struct engine *engine;
+    struct sandbox_ref ref;
     struct request *request;
     struct request events; /* of the sandbox */
     bool is_following;
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
     enum sandbox_status wanted;
     uint64_t due_ms;
     uv_timer_t timer; /* for the next decision */
@@ -28,19 +24,19 @@ static bool is_at_rest(const struct sandbox *sandbox) {
 /* 0: it is there; E_NONE in reterr: it may still get there. */
 static int check(const struct wait *wait, const struct sandbox *sandbox, struct error *reterr) {
     *reterr = (struct error){0};
-    if (!sandbox) return error_set(reterr, E_NOT_FOUND, "the sandbox '%s' was destroyed", wait->id);
+    if (!sandbox) return error_set(reterr, E_NOT_FOUND, "the sandbox '%s' was destroyed", wait->ref.id);
     if (sandbox->status == wait->wanted) return 0;
     if (is_at_rest(sandbox))
-        return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s, and does not become %s by itself", wait->id,
+        return error_set(reterr, E_CONFLICT, "the sandbox '%s' is %s, and does not become %s by itself", wait->ref.id,
                          status_name(sandbox->status), status_name(wait->wanted));
-    if (uv_now(wait->engine->loop) < wait->due_ms) return -1;
-    return error_set(reterr, E_TIMEOUT, "the sandbox '%s' is still %s, not %s", wait->id, status_name(sandbox->status),
-                     status_name(wait->wanted));
+    if (uv_now(wait->ref.engine->loop) < wait->due_ms) return -1;
+    return error_set(reterr, E_TIMEOUT, "the sandbox '%s' is still %s, not %s", wait->ref.id,
+                     status_name(sandbox->status), status_name(wait->wanted));
 }
 
 static void on_closed(uv_handle_t *handle) {
     struct wait *wait = handle->data;
-    struct engine *engine = wait->engine;
+    struct engine *engine = wait->ref.engine;
     if (wait->error.code)
         answer_error(engine, wait->request, &wait->error, NULL);
     else
@@ -67,7 +63,7 @@ static void decide(struct wait *wait, const struct error *error) {
 }
 
 static void look(struct wait *wait) {
-    struct sandbox *sandbox = sandbox_again(wait->engine, wait->id, wait->number);
+    struct sandbox *sandbox = sandbox_deref(&wait->ref);
     struct error error;
     int result = check(wait, sandbox, &error);
     if (result == 0) wait->result = sandbox_to_json(sandbox);
@@ -107,14 +103,15 @@ static void on_cancel(struct request *request) {
 }
 
 static void follow(struct wait *wait) {
-    struct feed_filter filter = {.since = wait->engine->events->next_seq - 1, .tail = SIZE_MAX, .sandbox_id = wait->id};
+    struct feed_filter filter = {
+        .since = wait->ref.engine->events->next_seq - 1, .tail = SIZE_MAX, .sandbox_id = wait->ref.id};
     wait->events = (struct request){.item = on_event,
                                     .done = on_events_over,
                                     .is_prompt = true,
                                     .caller = wait->request->caller,
                                     .transport = wait};
     wait->is_following = true;
-    feed_stream(wait->engine, wait->engine->events, &wait->events, &filter, true);
+    feed_stream(wait->ref.engine, wait->ref.engine->events, &wait->events, &filter, true);
 }
 
 void engine_wait(struct engine *engine, struct request *request) {
@@ -124,10 +121,8 @@ void engine_wait(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    struct wait *wait = calloc(1, sizeof *wait);
-    if (!wait) abort(); /* as in answers.c */
-    *wait = (struct wait){.engine = engine, .request = request, .number = sandbox->number};
-    memcpy(wait->id, sandbox->id, sizeof wait->id);
+    struct wait *wait = new_or_abort(struct wait);
+    *wait = (struct wait){.ref = sandbox_ref(sandbox), .request = request};
     status_find(json_string_value(json_object_get(request->params, "for")), &wait->wanted);
     wait->due_ms = uv_now(engine->loop) + (uint64_t)json_integer_value(json_object_get(request->params, "timeout_ms"));
     engine->listings++;

@@ -152,8 +152,7 @@ void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, cons
         done(data, &entry->error);
         return;
     }
-    struct toolchain_waiter *waiter = calloc(1, sizeof *waiter);
-    if (!waiter) abort(); /* as in answers.c */
+    struct toolchain_waiter *waiter = new_or_abort(struct toolchain_waiter);
     *waiter = (struct toolchain_waiter){.next = entry->waiters, .done = done, .data = data};
     entry->waiters = waiter;
     if (entry->is_probing) return;

@@ -121,8 +121,7 @@ static void on_probed(void *data, const struct error *error) {
 }
 
 void engine_toolchains(struct engine *engine, struct request *request) {
-    struct listing *listing = calloc(1, sizeof *listing);
-    if (!listing) abort(); /* as in answers.c */
+    struct listing *listing = new_or_abort(struct listing);
     *listing = (struct listing){engine, request, engine->toolchains.count};
     engine->listings++;
     for (size_t i = 0, count = listing->left; i < count; i++)

@@ -6,10 +6,8 @@
 #include <string.h>
 
 struct watch_call {
-    struct engine *engine;
+    struct sandbox_ref ref;
     struct request *request;
-    char id[SANDBOX_ID_BYTES];
-    uint64_t number; /* the sandbox's, since its id may be taken again */
     bool was_on;
 };
 
@@ -40,8 +38,8 @@ static void set_patterns(json_t **list, json_t *params, const char *name) {
 }
 
 static void end_call(struct watch_call *call) {
-    call->engine->asking--;
-    engine_wake(call->engine);
+    call->ref.engine->asking--;
+    engine_wake(call->ref.engine);
     free(call);
 }
 
@@ -59,15 +57,15 @@ static void begin_anew(struct sandbox *sandbox, struct request *request) {
 
 static void on_saved(void *data, const struct error *error) {
     struct watch_call *call = data;
-    struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
+    struct sandbox *sandbox = sandbox_deref(&call->ref);
     if (error)
-        answer_error(call->engine, call->request, error, NULL);
+        answer_error(call->ref.engine, call->request, error, NULL);
     else if (!sandbox || sandbox->ending.is_destroying)
-        answer_fail(call->engine, call->request, E_NOT_FOUND, "there is no sandbox '%s' any more", call->id);
+        answer_fail(call->ref.engine, call->request, E_NOT_FOUND, "there is no sandbox '%s' any more", call->ref.id);
     else if (sandbox->config.watch)
         begin_anew(sandbox, call->request);
     else
-        answer_ok(call->engine, call->request, watching_json(sandbox));
+        answer_ok(call->ref.engine, call->request, watching_json(sandbox));
     end_call(call);
 }
 
@@ -82,11 +80,11 @@ static void save(struct sandbox *sandbox, struct watch_call *call) {
 static void on_granted(void *data, const struct error *error) {
     struct watch_call *call = data;
     json_t *params = call->request->params;
-    struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
+    struct sandbox *sandbox = sandbox_deref(&call->ref);
     if (error || !sandbox) {
         struct error gone;
-        error_set(&gone, E_NOT_FOUND, "there is no sandbox '%s' any more", call->id);
-        answer_error(call->engine, call->request, error ? error : &gone, NULL);
+        error_set(&gone, E_NOT_FOUND, "there is no sandbox '%s' any more", call->ref.id);
+        answer_error(call->ref.engine, call->request, error ? error : &gone, NULL);
         end_call(call);
         return;
     }
@@ -98,13 +96,13 @@ static void on_granted(void *data, const struct error *error) {
 
 static void on_stopped(void *data) {
     struct watch_call *call = data;
-    struct sandbox *sandbox = sandbox_again(call->engine, call->id, call->number);
+    struct sandbox *sandbox = sandbox_deref(&call->ref);
     if (!sandbox) {
         on_saved(call, NULL);
         return;
     }
     if (call->was_on)
-        engine_event(call->engine, EVENT_WATCH, call->id,
+        engine_event(call->ref.engine, EVENT_WATCH, call->ref.id,
                      json_pack("{s:s, s:n}", "state", watch_state_name(WATCH_OFF), "detail"));
     save(sandbox, call);
 }
@@ -117,15 +115,12 @@ static void turn_off(struct sandbox *sandbox, struct watch_call *call) {
 }
 
 static void change(struct sandbox *sandbox, struct request *request, bool is_on) {
-    struct watch_call *call = calloc(1, sizeof *call);
-    if (!call) abort(); /* as in answers.c */
-    *call = (struct watch_call){.engine = sandbox->engine, .request = request};
-    memcpy(call->id, sandbox->id, sizeof call->id);
-    call->number = sandbox->number;
-    call->engine->asking++;
+    struct watch_call *call = new_or_abort(struct watch_call);
+    *call = (struct watch_call){.ref = sandbox_ref(sandbox), .request = request};
+    call->ref.engine->asking++;
     if (is_on)
-        link_grant(call->engine->host.link, request->caller.peer_fd, sandbox->id, sandbox->config.source, on_granted,
-                   call);
+        link_grant(call->ref.engine->host.link, request->caller.peer_fd, sandbox->id, sandbox->config.source,
+                   on_granted, call);
     else
         turn_off(sandbox, call);
 }

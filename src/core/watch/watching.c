@@ -30,7 +30,7 @@ void watching_release(struct watching *watching) {
     json_decref(watching->failure);
     json_decref(watching->last);
     free(watching);
-    if (--engine->closing.open_parts == 0 && engine->closing.closed) engine->closing.closed(engine);
+    engine_part_closed(engine);
 }
 
 /* ---- what the world hears ---- */
@@ -94,8 +94,7 @@ void watching_reopen(struct watching *watching, const struct error *why) {
     watch_end(take_ptr(watching->watch));
     watching->is_stream = false;
     pause_watching(watching, why);
-    uv_timer_start(&watching->timer, on_timer, watching->retry_ms, 0);
-    watching->retry_ms = watching->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : watching->retry_ms * 2;
+    uv_timer_start(&watching->timer, on_timer, backoff_ms(RETRY_FIRST_MS, RETRY_MAX_MS, watching->failures++), 0);
 }
 
 /* ---- what a look finds ---- */
@@ -111,7 +110,7 @@ static void note_changes(struct watching *watching, const struct watch_report *r
 /* Whatever was saved before the first look is found by comparing with the code that runs. */
 static void on_seen(struct watching *watching) {
     watching->has_looked = true;
-    watching->retry_ms = RETRY_FIRST_MS;
+    watching->failures = 0;
     watching->paused = (struct error){0};
     watching->is_due = true;
     push_state(watching);
@@ -231,16 +230,14 @@ static void open_source(struct watching *watching) {
 
 void watching_begin(struct sandbox *sandbox) {
     if (sandbox->watching || sandbox->engine->closing.is_begun) return;
-    struct watching *watching = calloc(1, sizeof *watching);
-    if (!watching) abort(); /* as in answers.c */
+    struct watching *watching = new_or_abort(struct watching);
     watching->engine = sandbox->engine;
     watching->sandbox = sandbox;
     memcpy(watching->id, sandbox->id, sizeof watching->id);
     watching->changed = json_array();
-    watching->retry_ms = RETRY_FIRST_MS;
     watching->told = WATCH_OFF;
     watching->users = 1;
-    watching->engine->closing.open_parts++;
+    engine_part_open(watching->engine);
     uv_timer_init(watching->engine->loop, &watching->timer);
     watching->timer.data = watching;
     sandbox->watching = watching;
@@ -259,7 +256,7 @@ void watching_renew(struct sandbox *sandbox) {
     forget_source(watching, "watching was turned on anew meanwhile");
     watching->is_stream = watching->has_looked = false;
     watching->is_stale = watching->is_asking;
-    watching->retry_ms = RETRY_FIRST_MS;
+    watching->failures = 0;
     watching->paused = (struct error){0};
     watching->polling[0] = '\0';
     watching->told = WATCH_OFF;

@@ -26,7 +26,7 @@ struct watching {
     bool is_asking; /* the launcher */
     bool is_stale;  /* what it will answer: it was asked before watching was turned on anew */
     uint64_t signature;
-    uint64_t retry_ms;
+    unsigned failures;        /* to open the source, in a row */
     struct error paused;      /* why nothing is seen now; E_NONE: it is */
     char polling[160];        /* why it is polled; "" */
     enum watch_state told;    /* the last state that the world heard of */
@@ -72,6 +72,9 @@ void watching_use(struct watching *watching);
 void watching_release(struct watching *watching);
 enum watch_state watching_state(const struct watching *watching);
 const char *watching_detail(const struct watching *watching); /* why it is not as it should be; NULL: it is */
+
+/* ---- watch.c ---- */
+
 json_t *watching_json(struct sandbox *sandbox);
 
 /* ---- watch_reload.c ---- */

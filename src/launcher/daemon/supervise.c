@@ -117,9 +117,7 @@ static void start_later(struct launcher *launcher) {
     struct supervisor *daemon = &launcher->daemon;
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms - daemon->started_ms >= HEALTHY_AFTER_MS) daemon->failures = 0;
-    uint64_t delay_ms = daemon->failures < 8 ? (uint64_t)BACKOFF_FIRST_MS << daemon->failures : BACKOFF_MOST_MS;
-    daemon->failures++;
-    daemon->start_due_ms = now_ms + (delay_ms < BACKOFF_MOST_MS ? delay_ms : BACKOFF_MOST_MS);
+    daemon->start_due_ms = now_ms + backoff_ms(BACKOFF_FIRST_MS, BACKOFF_MOST_MS, daemon->failures++);
     launcher_due_at(launcher, daemon->start_due_ms);
 }
 

@@ -13,7 +13,7 @@ static int put_in_force(struct launcher *launcher, const struct jailed_node *nod
     const struct jail_egress *now = node->egress;
     bool is_bounded_anew = now->rate_bytes != before->rate_bytes || now->total_bytes != before->total_bytes ||
                            now->connections != before->connections;
-    if (!node->has_way_out) return 0; /* it will be made with them */
+    if (!node->egress_is_up) return 0; /* it will be made with them */
     if (!is_bounded_anew) return nft_set_named(&launcher->egress.rules, &place, now, reterr);
     if (nft_set_bounds(&launcher->egress.rules, &place, now, reterr) < 0) return -1;
     /* As when it is attached: the rules hold it without such queues, too. */

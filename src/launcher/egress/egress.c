@@ -1,5 +1,5 @@
 /* Egress of nodes that have been taken. It is made when the first one wants it, kept by a process of its own
-   (egress_keeper.c), taken over by the next launcher, and made again with every node's place in it when it ends. */
+   (keeper.c), taken over by the next launcher, and made again with every node's place in it when it ends. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ void egress_close(struct launcher *launcher) {
         launcher_unwatch(launcher, *fds[i]);
         fd_close(*fds[i]);
     }
-    for (size_t i = 0; i < launcher->nodes.end; i++) launcher->nodes.items[i].has_way_out = false;
+    for (size_t i = 0; i < launcher->nodes.end; i++) launcher->nodes.items[i].egress_is_up = false;
     egress_init(egress);
     egress->remake_due_ms = remake_due_ms;
     egress->remake_delay_ms = remake_delay_ms;
@@ -88,7 +88,7 @@ static void remake_after(struct launcher *launcher, uint64_t delay_ms) {
 static void keep_counts(struct launcher *launcher) {
     for (size_t i = 0; i < launcher->nodes.end; i++) {
         struct jailed_node *node = &launcher->nodes.items[i];
-        if (!node->used || !node->has_way_out) continue;
+        if (!node->used || !node->egress_is_up) continue;
         struct egress_place place = egress_place_of(launcher, node);
         uint64_t used_bytes = nft_read_used(&launcher->egress.rules, &place); /* 0: not told */
         if (used_bytes > node->traffic_used_bytes) node->traffic_used_bytes = used_bytes;
@@ -265,7 +265,7 @@ void egress_adopt(struct launcher *launcher) {
     bool is_open_again =
         keeper > 0 && open_namespace(launcher, keeper, &error) == 0 && refuse_own(&launcher->egress, &error) == 0;
     for (size_t i = 0; is_open_again && i < launcher->nodes.end; i++)
-        launcher->nodes.items[i].has_way_out = launcher->nodes.items[i].egress != NULL;
+        launcher->nodes.items[i].egress_is_up = launcher->nodes.items[i].egress != NULL;
     if (is_open_again) return;
     if (error.code) launcher_log(launcher, LOG_ERROR_LEVEL, "egress_failed", "detail", error.detail, NULL);
     if (keeper > 0) kill(keeper, SIGTERM);
@@ -292,7 +292,7 @@ static int attach(struct launcher *launcher, struct jailed_node *node, struct er
         veth_settle(&inside, &place, reterr) == 0) {
         /* A kernel without such queues drops what is far too much instead, by a rule. */
         if (node->egress->rate_bytes) veth_shape(&egress->route, &place, node->egress->rate_bytes, NULL);
-        node->has_way_out = true;
+        node->egress_is_up = true;
         return 0;
     }
     nft_remove_place(&egress->rules, &place, NULL);
@@ -326,14 +326,14 @@ static void tell_last_refusals(struct launcher *launcher) {
 void egress_release(struct launcher *launcher, struct jailed_node *node) {
     struct egress_place place = egress_place_of(launcher, node);
     if (!node->egress) return;
-    if (node->has_way_out) {
+    if (node->egress_is_up) {
         nft_remove_place(&launcher->egress.rules, &place, NULL);
         tell_last_refusals(launcher);
     }
     egress_policy_remove(launcher, node->name);
     free(node->egress);
     node->egress = NULL;
-    node->has_way_out = false;
+    node->egress_is_up = false;
 }
 
 /* ---- what happens meanwhile ---- */
@@ -361,7 +361,7 @@ void egress_keeper_ended(struct launcher *launcher) {
 }
 
 static bool misses_it(const struct jailed_node *node) {
-    return node->used && node->egress && !node->has_way_out && !node->burial.under_way && !jailed_is_dead(node);
+    return node->used && node->egress && !node->egress_is_up && !node->burial.under_way && !jailed_is_dead(node);
 }
 
 /* A node that can't have it keeps no other node from it. */

@@ -27,7 +27,7 @@ struct egress {
     uint64_t remake_delay_ms; /* until the next attempt, when one failed */
 };
 
-/* ---- egress.c, record.c ---- */
+/* ---- egress.c ---- */
 
 void egress_init(struct egress *egress);
 /* Let go of it: it lives on. */
@@ -59,6 +59,8 @@ int egress_set_resolved(struct launcher *launcher, struct jailed_node *node, con
 /* Nothing where it has no egress, or where they are as before. */
 int egress_set_bounds(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr);
+
+/* ---- record.c: for a later launcher ---- */
 
 int egress_record_write(const struct launcher *launcher, pid_t keeper, struct error *reterr);
 pid_t egress_record_read(const struct launcher *launcher); /* 0: none, or it has ended */

@@ -51,7 +51,7 @@ struct jailed_node {
     uint64_t execs_used;
     uint64_t disk_bytes;         /* of its writable mounts together */
     struct jail_egress *egress;  /* what it may reach; NULL: it has no egress */
-    bool has_way_out;            /* and has it now */
+    bool egress_is_up;           /* and has it now */
     uint64_t traffic_used_bytes; /* of egress that it had before */
     bool inet_refused;           /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;

@@ -63,7 +63,7 @@ enum sandbox_state { FRESH, SPENT, ENDED };
 
 struct scene {
     struct world *world;
-    int tcp_listener, unix_listener; /* the host's own, which nobody may reach */
+    int tcp_listener, unix_listener; /* the host's own, which no sandbox may reach */
     int tcp_port;
     char abstract_name[32];
     char address[32]; /* of the host, as a tuple */
@@ -78,7 +78,7 @@ extern const char *const profile_names[PROFILES];
  */
 struct scene *scene_open(const char *settings, unsigned where, unsigned small, const char *const *profiles);
 void scene_close(struct scene *scene);
-/* The same service, the same neighbour with the same state, nobody at the host's doors. */
+/* The same service, the same neighbour with the same state, and no connection to the host's listeners. */
 void scene_check(struct scene *scene);
 /* Code with its {NAME}s replaced; to be freed. */
 char *scene_expand(const struct scene *scene, const char *code);

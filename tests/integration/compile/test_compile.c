@@ -154,8 +154,8 @@ static void a_mistake_keeps_the_compiler(void **state) {
     assert_int_equal(newest_compiler(world), compiler);
 }
 
-/* It comes as a copy each time, into the folder that its compiler has. What a compiler makes that has seen something
-   else before is nobody else's. */
+/* It comes as a copy each time, into the folder that its compiler has. A compiler that has seen one project
+   makes nothing for another. */
 static void a_single_file_keeps_its_compiler(void **state) {
     struct world *world = *state;
     write_value(world, "files", "single", "1");
@@ -283,7 +283,7 @@ static void a_killed_compiler_fails_its_project_alone(void **state) {
     write_endless(world, PROJECT);
     begin_compiling(&endless, world, PROJECT);
     await_spinning(compiler, resting_ticks);
-    json_t *report = build_compile(world, world_path(world, "hostile/victim")); /* waits for nobody */
+    json_t *report = build_compile(world, world_path(world, "hostile/victim")); /* waits for no other */
     build_assert_compiled(report, MODULES("shared", "victim"));
     assert_true(build_holds(world, "victim/ebin/victim.beam", "poisoned"));
     json_decref(report);
@@ -449,8 +449,8 @@ static bool has_spare(void *data) {
     return count == 2 && newest_compiler(data) > 0;
 }
 
-/* Whoever holds a node to less than it is to have makes its change of limits fail, and with it that of its share of the
-   CPU. */
+/* A test that holds a node to less than it is to have makes the change of its limits fail, and with it the change of its
+   share of the CPU. */
 static void a_spare_that_stays_slow_is_thrown_away(void **state) {
     (void)state;
     struct world *world = world_open("warm-nodes = 0\n");

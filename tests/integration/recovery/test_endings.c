@@ -151,7 +151,7 @@ static void failures_are_restarted_so_often(void **state) {
     assert_comes_back(world, "a", "halt(1)", "error", 2, 200);
     process_end(world_pid(world, "daemon.lock"), SIGKILL);
     assert_stays(world, "a", "halt(1)", "error", 2);
-    restart(world, "a"); /* whoever asks begins the count anew */
+    restart(world, "a"); /* a restart that is asked for begins the count anew */
     assert_stays(world, "a", "init:stop()", "stopped", 3);
     world_destroy(world, "a");
 }

@@ -198,7 +198,7 @@ static void sigterm_is_graceful(void **state) {
     assert_same(world, "a", &survivors->a);
 }
 
-/* The command line must not hang on a daemon that has nobody to end its nodes. */
+/* The command line must not hang on a daemon that has no launcher to end its nodes. */
 static void shutdown_needs_no_living_launcher(void **state) {
     struct survivors *survivors = *state;
     struct world *world = survivors->world;
@@ -212,7 +212,7 @@ static void shutdown_needs_no_living_launcher(void **state) {
     world_do(world, "list", NULL); /* a service again, for the world to close */
 }
 
-/* ---- nobody's ---- */
+/* ---- nodes without a daemon ---- */
 
 static void an_unclaimed_node_halts_itself(void **state) {
     (void)state;

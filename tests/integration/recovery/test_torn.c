@@ -195,7 +195,7 @@ static void run_round(struct world *world, enum company company, void (*kill_som
     for (int i = 0; i < CLIENTS; i++) pthread_join(clients[i].thread, NULL);
     assert_all_whole_or_gone(world, clients, nodes);
     footprint_free(nodes);
-    /* Whoever follows goes on after what was seen, and misses nothing. */
+    /* A follower goes on after what it has seen, and misses nothing. */
     const char *kind = kill_some == kill_launcher ? "launcher_back" : "service_started";
     json_decref(world_wait_event(world, seen, &(struct event_pattern){.kind = kind}));
     destroy_all(world);

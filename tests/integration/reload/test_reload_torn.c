@@ -17,7 +17,7 @@ struct course {
     int next;                /* that no code had yet */
     int numbers[MARKS_MAX];  /* the version that each mark is; 0: none yet */
     int previous[MARKS_MAX]; /* the mark that ran before it */
-    uint64_t reload_us;      /* how long one takes that nobody disturbs */
+    uint64_t reload_us;      /* how long an undisturbed one takes */
 };
 
 static const char *write_mark(struct course *course, int mark) {

@@ -230,9 +230,9 @@ size_t count_entries(const char *path) {
 
 /* A node's own, or of its egress; the egress namespace has one too. */
 static bool is_of_node(const struct footprint *footprint, const char *record) {
-    static const char way_out[] = ".egress";
-    if (strncmp(record, way_out, strlen(way_out)) != 0) return footprint_has_node(footprint, record);
-    record += strlen(way_out);
+    static const char egress[] = ".egress";
+    if (strncmp(record, egress, strlen(egress)) != 0) return footprint_has_node(footprint, record);
+    record += strlen(egress);
     return !*record || footprint_has_node(footprint, record + 1);
 }
 
@@ -257,7 +257,7 @@ void footprint_kill(const struct footprint *footprint) {
 
 struct remains {
     const struct footprint *footprint;
-    bool slot_is_free; /* nobody else has taken our number meanwhile, and nobody can */
+    bool slot_is_free; /* no other instance has taken our number meanwhile, and none can */
     struct buf text;
 };
 

@@ -49,7 +49,7 @@ const char *world_copy(struct world *world, const char *name, const char *from, 
 
 /* The answer, a new reference. */
 json_t *world_op(struct world *world, const char *op, const char *format, ...);
-/* As world_op, for answers that nobody wants. */
+/* As world_op, for answers that the test does not want. */
 void world_do(struct world *world, const char *op, const char *format, ...);
 /* Expect the operation to fail with this code; the problem object, a new reference. */
 json_t *world_fails(struct world *world, const char *op, const char *code, const char *format, ...);

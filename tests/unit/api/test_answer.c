@@ -43,6 +43,45 @@ static void a_problem_takes_its_errors_from_the_result(void **state) {
     json_decref(result);
 }
 
+static bool has_type(const json_t *value, const char *type) {
+    return json_is_string(value)    ? strcmp(type, "string") == 0
+           : json_is_integer(value) ? strcmp(type, "integer") == 0
+           : json_is_boolean(value) ? strcmp(type, "boolean") == 0
+           : json_is_array(value)   ? strcmp(type, "array") == 0
+           : json_is_object(value)  ? strcmp(type, "object") == 0
+                                    : json_is_null(value) && strcmp(type, "null") == 0;
+}
+
+/* A schema's type is one word, or a list of them. */
+static bool has_type_of(const json_t *value, const json_t *types) {
+    if (json_is_string(types)) return has_type(value, json_string_value(types));
+    for (size_t i = 0; i < json_array_size(types); i++)
+        if (has_type(value, json_string_value(json_array_get(types, i)))) return true;
+    return false;
+}
+
+static void assert_as_documented(json_t *problem, size_t missing) {
+    json_t *schema = ops_problem_schema(), *properties = json_object_get(schema, "properties"), *value;
+    const char *name;
+    json_object_foreach(problem, name, value) {
+        if (!has_type_of(value, json_object_get(json_object_get(properties, name), "type")))
+            fail_msg("openapi.json has no such '%s' of a problem", name);
+    }
+    assert_int_equal(json_object_size(problem) + missing, json_object_size(properties));
+    json_decref(schema);
+    json_decref(problem);
+}
+
+static void a_problem_is_as_the_document_says(void **state) {
+    (void)state;
+    struct error error;
+    error_set(&error, E_COMPILE, "no");
+    json_t *result = json_object();
+    assert_as_documented(api_problem(&error, "counter", result), 0);
+    assert_as_documented(api_problem(&error, NULL, NULL), 1);
+    json_decref(result);
+}
+
 static void broken_text_is_escaped(void **state) {
     (void)state;
     struct error error;
@@ -109,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_problem_has_every_member),
         cmocka_unit_test(a_problem_takes_its_errors_from_the_result),
+        cmocka_unit_test(a_problem_is_as_the_document_says),
         cmocka_unit_test(broken_text_is_escaped),
         cmocka_unit_test(pages_are_cut_at_the_limit),
         cmocka_unit_test(paging_is_taken_out_of_the_parameters),

@@ -55,7 +55,7 @@ static void it_stays_where_it_is_after_a_slow_move(void **state) {
     affinity_moved(&affinity, 1000, AFFINITY_SLOW_US - 1);
     assert_true(moves(&affinity, 10, 0) > 0);
     affinity_moved(&affinity, 1000, AFFINITY_SLOW_US);
-    affinity_forget(&affinity); /* whoever asks next */
+    affinity_forget(&affinity); /* the next caller begins anew */
     assert_int_equal(moves(&affinity, 1000, 0), 0);
     for (unsigned i = 1; i < AFFINITY_APART_LEAST; i++)
         assert_false(affinity_is_due(&affinity, false, 1001 + AFFINITY_PAUSE_MS));

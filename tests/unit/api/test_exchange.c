@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/api_internal.h"
+
 static void an_operation_is_run_and_answered(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -195,6 +197,11 @@ static void a_caller_who_only_stops_sending_still_gets_the_answer(void **state) 
     client_close(&client);
 }
 
+static bool has_left(void *data) {
+    const struct exchange *exchange = TAILQ_FIRST(&((struct api *)data)->exchanges);
+    return exchange && exchange->gone && exchange->running;
+}
+
 static void a_caller_who_leaves_what_cannot_be_cancelled_does_no_harm(void **state) {
     struct fixture *fixture = *state;
     struct client client;
@@ -202,7 +209,7 @@ static void a_caller_who_leaves_what_cannot_be_cancelled_does_no_harm(void **sta
     client_send(&client, "GET /api/v1/sandboxes/held HTTP/1.1\r\nHost: h\r\n\r\n");
     fixture_wait(fixture, has_started, &fixture->engine);
     client_close(&client);
-    for (int i = 0; i < 5; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    fixture_wait(fixture, has_left, fixture->api);
     stand_in_answer(&fixture->engine, fixture->engine.last, json_object(), E_NONE);
     client_open(fixture, &client);
     struct response response;

@@ -89,6 +89,26 @@ static bool has_started(void *data) {
     return ((struct engine *)data)->started > 0;
 }
 
+/* Callers that are still there and wait for the answer that another one's request gets. */
+static size_t count_waiting(const struct api *api) {
+    size_t count = 0;
+    const struct exchange *exchange;
+    TAILQ_FOREACH(exchange, &api->exchanges, link) count += exchange->waiting && !exchange->gone;
+    return count;
+}
+
+static bool one_waits(void *data) {
+    return count_waiting(((struct fixture *)data)->api) == 1;
+}
+
+static bool two_wait(void *data) {
+    return count_waiting(((struct fixture *)data)->api) == 2;
+}
+
+static bool three_wait(void *data) {
+    return count_waiting(((struct fixture *)data)->api) == 3;
+}
+
 static void who_asks_meanwhile_waits_for_the_same_answer(void **state) {
     struct fixture *fixture = *state;
     struct client clients[4];
@@ -97,8 +117,9 @@ static void who_asks_meanwhile_waits_for_the_same_answer(void **state) {
         client_send(&clients[i], "%s", held_request);
     }
     fixture_wait(fixture, has_started, &fixture->engine);
+    fixture_wait(fixture, three_wait, fixture);
     client_close(&clients[3]);
-    for (int i = 0; i < 5; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    fixture_wait(fixture, two_wait, fixture);
     stand_in_answer(&fixture->engine, fixture->engine.last, json_pack("{s:i}", "n", 7), E_NONE);
     for (int i = 0; i < 3; i++) {
         struct response response;
@@ -120,7 +141,7 @@ static void who_lost_the_connection_asks_again_for_the_answer(void **state) {
     client_close(&client);
     client_open(fixture, &client);
     client_send(&client, "%s", held_request);
-    for (int i = 0; i < 5; i++) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    fixture_wait(fixture, one_waits, fixture);
     stand_in_answer(&fixture->engine, fixture->engine.last, json_pack("{s:i}", "n", 8), E_NONE);
     client_response(&client, &response);
     assert_string_equal(buf_string(&response.body), "{\"n\":8}");

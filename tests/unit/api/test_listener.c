@@ -30,7 +30,7 @@ static int teardown(void **state) {
     return result;
 }
 
-/* Who dials is told by the effective user of that moment. */
+/* The kernel takes the caller's uid from the effective user at that moment. */
 static void open_as(struct fixture *fixture, uid_t uid, struct client *ret) {
     assert_int_equal(seteuid(uid), 0);
     client_open(fixture, ret);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "api/api_internal.h"
+
 static bool stream_is_open(void *data) {
     return ((struct engine *)data)->open_stream != NULL;
 }
@@ -130,18 +132,35 @@ static void a_reader_who_leaves_before_the_first_item_cancels(void **state) {
     fixture_wait(fixture, stream_is_cancelled, &fixture->engine);
 }
 
+static bool reader_has_left(void *data) {
+    return ((struct exchange *)data)->gone;
+}
+
+static bool has_no_exchange(void *data) {
+    return TAILQ_EMPTY(&((struct api *)data)->exchanges);
+}
+
+/* An engine that can't be told to stop gives on. */
 static void items_after_the_reader_left_are_dropped(void **state) {
     struct fixture *fixture = *state;
     struct client client;
     follow(fixture, &client, "");
     struct request *request = fixture->engine.open_stream;
+    struct exchange *exchange = request->transport;
     request->cancel = NULL;
     client_close(&client);
+    fixture_wait(fixture, reader_has_left, exchange);
+    size_t waiting = exchange->stream->out.size;
     for (int i = 0; i < 100; i++) {
-        give(fixture, i);
-        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+        json_t *item = json_pack("{s:i}", "seq", i);
+        request->item(request, json_incref(item));
+        assert_int_equal(item->refcount, 1);
+        json_decref(item);
+        assert_true(request->has_room(request));
     }
+    assert_int_equal(exchange->stream->out.size, waiting);
     end(fixture, json_object(), E_NONE);
+    fixture_wait(fixture, has_no_exchange, fixture->api);
 }
 
 /* The kernel's socket buffer takes some hundred kilobytes before ours fills. */

@@ -267,7 +267,7 @@ static void allow_growth(void) {
     if (setrlimit(RLIMIT_FSIZE, &any) < 0) _exit(1);
 }
 
-/* One that was let begin before anybody knew, and no more until something could be written again. */
+/* One operation that began before the loss was known, and no more until something could be written again. */
 static int fail_and_recover(const struct scratch *scratch) {
     uv_loop_t loop = {0};
     struct audit *audit;

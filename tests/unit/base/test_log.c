@@ -62,10 +62,21 @@ static void test_long_values_are_cut(void **state) {
     close_log(&log);
 }
 
-static void test_a_log_that_cannot_be_written_is_no_failure(void **state) {
+/* The next line that can be written tells how many could not. */
+static void test_lines_that_cannot_be_written_are_counted(void **state) {
     (void)state;
-    struct log log = {.fd = -1};
-    log_line(&log, LOG_ERROR_LEVEL, "lost", "key", "value", NULL);
+    struct log closed = {.fd = -1};
+    struct pipe_log log = open_log(LOG_INFO_LEVEL);
+    char line[256];
+    log_line(&closed, LOG_ERROR_LEVEL, "lost", "key", "value", NULL);
+    log_line(&closed, LOG_ERROR_LEVEL, "lost", NULL);
+    log_line(&log.log, LOG_INFO_LEVEL, "first", NULL);
+    assert_true(read_log(&log, line, sizeof line) > 0);
+    assert_non_null(strstr(line, " info first lost_lines=\"2\"\n"));
+    log_line(&log.log, LOG_INFO_LEVEL, "second", NULL);
+    assert_true(read_log(&log, line, sizeof line) > 0);
+    assert_non_null(strstr(line, " info second\n"));
+    close_log(&log);
 }
 
 int main(void) {
@@ -73,7 +84,7 @@ int main(void) {
         cmocka_unit_test(test_lines_have_time_level_event_and_pairs),
         cmocka_unit_test(test_lower_levels_are_not_written),
         cmocka_unit_test(test_long_values_are_cut),
-        cmocka_unit_test(test_a_log_that_cannot_be_written_is_no_failure),
+        cmocka_unit_test(test_lines_that_cannot_be_written_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

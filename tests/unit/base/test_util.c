@@ -15,6 +15,9 @@ static void test_strings_compare(void **state) {
     assert_false(string_starts("ab", "abc"));
     assert_true(string_ends("abc", "bc") && string_ends("abc", "") && string_ends("abc", "abc"));
     assert_false(string_ends("bc", "abc") || string_ends("abc", "ab"));
+    char text[] = " \t a b \r\n", blank[] = " \n";
+    assert_string_equal(string_trim(text), "a b");
+    assert_string_equal(string_trim(blank), "");
 }
 
 static void test_formatting_never_cuts(void **state) {

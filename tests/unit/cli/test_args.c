@@ -1,4 +1,5 @@
 /* Tests how arguments of the command line become parameters, by the rows of the table of operations. */
+#include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,9 +77,11 @@ static void after_two_dashes_all_are_words(void **state) {
 
 static void paths_become_absolute(void **state) {
     (void)state;
+    CLEANUP_FD int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(chdir("/usr"), 0);
     expect_params("create", "c|.", "{\"id\":\"c\",\"source\":\"/usr\"}", NULL);
     expect_params("create", "c|no/such", "{\"id\":\"c\",\"source\":\"/usr/no/such\"}", NULL);
+    assert_int_equal(fchdir(before), 0);
 }
 
 static void mistakes_are_named(void **state) {

@@ -33,10 +33,10 @@ static void test_states_are_handed_on_as_they_came(void **state) {
     (void)state;
     states_take(&states, term_root(snapshot));
     const uint8_t *list = states.list.data;
-    states_begin_args(&states, 1, &args);
+    struct term_map map = states_begin_args(&states, &args);
     assert_ptr_equal(args.data, list); /* it is not copied, nor is it to make room */
-    term_put_atom(&args, "app");
-    term_put_atom(&args, "nil");
+    term_map_text(&map, "app", NULL);
+    term_map_end(&map);
     assert_ptr_equal(args.data, list);
     assert_int_equal(states.list.size, 0);
     CLEANUP(buf_free) struct buf message = BUF_INIT;

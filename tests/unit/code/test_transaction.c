@@ -22,11 +22,12 @@ static void test_what_is_asked(void **state) {
     struct change_set set = {.items = changes, .count = 2, .order = json_pack("[[s]]", "Elixir.A")};
     json_t *migrations = json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "*", "language", "elixir", "code",
                                    "fn s, _, _ -> s end", "Elixir.A", "module", "Elixir.Up", "function", "move");
-    struct reload_options options = {.id = "t1", .on_busy = "wait", .migrations = migrations, .probation_ms = 2000};
+    struct reload_options options = {.id = "t1", .on_busy = "wait", .probation_ms = 2000};
     CLEANUP(buf_free) struct buf bytes = BUF_INIT, text = BUF_INIT;
     CLEANUP_TERM struct term_doc *doc = NULL;
     term_put_version(&bytes);
-    transaction_put(&bytes, &set, &options);
+    struct term_map map = transaction_begin(&bytes, &set, migrations);
+    transaction_end(&map, &options);
     assert_int_equal(term_decode(bytes.data, bytes.size, &term_default_bounds, &doc, NULL), 0);
     const struct term *root = term_root(doc), *modules = term_map_get(root, "modules");
     assert_int_equal(root->items.count, 14);

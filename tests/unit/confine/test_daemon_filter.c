@@ -147,7 +147,7 @@ static int look_at_its_limits(void) {
     return raw(getrlimit(RLIMIT_NOFILE, &limit));
 }
 
-/* ---- what nobody does for it ---- */
+/* ---- what it needs in no case ---- */
 
 static int run_a_program(void) {
     char *const words[] = {(char *)"true", NULL};

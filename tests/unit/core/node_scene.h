@@ -27,7 +27,8 @@ static inline struct scene *scene_open(void) {
     engine->config.boot_deadline_ms = 60000;
     uv_idle_init(engine->loop, &engine->answer_idle);
     scene->sandbox = sandbox_new(engine, "s", &error);
-    scene->sandbox->config.profile = jail_profile_find("medium");
+    assert_int_equal(guard_profiles_read(NULL, &scene->engine.profiles, &error), 0);
+    scene->sandbox->config.profile = guard_profile_find(&scene->engine.profiles, JAIL_DEFAULT_PROFILE);
     assert_int_equal(toolchains_open(engine, NULL, &error), 0);
     scene->sandbox->toolchain = toolchains_default(engine);
     scene->sandbox->node = stage_start_ready(scene->stage, &scene->agent);
@@ -49,6 +50,7 @@ static inline int scene_close(struct scene *scene) {
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     map_free(&scene->engine.sandboxes);
     toolchains_free(&scene->engine.toolchains);
+    guard_profiles_free(&scene->engine.profiles);
     void *stage = scene->stage;
     int result = stage_teardown(&stage); /* runs the loop until the timers have closed */
     free(scene);

@@ -44,7 +44,8 @@ static inline int set_up(void **state) {
     scene->stage = stage;
     open_engine(scene);
     scene->sandbox = sandbox_new(&scene->engine, "s", &error);
-    scene->sandbox->config.profile = jail_profile_find("medium");
+    assert_int_equal(guard_profiles_read(NULL, &scene->engine.profiles, &error), 0);
+    scene->sandbox->config.profile = guard_profile_find(&scene->engine.profiles, JAIL_DEFAULT_PROFILE);
     assert_int_equal(toolchains_open(&scene->engine, NULL, &error), 0);
     scene->sandbox->toolchain = toolchains_default(&scene->engine);
     scene->sandbox->status = STATUS_RUNNING;
@@ -75,6 +76,7 @@ static inline int tear_down(void **state) {
     feed_release(scene->engine.events);
     map_free(&scene->engine.sandboxes);
     toolchains_free(&scene->engine.toolchains);
+    guard_profiles_free(&scene->engine.profiles);
     void *staged = stage;
     int result = stage_teardown(&staged); /* runs the loop until the timer has closed */
     free(scene);

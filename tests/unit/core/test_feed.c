@@ -471,12 +471,12 @@ static void test_a_number_tells_sandboxes_of_one_id_apart(void **state) {
     struct stage *stage = *state;
     struct error error;
     struct sandbox *first = sandbox_new(&stage->engine, "x", &error);
-    uint64_t number = first->number;
-    assert_ptr_equal(sandbox_again(&stage->engine, "x", number), first);
+    struct sandbox_ref ref = sandbox_ref(first);
+    assert_ptr_equal(sandbox_deref(&ref), first);
     sandbox_remove(first);
-    assert_null(sandbox_again(&stage->engine, "x", number));
+    assert_null(sandbox_deref(&ref));
     struct sandbox *second = sandbox_new(&stage->engine, "x", &error);
-    assert_null(sandbox_again(&stage->engine, "x", number));
+    assert_null(sandbox_deref(&ref));
     sandbox_remove(second);
 }
 

@@ -23,7 +23,6 @@ static void test_built_in(void **state) {
         assert_int_equal(profile->jail.network != JAIL_NETWORK_NONE, (needs & GUARD_NEEDS_NETWORK) != 0);
         assert_int_equal(profile->jail.may_exec, (needs & GUARD_NEEDS_EXEC) != 0);
         assert_int_equal(profile->jail.native_code, (needs & GUARD_NEEDS_NATIVE) != 0);
-        assert_ptr_equal(guard_profile_of(&profile->jail), profile);
     }
     assert_null(guard_profile_find(&profiles, "compiler"));
 }
@@ -73,7 +72,7 @@ static void test_inheriting(void **state) {
     assert_string_equal(plain->jail.name, "plain");
 }
 
-static void test_the_way_out(void **state) {
+static void test_egress(void **state) {
     (void)state;
     CLEANUP(guard_profiles_free)
     struct guard_profiles profiles = read_profiles("[profile base]\n"
@@ -220,7 +219,7 @@ static void test_too_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in), cmocka_unit_test(test_inheriting),
-                                       cmocka_unit_test(test_limits),   cmocka_unit_test(test_the_way_out),
+                                       cmocka_unit_test(test_limits),   cmocka_unit_test(test_egress),
                                        cmocka_unit_test(test_access),   cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_too_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,7 +194,7 @@ static void without_a_network_namespace(void **state) {
                 "execs 2\n" PROGRAM);
 }
 
-static void there_may_be_no_way_out(void **state) {
+static void there_may_be_no_egress(void **state) {
     (void)state;
     struct jail_request request = request_for("medium");
     struct jail_features features = {.guarantees = EVERYTHING & ~BIT(EGRESS)};
@@ -372,7 +372,7 @@ static void a_plan_has_an_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(high),
-        cmocka_unit_test(there_may_be_no_way_out),
+        cmocka_unit_test(there_may_be_no_egress),
         cmocka_unit_test(nobody_misses_what_he_may_not_have),
         cmocka_unit_test(memory_is_not_bounded_where_sockets_are_not),
         cmocka_unit_test(medium),

@@ -285,7 +285,7 @@ static void probe_many(const char *name) {
     probe_spin(name);
 }
 
-/* Starts another, and ends; so does that one. Nobody is there for long enough to be looked at. */
+/* Starts another process and ends; so does that one. None is there for long enough to be looked at. */
 static void run_relay(volatile unsigned long *count) {
     for (;;) {
         pid_t next = fork();

@@ -41,7 +41,7 @@ static void copy_program(const char *from, const char *to) {
     assert_true(in >= 0 && out >= 0);
     for (ssize_t size; (size = read(in, block, sizeof block)) > 0;)
         assert_int_equal(write(out, block, (size_t)size), size);
-    /* Everybody may write to it, so that what keeps a node from it is its mount. */
+    /* Any uid may write to it, so that only its mount keeps a node from it. */
     assert_int_equal(fchmod(out, 0777), 0);
     close(in);
     close(out);

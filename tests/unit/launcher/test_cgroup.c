@@ -428,7 +428,7 @@ static void yields(const struct cgroup_host *host, bool wanted) {
     assert_value(host, CGROUP_CPU, "cpu.idle", wanted ? "1" : "0");
 }
 
-/* The kernel takes no weight while it yields: whoever sets one ends that first. */
+/* The kernel takes no weight while a group yields: setting one ends the yielding first. */
 static void real_yielding_ends_with_new_limits(void **state) {
     struct real *real = *state;
     const struct cgroup_host *host = &real->host;

@@ -87,7 +87,7 @@ static void the_daemon_has_no_privileges(void **state) {
     assert_int_equal(kill(daemon, 0), -1);
 }
 
-/* Whoever starts the service may have anything open, keys in the session, and a mask of his own. */
+/* The process that starts the service may have anything open, keys in the session, and a mask of its own. */
 static void the_daemon_inherits_nothing(void **state) {
     struct service *service = *state;
     int input_fd = dup(STDIN_FILENO), pair[2], left_open_fd;

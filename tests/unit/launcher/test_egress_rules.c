@@ -132,8 +132,8 @@ static void anywhere_is_not_the_hosts_loopback(void **state) {
     assert_rules(&rules, IDENTITY COUNTED RESOLVER_ONLY "accept\n");
 }
 
-/* Whoever answers for a name could say a neighbour's address: at ports that are not let through anyway, it opens public
-   ones alone. */
+/* A name server may answer with a neighbour's address: at ports that are not let through anyway, a name opens public
+   addresses alone. */
 static void a_name_opens_no_more_than_its_own_row(void **state) {
     struct jail_egress egress = {.reach = JAIL_REACH_ANYWHERE, .ports = {443}, .port_count = 1, .connections = 1};
     struct egress_rules rules;
@@ -144,7 +144,7 @@ static void a_name_opens_no_more_than_its_own_row(void **state) {
     assert_rules(&rules, IDENTITY COUNTED RESOLVER_ONLY "accept to port 443\nask public\nask own\nask named\nrefuse\n");
 }
 
-/* After what is refused to everybody: whoever answers for a name can't open that. */
+/* After the addresses that are refused to all nodes: no name server can open those. */
 static void what_names_stand_for_is_let_through(void **state) {
     struct jail_egress egress = {.reach = JAIL_REACH_LISTED, .resolved_count = 2};
     struct egress_rules rules;

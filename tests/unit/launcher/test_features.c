@@ -58,7 +58,7 @@ static void it_is_quick(void **state) {
     assert_true(best_us < 20000);
 }
 
-/* Somebody without privileges learns what is lost. */
+/* A caller without privileges learns what is lost. */
 static void others_lose_what_needs_privileges(void **state) {
     (void)state;
     int pipes[2];

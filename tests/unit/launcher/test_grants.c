@@ -1,4 +1,5 @@
-/* Standing permissions: opened with their giver's rights after he has gone, and by nobody else's. */
+/* Tests standing permissions: a project is opened with the rights of the caller that gave one, also after that caller has
+   gone, and with no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -156,7 +157,7 @@ static void malformed_requests_are_refused(void **state) {
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) assert_false(client_ask(&client, "grant", bad[i], peer_fd));
     snprintf(rest, sizeof rest, "box %s", project);
     assert_false(client_ask(&client, "grant", rest, -1));
-    assert_false(client_ask(&client, "grant", rest, caller_fd)); /* whose peer is whoever listens */
+    assert_false(client_ask(&client, "grant", rest, caller_fd)); /* the peer of this end is the listener */
     assert_false(client_ask(&client, "project", "never-granted", -1));
 }
 

@@ -23,7 +23,7 @@
 enum { STRANGER = 4444 };
 
 static struct client client;
-static char hidden[128]; /* a directory that everybody could read, in one that only root may enter */
+static char hidden[128]; /* a directory that any user could read, in one that only root may enter */
 
 static void make_hidden_directory(void) {
     char path[160];
@@ -112,7 +112,7 @@ static void nothing_is_made_in_a_project(void **state) {
     assert_true(client_ask(&client, "bury", "builder", -1));
 }
 
-/* In namespaces of its own a process has every right over mounts that are nobody's. */
+/* In namespaces of its own a process has every right over mounts without an owner. */
 static int write_to_project(int project_fd) {
     struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
     if (setresgid(client.daemon_uid, client.daemon_uid, client.daemon_uid) < 0 ||

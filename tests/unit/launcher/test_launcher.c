@@ -401,7 +401,7 @@ static void hands_out_what_tells_a_disks_use(void **state) {
     assert_true(string_starts(client->message, "not_found"));
 }
 
-/* Limits and files at once, as for a node that waited for somebody. */
+/* Limits and files at once, as for a pooled node. */
 static void equips_a_running_node(void **state) {
     struct client *client = *state;
     char one[128], two[128], path[160], request[512];

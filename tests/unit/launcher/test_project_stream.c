@@ -19,7 +19,7 @@
 struct project {
     char directory[64];
     int fd;
-    int out_fd; /* a file, so that nobody need read meanwhile */
+    int out_fd; /* a file, so that the test need not read meanwhile */
 };
 
 static int make_project(void **state) {

@@ -80,7 +80,7 @@ static void opens_nothing_for_others(void **state) {
     CLEANUP_FD int caller_fd = client_connect_as(client, 4444, &peer_fd);
     assert_false(client_ask(client, "project", project, peer_fd));
     assert_true(string_starts(client->message, "forbidden"));
-    /* The calling end's peer is whoever listens, here root. */
+    /* The peer of the calling end is the listener, here root. */
     assert_false(client_ask(client, "project", project, caller_fd));
     assert_true(string_starts(client->message, "forbidden"));
     assert_false(client_ask(client, "project", project, client->link_fd));
@@ -397,7 +397,7 @@ static void a_file_system_that_is_silent_holds_nobody_up(void **state) {
     snprintf(rest, sizeof rest, "project 999999 %s", silent);
     client_send(client, rest, peer_fd);
     CLEANUP_FD int helper = pidfd_open(await_helper(client, STOPPER), 0);
-    assert_true(opens(client)); /* somebody else, meanwhile */
+    assert_true(opens(client)); /* another caller, meanwhile */
     client_dial(client);
     client_hello(client);
     assert_int_equal(poll(&(struct pollfd){helper, POLLIN, 0}, 1, 5000), 1);

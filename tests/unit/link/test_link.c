@@ -440,7 +440,7 @@ static void takes_an_answer_that_waited_for_us(void **state) {
     assert_true(link_is_up(stage->link));
 }
 
-/* Answers in time put nobody else's off, and the next has its own. */
+/* An answer in time does not put off the deadlines of other requests, and the next request has its own. */
 static void each_request_has_its_own_time(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);

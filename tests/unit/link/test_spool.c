@@ -137,7 +137,7 @@ static void dripping_ends_it(void **state) {
     assert_string_equal(stage.error.detail, "the project's files did not come within 50 ms");
 }
 
-/* Time in which the loop itself did not run is nobody's silence. */
+/* Time in which the loop itself did not run does not count as the sender's silence. */
 static void a_late_loop_is_no_silence(void **state) {
     (void)state;
     struct stage stage;

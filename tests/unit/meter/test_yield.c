@@ -28,7 +28,7 @@ static void who_works_flat_out_is_known_at_once(void **state) {
     assert_true(look(&pace, 200, true));
 }
 
-/* Whoever pauses for a moment is not to begin as if nothing had been. */
+/* A node that pauses for a moment does not begin anew. */
 static void it_is_taken_back_once_it_was_calm_for_long(void **state) {
     (void)state;
     struct meter_pace pace = {0};
@@ -131,7 +131,7 @@ static bool goes_now(const struct member *member, bool yielding) {
     return member->yields == yielding && member->gets < (double)member->wants;
 }
 
-/* Equal parts of what is left, to whoever wants more and is of this kind. */
+/* Equal parts of what is left, to each member of this kind that wants more. */
 static double share_out(struct member *members, size_t count, bool yielding, double left) {
     for (size_t rounds = 0; rounds <= count; rounds++) {
         size_t takers = 0;

@@ -30,7 +30,7 @@ static void on_tick(uv_timer_t *timer) {
 void stage_begin_wait(struct stage *stage) {
     stage->late = false;
     uv_timer_start(&stage->deadline, on_deadline, DEADLINE_MS, 0);
-    uv_timer_start(&stage->tick, on_tick, TICK_MS, TICK_MS); /* conditions on sockets wake nobody */
+    uv_timer_start(&stage->tick, on_tick, TICK_MS, TICK_MS); /* conditions on sockets do not wake the loop */
 }
 
 void stage_end_wait(struct stage *stage) {

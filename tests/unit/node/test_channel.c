@@ -140,7 +140,7 @@ static void on_reply_let_go(void *data, const struct term *result, const struct 
     node_detach(letting_go->node, on_detached, letting_go);
 }
 
-/* The first agent's calls are lost while the second is let in, and whoever waited for one ends it all. */
+/* The first agent's calls are lost while the second is let in, and the caller of one lets the node go. */
 static void test_let_go_in_the_middle_of_a_hello(void **state) {
     struct stage *stage = *state;
     int first;

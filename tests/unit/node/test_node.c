@@ -31,7 +31,7 @@ static void test_kill(void **state) {
     close(agent);
 }
 
-/* What the launcher says a death was, when nobody had decided it before. */
+/* What the launcher says a death was, when the daemon had not decided it before. */
 static void test_causes_of_death(void **state) {
     struct stage *stage = *state;
     static const struct {

@@ -80,7 +80,7 @@ static struct node *make_one_wait(struct keeper *keeper, const struct node_spec 
     *ret_agent = agent_dial(stage, waiting);
     agent_hello(*ret_agent, PROTOCOL_VERSION, node_secret(waiting));
     RUN_UNTIL(stage, pool_ready(keeper->pool) == 1);
-    stage_expect(stage, ""); /* nobody is told of it */
+    stage_expect(stage, ""); /* it is not reported */
     return waiting;
 }
 

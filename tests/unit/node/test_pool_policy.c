@@ -105,7 +105,7 @@ static void nothing_boots_while_others_start(void **state) {
     assert_int_equal(step.act, POOL_WAIT);
     assert_int_equal(step.wait_ms, POOL_SETTLE_MS);
     assert_int_equal(decide(&table, NOW_MS + POOL_SETTLE_MS).act, POOL_BOOT);
-    /* Who goes on taking puts it off, but not for ever. */
+    /* Further creates put it off, but not for ever. */
     for (uint64_t at_ms = 0; at_ms < POOL_PATIENCE_MS; at_ms += 10) pause_note(pause, NOW_MS + at_ms);
     assert_int_equal(pause->until_ms, NOW_MS + POOL_PATIENCE_MS);
     pause_note(pause, NOW_MS + 10 * POOL_PATIENCE_MS);
@@ -135,7 +135,7 @@ static void memory_bounds_them(void **state) {
     assert_int_equal(pool_room(&means, 10), 10);
     means.memory_available_bytes = 1ULL << 29;
     assert_int_equal(pool_room(&means, 0), 0);
-    assert_int_equal(pool_room(&(struct pool_means){.nodes_max = 7}, 3), 7); /* nobody knows */
+    assert_int_equal(pool_room(&(struct pool_means){.nodes_max = 7}, 3), 7); /* the means are unknown */
     assert_int_equal(pool_room(&(struct pool_means){.nodes_max = 100000}, 0), POOL_NODES_MAX);
     assert_int_equal(pool_room(&(struct pool_means){0}, 0), 0);
 }
@@ -156,7 +156,7 @@ static void pressure_drains_them(void **state) {
     assert_int_equal(decide(&table, NOW_MS).act, POOL_WAIT);
 }
 
-/* Each kind has one before any has two; what is left goes to whoever lacks most. */
+/* Each kind has one before any has two; what is left goes to the shelf that lacks most. */
 static void shelves_share_the_room(void **state) {
     (void)state;
     struct pool_means means = plenty;

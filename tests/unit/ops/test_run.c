@@ -130,6 +130,17 @@ static void roles_are_needed(void **state) {
     assert_int_equal(call.error.code, E_NONE);
 }
 
+/* What changes nothing is a viewer's, also where it takes its time. */
+static void viewers_read_and_wait(void **state) {
+    (void)state;
+    static const char *const names[] = {"info", "wait", "stats", "logs"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct call call = run_as(ROLE_VIEWER, names[i], json_pack("{s:s}", "id", "a"), NULL);
+        assert_int_equal(call.error.code, E_NONE);
+        assert_string_equal(call.function, names[i]);
+    }
+}
+
 static void parameters_are_checked_and_completed(void **state) {
     (void)state;
     struct call call = run_as(ROLE_ADMIN, "info", json_pack("{s:s}", "id", "../etc"), NULL);
@@ -161,6 +172,7 @@ int main(void) {
         cmocka_unit_test(every_operation_that_is_not_local_has_a_function),
         cmocka_unit_test(a_row_runs_its_own_function),
         cmocka_unit_test(roles_are_needed),
+        cmocka_unit_test(viewers_read_and_wait),
         cmocka_unit_test(parameters_are_checked_and_completed),
         cmocka_unit_test(nothing_sent_is_fine_where_nothing_is_needed),
         cmocka_unit_test(local_operations_are_refused),

@@ -41,7 +41,7 @@ static void test_user_over_groups_over_all(void **state) {
     assert_null(quota_rules_user(&rules, 50)); /* a group's number is no user's */
 }
 
-/* A group may give less than everybody has. */
+/* A group may give less than the default. */
 static void test_a_group_lowers(void **state) {
     (void)state;
     static const gid_t groups[] = {50};

@@ -118,7 +118,7 @@ static void a_file_may_share_its_twins_bytes(void **state) {
         assert_int_equal(inode_of(fixture, digest, files[i].path) == status.st_ino, i == 0);
 }
 
-/* By who is on the pool already: here nobody is. A sweep that begins meanwhile waits, and keeps what was put. */
+/* A thread of the pool takes the steps itself; here the test's own thread does. A sweep that begins meanwhile waits, and keeps what was put. */
 static void a_put_in_steps_is_one_too(void **state) {
     struct fixture *fixture = *state;
     char digest[STORE_DIGEST_BYTES], twice[STORE_DIGEST_BYTES];
@@ -194,13 +194,13 @@ static void a_sweep_keeps_what_is_named(void **state) {
     store_sweep_builds(fixture->store, keep, 0, fixture_on_done, fixture);
     fixture_run_until(fixture, &fixture->answers, answered + 2);
     assert_int_equal(fixture->failures, 0);
-    assert_int_equal(access(copy, F_OK), 0); /* somebody compiles it */
+    assert_int_equal(access(copy, F_OK), 0); /* a compilation writes it */
     assert_true(build_exists(fixture, kept));
     assert_false(build_exists(fixture, gone));
     assert_int_equal(access(left, F_OK), -1);
 }
 
-/* Whoever had the home before, and whatever the clock said when he left it. */
+/* Of any daemon that had the home before, whatever the clock said when it ended. */
 static void a_sweep_removes_all_of_a_killed_daemon(void **state) {
     struct fixture *fixture = *state;
     CLEANUP_FREE char *theirs = string_print("%s/store/tmp/daemon-killed", fixture->home);

@@ -115,7 +115,7 @@ static void filling_again_adds_what_is_missing(void **state) {
     assert_int_equal(take_all(&places, PREALLOCATED_FOLDER), folders - 1);
 }
 
-/* One look tells: whoever writes many files must not look for each of them in every place. */
+/* One look tells: a build of many files must not look for each of them in every place. */
 static void absence_is_known_by_the_last_place(void **state) {
     CLEANUP(close_places) struct places places = open_places(*state);
     char name[32];

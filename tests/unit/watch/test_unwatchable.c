@@ -63,7 +63,7 @@ static void a_file_too_many_is_refused_too(void **state) {
     assert_non_null(strstr(scene->changes, "~lib/a.ex "));
 }
 
-/* Nothing tells of the end of a folder that somebody holds open. */
+/* Nothing tells of the end of a folder that a process holds open. */
 static void a_folder_that_was_emptied_is_gone(void **state) {
     struct scene *scene = *state;
     watcher_poll_every(scene->watcher, 10);

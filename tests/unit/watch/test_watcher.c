@@ -112,7 +112,7 @@ static void what_changes_while_held_is_told_later(void **state) {
     expect_changes(scene, "~lib/a.ex ~lib/b.ex ");
 }
 
-/* Who read it meanwhile may have read something else. */
+/* A reader meanwhile may have read something else. */
 static void what_is_as_before_after_being_held_is_told_too(void **state) {
     struct scene *scene = *state;
     watch_hold(scene->watch, true);

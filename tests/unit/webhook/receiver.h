@@ -11,7 +11,7 @@ enum { RECEIVER_REQUESTS_MAX = 64, RECEIVER_SILENT = -1, RECEIVER_ENDLESS = -2 }
 struct receiver;
 
 /* The answers of the first requests, closed by 0, are statuses, or RECEIVER_SILENT: none ever, or RECEIVER_ENDLESS: an
-   answer byte by byte without end; all further ones are 200. The port is taken, but nobody listens yet. */
+   answer byte by byte without end; all further ones are 200. The port is taken, but not listened at yet. */
 struct receiver *receiver_open(const int *script);
 void receiver_listen(struct receiver *receiver);
 void receiver_close(struct receiver *receiver);

@@ -196,7 +196,7 @@ static void test_the_queue_is_bounded(void **state) {
     (void)state;
     char url[128];
     struct webhook_status status;
-    struct fixture *fixture = new_fixture(NULL); /* nobody listens */
+    struct fixture *fixture = new_fixture(NULL); /* no receiver listens */
     struct webhook_settings settings = settings_of(fixture, url);
     settings.queue_max = 3;
     settings.retry = (struct webhook_retry){.tries_max = 10000, .first_ms = 5, .max_ms = 5};

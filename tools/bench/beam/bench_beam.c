@@ -183,7 +183,7 @@ static const struct {
 static const struct {
     const char *name;
     int (*run)(const struct beam *beam, struct chunk file);
-    bool is_first; /* nobody may have done the same just before: only the container is read */
+    bool is_first; /* it must be the first to do this work: before it, only the container is read */
 } asides[] = {
     {"(inflating, of literals)", inflate_literals, true},       {"(interface hash, on demand)", hash_interface, false},
     {"(copying what was looked at)", copy_bytes, false},        {"(a loop over each byte of it)", chain_bytes, false},

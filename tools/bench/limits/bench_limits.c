@@ -55,7 +55,7 @@ static void await_answer(struct attack_run *run) {
     run->held_ms = bench_since_ms(begun_us);
 }
 
-/* On and on from inside; whoever is killed for it begins again. */
+/* Attacks from inside without end; a process that is killed for it is started again. */
 static void *run_attack(void *data) {
     struct attack_run *run = data;
     char code[LIMIT_ATTACK_CODE_BYTES];

@@ -27,7 +27,7 @@ static void one_owner_has_one(void **state) {
     assert_true(first.has_begun);
     assert_false(second.has_begun || third.has_begun);
     take(&other, 1001);
-    assert_true(other.has_begun); /* it waits for nobody else */
+    assert_true(other.has_begun); /* it waits for no other owner */
     turns_give_back(&turns, &other.turn);
     assert_false(second.has_begun);
     turns_give_back(&turns, &first.turn);
@@ -55,7 +55,7 @@ static void root_and_the_service_are_not_bound(void **state) {
     }
 }
 
-/* Whoever ends in the middle of a list leaves the others as they were. */
+/* An owner that ends in the middle of the list leaves the others as they were. */
 static void order_is_kept(void **state) {
     (void)state;
     struct piece of[3][3];

@@ -61,10 +61,10 @@ static void test_an_entry_says_what_was_kept_last(void **state) {
     keep(scratch->path, key, digest, 7);
     assert_int_equal(cache_builds(scratch->path, found, 1), 1);
     assert_string_equal(found[0].digest, digest);
-    keep("/nonexistent", key, digest, 7); /* nobody is told */
+    keep("/nonexistent", key, digest, 7); /* no error is reported */
 }
 
-/* Its build was swept. Whoever compiles that anew may write the entry at this moment: nobody takes it from him. */
+/* Its build was swept. A compilation of the same sources may write the entry at this moment: the entry stays. */
 static void test_an_entry_without_its_build_is_left_alone(void **state) {
     struct scratch *scratch = *state;
     char key[STORE_DIGEST_BYTES], digest[STORE_DIGEST_BYTES], named[STORE_DIGEST_BYTES];

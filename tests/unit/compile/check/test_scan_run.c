@@ -5,7 +5,7 @@
 
 #define SOURCE "defmodule Shop do\n  @listing File.ls(\"/\")\nend\n"
 
-/* build/shop/ebin/guilty_cmd.beam and project/lib/shop.ex, with things around them that are nobody's business. */
+/* build/shop/ebin/guilty_cmd.beam and project/lib/shop.ex, with files around them that a scan leaves alone. */
 static void prepare(const struct scratch *scratch) {
     static const char *const folders[] = {"build",   "build/shop",  "build/shop/ebin", "build/shop/consolidated",
                                           "project", "project/lib", "project/test",    "project/deps"};

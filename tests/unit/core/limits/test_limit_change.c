@@ -16,7 +16,7 @@ static void on_done(struct request *request, json_t *result, const struct error 
 static int set_up(void **state) {
     struct scene *scene = scene_open();
     scene->sandbox->status = STATUS_RUNNING;
-    scene->sandbox->config.limits = scene->sandbox->config.profile->limits;
+    scene->sandbox->config.limits = scene->sandbox->config.profile->jail.limits;
     assert_int_equal(launcher_push_open(&scene->engine), 0);
     *state = scene;
     return 0;
@@ -60,7 +60,8 @@ static void what_the_launcher_refuses_is_not_asked_of_the_agent(void **state) {
     change(scene, "96M", "30000");
     expect_answer(scene, "conflict ");
     assert_null(agent_take(scene->agent));
-    assert_int_equal(scene->sandbox->config.limits.memory_bytes, scene->sandbox->config.profile->limits.memory_bytes);
+    assert_int_equal(scene->sandbox->config.limits.memory_bytes,
+                     scene->sandbox->config.profile->jail.limits.memory_bytes);
 }
 
 /* The kernel's were changed by then. */

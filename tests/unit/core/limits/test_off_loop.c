@@ -60,7 +60,7 @@ static void test_top(void **state) {
 static uint64_t ask_reload(struct scene *scene) {
     struct request *request = new_request(scene, json_pack("{s:s, s:b}", "id", "s", "dry_run", true));
     struct reload_job *reload = reload_new(scene->sandbox, request);
-    transaction_put_first(&reload->compared.call, &(struct change_set){0}, NULL);
+    reload->compared.call_map = transaction_begin(&reload->compared.call, &(struct change_set){0}, NULL);
     reload->steps.at = RELOAD_CALL; /* what comes before is done */
     job_submit(&reload->job);
     uint64_t id = agent_take_call(scene->stage, scene->agent, "reload");

@@ -1,5 +1,5 @@
-/* When the service asks what names stand for. They are such that no server is asked: one is in everybody's list of
-   hosts, the other can't be anybody's. */
+/* Tests when the service asks what names stand for. No server is asked for these: one name is in every list of hosts, the
+   other can't exist. */
 #include "core/network/names.h"
 
 #include "core/sandbox/sandbox.h"
@@ -7,7 +7,7 @@
 
 enum {
     STARTS_MS = 30,
-    ASKED_AGAIN_MS = 5000, /* while somebody has no address at all */
+    ASKED_AGAIN_MS = 5000, /* while a name has no address at all */
     AWAITED_MS = 2000,     /* an answer, by a start */
     DEADLINE_MS = 10000,
     POOL_THREADS = 2,
@@ -34,7 +34,7 @@ static int set_up(void **state) {
     scene.engine->profiles = (struct guard_profiles){&scene.profile, 1};
     scene.engine->host.features.guarantees = 1u << JAIL_GUARANTEE_EGRESS;
     scene.sandbox = sandbox_new(scene.engine, "s", &error);
-    scene.sandbox->config.profile = &scene.profile.jail;
+    scene.sandbox->config.profile = &scene.profile;
     assert_int_equal(names_open(scene.engine, &scene.engine->names, &error), 0);
     *state = &scene;
     return 0;
@@ -97,7 +97,7 @@ static void what_is_known_is_not_waited_for(void **state) {
     assert_int_equal(names_addresses(scene->sandbox, hosts), 0);
 }
 
-/* ---- where nobody answers ---- */
+/* ---- without an answer ---- */
 
 struct jam {
     uv_work_t works[POOL_THREADS];

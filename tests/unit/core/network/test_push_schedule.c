@@ -25,7 +25,7 @@ static void what_is_due_is_sent_at_once_and_once(void **state) {
     assert_false(push_schedule_begin(&pushes, PUSH_LIMITS, 5000));
 }
 
-/* However often somebody wants it told. */
+/* However often a push is wanted. */
 static void it_is_told_a_few_times_a_second_at_most(void **state) {
     struct push_schedule pushes = {0};
     unsigned sent = 0;

@@ -38,7 +38,7 @@ static void test_the_same_once_more(void **state) {
     engine_reload(engine, new_request(stage, 1, "{\"id\": \"s\"}"));
     engine_reload(engine, new_request(stage, 1, "{\"id\": \"s\"}"));
     assert_int_equal(count_jobs(sandbox), 1);
-    engine_reload(engine, new_request(stage, 2, "{\"id\": \"s\"}")); /* somebody else's rights */
+    engine_reload(engine, new_request(stage, 2, "{\"id\": \"s\"}")); /* with another caller's rights */
     assert_int_equal(count_jobs(sandbox), 2);
     engine_reload(engine, new_request(stage, 2, "{\"id\": \"s\", \"paths\": [\"/x\"]}"));
     engine_rollback(engine, new_request(stage, 2, "{\"id\": \"s\", \"module\": \"m\"}"));

@@ -23,7 +23,7 @@ static void a_name_holds_its_build(void **state) {
     assert_string_equal(read, digest);
 }
 
-/* Whatever is changed of it, and whoever else's it is. */
+/* A changed id, and the id of another sandbox. */
 static void a_forged_name_is_not_believed(void **state) {
     struct engine engine = {0};
     struct sandbox sandbox = {.engine = &engine, .id = "a"}, neighbour = {.engine = &engine, .id = "b"};

@@ -43,9 +43,9 @@ static void test_a_profile_gives_the_limits(void **state) {
     CLEANUP(sandbox_config_free) struct sandbox_config config = {0};
     struct error error;
     assert_int_equal(read_config("{\"source\": \"/p\", \"profile\": \"high\"}", &config, &error), 0);
-    const struct jail_profile *high = &guard_profile_find(&profiles, "high")->jail;
+    const struct guard_profile *high = guard_profile_find(&profiles, "high");
     assert_ptr_equal(config.profile, high);
-    assert_memory_equal(&config.limits, &high->limits, sizeof config.limits);
+    assert_memory_equal(&config.limits, &high->jail.limits, sizeof config.limits);
     assert_string_equal(config.source, "/p");
     assert_null(config.app);
     assert_null(config.supervisor);

@@ -1,3 +1,4 @@
+%% Starts the supervisor of the application that attacks run in.
 -module(victim_app).
 -behaviour(application).
 

@@ -1,3 +1,4 @@
+%% Keeps a state that a neighbour must not reach: the attacked application has one process.
 -module(victim_sup).
 -behaviour(supervisor).
 
