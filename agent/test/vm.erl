@@ -169,8 +169,9 @@ close_port(Port) ->
 call(Vm, Op, Args) ->
     call(Vm, Op, Args, ?DEADLINE_MS).
 
+%% A test chooses small numbers itself for the calls that it sends without waiting.
 call(Vm, Op, Args, DeadlineMs) ->
-    Id = erlang:unique_integer([positive]),
+    Id = 1000000 + erlang:unique_integer([positive]),
     send_call(Vm, Id, Op, Args),
     reply(Vm, Id, DeadlineMs).
 
@@ -290,13 +291,15 @@ eval(Vm, Language, Code) ->
 eval_args(Language, Code) ->
     #{language => Language, code => unicode:characters_to_binary(Code), timeout_ms => 5000}.
 
-%% Code that runs in the node after the daemon has gone and before the next one comes. Files signal
-%% that, since there is no other channel.
+%% Code that runs in the node after the agent has noticed that the daemon is gone, and before the
+%% next one comes. Files signal that, since there is no other channel.
 eval_later(#vm{dir = Dir} = Vm, Code) ->
     ok = file:write_file(filename:join(Dir, "later"), ""),
     Wait =
-        "Wait = fun(F) -> "
-        "case filelib:is_file(\"gone\") of true -> ok; false -> receive after 2 -> F(F) end end end",
+        "Wait = fun(F) -> Sockets = [Port || Port <- erlang:ports(), "
+        "erlang:port_info(Port, connected) =:= {connected, whereis(sbx_agent)}], "
+        "case filelib:is_file(\"gone\") andalso Sockets =:= [] of "
+        "true -> ok; false -> receive after 2 -> F(F) end end end",
     {ok, _} = eval(Vm, ["spawn(fun() -> ", Wait, ", Wait(Wait), ", Code, ", file:delete(\"later\") end)"]).
 
 await_later(Dir) ->

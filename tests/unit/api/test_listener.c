@@ -41,6 +41,19 @@ static void close_all(struct client *clients, size_t count) {
     for (size_t i = 0; i < count; i++) client_close(&clients[i]);
 }
 
+static size_t handed_over; /* to libmicrohttpd, which counts some at once and some later, by its version */
+
+enum MHD_Result __real_MHD_add_connection(struct MHD_Daemon *daemon, MHD_socket client, const struct sockaddr *address,
+                                          socklen_t size);
+enum MHD_Result __wrap_MHD_add_connection(struct MHD_Daemon *daemon, MHD_socket client, const struct sockaddr *address,
+                                          socklen_t size);
+
+enum MHD_Result __wrap_MHD_add_connection(struct MHD_Daemon *daemon, MHD_socket client, const struct sockaddr *address,
+                                          socklen_t size) {
+    handed_over++;
+    return __real_MHD_add_connection(daemon, client, address, size);
+}
+
 static size_t served_count(const struct fixture *fixture) {
     return MHD_get_daemon_info(fixture->api->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
 }
@@ -96,8 +109,9 @@ static void a_caller_who_left_without_a_word_is_not_served(void **state) {
     open_as(fixture, FLOODER, &gone);
     open_as(fixture, FLOODER, &stays);
     client_close(&gone);
-    uv_run(&fixture->loop, UV_RUN_NOWAIT);
-    assert_int_equal(served_count(fixture), 1);
+    handed_over = 0;
+    assert_healthy(&stays); /* which came after it */
+    assert_int_equal(handed_over, 1);
     client_close(&stays);
 }
 
