@@ -54,6 +54,8 @@ enum error_recovery {
     X(RELOAD, "reload_failed", 422, 1, RUNTIME, ROLLBACK, false, 5, "The new code was not taken; the old runs on",     \
       "nothing is lost: correct the new code and reload again")                                                        \
     X(RUNTIME, "runtime_error", 422, 1, RUNTIME, FIX_INPUT, false, 0, "The code raised an exception", "")              \
+    X(TOO_NEW, "too_new", 422, 1, SYSTEM, FIX_INPUT, false, 0, "This is too new for this version of the service",      \
+      "upgrade the service, or use an older release of Erlang/OTP: sandbox toolchains")                                \
     X(TOOLCHAIN, "toolchain_missing", 422, 1, SYSTEM, FIX_INPUT, false, 0,                                             \
       "The Erlang or Elixir toolchain is not usable", "see sandbox toolchains; install it, or name another")           \
     X(LIMIT, "limit_reached", 429, 5, RESOURCE, RETRY, true, 20, "A limit was reached",                                \

@@ -13,7 +13,7 @@ const struct beam_options beam_default_options = {
 static int read_all(struct beam *beam, const uint8_t *data, size_t size, struct error *reterr) {
     int (*const parts[])(struct beam *, struct error *) = {
         read_atoms, read_imports, read_exports, read_locals, read_lambdas, read_literals,
-        read_lines, read_types,   read_terms,   read_code,   check_tables,
+        read_lines, read_types,   read_records, read_terms,  read_code,    check_tables,
     };
     int result = read_container(beam, data, size, reterr);
     for (size_t i = 0; result == 0 && i < ARRAY_SIZE(parts); i++) result = parts[i](beam, reterr);

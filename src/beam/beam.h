@@ -12,7 +12,7 @@
 
 enum {
     BEAM_OLDEST_OTP = 20,
-    BEAM_NEWEST_OTP = 28,
+    BEAM_NEWEST_OTP = 29,
     BEAM_DIGEST_BYTES = 65, /* SHA-256 as hexadecimal text, with the terminator */
 };
 

@@ -32,6 +32,8 @@ enum {
     X(LAMBDAS, "FunT", false, true)                                                                                    \
     X(LITERALS, "LitT", false, true)                                                                                   \
     X(META, "Meta", false, true)                                                                                       \
+    X(RECORDS, "Recs", false, true)                                                                                    \
+    X(DEBUG_TABLE, "DbgB", false, true)                                                                                \
     X(ATTRIBUTES, "Attr", false, true)                                                                                 \
     X(TYPES, "Type", false, true)                                                                                      \
     X(LINES, "Line", false, true)                                                                                      \
@@ -139,6 +141,9 @@ static inline uint32_t load_u32(const uint8_t *bytes) {
 /* Errors with the place: "chunk ImpT, byte 12: …". */
 int cursor_fail(const struct cursor *cursor, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define cursor_fail(...) error_negative(cursor_fail(__VA_ARGS__))
+/* What a later release may have brought. */
+int cursor_too_new(const struct cursor *cursor, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define cursor_too_new(...) error_negative(cursor_too_new(__VA_ARGS__))
 int cursor_short(const struct cursor *cursor, size_t size); /* fails: size bytes are not left */
 #define cursor_short(...) error_negative(cursor_short(__VA_ARGS__))
 
@@ -198,6 +203,7 @@ int read_locals(struct beam *beam, struct error *reterr);
 int read_lambdas(struct beam *beam, struct error *reterr);
 int read_literals(struct beam *beam, struct error *reterr);
 int read_lines(struct beam *beam, struct error *reterr);
+int read_records(struct beam *beam, struct error *reterr);
 int read_types(struct beam *beam, struct error *reterr);
 int read_terms(struct beam *beam, struct error *reterr);
 int read_code(struct beam *beam, struct error *reterr);

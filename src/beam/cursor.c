@@ -6,16 +6,30 @@
 
 /* The functions that the macros of these names wrap. */
 #undef cursor_fail
+#undef cursor_too_new
 #undef cursor_short
 
-int cursor_fail(const struct cursor *cursor, const char *format, ...) {
+static int fail(const struct cursor *cursor, enum error_code code, const char *format, va_list arguments) {
     char what[256];
+    vsnprintf(what, sizeof what, format, arguments);
+    return error_set(cursor->reterr, code, "%s, byte %zu: %s", cursor->chunk, (size_t)(cursor->at - cursor->start),
+                     what);
+}
+
+int cursor_fail(const struct cursor *cursor, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    int result = fail(cursor, E_FORMAT, format, arguments);
     va_end(arguments);
-    return error_set(cursor->reterr, E_FORMAT, "%s, byte %zu: %s", cursor->chunk, (size_t)(cursor->at - cursor->start),
-                     what);
+    return result;
+}
+
+int cursor_too_new(const struct cursor *cursor, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int result = fail(cursor, E_TOO_NEW, format, arguments);
+    va_end(arguments);
+    return result;
 }
 
 int cursor_short(const struct cursor *cursor, size_t size) {

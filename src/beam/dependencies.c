@@ -74,11 +74,10 @@ static int add_alias(struct beam_names *names, const struct term *term, struct e
 }
 
 static int visit_term(struct beam_names *names, const struct term *term, visit_function *visit, struct error *reterr) {
-    size_t per_item = term->type == TERM_MAP ? 2 : 1;
+    size_t count = term_element_count(term);
     int result = visit(names, term, reterr);
-    if (term->type != TERM_LIST && term->type != TERM_TUPLE && term->type != TERM_MAP) return result;
     if (result == 0 && term->type == TERM_LIST) result = visit_term(names, term->items.tail, visit, reterr);
-    for (size_t i = 0; result == 0 && i < per_item * term->items.count; i++)
+    for (size_t i = 0; result == 0 && i < count; i++)
         result = visit_term(names, &term->items.elements[i], visit, reterr);
     return result;
 }

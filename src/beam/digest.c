@@ -29,7 +29,7 @@ void digest_text(struct digest *digest, struct beam_text text) {
 
 static void digest_elements(struct digest *digest, const struct term *term) {
     digest_number(digest, term->items.count);
-    for (size_t i = 0; i < term->items.count; i++) digest_term(digest, &term->items.elements[i]);
+    for (size_t i = 0; i < term_element_count(term); i++) digest_term(digest, &term->items.elements[i]);
     if (term->type == TERM_LIST) digest_term(digest, term->items.tail);
 }
 
@@ -56,6 +56,7 @@ void digest_term(struct digest *digest, const struct term *term) {
     digest_number(digest, term->type);
     switch (term->type) {
     case TERM_LIST:
+    case TERM_RECORD:
     case TERM_TUPLE: digest_elements(digest, term); break;
     case TERM_MAP: digest_map(digest, term); break;
     case TERM_ATOM: digest_bytes(digest, term->atom.text, term->atom.length); break;

@@ -29,6 +29,13 @@ static const struct type_form forms[] = {
      .lower = 1 << 12,
      .upper = 1 << 13,
      .unit = 1 << 14},
+    {.version = 4,
+     .any = 0x1fff,
+     .numbers = 1 << 3 | 1 << 5,
+     .bitstring = 1 << 1,
+     .lower = 1 << 13,
+     .upper = 1 << 14,
+     .unit = 1 << 15},
 };
 
 static const struct type_form *find_form(uint32_t version) {

@@ -121,11 +121,10 @@ static int see_term(struct scan_report *report, const struct scan_place *place, 
 
 int scan_term(struct scan_report *report, const struct scan_place *place, const struct term *term,
               struct error *reterr) {
-    size_t per_item = term->type == TERM_MAP ? 2 : 1;
+    size_t count = term_element_count(term);
     int result = see_term(report, place, term, reterr);
-    if (term->type != TERM_LIST && term->type != TERM_TUPLE && term->type != TERM_MAP) return result;
     if (result == 0 && term->type == TERM_LIST) result = scan_term(report, place, term->items.tail, reterr);
-    for (size_t i = 0; result == 0 && i < per_item * term->items.count; i++)
+    for (size_t i = 0; result == 0 && i < count; i++)
         result = scan_term(report, place, &term->items.elements[i], reterr);
     return result;
 }

@@ -182,10 +182,10 @@ static void reason_to_error(const struct term *reason, struct error *ret) {
     static const struct {
         const char *kind;
         enum error_code code;
-    } kinds[] = {{"timeout", E_TIMEOUT},  {"start", E_START},           {"compile", E_COMPILE},
-                 {"busy", E_LIMIT},       {"empty_project", E_INVALID}, {"toolchain", E_TOOLCHAIN},
-                 {"limit", E_LIMIT},      {"badarg", E_INVALID},        {"reload", E_RELOAD},
-                 {"conflict", E_CONFLICT}};
+    } kinds[] = {{"timeout", E_TIMEOUT},   {"start", E_START},           {"compile", E_COMPILE},
+                 {"busy", E_LIMIT},        {"empty_project", E_INVALID}, {"toolchain", E_TOOLCHAIN},
+                 {"limit", E_LIMIT},       {"badarg", E_INVALID},        {"reload", E_RELOAD},
+                 {"conflict", E_CONFLICT}, {"too_new", E_TOO_NEW}};
     enum error_code code = E_RUNTIME;
     const struct term *kind = term_map_get(reason, "kind");
     for (size_t i = 0; kind && i < ARRAY_SIZE(kinds); i++)

@@ -43,11 +43,44 @@ static struct term_bounds bounds_of(const uint8_t *data, size_t size) {
                                 .max_depth = DEPTH_MAX};
 }
 
+static void put_reason(struct buf *frame, const struct error *error) {
+    term_put_map(frame, 2);
+    term_put_atom(frame, "kind");
+    term_put_atom(frame, "too_new");
+    term_put_atom(frame, "message");
+    term_put_string(frame, error->detail);
+}
+
+/* The frame with what is too new in it replaced: an answer by the error that says so, an event by one of its own kind.
+   So an application whose VM is newer than this service is not ended for it. */
+static int decode_too_new(const uint8_t *data, size_t size, const struct term_bounds *bounds, struct term_doc **ret,
+                          struct error *reterr) {
+    enum { KIND = 1, ANSWER = 2 };
+    struct term_bounds own = *bounds;
+    CLEANUP(buf_free) struct buf frame = BUF_INIT;
+    struct error ignored;
+    bool event = is_event(data, size);
+    size_t at;
+    if (term_find_element(data, size, bounds, event ? KIND : ANSWER, &at, &ignored) < 0) return -E_TOO_NEW;
+    buf_append(&frame, data, at);
+    if (!event) term_put_tuple(&frame, 2);
+    term_put_atom(&frame, event ? "too_new" : "error");
+    put_reason(&frame, reterr);
+    own.max_bytes = frame.size;
+    return frame.failed ? -E_TOO_NEW : term_decode(frame.data, frame.size, &own, ret, reterr);
+}
+
+static int decode(const uint8_t *data, size_t size, const struct term_bounds *bounds, struct term_doc **ret,
+                  struct error *reterr) {
+    int result = term_decode(data, size, bounds, ret, reterr);
+    return result == -E_TOO_NEW ? decode_too_new(data, size, bounds, ret, reterr) : result;
+}
+
 int decode_small(const uint8_t *data, size_t size, struct term_doc **ret, struct error *reterr) {
     const struct term_bounds bounds = {.max_bytes = size, .max_terms = SMALL_TERMS, .max_depth = DEPTH_MAX};
     if (size > SMALL_BYTES) return 1;
     CLEANUP_TERM struct term_doc *doc = NULL;
-    int result = term_decode(data, size, &bounds, &doc, reterr);
+    int result = decode(data, size, &bounds, &doc, reterr);
     if (result < 0) return result == -E_TOO_LARGE ? 1 : result; /* a thread finds out by how much */
     if (term_weight(doc) > SMALL_TERMS) return 1;
     *ret = take_ptr(doc);
@@ -65,7 +98,7 @@ static void on_decode(struct loop_work *work) {
     struct decoding *decoding = (struct decoding *)work;
     const uint8_t *data = decoding->buffer.data + decoding->at;
     const struct term_bounds bounds = bounds_of(data, decoding->size);
-    if (term_decode(data, decoding->size, &bounds, &decoding->doc, &decoding->error) < 0) decoding->doc = NULL;
+    if (decode(data, decoding->size, &bounds, &decoding->doc, &decoding->error) < 0) decoding->doc = NULL;
     if (decoding->doc && is_too_much(decoding)) {
         error_set(&decoding->error, E_TOO_LARGE, "an event of %zu bytes and %zu terms", decoding->size,
                   term_count(decoding->doc));

@@ -69,6 +69,16 @@ static int compare_maps(const struct term *a, const struct term *b) {
     return 0;
 }
 
+static int compare_records(const struct term *a, const struct term *b) {
+    if (a->items.is_exported != b->items.is_exported) return a->items.is_exported ? 1 : -1;
+    if (a->items.count != b->items.count) return compare_u64(a->items.count, b->items.count);
+    for (size_t i = 0; i < term_element_count(a); i++) {
+        int order = term_compare(&a->items.elements[i], &b->items.elements[i]);
+        if (order) return order;
+    }
+    return 0;
+}
+
 static int compare_identifiers(const struct term *a, const struct term *b) {
     const struct term_identifier *x = a->identifier, *y = b->identifier;
     int order = compare_u64(x->id, y->id);
@@ -107,6 +117,7 @@ int term_compare(const struct term *a, const struct term *b) {
         [TERM_REFERENCE] = compare_identifiers,
         [TERM_FUN] = compare_funs,
         [TERM_EXPORT] = compare_exports,
+        [TERM_RECORD] = compare_records,
     };
     if (a->type != b->type) return a->type < b->type ? -1 : 1;
     return comparers[a->type](a, b);

@@ -74,6 +74,19 @@ int term_decode(const uint8_t *data, size_t size, const struct term_bounds *boun
     return 0;
 }
 
+int term_find_element(const uint8_t *data, size_t size, const struct term_bounds *bounds, size_t index, size_t *ret,
+                      struct error *reterr) {
+    size_t at;
+    CLEANUP_TERM struct term_doc *doc = calloc(1, sizeof *doc);
+    if (!doc) return error_set(reterr, E_NO_MEMORY, "no memory for a term");
+    if (size > 1 && data[1] == TAG_COMPRESSED) return error_set(reterr, E_FORMAT, "compressed term at byte 1");
+    int result = fill(doc, data, size, bounds->max_bytes, reterr);
+    if (result == 0) result = term_read_until(doc->bytes, doc->size, bounds, &doc->arena, index, &at, reterr);
+    if (result < 0) return result;
+    *ret = at + 1; /* the version byte */
+    return 0;
+}
+
 const struct term *term_root(const struct term_doc *doc) {
     return &doc->root;
 }

@@ -80,6 +80,16 @@ bool term_to_uint64(const struct term *term, uint64_t *ret) {
     return true;
 }
 
+size_t term_element_count(const struct term *term) {
+    switch (term->type) {
+    case TERM_LIST:
+    case TERM_TUPLE: return term->items.count;
+    case TERM_MAP: return 2 * term->items.count;
+    case TERM_RECORD: return RECORD_FIELDS + 2 * term->items.count;
+    default: return 0;
+    }
+}
+
 bool list_is_text(const struct term *list, bool (*takes)(uint32_t code)) {
     if (list->type != TERM_LIST || list->items.tail->type != TERM_NIL) return false;
     for (size_t i = 0; i < list->items.count; i++) {

@@ -146,6 +146,28 @@ static json_t *convert_map(const struct term *map, bool *natural) {
     return unnatural(natural, wrap("map", convert_pairs(map, natural)));
 }
 
+static void print_name(struct buf *name, const struct term *atom) {
+    struct text text = {NULL, 0};
+    if (text_of_key(atom, &text)) buf_append(name, text.data, text.size);
+}
+
+/* {"record": "module:name", "fields": {…}}: a record of the same fields in another module is another record. */
+static json_t *convert_record(const struct term *record, bool *natural) {
+    const struct term *elements = record->items.elements;
+    const struct term *names = &elements[RECORD_FIELDS], *values = names + record->items.count;
+    struct buf name = BUF_INIT;
+    json_t *fields = json_object();
+    for (size_t i = 0; fields && i < record->items.count; i++)
+        if (json_object_setn_new(fields, names[i].atom.text, names[i].atom.length, convert(&values[i], natural)) < 0) {
+            json_decref(fields);
+            fields = NULL;
+        }
+    print_name(&name, &elements[RECORD_MODULE]);
+    buf_append_byte(&name, ':');
+    print_name(&name, &elements[RECORD_NAME]);
+    return json_pack("{s:o, s:o}", "record", buffer_string(&name), "fields", fields);
+}
+
 static json_t *convert(const struct term *term, bool *natural) {
     switch (term->type) {
     case TERM_INTEGER: return convert_integer(term);
@@ -157,6 +179,7 @@ static json_t *convert(const struct term *term, bool *natural) {
     case TERM_LIST: return convert_list(term, natural);
     case TERM_TUPLE: return unnatural(natural, wrap("tuple", convert_elements(term, natural)));
     case TERM_MAP: return convert_map(term, natural);
+    case TERM_RECORD: return unnatural(natural, convert_record(term, natural));
     default: return unnatural(natural, convert_text(term));
     }
 }

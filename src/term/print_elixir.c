@@ -246,5 +246,6 @@ void print_elixir(struct printer *printer, const struct term *term) {
     case TERM_REFERENCE: print_identifier(printer, "#Reference", term); break;
     case TERM_FUN: print_closure(printer, term->fun); break;
     case TERM_EXPORT: print_export(printer, term->fun); break;
+    case TERM_RECORD: print_erlang(printer, term); break; /* as Elixir does */
     }
 }

@@ -163,6 +163,23 @@ static void print_export(struct printer *printer, const struct term_fun *fun) {
     buf_printf(printer->out, "/%u", fun->arity);
 }
 
+/* #module:name{field = value,…}, in Elixir too. */
+static void print_record(struct printer *printer, const struct term *record) {
+    const struct term *names = &record->items.elements[RECORD_FIELDS], *values = names + record->items.count;
+    print_text(printer, "#");
+    print_atom(printer, &record->items.elements[RECORD_MODULE]);
+    print_text(printer, ":");
+    print_atom(printer, &record->items.elements[RECORD_NAME]);
+    print_text(printer, "{");
+    for (size_t i = 0; i < record->items.count && !printer_is_full(printer); i++) {
+        if (i > 0) print_text(printer, ",");
+        print_atom(printer, &names[i]);
+        print_text(printer, " = ");
+        print_erlang(printer, &values[i]);
+    }
+    print_text(printer, "}");
+}
+
 void print_erlang(struct printer *printer, const struct term *term) {
     if (printer_is_full(printer)) return;
     switch (term->type) {
@@ -181,5 +198,6 @@ void print_erlang(struct printer *printer, const struct term *term) {
     case TERM_REFERENCE: print_identifier(printer, "#Ref", term); break;
     case TERM_FUN: print_closure(printer, term->fun); break;
     case TERM_EXPORT: print_export(printer, term->fun); break;
+    case TERM_RECORD: print_record(printer, term); break;
     }
 }

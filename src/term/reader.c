@@ -146,6 +146,25 @@ static int read_map(struct reader *reader, const uint8_t *fixed, struct term *re
     return result;
 }
 
+static bool are_atoms(const struct term *terms, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (terms[i].type != TERM_ATOM) return false;
+    return true;
+}
+
+static int read_record(struct reader *reader, const uint8_t *fixed, struct term *ret) {
+    size_t fields = load_u32(fixed);
+    uint8_t flags = fixed[4];
+    const struct term *elements;
+    if (flags > 1) return reader_too_new(reader, "a native record with unknown flags");
+    int result = reader_elements(reader, RECORD_FIELDS + 2 * fields, &elements);
+    if (result < 0) return result;
+    if (!are_atoms(elements, RECORD_FIELDS + fields)) return reader_malformed(reader, "a record's name that is none");
+    *ret =
+        (struct term){.type = TERM_RECORD, .items = {.elements = elements, .count = fields, .is_exported = flags == 1}};
+    return 0;
+}
+
 static const struct {
     read_function *read;
     uint8_t fixed_bytes; /* after the tag */
@@ -178,6 +197,7 @@ static const struct {
     [TAG_NEWER_REFERENCE] = {read_newer_reference, 2},
     [TAG_NEW_FUN] = {read_fun, 29},
     [TAG_EXPORT] = {read_export, 0},
+    [TAG_RECORD] = {read_record, 5},
 };
 
 static int read_tagged(struct reader *reader, struct term *ret) {
@@ -186,7 +206,8 @@ static int read_tagged(struct reader *reader, struct term *ret) {
     if (result < 0) return result;
     if (!tags[*tag].read) {
         reader->at--;
-        return reader_malformed(reader, "an unknown tag");
+        if (*tag == TAG_COMPRESSED) return reader_malformed(reader, "a compressed part");
+        return reader_too_new(reader, "an unknown tag");
     }
     result = reader_take(reader, tags[*tag].fixed_bytes, &fixed);
     return result < 0 ? result : tags[*tag].read(reader, fixed, ret);
@@ -202,9 +223,9 @@ static int read_promised(struct reader *reader, struct term *ret) {
     return result;
 }
 
-int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
-              struct term_amount *ret_amount, struct error *reterr) {
-    struct reader reader = {
+static struct reader begin(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena,
+                           struct error *reterr) {
+    return (struct reader){
         .data = data,
         .size = size,
         .terms_left = bounds->max_terms,
@@ -212,6 +233,11 @@ int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, stru
         .arena = arena,
         .reterr = reterr,
     };
+}
+
+int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
+              struct term_amount *ret_amount, struct error *reterr) {
+    struct reader reader = begin(data, size, bounds, arena, reterr);
     struct term root;
     int result = reader_child(&reader, &root);
     if (result < 0) return result;
@@ -222,13 +248,33 @@ int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, stru
     return 0;
 }
 
+int term_read_until(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, size_t index,
+                    size_t *ret, struct error *reterr) {
+    struct reader reader = begin(data, size, bounds, arena, reterr);
+    uint8_t *tag = NULL, *arity = NULL;
+    struct term skipped;
+    int result = reader_take(&reader, 1, &tag);
+    if (result == 0 && *tag != TAG_SMALL_TUPLE) return reader_malformed(&reader, "no tuple");
+    if (result == 0) result = reader_take(&reader, 1, &arity);
+    if (result == 0 && *arity <= index) return reader_malformed(&reader, "too small a tuple");
+    for (size_t i = 0; result == 0 && i < index; i++) result = reader_child(&reader, &skipped);
+    if (result == 0) *ret = reader.at;
+    return result;
+}
+
 /* The functions that the macros of these names wrap. */
 #undef reader_malformed
+#undef reader_too_new
 #undef reader_no_memory
 
 /* Offsets include the version byte, which is not part of data. */
 int reader_malformed(const struct reader *reader, const char *what) {
     return error_set(reader->reterr, E_FORMAT, "%s at byte %zu of a term", what, reader->at + 1);
+}
+
+int reader_too_new(const struct reader *reader, const char *what) {
+    return error_set(reader->reterr, E_TOO_NEW, "%s (%u) at byte %zu of a term", what, reader->data[reader->at],
+                     reader->at + 1);
 }
 
 int reader_no_memory(const struct reader *reader) {

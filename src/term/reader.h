@@ -37,6 +37,9 @@ int reader_child(struct reader *reader, struct term *ret);
 /* Errors with the offset. */
 int reader_malformed(const struct reader *reader, const char *what);
 #define reader_malformed(...) error_negative(reader_malformed(__VA_ARGS__))
+/* What a later release may have brought. */
+int reader_too_new(const struct reader *reader, const char *what);
+#define reader_too_new(...) error_negative(reader_too_new(__VA_ARGS__))
 int reader_no_memory(const struct reader *reader);
 #define reader_no_memory(...) error_negative(reader_no_memory(__VA_ARGS__))
 

@@ -26,6 +26,7 @@ enum term_type {
     TERM_REFERENCE,
     TERM_FUN,    /* a closure */
     TERM_EXPORT, /* fun m:f/a */
+    TERM_RECORD, /* a native record of OTP 29 */
 };
 
 struct term;
@@ -73,11 +74,14 @@ struct term {
             unsigned last_bits; /* 1–7 for a bit string, 8 otherwise; unused bits are zero */
         } binary;
         struct {
-            const struct term *elements; /* tuple and list elements; keys and values of a map alternate */
-            size_t count;                /* pairs, for a map */
+            /* Tuple and list elements; keys and values of a map alternate; a record's module, name, the names of all
+               fields, the values of all fields. */
+            const struct term *elements;
+            size_t count; /* pairs, for a map; fields, for a record */
             union {
                 const struct term *tail; /* lists only, never a list itself */
                 const uint32_t *sorted;  /* maps only: the pairs sorted by key, for comparing */
+                bool is_exported;        /* records only */
             };
         } items;
         const struct term_identifier *identifier;
@@ -97,7 +101,8 @@ enum { TERM_DEPTH_LIMIT = 1024 }; /* reading, printing and comparing recurse thi
 struct term_doc; /* a decoded term with the memory it lives in */
 
 /* Decodes exactly one term that fills data (version byte 131 first). The document copies what it needs. Errors are
-   E_FORMAT (with the byte offset), E_TOO_LARGE beyond a bound, and E_NO_MEMORY. */
+   E_FORMAT (with the byte offset), E_TOO_LARGE beyond a bound, E_NO_MEMORY, and E_TOO_NEW for a tag that a later
+   release of OTP may have brought. */
 int term_decode(const uint8_t *data, size_t size, const struct term_bounds *bounds, struct term_doc **ret,
                 struct error *reterr);
 const struct term *term_root(const struct term_doc *doc);
@@ -111,11 +116,19 @@ static inline void cleanup_term(struct term_doc **doc) {
 }
 #define CLEANUP_TERM CLEANUP(cleanup_term)
 
+/* Where the element of a tuple that fills data begins, whatever it is. The elements before it must be terms within the
+   bounds. */
+int term_find_element(const uint8_t *data, size_t size, const struct term_bounds *bounds, size_t index, size_t *ret,
+                      struct error *reterr);
+
 /* Accessors: each returns false or NULL if the term has another shape. */
 bool term_is_atom(const struct term *term, const char *text);
 bool term_is_tuple(const struct term *term, size_t arity);                   /* arity elements */
 bool term_is_tagged(const struct term *term, const char *tag, size_t arity); /* a tuple of arity with atom tag first */
 const struct term *term_at(const struct term *tuple_or_list, size_t index);  /* 0-based; NULL when out of range */
+/* How many terms items.elements has; 0 for a term without elements. */
+size_t term_element_count(const struct term *term);
+enum { RECORD_MODULE, RECORD_NAME, RECORD_FIELDS }; /* the places in a record's elements */
 const struct term *term_map_get(const struct term *map, const char *atom_or_binary_key);
 bool term_to_int64(const struct term *term, int64_t *ret);
 bool term_to_uint64(const struct term *term, uint64_t *ret);

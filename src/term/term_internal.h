@@ -5,6 +5,7 @@
 #include "term/term.h"
 
 enum tag {
+    TAG_RECORD = 67,
     TAG_NEW_FLOAT = 70,
     TAG_BIT_BINARY = 77,
     TAG_COMPRESSED = 80,
@@ -56,6 +57,10 @@ struct term_amount {
    changed in place, but not their meaning. */
 int term_read(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, struct term *ret,
               struct term_amount *ret_amount, struct error *reterr);
+
+/* Reads the elements of a small tuple before the one with that index, and returns where that one begins. */
+int term_read_until(uint8_t *data, size_t size, const struct term_bounds *bounds, struct arena *arena, size_t index,
+                    size_t *ret, struct error *reterr);
 
 /* A total order that agrees with =:= but not with Erlang's term order. */
 int term_compare(const struct term *a, const struct term *b);

@@ -201,6 +201,11 @@ static void put_any(struct buf *buf, const struct term *term) {
     case TERM_REFERENCE: put_reference(buf, term->identifier); break;
     case TERM_FUN: buf_append(buf, term->fun->raw, term->fun->raw_size); break;
     case TERM_EXPORT: put_export(buf, term->fun); break;
+    case TERM_RECORD:
+        put_tag_u32(buf, TAG_RECORD, term->items.count);
+        buf_append_byte(buf, term->items.is_exported);
+        put_elements(buf, term->items.elements, term_element_count(term));
+        break;
     }
 }
 

@@ -12,6 +12,7 @@ run() ->
     ok = sbx_io:take_standard_error(),
     ok = sbx_log:install(),
     ok = look_up_names(),
+    ok = sbx_reload_timers:watch(),
     ok = forget(?BOOTING),
     ok = start_elixir(os:getenv("SANDBOX_ELIXIR", "0")),
     collect_garbage().

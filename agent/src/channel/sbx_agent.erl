@@ -111,7 +111,10 @@ init(Parent) ->
     loop(dial(State#state{phase = disconnected})).
 
 start_vital() ->
-    [Module:start_link() || Module <- [sbx_busy_wait, sbx_app, sbx_limit, sbx_process_scan, sbx_quota, sbx_reload]].
+    [
+        Module:start_link()
+     || Module <- [sbx_busy_wait, sbx_app, sbx_limit, sbx_process_scan, sbx_quota, sbx_reload, sbx_reload_timers]
+    ].
 
 %% gen_tcp, the code server and `user` exist only once the boot script has ended.
 await_boot() ->

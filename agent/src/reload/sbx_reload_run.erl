@@ -13,10 +13,10 @@
 }).
 %% Loaded before any process is suspended, since a node loads them only when it needs them.
 -define(PARTS, [
-    sbx_reload_child_list, sbx_reload_children, sbx_reload_intensity, sbx_reload_load, sbx_reload_migrate,
-    sbx_reload_migration, sbx_reload_old_code, sbx_reload_probation, sbx_reload_revert, sbx_reload_shape,
-    sbx_reload_specs, sbx_reload_state, sbx_reload_successor, sbx_reload_sysmsg, sbx_reload_text, sbx_reload_users,
-    sbx_states
+    sbx_record, sbx_reload_child_list, sbx_reload_children, sbx_reload_closures, sbx_reload_intensity,
+    sbx_reload_load, sbx_reload_migrate, sbx_reload_migration, sbx_reload_old_code, sbx_reload_probation,
+    sbx_reload_revert, sbx_reload_shape, sbx_reload_specs, sbx_reload_state, sbx_reload_successor, sbx_reload_sysmsg,
+    sbx_reload_text, sbx_reload_users, sbx_states
 ]).
 -define(RESUME_TIMEOUT_MS, 5000).
 %% How often processes that start during the suspension are searched and suspended too.
@@ -180,9 +180,7 @@ clear(#reload{modules = Modules} = Reload) ->
         ok ->
             Reload;
         {busy, Module, Holders} ->
-            Format = "an earlier version of ~ts is still in use, by ~b process~ts",
-            Ending = case Holders of [_] -> ""; _ -> "es" end,
-            Message = sbx_reload_text:text(Format, [sbx_reason:module_name(Module), length(Holders), Ending]),
+            Message = sbx_reload_text:in_use(Module, Holders),
             Step = case [Holder || #{how := stack} = Holder <- Holders] of [] -> busy; _ -> old_code end,
             More = #{module => atom_to_binary(Module), holders => [written(Holder) || Holder <- Holders]},
             fail(Step, Message, More, Reload)

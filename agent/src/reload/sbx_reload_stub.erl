@@ -14,8 +14,26 @@ beam(Module) ->
     {ok, Renamed} = beam_lib:build_module([chunk(Chunk, Module) || Chunk <- Chunks]),
     Renamed.
 
-chunk({"AtU8", <<Count:32, Size:8, _Name:Size/binary, Rest/binary>>}, Module) ->
-    Name = atom_to_binary(Module),
-    {"AtU8", <<Count:32, (byte_size(Name)):8, Name/binary, Rest/binary>>};
+chunk({"AtU8", Atoms}, Module) ->
+    {"AtU8", renamed(Atoms, atom_to_binary(Module))};
 chunk(Chunk, _Module) ->
     Chunk.
+
+%% Since OTP 28 the compiler writes the number of atoms negated, and lengths as operands of code.
+renamed(Atoms, Name) ->
+    Count = binary:part(Atoms, 0, 4),
+    {Head, Size, Length} =
+        case binary:first(Count) < 128 of
+            true -> {1, binary:at(Atoms, 4), <<(byte_size(Name)):8>>};
+            false -> operand(binary:at(Atoms, 4), binary:at(Atoms, 5), byte_size(Name))
+        end,
+    From = 4 + Head + Size,
+    Others = binary:part(Atoms, From, byte_size(Atoms) - From),
+    <<Count/binary, Length/binary, Name/binary, Others/binary>>.
+
+%% Reads an operand of up to 11 bits, and writes another in its place.
+operand(First, _Second, New) when First band 8 =:= 0 -> {1, First bsr 4, as_operand(New)};
+operand(First, Second, New) -> {2, (First bsr 5) bsl 8 bor Second, as_operand(New)}.
+
+as_operand(Value) when Value < 16 -> <<Value:4, 0:4>>;
+as_operand(Value) -> <<(Value bsr 8):3, 1:2, 0:3, Value:8>>.

@@ -21,7 +21,7 @@ static int check_header(const struct beam *beam, const struct cursor *cursor) {
     if (beam->function_count > beam->code_size / FUNCTION_LEAST_BYTES)
         return cursor_fail(cursor, "%u functions in %zu bytes of code", beam->function_count, beam->code_size);
     if (beam->max_opcode > MAX_OPCODE)
-        return cursor_fail(cursor, "opcode %u is of a newer OTP than %d", beam->max_opcode, BEAM_NEWEST_OTP);
+        return cursor_too_new(cursor, "opcode %u is of a newer OTP than %d", beam->max_opcode, BEAM_NEWEST_OTP);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 
 #include "beam/code/compact.h"
 
-enum { MAX_OPERANDS = 8, MAX_OPCODE = 184, MAX_LIST_PERIOD = 6 };
+enum { MAX_OPERANDS = 8, MAX_OPCODE = 191, MAX_LIST_PERIOD = 6 };
 
 /* What an operand may be, one bit each. */
 enum operand_kind {

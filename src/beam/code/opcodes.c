@@ -24,6 +24,8 @@ static const struct list_form list_value_labels = {.period = 2, .elements = {ROL
 static const struct list_form list_arity_labels = {.period = 2, .elements = {U, F}};
 static const struct list_form list_pairs = {.period = 2, .elements = {S, S}};
 static const struct list_form list_key_registers = {.period = 2, .elements = {S, D}};
+static const struct list_form list_field_registers = {.period = 2, .elements = {A, D}};
+static const struct list_form list_field_values = {.period = 2, .elements = {A, S}};
 static const struct list_form list_updates = {.period = 2, .elements = {U, S}};
 static const struct list_form list_segments = {
     .period = 6, .elements = {A, U, U, ROLE_FLAGS, V, V}, .check = check_binary_segment};
@@ -221,4 +223,11 @@ const struct opcode opcodes[UINT8_MAX + 1] = {
     [182] = {"bs_match", OPERANDS(F, D, ROLE_LIST), .list = &list_match_commands, .since = 26},
     [183] = {"executable_line", OPERANDS(ROLE_LINE, U), .since = 27},
     [184] = {"debug_line", OPERANDS(A, ROLE_LINE, U, N), .since = 28},
+    [185] = {"bif3", OPERANDS(J, E, S, S, S, D), .check = check_bif, .since = 29},
+    [186] = {"is_any_native_record", OPERANDS(F, S), .since = 29},
+    [187] = {"is_native_record", OPERANDS(F, S, A, A), .since = 29},
+    [188] = {"get_record_elements", OPERANDS(F, S, ROLE_LIST), .list = &list_field_registers, .since = 29},
+    [189] = {"put_record", OPERANDS(J, S, S, D, N, ROLE_LIST), .list = &list_field_values, .since = 29},
+    [190] = {"is_record_accessible", OPERANDS(F, S, A), .since = 29},
+    [191] = {"get_record_field", OPERANDS(J, S, S, A, D), .since = 29},
 };

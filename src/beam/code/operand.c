@@ -78,7 +78,7 @@ static int read_extended(const struct beam *beam, struct cursor *cursor, int64_t
         result = read_bounded(cursor, "literal", beam->literal_count, &index);
         if (result == 0) *ret = operand_make(FORM_LITERAL, index);
         return result;
-    default: return cursor_fail(cursor, "extended operand %jd is unknown", tag);
+    default: return cursor_too_new(cursor, "extended operand %jd is unknown", tag);
     }
 }
 

@@ -33,7 +33,7 @@ struct part {
     "\0\0\0\x06\x01m\x01"                                                                                              \
     "f\x06"                                                                                                            \
     "erlang\x04self\x01+\x01g"
-#define CODE_HEADER "\0\0\0\x10\0\0\0\0\0\0\0\xb8\0\0\0\x04\0\0\0\x01"
+#define CODE_HEADER "\0\0\0\x10\0\0\0\0\0\0\0\xbf\0\0\0\x04\0\0\0\x01"
 #define FUNCTION_START "\x01\x10\x02\x12\x22\x00\x01\x20"
 #define FUNCTION_END "\x13\x03"
 

@@ -125,10 +125,67 @@ static void test_digests_of_variants(void **state) {
     assert_string_not_equal(interface, other_interface);
 }
 
+/* The chunk of a file's records, which tests change. */
+static uint8_t *records_of(const struct buf *bytes) {
+    uint8_t *tag = memmem(bytes->data, bytes->size, "Recs", 4);
+    assert_non_null(tag);
+    return tag + 8;
+}
+
+static void test_records(void **state) {
+    (void)state;
+    enum { VERSION = 3, RECORDS = 7, FIELDS = 11, DEFINITION = 12, EXPORTED = 14 };
+    static const struct {
+        size_t at;
+        uint8_t byte;
+        enum error_code code;
+        const char *expected;
+    } changes[] = {{VERSION, 1, E_TOO_NEW, "version 1"},
+                   {RECORDS, 3, E_FORMAT, "no definition"},
+                   {RECORDS, 200, E_FORMAT, "200 records in"},
+                   {FIELDS, 1, E_FORMAT, "a list of"},
+                   {FIELDS, 9, E_FORMAT, "9 fields are announced, too many"},
+                   {DEFINITION, 4, E_FORMAT, "no definition"},
+                   {EXPORTED, 0x12, E_FORMAT, "neither exported nor not"},
+                   {EXPORTED, 0x02, E_FORMAT, "a name that is no atom"}};
+    CLEANUP_OPENED struct opened records = {.bytes = BUF_INIT};
+    open_fixture(&records, "../otp29/fx_records");
+    assert_int_equal(beam_min_otp(records.beam), 29);
+    assert_non_null(records.beam->chunks[CHUNK_RECORDS].data);
+    for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+        CLEANUP_BEAM struct beam *beam = NULL;
+        struct error error = {0};
+        uint8_t *place = records_of(&records.bytes) + changes[i].at, before = *place;
+        *place = changes[i].byte;
+        assert_int_equal(beam_read(records.bytes.data, records.bytes.size, &beam_default_options, &beam, &error),
+                         -(int)changes[i].code);
+        *place = before;
+        if (!strstr(error.detail, changes[i].expected)) fail_msg("%zu: %s", i, error.detail);
+    }
+}
+
+/* A field's other value is another version of the module. */
+static void test_records_are_part_of_the_checksum(void **state) {
+    (void)state;
+    enum { FIRST_NAME = 13 };
+    CLEANUP_OPENED struct opened records = {.bytes = BUF_INIT};
+    CLEANUP_BEAM struct beam *changed = NULL;
+    struct error error = {0};
+    char before[BEAM_DIGEST_BYTES], after[BEAM_DIGEST_BYTES];
+    open_fixture(&records, "../otp29/fx_records");
+    assert_int_equal(beam_checksum(records.beam, before, &error), 0);
+    records_of(&records.bytes)[FIRST_NAME] = 0x12; /* the name of the module */
+    assert_int_equal(beam_read(records.bytes.data, records.bytes.size, &beam_default_options, &changed, &error), 0);
+    assert_int_equal(beam_checksum(changed, after, &error), 0);
+    assert_string_not_equal(before, after);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),   cmocka_unit_test(test_attributes), cmocka_unit_test(test_dependencies),
-        cmocka_unit_test(test_on_load), cmocka_unit_test(test_long_atoms), cmocka_unit_test(test_digests_of_variants),
+        cmocka_unit_test(test_records),      cmocka_unit_test(test_records_are_part_of_the_checksum),
+        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_dependencies), cmocka_unit_test(test_on_load),
+        cmocka_unit_test(test_long_atoms),   cmocka_unit_test(test_digests_of_variants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,53 @@ static void test_an_answer(void **state) {
     close(agent);
 }
 
+/* A term that this version does not know, as a later OTP may send it. */
+static void put_too_new(struct buf *frame) {
+    buf_append(frame, "\xc8\x01\x02", 3);
+}
+
+static void send_too_new_event(int agent) {
+    struct buf event = BUF_INIT;
+    term_put_version(&event);
+    term_put_tuple(&event, 3);
+    term_put_atom(&event, "event");
+    term_put_atom(&event, "log");
+    put_too_new(&event);
+    agent_send(agent, &event);
+}
+
+static void reply_too_new(int agent, uint64_t id, size_t before) {
+    struct buf reply = BUF_INIT;
+    term_put_version(&reply);
+    term_put_tuple(&reply, 3);
+    term_put_atom(&reply, "reply");
+    term_put_uint64(&reply, id);
+    term_put_tuple(&reply, 2);
+    term_put_atom(&reply, "ok");
+    term_put_list(&reply, before + 1);
+    for (size_t i = 0; i < before; i++) term_put_integer(&reply, 1);
+    put_too_new(&reply);
+    term_put_nil(&reply);
+    agent_send(agent, &reply);
+}
+
+static void test_what_is_too_new_ends_no_node(void **state) {
+    enum { LARGE = 10000 };
+    struct stage *stage = *state;
+    int agent;
+    struct node *node = stage_start_ready(stage, &agent);
+    uint64_t first = stage_call(stage, 'a', node, 60000);
+    uint64_t second = stage_call(stage, 'b', node, 60000);
+    uint64_t third = stage_call(stage, 'c', node, 60000);
+    reply_too_new(agent, first, 0);
+    send_too_new_event(agent);
+    reply_too_new(agent, second, LARGE);
+    agent_reply_ok(agent, third);
+    RUN_UNTIL(stage, stage_heard(stage, "c:ok"));
+    stage_expect(stage, "a:too_new event:too_new b:too_new c:ok ");
+    close(agent);
+}
+
 static void test_answers_in_another_order(void **state) {
     struct stage *stage = *state;
     int agent;
@@ -585,6 +632,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_STAGE(test_an_answer_may_be_kept),
         ON_STAGE(test_an_answer),
+        ON_STAGE(test_what_is_too_new_ends_no_node),
         ON_STAGE(test_answers_in_another_order),
         ON_STAGE(test_calls_wait_for_the_agent_and_keep_their_order),
         ON_STAGE(test_a_reply_before_the_call_was_sent_is_forged),

@@ -109,6 +109,9 @@ static const struct sample every_tag[] = {
                      "f\x61\x02")},
     /* zlib's stored form of the tuple {1, []} */
     {"COMPRESSED", BYTES("\x83\x50\0\0\0\x05\x78\x01\x01\x05\0\xfa\xff\x68\x02\x61\x01\x6a\x03\xa4\x01\x37")},
+    {"RECORD", BYTES("\x83\x43\0\0\0\x02\x01\x77\x01m\x77\x01r\x77\x01"
+                     "a\x77\x01"
+                     "b\x61\x01\x6a")},
 };
 
 #endif

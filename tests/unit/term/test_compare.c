@@ -49,6 +49,13 @@ static const struct sample ascending[] = {
                         "g\x61\x01")},
     {"fun m:f/2", BYTES("\x83\x71\x77\x01m\x77\x01"
                         "f\x61\x02")},
+    {"#m:r{}", BYTES("\x83\x43\0\0\0\0\0\x77\x01m\x77\x01r")},
+    {"#m:s{}", BYTES("\x83\x43\0\0\0\0\0\x77\x01m\x77\x01s")},
+    {"#m:r{a = 1}", BYTES("\x83\x43\0\0\0\x01\0\x77\x01m\x77\x01r\x77\x01"
+                          "a\x61\x01")},
+    {"#m:r{a = 2}", BYTES("\x83\x43\0\0\0\x01\0\x77\x01m\x77\x01r\x77\x01"
+                          "a\x61\x02")},
+    {"#m:r{}, exported", BYTES("\x83\x43\0\0\0\0\x01\x77\x01m\x77\x01r")},
 };
 
 static void test_the_order_is_total(void **state) {

@@ -77,6 +77,11 @@ static void test_what_has_no_natural_form(void **state) {
     assert_json(BYTES("\x83\x4d\0\0\0\x01\x03\xa0"), "\"<<5:3>>\"", false);
     assert_json(BYTES("\x83\x58\x77\x01n\0\0\0\x05\0\0\0\x06\0\0\0\x07"), "\"<0.5.6>\"", false);
     assert_json(BYTES("\x83\x71\x77\x05lists\x77\x03map\x61\x02"), "\"fun lists:map/2\"", false);
+    assert_json(BYTES("\x83\x43\0\0\0\x02\x01\x77\x08"
+                      "Elixir.M\x77\x01r\x77\x01"
+                      "a\x77\x01"
+                      "b\x61\x01\x6a"),
+                "{\"record\":\"M:r\",\"fields\":{\"a\":1,\"b\":[]}}", false);
 }
 
 static void test_base64(void **state) {

@@ -161,6 +161,12 @@ static void test_identifiers_and_functions(void **state) {
                "Elixir.A\x77\x03"
                "A b\x61\x02"),
          "fun 'Elixir.A':'A b'/2", "&A.\"A b\"/2"},
+        {BYTES("\x83\x43\0\0\0\x02\x01\x77\x08"
+               "Elixir.M\x77\x01r\x77\x01"
+               "a\x77\x03"
+               "B c\x61\x01\x77\x02ok"),
+         "#'Elixir.M':r{a = 1,'B c' = ok}", "#'Elixir.M':r{a = 1,'B c' = ok}"},
+        {BYTES("\x83\x43\0\0\0\0\0\x77\x01m\x77\x01r"), "#m:r{}", "#m:r{}"},
     };
     assert_printed(cases, ARRAY_SIZE(cases));
     CLEANUP_TERM struct term_doc *doc = must_decode(every_tag[27].bytes, every_tag[27].size);
