@@ -105,7 +105,15 @@ elixir(Vm) ->
     ?assertMatch({error, #{message := <<"** (throw) :ball">>}}, vm:eval(Vm, elixir, "throw(:ball)")),
     ?assertMatch({error, #{message := <<"** (exit) :enough">>}}, vm:eval(Vm, elixir, "exit(:enough)")),
     ?assertMatch({error, #{message := <<"** (TokenMissingError)", _/binary>>}}, vm:eval(Vm, elixir, "fn ->")),
-    ?assertMatch({error, #{message := <<"** (CompileError)", _/binary>>}}, vm:eval(Vm, elixir, "nope()")).
+    ?assertMatch(
+        {error, #{message := <<"** (CompileError) eval:2: undefined function nope/1", _/binary>>}},
+        vm:eval(Vm, elixir, "x = 1\nnope(x)")
+    ),
+    ?assert(vm:no_event(Vm, output)),
+    %% What is no error is printed, as it is elsewhere.
+    ?assertMatch({ok, #{term := 3}}, vm:eval(Vm, elixir, "x = 1; (fn unused -> 3 end).(x)")),
+    ?assertMatch({_, _}, binary:match(vm:event(Vm, output), <<"unused">>)),
+    vm:drop_events(Vm).
 
 bounds(Vm) ->
     Long = #{language => erlang, code => <<"timer:sleep(infinity)">>, timeout_ms => 30},

@@ -3,7 +3,7 @@
 -module(sbx_elixir).
 
 -export([know/1, start/0, boot/0, need/1, is_started/0, reconfigure_logger/0]).
--export([inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
+-export([with_errors/1, inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
 
 %% The modules that starting Elixir loads, and those that starting its logger loads.
 -define(PARTS, [
@@ -82,12 +82,64 @@ reconfigure_logger() ->
     {ok, _} = application:ensure_all_started(logger),
     logger:set_handler_config(sandbox, level, all).
 
-%% Records reach the daemon through sbx_log. Printing them too would send them twice.
+%% Records reach the daemon through sbx_log. Printing them too would send them twice. Elixir 1.20
+%% warns of every list of backends, even an empty one.
 quiet_console() ->
     _ = application:load(logger),
-    Backends = application:get_env(logger, backends, []),
-    ok = application:set_env(logger, backends, lists:delete(console, Backends), [{persistent, true}]),
+    _ =
+        case application:get_env(logger, backends) of
+            {ok, Backends} ->
+                ok = application:set_env(logger, backends, lists:delete(console, Backends), [{persistent, true}]);
+            undefined ->
+                ok
+        end,
     ok = application:set_env(logger, default_handler, false, [{persistent, true}]).
+
+%% Runs a function that compiles. Since Elixir 1.15 the compiler prints its errors, and the exception
+%% only says that there were some. Here the exception has the errors' own words, as before 1.15.
+-spec with_errors(fun(() -> Value)) -> Value.
+with_errors(Fun) ->
+    case erlang:function_exported('Elixir.Code', with_diagnostics, 2) of
+        true -> diagnosed(Fun);
+        false -> Fun()
+    end.
+
+diagnosed(Fun) ->
+    {Outcome, Diagnostics} = 'Elixir.Code':with_diagnostics([], fun() -> outcome(Fun) end),
+    {Errors, Others} = lists:partition(fun(#{severity := Severity}) -> Severity =:= error end, Diagnostics),
+    case Outcome of
+        {raised, error, #{'__struct__' := 'Elixir.CompileError'} = Exception, Stack} when Errors =/= [] ->
+            print(Others),
+            erlang:raise(error, told(Exception, Errors), Stack);
+        {raised, Class, Reason, Stack} ->
+            print(Diagnostics),
+            erlang:raise(Class, Reason, Stack);
+        {value, Value} ->
+            print(Diagnostics),
+            Value
+    end.
+
+outcome(Fun) ->
+    try
+        {value, Fun()}
+    catch
+        Class:Reason:Stack -> {raised, Class, Reason, Stack}
+    end.
+
+print(Diagnostics) ->
+    lists:foreach(fun(Diagnostic) -> 'Elixir.Code':print_diagnostic(Diagnostic) end, Diagnostics).
+
+%% The first error takes the place of the exception's own words. Each of the others has a line.
+told(Exception, [#{file := File, position := Position, message := Message} | Others]) ->
+    Lines = [["\n", place(Other), $\s, Text] || #{message := Text} = Other <- Others],
+    Exception#{file := File, line := line(Position), description := unicode:characters_to_binary([Message | Lines])}.
+
+place(#{file := nil, position := Position}) -> 'Elixir.Exception':format_file_line(nil, line(Position));
+place(#{file := File, position := Position}) ->
+    'Elixir.Exception':format_file_line('Elixir.Path':relative_to_cwd(File), line(Position)).
+
+line({Line, _Column}) -> Line;
+line(Line) -> Line.
 
 -spec inspect(term()) -> binary().
 inspect(Term) ->

@@ -71,7 +71,7 @@ ready(elixir) ->
     end.
 
 value(elixir, Code, _Keep) ->
-    {Value, _Bindings} = 'Elixir.Code':eval_string(Code, [], [{file, <<"eval">>}]),
+    {Value, _Bindings} = sbx_elixir:with_errors(fun() -> 'Elixir.Code':eval_string(Code, [], [{file, <<"eval">>}]) end),
     Value;
 value(erlang, Code, Keep) ->
     %% With a handler of local functions, even an empty one, erl_eval does not call erl_lint, which

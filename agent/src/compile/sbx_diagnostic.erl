@@ -84,18 +84,8 @@ from_elixir(Severity, #{file := File, position := Position, message := Message},
 elixir(warning, File, Position, Message, Root) ->
     new(warning, path(File), Position, string:trim(Message), Root);
 elixir(error, File, Position, Message, Root) ->
-    Written = unicode:characters_to_binary(Message),
-    {Kind, Column, Text} = elixir_error(Written),
-    new(Kind, path(File), with_column(mismatch(Written, Position), Column), Text, Root).
-
-%% Since 1.16 the position of a wrong closing delimiter is that of the opening one. The message has
-%% the place of the error.
-mismatch(Message, Position) ->
-    Pattern = "mismatched delimiter found on [^:\\n]+:(\\d+):(\\d+):",
-    case re:run(Message, Pattern, [{capture, all_but_first, binary}]) of
-        {match, [Line, Column]} -> {binary_to_integer(Line), binary_to_integer(Column)};
-        nomatch -> Position
-    end.
+    {Kind, Place, Text} = elixir_error(unicode:characters_to_binary(Message), Position),
+    new(Kind, path(File), Place, Text, Root).
 
 path(nil) -> nil;
 path(File) -> unicode:characters_to_list(File).
@@ -105,14 +95,42 @@ with_column(Position, _Column) -> Position.
 
 %% Before 1.15 the message has the terminal's form: "** (SyntaxError) lib/a.ex:3:7: text" and a
 %% stack trace.
-elixir_error(Message) ->
+elixir_error(Message, Position) ->
     {Kind, Rest} =
         case re:run(Message, "^\\*\\* \\(([A-Za-z.]+)\\) (.*)$", [{capture, all_but_first, binary}, dotall]) of
             {match, [Exception, Text]} -> {elixir_kind(Exception), Text};
             nomatch -> {elixir_kind_of_text(Message), Message}
         end,
-    {Column, Unplaced} = unplaced(Rest),
-    {Kind, Column, string:trim(without_stack(Unplaced))}.
+    case drawn(Rest) of
+        {Place, Drawn, Expected} ->
+            {Kind, Place, [Drawn | opened(Expected, Position)]};
+        none ->
+            {Column, Unplaced} = unplaced(Rest),
+            {Kind, with_column(Position, Column), string:trim(without_stack(Unplaced))}
+    end.
+
+%% Since 1.16 the message of a syntax error is a drawing: a place, the text, and lines of the file
+%% with the delimiter that is expected. The command line shows such lines for every diagnostic.
+drawn(Text) ->
+    Pattern =
+        "\\A[a-z ]+ on [^\\n]+?:(\\d+):(\\d+):\\n\\s*error: (.*?)\\n\\s*(?:\\x{2502}|\\x{2514})"
+        "(?:.*delimiter \\(expected \"?(.+?)\"?\\)$)?",
+    case re:run(Text, Pattern, [{capture, all_but_first, binary}, dotall, multiline, unicode]) of
+        {match, [Line, Column, Message | Expected]} ->
+            Place = {binary_to_integer(Line), binary_to_integer(Column)},
+            {Place, re:replace(string:trim(Message), "\\n {1,4}", "\n", [global, {return, binary}]), Expected};
+        nomatch ->
+            none
+    end.
+
+%% The position of such an error is that of the delimiter that is not closed.
+opened([Expected], Position) ->
+    case position(Position) of
+        {nil, _Column} -> [];
+        {Line, _Column} -> ["\nhint: ", Expected, " is missing for what line ", integer_to_list(Line), " opens"]
+    end;
+opened([], _Position) ->
+    [].
 
 unplaced(Text) ->
     case re:run(Text, "^[^\\s:]+:\\d+(?::(\\d+))?: (.*)$", [{capture, all_but_first, binary}, dotall]) of
@@ -140,9 +158,9 @@ elixir_kind_of_text(Text) ->
 -spec from_exception(file:filename(), {error | exit | throw, term(), list()}, file:filename(), file:filename()) ->
     diagnostic().
 from_exception(File, {Class, Reason, Stack}, Dir, Root) ->
-    {Kind, Column, Text} = elixir_error(sbx_elixir:format_banner(Class, Reason, Stack)),
-    Line = exception_line(Reason, [Frame || Frame <- Stack], filename:basename(File)),
-    new(Kind, filename:join(Dir, File), with_column(Line, Column), Text, Root).
+    Line = exception_line(Reason, Stack, filename:basename(File)),
+    {Kind, Place, Text} = elixir_error(sbx_elixir:format_banner(Class, Reason, Stack), Line),
+    new(Kind, filename:join(Dir, File), Place, Text, Root).
 
 exception_line(#{line := Line}, _Stack, _Name) when is_integer(Line) ->
     Line;

@@ -27,7 +27,14 @@ add(Diagnostics, Context) ->
     {First, Rest} = lists:split(min(?HINTS_MAX, length(Diagnostics)), Diagnostics),
     [with_hint(Diagnostic, Context) || Diagnostic <- First] ++ Rest.
 
+%% Since OTP 28 the compiler itself ends some messages with a suggestion.
 with_hint(#{message := Message} = Diagnostic, Context) ->
+    case re:run(Message, "^(.*), (did you mean [^?\\n]+\\?)$", [dotall, {capture, all_but_first, binary}]) of
+        {match, [Text, Hint]} -> Diagnostic#{message := <<Text/binary, "\nhint: ", Hint/binary>>};
+        nomatch -> with_own_hint(Diagnostic, Context)
+    end.
+
+with_own_hint(#{message := Message} = Diagnostic, Context) ->
     case [Hint || Row <- ?HINTS, Hint <- [hint(Row, Diagnostic, Context)], Hint =/= none] of
         [Hint | _] -> Diagnostic#{message := unicode:characters_to_binary([Message, "\nhint: ", Hint])};
         [] -> Diagnostic

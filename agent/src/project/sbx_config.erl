@@ -24,7 +24,8 @@ read(File, Env) ->
     case filelib:is_regular(File) of
         true ->
             Options = [{env, Env}, {target, host}],
-            {Config, Files} = 'Elixir.Config.Reader':'read_imports!'(unicode:characters_to_binary(File), Options),
+            Name = unicode:characters_to_binary(File),
+            {Config, Files} = sbx_elixir:with_errors(fun() -> 'Elixir.Config.Reader':'read_imports!'(Name, Options) end),
             {Config, lists:usort([File | [unicode:characters_to_list(Path) || Path <- Files]])};
         false ->
             {[], [File]}

@@ -67,7 +67,7 @@ load(Dir, Root) ->
     File = mix_file(Dir),
     Required = 'Elixir.Code':required_files(),
     try
-        Compiled = 'Elixir.Code':compile_file(unicode:characters_to_binary(File)),
+        Compiled = sbx_elixir:with_errors(fun() -> 'Elixir.Code':compile_file(unicode:characters_to_binary(File)) end),
         ok = remember([Defined || {Defined, _Beam} <- Compiled]),
         Module = 'Elixir.Mix.Project':'get!'(),
         Config = 'Elixir.Mix.Project':config(),
