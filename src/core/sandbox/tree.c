@@ -108,92 +108,12 @@ static void on_tree_started(void *data, void *made, const struct term *reason, c
     started(sandbox->tree.started_data, NULL);
 }
 
-static void put_text_or_nil(struct buf *args, const char *key, const char *text) {
-    term_put_atom(args, key);
-    if (text)
-        term_put_string(args, text);
-    else
-        term_put_atom(args, "nil");
-}
-
-static void put_apps(struct buf *args, json_t *apps) {
-    size_t i;
-    json_t *app;
-    term_put_atom(args, "apps");
-    term_put_list(args, json_array_size(apps));
-    json_array_foreach(apps, i, app) {
-        const char *name = json_string_value(json_object_get(app, "name"));
-        char dir[256];
-        snprintf(dir, sizeof dir, "/app/%s", name);
-        term_put_map(args, 2);
-        put_text_or_nil(args, "name", name);
-        put_text_or_nil(args, "dir", dir);
-    }
-    if (json_array_size(apps) > 0) term_put_nil(args);
-}
-
-/* The configuration that the compiler found is a file of the build. */
-static void put_config(struct buf *args, struct sandbox *sandbox) {
-    char directory[PATH_MAX], path[PATH_MAX + sizeof "/" BUILD_CONFIG_FILE];
-    struct error ignored;
-    CLEANUP_FREE uint8_t *content = NULL;
-    size_t size = 0;
-    term_put_atom(args, "config");
-    if (json_is_true(json_object_get(sandbox->code.build.facts, "has_config")) &&
-        store_build_path(sandbox->engine->store, sandbox->code.build.digest, directory, sizeof directory, &ignored) ==
-            0) {
-        snprintf(path, sizeof path, "%s/" BUILD_CONFIG_FILE, directory);
-        file_load(path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
-    }
-    if (size > 0)
-        term_put_binary(args, content, size);
-    else
-        term_put_atom(args, "nil");
-}
-
-/* A VM that was booted for the pool has it only from here. */
-static void put_env(struct buf *args, json_t *env) {
-    const char *name;
-    json_t *value;
-    term_put_atom(args, "env");
-    term_put_list(args, json_object_size(env));
-    json_object_foreach(env, name, value) {
-        term_put_tuple(args, 2);
-        term_put_string(args, name);
-        term_put_string(args, json_string_value(value));
-    }
-    if (json_object_size(env) > 0) term_put_nil(args);
-}
-
 static bool is_elixir(const struct sandbox *sandbox) {
     return string_equal(json_string_value(json_object_get(sandbox->code.build.facts, "language")), "elixir");
 }
 
-static void ask_start(struct sandbox *sandbox) {
-    json_t *facts = sandbox->code.build.facts;
-    const struct sandbox_config *config = &sandbox->config;
-    const char *supervisor =
-        config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
-    const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
-    struct buf module = BUF_INIT;
-    loop_note(sandbox->engine->loop, "start", sandbox->id);
-    if (config->app) supervisor = NULL;
-    if (supervisor) term_module_atom(supervisor, &module);
-    struct buf args = BUF_INIT;
-    states_begin_args(sandbox->tree.states, 8, &args);
-    put_apps(&args, json_object_get(facts, "apps"));
-    put_text_or_nil(&args, "app", config->supervisor ? NULL : app);
-    put_text_or_nil(&args, "supervisor", supervisor ? buf_string(&module) : NULL);
-    term_put_atom(&args, "elixir");
-    term_put_bool(&args, is_elixir(sandbox));
-    put_config(&args, sandbox);
-    put_env(&args, config->env);
-    term_put_atom(&args, "processes");
-    term_put_uint64(&args, config->limits.processes);
-    term_put_atom(&args, "limits");
-    limits_put(&args, &config->limits, &config->policies);
-    buf_free(&module);
-    node_call_prepared(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, &as_tree,
+static void send_start(struct sandbox *sandbox, struct buf *args) {
+    node_call_prepared(sandbox->node, "start", args, sandbox->engine->config.boot_deadline_ms, &as_tree,
                        on_tree_started, sandbox);
 }
 
@@ -281,7 +201,7 @@ static void on_ready(void *data, struct node *node) {
     if (sandbox->tree.started && !sandbox->tree.start_asked) {
         sandbox->tree.start_asked = true;
         create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
-        ask_start(sandbox);
+        start_args_make(sandbox, is_elixir(sandbox), send_start);
     } else if (!sandbox->tree.started) { /* it ran before this daemon did, or its agent dialled again */
         struct buf args = BUF_INIT;
         term_put_map(&args, 0);
