@@ -98,7 +98,11 @@ enum {
          .type = OP_PAIRS,                                                                                             \
          .max = LIMITS_MAX_ENTRIES,                                                                                    \
          .summary = "any limit: VALUE, :POLICY or VALUE:POLICY; `sandbox limits` lists them"},                         \
-        {.name = "env", .type = OP_PAIRS, .max = ENVIRONMENT_MAX_ENTRIES, .summary = "an environment variable"}, {     \
+        {.name = "env",                                                                                                \
+         .type = OP_PAIRS,                                                                                             \
+         .max = ENVIRONMENT_MAX_ENTRIES,                                                                               \
+         .summary = "an environment variable; 128 KiB in all"},                                                        \
+    {                                                                                                                  \
         .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
         .summary = "refuse when this guarantee can't be given"                                                         \
     }

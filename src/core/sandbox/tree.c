@@ -108,77 +108,12 @@ static void on_tree_started(void *data, void *made, const struct term *reason, c
     started(sandbox->tree.started_data, NULL);
 }
 
-static void put_apps(struct buf *args, json_t *apps) {
-    size_t i;
-    json_t *app;
-    term_put_list(args, json_array_size(apps));
-    json_array_foreach(apps, i, app) {
-        const char *name = json_string_value(json_object_get(app, "name"));
-        char dir[PATH_MAX];
-        struct term_map map = term_map_begin(args);
-        snprintf(dir, sizeof dir, NODE_APP_PLACE, name);
-        term_map_text(&map, "name", name);
-        term_map_text(&map, "dir", dir);
-        term_map_end(&map);
-    }
-    if (json_array_size(apps) > 0) term_put_nil(args);
-}
-
-/* The configuration that the compiler found is a file of the build. */
-static void put_config(struct term_map *args, struct sandbox *sandbox) {
-    char directory[PATH_MAX], path[PATH_MAX + sizeof "/" BUILD_CONFIG_FILE];
-    struct error ignored;
-    CLEANUP_FREE uint8_t *content = NULL;
-    size_t size = 0;
-    if (json_is_true(json_object_get(sandbox->code.build.facts, "has_config")) &&
-        store_build_path(sandbox->engine->store, sandbox->code.build.digest, directory, sizeof directory, &ignored) ==
-            0) {
-        snprintf(path, sizeof path, "%s/" BUILD_CONFIG_FILE, directory);
-        file_load(path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
-    }
-    term_map_bytes(args, "config", size > 0 ? content : NULL, size);
-}
-
-/* A VM that was booted for the pool has it only from here. */
-static void put_env(struct buf *args, json_t *env) {
-    const char *name;
-    json_t *value;
-    term_put_list(args, json_object_size(env));
-    json_object_foreach(env, name, value) {
-        term_put_tuple(args, 2);
-        term_put_string(args, name);
-        term_put_string(args, json_string_value(value));
-    }
-    if (json_object_size(env) > 0) term_put_nil(args);
-}
-
 static bool is_elixir(const struct sandbox *sandbox) {
     return string_equal(json_string_value(json_object_get(sandbox->code.build.facts, "language")), "elixir");
 }
 
-static void ask_start(struct sandbox *sandbox) {
-    json_t *facts = sandbox->code.build.facts;
-    const struct sandbox_config *config = &sandbox->config;
-    const char *supervisor =
-        config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
-    const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
-    struct buf module = BUF_INIT;
-    loop_note(sandbox->engine->loop, "start", sandbox->id);
-    if (config->app) supervisor = NULL;
-    if (supervisor) term_module_atom(supervisor, &module);
-    struct buf args = BUF_INIT;
-    struct term_map map = states_begin_args(sandbox->tree.states, &args);
-    put_apps(term_map_key(&map, "apps"), json_object_get(facts, "apps"));
-    term_map_text(&map, "app", config->supervisor ? NULL : app);
-    term_map_text(&map, "supervisor", supervisor ? buf_string(&module) : NULL);
-    term_map_bool(&map, "elixir", is_elixir(sandbox));
-    put_config(&map, sandbox);
-    put_env(term_map_key(&map, "env"), config->env);
-    term_map_number(&map, "processes", config->limits.processes);
-    limits_put(term_map_key(&map, "limits"), &config->limits, &config->policies);
-    term_map_end(&map);
-    buf_free(&module);
-    node_call_prepared(sandbox->node, "start", &args, sandbox->engine->config.boot_deadline_ms, &as_tree,
+static void send_start(struct sandbox *sandbox, struct buf *args) {
+    node_call_prepared(sandbox->node, "start", args, sandbox->engine->config.boot_deadline_ms, &as_tree,
                        on_tree_started, sandbox);
 }
 
@@ -266,7 +201,7 @@ static void on_ready(void *data, struct node *node) {
     if (sandbox->tree.started && !sandbox->tree.start_asked) {
         sandbox->tree.start_asked = true;
         create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
-        ask_start(sandbox);
+        start_args_make(sandbox, is_elixir(sandbox), send_start);
     } else if (!sandbox->tree.started) { /* it ran before this daemon did, or its agent dialled again */
         struct buf args = BUF_INIT;
         term_put_map(&args, 0);

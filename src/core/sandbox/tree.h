@@ -44,4 +44,9 @@ void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data);
    it is stopped. */
 void tree_ended_with_host(struct sandbox *sandbox);
 
+/* start_args.c: what the agent of the sandbox's node is told for the start. Made is called from inside, or in a later
+   turn of the loop; not at all when the start was called off meanwhile, or the node has gone. It takes the arguments.
+ */
+void start_args_make(struct sandbox *sandbox, bool is_elixir, void (*made)(struct sandbox *sandbox, struct buf *args));
+
 #endif

@@ -108,6 +108,7 @@ bool bodies_prepare(struct crew *crew);
 void bodies_volley(struct crew *crew);
 bool results_prepare(struct crew *crew);
 void results_volley(struct crew *crew);
+void queries_volley(struct crew *crew);
 void followers_volley(struct crew *crew);
 void descriptors_volley(struct crew *crew);
 bool openers_prepare(struct crew *crew);

@@ -1,5 +1,8 @@
-/* A thread of the pool, not the loop, reads the long answers of nodes: those of top, of a reload and of a start. */
+/* A thread of the pool, not the loop, reads the long answers of nodes: those of top, of a reload and of a start. So it
+   does the configuration that a project is started with. */
 #include "core/registry_scene.h"
+
+#include <sys/stat.h>
 
 #include "core/queue.h"
 #include "core/reload/reload_job.h"
@@ -91,6 +94,39 @@ static void on_started(void *data, const struct error *error) {
     sandbox->ending.is_destroying = true;
 }
 
+/* ---- what a start reads ---- */
+
+static atomic_size_t files_by_loop, files_by_others;
+
+int __real_file_load(const char *path, size_t max_bytes, uint8_t **ret, size_t *ret_size, struct error *reterr);
+int __wrap_file_load(const char *path, size_t max_bytes, uint8_t **ret, size_t *ret_size, struct error *reterr);
+int __wrap_file_load(const char *path, size_t max_bytes, uint8_t **ret, size_t *ret_size, struct error *reterr) {
+    atomic_fetch_add(pthread_equal(pthread_self(), reads_loop_thread) ? &files_by_loop : &files_by_others, 1);
+    return __real_file_load(path, max_bytes, ret, ret_size, reterr);
+}
+
+/* A project chooses how long its configuration is. */
+static void test_configuration(void **state) {
+    struct scene *scene = *state;
+    struct sandbox *sandbox = scene->sandbox;
+    scene->engine.config.boot_deadline_ms = 60000;
+    scene->engine.host.loop = scene->engine.loop;
+    sandbox->code.build.facts = json_pack("{s:b}", "has_config", true);
+    memset(sandbox->code.build.digest, 'a', STORE_DIGEST_BYTES - 1);
+    CLEANUP_FREE char *build = string_print("%s/store/builds/%s", scene->stage->home, sandbox->code.build.digest);
+    assert_int_equal(mkdir(build, 0700), 0);
+    sandbox->tree.started = on_started;
+    sandbox->tree.started_data = sandbox;
+    reads_begin();
+    tree_node_handler.ready(sandbox, sandbox->node);
+    agent_take_call(scene->stage, scene->agent, "start");
+    assert_int_equal(files_by_loop, 0);
+    assert_int_equal(files_by_others, 1);
+    assert_int_equal(scene->engine.asking, 0);
+    assert_int_equal(rmdir(build), 0);
+    sandbox->tree.started = NULL;
+}
+
 /* It tells which states the tree did not take. */
 static void test_start(void **state) {
     struct scene *scene = *state;
@@ -119,6 +155,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reload, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_reload, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_start, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_configuration, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
