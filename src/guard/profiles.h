@@ -43,6 +43,9 @@ static inline const struct guard_profile *guard_profile_of(const struct jail_pro
     return (const struct guard_profile *)jail;
 }
 
+/* Each setting that a profile may have, limits among them. */
+void guard_profile_settings(void (*tell)(const char *name, const char *summary));
+
 const char *guard_scan_name(enum guard_scan scan);
 const char *guard_audit_name(enum guard_audit audit);
 const char *guard_containment_name(enum guard_containment containment);

@@ -19,7 +19,7 @@ static void tells_nodes_before_it_is_up(void **state) {
     struct link_stage *stage = *state;
     accept_dial(stage);
     static const char node[] = "node n1 pid=7 start=12345678901 uid=1000000001 memory=/sys/a%20b cpu= frozen=1";
-    say(stage, "ok 0 root=0 landlock=0 cgroup=0 guarantees=0x0 version=1");
+    say(stage, "ok 0 root=0 landlock=0 cgroup=0 guarantees=0x0 version=2");
     say_with(stage, node, strlen(node), 1);
     run_until_told(stage);
     assert_false(link_is_up(stage->link));
@@ -45,6 +45,10 @@ static void spawns(void **state) {
     assert_story(stage, "spawned n1 pid 42 uid 5 fds 1 1\n");
 }
 
+#define LIMIT_LINES                                                                                                    \
+    "limit memory 1\nlimit socket_memory 10\nlimit cpu 2\nlimit disk 4\nlimit file_size 6\nlimit descriptors 5\n"      \
+    "limit os_tasks 3\nlimit network_rate 7\nlimit network_total 8\nlimit connections 9\n"
+
 static void asks_in_the_launchers_words(void **state) {
     struct link_stage *stage = *state;
     struct jail_limits limits = {.memory_bytes = 1,
@@ -52,7 +56,7 @@ static void asks_in_the_launchers_words(void **state) {
                                  .os_tasks = 3,
                                  .disk_bytes = 4,
                                  .descriptors = 5,
-                                 .file_bytes = 6,
+                                 .file_size_bytes = 6,
                                  .network_rate_bytes = 7,
                                  .network_total_bytes = 8,
                                  .connections = 9,
@@ -77,17 +81,12 @@ static void asks_in_the_launchers_words(void **state) {
     assert_heard(stage, "bury 1 n1");
     assert_heard(stage, "freeze 2 n1");
     assert_heard(stage, "thaw 3 n1");
-    assert_heard(
-        stage,
-        "limit 4 n1 memory=1 sockets=10 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9");
+    assert_heard(stage, "limit 4 n1\nnode n1\n" LIMIT_LINES);
     assert_heard(stage, "mount 5 n1 /a%20b /app/x");
     assert_heard(stage, "release 6 p-1");
     assert_heard(stage, "shutdown 7");
-    assert_heard(
-        stage,
-        "equip 8 n1 memory=1 sockets=10 cpu=2 tasks=3 disk=4 descriptors=5 file=6 rate=7 traffic=8 connections=9\n"
-        "node n1\nbind /a%20b /app/x\nbind-exec /c /app/y\n"
-        "reach public\nport 443\nconnections 9\n");
+    assert_heard(stage, "equip 8 n1\nnode n1\n" LIMIT_LINES "bind /a%20b /app/x\nbind-exec /c /app/y\n"
+                        "reach public\nport 443\n");
     assert_heard(stage, "resolved 9 n1\nnode n1\nresolved 1.2.3.4:443\n");
     assert_heard(stage, "yield 10 n1 on=1");
     assert_heard(stage, "yield 11 n1 on=0");
@@ -290,9 +289,9 @@ static void hangs_up_on_a_bad_greeting(void **state) {
     struct link_stage *stage = *state;
     static const char *const greetings[] = {
         "error 0 invalid_input no",
-        "ok 1 version=1 guarantees=0x1 cgroup=1 landlock=1 root=1",
-        "ok 0 version=2 guarantees=0x1 cgroup=1 landlock=1 root=1",
-        "ok 0 version=1 guarantees=1 cgroup=1 landlock=1 root=1",
+        "ok 1 version=2 guarantees=0x1 cgroup=1 landlock=1 root=1",
+        "ok 0 version=1 guarantees=0x1 cgroup=1 landlock=1 root=1",
+        "ok 0 version=2 guarantees=1 cgroup=1 landlock=1 root=1",
     };
     for (size_t i = 0; i < ARRAY_SIZE(greetings); i++) {
         accept_dial(stage);
