@@ -4,6 +4,7 @@
 
 #include "core/events.h"
 #include "daemon/settings.h"
+#include "guard/profiles.h"
 #include "jail/jail.h"
 #include "ops/table.h"
 
@@ -98,9 +99,9 @@ static void describe_network(const struct jail_profile *profile, char *ret, size
     }
     if (limits->network_rate_bytes)
         snprintf(rate, sizeof rate, "%llu MiB/s, ", (unsigned long long)limits->network_rate_bytes >> 20);
-    snprintf(ret, size, "outgoing: %s, %s%u connections",
+    snprintf(ret, size, "outgoing: %s, %s%llu connections",
              profile->egress.reach == JAIL_REACH_PUBLIC ? "public addresses" : "anywhere but the host's loopback", rate,
-             limits->connections);
+             (unsigned long long)limits->connections);
 }
 
 static void print_profiles(void) {
@@ -110,16 +111,66 @@ static void print_profiles(void) {
            "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < count; i++) {
         const struct jail_profile *profile = &profiles[i];
-        char cpu[16] = "no cap", network[96];
+        char cpu[32] = "no cap", network[96];
         if (!profile->is_public) continue;
         describe_network(profile, network, sizeof network);
-        if (profile->limits.cpu_percent) snprintf(cpu, sizeof cpu, "%u %%", profile->limits.cpu_percent);
-        printf("| `%s` | %llu MiB | %s | %u | %llu s | %llu MiB | %s | %s | %s |\n", profile->name,
-               (unsigned long long)profile->limits.memory_bytes >> 20, cpu, profile->limits.processes,
-               (unsigned long long)profile->limits.max_run_ms / 1000,
+        if (profile->limits.cpu_percent)
+            snprintf(cpu, sizeof cpu, "%llu %%", (unsigned long long)profile->limits.cpu_percent);
+        printf("| `%s` | %llu MiB | %s | %llu | %llu s | %llu MiB | %s | %s | %s |\n", profile->name,
+               (unsigned long long)profile->limits.memory_bytes >> 20, cpu,
+               (unsigned long long)profile->limits.processes, (unsigned long long)profile->limits.max_run_ms / 1000,
                (unsigned long long)profile->limits.disk_bytes >> 20, network,
                profile->may_exec ? "any it sees" : "the VM and its helper", profile->summary);
     }
+}
+
+static void print_zero(const struct jail_limit_kind *kind) {
+    const char *of = jail_limit_kind(kind->zero.of)->name;
+    switch (kind->zero.meaning) {
+    case JAIL_ZERO_IS_REFUSED: printf("-"); break;
+    case JAIL_ZERO_IS_UNBOUND: printf("no bound"); break;
+    case JAIL_ZERO_IS_SHARE: printf("`%s` / %u", of, kind->zero.parts); break;
+    }
+}
+
+static void print_policies(const struct jail_limit_kind *kind) {
+    bool is_first = true;
+    printf("`%s`", jail_policy_name(kind->policy));
+    for (unsigned i = 0; i < JAIL_POLICY_COUNT; i++) {
+        if (i == kind->policy || !(kind->policies & 1u << i)) continue;
+        printf("%s`%s`", is_first ? "; or " : ", ", jail_policy_name(i));
+        is_first = false;
+    }
+}
+
+static void print_limits(void) {
+    printf("\n## Limits\n\n`sandbox limits` shows and changes them, `--limit NAME=VALUE:POLICY` of `create` and `run` "
+           "sets them. Answers\nhave them by their fields. A profile's setting is the name, with dashes for "
+           "underscores. The first policy is the one by\ndefault.\n\n| name | field | bounds | from, to | `none` is | "
+           "held "
+           "by | policies |\n|---|---|---|---|---|---|---|\n");
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        const struct jail_limit_kind *kind = jail_limit_kind(i);
+        char least[QUANTITY_BYTES], most[QUANTITY_BYTES];
+        jail_limit_to_text(i, kind->least, least);
+        jail_limit_to_text(i, kind->most, most);
+        printf("| `%s` | `%s` | %s | %s to %s | ", kind->name, kind->field, kind->summary, least, most);
+        print_zero(kind);
+        printf(" | %s | ", jail_holder_name(kind->holder));
+        print_policies(kind);
+        printf(" |\n");
+    }
+}
+
+static void print_profile_setting(const char *name, const char *summary) {
+    printf("| `%s` | %s |\n", name, summary);
+}
+
+static void print_profile_settings(void) {
+    printf("\n## Settings of a profile\n\nLines `name = value` of a section `[profile NAME]` of `sandbox.conf`. "
+           "`[access NAME]` has `users` and `groups`\nalone, of a profile that is there already.\n\n| name | is "
+           "|\n|---|---|\n");
+    guard_profile_settings(print_profile_setting);
 }
 
 static void print_setting(void *data, const char *name, const char *summary) {
@@ -167,6 +218,8 @@ int main(void) {
            "cursor or null}`.\n");
     for (size_t i = 0; i < count; i++) print_op(&table[i]);
     print_profiles();
+    print_profile_settings();
+    print_limits();
     print_guarantees();
     print_events();
     print_errors();

@@ -9,7 +9,7 @@
 #include "core/core.h"
 #include "core/events.h"
 #include "core/feed.h"
-#include "core/limits/limit_table.h"
+#include "core/limits/limits.h"
 #include "core/limits/metering.h"
 #include "core/network/launcher_push.h"
 #include "core/patterns.h"

@@ -47,11 +47,13 @@ const struct guard_profile *guard_profile_find(const struct guard_profiles *prof
 
 /* ---- keys ---- */
 
+enum { LIMIT_NAME_BYTES = 32 };
+
 struct key;
 typedef int set_fn(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr);
 
 struct key {
-    const char *name;
+    const char *name, *summary;
     set_fn *set;
     size_t offset, size;                            /* of the field */
     bool (*parse)(const char *text, uint64_t *ret); /* for a number */
@@ -59,7 +61,7 @@ struct key {
     size_t choice_count;
 };
 
-/* Numbers have 4 or 8 bytes. Ranges are checked when the section ends. */
+/* Numbers have 4 or 8 bytes. */
 static int set_number(struct guard_profile *profile, const struct key *key, const char *value, struct error *reterr) {
     uint64_t number;
     if (!key->parse(value, &number) || (key->size == sizeof(uint32_t) && number > UINT32_MAX))
@@ -231,49 +233,54 @@ static int set_groups(struct guard_profile *profile, const struct key *key, cons
 }
 
 #define FIELD(field) offsetof(struct guard_profile, field), sizeof(((struct guard_profile *)NULL)->field)
-#define NUMBER(field, parser) set_number, FIELD(jail.limits.field), parser, NULL, 0
-#define PLAIN_NUMBER(field, parser) set_number, FIELD(field), parser, NULL, 0
+#define OWN(function) function, 0, 0, NULL, NULL, 0
+#define NUMBER(field, parser) set_number, FIELD(field), parser, NULL, 0
 #define CHOICE(field, names) set_choice, FIELD(field), NULL, names, ARRAY_SIZE(names)
 
+/* But for the limits, which jail/limits.h has. */
 static const struct key keys[] = {
-    {"summary", set_summary, 0, 0, NULL, NULL, 0},
-    {"operations", set_operations, 0, 0, NULL, NULL, 0},
-    {"scan", CHOICE(scan, scan_names)},
-    {"audit", CHOICE(audit, audit_names)},
-    {"on-violation", set_containment, 0, 0, NULL, NULL, 0},
-    {"escalate-after", PLAIN_NUMBER(on_violation.after, parse_u64)},
-    {"escalate-within", PLAIN_NUMBER(on_violation.within_ms, parse_duration)},
-    {"memory", NUMBER(memory_bytes, parse_size)},
-    {"socket-memory", NUMBER(socket_memory_bytes, parse_size)},
-    {"cpu", NUMBER(cpu_percent, parse_u64)},
-    {"processes", NUMBER(processes, parse_u64)},
-    {"max-run", NUMBER(max_run_ms, parse_duration)},
-    {"ttl", NUMBER(ttl_ms, parse_duration)},
-    {"disk", NUMBER(disk_bytes, parse_size)},
-    {"file-size", NUMBER(file_bytes, parse_size)},
-    {"descriptors", NUMBER(descriptors, parse_u64)},
-    {"os-tasks", NUMBER(os_tasks, parse_u64)},
-    {"atoms", NUMBER(atoms, parse_u64)},
-    {"ets-tables", NUMBER(ets_tables, parse_u64)},
-    {"ets-memory", NUMBER(ets_bytes, parse_size)},
-    {"vm-ports", NUMBER(ports, parse_u64)},
-    {"sockets", NUMBER(sockets, parse_u64)},
-    {"message-queue", NUMBER(message_queue, parse_u64)},
-    {"heap", NUMBER(heap_bytes, parse_size)},
-    {"hosts", set_hosts, 0, 0, NULL, NULL, 0},
-    {"ports", set_ports, 0, 0, NULL, NULL, 0},
-    {"reach", set_reach, 0, 0, NULL, NULL, 0},
-    {"network-rate", NUMBER(network_rate_bytes, parse_size)},
-    {"network-total", NUMBER(network_total_bytes, parse_size)},
-    {"connections", NUMBER(connections, parse_u64)},
-    {"users", set_users, 0, 0, NULL, NULL, 0},
-    {"groups", set_groups, 0, 0, NULL, NULL, 0},
+    {"summary", "what it is for, in a line", OWN(set_summary)},
+    {"operations", "what it allows, such as `file_read, math`; `+file_write` adds to what it inherits",
+     OWN(set_operations)},
+    {"scan", "what findings of a scan lead to: `off`, `report`, `refuse`", CHOICE(scan, scan_names)},
+    {"audit", "what the audit trail records: `changes`, or `all`", CHOICE(audit, audit_names)},
+    {"on-violation", "the first step, and those that follow: some of `log`, `rollback`, `freeze`, `destroy`, in order",
+     OWN(set_containment)},
+    {"escalate-after", "so many violations lead to the next step", NUMBER(on_violation.after, parse_u64)},
+    {"escalate-within", "within this time", NUMBER(on_violation.within_ms, parse_duration)},
+    {"hosts", "addresses and names that may be reached, such as `10.1.0.0/16:5432, www.example.org`; no others then",
+     OWN(set_hosts)},
+    {"ports", "ports of hosts that are not listed, such as `80, 443`; any without", OWN(set_ports)},
+    {"reach", "what else may be reached: `listed` (nothing), `public`, `anywhere`", OWN(set_reach)},
+    {"users", "users who may choose it, besides root", OWN(set_users)},
+    {"groups", "groups whose members may choose it", OWN(set_groups)},
 };
+
+/* A limit's setting is its name, with dashes. */
+static void name_limit(enum jail_limit limit, char ret[LIMIT_NAME_BYTES]) {
+    snprintf(ret, LIMIT_NAME_BYTES, "%s", jail_limit_kind(limit)->name);
+    for (char *at = ret; (at = strchr(at, '_'));) *at = '-';
+}
 
 static int set_key(struct guard_profile *profile, const char *name, const char *value, struct error *reterr) {
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         if (strcmp(keys[i].name, name) == 0) return keys[i].set(profile, &keys[i], value, reterr);
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        char limit[LIMIT_NAME_BYTES];
+        name_limit(i, limit);
+        if (strcmp(limit, name) == 0) return jail_limit_read(i, value, &profile->jail.limits, reterr);
+    }
     return error_set(reterr, E_INVALID, "there is no setting '%.60s' of a profile", name);
+}
+
+void guard_profile_settings(void (*tell)(const char *name, const char *summary)) {
+    tell("inherits", "the profile that it takes after, first of its lines; `medium` without");
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) tell(keys[i].name, keys[i].summary);
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        char limit[LIMIT_NAME_BYTES];
+        name_limit(i, limit);
+        tell(limit, jail_limit_kind(i)->summary);
+    }
 }
 
 /* ---- built-in profiles ---- */
@@ -372,12 +379,6 @@ static void inherit_access(struct guard_profiles *profiles) {
     }
 }
 
-static int end_section(const struct reading *reading, struct error *reterr) {
-    if (!reading->profile) return 0;
-    int result = jail_limits_check(&reading->profile->jail.limits, reterr);
-    return result < 0 ? error_prefix(reterr, "profile '%s'", reading->profile->jail.name) : 0;
-}
-
 static int read_setting(struct reading *reading, char *line, struct error *reterr) {
     char *equals = strchr(line, '=');
     if (!equals || !reading->profile) return error_set(reterr, E_INVALID, "a line of a profile is 'name = value'");
@@ -397,10 +398,8 @@ static int read_line(struct reading *reading, char *line, struct error *reterr) 
     line = string_trim(line);
     if (!line[0]) return 0;
     if (line[0] != '[') return read_setting(reading, line, reterr);
-    int result = end_section(reading, reterr);
     reading->lines = 0;
     reading->is_access = string_starts(line, "[access ");
-    if (result < 0) return result;
     return reading->is_access ? begin_access(reading->profiles, line, &reading->profile, reterr)
                               : begin_profile(reading->profiles, line, &reading->profile, reterr);
 }
@@ -410,7 +409,6 @@ static int read_text(struct guard_profiles *profiles, char *text, struct error *
     unsigned number = 0;
     int result = 0;
     for (char *line; result == 0 && (line = strsep(&text, "\n")); number++) result = read_line(&reading, line, reterr);
-    if (result == 0) result = end_section(&reading, reterr);
     if (result < 0) return error_prefix(reterr, "sandbox.conf:%u", number);
     inherit_access(profiles);
     return 0;

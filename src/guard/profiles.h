@@ -39,6 +39,9 @@ int guard_profiles_read(const char *text, struct guard_profiles *ret, struct err
 void guard_profiles_free(struct guard_profiles *profiles);
 const struct guard_profile *guard_profile_find(const struct guard_profiles *profiles, const char *name);
 
+/* Each setting that a profile may have, limits among them. */
+void guard_profile_settings(void (*tell)(const char *name, const char *summary));
+
 const char *guard_scan_name(enum guard_scan scan);
 const char *guard_audit_name(enum guard_audit audit);
 const char *guard_containment_name(enum guard_containment containment);

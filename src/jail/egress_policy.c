@@ -147,10 +147,16 @@ void jail_named_print(const struct jail_named *named, struct buf *ret) {
 
 struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const struct jail_limits *limits) {
     struct jail_egress bounded = *egress;
-    bounded.rate_bytes = limits->network_rate_bytes;
-    bounded.total_bytes = limits->network_total_bytes;
+    bounded.network_rate_bytes = limits->network_rate_bytes;
+    bounded.network_total_bytes = limits->network_total_bytes;
     bounded.connections = limits->connections;
     return bounded;
+}
+
+struct jail_limits jail_egress_bounds(const struct jail_egress *egress) {
+    return (struct jail_limits){.network_rate_bytes = egress->network_rate_bytes,
+                                .network_total_bytes = egress->network_total_bytes,
+                                .connections = egress->connections};
 }
 
 void jail_egress_resolve(struct jail_egress *egress, const struct jail_host *hosts, size_t count) {
@@ -181,11 +187,7 @@ int egress_write(const struct jail_egress *egress, struct jail_plan *plan, struc
     if (result == 0) result = egress_write_resolved(egress->resolved, egress->resolved_count, plan, reterr);
     for (size_t i = 0; result == 0 && i < egress->port_count; i++)
         result = plan_add(plan, JAIL_PLAN_PORT, NULL, NULL, egress->ports[i], reterr);
-    if (result == 0 && egress->rate_bytes)
-        result = plan_add(plan, JAIL_PLAN_RATE, NULL, NULL, egress->rate_bytes, reterr);
-    if (result == 0 && egress->total_bytes)
-        result = plan_add(plan, JAIL_PLAN_TRAFFIC, NULL, NULL, egress->total_bytes, reterr);
-    return result < 0 ? result : plan_add(plan, JAIL_PLAN_CONNECTIONS, NULL, NULL, egress->connections, reterr);
+    return result;
 }
 
 /* By their lines, which say all of it. */
@@ -215,9 +217,6 @@ static int read_line(const struct jail_plan_op *op, struct jail_egress *egress, 
             return error_set(reterr, E_INVALID, "the plan has too many ports, or one that is none");
         egress->ports[egress->port_count++] = (uint16_t)op->number;
         return 0;
-    case JAIL_PLAN_RATE: egress->rate_bytes = op->number; return 0;
-    case JAIL_PLAN_TRAFFIC: egress->total_bytes = op->number; return 0;
-    case JAIL_PLAN_CONNECTIONS: egress->connections = (uint32_t)op->number; return 0;
     default: return 0;
     }
 }
@@ -233,11 +232,13 @@ int egress_read_resolved(const struct jail_plan *plan, struct jail_egress *egres
 
 int egress_read(const struct jail_plan *plan, struct jail_egress *ret, struct error *reterr) {
     struct jail_egress egress = {0};
+    struct jail_limits limits;
     const char *reach = jail_plan_word(plan, JAIL_PLAN_REACH, 0);
     if (!reach || jail_reach_find(reach, &egress.reach) < 0)
         return error_set(reterr, E_INVALID, "the plan does not say how far its egress reaches");
     for (size_t i = 0; i < plan->count; i++)
         if (read_line(&plan->ops[i], &egress, reterr) < 0) return -1;
-    *ret = egress;
+    if (plan_limits(plan, &limits, reterr) < 0) return -1;
+    *ret = jail_egress_bounded(&egress, &limits);
     return 0;
 }

@@ -10,8 +10,10 @@
 #include <sys/types.h>
 
 #include "base/base.h"
+#include "jail/limits.h"
 
 enum {
+    JAIL_PROTOCOL_VERSION = 2,       /* of the launcher's socket */
     JAIL_NAME_BYTES = 65,            /* names of nodes and profiles, terminator included */
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
@@ -24,7 +26,7 @@ enum {
 #define JAIL_DAEMON_MEMORY_MOST (1ULL << 40)
 #define JAIL_DAEMON_CGROUP "sandbox-daemon" /* the directory of daemons' cgroups, beside that of the nodes' */
 
-/* ---- policy: profiles and limits ---- */
+/* ---- policy: profiles ---- */
 
 enum jail_network {
     JAIL_NETWORK_NONE,     /* a namespace with loopback down */
@@ -89,53 +91,14 @@ struct jail_egress {
     size_t resolved_count;
     uint16_t ports[JAIL_PORTS_MAX]; /* of what is not listed; none: any */
     size_t port_count;
-    uint64_t rate_bytes;  /* per second, each way; 0: no bound */
-    uint64_t total_bytes; /* both ways together, of one VM; 0: no bound */
-    uint32_t connections; /* at once */
+    uint64_t network_rate_bytes, network_total_bytes, connections; /* its limits; 0: no bound */
 };
 
-struct jail_limits;
-/* What a profile lets through, bounded as the limits say. */
+/* What a profile lets through, bounded as the limits say; and the limits that bound it. */
 struct jail_egress jail_egress_bounded(const struct jail_egress *egress, const struct jail_limits *limits);
+struct jail_limits jail_egress_bounds(const struct jail_egress *egress);
 /* With what its names stand for, JAIL_RESOLVED_MAX at most. */
 void jail_egress_resolve(struct jail_egress *egress, const struct jail_host *hosts, size_t count);
-
-struct jail_limits {
-    uint64_t memory_bytes;
-    uint32_t cpu_percent;         /* 100 is one core; 0: no cap */
-    uint32_t cpu_weight_percent;  /* beside other nodes that want the CPU too; 0 is 100: as much as each */
-    uint32_t processes;           /* the application's VM processes, over the VM's own */
-    uint64_t max_run_ms;          /* one eval or run; 0: no bound */
-    uint64_t ttl_ms;              /* the sandbox's life; 0: no bound */
-    uint64_t disk_bytes;          /* /data and /tmp together are charged to it */
-    uint64_t socket_memory_bytes; /* in buffers of internet sockets, where memory does not count them: cgroup v1 */
-    uint32_t os_tasks;            /* processes and threads in the pids cgroup */
-    uint32_t descriptors;         /* of the VM, and of each program that it starts */
-    uint64_t file_bytes;          /* of one file; 0: no bound but the disk's */
-    uint64_t network_rate_bytes;  /* of egress traffic, per second, each way; 0: no bound */
-    uint64_t network_total_bytes; /* both ways together, of one VM; 0: no bound */
-    uint32_t connections;         /* to the outside at once */
-
-    /* What the node's own agent holds it to; 0: no bound, but a share of the memory for those in bytes. */
-    uint32_t atoms;
-    uint32_t ets_tables, ports, sockets; /* over the VM's own */
-    uint32_t message_queue;              /* messages waiting for one process */
-    uint64_t ets_bytes;
-    uint64_t heap_bytes; /* of one process */
-};
-
-/* One limit, for code that treats all alike. */
-struct jail_limit_kind {
-    const char *name; /* the field's */
-    size_t offset, size;
-    bool zero_is_none; /* 0 means no bound, and is allowed besides */
-    uint64_t least, most;
-};
-
-const struct jail_limit_kind *jail_limit_kinds(size_t *ret_count);
-const struct jail_limit_kind *jail_limit_find(const char *name); /* NULL when unknown */
-uint64_t jail_limit_get(const struct jail_limits *limits, const struct jail_limit_kind *kind);
-void jail_limit_set(struct jail_limits *limits, const struct jail_limit_kind *kind, uint64_t value);
 
 struct jail_profile {
     char name[JAIL_NAME_BYTES];
@@ -156,9 +119,6 @@ struct jail_profile {
  * helper only). */
 const struct jail_profile *jail_profiles(size_t *ret_count);
 const struct jail_profile *jail_profile_find(const char *name); /* NULL when unknown */
-
-/* Bounds of what a caller may ask for; E_INVALID names the limit, the value and the bound. */
-int jail_limits_check(const struct jail_limits *limits, struct error *reterr);
 
 /* ---- what this host can enforce ---- */
 
@@ -212,31 +172,24 @@ uint32_t jail_guarantees_of(const struct jail_features *features, const struct j
 enum jail_plan_verb {
     JAIL_PLAN_NODE, /* name; always first */
     JAIL_PLAN_HOSTNAME,
-    JAIL_PLAN_NETWORK, /* none | loopback */
-    JAIL_PLAN_MEMORY,  /* cgroup memory, bytes; swap is always 0 */
-    JAIL_PLAN_SOCKETS, /* bytes in buffers of internet sockets, where the memory does not count them */
-    JAIL_PLAN_CPU,     /* quota in percent of one core; absent: no cap */
-    JAIL_PLAN_WEIGHT,  /* of the CPU, in percent of what other nodes get; absent: the same */
-    JAIL_PLAN_TASKS,
-    JAIL_PLAN_RLIMIT,      /* nofile | core | …, number: soft = hard */
-    JAIL_PLAN_BIND,        /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */
-    JAIL_PLAN_BIND_EXEC,   /* the same, executable */
-    JAIL_PLAN_DEVICE,      /* null | zero | urandom under /dev */
-    JAIL_PLAN_TMPFS,       /* target, bytes: writable by the node */
-    JAIL_PLAN_DIRECTORY,   /* an empty read-only directory, a place to mount at later */
-    JAIL_PLAN_PROC,        /* mount /proc where the kernel allows it */
-    JAIL_PLAN_READ,        /* Landlock: read below */
-    JAIL_PLAN_WRITE,       /* Landlock: read and write below */
-    JAIL_PLAN_EXECUTE,     /* Landlock: read and execute */
-    JAIL_PLAN_SECCOMP,     /* strict | network | open: sets of the system-call table */
-    JAIL_PLAN_EXECS,       /* how many execve go through; absent: any number */
-    JAIL_PLAN_REACH,       /* egress: listed | public | anywhere; absent: none */
-    JAIL_PLAN_HOST,        /* listed: an address or a prefix, and ports */
-    JAIL_PLAN_RESOLVED,    /* an address that a listed name stands for: let through if it is public */
-    JAIL_PLAN_PORT,        /* of hosts that are not listed; absent: any */
-    JAIL_PLAN_RATE,        /* bytes per second each way; absent: no bound */
-    JAIL_PLAN_TRAFFIC,     /* bytes in all; absent: no bound */
-    JAIL_PLAN_CONNECTIONS, /* at once */
+    JAIL_PLAN_NETWORK,   /* none | loopback */
+    JAIL_PLAN_LIMIT,     /* name and value of a limit that the kernel holds; absent: no bound */
+    JAIL_PLAN_WEIGHT,    /* of the CPU, in percent of what other nodes get; absent: the same */
+    JAIL_PLAN_BIND,      /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */
+    JAIL_PLAN_BIND_EXEC, /* the same, executable */
+    JAIL_PLAN_DEVICE,    /* null | zero | urandom under /dev */
+    JAIL_PLAN_TMPFS,     /* target, percent: writable by the node, with so much of what limits its files */
+    JAIL_PLAN_DIRECTORY, /* an empty read-only directory, a place to mount at later */
+    JAIL_PLAN_PROC,      /* mount /proc where the kernel allows it */
+    JAIL_PLAN_READ,      /* Landlock: read below */
+    JAIL_PLAN_WRITE,     /* Landlock: read and write below */
+    JAIL_PLAN_EXECUTE,   /* Landlock: read and execute */
+    JAIL_PLAN_SECCOMP,   /* strict | network | open: sets of the system-call table */
+    JAIL_PLAN_EXECS,     /* how many execve go through; absent: any number */
+    JAIL_PLAN_REACH,     /* egress: listed | public | anywhere; absent: none */
+    JAIL_PLAN_HOST,      /* listed: an address or a prefix, and ports */
+    JAIL_PLAN_RESOLVED,  /* an address that a listed name stands for: let through if it is public */
+    JAIL_PLAN_PORT,      /* of hosts that are not listed; absent: any */
     JAIL_PLAN_CHDIR,
     JAIL_PLAN_ENV,      /* NAME=value */
     JAIL_PLAN_PROGRAM,  /* path inside the jail */

@@ -35,6 +35,17 @@ int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first
     return 0;
 }
 
+int plan_add_limits(struct jail_plan *plan, const struct jail_limits *limits, struct error *reterr) {
+    int result = 0;
+    for (unsigned i = 0; result == 0 && i < JAIL_LIMIT_COUNT; i++) {
+        const struct jail_limit_kind *kind = jail_limit_kind(i);
+        uint64_t value = jail_limit_value(limits, i);
+        if (kind->holder == JAIL_HELD_BY_KERNEL && value)
+            result = plan_add(plan, JAIL_PLAN_LIMIT, kind->name, NULL, value, reterr);
+    }
+    return result;
+}
+
 void jail_plan_free(struct jail_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) op_free(&plan->ops[i]);
     free(plan->ops);

@@ -4,8 +4,6 @@
 
 #include "jail/jail.h"
 
-#define PLAN_BYTES_MAX (1ULL << 44) /* of memory or disk that a plan may ask for */
-
 enum { PLAN_OPS_MAX = 2048, PLAN_BINDS_MAX = 256 };
 
 /* The language of plans, one row for each verb: how a line is written, and what it may say. */
@@ -21,13 +19,18 @@ struct plan_verb {
 const struct plan_verb *plan_verb(enum jail_plan_verb verb);
 
 enum { PLAN_DEVICES = 3 };
+extern const char *const plan_disks[JAIL_DISKS]; /* where a node may write */
 extern const char *const plan_devices[PLAN_DEVICES]; /* below /dev: none leads to a disk, memory or a terminal */
-/* The resource (RLIMIT_…) of an rlimit's name; negative: a plan can't set one of that name. */
-int plan_rlimit(const char *name);
-bool plan_name_is_valid(const char *name); /* 1 to 64 of [A-Za-z0-9._-], not starting with a dot or dash */
+bool plan_name_is_valid(const char *name);           /* 1 to 64 of [A-Za-z0-9._-], not starting with a dot or dash */
 /* Words are copied; NULL where the verb has none. E_TOO_LARGE, E_NO_MEMORY. */
 int plan_add(struct jail_plan *plan, enum jail_plan_verb verb, const char *first, const char *second, uint64_t number,
              struct error *reterr);
+
+/* A line for each limit that the kernel holds and that has a bound. */
+int plan_add_limits(struct jail_plan *plan, const struct jail_limits *limits, struct error *reterr);
+/* What the plan's lines say, and 0 for the others; E_INVALID for a name that is none of the kernel's, a limit that is
+   there twice, and a value that is out of bounds. */
+int plan_limits(const struct jail_plan *plan, struct jail_limits *ret, struct error *reterr);
 
 /* The plan's every word and number, once more: it comes from a process that reads strangers' input. */
 int plan_check(const struct jail_plan *plan, struct error *reterr);

@@ -4,7 +4,7 @@
 #include "jail/egress_policy.h"
 #include "jail/plan.h"
 
-enum { PAGE_BYTES = 4096 };
+enum { DATA_PERCENT = 75 }; /* of the disk is /data; /tmp has the rest */
 
 /* A plan in the making; the first failure stays. */
 struct draft {
@@ -76,29 +76,9 @@ static bool is_in_system(const char *path) {
 }
 
 static void add_limits(struct draft *draft) {
-    static const struct {
-        const char *name;
-        uint64_t value;
-    } rlimits[] = {
-        {"core", 1}, /* not 0, at which the host's handler of crashes is still started, with root's rights */
-        {"memlock", 65536},
-        {"msgqueue", 0},
-    };
     const struct jail_limits *limits = &draft->request->limits;
-    /* What is in a tmpfs is charged to its memory: without the sum a full disk would kill the VM. */
-    if (can(draft, JAIL_GUARANTEE_MEMORY)) {
-        add(draft, JAIL_PLAN_MEMORY, NULL, NULL, limits->memory_bytes + limits->disk_bytes);
-        if (limits->socket_memory_bytes) add(draft, JAIL_PLAN_SOCKETS, NULL, NULL, limits->socket_memory_bytes);
-    }
-    if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_percent)
-        add(draft, JAIL_PLAN_CPU, NULL, NULL, limits->cpu_percent);
-    if (can(draft, JAIL_GUARANTEE_CPU) && limits->cpu_weight_percent)
-        add(draft, JAIL_PLAN_WEIGHT, NULL, NULL, limits->cpu_weight_percent);
-    if (can(draft, JAIL_GUARANTEE_TASKS)) add(draft, JAIL_PLAN_TASKS, NULL, NULL, limits->os_tasks);
-    add(draft, JAIL_PLAN_RLIMIT, "nofile", NULL, limits->descriptors);
-    if (limits->file_bytes) add(draft, JAIL_PLAN_RLIMIT, "fsize", NULL, limits->file_bytes);
-    for (size_t i = 0; i < ARRAY_SIZE(rlimits); i++)
-        add(draft, JAIL_PLAN_RLIMIT, rlimits[i].name, NULL, rlimits[i].value);
+    if (!draft->failed) draft->failed = plan_add_limits(&draft->plan, limits, draft->reterr);
+    if (limits->cpu_weight_percent) add(draft, JAIL_PLAN_WEIGHT, NULL, NULL, limits->cpu_weight_percent);
 }
 
 static void add_binds(struct draft *draft) {
@@ -114,17 +94,11 @@ static void add_binds(struct draft *draft) {
     }
 }
 
-static uint64_t whole_pages(uint64_t bytes) {
-    return bytes / PAGE_BYTES * PAGE_BYTES;
-}
-
 static void add_root(struct draft *draft) {
-    uint64_t disk_bytes = draft->request->limits.disk_bytes;
-    uint64_t tmp_bytes = whole_pages(disk_bytes / 4);
     add_binds(draft);
     for (size_t i = 0; i < PLAN_DEVICES; i++) add(draft, JAIL_PLAN_DEVICE, plan_devices[i], NULL, 0);
-    add(draft, JAIL_PLAN_TMPFS, "/data", NULL, whole_pages(disk_bytes - tmp_bytes));
-    add(draft, JAIL_PLAN_TMPFS, "/tmp", NULL, tmp_bytes);
+    add(draft, JAIL_PLAN_TMPFS, plan_disks[0], NULL, DATA_PERCENT);
+    add(draft, JAIL_PLAN_TMPFS, plan_disks[1], NULL, 100 - DATA_PERCENT);
     for (const char *const *path = draft->request->directories; path && *path; path++)
         add(draft, JAIL_PLAN_DIRECTORY, *path, NULL, 0);
     add(draft, JAIL_PLAN_PROC, NULL, NULL, 0);

@@ -13,6 +13,28 @@ static int check_op(const struct jail_plan_op *op, struct error *reterr) {
     return 0;
 }
 
+static int read_limit(const struct jail_plan_op *op, struct jail_limits *limits, struct error *reterr) {
+    enum jail_limit limit;
+    if (!jail_limit_find(op->words[0], &limit) || jail_limit_kind(limit)->holder != JAIL_HELD_BY_KERNEL)
+        return error_set(reterr, E_INVALID, "the kernel holds no limit '%s'", op->words[0]);
+    if (jail_limit_get(limits, limit))
+        return error_set(reterr, E_INVALID, "the plan has the limit %s twice", op->words[0]);
+    if (!jail_limit_is_within(limit, op->number))
+        return error_set(reterr, E_INVALID, "the plan's limit %s of %llu is out of bounds", op->words[0],
+                         (unsigned long long)op->number);
+    jail_limit_set(limits, limit, op->number);
+    return 0;
+}
+
+int plan_limits(const struct jail_plan *plan, struct jail_limits *ret, struct error *reterr) {
+    struct jail_limits limits = {0};
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->ops[i].verb == JAIL_PLAN_LIMIT && read_limit(&plan->ops[i], &limits, reterr) < 0) return -1;
+    jail_plan_number(plan, JAIL_PLAN_WEIGHT, &limits.cpu_weight_percent);
+    *ret = limits;
+    return 0;
+}
+
 /* times gets how often each verb is there. */
 static int check_ops(const struct jail_plan *plan, size_t times[JAIL_PLAN_VERB_COUNT], struct error *reterr) {
     for (size_t i = 0; i < plan->count; i++) {
@@ -26,7 +48,7 @@ static int check_ops(const struct jail_plan *plan, size_t times[JAIL_PLAN_VERB_C
     /* They are mounted together, whichever verb they came by. */
     if (times[JAIL_PLAN_BIND] + times[JAIL_PLAN_BIND_EXEC] > PLAN_BINDS_MAX)
         return error_set(reterr, E_INVALID, "the plan has more than %d binds", PLAN_BINDS_MAX);
-    return 0;
+    return plan_limits(plan, &(struct jail_limits){0}, reterr);
 }
 
 int plan_check(const struct jail_plan *plan, struct error *reterr) {

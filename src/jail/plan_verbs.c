@@ -1,27 +1,14 @@
 /* The language of plans, as one table: the daemon writes by it, and the launcher reads and checks by it. */
 #include <limits.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "jail/plan.h"
 #include "jail/seccomp.h"
 
-enum { MOUNTS_MAX = PLAN_BINDS_MAX, RLIMITS_MAX = 16, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
+enum { MOUNTS_MAX = PLAN_BINDS_MAX, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 
+const char *const plan_disks[JAIL_DISKS] = {"/data", "/tmp"};
 const char *const plan_devices[PLAN_DEVICES] = {"null", "zero", "urandom"};
-
-int plan_rlimit(const char *name) {
-    static const struct {
-        const char *name;
-        int resource;
-    } rlimits[] = {
-        {"core", RLIMIT_CORE},         {"fsize", RLIMIT_FSIZE},   {"memlock", RLIMIT_MEMLOCK},
-        {"msgqueue", RLIMIT_MSGQUEUE}, {"nofile", RLIMIT_NOFILE},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(rlimits); i++)
-        if (strcmp(rlimits[i].name, name) == 0) return rlimits[i].resource;
-    return -1;
-}
 
 bool path_is_clean(const char *path) {
     if (path[0] != '/' || strlen(path) >= PATH_MAX) return false;
@@ -65,12 +52,12 @@ static bool is_filter_set(const char *word) {
     return seccomp_set_find(word) >= 0;
 }
 
-static bool is_device(const char *word) {
-    return is_one_of(word, plan_devices, PLAN_DEVICES);
+static bool is_disk(const char *word) {
+    return is_one_of(word, plan_disks, JAIL_DISKS);
 }
 
-static bool is_rlimit(const char *word) {
-    return plan_rlimit(word) >= 0;
+static bool is_device(const char *word) {
+    return is_one_of(word, plan_devices, PLAN_DEVICES);
 }
 
 static bool is_environment(const char *word) {
@@ -86,17 +73,14 @@ static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_NODE] = {"node", .operands = {plan_name_is_valid}, .times = 1, .is_needed = true, .can_be_given = true},
     [JAIL_PLAN_HOSTNAME] = {"hostname", .operands = {is_hostname}, .times = 1},
     [JAIL_PLAN_NETWORK] = {"network", .operands = {is_network}, .times = 1},
-    [JAIL_PLAN_MEMORY] = {"memory", .least = 1 << 20, .most = PLAN_BYTES_MAX, .times = 1},
-    [JAIL_PLAN_SOCKETS] = {"sockets", .least = 1, .most = PLAN_BYTES_MAX, .times = 1},
-    [JAIL_PLAN_CPU] = {"cpu", .least = 1, .most = 100ULL * 4096, .times = 1},
+    [JAIL_PLAN_LIMIT] = {"limit", .operands = {plan_name_is_valid}, .least = 1, .most = UINT64_MAX,
+                         .times = JAIL_LIMIT_COUNT, .can_be_given = true},
     [JAIL_PLAN_WEIGHT] = {"weight", .least = 1, .most = 100, .times = 1},
-    [JAIL_PLAN_TASKS] = {"tasks", .least = 1, .most = 1 << 22, .times = 1},
-    [JAIL_PLAN_RLIMIT] = {"rlimit", .operands = {is_rlimit}, .most = UINT64_MAX, .times = RLIMITS_MAX},
     [JAIL_PLAN_BIND] = {"bind", .operands = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX, .can_be_given = true},
     [JAIL_PLAN_BIND_EXEC] = {"bind-exec", .operands = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX,
                              .can_be_given = true},
     [JAIL_PLAN_DEVICE] = {"device", .operands = {is_device}, .times = 8},
-    [JAIL_PLAN_TMPFS] = {"tmpfs", .operands = {path_is_clean}, .least = 4096, .most = PLAN_BYTES_MAX, .times = 16},
+    [JAIL_PLAN_TMPFS] = {"tmpfs", .operands = {is_disk}, .least = 1, .most = 100, .times = JAIL_DISKS},
     [JAIL_PLAN_DIRECTORY] = {"directory", .operands = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROC] = {"proc", .times = 1},
     [JAIL_PLAN_READ] = {"read", .operands = {path_is_clean}, .times = MOUNTS_MAX},
@@ -108,9 +92,6 @@ static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_HOST] = {"host", .operands = {is_host}, .times = JAIL_HOSTS_MAX, .can_be_given = true},
     [JAIL_PLAN_RESOLVED] = {"resolved", .operands = {is_host}, .times = JAIL_RESOLVED_MAX, .can_be_given = true},
     [JAIL_PLAN_PORT] = {"port", .least = 1, .most = UINT16_MAX, .times = JAIL_PORTS_MAX, .can_be_given = true},
-    [JAIL_PLAN_RATE] = {"rate", .least = 1, .most = PLAN_BYTES_MAX, .times = 1, .can_be_given = true},
-    [JAIL_PLAN_TRAFFIC] = {"traffic", .least = 1, .most = PLAN_BYTES_MAX, .times = 1, .can_be_given = true},
-    [JAIL_PLAN_CONNECTIONS] = {"connections", .least = 1, .most = 1 << 16, .times = 1, .can_be_given = true},
     [JAIL_PLAN_CHDIR] = {"chdir", .operands = {path_is_clean}, .times = 1},
     [JAIL_PLAN_ENV] = {"env", .operands = {is_environment}, .times = ENV_MAX},
     [JAIL_PLAN_PROGRAM] = {"program", .operands = {path_is_clean}, .times = 1, .is_needed = true},

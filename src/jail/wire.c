@@ -8,11 +8,13 @@ static bool is_plain(unsigned char byte) {
 }
 
 static void put_encoded(struct buf *buf, const char *text) {
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
-        if (is_plain(*at))
-            buf_append_byte(buf, *at);
-        else
-            buf_printf(buf, "%%%02X", *at);
+    for (const char *at = text; *at;) {
+        size_t plain = 0;
+        while (is_plain((unsigned char)at[plain])) plain++;
+        buf_append(buf, at, plain);
+        at += plain;
+        if (*at) buf_printf(buf, "%%%02X", (unsigned char)*at++);
+    }
 }
 
 void wire_put_word(struct buf *buf, const char *word) {

@@ -76,13 +76,19 @@ static void discard(struct launcher *launcher, const char *name) {
 }
 
 static void adopt(struct launcher *launcher, const char *name) {
-    struct jailed_node recorded, *node;
-    if (record_read(launcher, name, &recorded, NULL) < 0 || open_checked(launcher, &recorded) < 0) {
+    struct jailed_node recorded = {.pidfd = -1}, *node;
+    struct error error = {0};
+    if (record_read(launcher, name, &recorded, &error) < 0 || open_checked(launcher, &recorded) < 0 ||
+        egress_policy_read(launcher, &recorded, &error) < 0) {
+        if (error.code != E_NONE)
+            log_line(&launcher->log, LOG_WARN_LEVEL, "record_refused", "node", name, "detail", error.detail, NULL);
+        fd_close(recorded.pidfd);
         discard(launcher, name);
         return;
     }
     if (nodes_add(launcher, name, &node, NULL) < 0) {
         fd_close(recorded.pidfd);
+        free(recorded.egress);
         return;
     }
     recorded.used = true;
@@ -90,7 +96,6 @@ static void adopt(struct launcher *launcher, const char *name) {
     recorded.frozen = jailed_is_frozen(launcher, &recorded);
     recorded.yields = cgroup_yields(&launcher->cgroups, name);
     *node = recorded;
-    egress_policy_read(launcher, node);
     take_listener(launcher, node);
     ask_again(launcher, node);
 }

@@ -12,7 +12,7 @@ struct jailed_node;
 
 int record_write(const struct launcher *launcher, const struct jailed_node *node, struct error *reterr);
 void record_remove(const struct launcher *launcher, const char *name);
-/* Fills name, pid, start_time, uid, disk and the exec count; the rest of ret is zero. */
+/* Fills name, pid, start_time, uid and the exec count; the rest of ret is zero. */
 int record_read(const struct launcher *launcher, const char *name, struct jailed_node *ret, struct error *reterr);
 /* The start time of a process in clock ticks since boot; 0 when there is no such process. */
 uint64_t process_start_time(pid_t pid);

@@ -13,8 +13,6 @@
 #include "launcher/server.h"
 #include "launcher/start/spawn.h"
 
-enum { PROTOCOL_VERSION = 1 };
-
 /* What a handler gets: operands without the id. */
 struct call {
     struct launcher *launcher;
@@ -58,11 +56,12 @@ static void handle_hello(const struct call *call) {
     const struct jail_features *features = &call->launcher->features;
     char text[128];
     uint64_t version;
-    if (!wire_message_number(call->message, "version", &version) || version != PROTOCOL_VERSION) {
-        refuse(call, E_INVALID, "this launcher speaks version 1");
+    if (!wire_message_number(call->message, "version", &version) || version != JAIL_PROTOCOL_VERSION) {
+        snprintf(text, sizeof text, "this launcher speaks version %d", JAIL_PROTOCOL_VERSION);
+        refuse(call, E_INVALID, text);
         return;
     }
-    snprintf(text, sizeof text, " version=%d guarantees=0x%x cgroup=%d landlock=%d root=%d", PROTOCOL_VERSION,
+    snprintf(text, sizeof text, " version=%d guarantees=0x%x cgroup=%d landlock=%d root=%d", JAIL_PROTOCOL_VERSION,
              features->guarantees, features->cgroup_version, features->landlock_abi, features->root);
     server_ok(call->launcher, call->request, text, NULL, 0);
     server_announce_all(call->launcher);
@@ -133,14 +132,11 @@ static void handle_yield(const struct call *call) {
    bounds. */
 static int set_limits(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
                       struct error *reterr) {
-    bool resizes = limits->disk_bytes && limits->disk_bytes != node->disk_bytes;
+    struct jail_limits before = node->egress ? jail_egress_bounds(node->egress) : (struct jail_limits){0};
     if (jailed_check_rlimits(node, limits, reterr) < 0) return -1;
-    if (resizes && jailed_resize(launcher, node, limits->disk_bytes, reterr) < 0) return -1;
-    struct jail_limits before = {0};
-    if (node->egress)
-        before = (struct jail_limits){.network_rate_bytes = node->egress->rate_bytes,
-                                      .network_total_bytes = node->egress->total_bytes,
-                                      .connections = node->egress->connections};
+    jailed_disk_limits(launcher, node, &before);
+    bool resizes = limits->disk_bytes && jailed_disk_differs(limits, &before);
+    if (resizes && jailed_resize(launcher, node, *limits, reterr) < 0) return -1;
     int failed = egress_set_bounds(launcher, node, limits, reterr);
     if (!failed) {
         failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
@@ -148,62 +144,40 @@ static int set_limits(struct launcher *launcher, struct jailed_node *node, const
     }
     /* Setting them ends it, also where that fails half-way. */
     node->yields = failed && node->yields && cgroup_set_yielding(&launcher->cgroups, node->name, true, NULL) == 0;
-    if (failed && resizes) jailed_resize(launcher, node, node->disk_bytes, NULL);
-    if (failed) return failed;
-    jailed_set_rlimits(launcher, node, limits);
-    if (!resizes) return 0;
-    node->disk_bytes = limits->disk_bytes;
-    return record_write(launcher, node, reterr);
+    if (failed && resizes && before.disk_bytes) jailed_resize(launcher, node, before, NULL);
+    if (!failed) jailed_set_rlimits(launcher, node, limits);
+    return failed;
 }
 
-static uint32_t narrow(uint64_t number) {
-    return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
-}
-
-static bool read_limits(const struct call *call, struct jail_limits *ret) {
-    uint64_t memory = 0, sockets = 0, disk = 0, cpu = 0, tasks = 0, descriptors = 0, file = 0, rate = 0, traffic = 0,
-             connections = 0;
-    const struct {
-        const char *name;
-        uint64_t *value;
-    } operands[] = {{"memory", &memory},           {"disk", &disk},      {"cpu", &cpu},   {"tasks", &tasks},
-                    {"descriptors", &descriptors}, {"file", &file},      {"rate", &rate}, {"traffic", &traffic},
-                    {"connections", &connections}, {"sockets", &sockets}};
-    for (size_t i = 0; i < ARRAY_SIZE(operands); i++)
-        wire_message_number(call->message, operands[i].name, operands[i].value);
-    if (memory > PLAN_BYTES_MAX || sockets > PLAN_BYTES_MAX || disk > PLAN_BYTES_MAX || rate > PLAN_BYTES_MAX ||
-        traffic > PLAN_BYTES_MAX) {
-        refuse(call, E_INVALID, "the limit is out of bounds");
-        return false;
-    }
-    *ret = (struct jail_limits){.memory_bytes = memory,
-                                .socket_memory_bytes = sockets,
-                                .disk_bytes = disk,
-                                .cpu_percent = narrow(cpu),
-                                .os_tasks = narrow(tasks),
-                                .descriptors = narrow(descriptors),
-                                .file_bytes = file,
-                                .network_rate_bytes = rate,
-                                .network_total_bytes = traffic,
-                                .connections = narrow(connections)};
-    return true;
+/* The message's body: a plan of what a running node is given, its limits among it. */
+static int read_equipment(const struct call *call, const struct jailed_node *node, struct jail_plan *ret,
+                          struct jail_limits *ret_limits, struct error *reterr) {
+    if (call->message->count != 2)
+        return error_set(reterr, E_INVALID, "a node's name is all that is said before its plan");
+    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), ret, reterr);
+    if (!failed && !string_equal(jail_plan_word(ret, JAIL_PLAN_NODE, 0), node->name))
+        failed = error_set(reterr, E_INVALID, "the plan is another node's");
+    if (!failed) failed = plan_check_equipment(ret, reterr);
+    return failed ? failed : plan_limits(ret, ret_limits, reterr);
 }
 
 static void handle_limit(const struct call *call) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     struct error error;
     struct jail_limits limits;
     struct jailed_node *node = find_node(call);
-    if (!node || !read_limits(call, &limits)) return;
-    finish(call, set_limits(call->launcher, node, &limits, &error), &error);
+    if (!node) return;
+    int failed = read_equipment(call, node, &plan, &limits, &error);
+    finish(call, failed ? failed : set_limits(call->launcher, node, &limits, &error), &error);
 }
 
 static void handle_resolved(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     struct error error;
+    struct jail_limits limits;
     struct jailed_node *node = find_node(call);
     if (!node) return;
-    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
-    if (!failed) failed = plan_check_equipment(&plan, &error);
+    int failed = read_equipment(call, node, &plan, &limits, &error);
     if (!failed) failed = egress_set_resolved(call->launcher, node, &plan, &error);
     finish(call, failed, &error);
 }
@@ -236,11 +210,8 @@ static void handle_equip(const struct call *call) {
     struct error error;
     struct jail_limits limits;
     struct jailed_node *node = find_node(call);
-    if (!node || !read_limits(call, &limits)) return;
-    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
-    if (!failed && !string_equal(jail_plan_word(&plan, JAIL_PLAN_NODE, 0), node->name))
-        failed = error_set(&error, E_INVALID, "the plan is another node's");
-    if (!failed) failed = plan_check_equipment(&plan, &error);
+    if (!node) return;
+    int failed = read_equipment(call, node, &plan, &limits, &error);
     if (!failed) failed = set_limits(call->launcher, node, &limits, &error);
     if (!failed && jail_plan_word(&plan, JAIL_PLAN_REACH, 0))
         failed = node->egress ? egress_confirm(call->launcher, node, &plan, &error)

@@ -23,7 +23,7 @@ static bool parse_bits(const char *text, uint32_t *ret) {
 bool link_read_features(const struct wire_message *message, struct jail_features *ret) {
     struct jail_features features = {0};
     uint64_t version, cgroup, landlock, root;
-    if (!wire_message_number(message, "version", &version) || version != 1 ||
+    if (!wire_message_number(message, "version", &version) || version != JAIL_PROTOCOL_VERSION ||
         !parse_bits(wire_message_value(message, "guarantees"), &features.guarantees) ||
         !wire_message_number(message, "cgroup", &cgroup) || cgroup > 2 ||
         !wire_message_number(message, "landlock", &landlock) || landlock > INT_MAX ||
@@ -250,27 +250,6 @@ void link_yield(struct launcher_link *link, const char *node, bool yields, link_
     ask_done(link, "yield", &text, done, data);
 }
 
-static void put_limits(struct buf *text, const struct jail_limits *limits) {
-    wire_put_number(text, "memory", limits->memory_bytes);
-    wire_put_number(text, "sockets", limits->socket_memory_bytes);
-    wire_put_number(text, "cpu", limits->cpu_percent);
-    wire_put_number(text, "tasks", limits->os_tasks);
-    wire_put_number(text, "disk", limits->disk_bytes);
-    wire_put_number(text, "descriptors", limits->descriptors);
-    wire_put_number(text, "file", limits->file_bytes);
-    wire_put_number(text, "rate", limits->network_rate_bytes);
-    wire_put_number(text, "traffic", limits->network_total_bytes);
-    wire_put_number(text, "connections", limits->connections);
-}
-
-void link_limit(struct launcher_link *link, const char *node, const struct jail_limits *limits, link_done_fn done,
-                void *data) {
-    CLEANUP(buf_free) struct buf text = BUF_INIT;
-    put_operand(&text, node);
-    put_limits(&text, limits);
-    ask_done(link, "limit", &text, done, data);
-}
-
 void link_disks(struct launcher_link *link, const char *node, link_disks_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
@@ -278,23 +257,28 @@ void link_disks(struct launcher_link *link, const char *node, link_disks_fn done
              &text, -1);
 }
 
-static void put_binds(struct buf *text, const char *node, const struct jail_bind *binds, size_t count) {
-    buf_append_string(text, "\nnode");
-    put_operand(text, node);
-    for (size_t i = 0; i < count; i++) {
-        buf_append_string(text, binds[i].executable ? "\nbind-exec" : "\nbind");
-        put_operand(text, binds[i].source);
-        put_operand(text, binds[i].target);
+/* Lines of a plan that only says what a running node is given. */
+static void put_plan(struct buf *text, const char *node, const struct link_equipment *equipment) {
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    int result = plan_add(&plan, JAIL_PLAN_NODE, node, NULL, 0, NULL);
+    if (result == 0 && equipment->limits) result = plan_add_limits(&plan, equipment->limits, NULL);
+    for (size_t i = 0; result == 0 && i < equipment->bind_count; i++) {
+        const struct jail_bind *bind = &equipment->binds[i];
+        result = plan_add(&plan, bind->executable ? JAIL_PLAN_BIND_EXEC : JAIL_PLAN_BIND, bind->source, bind->target, 0,
+                          NULL);
     }
+    if (result == 0 && equipment->egress) result = egress_write(equipment->egress, &plan, NULL);
     buf_append_byte(text, '\n');
+    jail_plan_print(&plan, text);
+    text->failed |= result < 0;
 }
 
-static void put_egress(struct buf *text, const struct jail_egress *egress) {
-    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
-    if (egress_write(egress, &plan, NULL) == 0)
-        jail_plan_print(&plan, text);
-    else
-        text->failed = true;
+void link_limit(struct launcher_link *link, const char *node, const struct jail_limits *limits, link_done_fn done,
+                void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_plan(&text, node, &(struct link_equipment){.limits = limits});
+    ask_done(link, "limit", &text, done, data);
 }
 
 void link_resolved(struct launcher_link *link, const char *node, const struct jail_host *hosts, size_t count,
@@ -302,7 +286,7 @@ void link_resolved(struct launcher_link *link, const char *node, const struct ja
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     put_operand(&text, node);
-    put_binds(&text, node, NULL, 0);
+    put_plan(&text, node, &(struct link_equipment){0});
     text.failed |= egress_write_resolved(hosts, count, &plan, NULL) < 0;
     jail_plan_print(&plan, &text);
     ask_done(link, "resolved", &text, done, data);
@@ -312,9 +296,7 @@ void link_equip(struct launcher_link *link, const char *node, const struct link_
                 void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
-    put_limits(&text, equipment->limits);
-    put_binds(&text, node, equipment->binds, equipment->bind_count);
-    if (equipment->egress) put_egress(&text, equipment->egress);
+    put_plan(&text, node, equipment);
     ask_done(link, "equip", &text, done, data);
 }
 

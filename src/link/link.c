@@ -420,7 +420,8 @@ static struct connection *connect_to(const struct sockaddr_un *address, uv_loop_
 
 static void dial(uv_timer_t *timer) {
     struct launcher_link *link = timer->data;
-    static const char hello[] = "hello 0 version=1";
+    char hello[32];
+    snprintf(hello, sizeof hello, "hello 0 version=%d", JAIL_PROTOCOL_VERSION);
     struct connection *connection = connect_to(&link->address, link->loop);
     if (!connection) {
         redial_later(link);

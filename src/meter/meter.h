@@ -9,37 +9,27 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "jail/limits.h"
 
 /* ---- metrics ---- */
 
-/* the name in JSON; whether it is measured from outside, without asking the VM */
-#define METER_METRIC_LIST(X)                                                                                           \
-    X(MEMORY, "memory_bytes", true)                                                                                    \
-    X(CPU, "cpu_percent", true)                                                                                        \
-    X(SOCKET_MEMORY, "socket_memory_bytes", true)                                                                      \
-    X(DISK, "disk_bytes", true)                                                                                        \
-    X(DESCRIPTORS, "descriptors", true)                                                                                \
-    X(OS_TASKS, "os_tasks", true)                                                                                      \
-    X(NETWORK_TOTAL, "network_total_bytes", true)                                                                      \
-    X(PROCESSES, "processes", false)                                                                                   \
-    X(ATOMS, "atoms", false)                                                                                           \
-    X(ETS_TABLES, "ets_tables", false)                                                                                 \
-    X(ETS_MEMORY, "ets_bytes", false)                                                                                  \
-    X(PORTS, "ports", false)                                                                                           \
-    X(SOCKETS, "sockets", false)                                                                                       \
-    X(MESSAGE_QUEUE, "message_queue", false)                                                                           \
-    X(RUN_QUEUE, "run_queue", false)                                                                                   \
-    X(REDUCTIONS, "reductions_per_s", false)
+/* The limits that are metered, each by its field's name, and what has no limit. */
+#define METER_OF_OUTSIDE(NAME) METER_##NAME,
+#define METER_OF_INSIDE(NAME) METER_##NAME,
+#define METER_OF_NOWHERE(NAME)
 
 enum meter_metric {
-#define X(name, text, outside) METER_##name,
-    METER_METRIC_LIST(X)
+#define X(NAME, name, unit, least, most, zero, holder, policies, policy, metered, ...) METER_OF_##metered(NAME)
+    JAIL_LIMIT_LIST(X)
 #undef X
-        METER_METRIC_COUNT
+        METER_RUN_QUEUE,
+    METER_REDUCTIONS,
+    METER_METRIC_COUNT
 };
 
 const char *meter_metric_name(enum meter_metric metric);
-bool meter_metric_is_outside(enum meter_metric metric);
+bool meter_metric_is_outside(enum meter_metric metric);                  /* it is measured without asking the VM */
+bool meter_metric_limit(enum meter_metric metric, enum jail_limit *ret); /* false: it has none */
 
 struct meter_sample {
     int64_t at_ms;                     /* wall clock */

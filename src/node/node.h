@@ -171,15 +171,13 @@ bool node_is_frozen(const struct node *node);
 
 #define NODE_UNKNOWN UINT64_MAX
 
-struct node_usage { /* NODE_UNKNOWN: not told here, or not yet */
-    uint64_t memory_bytes;
-    uint64_t cpu_ns;              /* since it started */
-    uint64_t socket_memory_bytes; /* in buffers of its internet sockets; known on cgroup v1 alone, elsewhere they are
-                                     memory */
-    uint64_t disk_bytes;
-    uint64_t disk_percent; /* of whichever place is fullest */
-    uint64_t descriptors;  /* of the VM; kernels before 6.2 don't tell */
-    uint64_t os_tasks;     /* processes and threads */
+/* What it uses of each limit that is metered from outside. NODE_UNKNOWN: not told here, or not yet. Buffers of sockets
+   are known on cgroup v1 alone, elsewhere they are memory; descriptors are the VM's, and kernels before 6.2 don't tell
+   them. */
+struct node_usage {
+    struct jail_limits used;
+    struct jail_limits fullest_percent; /* of limits that several places share: of whichever place is fullest */
+    uint64_t cpu_ns;                    /* since it started */
 };
 void node_usage(struct node *node, struct node_usage *ret); /* from outside, with a few system calls */
 uint64_t node_cpu_ns(struct node *node);                    /* of these, that alone */
@@ -232,7 +230,7 @@ void node_limit(struct node *node, const struct jail_limits *limits, link_done_f
 /* What the names that its profile lists stand for now. */
 void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, link_done_fn done, void *data);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
-uint32_t node_process_table(uint32_t processes);
+uint64_t node_process_table(uint64_t processes);
 /* Whether a VM that was booted with some limits can be held to others. */
 bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted);
 void node_violation(struct node *node, const struct link_violation *violation); /* the launcher's word, handed on */

@@ -87,17 +87,21 @@ static uint64_t os_tasks(const struct node *node) {
 
 /* ---- the disk ---- */
 
+static void add_place(struct node_usage *usage, enum jail_limit limit, uint64_t used, uint64_t most, uint64_t unit) {
+    uint64_t sum = jail_limit_get(&usage->used, limit), fullest = jail_limit_get(&usage->fullest_percent, limit);
+    uint64_t percent = most ? used * 100 / most : 0;
+    jail_limit_set(&usage->used, limit, (sum == NODE_UNKNOWN ? 0 : sum) + used * unit);
+    if (fullest == NODE_UNKNOWN || percent > fullest) jail_limit_set(&usage->fullest_percent, limit, percent);
+}
+
+/* All places or none: one alone says too little. */
 static void look_at_disk(const struct node *node, struct node_usage *usage) {
-    uint64_t sum_bytes = 0, fullest_percent = 0;
-    for (size_t i = 0; i < JAIL_DISKS; i++) {
-        struct statfs disk;
-        if (node->disk_fds[i] < 0 || fstatfs(node->disk_fds[i], &disk) < 0 || disk.f_blocks == 0) return;
-        uint64_t used = (uint64_t)(disk.f_blocks - disk.f_bfree), percent = used * 100 / (uint64_t)disk.f_blocks;
-        sum_bytes += used * (uint64_t)disk.f_bsize;
-        if (percent > fullest_percent) fullest_percent = percent;
-    }
-    usage->disk_bytes = sum_bytes;
-    usage->disk_percent = fullest_percent;
+    struct statfs disks[JAIL_DISKS];
+    for (size_t i = 0; i < JAIL_DISKS; i++)
+        if (node->disk_fds[i] < 0 || fstatfs(node->disk_fds[i], &disks[i]) < 0 || disks[i].f_blocks == 0) return;
+    for (size_t i = 0; i < JAIL_DISKS; i++)
+        add_place(usage, JAIL_LIMIT_DISK, disks[i].f_blocks - disks[i].f_bfree, disks[i].f_blocks,
+                  (uint64_t)disks[i].f_bsize);
 }
 
 /* What is open keeps the files of a node that has ended. */
@@ -136,13 +140,15 @@ static uint64_t descriptors(struct node *node) {
 }
 
 void node_usage(struct node *node, struct node_usage *ret) {
-    *ret = (struct node_usage){.memory_bytes = memory_bytes(node),
-                               .socket_memory_bytes = socket_memory_bytes(node),
-                               .cpu_ns = node_cpu_ns(node),
-                               .disk_bytes = NODE_UNKNOWN,
-                               .disk_percent = NODE_UNKNOWN,
-                               .descriptors = descriptors(node),
-                               .os_tasks = os_tasks(node)};
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        jail_limit_set(&ret->used, i, NODE_UNKNOWN);
+        jail_limit_set(&ret->fullest_percent, i, NODE_UNKNOWN);
+    }
+    ret->cpu_ns = node_cpu_ns(node);
+    ret->used.memory_bytes = memory_bytes(node);
+    ret->used.socket_memory_bytes = socket_memory_bytes(node);
+    ret->used.descriptors = descriptors(node);
+    ret->used.os_tasks = os_tasks(node);
     look_at_disk(node, ret);
 }
 

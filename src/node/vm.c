@@ -106,20 +106,21 @@ static const char *const compiler_flags[] = {"-S",        "2:2",  "-SDcpu",   "1
                                              "-sbwtdcpu", "none", "-sbwtdio", "very_short", NULL};
 static const char *const common_flags[] = {"-fnu", "-Bi", NULL};
 
-uint32_t node_process_table(uint32_t processes) {
+uint64_t node_process_table(uint64_t processes) {
     enum { TABLE_MIN = 2048, VM_OWN = 1024 };
     return processes <= TABLE_MIN - VM_OWN ? TABLE_MIN : processes + VM_OWN;
 }
 
 bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted) {
-    bool files_fit = !booted->file_bytes || (limits->file_bytes && limits->file_bytes <= booted->file_bytes);
+    bool files_fit =
+        !booted->file_size_bytes || (limits->file_size_bytes && limits->file_size_bytes <= booted->file_size_bytes);
     return files_fit && limits->descriptors <= booted->descriptors &&
            node_process_table(limits->processes) <= node_process_table(booted->processes);
 }
 
-static void add_process_table(struct draft *draft, uint32_t processes) {
+static void add_process_table(struct draft *draft, uint64_t processes) {
     add_argument(draft, "-P");
-    add_argument(draft, keep_text(draft, "%u", node_process_table(processes)));
+    add_argument(draft, keep_text(draft, "%llu", (unsigned long long)node_process_table(processes)));
 }
 
 static void add_vm_arguments(struct draft *draft, const struct toolchain *toolchain, const char *const *flags,

@@ -2,20 +2,16 @@
 #ifndef OPS_TABLE_PARAMS_H
 #define OPS_TABLE_PARAMS_H
 
+#include "jail/limits.h"
 #include "ops/table.h"
 
 /* The bounds of what a caller may ask for. They keep arithmetic in range and refuse typing errors; whether a host can
    carry the value is the engine's to say. */
-#define KIB (INT64_C(1) << 10)
-#define MIB (INT64_C(1) << 20)
-#define TIB (INT64_C(1) << 40)
 #define SECOND_MS INT64_C(1000)
 #define DAY_MS (86400 * SECOND_MS)
 
 enum {
     CODE_MAX_BYTES = 1 << 20,      /* of an expression */
-    CPU_MAX_PERCENT = 102400,      /* 1,024 cores */
-    PROCESSES_MAX = 1 << 27,       /* the VM's own bound */
     ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
     REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
     MIGRATIONS_MAX_ENTRIES = 256,
@@ -31,12 +27,7 @@ enum {
     LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
 };
 
-#define MEMORY_MIN_BYTES (16 * MIB)
-#define MEMORY_MAX_BYTES (16 * TIB)
-#define DISK_MIN_BYTES (64 * KIB)
-#define DISK_MAX_BYTES (16 * TIB)
-#define RUN_MAX_MS (30 * DAY_MS)
-#define TTL_MAX_MS (3650 * DAY_MS)
+_Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
 
 #define ID_PARAM(extra_flags)                                                                                          \
     {                                                                                                                  \
@@ -53,51 +44,33 @@ enum {
 #define TOOLCHAIN_PARAM                                                                                                \
     { .name = "toolchain", .type = OP_ID, .summary = "the OTP and Elixir to use; `sandbox toolchains` lists them" }
 
+/* A limit that has a parameter of its own; the others are set by `limit`. */
+#define LIMIT_TYPE_COUNT OP_INTEGER
+#define LIMIT_TYPE_BYTES OP_SIZE
+#define LIMIT_TYPE_PERCENT OP_PERCENT
+#define LIMIT_TYPE_MS OP_DURATION
+#define LIMIT_PARAM_PAIR(...)
+#define LIMIT_PARAM_OPTION(text, field, op_type, least, most, tells)                                                   \
+    {.name = (field),                                                                                                  \
+     .type = (op_type),                                                                                                \
+     .flag = (text),                                                                                                   \
+     .min = (int64_t)(least),                                                                                          \
+     .max = (int64_t)(most),                                                                                           \
+     .summary = (tells)},
+#define LIMIT_PARAM(NAME, name, unit, least, most, zero, holder, policies, policy, metered, option, summary)           \
+    LIMIT_PARAM_##option(#name, JAIL_FIELD_TEXT(name, unit), LIMIT_TYPE_##unit, least, most, summary)
+
 /* What a sandbox is made with, whether it is created or just run. */
 #define SANDBOX_PARAMS                                                                                                 \
     {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
         {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
         {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
         TOOLCHAIN_PARAM,                                                                                               \
-        {.name = "memory_bytes",                                                                                       \
-         .type = OP_SIZE,                                                                                              \
-         .flag = "memory",                                                                                             \
-         .min = MEMORY_MIN_BYTES,                                                                                      \
-         .max = MEMORY_MAX_BYTES,                                                                                      \
-         .summary = "memory of the virtual machine"},                                                                  \
-        {.name = "cpu_percent",                                                                                        \
-         .type = OP_PERCENT,                                                                                           \
-         .flag = "cpu",                                                                                                \
-         .min = 1,                                                                                                     \
-         .max = CPU_MAX_PERCENT,                                                                                       \
-         .summary = "CPU time; 100% is one core"},                                                                     \
-        {.name = "processes",                                                                                          \
-         .type = OP_INTEGER,                                                                                           \
-         .min = 1,                                                                                                     \
-         .max = PROCESSES_MAX,                                                                                         \
-         .summary = "the application's own processes"},                                                                \
-        {.name = "max_run_ms",                                                                                         \
-         .type = OP_DURATION,                                                                                          \
-         .flag = "max-run",                                                                                            \
-         .min = 1,                                                                                                     \
-         .max = RUN_MAX_MS,                                                                                            \
-         .summary = "how long one eval or run may take"},                                                              \
-        {.name = "ttl_ms",                                                                                             \
-         .type = OP_DURATION,                                                                                          \
-         .flag = "ttl",                                                                                                \
-         .min = 1,                                                                                                     \
-         .max = TTL_MAX_MS,                                                                                            \
-         .summary = "destroy the sandbox after this time"},                                                            \
-        {.name = "disk_bytes",                                                                                         \
-         .type = OP_SIZE,                                                                                              \
-         .flag = "disk",                                                                                               \
-         .min = DISK_MIN_BYTES,                                                                                        \
-         .max = DISK_MAX_BYTES,                                                                                        \
-         .summary = "what it may write to /data and /tmp"},                                                            \
-        {.name = "limit",                                                                                              \
-         .type = OP_PAIRS,                                                                                             \
-         .max = LIMITS_MAX_ENTRIES,                                                                                    \
-         .summary = "any limit: VALUE, :POLICY or VALUE:POLICY; `sandbox limits` lists them"},                         \
+        JAIL_LIMIT_LIST(LIMIT_PARAM){.name = "limit",                                                                  \
+                                     .type = OP_PAIRS,                                                                 \
+                                     .max = LIMITS_MAX_ENTRIES,                                                        \
+                                     .summary =                                                                        \
+                                         "any limit: VALUE, :POLICY or VALUE:POLICY; `sandbox limits` lists them"},    \
         {.name = "env",                                                                                                \
          .type = OP_PAIRS,                                                                                             \
          .max = ENVIRONMENT_MAX_ENTRIES,                                                                               \
@@ -190,7 +163,7 @@ static const struct op_param eval_params[] = {
      .type = OP_DURATION,
      .flag = "timeout",
      .min = 1,
-     .max = RUN_MAX_MS,
+     .max = 30 * DAY_MS,
      .summary = "how long it may take; at most the sandbox's max-run"},
 };
 

@@ -38,8 +38,8 @@ static void read_record(void) {
     memcpy(node.name, "n2", 3);
     check(record_write(launcher, &node, NULL) == 0 && record_read(launcher, "n2", &again, NULL) == 0);
     check(again.pid == node.pid && again.start_time == node.start_time && again.uid == node.uid &&
-          again.disk_bytes == node.disk_bytes && again.execs_max == node.execs_max &&
-          again.execs_used == node.execs_used && again.counts_execs == node.counts_execs);
+          again.execs_max == node.execs_max && again.execs_used == node.execs_used &&
+          again.counts_execs == node.counts_execs);
 }
 
 static void read_grant(void) {
@@ -59,13 +59,16 @@ static void read_grant(void) {
 
 static void read_policy(void) {
     struct jailed_node node = {.name = "n1"}, again = {.name = "n2"};
-    egress_policy_read(launcher, &node);
-    if (!node.egress) return;
+    struct error error = {0};
+    if (egress_policy_read(launcher, &node, &error) < 0) {
+        check(error.code != E_NONE && error.detail[0] && !node.egress);
+        return;
+    }
     check(node.egress->host_count <= JAIL_HOSTS_MAX && node.egress->resolved_count <= JAIL_RESOLVED_MAX &&
           node.egress->port_count <= JAIL_PORTS_MAX);
     memcpy(node.name, "n2", 3);
     if (egress_policy_write(launcher, &node, NULL) == 0) {
-        egress_policy_read(launcher, &again);
+        check(egress_policy_read(launcher, &again, NULL) == 0);
         check(again.egress && egress_is_same(node.egress, again.egress));
     }
     free(again.egress);

@@ -173,8 +173,8 @@ static void limits_are_changed_while_it_runs(void **state) {
     struct world *world = *state;
     json_t *list =
         world_op(world, "limits", "{s:s, s:{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}}", "id", "a", "set",
-                 "memory", "96M", "processes", "60", "atoms", "30000", "ets_tables", "20", "ets_memory", "8M", "ports",
-                 "10", "sockets", "5", "message_queue", "1000", "heap", "4M", "descriptors", "100");
+                 "memory", "96M", "processes", "60", "atoms", "30000", "ets_tables", "20", "ets_memory", "8M",
+                 "vm_ports", "10", "sockets", "5", "message_queue", "1000", "heap", "4M", "descriptors", "100");
     assert_true(json_array_size(list) >= 16);
     json_decref(list);
     json_t *info = world_info(world, "a");
@@ -200,7 +200,7 @@ static const struct {
     {"heap", "(fun Grow(L) -> Grow([make_ref() | L]) end)([])"},
     {"atoms", "(fun Make(N) -> binary_to_atom(integer_to_binary(N)), Make(N + 1) end)(1)"},
     {"message_queue", "process_flag(message_queue_data, off_heap), (fun Flood() -> self() ! x, Flood() end)()"},
-    {"ports", "[open_port({fd, 0, 1}, []) || _ <- lists:seq(1, 50)], " WORK},
+    {"vm_ports", "[open_port({fd, 0, 1}, []) || _ <- lists:seq(1, 50)], " WORK},
     {"sockets", "[gen_udp:open(0) || _ <- lists:seq(1, 8)], " WORK},
     {NULL, "[socket:open(inet, stream) || _ <- lists:seq(1, 50)], " WORK},
 };

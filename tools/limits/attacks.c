@@ -36,7 +36,7 @@ static const struct limit_attack attacks[] = {
     {"ets_memory", "a table without end", "{\"limit\": {\"ets_memory\": \"16M\"}}",
      "T = ets:new(t, []), (fun Fill(N) -> ets:insert(T, {N, binary:copy(<<0>>, 60)}), Fill(N + 1) end)(1)", SIGN_EVENT,
      "limit", "ets_memory"},
-    {"ports", "900 ports", "{}", MANY("open_port({fd, 0, 1}, [])", "900"), SIGN_EVENT, "limit", "ports"},
+    {"vm_ports", "900 ports", "{}", MANY("open_port({fd, 0, 1}, [])", "900"), SIGN_EVENT, "limit", "vm_ports"},
     {"sockets", "400 sockets", "{}", MANY("gen_udp:open(0)", "400"), SIGN_EVENT, "limit", "sockets"},
     {"message_queue", "messages that nobody reads", "{}",
      "process_flag(message_queue_data, off_heap), (fun Flood() -> self() ! x, Flood() end)()", SIGN_EVENT, "limit",

@@ -34,8 +34,8 @@ get() ->
         io_in_bytes => Input,
         io_out_bytes => Output,
         ets_tables => own(ets_tables, length(ets:all())),
-        ets_bytes => own(ets_bytes, sbx_quota:ets_bytes()),
-        ports => own(ports, length(erlang:ports())),
+        ets_memory_bytes => own(ets_memory_bytes, sbx_quota:ets_memory_bytes()),
+        vm_ports => own(vm_ports, length(erlang:ports())),
         sockets => own(sockets, sbx_quota:sockets()),
         message_queue => longest_queue(),
         schedulers => erlang:system_info(schedulers_online)

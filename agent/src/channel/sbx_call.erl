@@ -90,7 +90,8 @@ run(limits, #{processes := Processes} = Limits) ->
     ok = sbx_limit:change(Processes),
     ok = sbx_quota:change(Limits),
     {ok, #{}};
-run(relieve, #{by := By}) when By =:= sockets; By =:= traffic -> {ok, #{killed => sbx_quota:relieve(By)}};
+run(relieve, #{limit := Limit}) when Limit =:= connections; Limit =:= network_rate; Limit =:= network_total ->
+    {ok, #{killed => sbx_quota:relieve(Limit)}};
 run(start, Args) -> sbx_app:start(Args);
 run(eval, Args) -> sbx_eval:eval(Args);
 run(reload, Args) -> sbx_reload:reload(Args);

@@ -8,7 +8,7 @@
 %%% sbx_process_scan does that. The VM itself bounds heaps.
 -module(sbx_quota).
 
--export([start_link/0, start/1, change/1, relieve/1, baseline/1, reported/1, ets_bytes/0, sockets/0]).
+-export([start_link/0, start/1, change/1, relieve/1, baseline/1, reported/1, ets_memory_bytes/0, sockets/0]).
 
 -export_type([limits/0]).
 
@@ -24,7 +24,7 @@
 -define(LISTED_PER_MS, 50).
 -define(EVENT_EVERY_MS, 1000).
 
-%% Limits by name; 0 or absent means unlimited. `kill` lists the limits whose policy is to kill.
+%% Limits by their name with its unit; 0 or absent means unlimited. `kill` lists the limits whose policy is to kill.
 -type limits() :: #{atom() => non_neg_integer() | [atom()]}.
 
 -record(state, {
@@ -67,8 +67,8 @@ change(Limits) -> ask({change, Limits}).
 
 %% The kernel bounds the network but does not know Erlang processes. Kills the process that has most
 %% sockets, or whose sockets carried most traffic. Returns the number of killed processes.
--spec relieve(sockets | traffic) -> 0 | 1.
-relieve(By) -> ask({relieve, By}).
+-spec relieve(connections | network_rate | network_total) -> 0 | 1.
+relieve(Limit) -> ask({relieve, Limit}).
 
 ask(Request) ->
     Monitor = monitor(process, ?MODULE),
@@ -118,11 +118,11 @@ again(Timer) -> Timer.
 %% Limits
 
 serve({start, Limits}, From, Reference, State) ->
-    Baseline = [{Limit, count(Limit)} || Limit <- [ets_tables, ets_bytes, ports, sockets]],
+    Baseline = [{Limit, count(Limit)} || Limit <- [ets_tables, ets_memory_bytes, vm_ports, sockets]],
     true = ets:insert(?MODULE, Baseline),
     serve({change, Limits}, From, Reference, State#state{baseline = maps:from_list(Baseline), own = processes()});
-serve({relieve, By}, From, Reference, State) ->
-    From ! {Reference, kill_largest_holder(held(By), State)},
+serve({relieve, Limit}, From, Reference, State) ->
+    From ! {Reference, kill_largest_holder(held(Limit), State)},
     State;
 serve({change, Limits}, From, Reference, State) ->
     ok = bound_heaps(maps:get(heap_bytes, Limits, 0)),
@@ -137,12 +137,12 @@ bound_heaps(Bytes) ->
 
 count(atoms) -> erlang:system_info(atom_count);
 count(ets_tables) -> length(ets:all());
-count(ets_bytes) -> ets_bytes();
-count(ports) -> length(erlang:ports());
+count(ets_memory_bytes) -> ets_memory_bytes();
+count(vm_ports) -> length(erlang:ports());
 count(sockets) -> sockets().
 
--spec ets_bytes() -> non_neg_integer().
-ets_bytes() ->
+-spec ets_memory_bytes() -> non_neg_integer().
+ets_memory_bytes() ->
     max(0, erlang:memory(ets) - sbx_eval:kept_bytes()).
 
 %% Sockets that are ports, and those of the `socket` module.
@@ -194,8 +194,8 @@ busy(State) ->
 
 look_closely(State) ->
     ok = sbx_process_scan:find_long_queues(maps:get(message_queue, State#state.limits, 0), State#state.own),
-    {Distance, Checked} = lists:foldl(fun check/2, {far, State}, [atoms, ets_tables, ets_bytes, ports, sockets]),
-    PauseMs = (count(ets_tables) + count(ports)) div ?LISTED_PER_MS,
+    {Distance, Checked} = lists:foldl(fun check/2, {far, State}, [atoms, ets_tables, ets_memory_bytes, vm_ports, sockets]),
+    PauseMs = (count(ets_tables) + count(vm_ports)) div ?LISTED_PER_MS,
     wait(Checked, max(pause_ms(Distance), PauseMs)).
 
 pause_ms(far) -> ?FAR_MS;
@@ -256,10 +256,10 @@ kill_largest_holder(Held, State) ->
     end.
 
 held(ets_tables) -> [{ets:info(Table, owner), 1} || Table <- ets:all()];
-held(ets_bytes) -> [{ets:info(Table, owner), ets:info(Table, memory)} || Table <- ets:all()];
-held(ports) -> owners(erlang:ports());
-held(sockets) -> owners(socket_ports());
-held(traffic) ->
+held(ets_memory_bytes) -> [{ets:info(Table, owner), ets:info(Table, memory)} || Table <- ets:all()];
+held(vm_ports) -> owners(erlang:ports());
+held(Limit) when Limit =:= sockets; Limit =:= connections -> owners(socket_ports());
+held(Limit) when Limit =:= network_rate; Limit =:= network_total ->
     [{Pid, octets(Port)} || Port <- socket_ports(), {connected, Pid} <- [erlang:port_info(Port, connected)]].
 
 octets(Port) ->

@@ -36,7 +36,7 @@ static const struct column sandbox_columns[] = {
     {"RUN QUEUE", "run_queue", true},
     {"REDUCTIONS/S", "reductions_per_s", true},
     {"LONGEST QUEUE", "message_queue", true},
-    {"ETS", "ets_bytes", true},
+    {"ETS", "ets_memory_bytes", true},
     {"ATOMS", "atoms", true},
 };
 

@@ -74,7 +74,7 @@ static void on_agent_changed(void *data, const struct term *result, const struct
         return;
     }
     change->error = *error;
-    if (sandbox->node && limits_differ(&change->limits, &sandbox->config.limits, HELD_BY_KERNEL)) {
+    if (sandbox->node && limits_differ(&change->limits, &sandbox->config.limits, JAIL_HELD_BY_KERNEL)) {
         struct jail_limits before = limits_in_force(sandbox, &sandbox->config.limits);
         change->is_with_launcher = true;
         node_limit(sandbox->node, &before, on_undone, change);
@@ -86,7 +86,7 @@ static void on_agent_changed(void *data, const struct term *result, const struct
 static void ask_agent(struct change_job *change) {
     struct sandbox *sandbox = change->job.sandbox;
     const struct sandbox_config *config = &sandbox->config;
-    bool differs = limits_differ(&change->limits, &config->limits, HELD_BY_AGENT) ||
+    bool differs = limits_differ(&change->limits, &config->limits, JAIL_HELD_BY_AGENT) ||
                    memcmp(&change->policies, &config->policies, sizeof config->policies) != 0;
     if (!differs || !sandbox->node) {
         adopt(change);
@@ -112,16 +112,16 @@ static void on_kernel_changed(void *data, const struct error *error) {
 static int check(const struct change_job *change, struct error *reterr) {
     const struct sandbox *sandbox = change->job.sandbox;
     bool is_frozen = sandbox->node && node_is_frozen(sandbox->node);
-    uint32_t before = sandbox->config.limits.processes, after = change->limits.processes;
+    uint64_t before = sandbox->config.limits.processes, after = change->limits.processes;
     if (sandbox->limits.change)
         return error_set(reterr, E_CONFLICT, "limits of '%s' are being changed already", sandbox->id);
-    if (is_frozen && limits_differ(&change->limits, &sandbox->config.limits, HELD_BY_AGENT))
+    if (is_frozen && limits_differ(&change->limits, &sandbox->config.limits, JAIL_HELD_BY_AGENT))
         return error_set(reterr, E_CONFLICT, "the sandbox '%s' is frozen: thaw it to change what its agent holds",
                          sandbox->id);
     if (sandbox->node && after > before && node_process_table(after) > node_process_table(before))
         return error_set(reterr, E_CONFLICT,
-                         "a running VM's table of processes can't grow to %u: create the sandbox with that limit",
-                         after);
+                         "a running VM's table of processes can't grow to %llu: create the sandbox with that limit",
+                         (unsigned long long)after);
     return 0;
 }
 
@@ -138,7 +138,7 @@ static void start(struct job *job) {
         finish(change);
         return;
     }
-    if (!sandbox->node || !limits_differ(&change->limits, &sandbox->config.limits, HELD_BY_KERNEL)) {
+    if (!sandbox->node || !limits_differ(&change->limits, &sandbox->config.limits, JAIL_HELD_BY_KERNEL)) {
         ask_agent(change);
         return;
     }

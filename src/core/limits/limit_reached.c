@@ -14,7 +14,7 @@ enum {
 };
 
 struct reached {
-    enum limit limit;
+    enum jail_limit limit;
     uint64_t count, max;
 };
 
@@ -71,18 +71,21 @@ static bool is_acted_on(const struct sandbox *sandbox) {
            !sandbox->engine->closing.is_begun;
 }
 
-static void act(struct sandbox *sandbox, enum limit_policy policy, const char *reason) {
-    static void (*const actions[LIMIT_POLICY_COUNT])(struct sandbox *, const char *) = {
-        [LIMIT_THROTTLE] = throttle, [LIMIT_RESTART] = restart, [LIMIT_FREEZE] = freeze, [LIMIT_DESTROY] = destroy};
+static void act(struct sandbox *sandbox, enum jail_policy policy, const char *reason) {
+    static void (*const actions[JAIL_POLICY_COUNT])(struct sandbox *,
+                                                    const char *) = {[JAIL_POLICY_THROTTLE] = throttle,
+                                                                     [JAIL_POLICY_RESTART] = restart,
+                                                                     [JAIL_POLICY_FREEZE] = freeze,
+                                                                     [JAIL_POLICY_DESTROY] = destroy};
     if (is_acted_on(sandbox) && actions[policy]) actions[policy](sandbox, reason);
 }
 
 static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_t killed) {
-    enum limit_policy policy = sandbox->config.policies.of[reached->limit];
+    enum jail_policy policy = sandbox->config.policies.of[reached->limit];
     alarm_event(sandbox->engine, &sandbox->limits.alarms, EVENT_LIMIT, sandbox->id,
-                json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", limit_name(reached->limit), "usage", "count",
-                          (json_int_t)reached->count, "limit", (json_int_t)reached->max, "policy",
-                          limit_policy_name(policy), "killed", (json_int_t)killed));
+                json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", jail_limit_kind(reached->limit)->name, "usage",
+                          "count", (json_int_t)reached->count, "limit", (json_int_t)reached->max, "policy",
+                          jail_policy_name(policy), "killed", (json_int_t)killed));
 }
 
 /* ---- killing the process that has most of what the kernel holds ---- */
@@ -109,24 +112,24 @@ static void ask_for_relief(struct sandbox *sandbox, const struct reached *reache
     struct buf args = BUF_INIT;
     *relief = (struct relief){.ref = sandbox_ref(sandbox), .reached = *reached};
     struct term_map map = term_map_begin(&args);
-    term_map_atom(&map, "by", reached->limit == LIMIT_OF_CONNECTIONS ? "sockets" : "traffic");
+    term_map_atom(&map, "limit", jail_limit_kind(reached->limit)->name);
     term_map_end(&map);
     node_call(sandbox->node, "relieve", &args, RELIEF_DEADLINE_MS, on_relieved, relief);
 }
 
-static bool needs_relief(const struct sandbox *sandbox, enum limit limit) {
-    return limit_holder(limit) == HELD_BY_KERNEL && sandbox->config.policies.of[limit] == LIMIT_KILL_PROCESS &&
-           is_acted_on(sandbox);
+static bool needs_relief(const struct sandbox *sandbox, enum jail_limit limit) {
+    return jail_limit_kind(limit)->holder == JAIL_HELD_BY_KERNEL &&
+           sandbox->config.policies.of[limit] == JAIL_POLICY_KILL_PROCESS && is_acted_on(sandbox);
 }
 
-void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, uint64_t max, uint64_t killed) {
+void limit_reached(struct sandbox *sandbox, enum jail_limit limit, uint64_t count, uint64_t max, uint64_t killed) {
     struct reached reached = {limit, count, max};
     char reason[FREEZE_REASON_BYTES];
     if (needs_relief(sandbox, limit)) {
         ask_for_relief(sandbox, &reached);
         return;
     }
-    snprintf(reason, sizeof reason, "it reached its limit on %s: %llu of %llu", limit_name(limit),
+    snprintf(reason, sizeof reason, "it reached its limit on %s: %llu of %llu", jail_limit_kind(limit)->name,
              (unsigned long long)count, (unsigned long long)max);
     tell(sandbox, &reached, killed);
     act(sandbox, sandbox->config.policies.of[limit], reason);
@@ -134,28 +137,28 @@ void limit_reached(struct sandbox *sandbox, enum limit limit, uint64_t count, ui
 
 /* ---- what the kernel refuses ---- */
 
-static void compare(struct sandbox *sandbox, enum limit limit, uint64_t now, uint64_t *told) {
-    uint64_t max = limit_value(&sandbox->config.limits, limit);
+static void compare(struct sandbox *sandbox, enum jail_limit limit, uint64_t now, uint64_t *told) {
+    uint64_t max = jail_limit_value(&sandbox->config.limits, limit);
     bool is_more = now > *told;
     *told = now; /* threads that have ended are not counted any more */
     if (!is_more) return;
     limit_reached(sandbox, limit, max, max, 0);
-    containment_note(sandbox, limit_name(limit));
+    containment_note(sandbox, jail_limit_kind(limit)->name);
 }
 
 /* All of a rate may be used; a connection beyond what is allowed is an attempt at more. */
 void limit_bound_reached(struct sandbox *sandbox, const char *name) {
-    enum limit limit;
+    enum jail_limit limit;
     if (!limit_find(name, &limit)) return;
-    uint64_t max = limit_value(&sandbox->config.limits, limit);
+    uint64_t max = jail_limit_value(&sandbox->config.limits, limit);
     limit_reached(sandbox, limit, max, max, 0);
-    if (limit == LIMIT_OF_CONNECTIONS) containment_note(sandbox, limit_name(limit));
+    if (limit == JAIL_LIMIT_CONNECTIONS) containment_note(sandbox, jail_limit_kind(limit)->name);
 }
 
 static void look_at_forks(struct sandbox *sandbox, uint64_t refused) {
     if (refused <= sandbox->metering.tasks_refused) return; /* less: it could not be read */
     sandbox->metering.forks_told_ms = clock_monotonic_ms();
-    compare(sandbox, LIMIT_OF_OS_TASKS, refused, &sandbox->metering.tasks_refused);
+    compare(sandbox, JAIL_LIMIT_OS_TASKS, refused, &sandbox->metering.tasks_refused);
 }
 
 void limit_look_at_forks(struct sandbox *sandbox) {
@@ -165,12 +168,12 @@ void limit_look_at_forks(struct sandbox *sandbox) {
     metering->cpu_watch_refused = refused;
     if (clock_monotonic_ms() - metering->forks_told_ms >= TELL_FORKS_MS) look_at_forks(sandbox, refused);
     /* The kernel is at work for each refused fork, and on every core. */
-    if (refused - before >= BOMB_FORKS) act(sandbox, LIMIT_THROTTLE, NULL);
+    if (refused - before >= BOMB_FORKS) act(sandbox, JAIL_POLICY_THROTTLE, NULL);
 }
 
 void limit_look_at_refusals(struct sandbox *sandbox) {
     struct metering *metering = &sandbox->metering;
     look_at_forks(sandbox, node_tasks_refused(sandbox->node));
-    if (sandbox->node && sandbox->config.limits.file_bytes)
-        compare(sandbox, LIMIT_OF_FILE_SIZE, node_files_refused(sandbox->node), &metering->files_refused);
+    if (sandbox->node && sandbox->config.limits.file_size_bytes)
+        compare(sandbox, JAIL_LIMIT_FILE_SIZE, node_files_refused(sandbox->node), &metering->files_refused);
 }

@@ -22,9 +22,8 @@ static const struct meter_thresholds thresholds = {80, 95, 5};
 /* ---- what is measured ---- */
 
 double metering_limit(const struct sandbox *sandbox, enum meter_metric metric) {
-    enum limit limit;
-    bool has_limit = limit_find(meter_metric_name(metric), &limit);
-    uint64_t value = has_limit ? limit_value(&sandbox->config.limits, limit) : 0;
+    enum jail_limit limit;
+    uint64_t value = meter_metric_limit(metric, &limit) ? jail_limit_value(&sandbox->config.limits, limit) : 0;
     return value ? (double)value : (double)NAN;
 }
 
@@ -33,8 +32,8 @@ static double judged_value(const struct metering *metering, enum meter_metric me
 }
 
 static double percent_of_limit(const struct sandbox *sandbox, enum meter_metric metric) {
-    if (metric == METER_DISK) return sandbox->metering.disk_percent;
-    return judged_value(&sandbox->metering, metric) * 100 / metering_limit(sandbox, metric);
+    double fullest = sandbox->metering.fullest_percent[metric];
+    return isnan(fullest) ? judged_value(&sandbox->metering, metric) * 100 / metering_limit(sandbox, metric) : fullest;
 }
 
 static double cpu_percent(uint64_t cpu_ns, uint64_t passed_ms) {
@@ -80,12 +79,14 @@ void metering_look(struct sandbox *sandbox) {
     if (!sandbox->node) return;
     node_watch_disk(sandbox->node);
     node_usage(sandbox->node, &usage);
-    metering->now.values[METER_MEMORY] = known(usage.memory_bytes);
-    metering->now.values[METER_SOCKET_MEMORY] = known(usage.socket_memory_bytes);
-    metering->now.values[METER_DISK] = known(usage.disk_bytes);
-    metering->disk_percent = known(usage.disk_percent);
-    metering->now.values[METER_DESCRIPTORS] = known(usage.descriptors);
-    metering->now.values[METER_OS_TASKS] = known(usage.os_tasks);
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) {
+        enum jail_limit limit;
+        /* CPU time and the network's bytes are computed from what was known before. */
+        if (!meter_metric_is_outside(i) || i == METER_CPU || i == METER_NETWORK_TOTAL || !meter_metric_limit(i, &limit))
+            continue;
+        metering->now.values[i] = known(jail_limit_get(&usage.used, limit));
+        metering->fullest_percent[i] = known(jail_limit_get(&usage.fullest_percent, limit));
+    }
     if (usage.cpu_ns != NODE_UNKNOWN) take_cpu(metering, usage.cpu_ns, now_ms);
     take_traffic(metering, sandbox->node);
 }
@@ -179,8 +180,8 @@ static void alert(struct sandbox *sandbox, enum meter_metric metric, const struc
 
 /* The agent tells of what it holds by itself. The kernel does not, and what it does at the limit is too late. */
 static void act_from_outside(struct sandbox *sandbox, enum meter_metric metric) {
-    enum limit limit;
-    if (meter_metric_is_outside(metric) && limit_find(meter_metric_name(metric), &limit))
+    enum jail_limit limit;
+    if (meter_metric_is_outside(metric) && meter_metric_limit(metric, &limit))
         limit_reached(sandbox, limit, (uint64_t)judged_value(&sandbox->metering, metric),
                       (uint64_t)metering_limit(sandbox, metric), 0);
 }
@@ -368,8 +369,12 @@ void metering_stop(struct engine *engine) {
 
 /* ---- beginnings and ends ---- */
 
+static void forget_percents(struct metering *metering) {
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) metering->fullest_percent[i] = (double)NAN;
+}
+
 void metering_init(struct sandbox *sandbox) {
-    sandbox->metering.disk_percent = (double)NAN;
+    forget_percents(&sandbox->metering);
     meter_history_init(&sandbox->metering.history);
     meter_sample_clear(&sandbox->metering.now);
 }
@@ -387,7 +392,8 @@ void metering_end(struct sandbox *sandbox) {
     bool is_asking = metering->is_asking;
     json_decref(metering->vm);
     json_decref(metering->tasks);
-    *metering = (struct metering){.history = history, .is_asking = is_asking, .disk_percent = (double)NAN};
+    *metering = (struct metering){.history = history, .is_asking = is_asking};
+    forget_percents(metering);
     meter_sample_clear(&metering->now);
 }
 

@@ -25,7 +25,7 @@ struct metering {
     struct meter_pace pace;
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
-    double disk_percent;                         /* of the fullest place: one is full before all are */
+    double fullest_percent[METER_METRIC_COUNT];  /* of the fullest place, where one is full before all are; NAN */
     struct node_traffic traffic;                 /* of its egress, at the last look */
     struct node_traffic counted;                 /* of that by the one it has now: another one counts from 0 */
     bool has_traffic;

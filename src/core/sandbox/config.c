@@ -20,18 +20,6 @@ static char *copy_text(json_t *object, const char *name) {
     return text ? strdup(text) : NULL;
 }
 
-/* Those that the caller gave, else the profile's. */
-static struct jail_limits limits_of(json_t *object, const struct jail_limits *defaults) {
-    struct jail_limits limits = *defaults;
-    size_t count;
-    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
-    for (size_t i = 0; i < count; i++) {
-        json_t *value = json_object_get(object, kinds[i].name);
-        if (json_is_integer(value)) jail_limit_set(&limits, &kinds[i], (uint64_t)json_integer_value(value));
-    }
-    return limits;
-}
-
 static int check_env(json_t *env, struct error *reterr) {
     const char *name;
     json_t *value;
@@ -64,7 +52,8 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->watch = json_is_true(json_object_get(object, "watch"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
-    config->limits = limits_of(object, &config->profile->jail.limits);
+    config->limits = config->profile->jail.limits;
+    limits_take_fields(object, &config->limits);
     limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
@@ -91,13 +80,11 @@ static void set_optional(json_t *object, const char *name, const char *text) {
 }
 
 json_t *sandbox_config_to_json(const struct sandbox_config *config) {
-    size_t count;
-    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
     json_t *object = json_pack("{s:s, s:s, s:o}", "source", config->source, "profile", config->profile->jail.name,
                                "policies", limit_policies_to_json(&config->policies));
-    for (size_t i = 0; i < count; i++)
-        json_object_set_new(object, kinds[i].name,
-                            json_integer((json_int_t)jail_limit_get(&config->limits, &kinds[i])));
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++)
+        json_object_set_new(object, jail_limit_kind(i)->field,
+                            json_integer((json_int_t)jail_limit_get(&config->limits, i)));
     set_optional(object, "app", config->app);
     set_optional(object, "supervisor", config->supervisor);
     set_optional(object, "restart", config->restart);

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
-#include "core/limits/limit_table.h"
+#include "core/limits/limits.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
 

@@ -94,7 +94,7 @@ static void on_evaluated(void *data, void *result, const struct term *reason, co
     bool is_over_limit = ran_too_long(eval, error) && !sandbox->ending.is_destroying;
     uint64_t limit_ms = eval->timeout_ms;
     finish(eval); /* before its sandbox is ended for it, which would call it off */
-    if (is_over_limit) limit_reached(sandbox, LIMIT_OF_MAX_RUN, limit_ms, limit_ms, 1);
+    if (is_over_limit) limit_reached(sandbox, JAIL_LIMIT_MAX_RUN, limit_ms, limit_ms, 1);
 }
 
 static const char *language_of(const struct sandbox *sandbox, json_t *params) {
@@ -108,7 +108,7 @@ static const char *language_of(const struct sandbox *sandbox, json_t *params) {
 static bool decide_to_busy_wait(const struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;
-    uint32_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
+    uint64_t cpu_percent = limits_in_force(sandbox, &sandbox->config.limits).cpu_percent;
     bool is_back_to_back = back_to_back_note(&engine->evals, sandbox, uv_now(engine->loop));
     bool is_alone =
         sandbox->queue.jobs == job && !job->next && engine->cpu_watch.workers <= sandbox->metering.is_counted;

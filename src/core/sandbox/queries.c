@@ -87,8 +87,9 @@ static json_t *egress_json(const struct jail_egress *egress, const struct jail_l
     json_t *ports = json_array();
     for (size_t i = 0; i < egress->port_count; i++) json_array_append_new(ports, json_integer(egress->ports[i]));
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "reach", jail_reach_name(egress->reach), "hosts",
-                     hosts_json(egress), "ports", ports, "connections", bound_json(limits->connections), "rate_bytes",
-                     bound_json(limits->network_rate_bytes), "total_bytes", bound_json(limits->network_total_bytes));
+                     hosts_json(egress), "ports", ports, "connections", bound_json(limits->connections),
+                     "network_rate_bytes", bound_json(limits->network_rate_bytes), "network_total_bytes",
+                     bound_json(limits->network_total_bytes));
 }
 
 static json_t *names_json(const char *names) {
@@ -126,7 +127,8 @@ static json_t *profile_json(const struct guard_profile *guard) {
                                                                   : json_null());
     json_object_set_new(object, "access", access_json(&guard->access));
     json_object_set_new(object, "inherits", guard->inherits[0] ? json_string(guard->inherits) : json_null());
-    json_object_set_new(object, "cpu_percent", limits->cpu_percent ? json_integer(limits->cpu_percent) : json_null());
+    json_object_set_new(object, "cpu_percent",
+                        limits->cpu_percent ? json_integer((json_int_t)limits->cpu_percent) : json_null());
     return object;
 }
 

@@ -367,13 +367,10 @@ void sandbox_start_ttl(struct sandbox *sandbox) {
 /* ---- as JSON ---- */
 
 static json_t *limits_json(const struct jail_limits *limits) {
-    size_t count;
-    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
     json_t *object = json_object();
-    for (size_t i = 0; i < count; i++) {
-        enum limit limit;
-        uint64_t value = limit_find(kinds[i].name, &limit) ? limit_value(limits, limit) : 0;
-        json_object_set_new(object, kinds[i].name, value ? json_integer((json_int_t)value) : json_null());
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        uint64_t value = jail_limit_value(limits, i);
+        json_object_set_new(object, jail_limit_kind(i)->field, value ? json_integer((json_int_t)value) : json_null());
     }
     return object;
 }

@@ -246,16 +246,16 @@ static uint64_t number_at(const struct term *map, const char *key) {
 
 static void on_process_limit_event(struct sandbox *sandbox, const struct term *term) {
     uint64_t count = number_at(term, "count"), limit = number_at(term, "limit");
-    limit_reached(sandbox, LIMIT_OF_PROCESSES, count, limit, count > limit ? count - limit : 0);
-    containment_note(sandbox, limit_name(LIMIT_OF_PROCESSES));
+    limit_reached(sandbox, JAIL_LIMIT_PROCESSES, count, limit, count > limit ? count - limit : 0);
+    containment_note(sandbox, "processes");
 }
 
 static void on_limit_event(struct sandbox *sandbox, const struct term *term) {
     const struct term *name = term_map_get(term, "limit");
-    enum limit limit;
-    if (!name || name->type != TERM_ATOM || !limit_find(name->atom.text, &limit)) return;
+    enum jail_limit limit;
+    if (!name || name->type != TERM_ATOM || !limit_find_recorded(name->atom.text, &limit)) return;
     limit_reached(sandbox, limit, number_at(term, "count"), number_at(term, "max"), number_at(term, "killed"));
-    containment_note(sandbox, limit_name(limit));
+    containment_note(sandbox, jail_limit_kind(limit)->name);
 }
 
 static void on_event(void *data, struct node *node, const char *kind, const struct term *term) {
@@ -294,8 +294,8 @@ static void on_violation(void *data, struct node *node, const char *what, const 
 /* The kernel was quicker than any look. */
 static void out_of_memory(struct sandbox *sandbox) {
     uint64_t limit = sandbox->config.limits.memory_bytes;
-    limit_reached(sandbox, LIMIT_OF_MEMORY, limit, limit, 0);
-    containment_note(sandbox, limit_name(LIMIT_OF_MEMORY));
+    limit_reached(sandbox, JAIL_LIMIT_MEMORY, limit, limit, 0);
+    containment_note(sandbox, "memory");
 }
 
 /* Whatever a VM ends of, that it does so again and again is one pattern. */
@@ -337,7 +337,7 @@ static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end)
     sandbox_set_status(sandbox, crashed ? STATUS_ERROR : STATUS_STOPPED, error.detail);
     if (end->cause == NODE_OUT_OF_MEMORY) out_of_memory(sandbox);
     if (is_for_a_limit ||
-        (end->cause == NODE_OUT_OF_MEMORY && sandbox->config.policies.of[LIMIT_OF_MEMORY] == LIMIT_RESTART))
+        (end->cause == NODE_OUT_OF_MEMORY && sandbox->config.policies.of[JAIL_LIMIT_MEMORY] == JAIL_POLICY_RESTART))
         sandbox_restart_later(sandbox);
     else
         sandbox_schedule_restart(sandbox, crashed);

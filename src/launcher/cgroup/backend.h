@@ -28,8 +28,8 @@ struct cgroup_backend {
     /* Pure: what to write, in which order; raising says that the memory limit goes up. Returns the count. */
     size_t (*limit_settings)(const struct cgroup_host *host, const struct jail_limits *limits, bool raising,
                              struct cgroup_setting ret[CGROUP_SETTINGS_MAX]);
-    void (*cpu_setting)(uint32_t cpu_percent, struct cgroup_setting *ret);       /* the quota alone; 0: no cap */
-    void (*weight_setting)(uint32_t weight_percent, struct cgroup_setting *ret); /* 0: the usual */
+    void (*cpu_setting)(uint64_t cpu_percent, struct cgroup_setting *ret);       /* the quota alone; 0: no cap */
+    void (*weight_setting)(uint64_t weight_percent, struct cgroup_setting *ret); /* 0: the usual */
     /* Let the directories below this one have controllers; one that can't be had is dropped from the host. */
     void (*prepare_parent)(struct cgroup_host *host, const char *directory);
 };

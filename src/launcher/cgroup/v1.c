@@ -50,12 +50,12 @@ static void set(struct cgroup_setting *setting, enum cgroup_controller controlle
     snprintf(setting->value, sizeof setting->value, "%llu", (unsigned long long)value);
 }
 
-static void cpu_setting(uint32_t cpu_percent, struct cgroup_setting *ret) {
-    set(ret, CGROUP_CPU, "cpu.cfs_quota_us", (uint64_t)cpu_percent * (CGROUP_PERIOD_US / 100));
+static void cpu_setting(uint64_t cpu_percent, struct cgroup_setting *ret) {
+    set(ret, CGROUP_CPU, "cpu.cfs_quota_us", cpu_percent * (CGROUP_PERIOD_US / 100));
     if (cpu_percent == 0) strcpy(ret->value, "-1");
 }
 
-static void weight_setting(uint32_t weight_percent, struct cgroup_setting *ret) {
+static void weight_setting(uint64_t weight_percent, struct cgroup_setting *ret) {
     set(ret, CGROUP_CPU, "cpu.shares", (weight_percent ? weight_percent : 100) * (uint64_t)SHARES_FULL / 100);
     ret->optional = true;
 }

@@ -50,10 +50,10 @@ bool cgroup_v2_counts_sockets(const char *kernel_options) {
     return !word || word >= value + length;
 }
 
-static void cpu_setting(uint32_t cpu_percent, struct cgroup_setting *ret) {
+static void cpu_setting(uint64_t cpu_percent, struct cgroup_setting *ret) {
     *ret = (struct cgroup_setting){.controller = CGROUP_CPU, .file = "cpu.max"};
     if (cpu_percent)
-        snprintf(ret->value, sizeof ret->value, "%llu %d", (unsigned long long)cpu_percent * (CGROUP_PERIOD_US / 100),
+        snprintf(ret->value, sizeof ret->value, "%llu %d", (unsigned long long)(cpu_percent * (CGROUP_PERIOD_US / 100)),
                  CGROUP_PERIOD_US);
     else
         snprintf(ret->value, sizeof ret->value, "max %d", CGROUP_PERIOD_US);
@@ -65,7 +65,7 @@ static void set(struct cgroup_setting *setting, enum cgroup_controller controlle
 }
 
 /* The kernel's own default is 100. */
-static void weight_setting(uint32_t weight_percent, struct cgroup_setting *ret) {
+static void weight_setting(uint64_t weight_percent, struct cgroup_setting *ret) {
     set(ret, CGROUP_CPU, "cpu.weight", weight_percent ? weight_percent : 100);
     ret->optional = true;
 }

@@ -7,17 +7,21 @@
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
 
+static bool is_bounded_alike(const struct jail_egress *left, const struct jail_egress *right) {
+    return left->network_rate_bytes == right->network_rate_bytes &&
+           left->network_total_bytes == right->network_total_bytes && left->connections == right->connections;
+}
+
 static int put_in_force(struct launcher *launcher, const struct jailed_node *node, const struct jail_egress *before,
                         struct error *reterr) {
     struct egress_place place = egress_place_of(launcher, node);
     const struct jail_egress *now = node->egress;
-    bool is_bounded_anew = now->rate_bytes != before->rate_bytes || now->total_bytes != before->total_bytes ||
-                           now->connections != before->connections;
     if (!node->egress_is_up) return 0; /* it will be made with them */
-    if (!is_bounded_anew) return nft_set_named(&launcher->egress.rules, &place, now, reterr);
+    if (is_bounded_alike(now, before)) return nft_set_named(&launcher->egress.rules, &place, now, reterr);
     if (nft_set_bounds(&launcher->egress.rules, &place, now, reterr) < 0) return -1;
     /* As when it is attached: the rules hold it without such queues, too. */
-    if (now->rate_bytes != before->rate_bytes) veth_shape(&launcher->egress.route, &place, now->rate_bytes, NULL);
+    if (now->network_rate_bytes != before->network_rate_bytes)
+        veth_shape(&launcher->egress.route, &place, now->network_rate_bytes, NULL);
     return 0;
 }
 
@@ -55,8 +59,5 @@ int egress_set_bounds(struct launcher *launcher, struct jailed_node *node, const
                       struct error *reterr) {
     if (!node->egress) return 0;
     struct jail_egress wanted = jail_egress_bounded(node->egress, limits);
-    bool is_as_before = wanted.rate_bytes == node->egress->rate_bytes &&
-                        wanted.total_bytes == node->egress->total_bytes &&
-                        wanted.connections == node->egress->connections;
-    return is_as_before ? 0 : change(launcher, node, &wanted, reterr);
+    return is_bounded_alike(&wanted, node->egress) ? 0 : change(launcher, node, &wanted, reterr);
 }

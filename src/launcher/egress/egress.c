@@ -291,7 +291,8 @@ static int attach(struct launcher *launcher, struct jailed_node *node, struct er
         netlink_open_in(node_fd, egress->home_fd, NETLINK_ROUTE, &inside, reterr) == 0 &&
         veth_settle(&inside, &place, reterr) == 0) {
         /* A kernel without such queues drops what is far too much instead, by a rule. */
-        if (node->egress->rate_bytes) veth_shape(&egress->route, &place, node->egress->rate_bytes, NULL);
+        if (node->egress->network_rate_bytes)
+            veth_shape(&egress->route, &place, node->egress->network_rate_bytes, NULL);
         node->egress_is_up = true;
         return 0;
     }

@@ -66,7 +66,8 @@ int egress_record_write(const struct launcher *launcher, pid_t keeper, struct er
 pid_t egress_record_read(const struct launcher *launcher); /* 0: none, or it has ended */
 void egress_record_remove(const struct launcher *launcher);
 int egress_policy_write(const struct launcher *launcher, const struct jailed_node *node, struct error *reterr);
-void egress_policy_read(const struct launcher *launcher, struct jailed_node *node); /* into node->egress */
+/* Into node->egress, which stays NULL where there is no policy. */
+int egress_policy_read(const struct launcher *launcher, struct jailed_node *node, struct error *reterr);
 void egress_policy_remove(const struct launcher *launcher, const char *node);
 
 #endif

@@ -239,14 +239,15 @@ int nft_add_place(struct netlink *netlink, const struct egress_place *place, con
                   uint64_t used_bytes, struct error *reterr) {
     CLEANUP_FREE struct nft_batch *batch = batch_new(netlink);
     struct names names = names_of(place);
-    bool is_used_up = egress->total_bytes && used_bytes > egress->total_bytes; /* the kernel takes no such quota */
+    bool is_used_up =
+        egress->network_total_bytes && used_bytes > egress->network_total_bytes; /* the kernel takes no such quota */
     put_empty_chain(batch, names.references.named);
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++) put_empty_chain(batch, names.chains[i]);
     /* Nor a quota that is used up. It must be there to be removed. */
     put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, 0, 0);
     put_quota(batch, NFT_MSG_DELOBJ, names.references.quota, 0, 0);
-    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes,
-              is_used_up ? egress->total_bytes : used_bytes);
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->network_total_bytes,
+              is_used_up ? egress->network_total_bytes : used_bytes);
     put_named_rules(batch, &names, egress);
     put_traffic_rules(batch, &names, place, egress);
     nft_put_refusal(batch, names.chains[2]);
@@ -270,7 +271,7 @@ int nft_set_bounds(struct netlink *netlink, const struct egress_place *place, co
     struct names names = names_of(place);
     put_flush(batch, names.chains[0]);
     put_flush(batch, names.chains[1]);
-    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->total_bytes, 0);
+    put_quota(batch, NFT_MSG_NEWOBJ, names.references.quota, egress->network_total_bytes, 0);
     put_traffic_rules(batch, &names, place, egress);
     return batch_send(batch, "change the bounds of a node's traffic", reterr);
 }

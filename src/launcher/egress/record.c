@@ -68,8 +68,9 @@ int egress_policy_write(const struct launcher *launcher, const struct jailed_nod
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     CLEANUP(buf_free) struct buf text = {.max = POLICY_BYTES - 1};
     char name[NAME_MAX];
+    struct jail_limits bounds = jail_egress_bounds(node->egress);
     if (plan_add(&plan, JAIL_PLAN_NODE, node->name, NULL, 0, reterr) < 0 ||
-        egress_write(node->egress, &plan, reterr) < 0)
+        egress_write(node->egress, &plan, reterr) < 0 || plan_add_limits(&plan, &bounds, reterr) < 0)
         return -1;
     jail_plan_print(&plan, &text);
     if (text.failed) return error_set(reterr, E_NO_MEMORY, "no memory for a record");
@@ -77,16 +78,18 @@ int egress_policy_write(const struct launcher *launcher, const struct jailed_nod
     return write_file(launcher, name, text.data, text.size, reterr);
 }
 
-void egress_policy_read(const struct launcher *launcher, struct jailed_node *node) {
+int egress_policy_read(const struct launcher *launcher, struct jailed_node *node, struct error *reterr) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     char text[POLICY_BYTES], name[NAME_MAX];
     struct jail_egress policy;
     name_policy(node->name, name);
-    if (!read_file(launcher, name, text, sizeof text) || jail_plan_parse(text, strlen(text), &plan, NULL) < 0 ||
-        egress_read(&plan, &policy, NULL) < 0)
-        return;
+    if (faccessat(launcher->slot.records_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) return 0;
+    if (!read_file(launcher, name, text, sizeof text)) return error_set(reterr, E_FORMAT, "%s can't be read", name);
+    if (jail_plan_parse(text, strlen(text), &plan, reterr) < 0 || egress_read(&plan, &policy, reterr) < 0) return -1;
     node->egress = malloc(sizeof *node->egress);
-    if (node->egress) *node->egress = policy;
+    if (!node->egress) return error_set(reterr, E_NO_MEMORY, "no memory for a policy");
+    *node->egress = policy;
+    return 0;
 }
 
 void egress_policy_remove(const struct launcher *launcher, const char *node) {

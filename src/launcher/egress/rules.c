@@ -133,7 +133,7 @@ static void add_reach(struct egress_rules *rules, const struct jail_egress *egre
 void egress_rules_up(const struct egress_place *place, const struct jail_egress *egress, struct egress_rules *ret) {
     ret->count = 0;
     add_identity(ret, place);
-    add_bounds(ret, egress->rate_bytes, egress->rate_bytes, EGRESS_REJECT);
+    add_bounds(ret, egress->network_rate_bytes, egress->network_rate_bytes, EGRESS_REJECT);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     if (egress->connections) {
         add(ret, EGRESS_OVER_CONNECTIONS, EGRESS_TELL)->number = egress->connections;
@@ -149,7 +149,7 @@ void egress_rules_down(const struct egress_place *place, const struct jail_egres
     (void)place;
     ret->count = 0;
     /* What goes there waits in a queue, since slirp4netns takes long to send again what was dropped. */
-    add_bounds(ret, egress->rate_bytes, 4 * egress->rate_bytes, EGRESS_DROP);
+    add_bounds(ret, egress->network_rate_bytes, 4 * egress->network_rate_bytes, EGRESS_DROP);
     add(ret, EGRESS_ESTABLISHED, EGRESS_ACCEPT);
     add(ret, EGRESS_ANY, EGRESS_DROP);
 }

@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 
 #include "jail/plan.h"
-#include "jail/wire.h"
 #include "launcher/home.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
@@ -18,7 +17,7 @@
 
 #define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-enum { MOUNTS_TEXT_BYTES = 65536, TMPFS_MAX = 16, TMPFS_LEAST_BYTES = 4096 };
+enum { PAGE_BYTES = 4096, BYTES_PER_INODE = 1024, INODES_LEAST = 64 };
 
 struct binding {
     const struct launcher *launcher;
@@ -105,91 +104,96 @@ int jailed_mount(const struct launcher *launcher, const struct jailed_node *node
     return jailed_do_inside(launcher, node, &job, reterr);
 }
 
-static int open_below(int root_fd, const char *name) {
+/* A path of the node's, from outside. */
+static int open_below(int root_fd, const char *path) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH};
-    return (int)syscall(SYS_openat2, root_fd, name, &how, sizeof how);
+    return (int)syscall(SYS_openat2, root_fd, path + 1, &how, sizeof how);
+}
+
+static int open_root(const struct launcher *launcher, const struct jailed_node *node) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/root", (int)jailed_door(launcher, node));
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 int jailed_open_disks(const struct launcher *launcher, const struct jailed_node *node, int ret_fds[JAIL_DISKS],
                       struct error *reterr) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/root", (int)jailed_door(launcher, node));
-    CLEANUP_FD int root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    CLEANUP_FD int data_fd = root_fd < 0 ? -1 : open_below(root_fd, "data");
-    CLEANUP_FD int tmp_fd = data_fd < 0 ? -1 : open_below(root_fd, "tmp");
+    CLEANUP_FD int root_fd = open_root(launcher, node);
+    CLEANUP_FD int data_fd = root_fd < 0 ? -1 : open_below(root_fd, plan_disks[0]);
+    CLEANUP_FD int tmp_fd = data_fd < 0 ? -1 : open_below(root_fd, plan_disks[1]);
     if (tmp_fd < 0) return error_errno(reterr, errno, "open the disk of node %s", node->name);
     ret_fds[0] = take_fd(&data_fd);
     ret_fds[1] = take_fd(&tmp_fd);
     return 0;
 }
 
-struct resizing {
-    char *mounts; /* the text of the node's /proc/PID/mounts; it can make none itself */
-    uint64_t disk_bytes;
-};
+/* ---- how much its files may take ---- */
 
-struct writable {
-    const char *target;
-    uint64_t bytes;
-};
-
-/* The target of a line "source target tmpfs rw…", cut off in place; NULL for other lines. */
-static const char *tmpfs_target(char *line) {
-    char *target = strchr(line, ' ');
-    char *type = target ? strchr(target + 1, ' ') : NULL;
-    if (!type || !string_starts(type, " tmpfs rw")) return NULL;
-    *type = '\0';
-    return target + 1;
+static void print_bound(uint64_t whole, uint64_t percent, uint64_t unit, uint64_t least, char ret[32]) {
+    uint64_t share = whole * percent / 100 / unit * unit;
+    snprintf(ret, 32, "%llu", (unsigned long long)(share < least ? least : share));
 }
 
-static size_t find_writable(char *mounts, struct writable ret[TMPFS_MAX]) {
-    size_t count = 0;
-    for (char *line; count < TMPFS_MAX && (line = wire_next_line(&mounts));) {
+struct disk_bounds disk_bounds(const struct jail_limits *limits, uint64_t percent) {
+    struct disk_bounds bounds;
+    print_bound(limits->disk_bytes, percent, PAGE_BYTES, PAGE_BYTES, bounds.size);
+    /* Empty files cost memory too, which the size does not bound. */
+    print_bound(limits->disk_bytes / BYTES_PER_INODE, percent, 1, INODES_LEAST, bounds.inodes);
+    return bounds;
+}
+
+void jailed_disk_limits(const struct launcher *launcher, const struct jailed_node *node, struct jail_limits *ret) {
+    CLEANUP_FD int root_fd = open_root(launcher, node);
+    for (size_t i = 0; i < JAIL_DISKS; i++) {
+        CLEANUP_FD int fd = open_below(root_fd, plan_disks[i]);
         struct statfs status;
-        const char *target = tmpfs_target(line);
-        if (target && statfs(target, &status) == 0)
-            ret[count++] = (struct writable){target, (uint64_t)status.f_blocks * (uint64_t)status.f_bsize};
+        if (fd >= 0 && fstatfs(fd, &status) == 0)
+            ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
     }
-    return count;
 }
 
-static int set_size(const char *target, uint64_t bytes, struct error *reterr) {
-    char size[32];
-    snprintf(size, sizeof size, "%llu", (unsigned long long)(bytes < TMPFS_LEAST_BYTES ? TMPFS_LEAST_BYTES : bytes));
-    CLEANUP_FD int fd = fspick(AT_FDCWD, target, FSPICK_CLOEXEC);
-    if (fd < 0 || fsconfig(fd, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+bool jailed_disk_differs(const struct jail_limits *left, const struct jail_limits *right) {
+    return left->disk_bytes != right->disk_bytes;
+}
+
+/* The size of a disk, from inside; 0 where the place is none: the node's root is not to be resized. */
+static uint64_t disk_size(int fd) {
+    struct statfs status;
+    return fd >= 0 && !is_own_root(fd) && fstatfs(fd, &status) == 0
+               ? (uint64_t)status.f_blocks * (uint64_t)status.f_bsize
+               : 0;
+}
+
+static int set_bounds(int disk_fd, const char *name, const struct disk_bounds *bounds, struct error *reterr) {
+    CLEANUP_FD int fd = fspick(disk_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+    if (fd < 0 || fsconfig(fd, FSCONFIG_SET_STRING, "size", bounds->size, 0) < 0 ||
         fsconfig(fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
-        return errno == EINVAL ? error_set(reterr, E_CONFLICT, "%s holds more than %s bytes", target, size)
-                               : error_errno(reterr, errno, "resize %s", target);
+        return errno == EINVAL ? error_set(reterr, E_CONFLICT, "%s holds more than %s bytes", name, bounds->size)
+                               : error_errno(reterr, errno, "resize %s", name);
     return 0;
 }
 
-/* Every tmpfs keeps its share of the whole. */
+/* Every disk keeps its share of the whole. */
 static int resize_all(void *data, struct error *reterr) {
-    const struct resizing *resizing = data;
-    struct writable found[TMPFS_MAX];
-    size_t count = find_writable(resizing->mounts, found);
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (double)found[i].bytes;
-    if (sum <= 0) return count ? error_set(reterr, E_SYSTEM, "the node's disk has no size") : 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t share = (uint64_t)((double)resizing->disk_bytes * (double)found[i].bytes / sum);
-        if (set_size(found[i].target, share, reterr) < 0) return -1;
+    const struct jail_limits *limits = data;
+    uint64_t sizes[JAIL_DISKS], sum = 0;
+    int fds[JAIL_DISKS], failed = 0;
+    for (size_t i = 0; i < JAIL_DISKS; i++) {
+        fds[i] = open_place(plan_disks[i]);
+        sizes[i] = disk_size(fds[i]);
+        sum += sizes[i];
     }
-    return 0;
+    for (size_t i = 0; i < JAIL_DISKS; i++) {
+        if (!failed && sizes[i] > 0) {
+            struct disk_bounds bounds = disk_bounds(limits, (uint64_t)((double)sizes[i] * 100 / (double)sum + 0.5));
+            failed = set_bounds(fds[i], plan_disks[i], &bounds, reterr);
+        }
+        fd_close(fds[i]);
+    }
+    return failed;
 }
 
-int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, uint64_t disk_bytes,
+int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, struct jail_limits limits,
                   struct error *reterr) {
-    char path[64];
-    CLEANUP_FREE char *text = calloc(1, MOUNTS_TEXT_BYTES);
-    snprintf(path, sizeof path, "/proc/%d/mounts", (int)jailed_door(launcher, node));
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-    ssize_t size = -1;
-    while (text && fd >= 0 && (size = read(fd, text + used, MOUNTS_TEXT_BYTES - 1 - used)) > 0) used += (size_t)size;
-    if (size < 0) return error_errno(reterr, errno, "read %s", path);
-    struct resizing resizing = {text, disk_bytes};
-    struct inside_job job = {NULL, resize_all, &resizing};
-    return jailed_do_inside(launcher, node, &job, reterr);
+    return jailed_do_inside(launcher, node, &(struct inside_job){NULL, resize_all, &limits}, reterr);
 }

@@ -49,7 +49,6 @@ struct jailed_node {
     bool counts_execs;
     uint64_t execs_max;
     uint64_t execs_used;
-    uint64_t disk_bytes;         /* of its writable mounts together */
     struct jail_egress *egress;  /* what it may reach; NULL: it has no egress */
     bool egress_is_up;           /* and has it now */
     uint64_t traffic_used_bytes; /* of egress that it had before */
@@ -116,8 +115,16 @@ pid_t jailed_program(const struct jailed_node *node); /* the init's first child;
 int jailed_open_disks(const struct launcher *launcher, const struct jailed_node *node, int ret_fds[JAIL_DISKS],
                       struct error *reterr);
 
-/* Share disk_bytes out among the node's writable mounts as they were shared before; E_CONFLICT when more is used. */
-int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, uint64_t disk_bytes,
+/* What bounds one writable mount, which has so much of the whole: options of a tmpfs. Never "0", which is no bound. */
+struct disk_bounds {
+    char size[32], inodes[32];
+};
+struct disk_bounds disk_bounds(const struct jail_limits *limits, uint64_t percent);
+/* Add what its writable mounts are held to now to ret, which has none of it yet. */
+void jailed_disk_limits(const struct launcher *launcher, const struct jailed_node *node, struct jail_limits *ret);
+bool jailed_disk_differs(const struct jail_limits *left, const struct jail_limits *right);
+/* Share them out among its writable mounts as they were shared before; E_CONFLICT when more is used. */
+int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, struct jail_limits limits,
                   struct error *reterr);
 
 struct jailed_bind {
@@ -129,6 +136,13 @@ int jailed_mount(const struct launcher *launcher, const struct jailed_node *node
                  size_t count, struct error *reterr);
 
 /* ---- rlimit.c ---- */
+
+enum { JAILED_RLIMITS = 2 };
+/* The limits that the kernel keeps per process. */
+extern const struct jailed_rlimit {
+    enum jail_limit limit;
+    int resource;
+} jailed_rlimits[JAILED_RLIMITS];
 
 /* E_CONFLICT for more than it was started with. */
 int jailed_check_rlimits(const struct jailed_node *node, const struct jail_limits *limits, struct error *reterr);

@@ -64,19 +64,6 @@ static int set_network(const struct jail_plan_op *op, struct error *reterr) {
     return 0;
 }
 
-static int set_rlimit(const struct jail_plan_op *op, struct error *reterr) {
-    int resource = plan_rlimit(op->words[0]);
-    struct rlimit limit;
-    if (resource < 0) return error_set(reterr, E_INVALID, "no resource limit is named %s", op->words[0]);
-    getrlimit((__rlimit_resource_t)resource, &limit);
-    /* More than the launcher has itself can't be given, and is not needed for safety. */
-    if (limit.rlim_max > op->number) limit.rlim_max = op->number;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
-        return error_errno(reterr, errno, "set the limit %s", op->words[0]);
-    return 0;
-}
-
 static int set_directory(const struct jail_plan_op *op, struct error *reterr) {
     if (chdir(op->words[0]) < 0) return error_errno(reterr, errno, "go to %s", op->words[0]);
     return 0;
@@ -87,7 +74,6 @@ typedef int (*settle_fn)(const struct jail_plan_op *op, struct error *reterr);
 static const settle_fn settle_functions[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_HOSTNAME] = set_hostname,
     [JAIL_PLAN_NETWORK] = set_network,
-    [JAIL_PLAN_RLIMIT] = set_rlimit,
     [JAIL_PLAN_CHDIR] = set_directory,
 };
 
@@ -99,12 +85,42 @@ static int settle(const struct jail_plan *plan, struct error *reterr) {
     return 0;
 }
 
+static int set_rlimit(int resource, uint64_t value, struct error *reterr) {
+    struct rlimit limit = {0};
+    getrlimit((__rlimit_resource_t)resource, &limit);
+    /* More than the launcher has itself can't be given, and is not needed for safety. */
+    if (limit.rlim_max > value) limit.rlim_max = value;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
+        return error_errno(reterr, errno, "set the resource limit %d", resource);
+    return 0;
+}
+
+static int bound_process(const struct jail_limits *limits, struct error *reterr) {
+    static const struct {
+        int resource;
+        uint64_t value;
+    } fixed[] = {
+        {RLIMIT_CORE, 1}, /* not 0, at which the host's handler of crashes is still started, with root's rights */
+        {RLIMIT_MEMLOCK, 65536},
+        {RLIMIT_MSGQUEUE, 0},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+        if (set_rlimit(fixed[i].resource, fixed[i].value, reterr) < 0) return -1;
+    for (size_t i = 0; i < JAILED_RLIMITS; i++) {
+        uint64_t value = jail_limit_get(limits, jailed_rlimits[i].limit);
+        if (value && set_rlimit(jailed_rlimits[i].resource, value, reterr) < 0) return -1;
+    }
+    return 0;
+}
+
 int start_enter(struct spawn *spawn, struct error *reterr) {
     static int (*const before[])(struct spawn * spawn, struct error * reterr) = {join_cgroups, take_identity,
                                                                                  enter_root};
     for (size_t i = 0; i < ARRAY_SIZE(before); i++)
         if (before[i](spawn, reterr) < 0) return -1;
-    if (settle(spawn->plan, reterr) < 0 || privileges_drop_bounding(reterr) < 0 || privileges_drop_all(reterr) < 0)
+    if (settle(spawn->plan, reterr) < 0 || bound_process(&spawn->limits, reterr) < 0 ||
+        privileges_drop_bounding(reterr) < 0 || privileges_drop_all(reterr) < 0)
         return -1;
     return landlock_enter(spawn->plan, reterr);
 }

@@ -10,9 +10,8 @@
 #include <sys/syscall.h>
 
 #include "launcher/launcher.h"
+#include "launcher/nodes/nodes.h"
 #include "launcher/start/spawn.h"
-
-enum { BYTES_PER_INODE = 1024, INODES_LEAST = 64 };
 
 /* Directories and empty files to mount at are all it holds. */
 static const char root_size[] = "262144", root_inodes[] = "4096";
@@ -114,12 +113,9 @@ static int mount_device(const struct root *root, const struct jail_plan_op *op, 
 
 static int mount_tmpfs(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr) {
     (void)tree_fd;
-    char bytes[32], inodes[32];
-    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)op->number);
-    /* Empty files cost memory too, which the size does not bound. */
-    snprintf(inodes, sizeof inodes, "%llu", (unsigned long long)(op->number / BYTES_PER_INODE + INODES_LEAST));
+    struct disk_bounds bounds = disk_bounds(&root->spawn->limits, op->number);
     const char *mode = strcmp(op->words[0], "/tmp") == 0 ? "1777" : "0700";
-    const struct option options[] = {{"size", bytes}, {"nr_inodes", inodes}, {"mode", mode}, {NULL, NULL}};
+    const struct option options[] = {{"size", bounds.size}, {"nr_inodes", bounds.inodes}, {"mode", mode}, {NULL, NULL}};
     CLEANUP_FD int fd = make_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "make a tmpfs for %s", op->words[0]);
     return attach(fd, root->fd, op->words[0], true, reterr);

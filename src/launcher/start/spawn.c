@@ -187,40 +187,18 @@ static void undo(struct launcher *launcher, struct jailed_node *node) {
     nodes_remove(launcher, node);
 }
 
-static struct jail_limits limits_of(const struct jail_plan *plan) {
-    uint64_t memory = 0, sockets = 0, cpu = 0, weight = 0, tasks = 0;
-    jail_plan_number(plan, JAIL_PLAN_MEMORY, &memory);
-    jail_plan_number(plan, JAIL_PLAN_SOCKETS, &sockets);
-    jail_plan_number(plan, JAIL_PLAN_CPU, &cpu);
-    jail_plan_number(plan, JAIL_PLAN_WEIGHT, &weight);
-    jail_plan_number(plan, JAIL_PLAN_TASKS, &tasks);
-    return (struct jail_limits){.memory_bytes = memory,
-                                .socket_memory_bytes = sockets,
-                                .cpu_percent = (uint32_t)cpu,
-                                .cpu_weight_percent = (uint32_t)weight,
-                                .os_tasks = (uint32_t)tasks};
-}
-
-static uint64_t disk_of(const struct jail_plan *plan) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->ops[i].verb == JAIL_PLAN_TMPFS) sum += plan->ops[i].number;
-    return sum;
-}
-
 static int prepare(struct launcher *launcher, struct spawn *spawn, int *ret_output_fd, struct error *reterr) {
     const struct jail_plan *plan = spawn->plan;
     struct jailed_node *node = spawn->node;
-    struct jail_limits limits = limits_of(plan);
     int output_fds[2];
-    node->disk_bytes = disk_of(plan);
+    if (plan_limits(plan, &spawn->limits, reterr) < 0) return -1;
     node->counts_execs = jail_plan_number(plan, JAIL_PLAN_EXECS, &node->execs_max);
     spawn->filter = get_filter(launcher, jail_plan_word(plan, JAIL_PLAN_SECCOMP, 0), node->counts_execs, reterr);
     if (!spawn->filter) return -1;
     spawn->trees = malloc(plan->count * sizeof *spawn->trees);
     if (!spawn->trees) return error_set(reterr, E_NO_MEMORY, "no memory for a plan of %zu lines", plan->count);
     for (size_t i = 0; i < plan->count; i++) spawn->trees[i] = -1;
-    if (cgroup_make(&launcher->cgroups, node->name, &limits, &spawn->cgroup, reterr) < 0) return -1;
+    if (cgroup_make(&launcher->cgroups, node->name, &spawn->limits, &spawn->cgroup, reterr) < 0) return -1;
     spawn->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (spawn->null_fd < 0 || pipe2(output_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     *ret_output_fd = output_fds[0];

@@ -18,6 +18,7 @@ struct spawn {
     const struct launcher *launcher;
     const struct jail_plan *plan;
     struct jailed_node *node;
+    struct jail_limits limits; /* as the plan has them */
     struct cgroup cgroup;
     int *trees; /* one per plan op: a detached mount of its source, or -1 */
     const struct sock_fprog *filter;

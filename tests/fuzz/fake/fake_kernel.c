@@ -412,10 +412,10 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
     return (ssize_t)size;
 }
 
-int __real_statfs64(const char *path, struct statfs *ret);
-int __wrap_statfs64(const char *path, struct statfs *ret);
-int __wrap_statfs64(const char *path, struct statfs *ret) {
-    if (!fake.is_on) return __real_statfs64(path, ret);
+int __real_fstatfs64(int fd, struct statfs *ret);
+int __wrap_fstatfs64(int fd, struct statfs *ret);
+int __wrap_fstatfs64(int fd, struct statfs *ret) {
+    if (!fake.is_on) return __real_fstatfs64(fd, ret);
     unsigned choice = fake_choose();
     if (fake_fails_by(choice)) return -1;
     *ret = (struct statfs){.f_blocks = choice == '0' ? 0 : 1024, .f_bsize = choice == '1' ? INT32_MAX : 4096};

@@ -109,21 +109,46 @@ static void test_egress(void **state) {
 /* Whatever limit there is, a profile can have its own. */
 static void test_limits(void **state) {
     (void)state;
-    CLEANUP(guard_profiles_free)
-    struct guard_profiles profiles =
-        read_profiles("[profile odd]\nmemory = 100M\ncpu = 33\nprocesses = 33\nmax-run = 33s\nttl = 33s\ndisk = 100M\n"
-                      "file-size = 100M\ndescriptors = 333\nos-tasks = 33\natoms = 33333\nets-tables = 33\n"
-                      "ets-memory = 33M\nvm-ports = 33\nsockets = 33\nmessage-queue = 33\nheap = 33M\n"
-                      "socket-memory = 33M\nnetwork-rate = 33M\nnetwork-total = 33M\nconnections = 33\n");
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    buf_append_string(&text, "[profile odd]\n");
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s", jail_limit_kind(i)->name);
+        for (char *at = name; (at = strchr(at, '_'));) *at = '-';
+        buf_printf(&text, "%s = %llu%s\n", name, (unsigned long long)jail_limit_kind(i)->least + i,
+                   jail_limit_kind(i)->unit == JAIL_UNIT_MS ? "ms" : "");
+    }
+    CLEANUP(guard_profiles_free) struct guard_profiles profiles = read_profiles(buf_string(&text));
     const struct jail_limits *given = &guard_profile_find(&profiles, "odd")->jail.limits;
-    const struct jail_limits *usual = &guard_profile_find(&profiles, "medium")->jail.limits;
-    size_t count;
-    const struct jail_limit_kind *kinds = jail_limit_kinds(&count);
-    for (size_t i = 0; i < count; i++)
-        if (jail_limit_get(given, &kinds[i]) == jail_limit_get(usual, &kinds[i]))
-            fail_msg("%s can't be set", kinds[i].name);
-    assert_int_equal(given->file_bytes, 100 << 20);
-    assert_int_equal(given->message_queue, 33);
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++)
+        assert_int_equal(jail_limit_get(given, i), jail_limit_kind(i)->least + i);
+}
+
+/* As everywhere else: with their units, and none where there may be none. */
+static void test_limits_have_units(void **state) {
+    (void)state;
+    CLEANUP(guard_profiles_free)
+    struct guard_profiles profiles = read_profiles("[profile odd]\ncpu = 50%\nfile-size = 100M\nmax-run = none\n"
+                                                   "vm-ports = 7\nports = 443\n");
+    const struct jail_profile *odd = &guard_profile_find(&profiles, "odd")->jail;
+    assert_int_equal(odd->limits.cpu_percent, 50);
+    assert_int_equal(odd->limits.file_size_bytes, 100 << 20);
+    assert_int_equal(odd->limits.max_run_ms, 0);
+    assert_int_equal(odd->limits.vm_ports, 7);
+    assert_int_equal(odd->egress.ports[0], 443); /* of hosts, not the VM's */
+}
+
+static size_t settings_told;
+
+static void count_setting(const char *name, const char *summary) {
+    assert_true(name[0] && !strchr(name, '_') && summary[0]);
+    settings_told++;
+}
+
+static void test_settings_are_told(void **state) {
+    (void)state;
+    guard_profile_settings(count_setting);
+    assert_true(settings_told > JAIL_LIMIT_COUNT + 10);
 }
 
 static bool is_in_five(void *data, gid_t gid) {
@@ -176,13 +201,13 @@ static void test_refused(void **state) {
         {"[profile a]\ninherits = b\n", "profile 'a': there is no profile 'b'"},
         {"[profile a]\ninherits = a\n", "no profile 'a' before it"},
         {"[profile a]\ninherits = compiler\n", "no profile 'compiler'"},
-        {"[profile a]\nmemory = lots\n", "memory is 'lots'"},
+        {"[profile a]\nmemory = lots\n", "memory: 'lots' is not a value"},
         {"[profile a]\nhosts = example_com\n", "'example_com' is no host"},
         {"[profile a]\nports = 80, 70000\n", "'70000' is no port"},
         {"[profile a]\nreach = far\n", "reach is 'far'"},
-        {"[profile a]\nconnections = 0\n", "profile 'a': connections is 0"},
-        {"[profile a]\nnetwork-total = 100000G\n", "profile 'a': network_total_bytes is"},
-        {"[profile a]\nmemory = 1K\n", "profile 'a': memory_bytes is 1024"},
+        {"[profile a]\nconnections = 0\n", "profile 'a': connections: 0 is out of bounds"},
+        {"[profile a]\nnetwork-total = 100000G\n", "profile 'a': network_total: 100000G is out of bounds"},
+        {"[profile a]\nmemory = 1K\n", "profile 'a': memory: 1K is out of bounds"},
         {"[profile a]\nscan = maybe\n[profile b]\n", "scan is 'maybe'"},
         {"[profile a]\non-violation = log, thaw\n", "on-violation is 'thaw'"},
         {"[profile a]\non-violation = freeze, log\n", "'log' is no severer"},
@@ -190,6 +215,9 @@ static void test_refused(void **state) {
         {"[profile a]\nescalate-after = often\n", "escalate-after is 'often'"},
         {"[profile a]\noperations = flying\n", "there is no operation 'flying'"},
         {"[profile a]\ncolour = red\n", "there is no setting 'colour'"},
+        {"[profile a]\nfile_size = 100M\n", "there is no setting 'file_size'"},
+        {"[profile a]\nmemory = none\n", "there is no sandbox without this limit"},
+        {"[profile a]\ncpu = 50 percent\n", "cpu: '50 percent' is not a value"},
         {"[profile a]\nmemory = 64M\ninherits = high\n", "there is no setting 'inherits'"},
         {"\n[profile a]\nusers = no-such-user\n", "sandbox.conf:3: profile 'a': there is no user 'no-such-user'"},
         {"[access low]\ngroups = root, no-such-group\n", "sandbox.conf:2: profile 'low': there is no group"},
@@ -218,9 +246,14 @@ static void test_too_many(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in), cmocka_unit_test(test_inheriting),
-                                       cmocka_unit_test(test_limits),   cmocka_unit_test(test_egress),
-                                       cmocka_unit_test(test_access),   cmocka_unit_test(test_refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in),
+                                       cmocka_unit_test(test_inheriting),
+                                       cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_limits_have_units),
+                                       cmocka_unit_test(test_settings_are_told),
+                                       cmocka_unit_test(test_egress),
+                                       cmocka_unit_test(test_access),
+                                       cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_too_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,8 +71,8 @@ static struct jail_egress some_policy(void) {
                                  .host_count = 2,
                                  .ports = {80, 443},
                                  .port_count = 2,
-                                 .rate_bytes = 1000,
-                                 .total_bytes = 5000,
+                                 .network_rate_bytes = 20000,
+                                 .network_total_bytes = 5000,
                                  .connections = 7,
                                  .resolved_count = 1};
     jail_host_parse("[2a00:1::1]:443", &egress.resolved[0], NULL);
@@ -99,11 +99,13 @@ static void a_plan_carries_it(void **state) {
     struct error error = {0};
     (void)state;
     assert_int_equal(plan_add(&plan, JAIL_PLAN_NODE, "n1", NULL, 0, &error), 0);
+    struct jail_limits bounds = jail_egress_bounds(&egress);
     assert_int_equal(egress_write(&egress, &plan, &error), 0);
+    assert_int_equal(plan_add_limits(&plan, &bounds, &error), 0);
     jail_plan_print(&plan, &text);
-    assert_string_equal(buf_string(&text),
-                        "node n1\nreach public\nhost 10.0.0.0/8:5432\nhost fd00:1::/32\n"
-                        "resolved [2a00:1::1]:443\nport 80\nport 443\nrate 1000\ntraffic 5000\nconnections 7\n");
+    assert_string_equal(buf_string(&text), "node n1\nreach public\nhost 10.0.0.0/8:5432\nhost fd00:1::/32\n"
+                                           "resolved [2a00:1::1]:443\nport 80\nport 443\n"
+                                           "limit network_rate 20000\nlimit network_total 5000\nlimit connections 7\n");
     assert_int_equal(jail_plan_parse(buf_string(&text), text.size, &parsed, &error), 0);
     assert_int_equal(egress_read(&parsed, &back, &error), 0);
     assert_memory_equal(&back, &egress, sizeof egress);
@@ -191,8 +193,8 @@ static void limits_bound_it(void **state) {
     struct jail_limits limits = {.network_rate_bytes = 9, .connections = 3};
     struct jail_egress egress = some_policy(), bounded = jail_egress_bounded(&egress, &limits);
     (void)state;
-    assert_int_equal(bounded.rate_bytes, 9);
-    assert_int_equal(bounded.total_bytes, 0);
+    assert_int_equal(bounded.network_rate_bytes, 9);
+    assert_int_equal(bounded.network_total_bytes, 0);
     assert_int_equal(bounded.connections, 3);
     assert_memory_equal(bounded.hosts, egress.hosts, sizeof egress.hosts);
 }

@@ -64,13 +64,14 @@ static void refuses_bad_operands(void **state) {
                    "the plan's bind has a bad operand '/a/../b'");
     assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_DEVICE, .words = {(char *)"mem"}},
                    "the plan's device has a bad operand 'mem'");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/app"}, .number = 1},
+                   "the plan's tmpfs has a bad operand '/app'");
     assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_ENV, .words = {(char *)"=x"}},
                    "the plan's env has a bad operand '=x'");
     assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_HOSTNAME, .words = {(char *)"a b"}},
                    "the plan's hostname has a bad operand 'a b'");
-    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_CPU, .number = 0}, "the plan's cpu of 0 is out of bounds");
-    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_MEMORY, .number = UINT64_MAX},
-                   "the plan's memory of 18446744073709551615 is out of bounds");
+    assert_refused((struct jail_plan_op){.verb = JAIL_PLAN_WEIGHT, .number = 0},
+                   "the plan's weight of 0 is out of bounds");
 }
 
 static void equipment_is_no_more_than_that(void **state) {
@@ -87,9 +88,75 @@ static void equipment_is_no_more_than_that(void **state) {
     ops[1] = (struct jail_plan_op){.verb = JAIL_PLAN_HOST, .words = {(char *)"example.com"}};
     assert_true(plan_check_equipment(&plan, &error) < 0);
     assert_string_equal(error.detail, "the plan's host has a bad operand 'example.com'");
-    ops[1] = (struct jail_plan_op){.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/data"}, .number = 4096};
+    ops[1] = (struct jail_plan_op){.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/data"}, .number = 75};
     assert_true(plan_check_equipment(&plan, &error) < 0);
     assert_string_equal(error.detail, "a running node can't be given tmpfs");
+}
+
+static struct jail_plan_op limit_line(const char *name, uint64_t value) {
+    return (struct jail_plan_op){.verb = JAIL_PLAN_LIMIT, .words = {(char *)name}, .number = value};
+}
+
+/* What may be asked of a running node is checked as what a node is started with. */
+static int check_limits(struct jail_plan_op first, struct jail_plan_op second, bool is_equipment,
+                        struct error *reterr) {
+    struct jail_plan_op ops[ARRAY_SIZE(whole) + 2];
+    size_t used = is_equipment ? 1 : ARRAY_SIZE(whole);
+    memcpy(ops, whole, used * sizeof *ops);
+    ops[used++] = first;
+    ops[used++] = second;
+    struct jail_plan plan = {ops, used};
+    return is_equipment ? plan_check_equipment(&plan, reterr) : plan_check(&plan, reterr);
+}
+
+static void limits_are_known_once_and_within_bounds(void **state) {
+    (void)state;
+    const struct {
+        struct jail_plan_op first, second;
+        const char *detail;
+    } bad[] = {
+        {limit_line("cpu", 1), limit_line("colour", 5), "the kernel holds no limit 'colour'"},
+        {limit_line("cpu", 1), limit_line("memory_bytes", 1 << 30), "the kernel holds no limit 'memory_bytes'"},
+        {limit_line("cpu", 1), limit_line("atoms", 30000), "the kernel holds no limit 'atoms'"},
+        {limit_line("cpu", 1), limit_line("ttl", 1), "the kernel holds no limit 'ttl'"},
+        {limit_line("cpu", 1), limit_line("cpu", 1), "the plan has the limit cpu twice"},
+        {limit_line("cpu", 1), limit_line("cpu", 2), "the plan has the limit cpu twice"},
+        {limit_line("cpu", 1), limit_line("disk", 0), "the plan's limit of 0 is out of bounds"},
+        {limit_line("cpu", 1), limit_line("disk", 1), "the plan's limit disk of 1 is out of bounds"},
+        {limit_line("cpu", 1), limit_line("memory", UINT64_MAX),
+         "the plan's limit memory of 18446744073709551615 is out of bounds"},
+        {limit_line("cpu", 102401), limit_line("disk", 1 << 20), "the plan's limit cpu of 102401 is out of bounds"},
+    };
+    for (int is_equipment = 0; is_equipment < 2; is_equipment++) {
+        struct error error = {0};
+        assert_int_equal(check_limits(limit_line("cpu", 1), limit_line("disk", 1 << 20), is_equipment, &error), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+            assert_true(check_limits(bad[i].first, bad[i].second, is_equipment, &error) < 0);
+            assert_int_equal(error.code, E_INVALID);
+            assert_string_equal(error.detail, bad[i].detail);
+        }
+    }
+}
+
+/* Each limit of the kernel's at both of its bounds and beyond. */
+static void bounds_are_those_of_the_table(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
+        const struct jail_limit_kind *kind = jail_limit_kind(i);
+        if (kind->holder != JAIL_HELD_BY_KERNEL) continue;
+        const struct {
+            uint64_t value;
+            bool is_good;
+        } values[] = {{kind->least, true}, {kind->most, true}, {kind->least - 1, false}, {kind->most + 1, false}};
+        for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+            struct jail_plan_op ops[] = {whole[0], limit_line(kind->name, values[k].value)};
+            struct jail_plan plan = {ops, ARRAY_SIZE(ops)};
+            struct jail_limits limits = {.memory_bytes = 7};
+            bool is_good = plan_limits(&plan, &limits, NULL) == 0;
+            if (is_good != values[k].is_good) fail_msg("%s: %llu", kind->name, (unsigned long long)values[k].value);
+            assert_int_equal(is_good ? jail_limit_get(&limits, i) : limits.memory_bytes, is_good ? values[k].value : 7);
+        }
+    }
 }
 
 /* A plan of the whole and so many lines more, half of which are the second. */
@@ -120,16 +187,15 @@ static void every_verb_is_bounded(void **state) {
         {{.verb = JAIL_PLAN_WRITE, PATHS}, 256},
         {{.verb = JAIL_PLAN_EXECUTE, PATHS}, 256},
         {{.verb = JAIL_PLAN_DEVICE, .words = {(char *)"null"}}, 8},
-        {{.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/a"}, .number = 4096}, 16},
-        {{.verb = JAIL_PLAN_RLIMIT, .words = {(char *)"nofile"}, .number = 1}, 16},
+        {{.verb = JAIL_PLAN_TMPFS, .words = {(char *)"/tmp"}, .number = 1}, JAIL_DISKS},
         {{.verb = JAIL_PLAN_HOST, .words = {(char *)"10.0.0.1"}}, JAIL_HOSTS_MAX},
         {{.verb = JAIL_PLAN_RESOLVED, .words = {(char *)"10.0.0.1"}}, JAIL_RESOLVED_MAX},
         {{.verb = JAIL_PLAN_PORT, .number = 1}, JAIL_PORTS_MAX},
         {{.verb = JAIL_PLAN_ENV, .words = {(char *)"a=b"}}, 256},
         {{.verb = JAIL_PLAN_ARGUMENT, .words = {(char *)""}}, 1023}, /* and the one that is in the whole */
         {{.verb = JAIL_PLAN_REACH, .words = {(char *)"public"}}, 1},
-        {{.verb = JAIL_PLAN_RATE, .number = 1}, 1},
-        {{.verb = JAIL_PLAN_MEMORY, .number = 1 << 20}, 1},
+        {{.verb = JAIL_PLAN_WEIGHT, .number = 1}, 1},
+        {{.verb = JAIL_PLAN_LIMIT, .words = {(char *)"cpu"}, .number = 1}, 1},
     };
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
         struct error error = {0};
@@ -164,9 +230,14 @@ static void equipment_has_known_verbs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_clean_paths),         cmocka_unit_test(needs_a_whole_plan),
-        cmocka_unit_test(refuses_bad_operands),      cmocka_unit_test(equipment_is_no_more_than_that),
-        cmocka_unit_test(every_verb_is_bounded),     cmocka_unit_test(binds_are_counted_together),
+        cmocka_unit_test(knows_clean_paths),
+        cmocka_unit_test(needs_a_whole_plan),
+        cmocka_unit_test(refuses_bad_operands),
+        cmocka_unit_test(equipment_is_no_more_than_that),
+        cmocka_unit_test(limits_are_known_once_and_within_bounds),
+        cmocka_unit_test(bounds_are_those_of_the_table),
+        cmocka_unit_test(every_verb_is_bounded),
+        cmocka_unit_test(binds_are_counted_together),
         cmocka_unit_test(equipment_has_known_verbs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

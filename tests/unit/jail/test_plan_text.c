@@ -12,17 +12,13 @@
 static const char whole[] = "node n1\n"
                             "hostname sandbox\n"
                             "network none\n"
-                            "memory 18446744073709551615\n"
-                            "cpu 50\n"
+                            "limit memory 18446744073709551615\n"
+                            "limit cpu 50\n"
                             "weight 2\n"
-                            "tasks 64\n"
-                            "sockets 4096\n"
-                            "rlimit core 0\n"
-                            "rlimit nofile 1024\n"
                             "bind /a%20b /b\n"
                             "bind-exec /c /d\n"
                             "device null\n"
-                            "tmpfs /data 4096\n"
+                            "tmpfs /data 75\n"
                             "directory /app\n"
                             "proc\n"
                             "read /b\n"
@@ -34,9 +30,6 @@ static const char whole[] = "node n1\n"
                             "host 10.0.0.0/8:5432\n"
                             "resolved 1.2.3.4:443\n"
                             "port 443\n"
-                            "rate 1000\n"
-                            "traffic 5000\n"
-                            "connections 9\n"
                             "chdir /data\n"
                             "env A=%25%C3%A9\n"
                             "program /d/e\n"
@@ -52,7 +45,7 @@ static void what_is_parsed_prints_the_same(void **state) {
     jail_plan_print(&plan, &text);
     assert_string_equal(buf_string(&text), whole);
     uint64_t number = 0;
-    assert_true(jail_plan_number(&plan, JAIL_PLAN_MEMORY, &number));
+    assert_true(jail_plan_number(&plan, JAIL_PLAN_LIMIT, &number));
     assert_true(number == UINT64_MAX);
     assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_BIND, 0), "/a b");
     assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_ENV, 0), "A=%\xc3\xa9");
@@ -75,7 +68,7 @@ static void absent_things_are_absent(void **state) {
     struct error error;
     assert_int_equal(jail_plan_parse("node n1", 7, &plan, &error), 0);
     uint64_t number = 5;
-    assert_false(jail_plan_number(&plan, JAIL_PLAN_CPU, &number));
+    assert_false(jail_plan_number(&plan, JAIL_PLAN_WEIGHT, &number));
     assert_int_equal(number, 5);
     assert_null(jail_plan_word(&plan, JAIL_PLAN_PROGRAM, 0));
 }
@@ -97,7 +90,7 @@ static void bad_text_is_refused(void **state) {
     } bad[] = {
         {"", "empty"},
         {"\n", "no such verb"},
-        {"memory 1\n", "starts with"},
+        {"weight 1\n", "starts with"},
         {"hostname x\nnode n1\n", "line 1"},
         {"node n1\nnode n2\n", "line 2: a plan starts with"},
         {"node .n\n", "not a name"},
@@ -107,15 +100,17 @@ static void bad_text_is_refused(void **state) {
         {"node n1 n2\n", "too many"},
         {"node n1\n\nproc\n", "line 2: there is no such verb"},
         {"node n1\nfly me\n", "line 2: there is no such verb"},
-        {"node n1\nmemory\n", "memory lacks"},
-        {"node n1\nmemory -1\n", "wants a number"},
-        {"node n1\nmemory +1\n", "wants a number"},
-        {"node n1\nmemory 1k\n", "wants a number"},
-        {"node n1\nmemory 0x10\n", "wants a number"},
-        {"node n1\nmemory 18446744073709551616\n", "wants a number"},
-        {"node n1\nmemory 1 2\n", "too many"},
-        {"node n1\nmemory  1\n", "badly encoded"},
-        {"node n1\nmemory 1\ncpu 2\nmemory 1\n", "line 4: memory is given twice"},
+        {"node n1\nweight\n", "weight lacks"},
+        {"node n1\nweight -1\n", "wants a number"},
+        {"node n1\nweight +1\n", "wants a number"},
+        {"node n1\nweight 1k\n", "wants a number"},
+        {"node n1\nweight 0x10\n", "wants a number"},
+        {"node n1\nweight 18446744073709551616\n", "wants a number"},
+        {"node n1\nweight 1 2\n", "too many"},
+        {"node n1\nweight  1\n", "badly encoded"},
+        {"node n1\nweight 1\nproc\nweight 1\n", "line 4: weight is given twice"},
+        {"node n1\nlimit memory\n", "limit lacks"},
+        {"node n1\nmemory 1\n", "line 2: there is no such verb"},
         {"node n1\nproc\nproc\n", "proc is given twice"},
         {"node n1\nproc x\n", "too many"},
         {"node n1\nbind /a\n", "bind lacks"},

@@ -1,8 +1,7 @@
-/* Tests the jail profiles and the bounds of their limits. */
+/* Tests the jail profiles. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <string.h>
 
 #include <cmocka.h>
 
@@ -51,47 +50,10 @@ static void public_defaults_are_within_bounds(void **state) {
         if (profiles[i].is_public && jail_limits_check(&profiles[i].limits, &error) < 0) fail_msg("%s", error.detail);
 }
 
-static void assert_refused(struct jail_limits limits, const char *detail) {
-    struct error error = {0};
-    assert_int_equal(jail_limits_check(&limits, &error), -E_INVALID);
-    if (!strstr(error.detail, detail)) fail_msg("'%s' lacks '%s'", error.detail, detail);
-}
-
-static void limits_have_bounds(void **state) {
-    (void)state;
-    const struct jail_limits good = jail_profile_find("high")->limits;
-    struct jail_limits limits = good;
-    struct error error;
-    assert_int_equal(jail_limits_check(&limits, &error), 0);
-    limits = good, limits.memory_bytes = 16 * MIB;
-    assert_int_equal(jail_limits_check(&limits, &error), 0);
-    limits.memory_bytes--;
-    assert_refused(limits, "memory_bytes is 16777215; it must be from 16777216 to ");
-    limits = good, limits.memory_bytes = UINT64_MAX;
-    assert_refused(limits, "memory_bytes");
-    limits = good, limits.cpu_percent = 0, limits.ttl_ms = 0, limits.max_run_ms = 0;
-    assert_int_equal(jail_limits_check(&limits, &error), 0);
-    limits = good, limits.cpu_percent = UINT32_MAX;
-    assert_refused(limits, "cpu_percent");
-    limits = good, limits.processes = 0;
-    assert_refused(limits, "processes is 0");
-    limits = good, limits.disk_bytes = 1;
-    assert_refused(limits, "disk_bytes");
-    limits = good, limits.socket_memory_bytes = 0;
-    assert_refused(limits, "socket_memory_bytes is 0");
-    limits = good, limits.os_tasks = 8;
-    assert_refused(limits, "os_tasks");
-    limits = good, limits.ttl_ms = UINT64_MAX;
-    assert_refused(limits, "ttl_ms");
-    limits = good, limits.max_run_ms = UINT64_MAX;
-    assert_refused(limits, "max_run_ms");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_are_as_promised),
         cmocka_unit_test(public_defaults_are_within_bounds),
-        cmocka_unit_test(limits_have_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,6 +234,14 @@ static void probe_exhaust(const char *name) {
     say(name, memory[EXHAUST_BYTES - 1] == 1 ? 0 : -1);
 }
 
+/* More than a node needs by far, and less than it is given. */
+static void probe_hold(const char *name) {
+    enum { HELD_BYTES = 24 << 20 };
+    char *held = mmap(NULL, HELD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(held, 1, HELD_BYTES);
+    say(name, held[HELD_BYTES - 1] == 1 ? 0 : -1);
+}
+
 static void probe_data_size(const char *name) {
     struct statvfs status;
     if (statvfs("/data", &status) == 0)
@@ -382,6 +390,7 @@ static const struct {
     {"app", probe_app},
     {"project", probe_project},
     {"exhaust", probe_exhaust},
+    {"hold", probe_hold},
     {"data_size", probe_data_size},
     {"hold_lock", probe_hold_lock},
     {"session", probe_session},

@@ -235,7 +235,7 @@ void client_await(struct client *client, const char *text) {
 }
 
 void client_hello(struct client *client) {
-    assert_true(client_ask(client, "hello", "version=1", -1));
+    assert_true(client_ask(client, "hello", "version=2", -1));
     client_await(client, "ready\n");
 }
 
@@ -243,10 +243,10 @@ bool client_spawn(struct client *client, const char *node, const char *more, con
     CLEANUP(buf_free) struct buf plan = BUF_INIT;
     buf_printf(
         &plan,
-        "\nnode %s\nhostname %s\ntasks 32\nrlimit nofile 64\nbind-exec %s/probe /probe\n"
-        "device null\ntmpfs /data 1048576\ndirectory /app\nproc\nchdir /data\nprogram /probe\nargument /probe\n%s",
+        "\nnode %s\nhostname %s\nlimit os_tasks 32\nlimit descriptors 128\nlimit disk 1048576\nbind-exec %s/probe "
+        "/probe\ndevice null\ntmpfs /data 100\ndirectory /app\nproc\nchdir /data\nprogram /probe\nargument /probe\n%s",
         node, node, client->directory, more);
-    if (!strstr(more, "memory ")) buf_append_string(&plan, "memory 33554432\n");
+    if (!strstr(more, "limit memory ")) buf_append_string(&plan, "limit memory 33554432\n");
     if (!strstr(more, "seccomp")) buf_append_string(&plan, "seccomp strict\n");
     for (const char *at = attempts; *at;) {
         size_t length = strcspn(at, " ");
@@ -254,6 +254,12 @@ bool client_spawn(struct client *client, const char *node, const char *more, con
         at += length + (at[length] == ' ');
     }
     return client_ask(client, "spawn", buf_string(&plan), -1);
+}
+
+bool client_limit(struct client *client, const char *node, const char *limits) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s\nnode %s\n%s", node, node, limits);
+    return client_ask(client, "limit", buf_string(&text), -1);
 }
 
 void client_probe(struct client *client, const char *node, const char *more, const char *attempts,

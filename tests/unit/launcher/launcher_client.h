@@ -45,6 +45,8 @@ void client_pump(struct client *client);
 void client_await(struct client *client, const char *text);
 /* Spawn a node that runs the probe with the given attempts (separated by spaces) and more plan lines. */
 bool client_spawn(struct client *client, const char *node, const char *more, const char *attempts);
+/* Ask for limits in a running node: lines of a plan. */
+bool client_limit(struct client *client, const char *node, const char *limits);
 /* The same, and everything it printed until it ended. */
 void client_probe(struct client *client, const char *node, const char *more, const char *attempts,
                   char ret[OUTPUT_BYTES]);

@@ -60,7 +60,7 @@ void one_that_yields_freezes_and_thaws(void **state) {
     assert_int_equal(client_yielding(directory), 1);
     assert_true(client_ask(client, "thaw", "modest", -1));
     assert_int_equal(client_yielding(directory), 1);
-    assert_false(client_ask(client, "limit", "modest tasks=4294967295", -1)); /* more than there can be */
+    assert_false(client_limit(client, "modest", "limit os_tasks 32769\n")); /* more than there can be */
     assert_int_equal(client_yielding(directory), 1);
     assert_true(client_ask(client, "bury", "modest", -1));
     for (int i = 0; i < cores; i++) {
@@ -80,7 +80,7 @@ void freezes_and_thaws(void **state) {
     assert_int_equal(poll(&(struct pollfd){.fd = output_fd, .events = POLLIN}, 1, 50), 0);
     assert_true(client_ask(client, "thaw", "cold", -1));
     client_read_until(output_fd, "signal=ok");
-    assert_false(client_ask(client, "limit", "nobody memory=50000000", -1));
+    assert_false(client_limit(client, "nobody", "limit memory 50000000\n"));
     assert_string_equal(client_detail(client), "there is no such node");
     assert_true(client_ask(client, "bury", "cold", -1));
 }
@@ -105,7 +105,7 @@ static void await_count(volatile const uint64_t *count, uint64_t more_than) {
    theirs until it gets round to it: tens of MB. */
 void whoever_forks_stands_still_too(void **state) {
     struct client *client = *state;
-    assert_true(client_spawn(client, "relay", "memory 2147483648\n", "relay"));
+    assert_true(client_spawn(client, "relay", "limit memory 2147483648\n", "relay"));
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
     client_read_until(client->fds[1], "relay=ok\n");
     volatile const uint64_t *count = map_count(program);

@@ -7,6 +7,7 @@
 void a_new_launcher_adopts(void **state);
 void a_new_launcher_clears_away_the_dead(void **state);
 void a_record_that_lies_is_not_believed(void **state);
+void a_policy_that_says_nothing_ends_its_node(void **state);
 void sigterm_leaves_nodes_running(void **state);
 void refuses_what_it_cant_serve(void **state);
 void answers_only_the_daemon(void **state);

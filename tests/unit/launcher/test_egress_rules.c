@@ -79,7 +79,7 @@ static void a_place_follows_from_its_number(void **state) {
     "refuse to fe80::/10\n"
 
 static void public_addresses_and_no_others(void **state) {
-    struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC, .rate_bytes = 1000, .connections = 9};
+    struct jail_egress egress = {.reach = JAIL_REACH_PUBLIC, .network_rate_bytes = 1000, .connections = 9};
     struct egress_rules rules;
     struct egress_place place;
     (void)state;
@@ -95,7 +95,7 @@ static void public_addresses_and_no_others(void **state) {
 
 static void only_some_ports_of_them(void **state) {
     struct jail_egress egress = {
-        .reach = JAIL_REACH_PUBLIC, .ports = {80, 443}, .port_count = 2, .total_bytes = 10, .connections = 1};
+        .reach = JAIL_REACH_PUBLIC, .ports = {80, 443}, .port_count = 2, .network_total_bytes = 10, .connections = 1};
     struct egress_rules rules;
     struct egress_place place;
     (void)state;
@@ -160,8 +160,8 @@ static void the_longest_policy_has_room(void **state) {
                                  .host_count = JAIL_HOSTS_MAX,
                                  .port_count = JAIL_PORTS_MAX,
                                  .resolved_count = JAIL_RESOLVED_MAX,
-                                 .rate_bytes = 1,
-                                 .total_bytes = 1,
+                                 .network_rate_bytes = 1,
+                                 .network_total_bytes = 1,
                                  .connections = 1};
     struct egress_rules rules;
     struct egress_place place;

@@ -217,13 +217,39 @@ static void nodes_leave_descriptors_for_the_rest(void **state) {
 
 static void limits_beyond_all_bounds_are_refused(void **state) {
     (void)state;
-    static const char *const limits[] = {"vast disk=18446744073709551615", "vast memory=18446744073709551615",
-                                         "vast sockets=18446744073709551615"};
+    static const struct {
+        const char *lines, *detail;
+    } limits[] = {
+        {"limit disk 18446744073709551615\n", "limit disk of 18446744073709551615 is out of bounds"},
+        {"limit memory 18446744073709551615\n", "limit memory of 18446744073709551615 is out of bounds"},
+        {"limit socket_memory 18446744073709551615\n", "out of bounds"},
+        {"limit memory 1\n", "limit memory of 1 is out of bounds"},
+        {"limit cpu 0\n", "out of bounds"},
+        {"limit colour 5\n", "no limit 'colour'"},
+        {"limit tasks 20\n", "no limit 'tasks'"},
+        {"limit atoms 30000\n", "no limit 'atoms'"},
+        {"limit cpu 5\nlimit cpu 5\n", "the limit cpu twice"},
+        {"limit cpu 5\nweight 5\n", "a running node can't be given weight"},
+        {"limit cpu 5\ntmpfs /data 50\n", "a running node can't be given tmpfs"},
+    };
     assert_true(client_spawn(&client, "vast", "", "wait"));
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-        assert_false(client_ask(&client, "limit", limits[i], -1));
+        char request[128];
+        assert_false(client_limit(&client, "vast", limits[i].lines));
+        assert_true(string_starts(client.message, "invalid_input"));
+        if (!strstr(client_detail(&client), limits[i].detail))
+            fail_msg("%s%s", limits[i].lines, client_detail(&client));
+        snprintf(request, sizeof request, "vast\nnode vast\n%s", limits[i].lines);
+        assert_false(client_ask(&client, "equip", request, -1));
         assert_true(string_starts(client.message, "invalid_input"));
     }
+    /* Words of the first line are the node's name alone, and the plan is that node's. */
+    assert_false(client_ask(&client, "limit", "vast", -1));
+    assert_true(string_starts(client.message, "malformed_data"));
+    assert_false(client_ask(&client, "limit", "vast cpu=5\nnode vast\nlimit cpu 5\n", -1));
+    assert_true(string_starts(client.message, "invalid_input"));
+    assert_false(client_ask(&client, "limit", "vast\nnode other\nlimit cpu 5\n", -1));
+    assert_true(client_limit(&client, "vast", "limit cpu 5\n"));
     assert_true(client_ask(&client, "bury", "vast", -1));
 }
 
@@ -261,8 +287,8 @@ static void plans_may_be_as_long_as_they_are_bounded(void **state) {
         const char *line;
         size_t most; /* besides those of every plan of these tests */
     } lines[] = {
-        {"bind /etc /app/m\n", 255}, {"env a=b\n", 256},          {"tmpfs /data 4096\n", 15}, {"device null\n", 7},
-        {"rlimit nofile 64\n", 15},  {"directory /app/d\n", 255}, {"argument wait\n", 1022},
+        {"bind /etc /app/m\n", 255}, {"env a=b\n", 256},          {"tmpfs /data 1\n", 1},
+        {"device null\n", 7},        {"directory /app/d\n", 255}, {"argument wait\n", 1022},
     };
     for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
         if (lines[i].most && !spawn_with(lines[i].line, lines[i].most))

@@ -159,7 +159,7 @@ static void memory_is_bounded(void **state) {
 
 static uint64_t bury_spinner(struct client *client, bool frozen) {
     char directory[256];
-    assert_true(client_spawn(client, "spinner", "cpu 2\n", "ids spin"));
+    assert_true(client_spawn(client, "spinner", "limit cpu 2\n", "ids spin"));
     client_directory(client, "memory=", directory);
     client_read_until(client->fds[1], "ids=");
     assert_int_equal(access(directory, F_OK), 0);
@@ -193,7 +193,7 @@ static void yields_when_told_to(void **state) {
     assert_true(client_ask(client, "yield", "modest on=1", -1));
     assert_true(client_ask(client, "yield", "modest on=0", -1));
     assert_true(client_ask(client, "yield", "modest on=1", -1));
-    assert_true(client_ask(client, "limit", "modest cpu=50", -1)); /* which sets its weight too */
+    assert_true(client_limit(client, "modest", "limit cpu 50\n")); /* which sets its weight too */
     assert_false(client_ask(client, "yield", "modest", -1));
     assert_false(client_ask(client, "yield", "modest on=2", -1));
     assert_string_equal(client_detail(client), "on=1, or on=0");
@@ -204,17 +204,19 @@ static void yields_when_told_to(void **state) {
 
 static void limits_change_in_a_running_node(void **state) {
     struct client *client = *state;
-    assert_true(client_spawn(client, "grows", "", "signal data_size fill_data signal fill_data data_size wait"));
+    assert_true(client_spawn(client, "grows", "limit memory 60000000\n",
+                             "hold signal data_size fill_data signal fill_data data_size wait"));
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
     CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
     client_read_until(output_fd, "listening");
-    assert_true(client_ask(client, "limit", "grows memory=30000000 cpu=50 tasks=20 disk=4194304", -1));
+    assert_true(
+        client_limit(client, "grows", "limit memory 60000000\nlimit cpu 50\nlimit os_tasks 20\nlimit disk 4194304\n"));
     kill(program, SIGUSR1);
     client_read_until(output_fd, "data_size=4194304\nfill_data=ENOSPC\nlistening=ok\n");
-    assert_false(client_ask(client, "limit", "grows disk=1048576", -1));
+    assert_false(client_limit(client, "grows", "limit disk 1048576\n"));
     assert_true(string_starts(client->message, "conflict"));
     if (client->root) { /* refused as a whole: the disk is what it was, and has no room for more */
-        assert_false(client_ask(client, "limit", "grows memory=1000 disk=4198400", -1));
+        assert_false(client_limit(client, "grows", "limit memory 16777216\nlimit disk 4198400\n"));
         assert_true(string_starts(client->message, "conflict"));
     }
     kill(program, SIGUSR1);
@@ -235,14 +237,14 @@ static void assert_socket_bound(const char *memory_directory, const char *expect
 static void buffers_of_sockets_are_bounded(void **state) {
     struct client *client = *state;
     char directory[256];
-    assert_true(client_spawn(client, "talks", "sockets 4194304\n", "wait"));
+    assert_true(client_spawn(client, "talks", "limit socket_memory 4194304\n", "wait"));
     client_directory(client, "memory=", directory);
     assert_socket_bound(directory, "4194304");
-    assert_true(client_ask(client, "limit", "talks sockets=2097152", -1));
+    assert_true(client_limit(client, "talks", "limit socket_memory 2097152\n"));
     assert_socket_bound(directory, "2097152");
-    assert_true(client_ask(client, "equip", "talks sockets=8388608\nnode talks\n", -1));
+    assert_true(client_ask(client, "equip", "talks\nnode talks\nlimit socket_memory 8388608\n", -1));
     assert_socket_bound(directory, "8388608");
-    assert_true(client_ask(client, "limit", "talks cpu=50", -1)); /* none that is said is none that changes */
+    assert_true(client_limit(client, "talks", "limit cpu 50\n")); /* none that is said is none that changes */
     assert_socket_bound(directory, "8388608");
     assert_true(client_ask(client, "bury", "talks", -1));
 }
@@ -261,12 +263,17 @@ static void failing_spawns_leave_nothing(void **state) {
         {"bind ../etc /x\n", "invalid_input", "../etc"},
         {"device sda\n", "invalid_input", "sda"},
         {"network host\n", "invalid_input", "host"},
-        {"tmpfs /x 1\n", "invalid_input", "tmpfs of 1 is out of bounds"},
+        {"tmpfs /x 50\n", "invalid_input", "/x"},
+        {"tmpfs /tmp 101\n", "invalid_input", "tmpfs of 101 is out of bounds"},
         {"project p99 /x\n", "malformed_data", ""}, /* a request, and no line of a plan */
-        {"rlimit stack 1\n", "invalid_input", "stack"},
+        {"rlimit stack 1\n", "malformed_data", ""}, /* no line of a plan */
+        {"limit colour 5\n", "invalid_input", "no limit 'colour'"},
+        {"limit atoms 30000\n", "invalid_input", "no limit 'atoms'"}, /* the agent holds it */
+        {"limit os_tasks 32\n", "invalid_input", "the limit os_tasks twice"},
+        {"limit cpu 102401\n", "invalid_input", "limit cpu of 102401 is out of bounds"},
+        {"limit network_rate 1\n", "invalid_input", "limit network_rate of 1 is out of bounds"},
         {"device full\n", "invalid_input", "full"},
         {"read /nowhere\n", "system_error", "Landlock rule for /nowhere"},
-        {"rlimit everything 1\n", "invalid_input", "everything"},
         {"seccomp loose\n", "invalid_input", "loose"},
         {"nonsense 1\n", "malformed_data", ""},
     };
@@ -347,14 +354,14 @@ static void changes_limits_of_a_running_process(void **state) {
     struct client *client = *state;
     assert_true(client_spawn(client, "grows", "", "wait"));
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
-    assert_true(client_ask(client, "limit", "grows descriptors=32 file=4096", -1));
-    assert_soft_limit(program, "Max open files", "32");
-    assert_soft_limit(program, "Max file size", "4096");
-    assert_false(client_ask(client, "limit", "grows descriptors=65", -1));
-    assert_non_null(strstr(client_detail(client), "more descriptors than the 64 it was started with"));
-    assert_soft_limit(program, "Max open files", "32");
-    assert_true(client_ask(client, "limit", "grows descriptors=64 file=0", -1));
+    assert_true(client_limit(client, "grows", "limit descriptors 64\nlimit file_size 67108864\n"));
     assert_soft_limit(program, "Max open files", "64");
+    assert_soft_limit(program, "Max file size", "67108864");
+    assert_false(client_limit(client, "grows", "limit descriptors 129\n"));
+    assert_non_null(strstr(client_detail(client), "more descriptors than the 128 it was started with"));
+    assert_soft_limit(program, "Max open files", "64");
+    assert_true(client_limit(client, "grows", "limit descriptors 128\n"));
+    assert_soft_limit(program, "Max open files", "128");
     assert_soft_limit(program, "Max file size", "unlimited");
     assert_true(client_ask(client, "bury", "grows", -1));
 }
@@ -388,10 +395,10 @@ static void hands_out_what_tells_a_disks_use(void **state) {
     struct client *client = *state;
     struct statfs disk;
     char byte;
-    assert_true(client_spawn(client, "stores", "tmpfs /tmp 8192\n", "wait"));
+    assert_true(client_spawn(client, "stores", "tmpfs /tmp 25\n", "wait"));
     assert_true(client_ask(client, "disk", "stores", -1));
     assert_int_equal(fstatfs(client->fds[1], &disk), 0);
-    assert_int_equal(disk.f_blocks * (uint64_t)disk.f_bsize, 8192);
+    assert_int_equal(disk.f_blocks * (uint64_t)disk.f_bsize, 262144);
     assert_int_equal(fstatfs(client->fds[0], &disk), 0);
     assert_int_equal(disk.f_blocks, disk.f_bfree);
     assert_int_equal(read(client->fds[0], &byte, 1), -1);
@@ -415,21 +422,21 @@ static void equips_a_running_node(void **state) {
     pid_t program = client_program_of((pid_t)client_number(client, "pid"));
     CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
     client_read_until(output_fd, "listening");
-    assert_false(client_ask(client, "equip", "waits memory=30000000\nnode other\n", -1));
+    assert_false(client_ask(client, "equip", "waits\nnode other\nlimit memory 30000000\n", -1));
     assert_non_null(strstr(client_detail(client), "another node's"));
-    assert_false(client_ask(client, "equip", "waits memory=30000000\nnode waits\ntmpfs /app/a 4096\n", -1));
+    assert_false(client_ask(client, "equip", "waits\nnode waits\nlimit memory 30000000\ntmpfs /tmp 1\n", -1));
     assert_non_null(strstr(client_detail(client), "tmpfs"));
-    assert_false(client_ask(client, "equip", "waits memory=30000000", -1));
-    assert_false(client_ask(client, "equip", "nobody memory=30000000\nnode nobody\n", -1));
+    assert_false(client_ask(client, "equip", "waits", -1));
+    assert_false(client_ask(client, "equip", "nobody\nnode nobody\nlimit memory 30000000\n", -1));
     snprintf(request, sizeof request,
-             "waits memory=20000000 cpu=50 tasks=20 disk=4194304 descriptors=48 file=67108864\nnode waits\nbind %s "
-             "/app/one\n"
+             "waits\nnode waits\nlimit memory 20000000\nlimit cpu 50\nlimit os_tasks 20\nlimit disk 4194304\n"
+             "limit descriptors 96\nlimit file_size 67108864\nbind %s /app/one\n"
              "bind-exec %s /app/two\n",
              one, two);
     if (!client_ask(client, "equip", request, -1)) fail_msg("%s", client_detail(client));
     kill(program, SIGUSR1);
     client_read_until(output_fd, "app=ok\napp_write=EROFS\ndata_size=4194304\n");
-    assert_soft_limit(program, "Max open files", "48");
+    assert_soft_limit(program, "Max open files", "96");
     assert_soft_limit(program, "Max file size", "67108864");
     assert_true(mount_has(program, "/app/one", "noexec"));
     assert_false(mount_has(program, "/app/two", "noexec"));
@@ -507,6 +514,7 @@ int main(void) {
         BOTH(hands_out_what_tells_a_disks_use),
         ROOT(a_flood_is_counted_not_told),
         ROOT(a_record_that_lies_is_not_believed),
+        ROOT(a_policy_that_says_nothing_ends_its_node),
         BOTH(a_new_launcher_adopts),
         BOTH(a_new_launcher_clears_away_the_dead),
         BOTH(refuses_what_it_cant_serve),

@@ -246,12 +246,12 @@ void accept_dial(struct link_stage *stage) {
     fd_close(stage->launcher_fd);
     stage->launcher_fd = accept4(stage->server_fd, NULL, NULL, SOCK_CLOEXEC);
     assert_true(stage->launcher_fd >= 0);
-    assert_heard(stage, "hello 0 version=1");
+    assert_heard(stage, "hello 0 version=2");
 }
 
 void come_up(struct link_stage *stage) {
     accept_dial(stage);
-    say(stage, "ok 0 version=1 guarantees=0x3fff cgroup=1 landlock=7 root=1");
+    say(stage, "ok 0 version=2 guarantees=0x3fff cgroup=1 landlock=7 root=1");
     say(stage, "ready");
     run_until_told(stage);
     assert_story(stage, "up 0x3fff cgroup 1 landlock 7 root 1\n");

@@ -203,7 +203,7 @@ static void on_launcher_message(uv_poll_t *poll, int status, int events) {
     unsigned long long id;
     assert_int_equal(sscanf(text, "%15s %llu", verb, &id), 2);
     if (strcmp(verb, "hello") == 0) {
-        launcher_send(stage, "ok 0 version=1 guarantees=0x0 cgroup=0 landlock=0 root=0", NULL, 0);
+        launcher_send(stage, "ok 0 version=2 guarantees=0x0 cgroup=0 landlock=0 root=0", NULL, 0);
         launcher_send(stage, "ready", NULL, 0);
     } else if (strcmp(verb, "spawn") == 0) {
         answer_spawn(stage, id);

@@ -104,10 +104,8 @@ static void one_that_waits_is_taken_once(void **state) {
     RUN_UNTIL(stage, stage->story.size > 0);
     stage_expect(stage, "ready ");
     assert_non_null(strstr(stage->equipped, node_name(taken)));
-    assert_non_null(strstr(
-        stage->equipped,
-        " memory=134217728 sockets=16777216 cpu=100 tasks=128 disk=16777216 descriptors=1024 file=0 rate=10485760 "
-        "traffic=0 connections=256\n"));
+    assert_non_null(strstr(stage->equipped, "\nlimit memory 134217728\n"));
+    assert_non_null(strstr(stage->equipped, "\nlimit os_tasks 128\n"));
     assert_non_null(strstr(stage->equipped, "\nbind /builds/x/counter /app/counter\n"));
     close_pool(&keeper);
     assert_ptr_equal(node_find(&stage->host, node_name(taken)), taken); /* it is not the pool's any more */

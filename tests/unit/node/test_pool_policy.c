@@ -223,7 +223,7 @@ static void only_what_boots_alike_fits(void **state) {
     assert_false(profiles_boot_alike(&one, &other));
     assert_false(profiles_boot_alike(&other, &one));
     other = one;
-    other.limits.file_bytes = 1 << 30;
+    other.limits.file_size_bytes = 1 << 30;
     assert_false(profiles_boot_alike(&one, &other));
     other = one;
     other.native_code = true;

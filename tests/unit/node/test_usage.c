@@ -19,10 +19,10 @@ static void test_cgroups_of_the_first_version(void **state) {
     scratch_file(*state, "cpuacct.usage", "900000000\n");
     struct node node = node_at(*state, "n");
     node_usage(&node, &usage);
-    assert_int_equal(usage.memory_bytes, 16064512);
+    assert_int_equal(usage.used.memory_bytes, 16064512);
     assert_int_equal(usage.cpu_ns, 150000001);
-    assert_int_equal(usage.os_tasks, 11);
-    assert_true(usage.disk_bytes == NODE_UNKNOWN && usage.disk_percent == NODE_UNKNOWN);
+    assert_int_equal(usage.used.os_tasks, 11);
+    assert_true(usage.used.disk_bytes == NODE_UNKNOWN && usage.fullest_percent.disk_bytes == NODE_UNKNOWN);
     assert_int_equal(node_cpu_of_all_ns(&node), 900000000);
 }
 
@@ -35,9 +35,9 @@ static void test_cgroups_of_the_second_version(void **state) {
     scratch_file(*state, "cpu.stat", "nr_periods 0\nusage_usec 5000\n");
     struct node node = node_at(*state, "n");
     node_usage(&node, &usage);
-    assert_int_equal(usage.memory_bytes, 4096);
+    assert_int_equal(usage.used.memory_bytes, 4096);
     assert_int_equal(usage.cpu_ns, 1234000);
-    assert_int_equal(usage.os_tasks, 3);
+    assert_int_equal(usage.used.os_tasks, 3);
     assert_int_equal(node_cpu_of_all_ns(&node), 5000000);
 }
 
@@ -49,12 +49,14 @@ static void test_what_is_not_told_is_unknown(void **state) {
     scratch_file(*state, "n/pids.current", "");
     struct node node = node_at(*state, "n");
     node_usage(&node, &usage);
-    assert_true(usage.memory_bytes == NODE_UNKNOWN && usage.cpu_ns == NODE_UNKNOWN && usage.os_tasks == NODE_UNKNOWN);
-    assert_true(usage.descriptors == NODE_UNKNOWN);
+    assert_true(usage.used.memory_bytes == NODE_UNKNOWN && usage.cpu_ns == NODE_UNKNOWN &&
+                usage.used.os_tasks == NODE_UNKNOWN);
+    assert_true(usage.used.descriptors == NODE_UNKNOWN);
     assert_true(node_cpu_of_all_ns(&node) == NODE_UNKNOWN);
     node.memory_cgroup[0] = node.cpu_cgroup[0] = node.tasks_cgroup[0] = '\0'; /* rootless: there are none */
     node_usage(&node, &usage);
-    assert_true(usage.memory_bytes == NODE_UNKNOWN && usage.cpu_ns == NODE_UNKNOWN && usage.os_tasks == NODE_UNKNOWN);
+    assert_true(usage.used.memory_bytes == NODE_UNKNOWN && usage.cpu_ns == NODE_UNKNOWN &&
+                usage.used.os_tasks == NODE_UNKNOWN);
 }
 
 /* Without cgroups the VM's own process tells; here it is this one. */
@@ -64,7 +66,7 @@ static void test_a_process_tells_where_no_cgroup_does(void **state) {
     struct node node = {.vm_pid = getpid(), .disk_fds = {-1, -1}};
     node_usage(&node, &usage);
     assert_true(usage.cpu_ns != NODE_UNKNOWN);
-    assert_true(usage.memory_bytes == NODE_UNKNOWN);
+    assert_true(usage.used.memory_bytes == NODE_UNKNOWN);
 }
 
 static void test_the_fullest_place_counts(void **state) {
@@ -73,11 +75,11 @@ static void test_the_fullest_place_counts(void **state) {
     struct node node = node_at(scratch, "none");
     node.disk_fds[0] = open(scratch->path, O_PATH | O_CLOEXEC);
     node_usage(&node, &usage);
-    assert_true(usage.disk_bytes == NODE_UNKNOWN); /* one alone says too little */
+    assert_true(usage.used.disk_bytes == NODE_UNKNOWN); /* one alone says too little */
     node.disk_fds[1] = open("/dev/shm", O_PATH | O_CLOEXEC);
     node_usage(&node, &usage);
-    assert_true(usage.disk_bytes != NODE_UNKNOWN);
-    assert_in_range(usage.disk_percent, 0, 100);
+    assert_true(usage.used.disk_bytes != NODE_UNKNOWN);
+    assert_in_range(usage.fullest_percent.disk_bytes, 0, 100);
     node_close_disk(&node);
     assert_true(node.disk_fds[0] == -1 && node.disk_fds[1] == -1);
 }

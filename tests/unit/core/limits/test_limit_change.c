@@ -50,7 +50,7 @@ static void expect_answer(struct scene *scene, const char *answer) {
 
 static void assert_told(const struct scene *scene, uint64_t memory_bytes) {
     char expected[64];
-    snprintf(expected, sizeof expected, " memory=%llu ", (unsigned long long)memory_bytes);
+    snprintf(expected, sizeof expected, "\nlimit memory %llu\n", (unsigned long long)memory_bytes);
     if (!strstr(scene->stage->limited, expected)) fail_msg("no '%s' in '%s'", expected, scene->stage->limited);
 }
 

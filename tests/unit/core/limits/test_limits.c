@@ -28,30 +28,30 @@ static void values_are_read_in_their_units(void **state) {
     (void)state;
     static const struct {
         const char *name, *text;
-        enum limit limit;
+        enum jail_limit limit;
         uint64_t value;
     } cases[] = {
-        {"memory", "64M", LIMIT_OF_MEMORY, 64 << 20},
-        {"memory_bytes", "33554432", LIMIT_OF_MEMORY, 32 << 20},
-        {"cpu", "50%", LIMIT_OF_CPU, 50},
-        {"cpu", "150", LIMIT_OF_CPU, 150},
-        {"cpu", "none", LIMIT_OF_CPU, 0},
-        {"processes", "7", LIMIT_OF_PROCESSES, 7},
-        {"max_run", "5s", LIMIT_OF_MAX_RUN, 5000},
-        {"ttl", "none", LIMIT_OF_TTL, 0},
-        {"heap", "8M", LIMIT_OF_HEAP, 8 << 20},
-        {"heap", "none", LIMIT_OF_HEAP, 32 << 20},
-        {"ets_memory", "2M", LIMIT_OF_ETS_MEMORY, 2 << 20},
-        {"descriptors", "200", LIMIT_OF_DESCRIPTORS, 200},
-        {"socket_memory", "4M", LIMIT_OF_SOCKET_MEMORY, 4 << 20},
-        {"file_size", "64M", LIMIT_OF_FILE_SIZE, 64 << 20},
-        {"file_size", "none", LIMIT_OF_FILE_SIZE, 0},
-        {"sockets", "5", LIMIT_OF_SOCKETS, 5},
+        {"memory", "64M", JAIL_LIMIT_MEMORY, 64 << 20},
+        {"memory_bytes", "33554432", JAIL_LIMIT_MEMORY, 32 << 20},
+        {"cpu", "50%", JAIL_LIMIT_CPU, 50},
+        {"cpu", "150", JAIL_LIMIT_CPU, 150},
+        {"cpu", "none", JAIL_LIMIT_CPU, 0},
+        {"processes", "7", JAIL_LIMIT_PROCESSES, 7},
+        {"max_run", "5s", JAIL_LIMIT_MAX_RUN, 5000},
+        {"ttl", "none", JAIL_LIMIT_TTL, 0},
+        {"heap", "8M", JAIL_LIMIT_HEAP, 8 << 20},
+        {"heap", "none", JAIL_LIMIT_HEAP, 32 << 20},
+        {"ets_memory", "2M", JAIL_LIMIT_ETS_MEMORY, 2 << 20},
+        {"descriptors", "200", JAIL_LIMIT_DESCRIPTORS, 200},
+        {"socket_memory", "4M", JAIL_LIMIT_SOCKET_MEMORY, 4 << 20},
+        {"file_size", "64M", JAIL_LIMIT_FILE_SIZE, 64 << 20},
+        {"file_size", "none", JAIL_LIMIT_FILE_SIZE, 0},
+        {"sockets", "5", JAIL_LIMIT_SOCKETS, 5},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct read read = read_pair(cases[i].name, cases[i].text);
         if (read.result < 0) fail_msg("%s=%s: %s", cases[i].name, cases[i].text, read.error.detail);
-        assert_int_equal(limit_value(&read.limits, cases[i].limit), cases[i].value);
+        assert_int_equal(jail_limit_value(&read.limits, cases[i].limit), cases[i].value);
     }
 }
 
@@ -59,23 +59,24 @@ static void policies_are_read_with_or_without_a_value(void **state) {
     (void)state;
     struct read read = read_pair("atoms", ":freeze");
     assert_int_equal(read.result, 0);
-    assert_int_equal(read.policies.of[LIMIT_OF_ATOMS], LIMIT_FREEZE);
+    assert_int_equal(read.policies.of[JAIL_LIMIT_ATOMS], JAIL_POLICY_FREEZE);
     assert_int_equal(read.limits.atoms, jail_profile_find("medium")->limits.atoms);
     read = read_pair("atoms", "30000:restart");
     assert_int_equal(read.result, 0);
-    assert_int_equal(read.policies.of[LIMIT_OF_ATOMS], LIMIT_RESTART);
+    assert_int_equal(read.policies.of[JAIL_LIMIT_ATOMS], JAIL_POLICY_RESTART);
     assert_int_equal(read.limits.atoms, 30000);
-    assert_int_equal(read_pair("file_size", "64M:destroy").policies.of[LIMIT_OF_FILE_SIZE], LIMIT_DESTROY);
-    static const enum limit network[] = {LIMIT_OF_NETWORK_RATE, LIMIT_OF_NETWORK_TOTAL, LIMIT_OF_CONNECTIONS};
+    assert_int_equal(read_pair("file_size", "64M:destroy").policies.of[JAIL_LIMIT_FILE_SIZE], JAIL_POLICY_DESTROY);
+    static const enum jail_limit network[] = {JAIL_LIMIT_NETWORK_RATE, JAIL_LIMIT_NETWORK_TOTAL,
+                                              JAIL_LIMIT_CONNECTIONS};
     for (size_t i = 0; i < ARRAY_SIZE(network); i++)
-        for (enum limit_policy policy = 0; policy < LIMIT_POLICY_COUNT; policy++) {
+        for (enum jail_policy policy = 0; policy < JAIL_POLICY_COUNT; policy++) {
             char text[32];
-            snprintf(text, sizeof text, ":%s", limit_policy_name(policy));
-            read = read_pair(limit_name(network[i]), text);
+            snprintf(text, sizeof text, ":%s", jail_policy_name(policy));
+            read = read_pair(jail_limit_kind(network[i])->name, text);
             assert_int_equal(read.result, 0);
             assert_int_equal(read.policies.of[network[i]], policy);
         }
-    assert_int_equal(read_pair("max_run", ":freeze").policies.of[LIMIT_OF_MAX_RUN], LIMIT_FREEZE);
+    assert_int_equal(read_pair("max_run", ":freeze").policies.of[JAIL_LIMIT_MAX_RUN], JAIL_POLICY_FREEZE);
 }
 
 static void what_makes_no_sense_is_refused_and_changes_nothing(void **state) {
@@ -93,7 +94,7 @@ static void what_makes_no_sense_is_refused_and_changes_nothing(void **state) {
         {"memory", ":kill_process", "no policy for it"},
         {"ttl", "5s:freeze", "there is: destroy"},
         {"os_tasks", ":kill_process", "there are: warn, throttle, restart, freeze, destroy"},
-        {"ports", "1.5", "not a value such as 100"},
+        {"vm_ports", "1.5", "not a value such as 100"},
         {"cpu", "1000000000000000000000000%", "not a value"},
         {"atoms", "0000000000000000000000000000000000000000000000000000000000000000000", "VALUE"},
     };
@@ -111,7 +112,7 @@ static void policies_survive_the_registry(void **state) {
     limit_policies_default(&policies);
     json_t *nothing = limit_policies_to_json(&policies);
     assert_int_equal(json_object_size(nothing), 0);
-    policies.of[LIMIT_OF_MEMORY] = LIMIT_DESTROY;
+    policies.of[JAIL_LIMIT_MEMORY] = JAIL_POLICY_DESTROY;
     json_t *json = limit_policies_to_json(&policies);
     limit_policies_from_json(json, &again);
     assert_memory_equal(&policies, &again, sizeof policies);
@@ -127,14 +128,14 @@ static void policies_survive_the_registry(void **state) {
 static void who_holds_what_changed_is_known(void **state) {
     (void)state;
     struct jail_limits before = jail_profile_find("medium")->limits, after = before;
-    assert_false(limits_differ(&before, &after, HELD_BY_KERNEL));
+    assert_false(limits_differ(&before, &after, JAIL_HELD_BY_KERNEL));
     after.ttl_ms = 5;
-    assert_false(limits_differ(&before, &after, HELD_BY_KERNEL));
-    assert_false(limits_differ(&before, &after, HELD_BY_AGENT));
-    assert_true(limits_differ(&before, &after, HELD_BY_SERVICE));
+    assert_false(limits_differ(&before, &after, JAIL_HELD_BY_KERNEL));
+    assert_false(limits_differ(&before, &after, JAIL_HELD_BY_AGENT));
+    assert_true(limits_differ(&before, &after, JAIL_HELD_BY_SERVICE));
     after.memory_bytes *= 2;
-    assert_true(limits_differ(&before, &after, HELD_BY_KERNEL));
-    assert_true(limits_differ(&before, &after, HELD_BY_AGENT));
+    assert_true(limits_differ(&before, &after, JAIL_HELD_BY_KERNEL));
+    assert_true(limits_differ(&before, &after, JAIL_HELD_BY_AGENT));
 }
 
 static void every_limit_is_listed_with_its_policy(void **state) {
@@ -142,8 +143,8 @@ static void every_limit_is_listed_with_its_policy(void **state) {
     struct limit_policies policies;
     limit_policies_default(&policies);
     json_t *list = limits_to_json(&jail_profile_find("low")->limits, &policies);
-    assert_int_equal(json_array_size(list), LIMIT_COUNT);
-    json_t *cpu = json_array_get(list, LIMIT_OF_CPU);
+    assert_int_equal(json_array_size(list), JAIL_LIMIT_COUNT);
+    json_t *cpu = json_array_get(list, JAIL_LIMIT_CPU);
     assert_string_equal(json_string_value(json_object_get(cpu, "limit")), "cpu");
     assert_true(json_is_null(json_object_get(cpu, "value")));
     assert_string_equal(json_string_value(json_object_get(cpu, "held_by")), "kernel");

@@ -65,8 +65,8 @@ static void test_any_limit_and_its_policy_can_be_given(void **state) {
         0);
     assert_int_equal(config.limits.atoms, 30000);
     assert_int_equal(config.limits.descriptors, 80);
-    assert_int_equal(config.policies.of[LIMIT_OF_ATOMS], LIMIT_DESTROY);
-    assert_int_equal(config.policies.of[LIMIT_OF_DISK], LIMIT_FREEZE);
+    assert_int_equal(config.policies.of[JAIL_LIMIT_ATOMS], JAIL_POLICY_DESTROY);
+    assert_int_equal(config.policies.of[JAIL_LIMIT_DISK], JAIL_POLICY_FREEZE);
     json_t *json = sandbox_config_to_json(&config);
     CLEANUP(sandbox_config_free) struct sandbox_config again = {0};
     assert_int_equal(sandbox_config_from_json(&profiles, json, &again, &error), 0);
@@ -106,6 +106,27 @@ static void test_round_trip(void **state) {
     assert_true(again.ephemeral);
 }
 
+/* Three limits had other names, and those that have been added since are the profile's. */
+static void test_an_earlier_registry_is_read(void **state) {
+    (void)state;
+    CLEANUP(sandbox_config_free) struct sandbox_config config = {0};
+    struct error error;
+    assert_int_equal(read_config("{\"source\": \"/p\", \"profile\": \"medium\", \"memory_bytes\": 100000000,"
+                                 " \"file_bytes\": 70000000, \"ets_bytes\": 3000000, \"ports\": 77,"
+                                 " \"policies\": {\"ports\": \"freeze\", \"ets_memory\": \"warn\"}}",
+                                 &config, &error),
+                     0);
+    assert_int_equal(config.limits.memory_bytes, 100000000);
+    assert_int_equal(config.limits.file_size_bytes, 70000000);
+    assert_int_equal(config.limits.ets_memory_bytes, 3000000);
+    assert_int_equal(config.limits.vm_ports, 77);
+    assert_int_equal(config.policies.of[JAIL_LIMIT_VM_PORTS], JAIL_POLICY_FREEZE);
+    assert_int_equal(config.policies.of[JAIL_LIMIT_ETS_MEMORY], JAIL_POLICY_WARN);
+    assert_int_equal(config.limits.descriptors, jail_profile_find("medium")->limits.descriptors);
+    assert_refused("{\"source\": \"/p\", \"profile\": \"medium\", \"memory_bytes\": -1}", "memory: ");
+    assert_refused("{\"source\": \"/p\", \"profile\": \"medium\", \"limit\": {\"ports\": \"5\"}}", "no limit 'ports'");
+}
+
 static void test_refusals(void **state) {
     (void)state;
     assert_refused("{\"source\": \"/p\"}", "no profile ''");
@@ -125,6 +146,7 @@ int main(void) {
         cmocka_unit_test(test_a_profile_gives_the_limits),
         cmocka_unit_test(test_any_limit_and_its_policy_can_be_given),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_an_earlier_registry_is_read),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
