@@ -178,7 +178,10 @@ captured(Vm) ->
     ?assertEqual(1048576, byte_size(Kept)),
     ?assertEqual(binary:copy(<<"x">>, 65536), vm:output(Vm, 65536)),
     %% So does what a process prints after the evaluation that started it.
-    {ok, _} = Eval("spawn(fun() -> receive after 20 -> io:put_chars(\"after\") end end)"),
+    {ok, _} = Eval(
+        "Eval = self(), spawn(fun() -> M = monitor(process, Eval), "
+        "receive {'DOWN', M, _, _, _} -> io:put_chars(\"after\") end end)"
+    ),
     ?assertEqual(<<"after">>, vm:event(Vm, output)),
     ?assertMatch({ok, #{term := 1}}, Eval("ets:info(sbx_capture, size)")).
 

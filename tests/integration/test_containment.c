@@ -100,7 +100,8 @@ static void what_it_says_can_be_searched(void **state) {
     struct world *world = *state;
     free(world_eval_text(world, "a", NULL,
                          "logger:error(\"on fire\"), logger:warning(\"smoke\"), "
-                         "spawn(fun() -> receive after 10 -> io:put_chars(\"all is well\\n\") end end)"));
+                         "Eval = self(), spawn(fun() -> M = monitor(process, Eval), "
+                         "receive {'DOWN', M, _, _, _} -> io:put_chars(\"all is well\\n\") end end)"));
     assert_true(wait_until(has_said_all, world, WORLD_DEADLINE_MS));
     assert_found(world, "level", "error", "on fire");
     assert_found(world, "level", "info", "smoke");

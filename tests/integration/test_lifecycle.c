@@ -198,10 +198,10 @@ static void output_and_logs_are_kept(void **state) {
     struct world *world = *state;
     char *json;
     struct sbx_error error;
-    json_t *done =
-        world_op(world, "eval", "{s:s, s:s}", "id", "shared", "code",
-                 "require Logger; IO.puts(\"printed by it\"); "
-                 "spawn(fn -> Process.sleep(10); IO.puts(\"printed, ünïcode\"); Logger.error(\"logged\") end)");
+    json_t *done = world_op(world, "eval", "{s:s, s:s}", "id", "shared", "code",
+                            "require Logger; IO.puts(\"printed by it\"); "
+                            "eval = self(); spawn(fn -> ref = Process.monitor(eval); receive do {:DOWN, ^ref, _, _, _} "
+                            "-> :ok end; IO.puts(\"printed, ünïcode\"); Logger.error(\"logged\") end)");
     assert_string_equal(text_of(done, "output"), "printed by it\n");
     json_decref(done);
     json_t *failed = world_fails(world, "eval", "runtime_error", "{s:s, s:s}", "id", "shared", "code",
