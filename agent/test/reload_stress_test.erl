@@ -183,14 +183,44 @@ large_state_test() ->
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     reloads:spawn_server(Vm, large, 0),
     ok = reloads:eval(Vm, "gen_server:call(large, {become, gen_server:call(large, {apply, fun(_) -> "
-        "maps:from_list([{N, {N, [N]}} || N <- lists:seq(1, 200000)]) end})}, 60000)"),
-    Hash = fun() -> reloads:eval(Vm, "gen_server:call(large, {apply, fun erlang:phash2/1}, 60000)") end,
+        "maps:from_list([{N, {N, [N]}} || N <- lists:seq(1, 200000)]) end})})"),
+    Hash = fun() -> reloads:eval(Vm, "gen_server:call(large, {apply, fun erlang:phash2/1})") end,
     Before = Hash(),
     {ok, #{pause_us := Pause}} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
     io:format("200,000 entries: pause ~b us~n", [Pause]),
     {error, #{step := migrate}} = reloads:reload(Vm, reloads:change(V2, V3, 3)),
     {ok, _} = reloads:reload(Vm, reloads:change(V2, V1, 3), #{settle => revert}),
     ?assertEqual(Before, Hash()),
+    vm:stop(Vm).
+
+%% The search for closures among many processes and objects: how long it takes, and how long an
+%% application's process waits for its turn meanwhile.
+searched_test() ->
+    Vm = vm:start(#{arguments => string:lexemes("-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -P 262144 -fnu -pc "
+        "unicode -Bi", " ")}),
+    Text = "-module(many).\n-export([make/1, init/1, handle_call/3, handle_cast/2, plain/0, waits/1]).\n"
+        "make(X) -> fun() -> X end.\ninit(S) -> {ok, S}.\nhandle_call(_, _, S) -> {reply, ok, S}.\n"
+        "handle_cast(_, S) -> {noreply, S}.\nplain() -> receive stop -> ok end.\n"
+        "waits(Max) -> T = erlang:monotonic_time(microsecond), receive {stop, P} -> P ! Max after 1 ->\n"
+        "    waits(max(Max, erlang:monotonic_time(microsecond) - T)) end.\n",
+    Beam = reloads:beam(Text),
+    {ok, _} = reloads:reload(Vm, reloads:new([{many, Beam}])),
+    %% A checksum that no closure has: the search looks everywhere.
+    Search = io_lib:format(
+        "P = spawn(many, waits, [0]), {Us, []} = timer:tc(fun() -> [Place || #{how := closure} = Place <- "
+        "sbx_reload_closures:search([{many, <<0:128>>, ~w}])] end), P ! {stop, self()}, "
+        "receive Wait -> {Us div 1000, Wait div 1000} end", [sbx_reload_old_code:closures(Beam)]
+    ),
+    Measure = fun(What) -> io:format("~ts: {search, longest wait} ~p ms~n", [What, reloads:eval(Vm, Search)]) end,
+    _ = reloads:eval(Vm, Search),
+    Measure("no processes"),
+    ok = reloads:eval(Vm, "[gen_server:start(many, N, []) || N <- lists:seq(1, 10000)], ok"),
+    Measure("10,000 servers"),
+    ok = reloads:eval(Vm, "[spawn(many, plain, []) || _ <- lists:seq(1, 90000)], ok"),
+    Measure("and 90,000 other processes"),
+    ok = reloads:eval(Vm, "T = ets:new(large, [public, {heir, whereis(init), []}]), "
+        "[ets:insert(T, {N, {item, N}}) || N <- lists:seq(1, 1000000)], ok"),
+    Measure("and a table of 1,000,000 objects"),
     vm:stop(Vm).
 
 compared_test() ->

@@ -2,7 +2,7 @@
 %%% older releases, which have no such terms.
 -module(sbx_record).
 
--export([is/1, values/1, fields/1]).
+-export([is/1, values/1, fields/1, with_fields/2]).
 
 %% Whether a term is a native record. Older compilers know no test for it, so this test is that the
 %% term is of no other kind.
@@ -23,3 +23,10 @@ values(Record) ->
 fields(Record) ->
     Library = records,
     [{Name, Library:get(Name, Record)} || Name <- Library:get_field_names(Record)].
+
+%% The same record with these values.
+-spec with_fields(term(), [{atom(), term()}]) -> term().
+with_fields(Record, Fields) ->
+    Library = records,
+    [Module, Name, IsExported] = [Library:Get(Record) || Get <- [get_module, get_name, is_exported]],
+    Library:create(Module, Name, Fields, #{is_exported => IsExported}).

@@ -11,6 +11,10 @@
 -define(TOTAL_MAX_BYTES, 12 * 1024 * 1024).
 -define(DEPTH_MAX, 32).
 -define(ID_CHARS_MAX, 200).
+%% Marks a state in which regular expressions have to be compiled again, and their places.
+-define(REGEXES, '$sandbox_regexes').
+-define(PATTERN(Code), {re_pattern, _, _, _, Code}).
+-define(COMPILED(Code), #{'__struct__' := 'Elixir.Regex', source := _, opts := _, re_pattern := ?PATTERN(Code)}).
 
 -type path() :: [binary()].
 -type place() :: {path(), pid()}.
@@ -92,24 +96,69 @@ take(Tag) ->
     end.
 
 encoded(State) ->
-    case bound_to_node([State]) of
+    case bound_to_node([State], none) of
         none -> {ok, term_to_binary(State)};
+        regexes -> {ok, term_to_binary({?REGEXES, changed(State, fun without_pattern/1)})};
         What -> {refused, What}
     end.
 
-bound_to_node([]) -> none;
-bound_to_node([Term | _]) when is_pid(Term) -> <<"a process identifier">>;
-bound_to_node([Term | _]) when is_reference(Term) -> <<"a reference">>;
-bound_to_node([Term | _]) when is_port(Term) -> <<"a port">>;
-bound_to_node([Term | Terms]) when is_function(Term) ->
+%% What keeps a term in its node; `regexes` if only compiled regular expressions do.
+bound_to_node([], Found) -> Found;
+bound_to_node([Term | _], _Found) when is_pid(Term) -> <<"a process identifier">>;
+bound_to_node([Term | _], _Found) when is_reference(Term) -> <<"a reference">>;
+bound_to_node([Term | _], _Found) when is_port(Term) -> <<"a port">>;
+bound_to_node([Term | Terms], Found) when is_function(Term) ->
     case erlang:fun_info(Term, type) of
-        {type, external} -> bound_to_node(Terms);
+        {type, external} -> bound_to_node(Terms, Found);
         {type, local} -> <<"a closure">>
     end;
-bound_to_node([[Head | Tail] | Terms]) -> bound_to_node([Head, Tail | Terms]);
-bound_to_node([Term | Terms]) when is_tuple(Term) -> bound_to_node(tuple_to_list(Term) ++ Terms);
-bound_to_node([Term | Terms]) when is_map(Term) -> bound_to_node([maps:to_list(Term) | Terms]);
-bound_to_node([_Term | Terms]) -> bound_to_node(Terms).
+bound_to_node([?COMPILED(Reference) | Terms], _Found) when is_reference(Reference) -> bound_to_node(Terms, regexes);
+bound_to_node([?PATTERN(Reference) | _], _Found) when is_reference(Reference) ->
+    <<"a compiled regular expression without its source">>;
+bound_to_node([[Head | Tail] | Terms], Found) -> bound_to_node([Head, Tail | Terms], Found);
+bound_to_node([Term | Terms], Found) when is_tuple(Term) -> bound_to_node(tuple_to_list(Term) ++ Terms, Found);
+bound_to_node([Term | Terms], Found) when is_map(Term) -> bound_to_node([maps:to_list(Term) | Terms], Found);
+bound_to_node([Term | Terms], Found) ->
+    case sbx_record:is(Term) of
+        true -> bound_to_node([sbx_record:values(Term) | Terms], Found);
+        false -> bound_to_node(Terms, Found)
+    end.
+
+%% Since OTP 28 a compiled regular expression is a reference into its node. Elixir's has its source
+%% beside it, so it is compiled again.
+without_pattern(?COMPILED(Reference) = Regex) when is_reference(Reference) -> {ok, Regex#{re_pattern := ?REGEXES}};
+without_pattern(_Term) -> none.
+
+with_pattern(#{'__struct__' := 'Elixir.Regex', re_pattern := ?REGEXES, source := Source, opts := Options} = Regex) ->
+    {ok, Pattern} = re:compile(Source, Options),
+    {ok, Regex#{re_pattern := Pattern}};
+with_pattern(_Term) ->
+    none.
+
+%% A term with the parts replaced for which the function has others.
+changed(Term, Change) ->
+    case Change(Term) of
+        {ok, Other} -> Other;
+        none -> changed_parts(Term, Change)
+    end.
+
+changed_parts([Head | Tail], Change) ->
+    [changed(Head, Change) | changed(Tail, Change)];
+changed_parts(Term, Change) when is_tuple(Term) ->
+    list_to_tuple([changed(Part, Change) || Part <- tuple_to_list(Term)]);
+changed_parts(Term, Change) when is_map(Term) ->
+    maps:from_list([{changed(Key, Change), changed(Value, Change)} || {Key, Value} <- maps:to_list(Term)]);
+changed_parts(Term, Change) ->
+    case sbx_record:is(Term) of
+        true -> sbx_record:with_fields(Term, [{Name, changed(Value, Change)} || {Name, Value} <- sbx_record:fields(Term)]);
+        false -> Term
+    end.
+
+decoded(Bytes) ->
+    case binary_to_term(Bytes) of
+        {?REGEXES, State} -> changed(State, fun with_pattern/1);
+        State -> State
+    end.
 
 %% Restores states into a tree that has just started. Returns the states that were lost.
 -spec put_back(pid() | nil, [map()]) -> [map()].
@@ -134,9 +183,9 @@ fitted(#{kind := Kind, module := Module, term := Term}, Pid) ->
     case speaks(Pid) andalso callback(Pid) =:= {Kind, binary_to_atom(Module)} of
         true ->
             try
-                {Pid, binary_to_term(Term)}
+                {Pid, decoded(Term)}
             catch
-                error:badarg -> <<"it is not a term">>
+                error:_ -> <<"it can't be read">>
             end;
         false ->
             <<"another module is in its place">>

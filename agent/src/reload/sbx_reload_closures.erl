@@ -275,8 +275,19 @@ name_at(Dump, At) ->
 name(Module, Index, Uniq) ->
     iolist_to_binary([atom_to_binary(Module), io_lib:format(".~b.~b", [Index, Uniq])]).
 
-%% A dump does not show the values that a closure holds. One may be the closure that is searched.
+%% A dump does not show the values that a closure holds. One may be the closure that is searched. The
+%% search process remembers what it has looked up, since many processes hold the same closure.
 may_hold_others(Name) ->
+    case get({?MODULE, Name}) of
+        undefined ->
+            May = holds_values(Name),
+            _ = put({?MODULE, Name}, May),
+            May;
+        Known ->
+            Known
+    end.
+
+holds_values(Name) ->
     case lists:reverse(binary:split(Name, <<".">>, [global])) of
         [Uniq, Index | Module] ->
             try {list_to_existing_atom(module_text(Module)), binary_to_integer(Index), binary_to_integer(Uniq)} of
