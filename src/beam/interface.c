@@ -233,12 +233,66 @@ static void queue_asked_functions(struct walk *walk) {
                 add_function(walk, beam->exports[j].label);
 }
 
+/* What Elixir has inferred of a function's types from its body. */
+static bool is_inferred(const struct term *key, const struct term *value) {
+    return term_is_atom(key, "sig") && value->type == TERM_TUPLE && term_is_atom(term_at(value, 0), "infer");
+}
+
+/* A map without what was inferred. */
+static void add_checked_function(struct walk *walk, const struct term *function) {
+    for (size_t i = 0; i < function->items.count; i++) {
+        const struct term *pair = &function->items.elements[2 * (size_t)function->items.sorted[i]];
+        if (is_inferred(&pair[0], &pair[1])) continue;
+        digest_term(&walk->digest, &pair[0]);
+        digest_term(&walk->digest, &pair[1]);
+    }
+}
+
+static void add_checked_functions(struct walk *walk, const struct term *exports) {
+    const struct term *export;
+    for (size_t i = 0; (export = term_at(exports, i)); i++) {
+        const struct term *function = term_is_tuple(export, 2) ? term_at(export, 1) : NULL;
+        if (function && function->type == TERM_MAP) {
+            digest_term(&walk->digest, term_at(export, 0));
+            add_checked_function(walk, function);
+        } else {
+            digest_term(&walk->digest, export);
+        }
+    }
+}
+
+/* {Version, #{exports => [{{Name, Arity}, Map}], …}}. Inferred types lead to warnings only, never to other code. Since
+   Elixir 1.18 they change with bodies, and whatever calls the function would be compiled anew each time. */
+static void add_checker(struct walk *walk, const struct term *checker) {
+    const struct term *map = term_is_tuple(checker, 2) ? term_at(checker, 1) : NULL;
+    if (!map || map->type != TERM_MAP) {
+        digest_term(&walk->digest, checker);
+        return;
+    }
+    digest_term(&walk->digest, term_at(checker, 0));
+    for (size_t i = 0; i < map->items.count; i++) {
+        const struct term *pair = &map->items.elements[2 * (size_t)map->items.sorted[i]];
+        digest_term(&walk->digest, &pair[0]);
+        if (term_is_atom(&pair[0], "exports") && pair[1].type == TERM_LIST)
+            add_checked_functions(walk, &pair[1]);
+        else
+            digest_term(&walk->digest, &pair[1]);
+    }
+}
+
+static int read_checker(struct walk *walk, const struct chunk *bytes) {
+    CLEANUP_TERM struct term_doc *doc = NULL;
+    int result = decode(walk, bytes, &doc);
+    if (result == 0) add_checker(walk, term_root(doc));
+    return result;
+}
+
 static int add_all(struct walk *walk) {
     const struct chunk *checker = &walk->beam->chunks[CHUNK_ELIXIR_CHECKER];
     digest_text(&walk->digest, beam_module(walk->beam));
     int result = add_exports(walk);
     digest_number(&walk->digest, checker->size > 0);
-    if (result == 0 && checker->size > 0) result = add_term(walk, checker);
+    if (result == 0 && checker->size > 0) result = read_checker(walk, checker);
     if (result < 0) return result;
     queue_asked_functions(walk);
     while (result == 0 && walk->done < walk->queued)
