@@ -15,6 +15,8 @@ start() ->
 %% Until this call, errors of the boot itself go to the VM's own descriptor.
 -spec take_standard_error() -> ok.
 take_standard_error() ->
+    %% The process starts by itself, and on OTP 29 it needs its name until it serves.
+    _ = io:getopts(standard_error),
     true = unregister(standard_error),
     _ = serve_as(standard_error, fun deliver/2),
     ok.
