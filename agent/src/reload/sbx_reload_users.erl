@@ -23,7 +23,8 @@
 %% Where a process of a behaviour waits, and what is on its stack when it does not wait.
 -define(LOOPS, #{gen_server => server, gen_statem => statem, gen_event => event}).
 -define(LOOP_FUNCTIONS, [
-    loop, wake_hib, decode_msg, handle_msg, try_dispatch, try_handle_call, handle_common_reply, loop_receive,
+    loop, loop_wakeup, loop_msg, loop_msg_event, wake_hib, decode_msg, handle_msg, try_dispatch, try_handle_call,
+    handle_common_reply, loop_receive,
     loop_hibernate, loop_state_callback, loop_state_callback_result, loop_event, fetch_msg, server_update,
     server_notify, server_call, server_call_update
 ]).
