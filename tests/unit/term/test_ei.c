@@ -7,7 +7,8 @@ static void test_ei_skips_every_tag(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(every_tag); i++) {
         int at = 0, version;
-        if (strcmp(every_tag[i].name, "COMPRESSED") == 0) continue; /* which ei does not know */
+        /* ei does not know the one, and its releases before 29 not the other. */
+        if (strcmp(every_tag[i].name, "COMPRESSED") == 0 || strcmp(every_tag[i].name, "RECORD") == 0) continue;
         assert_int_equal(ei_decode_version(every_tag[i].bytes, &at, &version), 0);
         if (ei_skip_term(every_tag[i].bytes, &at) != 0) fail_msg("%s", every_tag[i].name);
         assert_int_equal(at, every_tag[i].size);

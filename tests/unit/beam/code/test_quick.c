@@ -10,7 +10,7 @@
 enum { MAX_LABELS = 3000, LEAST_ACCEPTED = 2000 };
 
 static void begin_code(struct buf *code, uint32_t labels, uint32_t functions) {
-    buf_append(code, BYTES("\0\0\0\x10\0\0\0\0\0\0\0\xb8"));
+    buf_append(code, BYTES("\0\0\0\x10\0\0\0\0\0\0\0\xbf"));
     buf_append_u32(code, labels + 1);
     buf_append_u32(code, functions);
 }
