@@ -55,4 +55,12 @@ FNR == 1 { inside = 0; kind = FILENAME ~ /rl$/ ? "%" : FILENAME ~ /\.sh$/ ? "#" 
         printf "%s:%d: name the actor instead of \"who\"\n", FILENAME, FNR
 }')
 [ -z "$vague" ] || { echo "$vague"; status=1; }
+
+# The build lists the agent's modules. A node does not boot without one of them.
+for file in agent/src/*/*.erl; do
+    module=$(basename "$file" .erl)
+    grep -q "'${module#sbx_}'" lib/sandbox/ebin/meson.build && continue
+    echo "$file: name it in lib/sandbox/ebin/meson.build"
+    status=1
+done
 exit $status
