@@ -14,7 +14,8 @@
        }
 
    Calls return 0, or -1 and fill *reterr, which may be NULL; sbx_error_clear frees what it holds. Answers come in
-   `ret_` parameters, are freed with free(), may be NULL for a caller that does not want them, and stay untouched on failure. */
+   `ret_` parameters, are freed with free(), may be NULL for a caller that does not want them, and stay untouched on
+   failure. */
 #ifndef SANDBOX_H
 #define SANDBOX_H
 

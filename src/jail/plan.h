@@ -19,7 +19,7 @@ struct plan_verb {
 const struct plan_verb *plan_verb(enum jail_plan_verb verb);
 
 enum { PLAN_DEVICES = 3 };
-extern const char *const plan_disks[JAIL_DISKS]; /* where a node may write */
+extern const char *const plan_disks[JAIL_DISKS];     /* where a node may write */
 extern const char *const plan_devices[PLAN_DEVICES]; /* below /dev: none leads to a disk, memory or a terminal */
 bool plan_name_is_valid(const char *name);           /* 1 to 64 of [A-Za-z0-9._-], not starting with a dot or dash */
 /* Words are copied; NULL where the verb has none. E_TOO_LARGE, E_NO_MEMORY. */

@@ -57,7 +57,7 @@ void link_streams_fail(struct launcher_link *link, const struct error *why);
 /* ---- link.c ---- */
 
 struct link_stream **link_streams(struct launcher_link *link); /* the first of those under way */
-bool link_is_up(const struct launcher_link *link); /* for tests; the daemon is told by the handler */
+bool link_is_up(const struct launcher_link *link);             /* for tests; the daemon is told by the handler */
 /* From now on; for tests, which have no half minute. */
 void link_expect_answers_within(struct launcher_link *link, uint64_t timeout_ms);
 

@@ -2,9 +2,9 @@
 #include "term/term.h"
 
 enum {
-    TEXT_BYTES = 32,  /* that weigh as much as one value */
+    TEXT_BYTES = 32, /* that weigh as much as one value */
     REAL_WEIGHT = 8, /* the library prints each with all its digits */
-    DEPTH_MAX = 64,   /* what is deeper counts as heavy */
+    DEPTH_MAX = 64,  /* what is deeper counts as heavy */
 };
 
 static bool weigh(const json_t *value, size_t depth, int64_t *left);

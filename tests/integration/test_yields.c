@@ -1,5 +1,5 @@
-/* Tests that a node which works flat out yields to others. It runs with no other test beside it: a node that does not get
-   the processor can't work flat out. */
+/* Tests that a node which works flat out yields to others. It runs with no other test beside it: a node that does not
+   get the processor can't work flat out. */
 #include "processes.h"
 #include "support.h"
 

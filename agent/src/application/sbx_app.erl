@@ -105,8 +105,8 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
             watch(Tree)
     end.
 
-%% A supervisor that gives up exits as one that was asked to stop. Where its reports are hidden, the
-%% agent can't tell the two apart, and takes the exit for a crash.
+%% A supervisor that gives up exits as one that was asked to stop. Where reports don't tell, an exit
+%% of the supervisor without a request of the daemon counts as giving up.
 ended(shutdown, #tree{supervisor_pid = Top, gave_up = {Top, Text}, cause = Cause}) ->
     sbx_reason:crashed(cause(Text, Cause));
 ended(shutdown, #tree{is_supervisor = true}) ->

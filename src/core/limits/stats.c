@@ -166,9 +166,8 @@ static json_t *rank(struct request *request, json_t *items) {
     size_t count = json_array_size(items);
     size_t shown = (size_t)json_integer_value(json_object_get(request->params, "count"));
     const char *key = sorted_by(request->params);
-    CLEANUP_FREE struct ranked *rows = calloc(count + 1, sizeof *rows);
+    CLEANUP_FREE struct ranked *rows = zeroed_or_abort(count + 1, sizeof *rows);
     json_t *list = json_array();
-    if (!rows) abort(); /* as in answers.c */
     for (size_t i = 0; i < count; i++) {
         rows[i].row = json_array_get(items, i);
         rows[i].value = json_number_value(json_object_get(rows[i].row, key));

@@ -133,8 +133,7 @@ static void on_looked_up(uv_work_t *work, int status) {
 }
 
 static void begin_look_up(struct toolchain_entry *entry) {
-    struct look_up *search = calloc(1, sizeof *search);
-    if (!search) abort(); /* as in answers.c */
+    struct look_up *search = new_or_abort(struct look_up);
     search->entry = entry;
     search->work.data = search;
     if (loop_queue_work(entry->engine->loop, &search->work, look_up, on_looked_up) == 0) return;

@@ -8,18 +8,11 @@
 
 /* ---- reading the settings ---- */
 
-static char *trim(char *text) {
-    text += strspn(text, " \t");
-    for (size_t length = strlen(text); length > 0 && strchr(" \t\r", text[length - 1]); length--)
-        text[length - 1] = '\0';
-    return text;
-}
-
 static int begin_section(struct engine *engine, char *line, struct toolchain_entry **ret, struct error *reterr) {
     char *close = strchr(line, ']');
     if (!close) return error_set(reterr, E_INVALID, "a section is '[toolchain NAME]'");
     *close = '\0';
-    return toolchains_add(engine, trim(line + strlen("[toolchain ")), ret, reterr);
+    return toolchains_add(engine, string_trim(line + strlen("[toolchain ")), ret, reterr);
 }
 
 static int set_path(struct toolchain_entry *entry, const char *name, const char *value, struct error *reterr) {
@@ -35,13 +28,13 @@ static int set_path(struct toolchain_entry *entry, const char *name, const char 
 }
 
 static int read_line(struct engine *engine, char *line, struct toolchain_entry **entry, struct error *reterr) {
-    line = trim(line);
+    line = string_trim(line);
     if (!line[0] || line[0] == '#') return 0;
     if (line[0] == '[') return begin_section(engine, line, entry, reterr);
     char *equals = strchr(line, '=');
     if (!equals || !*entry) return error_set(reterr, E_INVALID, "a line of a toolchain is 'name = value'");
     *equals = '\0';
-    return set_path(*entry, trim(line), trim(equals + 1), reterr);
+    return set_path(*entry, string_trim(line), string_trim(equals + 1), reterr);
 }
 
 static int check_paths(const struct toolchain_entry *entry, struct error *reterr) {

@@ -449,8 +449,8 @@ static bool has_spare(void *data) {
     return count == 2 && newest_compiler(data) > 0;
 }
 
-/* A test that holds a node to less than it is to have makes the change of its limits fail, and with it the change of its
-   share of the CPU. */
+/* A test that holds a node to less than it is to have makes the change of its limits fail, and with it the change of
+   its share of the CPU. */
 static void a_spare_that_stays_slow_is_thrown_away(void **state) {
     (void)state;
     struct world *world = world_open("warm-nodes = 0\n");

@@ -1,5 +1,5 @@
-/* Tests standing permissions: a project is opened with the rights of the caller that gave one, also after that caller has
-   gone, and with no others. */
+/* Tests standing permissions: a project is opened with the rights of the caller that gave one, also after that caller
+   has gone, and with no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

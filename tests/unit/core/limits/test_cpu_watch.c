@@ -1,5 +1,6 @@
-/* Tests that a node which works flat out yields to others that work, whatever its agent does. The node is a real one, its
-   launcher and its agent are played; a folder stands for its group, and a timer for the work that is counted there. */
+/* Tests that a node which works flat out yields to others that work, whatever its agent does. The node is a real one,
+   its launcher and its agent are played; a folder stands for its group, and a timer for the work that is counted there.
+ */
 #include <sys/stat.h>
 
 #include "core/node_scene.h"

@@ -1,5 +1,5 @@
-/* Tests when the service asks what names stand for. No server is asked for these: one name is in every list of hosts, the
-   other can't exist. */
+/* Tests when the service asks what names stand for. No server is asked for these: one name is in every list of hosts,
+   the other can't exist. */
 #include "core/network/names.h"
 
 #include "core/sandbox/sandbox.h"
