@@ -4,7 +4,10 @@
 #include "core/core_internal.h"
 #include "core/policy/audit.h"
 
-enum { GIVEN_AT_LEAST = 4 }; /* in each turn, also when the slice passed while the thread waited for a processor */
+enum {
+    GIVEN_AT_LEAST = 4,      /* in each turn, also when the slice passed while the thread waited for a processor */
+    WORKED_NS = 1000 * 1000, /* but not when it was the answers that took so long */
+};
 
 void answers_init(struct answers *answers) {
     fair_init(&answers->first);
@@ -44,12 +47,16 @@ static void give(struct engine *engine, struct answer *answer) {
     free(answer);
 }
 
+static bool is_enough(const struct engine *engine, size_t given, uint64_t begun_ns, uint64_t begun_cpu_ns) {
+    if (given == 0 || !loop_slice_is_over(engine->loop, LOOP_TURN_FULL_US, begun_ns)) return false;
+    return given >= GIVEN_AT_LEAST || loop_cpu_ns() - begun_cpu_ns > WORKED_NS;
+}
+
 static void on_turn(uv_idle_t *idle) {
     struct engine *engine = idle->data;
-    uint64_t begun_ns = uv_hrtime();
+    uint64_t begun_ns = uv_hrtime(), begun_cpu_ns = loop_cpu_ns();
     struct answer *answer;
-    for (size_t given = 0; given < GIVEN_AT_LEAST || !loop_slice_is_over(engine->loop, LOOP_TURN_FULL_US, begun_ns);
-         given++) {
+    for (size_t given = 0; !is_enough(engine, given, begun_ns, begun_cpu_ns); given++) {
         answer = take_next(&engine->answers);
         if (!answer) break;
         give(engine, answer);

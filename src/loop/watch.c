@@ -26,7 +26,7 @@ static struct loop_watch *watch_of(const uv_loop_t *loop) {
     return loop->data;
 }
 
-static uint64_t thread_cpu_ns(void) {
+uint64_t loop_cpu_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -40,7 +40,7 @@ static void end_work(struct loop_watch *watch, uint64_t now_ns) {
 }
 
 static void end_turn(struct loop_watch *watch, uint64_t now_ns) {
-    uint64_t cpu_ns = thread_cpu_ns();
+    uint64_t cpu_ns = loop_cpu_ns();
     end_work(watch, now_ns);
     struct loop_turn turn = watch->heavy;
     turn.cpu_us = (cpu_ns - watch->cpu_ns) / 1000;
@@ -69,7 +69,7 @@ int loop_watch_open(uv_loop_t *loop, struct loop_watch **ret, struct error *rete
         return result;
     }
     watch->loop = loop;
-    watch->cpu_ns = thread_cpu_ns();
+    watch->cpu_ns = loop_cpu_ns();
     attention_begin(&watch->attention, uv_hrtime());
     uv_prepare_init(loop, &watch->prepare);
     watch->prepare.data = watch;

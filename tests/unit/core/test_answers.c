@@ -106,7 +106,7 @@ static void what_takes_long_is_made_by_turns(void **state) {
         answer_made(&stage->engine, &asked[i].request, make_late);
     }
     uv_run(&stage->loop, UV_RUN_NOWAIT);
-    assert_int_equal(stage->story.size, GIVEN_AT_LEAST);
+    assert_in_range(stage->story.size, 1, GIVEN_AT_LEAST);
     uv_run(&stage->loop, UV_RUN_DEFAULT);
     stage_expect(stage, "abcdefghijkl");
     loop_watch_close(watch);
