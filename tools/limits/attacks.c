@@ -48,7 +48,7 @@ static const struct limit_attack attacks[] = {
      "Agent = whereis(sbx_agent), "
      "[Port] = [P || P <- erlang:ports(), erlang:port_info(P, connected) =:= {connected, Agent}], "
      "Frame = term_to_binary({event, noise, binary:copy(<<1>>, 65536)}), "
-     "(fun Flood() -> port_command(Port, Frame), Flood() end)()",
+     "(fun Flood() -> _ = gen_tcp:send(Port, Frame), Flood() end)()",
      SIGN_EVENT, "violation", "channel_flood"},
     {"output", "print without end", "{}",
      "Text = binary:copy(<<\"x\">>, 4096), (fun Print() -> io:put_chars(Text), Print() end)()", SIGN_RATE, NULL,

@@ -100,21 +100,21 @@ agent_port() ->
     [Port] = [Port || Port <- erlang:ports(), erlang:port_info(Port, connected) =:= {connected, Agent}],
     Port.
 
-%% A frame of these bytes, as if the agent had sent it.
+%% A frame of these bytes, as if the agent had sent it. What the port itself takes differs between releases of OTP.
 through_agent(Bytes) ->
-    port_command(agent_port(), Bytes).
+    gen_tcp:send(agent_port(), Bytes).
 
 frame_header(Size) ->
     Port = agent_port(),
     ok = inet:setopts(Port, [{packet, raw}]),
-    port_command(Port, <<Size:32>>).
+    gen_tcp:send(Port, <<Size:32>>).
 
 %% The next frame is taken for the rest of this one.
 truncate_frame() ->
     Port = agent_port(),
     ok = inet:setopts(Port, [{packet, raw}]),
     Next = term_to_binary({event, output, <<>>}),
-    port_command(Port, [<<4:32, 131, (byte_size(Next)):32>>, Next]).
+    gen_tcp:send(Port, [<<4:32, 131, (byte_size(Next)):32>>, Next]).
 
 %% Small frames: what waits to be sent is charged to us. Until it is more than may come at once and since, by far; who
 %% reads slower than that is not flooded, so it is nothing that takes long to read.
@@ -123,7 +123,7 @@ flood() ->
     flood(agent_port(), Frame, 0, now_ms()).
 
 flood(Port, Frame, Sent, Since) ->
-    port_command(Port, Frame),
+    _ = gen_tcp:send(Port, Frame),
     Elapsed = now_ms() - Since,
     case Sent > ?BURST_BYTES + Elapsed * ?BYTES_PER_MS + ?FAR_BYTES orelse Elapsed > ?FLOOD_MAX_MS of
         true -> ok;
