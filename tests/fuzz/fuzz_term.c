@@ -60,7 +60,8 @@ void fuzz_one(const uint8_t *data, size_t size) {
     struct error error = {0};
     struct term_doc *doc = NULL;
     if (term_decode(data, size, &bounds, &doc, &error) < 0) {
-        check(doc == NULL && (error.code == E_FORMAT || error.code == E_TOO_LARGE) && error.detail[0] != '\0');
+        check(doc == NULL && error.detail[0] != '\0');
+        check(error.code == E_FORMAT || error.code == E_TOO_LARGE || error.code == E_TOO_NEW);
         return;
     }
     print_in(term_root(doc), TERM_ERLANG);
