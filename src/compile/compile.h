@@ -67,7 +67,9 @@ struct compiler_settings {
 /* wake is called when nothing is left of what compiler_quiesce ended. */
 int compiler_open(struct node_host *host, struct store *store, const struct compiler_settings *settings,
                   void (*wake)(void *data), void *data, struct compiler **ret, struct error *reterr);
-void compiler_quiesce(struct compiler *compiler);          /* end idle nodes, keep none from now on */
+void compiler_quiesce(struct compiler *compiler); /* end idle nodes, keep none from now on */
+/* Its idle nodes are ended, and it need not live longer. No compilation of it is under way. */
+void compiler_forget(struct compiler *compiler, const struct toolchain *toolchain);
 bool compiler_is_quiet(const struct compiler *compiler);   /* no node is left, nor is a compilation */
 struct compiler *compiler_free(struct compiler *compiler); /* once it is quiet; accepts NULL, returns NULL */
 
@@ -90,7 +92,7 @@ void compile_turn_give(struct compile_turn *turn);
 
 struct compile_request {
     struct compiler *compiler;
-    const struct toolchain *toolchain;  /* probed; it outlives the compiler */
+    const struct toolchain *toolchain;  /* probed; it outlives the compiler, or is forgotten by it */
     const struct link_project *project; /* opened with the caller's rights; its fd stays the caller's */
     uid_t owner;                        /* the caller; no other user gets its builds */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */

@@ -32,6 +32,14 @@ void compiler_quiesce(struct compiler *compiler) {
         if (!worker->user) worker_kill(worker, "the service is shutting down");
 }
 
+void compiler_forget(struct compiler *compiler, const struct toolchain *toolchain) {
+    for (struct worker *worker = compiler->workers; worker; worker = worker->next) {
+        if (worker->toolchain != toolchain) continue;
+        worker->toolchain = NULL;
+        if (!worker->user) worker_kill(worker, "its toolchain is not used any more");
+    }
+}
+
 bool compiler_is_quiet(const struct compiler *compiler) {
     return !compiler->workers && compiler->workspaces.count == 0;
 }

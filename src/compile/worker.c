@@ -164,7 +164,9 @@ static void bound_spares(struct compiler *compiler) {
 }
 
 void worker_refill(struct compiler *compiler, const struct toolchain *toolchain) {
-    if (compiler->quiescing || compiler->settings.spares == 0 || find_spare(compiler, toolchain)) return;
+    /* A user's own gets none: spares are few, and all users share them. */
+    if (compiler->quiescing || compiler->settings.spares == 0 || toolchain->is_own || find_spare(compiler, toolchain))
+        return;
     struct error ignored; /* the next job that needs a worker reports it */
     start(compiler, toolchain, true, &ignored);
     bound_spares(compiler);

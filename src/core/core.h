@@ -74,6 +74,7 @@ struct engine_config {
     const char *webhook_secret, *webhook_events;
     const char *profiles;   /* the user's own, as guard_profiles_read reads them; NULL: none */
     const char *toolchains; /* besides the system's, as toolchains_open reads them; NULL: none */
+    const char *toolchain;  /* the name of the default; NULL: the system's */
     struct quotas *quotas;  /* what callers may have; must live longer than the engine. NULL: no bounds */
     const struct log *log;
 };

@@ -27,6 +27,8 @@ static const struct setting {
      "when the agent was built; the launcher tells"},
     {"otp", KIND_PATH, offsetof(struct settings, otp), 0, 0, "root of the OTP installation"},
     {"elixir", KIND_PATH, offsetof(struct settings, elixir), 0, 0, "root of the Elixir installation"},
+    {"toolchain", KIND_TEXT, offsetof(struct settings, toolchain), 0, 0,
+     "the default toolchain: system, or one that a section [toolchain NAME] names"},
     {"admin-uid", KIND_NUMBER, offsetof(struct settings, admin_uid), 0, UINT32_MAX - 1, "who is an admin besides root"},
     {"sandboxes-max", KIND_NUMBER, offsetof(struct settings, engine.sandboxes_max), 1, 4000,
      "how many sandboxes at most"},
@@ -305,6 +307,7 @@ int settings_read(int argc, char **argv, struct settings *ret, struct error *ret
     ret->engine.agent_dir = ret->agent_dir;
     ret->engine.profiles = ret->profiles;
     ret->engine.toolchains = ret->toolchains;
+    ret->engine.toolchain = ret->toolchain[0] ? ret->toolchain : NULL;
     ret->engine.webhook = ret->webhook[0] ? ret->webhook : NULL;
     ret->engine.webhook_secret = ret->webhook_secret;
     ret->engine.webhook_events = ret->webhook_events;

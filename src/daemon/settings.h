@@ -21,6 +21,7 @@ struct settings {
     char webhook[SETTINGS_TEXT_BYTES], webhook_secret[SETTINGS_TEXT_BYTES], webhook_events[SETTINGS_TEXT_BYTES];
     /* Sections of sandbox.conf as they are, on the same lines as there. */
     char profiles[SETTINGS_SECTIONS_BYTES], toolchains[SETTINGS_SECTIONS_BYTES];
+    char toolchain[SETTINGS_TEXT_BYTES];
     struct quota_rules quotas;
     bool show_only; /* --help or --version was asked for, and answered */
 };

@@ -177,6 +177,7 @@ enum jail_plan_verb {
     JAIL_PLAN_WEIGHT,    /* of the CPU, in percent of what other nodes get; absent: the same */
     JAIL_PLAN_BIND,      /* source, target: read-only, nosuid, nodev, noexec; opened with the daemon's rights */
     JAIL_PLAN_BIND_EXEC, /* the same, executable */
+    JAIL_PLAN_TOOLCHAIN, /* token of an opened toolchain, target: as that, opened with its owner's rights */
     JAIL_PLAN_DEVICE,    /* null | zero | urandom under /dev */
     JAIL_PLAN_TMPFS,     /* target, percent: writable by the node, with so much of what limits its files */
     JAIL_PLAN_DIRECTORY, /* an empty read-only directory, a place to mount at later */
@@ -209,9 +210,10 @@ struct jail_plan {
 };
 
 struct jail_bind {
-    const char *source; /* host path */
+    const char *source; /* host path; of a toolchain, what stands for an opened one */
     const char *target;
     bool executable;
+    bool is_toolchain; /* a user's own */
 };
 
 /* What the caller wants run; strings are only read. Lists end with a NULL (argv, env) or have a count. */

@@ -34,7 +34,8 @@ static bool is_path(const char *path) {
 static int check_paths(const struct jail_request *request, struct error *reterr) {
     for (size_t i = 0; i < request->bind_count; i++) {
         const struct jail_bind *bind = &request->binds[i];
-        if (!is_path(bind->target) || !is_path(bind->source))
+        bool is_source = bind->is_toolchain ? bind->source && plan_name_is_valid(bind->source) : is_path(bind->source);
+        if (!is_path(bind->target) || !is_source)
             return error_set(reterr, E_INVALID, "'%s' can't be bound at '%s'", bind->source ? bind->source : "",
                              bind->target ? bind->target : "");
     }
@@ -90,7 +91,10 @@ static void add_binds(struct draft *draft) {
         const struct jail_bind *bind = &request->binds[i];
         /* There already, at its own place. */
         if (has_system && strcmp(bind->source, bind->target) == 0 && is_in_system(bind->target)) continue;
-        add(draft, bind->executable ? JAIL_PLAN_BIND_EXEC : JAIL_PLAN_BIND, bind->source, bind->target, 0);
+        enum jail_plan_verb verb = bind->is_toolchain ? JAIL_PLAN_TOOLCHAIN
+                                   : bind->executable ? JAIL_PLAN_BIND_EXEC
+                                                      : JAIL_PLAN_BIND;
+        add(draft, verb, bind->source, bind->target, 0);
     }
 }
 

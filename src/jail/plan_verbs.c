@@ -79,6 +79,7 @@ static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_BIND] = {"bind", .operands = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX, .can_be_given = true},
     [JAIL_PLAN_BIND_EXEC] = {"bind-exec", .operands = {path_is_clean, path_is_clean}, .times = MOUNTS_MAX,
                              .can_be_given = true},
+    [JAIL_PLAN_TOOLCHAIN] = {"toolchain", .operands = {plan_name_is_valid, path_is_clean}, .times = 4},
     [JAIL_PLAN_DEVICE] = {"device", .operands = {is_device}, .times = 8},
     [JAIL_PLAN_TMPFS] = {"tmpfs", .operands = {is_disk}, .least = 1, .most = 100, .times = JAIL_DISKS},
     [JAIL_PLAN_DIRECTORY] = {"directory", .operands = {path_is_clean}, .times = MOUNTS_MAX},

@@ -220,35 +220,47 @@ static void handle_equip(const struct call *call) {
     finish(call, failed, &error);
 }
 
+/* A toolchain's path lies in the folder that the request names. */
+static bool is_place_of(const struct call *call, const char *path) {
+    const char *below = wire_message_value(call->message, "below");
+    return !below || (path_is_clean(below) && project_is_below(path, below));
+}
+
 /* A path as the caller at hand, or a name as the user that gave a standing permission under it. */
 static void handle_project(const struct call *call) {
     const char *what = operand(call, 0);
-    uint64_t sign = 0;
+    uint64_t sign = 0, toolchain = 0;
     wire_message_number(call->message, "sign", &sign);
+    wire_message_number(call->message, "toolchain", &toolchain);
     if (what && plan_name_is_valid(what) && call->fd < 0)
-        project_open_granted(call->launcher, call->request, what, sign);
-    else if (!what || call->fd < 0 || !path_is_clean(what))
+        project_open_granted(call->launcher, call->request, what, toolchain, sign);
+    else if (!what || call->fd < 0 || !path_is_clean(what) || !is_place_of(call, what))
         refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket, or a grant's name");
     else
-        project_open(call->launcher, call->request, call->fd, what);
+        project_open(call->launcher, call->request, call->fd, what, wire_message_value(call->message, "below"));
 }
 
 static void handle_grant(const struct call *call) {
-    const char *name = operand(call, 0), *path = operand(call, 1);
-    struct caller caller;
+    const char *name = operand(call, 0), *path = operand(call, 1), *below = wire_message_value(call->message, "below");
+    struct grant grant = {0};
     struct error error;
-    if (!name || !path || call->fd < 0 || !plan_name_is_valid(name) || !path_is_clean(path)) {
+    if (!name || !path || call->fd < 0 || !plan_name_is_valid(name) || !path_is_clean(path) ||
+        !is_place_of(call, path)) {
         refuse(call, E_INVALID, "a grant needs a name, a clean absolute path and the caller's socket");
         return;
     }
-    int failed = project_caller(call->launcher, call->fd, &caller, &error);
-    if (!failed) failed = grant_write(call->launcher, name, &caller, path, &error);
+    snprintf(grant.path, sizeof grant.path, "%s", path);
+    snprintf(grant.below, sizeof grant.below, "%s", below ? below : "");
+    int failed = project_caller(call->launcher, call->fd, &grant.caller, &error);
+    if (!failed) failed = grant_write(call->launcher, name, &grant, &error);
     finish(call, failed, &error);
 }
 
 static void handle_withdraw(const struct call *call) {
     const char *name = operand(call, 0);
-    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name);
+    uint64_t toolchain = 0;
+    wire_message_number(call->message, "toolchain", &toolchain);
+    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name, toolchain);
     finish(call, 0, NULL);
 }
 

@@ -337,6 +337,55 @@ void link_sign_granted(struct launcher_link *link, const char *name, link_signat
              "project", &text, -1);
 }
 
+static void ask_project(struct launcher_link *link, const struct buf *text, int peer_fd, link_project_fn done,
+                        void *data) {
+    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_callback)done, .data = data},
+             "project", text, peer_fd);
+}
+
+void link_open_toolchain(struct launcher_link *link, int peer_fd, const char *path, const char *below,
+                         link_project_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, path);
+    wire_put_pair(&text, "below", below);
+    ask_project(link, &text, peer_fd, done, data);
+}
+
+void link_grant_toolchain(struct launcher_link *link, int peer_fd, const char *name, const char *path,
+                          const char *below, link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    put_operand(&text, path);
+    wire_put_pair(&text, "below", below);
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data}, "grant",
+             &text, peer_fd);
+}
+
+static void put_toolchain(struct buf *text, const char *name) {
+    put_operand(text, name);
+    wire_put_number(text, "toolchain", 1);
+}
+
+void link_withdraw_toolchain(struct launcher_link *link, const char *name) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_toolchain(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "withdraw", &text, -1);
+}
+
+void link_open_granted_toolchain(struct launcher_link *link, const char *name, link_project_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_toolchain(&text, name);
+    ask_project(link, &text, -1, done, data);
+}
+
+void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_toolchain(&text, name);
+    wire_put_number(&text, "sign", 1);
+    link_ask(link, &(struct link_call){.deliver = deliver_signature, .done = (link_callback)done, .data = data},
+             "project", &text, -1);
+}
+
 void link_release_project(struct launcher_link *link, const char *token) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, token);

@@ -89,6 +89,15 @@ void link_open_project(struct launcher_link *link, int peer_fd, const char *path
 void link_grant(struct launcher_link *link, int peer_fd, const char *name, const char *path, link_done_fn done,
                 void *data);
 void link_withdraw(struct launcher_link *link, const char *name);
+/* The same for folders of a toolchain, which lie below a folder of the caller's; no link is followed out of it. Their
+   names are apart from those of projects. They are never streams. E_TOOLCHAIN: other users can write there. */
+void link_open_toolchain(struct launcher_link *link, int peer_fd, const char *path, const char *below,
+                         link_project_fn done, void *data);
+void link_grant_toolchain(struct launcher_link *link, int peer_fd, const char *name, const char *path,
+                          const char *below, link_done_fn done, void *data);
+void link_withdraw_toolchain(struct launcher_link *link, const char *name);
+void link_open_granted_toolchain(struct launcher_link *link, const char *name, link_project_fn done, void *data);
+void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
 void link_open_granted(struct launcher_link *link, const char *name, link_project_fn done, void *data);
 /* A number that changes when the names, sizes or times of its files do. */
 void link_sign_granted(struct launcher_link *link, const char *name, link_signature_fn done, void *data);

@@ -353,7 +353,7 @@ int node_start(struct node_host *host, const struct node_spec *spec, const struc
         return result;
     }
     node->open_handles++;
-    link_spawn(host->link, &plan, on_spawned, node);
+    toolchain_spawn(host->link, spec->toolchain, &plan, on_spawned, node);
     jail_plan_free(&plan);
     *ret = node;
     return 0;

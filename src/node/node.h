@@ -17,7 +17,12 @@ enum {
     NODE_NAME_BYTES = 24,
     NODE_SECRET_BYTES = 65,
     NODE_APPS_MAX = 64,
+    TOOLCHAIN_GRANT_BYTES = 48,
+    TOOLCHAIN_DIGEST_TEXT = 40,
 };
+
+#define TOOLCHAIN_OTP_PLACE "/toolchain/otp" /* where nodes see a user's own */
+#define TOOLCHAIN_ELIXIR_PLACE "/toolchain/elixir"
 
 /* ---- the toolchain: where OTP and Elixir are, and what a VM of them needs to see ---- */
 
@@ -28,34 +33,69 @@ struct toolchain {
     char elixir_lib[PATH_MAX]; /* holds elixir, logger, mix …; "" without Elixir */
     char boot_dir[PATH_MAX];   /* holds node.boot, made for this toolchain; "" until probed */
     char otp_release[32];
-    char elixir_version[32]; /* "" without Elixir, or until probed */
-    char digest[17];         /* of what identifies it: paths, versions, our agent */
+    char otp_version[32];               /* "27.2"; "" where the installation does not tell */
+    char elixir_version[32];            /* "" without Elixir, or until probed */
+    char digest[TOOLCHAIN_DIGEST_TEXT]; /* of what identifies it: paths, versions, our agent; a user's begin with "u"
+                                           and the uid */
     /* Shared libraries the VM is linked against, the dynamic linker among them. */
     struct toolchain_library {
         char *place;  /* where the VM looks for it */
-        char *source; /* the same on the host */
+        char *source; /* the same on the host; NULL: it lies in the user's own folder */
     } * libraries;
     size_t library_count;
+    /* Of a user's own: the paths above are those inside a node, and the launcher opens the folders with the user's
+       rights, by standing permissions of these names. */
+    bool is_own;
+    uid_t owner;
+    char otp_grant[TOOLCHAIN_GRANT_BYTES], elixir_grant[TOOLCHAIN_GRANT_BYTES];
     struct probe *probe; /* the one under way, or NULL; probe.c keeps it */
 };
 
 struct toolchain_place {
     const char *root;         /* an absolute path; NULL: the host's own */
     const char *otp, *elixir; /* roots of the installations, as seen from there; NULL: PATH tells */
+    bool is_checked;          /* refused when other users can write it */
 };
 
 /* E_TOOLCHAIN says what is missing. */
 int toolchain_find(const struct toolchain_place *place, const char *agent_dir, uint32_t agent_stamp,
                    struct toolchain *ret, struct error *reterr);
+/* The same of a user's own, whose folders are open. Blocking, and the files are a stranger's: for the thread pool. */
+struct toolchain_folders {
+    int otp_fd, elixir_fd; /* -1: without Elixir */
+    uid_t owner;
+    uint64_t otp_signature, elixir_signature; /* that stand for their files */
+    const char *otp_grant, *elixir_grant;
+};
+int toolchain_find_own(const struct toolchain_folders *folders, uint32_t agent_stamp, struct toolchain *ret,
+                       struct error *reterr);
+int toolchain_own_digest(const struct toolchain_folders *folders, uint32_t agent_stamp, char ret[TOOLCHAIN_DIGEST_TEXT],
+                         struct error *reterr); /* that it would have */
+/* The folder, or one above it, that a user other than root and ours can write. E_TOOLCHAIN names it. */
+int toolchain_check_folder(const char *path, struct error *reterr);
+/* E_TOOLCHAIN: a node has something else of its own at that path. */
+int toolchain_check_place(const char *path, struct error *reterr);
+/* E_TOOLCHAIN: Elixir of that version needs a newer OTP. */
+int toolchain_check_fit(unsigned otp, const char *elixir_version, struct error *reterr);
+bool toolchain_version_is_plain(const char *text); /* letters, digits and ".-+_" alone, and not empty */
+/* As link_spawn. The folders of a user's own are opened first. */
+void toolchain_spawn(struct launcher_link *link, const struct toolchain *toolchain, const struct jail_plan *plan,
+                     link_spawned_fn done, void *data);
 /* Where a path of the toolchain is on the host, links followed within its root. E_TOOLCHAIN: it is not there. */
 int toolchain_resolve(const char *root, const char *path, char ret[PATH_MAX], struct error *reterr);
 void toolchain_free(struct toolchain *toolchain);
 unsigned toolchain_generation(const struct toolchain *toolchain); /* 25 */
 
-/* Shared libraries that the ELF files of a root (NULL-terminated) need, found in the system's folders of that root; the
-   interpreter comes first. */
-int elf_libraries(const char *root, const char *const *files, struct toolchain_library **ret, size_t *ret_count,
-                  struct error *reterr);
+/* Where programs and their libraries are looked for. */
+struct elf_tree {
+    const char *root;      /* the tree that the system's folders begin in; "": the host's own */
+    const char *own_place; /* of a user's own: the folder that its paths begin with; NULL: there is none */
+    int own_fd;            /* it */
+};
+/* Shared libraries that ELF files (NULL-terminated) need: in the system's folders of the root, or in the user's own
+   folder; the interpreter comes first. */
+int elf_libraries(const struct elf_tree *tree, const char *const *files, struct toolchain_library **ret,
+                  size_t *ret_count, struct error *reterr);
 
 /* ---- nodes ---- */
 
@@ -259,6 +299,8 @@ int pool_start_node(struct pool *pool, const struct node_spec *spec, const struc
                     struct node **ret, bool *ret_is_warm, struct error *reterr);
 /* Boot nothing for a moment: a caller waits for what an application does just now. */
 void pool_put_off(struct pool *pool);
+/* Its nodes that wait are ended, and it need not live longer. */
+void pool_forget(struct pool *pool, const struct toolchain *toolchain);
 size_t pool_ready(const struct pool *pool); /* how many can be taken now */
 void pool_quiesce(struct pool *pool);       /* end those that wait, and boot no more */
 bool pool_is_quiet(const struct pool *pool);

@@ -241,6 +241,8 @@ void node_close_disk(struct node *node);
 bool usage_read_file(const char *directory, const char *name, char *ret, size_t size);
 bool task_read(pid_t pid, struct node_task *ret); /* false when there is no such process */
 
+enum { TOOLCHAIN_DIGEST_BYTES = 8 };
+
 /* ---- small helpers ---- */
 
 int make_random_hex(char *ret, size_t digits, struct error *reterr); /* digits characters and a terminator */

@@ -187,10 +187,14 @@ static size_t need_shelf(struct pool *pool, const struct toolchain *toolchain, c
     size_t index = find_shelf(pool, toolchain, profile, elixir);
     if (index < SHELVES_MAX) return index;
     take_picture(pool, &picture);
-    index = pool->shelf_count < SHELVES_MAX ? pool->shelf_count++
-                                            : pool_spare_shelf(&picture.view, uv_now(pool->host->loop));
+    bool is_new = pool->shelf_count < SHELVES_MAX && !pool_user_has_all_shelves(&picture.view, toolchain);
+    index = is_new ? pool->shelf_count++ : pool_spare_shelf(&picture.view, toolchain, uv_now(pool->host->loop));
     if (index < SHELVES_MAX)
-        pool->shelves[index] = (struct shelf){.toolchain = toolchain, .profile = *profile, .elixir = elixir};
+        pool->shelves[index] = (struct shelf){.toolchain = toolchain,
+                                              .profile = *profile,
+                                              .elixir = elixir,
+                                              .is_own = toolchain->is_own,
+                                              .owner = toolchain->owner};
     return index;
 }
 
@@ -287,6 +291,16 @@ void pool_begin(struct pool *pool, const struct toolchain *toolchain) {
     }
     /* The client that started the service sends a request first. */
     uv_timer_start(&pool->look, on_look, POOL_FIRST_LOOK_MS, 0);
+}
+
+/* A shelf without a toolchain is wanted by none, and goes for the next. */
+void pool_forget(struct pool *pool, const struct toolchain *toolchain) {
+    for (size_t i = 0; i < pool->shelf_count; i++) {
+        if (pool->shelves[i].toolchain != toolchain) continue;
+        pool->shelves[i] = (struct shelf){0};
+        for (struct resident *at = pool->residents; at; at = at->next)
+            if (at->facts.shelf == i && !at->facts.is_ending) end(at, "its toolchain is not used any more");
+    }
 }
 
 void pool_quiesce(struct pool *pool) {

@@ -6,6 +6,8 @@
 
 enum {
     SHELVES_MAX = 16,
+    POOL_OWN_SHELVES = 2, /* of one user's own toolchains */
+    POOL_OWN_NODES = 2,   /* on each of them: no quota counts nodes that wait */
     POOL_NODES_MAX = 256,
     POOL_NODE_BYTES = 24 << 20,       /* what one is reckoned to take, kernel memory included */
     POOL_AGE_MAX_MS = 30 * 60 * 1000, /* then it is replaced, so that nothing that leaks in it grows for ever */
@@ -43,6 +45,8 @@ struct shelf { /* nodes of one kind */
     struct jail_profile profile;
     bool elixir;
     bool is_standing; /* one is kept even without demand */
+    bool is_own;      /* of a user's own toolchain */
+    uid_t owner;      /* that user */
     struct demand demand;
     unsigned failures; /* in a row */
     uint64_t retry_at_ms;
@@ -86,8 +90,10 @@ struct pool_step pool_decide(const struct pool_view *view, uint64_t now_ms);
 void shelf_failed(struct shelf *shelf, uint64_t now_ms);
 /* Whether a node that was booted for one is as good as one booted for the other: most limits can be changed later. */
 bool profiles_boot_alike(const struct jail_profile *one, const struct jail_profile *other);
-/* The least demanded shelf that may go for another; SHELVES_MAX when all are needed. */
-size_t pool_spare_shelf(const struct pool_view *view, uint64_t now_ms);
+/* Whether the toolchain is a user's own, and that user has as many shelves as one may have. */
+bool pool_user_has_all_shelves(const struct pool_view *view, const struct toolchain *toolchain);
+/* The least demanded shelf that may go for one of this toolchain; SHELVES_MAX when all are needed. */
+size_t pool_spare_shelf(const struct pool_view *view, const struct toolchain *toolchain, uint64_t now_ms);
 
 /* ---- hand_over.c ---- */
 

@@ -61,6 +61,7 @@ static size_t wanted_alone(const struct shelf *shelf, uint64_t now_ms) {
     size_t wanted = demand < demand_least     ? 0
                     : demand < POOL_NODES_MAX ? (size_t)(demand + 1 - demand_least)
                                               : POOL_NODES_MAX;
+    if (shelf->is_own && wanted > POOL_OWN_NODES) return POOL_OWN_NODES;
     return wanted == 0 && shelf->is_standing ? 1 : wanted;
 }
 
@@ -88,10 +89,22 @@ void pool_share(const struct pool_view *view, uint64_t now_ms, size_t ret_wanted
     memcpy(ret_wanted, given, sizeof given);
 }
 
-size_t pool_spare_shelf(const struct pool_view *view, uint64_t now_ms) {
+static bool is_of(const struct shelf *shelf, const struct toolchain *own) {
+    return shelf->is_own && shelf->owner == own->owner;
+}
+
+bool pool_user_has_all_shelves(const struct pool_view *view, const struct toolchain *toolchain) {
+    size_t count = 0;
+    for (size_t i = 0; toolchain->is_own && i < view->shelf_count; i++) count += is_of(&view->shelves[i], toolchain);
+    return count >= POOL_OWN_SHELVES;
+}
+
+size_t pool_spare_shelf(const struct pool_view *view, const struct toolchain *toolchain, uint64_t now_ms) {
     size_t chosen = SHELVES_MAX;
+    bool only_own = pool_user_has_all_shelves(view, toolchain);
     for (size_t i = 0; i < view->shelf_count; i++) {
         bool has_nodes = false;
+        if (only_own && !is_of(&view->shelves[i], toolchain)) continue;
         for (size_t n = 0; n < view->node_count; n++) has_nodes |= view->nodes[n].shelf == i;
         if (has_nodes || view->shelves[i].is_standing) continue;
         if (chosen == SHELVES_MAX ||

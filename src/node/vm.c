@@ -51,6 +51,12 @@ static void add_bind(struct draft *draft, const char *source, const char *target
         (struct jail_bind){.source = source, .target = target, .executable = executable};
 }
 
+/* In place of a path, the name of the permission by which it is opened. */
+static void add_own(struct draft *draft, const char *grant, const char *target) {
+    add_bind(draft, grant, target, true);
+    if (!draft->overflow) draft->binds[draft->bind_count - 1].is_toolchain = true;
+}
+
 static void add_argument(struct draft *draft, const char *word) {
     if (draft->argc == WORDS_MAX)
         draft->overflow = true;
@@ -72,9 +78,14 @@ static void add_env(struct draft *draft, const char *pair) {
 /* The toolchain keeps its own paths inside, so that what it remembers of itself stays true. */
 static void add_toolchain(struct draft *draft, const struct node_host *host, const struct toolchain *toolchain) {
     for (size_t i = 0; i < toolchain->library_count; i++)
-        add_bind(draft, toolchain->libraries[i].source, toolchain->libraries[i].place, true);
-    add_bind(draft, keep_text(draft, "%s%s", toolchain->root, toolchain->otp_root), toolchain->otp_root, true);
-    if (toolchain->elixir_lib[0])
+        if (toolchain->libraries[i].source)
+            add_bind(draft, toolchain->libraries[i].source, toolchain->libraries[i].place, true);
+    if (toolchain->is_own) add_own(draft, toolchain->otp_grant, TOOLCHAIN_OTP_PLACE);
+    if (toolchain->is_own && toolchain->elixir_grant[0])
+        add_own(draft, toolchain->elixir_grant, TOOLCHAIN_ELIXIR_PLACE);
+    if (!toolchain->is_own)
+        add_bind(draft, keep_text(draft, "%s%s", toolchain->root, toolchain->otp_root), toolchain->otp_root, true);
+    if (!toolchain->is_own && toolchain->elixir_lib[0])
         add_bind(draft, keep_text(draft, "%s%s", toolchain->root, toolchain->elixir_lib), toolchain->elixir_lib, false);
     add_bind(draft, keep_text(draft, "%s/ebin", host->agent_dir), "/sandbox/ebin", false);
     draft->executables[0] = keep_text(draft, "%s/beam.smp", toolchain->erts_bin);

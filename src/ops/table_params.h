@@ -41,8 +41,20 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
         .summary = "a Mix or rebar3 project, a folder, a file, or an ebin"                                             \
     }
 
+#define USER_HOME_PARAM                                                                                                \
+    {                                                                                                                  \
+        .name = "user_home", .type = OP_PATH,                                                                          \
+        .summary = "the folder whose toolchains of mise, asdf and kerl are yours; your home unless given"              \
+    }
+
 #define TOOLCHAIN_PARAM                                                                                                \
-    { .name = "toolchain", .type = OP_ID, .summary = "the OTP and Elixir to use; `sandbox toolchains` lists them" }
+    {.name = "toolchain",                                                                                              \
+     .type = OP_TEXT,                                                                                                  \
+     .min = 1,                                                                                                         \
+     .max = 80,                                                                                                        \
+     .flag = "toolchain",                                                                                              \
+     .summary = "the OTP and Elixir to use; `sandbox toolchains` lists them"},                                         \
+        USER_HOME_PARAM
 
 /* A limit that has a parameter of its own; the others are set by `limit`. */
 #define LIMIT_TYPE_COUNT OP_INTEGER
@@ -290,6 +302,8 @@ static const struct op_param compile_params[] = {
     {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
     TOOLCHAIN_PARAM,
 };
+
+static const struct op_param toolchains_params[] = {USER_HOME_PARAM};
 
 static const struct op_param validate_params[] = {
     {.name = "path",

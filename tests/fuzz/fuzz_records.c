@@ -42,19 +42,23 @@ static void read_record(void) {
           again.counts_execs == node.counts_execs);
 }
 
-static void read_grant(void) {
+static void read_grant(bool is_toolchain) {
     struct error error = {0};
-    struct caller caller, again;
-    char path[PATH_MAX], path_again[PATH_MAX];
-    if (grant_read(launcher, "n1", &caller, path, &error) < 0) {
+    struct grant grant, again;
+    if (grant_read(launcher, "n1", is_toolchain, &grant, &error) < 0) {
         check(error.code != E_NONE && error.detail[0]);
         return;
     }
-    check(path_is_clean(path) && caller.group_count <= CALLER_GROUPS_MAX);
-    if (grant_write(launcher, "n2", &caller, path, NULL) < 0) return; /* written, it may be longer than it was */
-    check(grant_read(launcher, "n2", &again, path_again, NULL) == 0 && strcmp(path, path_again) == 0);
-    check(again.uid == caller.uid && again.gid == caller.gid && again.group_count == caller.group_count &&
-          memcmp(again.groups, caller.groups, caller.group_count * sizeof *caller.groups) == 0);
+    check(path_is_clean(grant.path) && grant.caller.group_count <= CALLER_GROUPS_MAX);
+    check(!is_toolchain || project_is_below(grant.path, grant.below));
+    check(is_toolchain == (grant.below[0] != '\0'));
+    if (grant_write(launcher, "n2", &grant, NULL) < 0) return; /* written, it may be longer than it was */
+    check(grant_read(launcher, "n2", is_toolchain, &again, NULL) == 0 && strcmp(grant.path, again.path) == 0 &&
+          strcmp(grant.below, again.below) == 0);
+    check(again.caller.uid == grant.caller.uid && again.caller.gid == grant.caller.gid &&
+          again.caller.group_count == grant.caller.group_count &&
+          memcmp(again.caller.groups, grant.caller.groups, grant.caller.group_count * sizeof *grant.caller.groups) ==
+              0);
 }
 
 static void read_policy(void) {
@@ -78,10 +82,12 @@ static void read_policy(void) {
 void fuzz_one(const uint8_t *data, size_t size) {
     place_write("n1", data, size);
     place_write(".grant-n1", data, size);
+    place_write(".toolchain-n1", data, size);
     place_write(".egress", data, size);
     place_write(".egress-n1", data, size);
     read_record();
-    read_grant();
+    read_grant(false);
+    read_grant(true);
     read_policy();
     egress_record_read(launcher);
 }

@@ -35,10 +35,14 @@
 main() ->
     Status =
         try
+            ok = check_elixir(),
             io:put_chars(["SBXBOOT ", base64:encode(term_to_binary(script())), $\n]),
             [io:format("~ts ~ts~n", [Key, Value]) || {Key, Value} <- facts()],
             0
         catch
+            throw:{unusable, Why} ->
+                io:put_chars(["SBXERROR ", Why, $\n]),
+                1;
             Class:Reason:Stack ->
                 io:put_chars(["SBXERROR ", erl_error:format_exception(Class, Reason, Stack), $\n]),
                 1
@@ -51,7 +55,26 @@ facts() ->
         {"ERTS_VERSION", erlang:system_info(version)},
         {"ROOT_DIR", code:root_dir()}
         | [{string:uppercase(atom_to_list(App)) ++ "_DIR", Dir} || App <- library_apps(), {ok, Dir} <- [lib_dir(App)]]
-    ] ++ [{"ELIXIR_VERSION", Version} || Version <- elixir_version()].
+    ] ++ [{"OTP_VERSION", Version} || Version <- otp_version()] ++
+        [{"ELIXIR_VERSION", Version} || Version <- elixir_version()].
+
+%% "27.2", where the release is 27.
+otp_version() ->
+    File = filename:join([code:root_dir(), "releases", erlang:system_info(otp_release), "OTP_VERSION"]),
+    case file:read_file(File) of
+        {ok, Text} -> [string:trim(Text)];
+        {error, _Reason} -> []
+    end.
+
+%% An Elixir that was compiled by a newer OTP does not load.
+check_elixir() ->
+    case [Version || Version <- elixir_version(), code:ensure_loaded('Elixir.Kernel') =/= {module, 'Elixir.Kernel'}] of
+        [] ->
+            ok;
+        [Version] ->
+            Text = "Elixir ~ts does not load on OTP ~ts: it was made for another, or is not whole",
+            throw({unusable, io_lib:format(Text, [Version, erlang:system_info(otp_release)])})
+    end.
 
 elixir_version() ->
     _ = application:load(elixir),

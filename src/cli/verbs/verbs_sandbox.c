@@ -54,6 +54,14 @@ static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_m
     format_duration_ms((int64_t)(clock_monotonic_ms() - started_ms), &line);
     fprintf(stderr, "%s%s%s\n", style_code(cli->err_colour, STYLE_DIM), buf_string(&line),
             style_code(cli->err_colour, STYLE_PLAIN));
+    size_t i;
+    json_t *warning;
+    json_array_foreach(json_object_get(sandbox, "warnings"), i, warning) {
+        buf_clear(&line);
+        format_value("warning", warning, &line);
+        fprintf(stderr, "%swarning:%s %s\n", style_code(cli->err_colour, STYLE_YELLOW),
+                style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
+    }
     json_t *lost = json_object_get(sandbox, "lost_guarantees");
     if (json_array_size(lost) == 0) return;
     buf_clear(&line);

@@ -1,9 +1,11 @@
 /* The steps that one-shot jobs share: begin, open the path, compile, work on the thread pool, answer. */
 #include "core/jobs/oneshot.h"
 #include "core/sandbox/sandbox.h"
+#include "core/toolchains/own.h"
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- beginning and ending ---- */
 
@@ -48,16 +50,18 @@ static void on_cancel(struct request *request) {
 struct oneshot *oneshot_begin(struct engine *engine, struct request *request, size_t size) {
     struct error error;
     struct oneshot *oneshot = NULL;
-    struct toolchain_entry *toolchain;
+    struct toolchain_entry *toolchain = toolchains_default(engine); /* until it is chosen */
     const char *name = json_string_value(json_object_get(request->params, "toolchain"));
-    if (toolchains_find(engine, name, &toolchain, &error) == 0 && check(engine, request, &error) == 0)
+    bool is_own = name && own_manager_of(name) < OWN_MANAGERS;
+    if ((is_own || toolchains_find(engine, name, &toolchain, &error) == 0) && check(engine, request, &error) == 0)
         oneshot = zeroed_or_abort(1, size);
     if (!oneshot) {
         answer_error(engine, request, &error, NULL);
         return NULL;
     }
     oneshot->engine = engine;
-    oneshot->toolchain = toolchain;
+    oneshot->project.fd = -1;
+    toolchain_hold(&oneshot->toolchain, toolchain);
     oneshot->request = request;
     oneshot->uid = oneshot->reads_of = request->caller.uid;
     oneshot->next = engine->oneshots.first;
@@ -75,6 +79,7 @@ static void end(struct oneshot *oneshot) {
     quotas_give(engine->config.quotas, oneshot->uid, QUOTA_PROJECTS, 1);
     if (oneshot->token[0]) link_release_project(engine->host.link, oneshot->token);
     compile_turn_give(&oneshot->turn);
+    toolchain_hold(&oneshot->toolchain, NULL);
     json_decref(oneshot->report);
     free(oneshot);
     sweep_if_due(engine);
@@ -111,13 +116,48 @@ static bool ended_early(struct oneshot *oneshot, const struct error *error) {
     return called_off || error;
 }
 
-/* ---- opening ---- */
+/* ---- opening, and choosing the toolchain by what was opened ---- */
+
+static void on_chosen(struct toolchain_choice *choice, const struct error *error) {
+    struct oneshot *oneshot = choice->data;
+    bool has_project = oneshot->project.fd >= 0;
+    int fd = take_fd(&oneshot->project.fd);
+    if (!error) toolchain_hold(&oneshot->toolchain, choice->entry);
+    toolchain_hold(&choice->entry, NULL);
+    struct link_project project = oneshot->project;
+    project.fd = fd;
+    char file_name[sizeof oneshot->file_name], token[sizeof oneshot->token];
+    memcpy(file_name, oneshot->file_name, sizeof file_name);
+    memcpy(token, oneshot->token, sizeof token);
+    project.name = file_name;
+    project.token = token;
+    if (!ended_early(oneshot, error)) oneshot->opened(oneshot, has_project ? &project : NULL);
+    fd_close(fd);
+}
+
+static void choose(struct oneshot *oneshot, const struct link_project *project) {
+    const struct request *request = oneshot->request;
+    oneshot->choice = (struct toolchain_choice){
+        .engine = oneshot->engine,
+        .caller = &request->caller,
+        .name = json_string_value(json_object_get(request->params, "toolchain")),
+        .home = json_string_value(json_object_get(request->params, "user_home")),
+        .done = on_chosen,
+        .data = oneshot,
+    };
+    toolchain_choose(&oneshot->choice, project);
+}
 
 static void on_project(void *data, const struct link_project *project, const struct error *error) {
     struct oneshot *oneshot = data;
     if (!error) snprintf(oneshot->token, sizeof oneshot->token, "%s", project->token);
-    if (!ended_early(oneshot, error)) oneshot->opened(oneshot, project);
-    if (!error) fd_close(project->fd);
+    if (ended_early(oneshot, error)) {
+        if (!error) fd_close(project->fd);
+        return;
+    }
+    snprintf(oneshot->file_name, sizeof oneshot->file_name, "%s", project->name ? project->name : "");
+    oneshot->project = *project;
+    choose(oneshot, project);
 }
 
 static void open_now(struct oneshot *oneshot) {
@@ -125,7 +165,7 @@ static void open_now(struct oneshot *oneshot) {
         link_open_project(oneshot->engine->host.link, oneshot->request->caller.peer_fd, oneshot->source, on_project,
                           oneshot);
     else
-        oneshot->opened(oneshot, NULL);
+        choose(oneshot, NULL);
 }
 
 static void on_turn(struct compile_turn *turn, const struct error *error) {
@@ -138,9 +178,7 @@ static void on_called_off(struct oneshot *oneshot) {
     oneshot_fail(oneshot, &oneshot->why, NULL);
 }
 
-static void on_toolchain(void *data, const struct error *error) {
-    struct oneshot *oneshot = data;
-    if (ended_early(oneshot, error)) return;
+static void begin(struct oneshot *oneshot) {
     if (!oneshot->compiles) {
         open_now(oneshot);
         return;
@@ -154,7 +192,7 @@ void oneshot_open(struct oneshot *oneshot, const char *path, oneshot_opened_fn *
     oneshot->source = path;
     oneshot->opened = opened;
     if (oneshot->request->caller.peer_fd >= 0) {
-        toolchain_need(oneshot->toolchain, on_toolchain, oneshot);
+        begin(oneshot);
         return;
     }
     error_set(&error, E_INVALID, "only callers on the unix socket may name a path of this host");
@@ -169,7 +207,7 @@ void oneshot_open_to_compile(struct oneshot *oneshot, const char *path, oneshot_
 void oneshot_prepare_to_compile(struct oneshot *oneshot, oneshot_opened_fn *opened) {
     oneshot->compiles = true;
     oneshot->opened = opened;
-    toolchain_need(oneshot->toolchain, on_toolchain, oneshot);
+    begin(oneshot);
 }
 
 /* ---- compiling ---- */

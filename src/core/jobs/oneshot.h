@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/core_internal.h"
+#include "core/toolchains/choice.h"
 
 enum { ONESHOTS_MAX = 128 }; /* under way at once; one caller has its share of them, and of its quota of projects */
 
@@ -29,8 +30,11 @@ struct oneshot {
     atomic_bool call_off;
     void (*waiting)(struct oneshot *oneshot); /* set while nothing is under way: it ends a job that is called off */
 
-    char token[64]; /* of the opened project; "" */
-    bool compiles;  /* what it opens */
+    char token[64];              /* of the opened project; "" */
+    struct link_project project; /* it, until the toolchain is chosen */
+    char file_name[256];
+    struct toolchain_choice choice;
+    bool compiles; /* what it opens */
     struct compile_turn turn;
     struct compile_job *compile;
     const char *source; /* the caller's own path or name */

@@ -12,10 +12,11 @@
 /* What a caller asked for; everything needed to start the sandbox again. */
 struct sandbox_config {
     char *source;
-    char *app;        /* NULL: the project's own */
-    char *supervisor; /* NULL: the application's */
-    char *restart;    /* as written */
-    char *toolchain;  /* its name; NULL: the default */
+    char *app;             /* NULL: the project's own */
+    char *supervisor;      /* NULL: the application's */
+    char *restart;         /* as written */
+    char *toolchain;       /* its name; NULL: the default */
+    json_t *own_toolchain; /* where it is, if it is its owner's own; NULL */
     json_t *env;
     const struct guard_profile *profile;
     struct jail_limits limits;

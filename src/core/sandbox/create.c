@@ -11,6 +11,8 @@
 #include "core/sandbox/logs.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/toolchains/choice.h"
+#include "core/toolchains/own.h"
 #include "core/watch/watching.h"
 
 struct create_job {
@@ -18,9 +20,11 @@ struct create_job {
     struct steps steps;
     struct compile_turn turn;
     struct compile_job *compile;
-    const struct link_project *project; /* set while the answer of the launcher is at hand: from open to compile */
-    char token[64];                     /* of the open project; "" */
-    json_t *report;                     /* of the compilation */
+    struct link_project project; /* open from its step to the compilation; fd -1 */
+    char token[64];              /* of the open project; "" */
+    char file_name[NAME_MAX + 1];
+    struct toolchain_choice choice;
+    json_t *report; /* of the compilation */
 
     uv_work_t work; /* the scan */
     char build[PATH_MAX];
@@ -28,10 +32,10 @@ struct create_job {
     struct error scan_error;
 };
 
-static void find_toolchain(void *job);
 static void take_turn(void *job);
 static void abort_turn(void *job);
 static void open_project(void *job);
+static void choose_toolchain(void *job);
 static void compile_project(void *job);
 static void abort_compiling(void *job);
 static void scan_build_made(void *job);
@@ -40,9 +44,12 @@ static void abort_starting(void *job);
 static void save_sandbox(void *job);
 
 static const struct step create_steps[] = {
-    {"toolchain", find_toolchain, NULL}, {"turn", take_turn, abort_turn}, /* among its owner's compilations */
-    {"open", open_project, NULL},        {"compile", compile_project, abort_compiling},
-    {"scan", scan_build_made, NULL},     {"start", start_application, abort_starting},
+    {"turn", take_turn, abort_turn}, /* among its owner's compilations */
+    {"open", open_project, NULL},
+    {"toolchain", choose_toolchain, NULL},
+    {"compile", compile_project, abort_compiling},
+    {"scan", scan_build_made, NULL},
+    {"start", start_application, abort_starting},
     {"save", save_sandbox, NULL},
 };
 
@@ -53,17 +60,6 @@ static const struct steps_plan create_plan = {create_steps, ARRAY_SIZE(create_st
 
 static struct engine *engine_of(const struct create_job *create) {
     return create->job.sandbox->engine;
-}
-
-/* ---- toolchain ---- */
-
-static void on_toolchain(void *data, const struct error *error) {
-    struct create_job *create = data;
-    step_done(&create->steps, error);
-}
-
-static void find_toolchain(void *job) {
-    toolchain_need(((struct create_job *)job)->job.sandbox->toolchain, on_toolchain, job);
 }
 
 /* ---- turn: the launcher has few entries for all users, so a project is opened when it can be compiled ---- */
@@ -86,7 +82,10 @@ static void abort_turn(void *job) {
 
 /* ---- open ---- */
 
-/* The launcher never answers from inside its call, so the next step begins before this returns. */
+static void close_project(struct create_job *create) {
+    create->project.fd = fd_close(create->project.fd);
+}
+
 static void on_project(void *data, const struct link_project *project, const struct error *error) {
     struct create_job *create = data;
     if (error) {
@@ -95,15 +94,50 @@ static void on_project(void *data, const struct link_project *project, const str
     }
     create_timing_mark(&create->job.sandbox->tree.timing, CREATE_OPENED);
     snprintf(create->token, sizeof create->token, "%s", project->token);
-    create->project = project;
+    snprintf(create->file_name, sizeof create->file_name, "%s", project->name ? project->name : "");
+    create->project = *project;
+    create->project.token = create->token;
+    create->project.name = create->file_name;
     step_done(&create->steps, NULL);
-    fd_close(project->fd);
 }
 
 static void open_project(void *job) {
     struct create_job *create = job;
     link_open_project(engine_of(create)->host.link, create->job.request->caller.peer_fd,
                       create->job.sandbox->config.source, on_project, create);
+}
+
+/* ---- toolchain: which one, found and probed ---- */
+
+static int keep_toolchain(struct sandbox *sandbox, struct toolchain_entry *entry, struct error *reterr) {
+    char *name = strdup(entry->name);
+    if (!name) return error_set(reterr, E_NO_MEMORY, "no memory for a toolchain's name");
+    free(sandbox->config.toolchain);
+    sandbox->config.toolchain = name;
+    sandbox->config.own_toolchain = entry->own ? own_to_json(entry) : NULL;
+    toolchain_hold(&sandbox->toolchain, entry);
+    return 0;
+}
+
+static void on_chosen(struct toolchain_choice *choice, const struct error *error) {
+    struct create_job *create = choice->data;
+    struct error failure;
+    if (!error && keep_toolchain(create->job.sandbox, choice->entry, &failure) < 0) error = &failure;
+    toolchain_hold(&choice->entry, NULL);
+    step_done(&create->steps, error);
+}
+
+static void choose_toolchain(void *job) {
+    struct create_job *create = job;
+    struct sandbox *sandbox = create->job.sandbox;
+    const struct request *request = create->job.request;
+    create->choice = (struct toolchain_choice){.engine = sandbox->engine,
+                                               .caller = &request->caller,
+                                               .name = json_string_value(json_object_get(request->params, "toolchain")),
+                                               .home = json_string_value(json_object_get(request->params, "user_home")),
+                                               .done = on_chosen,
+                                               .data = create};
+    toolchain_choose(&create->choice, &create->project);
 }
 
 /* ---- compile ---- */
@@ -140,7 +174,7 @@ static void compile_project(void *job) {
     struct compile_request request = {
         .compiler = sandbox->engine->compiler,
         .toolchain = &sandbox->toolchain->toolchain,
-        .project = take_ptr(create->project),
+        .project = &create->project,
         .owner = sandbox->owner,
         .subject = sandbox->id,
         .source = sandbox->config.source,
@@ -150,6 +184,7 @@ static void compile_project(void *job) {
     };
     sandbox_set_status(sandbox, STATUS_COMPILING, NULL);
     create->compile = compile_start(&request, on_compiled, create);
+    close_project(create); /* the compilation has a descriptor of its own */
 }
 
 static void abort_compiling(void *job) {
@@ -266,11 +301,14 @@ static void answer_created(struct create_job *create) {
     struct sandbox *sandbox = create->job.sandbox;
     struct engine *engine = sandbox->engine;
     sandbox_start_ttl(sandbox);
-    engine_event(
-        engine, EVENT_CREATED, sandbox->id,
-        json_pack("{s:s, s:s}", "source", sandbox->config.source, "profile", sandbox->config.profile->jail.name));
+    const char *warning = create->choice.warning[0] ? create->choice.warning : NULL;
+    json_t *told = json_pack("{s:s, s:s, s:s}", "source", sandbox->config.source, "profile",
+                             sandbox->config.profile->jail.name, "toolchain", sandbox->toolchain->name);
+    if (warning) json_object_set_new(told, "warning", json_string(warning));
+    engine_event(engine, EVENT_CREATED, sandbox->id, told);
     json_t *result = sandbox_to_json(sandbox);
     json_object_set_new(result, "compilation", take_ptr(create->report));
+    if (warning) json_object_set_new(result, "warnings", json_pack("[s]", warning));
     tell_timing(create, result);
     answer_ok(engine, create->job.request, result);
     if (sandbox->config.watch) watching_begin(sandbox);
@@ -296,6 +334,7 @@ static void answer_failed(struct create_job *create, const struct error *error) 
     if (!sandbox->ending.is_destroying) sandbox->ending.is_destroying = sandbox->ending.is_stillborn = true;
     engine_event(engine, EVENT_CREATE_FAILED, sandbox->id, problem_json(error));
     answer_error(engine, create->job.request, error, failed_report(create));
+    close_project(create);
     release_project(create);
     jobs_abort_all(sandbox, error);
 }
@@ -337,9 +376,10 @@ static void call_off(struct job *job, const struct error *why) {
 static struct sandbox *make(struct engine *engine, struct request *request, struct sandbox_config *config,
                             struct error *reterr) {
     struct charge charge;
-    struct toolchain_entry *toolchain;
+    struct toolchain_entry *toolchain = toolchains_default(engine); /* until it is chosen */
     if (create_check(engine, request, config, reterr) < 0) return NULL;
-    if (toolchains_find(engine, config->toolchain, &toolchain, reterr) < 0) return NULL;
+    bool is_own = config->toolchain && own_manager_of(config->toolchain) < OWN_MANAGERS;
+    if (!is_own && toolchains_find(engine, config->toolchain, &toolchain, reterr) < 0) return NULL;
     if (charge_create(engine, request->caller.uid, &config->limits, &charge, reterr) < 0) return NULL;
     struct sandbox *sandbox = sandbox_new(engine, json_string_value(json_object_get(request->params, "id")), reterr);
     if (!sandbox) {
@@ -347,7 +387,7 @@ static struct sandbox *make(struct engine *engine, struct request *request, stru
         return NULL;
     }
     sandbox->charge = charge;
-    sandbox->toolchain = toolchain;
+    toolchain_hold(&sandbox->toolchain, toolchain);
     return sandbox;
 }
 
@@ -372,6 +412,7 @@ void engine_create(struct engine *engine, struct request *request) {
     restart_policy_parse(config.restart ? config.restart : "never", &sandbox->restarts.policy);
     engine_event(engine, EVENT_STATUS, sandbox->id,
                  json_pack("{s:n, s:s}", "from", "to", status_name(STATUS_INITIALIZING)));
+    create->project.fd = -1;
     create->job =
         (struct job){.sandbox = sandbox, .request = request, .exclusive = true, .start = start, .abort = call_off};
     steps_init(&create->steps, &create_plan, create);

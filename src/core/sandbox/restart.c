@@ -5,6 +5,7 @@
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/toolchains/own.h"
 
 enum {
     SNAPSHOT_TIMEOUT_MS = 2000,  /* for the processes, each of which may be busy */
@@ -192,6 +193,8 @@ static void end_old_tree(void *job) {
 
 static void on_toolchain(void *data, const struct error *error) {
     struct restart_job *restart = data;
+    struct sandbox *sandbox = restart->job.sandbox;
+    toolchain_hold(&sandbox->toolchain, sandbox->toolchain); /* or its successor, if its files have changed */
     step_done(&restart->steps, error);
 }
 
@@ -199,7 +202,12 @@ static void find_toolchain(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
     sandbox_set_status(sandbox, STATUS_STARTING, "restart");
-    toolchain_need(sandbox->toolchain, on_toolchain, restart);
+    const struct request *request = restart->job.request;
+    bool is_owners = request && request->caller.peer_fd >= 0 && request->caller.uid == sandbox->owner;
+    if (sandbox->toolchain->own && is_owners)
+        own_use(sandbox->toolchain, request->caller.peer_fd, on_toolchain, restart);
+    else
+        toolchain_need(sandbox->toolchain, on_toolchain, restart);
 }
 
 /* ---- start ---- */

@@ -8,6 +8,7 @@
 #include "core/sandbox/logs.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/toolchains/own.h"
 #include "core/watch/watching.h"
 
 /* What a sandbox knows of its code: as much as its project is large. */
@@ -36,6 +37,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     struct engine *engine = sandbox->engine;
     if (--sandbox->open_handles > 0) return;
     loop_note(engine->loop, "destroy", sandbox->id);
+    toolchain_hold(&sandbox->toolchain, NULL);
     sandbox_config_free(&sandbox->config);
     discard_code(sandbox);
     feed_release(sandbox->log);
@@ -283,6 +285,16 @@ static int64_t restore_born(const struct sandbox *sandbox, json_t *born) {
     return is_this_run && born_ms <= now_ms ? born_ms : now_ms - wall_clock_age_ms(sandbox->times.created_at_ms);
 }
 
+static int restore_toolchain(struct sandbox *sandbox, uid_t owner, struct error *reterr) {
+    const struct sandbox_config *config = &sandbox->config;
+    struct toolchain_entry *entry = NULL;
+    int result = config->own_toolchain
+                     ? own_restore(sandbox->engine, owner, config->toolchain, config->own_toolchain, &entry, reterr)
+                     : toolchains_restore(sandbox->engine, config->toolchain, &entry, reterr);
+    if (result == 0) toolchain_hold(&sandbox->toolchain, entry);
+    return result;
+}
+
 static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *row, struct error *reterr) {
     json_t *config = row->config ? json_loads(row->config, 0, NULL) : NULL;
     use_known_profile(sandbox->engine, config);
@@ -306,8 +318,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     json_decref(config);
     if (result == 0 && row->build)
         result = build_read(sandbox->engine->store, row->build, &sandbox->code.build, reterr);
-    if (result == 0)
-        result = toolchains_restore(sandbox->engine, sandbox->config.toolchain, &sandbox->toolchain, reterr);
+    if (result == 0) result = restore_toolchain(sandbox, row->owner_uid, reterr);
     if (result < 0) return result;
     restart_policy_parse(sandbox->config.restart ? sandbox->config.restart : "never", &sandbox->restarts.policy);
     if (!status_find(row->status, &sandbox->status)) sandbox->status = STATUS_ERROR;

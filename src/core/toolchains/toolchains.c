@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/toolchains/own.h"
 
 struct toolchain_waiter {
     struct toolchain_waiter *next;
@@ -15,8 +16,14 @@ struct toolchain_waiter {
 
 /* ---- the list ---- */
 
-static struct toolchain_entry *entry_free(struct toolchain_entry *entry) {
+struct toolchain_entry *toolchain_entry_free(struct toolchain_entry *entry) {
     if (!entry) return NULL;
+    if (entry->own) {
+        free(entry->own->home);
+        free(entry->own->otp);
+        free(entry->own->elixir);
+    }
+    free(entry->own);
     toolchain_free(&entry->toolchain);
     free(entry->otp);
     free(entry->elixir);
@@ -28,7 +35,7 @@ static struct toolchain_entry *entry_free(struct toolchain_entry *entry) {
 /* As sandboxes are named. */
 static bool is_name(const char *name) {
     size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    return length > 0 && length < TOOLCHAIN_NAME_BYTES && !name[length] && name[0] != '.' && name[0] != '-';
+    return length > 0 && length <= TOOLCHAIN_NAMED_MAX && !name[length] && name[0] != '.' && name[0] != '-';
 }
 
 static struct toolchain_entry *find(const struct toolchains *toolchains, const char *name) {
@@ -37,23 +44,32 @@ static struct toolchain_entry *find(const struct toolchains *toolchains, const c
     return NULL;
 }
 
+struct toolchain_entry *toolchain_entry_new(struct engine *engine, const char *name) {
+    struct toolchain_entry *entry = new_or_abort(struct toolchain_entry);
+    entry->engine = engine;
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    return entry;
+}
+
 int toolchains_add(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr) {
     struct toolchains *toolchains = &engine->toolchains;
     if (!is_name(name)) return error_set(reterr, E_INVALID, "'%.60s' is no name for a toolchain", name);
     if (find(toolchains, name)) return error_set(reterr, E_INVALID, "there is a toolchain '%s' already", name);
     if (toolchains->count == TOOLCHAINS_MAX)
         return error_set(reterr, E_INVALID, "there are more than %d toolchains", TOOLCHAINS_MAX);
-    struct toolchain_entry *entry = calloc(1, sizeof *entry);
-    if (!entry) return error_set(reterr, E_NO_MEMORY, "no memory for a toolchain");
-    entry->engine = engine;
-    snprintf(entry->name, sizeof entry->name, "%s", name);
-    toolchains->items[toolchains->count++] = entry;
-    *ret = entry;
+    *ret = toolchains->items[toolchains->count++] = toolchain_entry_new(engine, name);
     return 0;
 }
 
 struct toolchain_entry *toolchains_default(struct engine *engine) {
-    return engine->toolchains.items[0];
+    return engine->toolchains.chosen ? engine->toolchains.chosen : engine->toolchains.items[0];
+}
+
+int toolchains_set_default(struct engine *engine, const char *name, struct error *reterr) {
+    struct toolchain_entry *entry = find(&engine->toolchains, name);
+    if (!entry) return error_set(reterr, E_INVALID, "toolchain: there is no toolchain '%.60s' in sandbox.conf", name);
+    engine->toolchains.chosen = entry;
+    return 0;
 }
 
 int toolchains_find(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr) {
@@ -66,6 +82,7 @@ int toolchains_find(struct engine *engine, const char *name, struct toolchain_en
 
 int toolchains_restore(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr) {
     struct error absent;
+    if (!name) name = TOOLCHAIN_SYSTEM; /* the only default that there was when names were not kept */
     if (toolchains_find(engine, name, ret, &absent) == 0) return 0;
     if (toolchains_add(engine, name, ret, reterr) < 0) return -(int)reterr->code;
     (*ret)->is_gone = true;
@@ -74,13 +91,19 @@ int toolchains_restore(struct engine *engine, const char *name, struct toolchain
 }
 
 void toolchains_free(struct toolchains *toolchains) {
-    for (size_t i = 0; i < toolchains->count; i++) entry_free(toolchains->items[i]);
+    for (size_t i = 0; i < toolchains->count; i++) toolchain_entry_free(toolchains->items[i]);
+    while (toolchains->own) {
+        struct toolchain_entry *next = toolchains->own->next;
+        toolchain_entry_free(toolchains->own);
+        toolchains->own = next;
+    }
     toolchains->count = 0;
+    toolchains->chosen = NULL;
 }
 
 /* ---- probing ---- */
 
-static void tell_waiters(struct toolchain_entry *entry) {
+void toolchain_tell_waiters(struct toolchain_entry *entry) {
     struct toolchain_waiter *waiter = take_ptr(entry->waiters);
     while (waiter) {
         struct toolchain_waiter *next = waiter->next;
@@ -96,7 +119,7 @@ static void on_probed(void *data, const struct error *error) {
     entry->error = error ? *error : (struct error){0};
     entry->retry_at_ms = uv_now(entry->engine->loop) + TOOLCHAIN_RETRY_MS;
     if (error) engine_log_error(entry->engine, "toolchain_unusable", NULL, error);
-    tell_waiters(entry);
+    toolchain_tell_waiters(entry);
     engine_wake(entry->engine);
 }
 
@@ -112,7 +135,8 @@ static void look_up(uv_work_t *work) {
     struct look_up *search = work->data;
     const struct toolchain_entry *entry = search->entry;
     const struct engine_config *config = &entry->engine->config;
-    const struct toolchain_place place = {entry->root, entry->otp, entry->elixir};
+    bool is_system = strcmp(entry->name, TOOLCHAIN_SYSTEM) == 0; /* PATH is the service's own */
+    const struct toolchain_place place = {entry->root, entry->otp, entry->elixir, !is_system};
     toolchain_find(&place, config->agent_dir, config->agent_stamp, &search->found, &search->error);
 }
 
@@ -141,20 +165,28 @@ static void begin_look_up(struct toolchain_entry *entry) {
     on_looked_up(&search->work, 0);
 }
 
-void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data) {
-    if (entry->toolchain.boot_dir[0]) {
-        done(data, NULL);
-        return;
-    }
-    bool is_early = uv_now(entry->engine->loop) < entry->retry_at_ms;
-    if (entry->error.code && (entry->is_gone || is_early)) {
+bool toolchain_wait(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data) {
+    bool is_early = uv_now(entry->engine->loop) < entry->retry_at_ms, is_lost = entry->is_gone && !entry->own;
+    if (entry->error.code && (is_lost || is_early)) {
         done(data, &entry->error);
-        return;
+        return false;
     }
     struct toolchain_waiter *waiter = new_or_abort(struct toolchain_waiter);
     *waiter = (struct toolchain_waiter){.next = entry->waiters, .done = done, .data = data};
     entry->waiters = waiter;
-    if (entry->is_probing) return;
+    return true;
+}
+
+void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data) {
+    if (entry->own) {
+        own_need(entry, done, data);
+        return;
+    }
+    if (entry->toolchain.boot_dir[0]) {
+        done(data, NULL);
+        return;
+    }
+    if (!toolchain_wait(entry, done, data) || entry->is_probing) return;
     entry->is_probing = true;
     if (entry->toolchain.otp_root[0])
         toolchain_probe(&entry->engine->host, &entry->toolchain, on_probed, entry);
@@ -162,12 +194,28 @@ void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, cons
         begin_look_up(entry);
 }
 
+void toolchain_hold(struct toolchain_entry **place, struct toolchain_entry *entry) {
+    struct toolchain_entry *before = *place;
+    while (entry && entry->successor) entry = entry->successor;
+    if (entry) entry->uses++;
+    *place = entry;
+    if (!before) return;
+    before->uses--;
+    if (!before->own) return;
+    before->used_at_ms = uv_now(before->engine->loop);
+    own_sweep(before->engine, false);
+}
+
 void toolchains_abort_probes(struct toolchains *toolchains) {
     for (size_t i = 0; i < toolchains->count; i++) toolchain_probe_abort(&toolchains->items[i]->toolchain);
+    for (struct toolchain_entry *entry = toolchains->own; entry; entry = entry->next)
+        toolchain_probe_abort(&entry->toolchain);
 }
 
 bool toolchains_are_probed(const struct toolchains *toolchains) {
     for (size_t i = 0; i < toolchains->count; i++)
         if (toolchains->items[i]->is_probing) return false;
-    return true;
+    for (const struct toolchain_entry *entry = toolchains->own; entry; entry = entry->next)
+        if (entry->is_probing) return false;
+    return !toolchains->looks;
 }

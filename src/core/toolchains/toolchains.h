@@ -1,5 +1,5 @@
 /* toolchains: the pairs of OTP and Elixir that sandboxes can run on, by name. Each is found and probed when it is first
-   needed. The first one is the default. */
+   needed. The system's and the operator's are for all callers; own.h has those of single users. */
 #ifndef CORE_TOOLCHAINS_TOOLCHAINS_H
 #define CORE_TOOLCHAINS_TOOLCHAINS_H
 
@@ -11,13 +11,21 @@ struct engine;
 
 enum {
     TOOLCHAINS_MAX = 32,
-    TOOLCHAIN_NAME_BYTES = 65,
+    TOOLCHAIN_NAME_BYTES = 81,
+    TOOLCHAIN_NAMED_MAX = 64, /* bytes of a name in the settings */
     TOOLCHAIN_RETRY_MS = 5000,
 };
 
 #define TOOLCHAIN_SYSTEM "system" /* the name of what --otp, --elixir and PATH tell */
 
 struct toolchain_waiter;
+
+/* Where a user's own is. */
+struct own_place {
+    uid_t uid;
+    char *home;         /* that the folders lie in */
+    char *otp, *elixir; /* the folders; elixir NULL: there is none */
+};
 
 struct toolchain_entry {
     struct engine *engine;
@@ -29,11 +37,24 @@ struct toolchain_entry {
     uint64_t retry_at_ms; /* a probe that failed is not repeated before, whatever callers ask */
     bool is_gone;         /* the settings do not have it any more */
     struct toolchain_waiter *waiters;
+
+    /* Of a user's own. */
+    struct own_place *own; /* NULL: it is for all callers */
+    struct toolchain_entry *next;
+    struct toolchain_entry *successor; /* its files have changed since: this one has them as they are now */
+    struct own_check *check;           /* under way, or NULL; own_check.c keeps it */
+    uint64_t checked_at_ms;            /* when its files were looked at last */
+    uint64_t used_at_ms;
+    unsigned uses; /* sandboxes and jobs that have it */
 };
 
 struct toolchains {
     struct toolchain_entry *items[TOOLCHAINS_MAX]; /* each at a lasting address: nodes and compilers refer to it */
     size_t count;
+    struct toolchain_entry *chosen; /* the default */
+    struct toolchain_entry *own;    /* of users, by the latest first */
+    size_t own_count;
+    struct own_look *looks; /* under way; own_look.c keeps them */
 };
 
 /* The system's own, and those of the text: sections [toolchain NAME] with `otp`, `elixir` or `root`. */
@@ -45,6 +66,8 @@ void toolchains_abort_probes(struct toolchains *toolchains);     /* their waiter
 bool toolchains_are_probed(const struct toolchains *toolchains); /* no probe is under way */
 
 struct toolchain_entry *toolchains_default(struct engine *engine);
+/* The one that the settings name as the default. E_INVALID: there is none of that name. */
+int toolchains_set_default(struct engine *engine, const char *name, struct error *reterr);
 /* "" or NULL names the default. E_INVALID: there is none of that name. */
 int toolchains_find(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr);
 
@@ -53,5 +76,16 @@ int toolchains_restore(struct engine *engine, const char *name, struct toolchain
 
 /* Find and probe the toolchain unless that is done already; then done is called from inside. */
 void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data);
+/* Have *place be the entry, or its successor; NULL: none. */
+void toolchain_hold(struct toolchain_entry **place, struct toolchain_entry *entry);
+
+/* ---- between the room's own files ---- */
+
+bool toolchain_wait(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error),
+                    void *data); /* false: its end is known, and done was called */
+void toolchain_tell_waiters(struct toolchain_entry *entry);
+struct toolchain_entry *toolchain_entry_new(struct engine *engine, const char *name);
+struct toolchain_entry *toolchain_entry_free(struct toolchain_entry *entry);
+json_t *toolchain_to_json(const struct toolchain_entry *entry);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/toolchains/own.h"
 #include "core/toolchains/toolchains.h"
 
 /* ---- reading the settings ---- */
@@ -66,12 +67,15 @@ int toolchains_open(struct engine *engine, const char *text, struct error *reter
     system->otp = copy_or_null(engine->config.otp);
     system->elixir = copy_or_null(engine->config.elixir);
     CLEANUP_FREE char *copy = copy_or_null(text);
-    return copy ? read_settings(engine, copy, reterr) : 0;
+    result = copy ? read_settings(engine, copy, reterr) : 0;
+    const char *chosen = engine->config.toolchain;
+    return result < 0 || !chosen ? result : toolchains_set_default(engine, chosen, reterr);
 }
 
 /* ---- the operation ---- */
 
 static const char *source_of(const struct toolchain_entry *entry) {
+    if (entry->own) return own_manager_names[own_manager_of(entry->name)];
     return entry->root ? "root" : strcmp(entry->name, TOOLCHAIN_SYSTEM) == 0 ? "system" : "config";
 }
 
@@ -79,44 +83,84 @@ static json_t *text_or_null(const char *text) {
     return text && text[0] ? json_string(text) : json_null();
 }
 
-static json_t *entry_to_json(const struct toolchain_entry *entry) {
+json_t *toolchain_to_json(const struct toolchain_entry *entry) {
     const struct toolchain *toolchain = &entry->toolchain;
     const char *erts = strstr(toolchain->erts_bin, "/erts-");
     char version[32] = "";
     if (erts) snprintf(version, sizeof version, "%.*s", (int)strcspn(erts + 6, "/"), erts + 6);
-    const char *path = entry->root ? entry->root : toolchain->otp_root[0] ? toolchain->otp_root : entry->otp;
-    return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:b, s:b, s:o}", "name", entry->name, "otp",
-                     text_or_null(toolchain->otp_release), "erts", text_or_null(version), "elixir",
-                     text_or_null(toolchain->elixir_version), "source", source_of(entry), "path", text_or_null(path),
-                     "default", entry == toolchains_default(entry->engine), "usable", toolchain->boot_dir[0] != '\0',
-                     "problem", entry->error.code ? json_string(entry->error.detail) : json_null());
+    const char *path = entry->own               ? entry->own->otp
+                       : entry->root            ? entry->root
+                       : toolchain->otp_root[0] ? toolchain->otp_root
+                                                : entry->otp;
+    const char *otp = toolchain->otp_version[0] ? toolchain->otp_version : toolchain->otp_release;
+    return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:b, s:b, s:o}", "name", entry->name, "otp", text_or_null(otp),
+                     "erts", text_or_null(version), "elixir", text_or_null(toolchain->elixir_version), "source",
+                     source_of(entry), "path", text_or_null(path), "default",
+                     entry == toolchains_default(entry->engine), "usable",
+                     toolchain->boot_dir[0] != '\0' && !entry->error.code, "problem",
+                     entry->error.code ? json_string(entry->error.detail) : json_null());
 }
 
+/* One after another: a user's own are a stranger's code, and have one VM at a time. */
 struct listing {
     struct engine *engine;
     struct request *request;
-    size_t left;
+    struct toolchain_entry *entries[TOOLCHAINS_MAX + OWN_PAIRS_MAX];
+    size_t count, next;
+    json_t *problems; /* of folders that could not be looked at */
 };
 
-/* All have been probed, or are known to be unusable. */
+static void probe_next(struct listing *listing);
+
 static void on_probed(void *data, const struct error *error) {
     struct listing *listing = data;
-    struct engine *engine = listing->engine;
     (void)error;
-    if (--listing->left > 0) return;
+    struct toolchain_entry **entry = &listing->entries[listing->next++];
+    toolchain_hold(entry, *entry);
+    probe_next(listing);
+}
+
+static void answer(struct listing *listing) {
+    struct engine *engine = listing->engine;
     json_t *list = json_array();
-    for (size_t i = 0; i < engine->toolchains.count; i++)
-        json_array_append_new(list, entry_to_json(engine->toolchains.items[i]));
+    for (size_t i = 0; i < listing->count; i++) {
+        json_array_append_new(list, toolchain_to_json(listing->entries[i]));
+        toolchain_hold(&listing->entries[i], NULL);
+    }
+    json_array_extend(list, listing->problems);
+    json_decref(listing->problems);
     answer_ok(engine, listing->request, list);
     engine->listings--;
     engine_wake(engine);
     free(listing);
 }
 
+static void probe_next(struct listing *listing) {
+    struct toolchain_entry *entry = listing->next < listing->count ? listing->entries[listing->next] : NULL;
+    if (!entry)
+        answer(listing);
+    else if (entry->own)
+        own_use(entry, listing->request->caller.peer_fd, on_probed, listing);
+    else
+        toolchain_need(entry, on_probed, listing);
+}
+
+static void add_entry(struct listing *listing, struct toolchain_entry *entry) {
+    if (listing->count < ARRAY_SIZE(listing->entries)) toolchain_hold(&listing->entries[listing->count++], entry);
+}
+
+static void on_looked(void *data, const struct own_list *own, const struct error *error) {
+    struct listing *listing = data;
+    listing->problems = error ? json_array() : json_incref(own->problems);
+    for (size_t i = 0; !error && i < own->count; i++) add_entry(listing, own->entries[i]);
+    probe_next(listing);
+}
+
 void engine_toolchains(struct engine *engine, struct request *request) {
     struct listing *listing = new_or_abort(struct listing);
-    *listing = (struct listing){engine, request, engine->toolchains.count};
+    *listing = (struct listing){.engine = engine, .request = request};
     engine->listings++;
-    for (size_t i = 0, count = listing->left; i < count; i++)
-        toolchain_need(engine->toolchains.items[i], on_probed, listing);
+    for (size_t i = 0; i < engine->toolchains.count; i++) add_entry(listing, engine->toolchains.items[i]);
+    own_look(engine, &request->caller, json_string_value(json_object_get(request->params, "user_home")), on_looked,
+             listing);
 }

@@ -14,16 +14,19 @@
 
 enum {
     GRANTS_MAX = JAIL_NODES_MAX,
-    GRANT_BYTES = 16 * 1024, /* a path and all of a caller's groups, as words */
+    GRANT_BYTES = 32 * 1024, /* two paths and all of a caller's groups, as words */
 };
 
-static const char prefix[] = ".grant-"; /* names of nodes never start with a dot */
-
-static void name_file(const char *name, char ret[NAME_MAX]) {
-    snprintf(ret, NAME_MAX, "%s%s", prefix, name);
+/* Names of nodes never start with a dot. */
+static const char *prefix_of(bool is_toolchain) {
+    return is_toolchain ? ".toolchain-" : ".grant-";
 }
 
-static size_t count_grants(const struct launcher *launcher) {
+static void name_file(const char *name, bool is_toolchain, char ret[NAME_MAX]) {
+    snprintf(ret, NAME_MAX, "%s%s", prefix_of(is_toolchain), name);
+}
+
+static size_t count_grants(const struct launcher *launcher, bool is_toolchain) {
     size_t count = 0;
     int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
@@ -31,45 +34,48 @@ static size_t count_grants(const struct launcher *launcher) {
         fd_close(fd);
         return GRANTS_MAX;
     }
-    for (struct dirent *entry; (entry = readdir(listing));) count += string_starts(entry->d_name, prefix);
+    for (struct dirent *entry; (entry = readdir(listing));)
+        count += string_starts(entry->d_name, prefix_of(is_toolchain));
     closedir(listing);
     return count;
 }
 
-static void print(const struct caller *caller, const char *path, struct buf *text) {
+static void print(const struct grant *grant, struct buf *text) {
+    const struct caller *caller = &grant->caller;
     CLEANUP(buf_free) struct buf groups = BUF_INIT;
     for (size_t i = 0; i < caller->group_count; i++) buf_printf(&groups, "%s%u", i ? "," : "", caller->groups[i]);
     buf_append_string(text, "grant");
     wire_put_number(text, "uid", caller->uid);
     wire_put_number(text, "gid", caller->gid);
     wire_put_pair(text, "groups", buf_string(&groups));
-    wire_put_pair(text, "path", path);
+    wire_put_pair(text, "path", grant->path);
+    if (grant->below[0]) wire_put_pair(text, "below", grant->below);
     buf_append_byte(text, '\n');
     if (groups.failed) text->failed = true;
 }
 
 /* Written aside and renamed, as records are. */
-int grant_write(const struct launcher *launcher, const char *name, const struct caller *caller, const char *path,
-                struct error *reterr) {
+int grant_write(const struct launcher *launcher, const char *name, const struct grant *grant, struct error *reterr) {
     char file[NAME_MAX];
+    bool is_toolchain = grant->below[0] != '\0';
     CLEANUP(buf_free) struct buf text = {.max = GRANT_BYTES - 1};
-    name_file(name, file);
+    name_file(name, is_toolchain, file);
     if (faccessat(launcher->slot.records_fd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-        count_grants(launcher) >= GRANTS_MAX)
+        count_grants(launcher, is_toolchain) >= GRANTS_MAX)
         return error_set(reterr, E_LIMIT, "%d sources may be opened again already", GRANTS_MAX);
-    print(caller, path, &text);
+    print(grant, &text);
     if (text.failed) return error_set(reterr, E_TOO_LARGE, "the path is too long to keep");
     CLEANUP_FD int fd =
         openat(launcher->slot.records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || file_write_all(fd, text.data, text.size) < 0 ||
         renameat(launcher->slot.records_fd, ".new", launcher->slot.records_fd, file) < 0)
-        return error_errno(reterr, errno, "keep the permission to open %s", path);
+        return error_errno(reterr, errno, "keep the permission to open %s", grant->path);
     return 0;
 }
 
-void grant_remove(const struct launcher *launcher, const char *name) {
+void grant_remove(const struct launcher *launcher, const char *name, bool is_toolchain) {
     char file[NAME_MAX];
-    name_file(name, file);
+    name_file(name, is_toolchain, file);
     unlinkat(launcher->slot.records_fd, file, 0);
 }
 
@@ -88,24 +94,36 @@ static bool read_groups(const char *list, struct caller *caller) {
     return list != NULL;
 }
 
-int grant_read(const struct launcher *launcher, const char *name, struct caller *ret_caller, char ret_path[PATH_MAX],
+static bool read_path(const char *value, char ret[PATH_MAX]) {
+    if (!value || !path_is_clean(value) || strlen(value) >= PATH_MAX) return false;
+    memcpy(ret, value, strlen(value) + 1);
+    return true;
+}
+
+static bool read_grant(const struct wire_message *message, bool is_toolchain, struct grant *ret) {
+    uint64_t uid, gid;
+    if (!wire_message_number(message, "uid", &uid) || !wire_message_number(message, "gid", &gid) || uid >= UINT32_MAX ||
+        gid >= UINT32_MAX || !read_groups(wire_message_value(message, "groups"), &ret->caller) ||
+        !read_path(wire_message_value(message, "path"), ret->path))
+        return false;
+    ret->caller.uid = (uid_t)uid;
+    ret->caller.gid = (gid_t)gid;
+    if (!is_toolchain) return !wire_message_value(message, "below");
+    return read_path(wire_message_value(message, "below"), ret->below) && project_is_below(ret->path, ret->below);
+}
+
+int grant_read(const struct launcher *launcher, const char *name, bool is_toolchain, struct grant *ret,
                struct error *reterr) {
     char file[NAME_MAX], text[GRANT_BYTES];
-    struct wire_message grant;
-    struct caller caller = {0};
-    uint64_t uid, gid;
-    name_file(name, file);
+    struct wire_message message;
+    struct grant grant = {0};
+    name_file(name, is_toolchain, file);
     if (file_read_text(launcher->slot.records_fd, file, text, sizeof text) < 0)
-        return error_set(reterr, E_FORBIDDEN, "nobody lets us open the source of %s any more", name);
-    if (wire_message_parse(text, &grant, reterr) < 0) return -1;
-    const char *path = wire_message_value(&grant, "path");
-    if (!wire_message_number(&grant, "uid", &uid) || !wire_message_number(&grant, "gid", &gid) || uid >= UINT32_MAX ||
-        gid >= UINT32_MAX || !read_groups(wire_message_value(&grant, "groups"), &caller) || !path ||
-        !path_is_clean(path) || strlen(path) >= PATH_MAX)
+        return error_set(reterr, E_FORBIDDEN, "nobody lets us open the %s of %s any more",
+                         is_toolchain ? "toolchain" : "source", name);
+    if (wire_message_parse(text, &message, reterr) < 0) return -1;
+    if (!read_grant(&message, is_toolchain, &grant))
         return error_set(reterr, E_FORMAT, "the permission for %s is not one", name);
-    caller.uid = (uid_t)uid;
-    caller.gid = (gid_t)gid;
-    *ret_caller = caller;
-    memcpy(ret_path, path, strlen(path) + 1);
+    *ret = grant;
     return 0;
 }

@@ -2,11 +2,13 @@
    its caller and with no more than the caller's rights, and ends. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "launcher/launcher.h"
@@ -25,9 +27,30 @@ struct job {
     struct caller caller;
     bool wants_signature;
     char path[PATH_MAX];
+    char below[PATH_MAX];
 };
 
 /* ---- in a process of its own ---- */
+
+/* A link that leads out of its owner's folder is not followed. */
+static int find_below(const char *below, const char *path) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    CLEANUP_FD int folder_fd = sources_find(below);
+    return folder_fd < 0 ? -1 : (int)syscall(SYS_openat2, folder_fd, path + strlen(below) + 1, &how, sizeof how);
+}
+
+static int open_toolchain(const struct job *job, struct error *reterr) {
+    CLEANUP_FD int found_fd = find_below(job->below, job->path);
+    if (found_fd < 0 && errno == EXDEV)
+        return error_set(reterr, E_TOOLCHAIN, "%s leads out of %s", job->path, job->below);
+    CLEANUP_FD int fd = found_fd < 0 ? -1 : openat(found_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(reterr, errno == ENOENT || errno == ENOTDIR ? E_NOT_FOUND : E_TOOLCHAIN, "%s: %s", job->path,
+                         strerror(errno));
+    if (toolchain_check_owners(fd, job->caller.uid, reterr) < 0) return error_prefix(reterr, "%s", job->path);
+    return take_fd(&fd);
+}
 
 /* O_PATH first, since opening a device or a pipe to look what it is has effects. */
 static int open_as_caller(const char *path, bool *ret_is_file, struct error *reterr) {
@@ -60,9 +83,13 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
     int fd = -1;
     alarm(OPEN_TIMEOUT_S);
     if (caller_become(&job->caller, launcher->root, &opened.error) == 0)
-        fd = open_as_caller(job->path, &opened.is_file, &opened.error);
+        fd = job->below[0] ? open_toolchain(job, &opened.error)
+                           : open_as_caller(job->path, &opened.is_file, &opened.error);
     if (fd >= 0 && job->wants_signature) {
-        opened.signature = project_sign(fd, opened.is_file);
+        if (!job->below[0])
+            opened.signature = project_sign(fd, opened.is_file);
+        else if (toolchain_sign(fd, job->caller.uid, &opened.signature, &opened.error) < 0)
+            error_prefix(&opened.error, "%s", job->path);
         fd = fd_close(fd);
     }
     if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
@@ -122,6 +149,7 @@ static void refill_after(struct launcher *launcher, uint64_t after_ms) {
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
     struct job job = {.caller = project->caller, .wants_signature = project->wants_signature};
     memcpy(job.path, project->path, sizeof job.path);
+    memcpy(job.below, project->below, sizeof job.below);
     if (send_job(launcher, &job, reterr) < 0) return -1;
     project->helper_pidfd = take_fd(&launcher->opener.pidfd);
     project->helper_fd = take_fd(&launcher->opener.socket_fd);

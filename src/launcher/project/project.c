@@ -114,23 +114,36 @@ int project_caller(const struct launcher *launcher, int peer_fd, struct caller *
     return 0;
 }
 
-void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path) {
+bool project_is_below(const char *path, const char *below) {
+    size_t length = strlen(below);
+    return strncmp(path, below, length) == 0 && path[length] == '/';
+}
+
+void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path, const char *below) {
     struct error error;
     struct launcher_project *project = take_entry(launcher, request);
     if (!project) return;
     snprintf(project->path, sizeof project->path, "%s", path);
+    snprintf(project->below, sizeof project->below, "%s", below ? below : "");
     if (project_caller(launcher, peer_fd, &project->caller, &error) < 0 || start_opening(launcher, project, &error) < 0)
         end_failed(launcher, project, &error);
 }
 
-void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool wants_signature) {
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool is_toolchain,
+                          bool wants_signature) {
     struct error error;
+    struct grant grant;
     struct launcher_project *project = take_entry(launcher, request);
     if (!project) return;
     project->wants_signature = wants_signature;
-    if (grant_read(launcher, name, &project->caller, project->path, &error) < 0 ||
-        start_opening(launcher, project, &error) < 0)
-        end_failed(launcher, project, &error);
+    int failed = grant_read(launcher, name, is_toolchain, &grant, &error);
+    if (!failed) {
+        project->caller = grant.caller;
+        memcpy(project->path, grant.path, sizeof project->path);
+        memcpy(project->below, grant.below, sizeof project->below);
+        failed = start_opening(launcher, project, &error);
+    }
+    if (failed) end_failed(launcher, project, &error);
 }
 
 static void give_up(struct launcher *launcher, struct launcher_project *project) {
@@ -168,14 +181,18 @@ struct userns_map project_map(const struct launcher_project *project, uid_t uid,
 
 /* What is mounted below comes along, with the same attributes: without it the files that it covers would be seen. Where
    one of them has no idmapped mounts it fails, and the project is streamed. */
-int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr) {
+int project_mount(const struct launcher_project *project, int userns_fd, bool is_executable, int *ret_fd,
+                  struct error *reterr) {
     CLEANUP_FD int fd =
         open_tree(project->source_fd, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "bind %s", project->path);
-    struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                                            MOUNT_ATTR_NOEXEC | MOUNT_ATTR_IDMAP,
-                                .propagation = MS_PRIVATE,
-                                .userns_fd = (unsigned)userns_fd};
+    struct mount_attr change = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                                .propagation = MS_PRIVATE};
+    if (!is_executable) change.attr_set |= MOUNT_ATTR_NOEXEC;
+    if (userns_fd >= 0) {
+        change.attr_set |= MOUNT_ATTR_IDMAP;
+        change.userns_fd = (unsigned)userns_fd;
+    }
     if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof change) < 0)
         return error_errno(reterr, errno, "map the owner of %s", project->path);
     *ret_fd = take_fd(&fd);
@@ -225,8 +242,15 @@ static int open_unchangeable(struct launcher *launcher, const struct launcher_pr
     CLEANUP_FD int mount_fd = -1;
     struct userns_map map = project_map(project, launcher->daemon_uid, launcher->daemon_gid);
     int userns_fd = userns_get(&launcher->user_namespaces, &map, NULL);
-    if (userns_fd < 0 || project_mount(project, userns_fd, &mount_fd, NULL) < 0) return -1;
+    bool is_mapped = userns_fd >= 0 && project_mount(project, userns_fd, false, &mount_fd, NULL) == 0;
+    /* Where owners can't be mapped, a toolchain is seen by what all users may read. */
+    if (!is_mapped && (!project->below[0] || project_mount(project, -1, false, &mount_fd, NULL) < 0)) return -1;
     return openat(mount_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int refuse_stream(const struct launcher_project *project, struct error *reterr) {
+    return error_set(reterr, E_TOOLCHAIN, "%s lies on a file system that can't be mounted into sandboxes",
+                     project->path);
 }
 
 /* A directory the daemon can read, if it can be had; else its files as a stream. */
@@ -241,7 +265,8 @@ static int hand_on(struct launcher *launcher, struct launcher_project *project, 
     else
         *ret_fd = fcntl(project->source_fd, F_DUPFD_CLOEXEC, 0);
     project->bindable = *ret_fd >= 0;
-    return project->bindable ? 0 : start_stream(launcher, project, ret_fd, reterr);
+    if (project->bindable) return 0;
+    return project->below[0] ? refuse_stream(project, reterr) : start_stream(launcher, project, ret_fd, reterr);
 }
 
 static void answer_signature(struct launcher *launcher, struct launcher_project *project, uint64_t signature) {

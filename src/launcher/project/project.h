@@ -3,6 +3,7 @@
 #define LAUNCHER_PROJECT_PROJECT_H
 
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "jail/jail.h"
 #include "launcher/server.h"
@@ -30,6 +31,7 @@ struct launcher_project {
     enum project_state state;
     char token[PROJECT_TOKEN_BYTES];
     char path[PATH_MAX];
+    char below[PATH_MAX]; /* of a toolchain: the folder of its owner's that it must lie in; "" for a project */
     struct request request;
     struct caller caller;
     uint64_t deadline_ms; /* of the helper: to open it, then to send its files; UINT64_MAX: there is none */
@@ -57,20 +59,35 @@ struct opener {
     uint64_t refill_due_ms;
 };
 
-void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path);
+/* What a caller lets the service open again. */
+struct grant {
+    struct caller caller;
+    char path[PATH_MAX];
+    char below[PATH_MAX]; /* as in struct launcher_project */
+};
+
+/* below is NULL for a project. */
+void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path, const char *below);
 /* By a standing permission; or just find out whether it is as it was. */
-void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool wants_signature);
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool is_toolchain,
+                          bool wants_signature);
+bool project_is_below(const char *path, const char *below); /* by its name; both are clean */
 /* The caller at the other end, if it may bring projects. */
 int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
 uint64_t project_sign(int source_fd, bool is_file);
+/* The same of all files of a toolchain. E_TOOLCHAIN: another user may write one of them. */
+int toolchain_sign(int source_fd, uid_t owner, uint64_t *ret, struct error *reterr);
+/* E_TOOLCHAIN: another user than the owner and root may write the folder, or one that it lies in. */
+int toolchain_check_owners(int folder_fd, uid_t owner, struct error *reterr);
+bool toolchain_is_safe(const struct stat *status, uid_t owner); /* that no other user may write it */
 /* By the process that opens it: this may wait for a file system. */
 bool project_must_be_streamed(int source_fd);
 bool project_mount_forbids_binding(char *line, const char *folder); /* one line of mountinfo, which is changed */
-int grant_write(const struct launcher *launcher, const char *name, const struct caller *caller, const char *path,
-                struct error *reterr);
-int grant_read(const struct launcher *launcher, const char *name, struct caller *ret_caller, char ret_path[PATH_MAX],
+/* Those of toolchains have names of their own: a sandbox's id is never one of them. */
+int grant_write(const struct launcher *launcher, const char *name, const struct grant *grant, struct error *reterr);
+int grant_read(const struct launcher *launcher, const char *name, bool is_toolchain, struct grant *ret,
                struct error *reterr); /* E_FORBIDDEN: there is none */
-void grant_remove(const struct launcher *launcher, const char *name);
+void grant_remove(const struct launcher *launcher, const char *name, bool is_toolchain);
 void project_advance(struct launcher *launcher, struct launcher_project *project);
 uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 struct launcher_project *project_find(struct launcher *launcher, const char *token);
@@ -78,8 +95,9 @@ void project_release(struct launcher *launcher, struct launcher_project *project
 void project_release_all(struct launcher *launcher);
 /* What is the project's owner's belongs to uid and gid. */
 struct userns_map project_map(const struct launcher_project *project, uid_t uid, gid_t gid);
-/* A detached read-only mount of the project, with its owners as the user namespace maps them. */
-int project_mount(const struct launcher_project *project, int userns_fd, int *ret_fd, struct error *reterr);
+/* A detached read-only mount of the project, with its owners as the user namespace maps them; -1: as they are. */
+int project_mount(const struct launcher_project *project, int userns_fd, bool is_executable, int *ret_fd,
+                  struct error *reterr);
 /* The caller at the other end of an accepted connection. */
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */

@@ -2,16 +2,21 @@
    itself. Runs with the caller's rights; what the caller can't read is not there. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "launcher/project/project.h"
 
-enum { ENTRIES_MAX = 20000, DEPTH_MAX = 64 };
+enum { ENTRIES_MAX = 20000, TOOLCHAIN_ENTRIES_MAX = 100000, DEPTH_MAX = 64 };
 
 struct signing {
     uint64_t sum;
     size_t entries;
+    bool is_toolchain; /* then nothing is ignored, and a stranger's file is refused */
+    uid_t owner;
+    bool is_unsafe;
+    char unsafe[256]; /* the file's name */
 };
 
 /* FNV-1a: a user gains nothing by two own projects with the same number. */
@@ -52,7 +57,12 @@ static void sign_folder(struct signing *signing, int folder, const char *name, u
    is ignored in it. */
 static void sign_entry(struct signing *signing, int folder, const char *name, uint64_t path, unsigned depth) {
     struct stat status;
-    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || ++signing->entries > ENTRIES_MAX) return;
+    size_t most = signing->is_toolchain ? TOOLCHAIN_ENTRIES_MAX : ENTRIES_MAX;
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || ++signing->entries > most) return;
+    if (signing->is_toolchain && !signing->is_unsafe && !toolchain_is_safe(&status, signing->owner)) {
+        signing->is_unsafe = true;
+        snprintf(signing->unsafe, sizeof signing->unsafe, "%s", name);
+    }
     if (S_ISDIR(status.st_mode))
         sign_folder(signing, folder, name, hash_name(path, name), depth + 1);
     else
@@ -67,7 +77,8 @@ static void sign_folder(struct signing *signing, int folder, const char *name, u
         return;
     }
     for (struct dirent *entry; (entry = readdir(listing));)
-        if (!is_ignored(entry->d_name, depth)) sign_entry(signing, fd, entry->d_name, path, depth);
+        if (!is_ignored(entry->d_name, signing->is_toolchain ? 1 : depth))
+            sign_entry(signing, fd, entry->d_name, path, depth);
     closedir(listing);
 }
 
@@ -77,4 +88,17 @@ uint64_t project_sign(int source_fd, bool is_file) {
     if (is_file && fstat(source_fd, &status) == 0) return hash_status(signing.sum, &status);
     sign_folder(&signing, source_fd, ".", signing.sum, 0);
     return signing.sum;
+}
+
+int toolchain_sign(int source_fd, uid_t owner, uint64_t *ret, struct error *reterr) {
+    struct signing signing = {.sum = UINT64_C(14695981039346656037), .is_toolchain = true, .owner = owner};
+    sign_folder(&signing, source_fd, ".", signing.sum, 0);
+    if (signing.is_unsafe)
+        return error_set(reterr, E_TOOLCHAIN,
+                         "other users can write '%s' in it, or it is another user's; `chmod -R go-w` keeps them out",
+                         signing.unsafe);
+    if (signing.entries > TOOLCHAIN_ENTRIES_MAX)
+        return error_set(reterr, E_TOOLCHAIN, "it has more than %d files", TOOLCHAIN_ENTRIES_MAX);
+    *ret = signing.sum;
+    return 0;
 }

@@ -50,10 +50,11 @@ static int open_bind(const char *path, uint64_t attributes, int *ret_fd, struct 
 }
 
 /* Without root the mount can only be found by its path again: make sure that it leads to the same file. */
-static int open_own_project(const struct launcher_project *project, int *ret_fd, struct error *reterr) {
+static int open_own_project(const struct launcher_project *project, bool is_executable, int *ret_fd,
+                            struct error *reterr) {
     CLEANUP_FD int fd = -1;
     struct stat opened, found;
-    if (open_bind(project->path, READ_ONLY | MOUNT_ATTR_NOEXEC, &fd, reterr) < 0) return -1;
+    if (open_bind(project->path, READ_ONLY | (is_executable ? 0 : MOUNT_ATTR_NOEXEC), &fd, reterr) < 0) return -1;
     if (fstat(project->source_fd, &opened) < 0 || fstat(fd, &found) < 0 || opened.st_dev != found.st_dev ||
         opened.st_ino != found.st_ino)
         return error_set(reterr, E_CONFLICT, "%s is not what was opened", project->path);
@@ -69,16 +70,30 @@ int sources_open_project(const struct launcher *launcher, const struct jailed_no
     if (!project->bindable)
         return error_set(reterr, E_GUARANTEE, "project %s can't be bound: its file system has no idmapped mounts",
                          token);
-    if (!launcher->root) return open_own_project(project, ret_fd, reterr);
+    if (!launcher->root) return open_own_project(project, false, ret_fd, reterr);
     CLEANUP_FD int userns_fd = -1;
     struct userns_map map = project_map(project, node->uid, node->uid);
     if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
-    return project_mount(project, userns_fd, ret_fd, reterr);
+    return project_mount(project, userns_fd, false, ret_fd, reterr);
 }
 
-static int open_source(const struct jail_plan_op *op, int *ret_fd, struct error *reterr) {
+/* Executable, as no project is: only what was opened as a toolchain. */
+static int open_toolchain(const struct spawn *spawn, const char *token, int *ret_fd, struct error *reterr) {
+    const struct launcher_project *project = project_find((struct launcher *)spawn->launcher, token);
+    if (!project || !project->below[0] || !project->bindable)
+        return error_set(reterr, E_NOT_FOUND, "no toolchain %s is open", token);
+    if (!spawn->launcher->root) return open_own_project(project, true, ret_fd, reterr);
+    CLEANUP_FD int userns_fd = -1;
+    struct userns_map map = project_map(project, spawn->node->uid, spawn->node->uid);
+    if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
+    if (project_mount(project, userns_fd, true, ret_fd, NULL) == 0) return 0;
+    return project_mount(project, -1, true, ret_fd, reterr); /* by what all users may read */
+}
+
+static int open_source(const struct spawn *spawn, const struct jail_plan_op *op, int *ret_fd, struct error *reterr) {
     char path[PATH_MAX];
     switch (op->verb) {
+    case JAIL_PLAN_TOOLCHAIN: return open_toolchain(spawn, op->words[0], ret_fd, reterr);
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
     case JAIL_PLAN_DEVICE:
@@ -100,7 +115,7 @@ int sources_open(struct spawn *spawn, struct error *reterr) {
         const struct jail_plan_op *op = &spawn->plan->ops[i];
         bool as_daemon = wants_daemon_rights(spawn->launcher, op);
         if (as_daemon) fs_rights_of_daemon(spawn->launcher);
-        int failed = open_source(op, &spawn->trees[i], reterr);
+        int failed = open_source(spawn, op, &spawn->trees[i], reterr);
         if (as_daemon) fs_rights_restore(spawn->launcher);
         if (failed) return failed;
     }

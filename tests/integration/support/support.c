@@ -124,6 +124,19 @@ static void free_world(struct world *world) {
     free(world);
 }
 
+/* Another default than the system's, for tools/toolchains/test.sh: the root of another Debian. */
+static void write_settings(const char *path, const char *settings) {
+    const char *root = getenv("SANDBOX_TEST_TOOLCHAIN");
+    if (!root) {
+        if (settings) write_text(path, settings);
+        return;
+    }
+    CLEANUP_FREE char *text = string_print("toolchain = tested\n%s\n[toolchain tested]\nroot = %s\n",
+                                           settings ? settings : "", root);
+    assert_non_null(text);
+    write_text(path, text);
+}
+
 struct world *world_open(const char *settings) {
     struct world *world = new_world();
     struct sbx_error error;
@@ -131,7 +144,7 @@ struct world *world_open(const char *settings) {
     assert_int_equal(chmod(world->root, 0755), 0); /* the daemon is another user */
     snprintf(world->home, sizeof world->home, "%s/home", world->root);
     snprintf(conf, sizeof conf, "%s/sandbox.conf", world->home);
-    if (settings) write_text(conf, settings);
+    write_settings(conf, settings);
     give_seed(world->home);
     if (sbx_open(world->home, &world->client, &error) < 0) fail_msg("no service: %s", error.detail);
     return world;

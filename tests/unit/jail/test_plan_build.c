@@ -212,6 +212,11 @@ static void every_verb_is_said_by_some_plan(void **state) {
         request.profile = &profile;
         request.resolved = &host;
         request.resolved_count = 1;
+        struct jail_bind with_own[8] = {0};
+        memcpy(with_own, request.binds, request.bind_count * sizeof *with_own);
+        with_own[request.bind_count++] =
+            (struct jail_bind){.source = "u1000-otp", .target = "/toolchain/otp", .is_toolchain = true};
+        request.binds = with_own;
         request.limits.cpu_percent = request.limits.cpu_weight_percent = 50;
         request.limits.file_size_bytes = request.limits.network_total_bytes = 64 << 20;
         CLEANUP(jail_plan_free) struct jail_plan plan = {0};

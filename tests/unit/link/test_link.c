@@ -158,6 +158,34 @@ static void opens_projects_with_the_callers_socket(void **state) {
     close(received), close(pair[0]), close(pair[1]);
 }
 
+static void asks_for_folders_of_toolchains(void **state) {
+    struct link_stage *stage = *state;
+    int pair[2], received;
+    static const char mount[] = "ok 1 token=p-1 kind=mount file=";
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    come_up(stage);
+    link_open_toolchain(stage->link, pair[0], "/home/me/otp", "/home/me", on_project, stage);
+    assert_string_equal(hear(stage, &received), "project 1 /home/me/otp below=/home/me");
+    close(received);
+    say_with(stage, mount, strlen(mount), 1);
+    run_until_told(stage);
+    assert_story(stage, "project p-1 stream 0 file 0 '' fd 1\n");
+    link_grant_toolchain(stage->link, pair[0], "u1-a", "/home/me/otp", "/home/me", on_done, stage);
+    assert_string_equal(hear(stage, &received), "grant 2 u1-a /home/me/otp below=/home/me");
+    close(received);
+    say(stage, "ok 2");
+    run_until_told(stage);
+    assert_story(stage, "done\n");
+    link_open_granted_toolchain(stage->link, "u1-a", on_project, stage);
+    assert_heard(stage, "project 3 u1-a toolchain=1");
+    say(stage, "error 3 not_found gone");
+    run_until_told(stage);
+    assert_story(stage, "not_found: gone\n");
+    link_withdraw_toolchain(stage->link, "u1-a");
+    assert_heard(stage, "withdraw 4 u1-a toolchain=1");
+    close(pair[0]), close(pair[1]);
+}
+
 static size_t count_of(const char *text, const char *part) {
     size_t count = 0;
     while ((text = strstr(text, part))) text++, count++;
@@ -485,6 +513,7 @@ int main(void) {
         STAGED(asks_in_the_launchers_words),
         STAGED(hands_out_what_tells_a_disks_use),
         STAGED(opens_projects_with_the_callers_socket),
+        STAGED(asks_for_folders_of_toolchains),
         STAGED(a_stream_that_does_not_come_holds_nobody_up),
         STAGED(streams_end_with_the_link),
         STAGED(passes_violations_on),

@@ -21,6 +21,8 @@ struct program {
     char interpreter[32];
 };
 
+static const struct elf_tree host = {.root = "", .own_fd = -1};
+
 static struct program make_program(void) {
     struct program program = {
         .header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
@@ -46,7 +48,7 @@ static int libraries_of_bytes(const void *data, size_t size, struct toolchain_li
     CLEANUP_FD int fd = mkostemp(path, O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, data, size), size);
-    int result = elf_libraries("", (const char *[]){path, NULL}, ret, ret_count, reterr);
+    int result = elf_libraries(&host, (const char *[]){path, NULL}, ret, ret_count, reterr);
     unlink(path);
     return result;
 }
@@ -75,7 +77,8 @@ static void test_a_program_of_this_machine(void **state) {
     struct error error;
     char self[PATH_MAX];
     assert_non_null(realpath("/proc/self/exe", self));
-    if (elf_libraries("", (const char *[]){self, NULL}, &libraries, &count, &error) < 0) fail_msg("%s", error.detail);
+    if (elf_libraries(&host, (const char *[]){self, NULL}, &libraries, &count, &error) < 0)
+        fail_msg("%s", error.detail);
     assert_true(count >= 2);
     bool has_libc = false;
     for (size_t i = 0; i < count; i++) {
@@ -98,6 +101,74 @@ static void test_a_crafted_program(void **state) {
     assert_string_equal(libraries[0].place, program.interpreter);
     assert_true(count >= 2);
     free_libraries(libraries, count);
+}
+
+/* ---- a user's own program, which may ask for anything ---- */
+
+static void own_program(const struct program *program, const char *library, const char *why) {
+    char folder[] = "/tmp/test-elf-XXXXXX", path[64];
+    struct toolchain_library *libraries = NULL;
+    size_t count = 0;
+    struct error error = {0};
+    assert_non_null(mkdtemp(folder));
+    CLEANUP_FD int folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const char *const names[] = {"program", library};
+    for (size_t i = 0; i < ARRAY_SIZE(names) && names[i]; i++) {
+        CLEANUP_FD int fd = openat(folder_fd, names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+        assert_int_equal(write(fd, program, sizeof *program), sizeof *program);
+    }
+    const struct elf_tree tree = {.root = "", .own_place = "/own", .own_fd = folder_fd};
+    int result = elf_libraries(&tree, (const char *[]){"/own/program", NULL}, &libraries, &count, &error);
+    for (size_t i = 0; i < ARRAY_SIZE(names) && names[i]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+    if (why) {
+        assert_true(result < 0);
+        if (!strstr(error.detail, why)) fail_msg("'%s' does not say '%s'", error.detail, why);
+        return;
+    }
+    if (result < 0) fail_msg("%s", error.detail);
+    bool has_own = false;
+    for (size_t i = 0; i < count; i++) has_own |= !libraries[i].source && strstr(libraries[i].place, "/own/");
+    assert_int_equal(has_own, library != NULL);
+    free_libraries(libraries, count);
+}
+
+static void test_own_gets_loaders_and_libraries_of_the_system_alone(void **state) {
+    (void)state;
+    struct program program = make_program();
+    if (access(program.interpreter, R_OK) < 0) skip();
+    own_program(&program, NULL, NULL);
+    strcpy(program.interpreter, "/etc/shadow");
+    own_program(&program, NULL, "in no folder of the system's");
+    strcpy(program.interpreter, "/lib64/../etc/passwd");
+    own_program(&program, NULL, "in no folder of the system's");
+    program = make_program();
+    strcpy(program.strings + 1, "../../etc/passwd");
+    own_program(&program, NULL, "by its path");
+    strcpy(program.strings + 1, "/etc/passwd");
+    own_program(&program, NULL, "by its path");
+}
+
+static void test_own_libraries_by_the_run_path(void **state) {
+    (void)state;
+    struct program program = make_program();
+    if (access(program.interpreter, R_OK) < 0) skip();
+    strcpy(program.strings + 1, "libown.so.1");
+    own_program(&program, "libown.so.1", "libown.so.1, which is not installed");
+    static const char *const good[] = {"$ORIGIN", "/a:$ORIGIN/.", "/own", "$ORIGIN/x/..", "${ORIGIN}"};
+    static const char *const bad[] = {"/tmp", "$ORIGIN/../..", "$ORIGIN/..", "", "own"};
+    program.dynamic[2] = (Elf64_Dyn){.d_tag = DT_RUNPATH, .d_un.d_val = 14};
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+        strcpy(program.strings + 14, good[i]);
+        own_program(&program, "libown.so.1", NULL);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        strcpy(program.strings + 14, bad[i]);
+        own_program(&program, "libown.so.1", "which is not installed");
+    }
 }
 
 static void test_a_library_that_is_not_there(void **state) {
@@ -178,7 +249,7 @@ static void test_a_file_that_is_not_there(void **state) {
     struct toolchain_library *libraries;
     size_t count;
     struct error error;
-    assert_true(elf_libraries("", (const char *[]){"/nonexistent", NULL}, &libraries, &count, &error) < 0);
+    assert_true(elf_libraries(&host, (const char *[]){"/nonexistent", NULL}, &libraries, &count, &error) < 0);
     assert_int_equal(error.code, E_TOOLCHAIN);
 }
 
@@ -186,6 +257,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_of_this_machine),
         cmocka_unit_test(test_a_crafted_program),
+        cmocka_unit_test(test_own_gets_loaders_and_libraries_of_the_system_alone),
+        cmocka_unit_test(test_own_libraries_by_the_run_path),
         cmocka_unit_test(test_a_library_that_is_not_there),
         cmocka_unit_test(test_no_program),
         cmocka_unit_test(test_cut_anywhere),

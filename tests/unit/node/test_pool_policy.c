@@ -231,6 +231,36 @@ static void only_what_boots_alike_fits(void **state) {
     assert_false(profiles_boot_alike(&one, jail_profile_find("high")));
 }
 
+static const struct toolchain shared;
+
+/* Users share the pool: what one brings along takes little of it. */
+static void a_users_own_has_few_shelves_and_nodes(void **state) {
+    (void)state;
+    static const struct toolchain own = {.is_own = true, .owner = 1000}, others = {.is_own = true, .owner = 1001};
+    struct table table = table_of(3, &plenty);
+    table.view.shelves = table.shelves;
+    table.view.nodes = table.nodes;
+    for (size_t i = 1; i < 3; i++) {
+        assert_false(pool_user_has_all_shelves(&table.view, &own));
+        table.shelves[i].is_own = true;
+        table.shelves[i].owner = 1000;
+    }
+    assert_true(pool_user_has_all_shelves(&table.view, &own));
+    assert_false(pool_user_has_all_shelves(&table.view, &others));
+    assert_false(pool_user_has_all_shelves(&table.view, &shared));
+    takes(&table, 0, 3, NOW_MS);
+    takes(&table, 1, 9, NOW_MS);
+    size_t wanted[SHELVES_MAX];
+    pool_share(&table.view, NOW_MS, wanted);
+    assert_int_equal(wanted[0], 3);
+    assert_int_equal(wanted[1], POOL_OWN_NODES);
+    assert_int_equal(pool_spare_shelf(&table.view, &own, NOW_MS), 2); /* its own, however little the others want */
+    add_node(&table, 1, NOW_MS, true);
+    add_node(&table, 2, NOW_MS, true);
+    assert_int_equal(pool_spare_shelf(&table.view, &own, NOW_MS), SHELVES_MAX);
+    assert_int_equal(pool_spare_shelf(&table.view, &others, NOW_MS), 0);
+}
+
 static void a_shelf_that_nobody_needs_gives_way(void **state) {
     (void)state;
     struct table table = table_of(3, &plenty);
@@ -239,11 +269,11 @@ static void a_shelf_that_nobody_needs_gives_way(void **state) {
     takes(&table, 2, 1, NOW_MS);
     table.view.shelves = table.shelves;
     table.view.nodes = table.nodes;
-    assert_int_equal(pool_spare_shelf(&table.view, NOW_MS), 2);
+    assert_int_equal(pool_spare_shelf(&table.view, &shared, NOW_MS), 2);
     add_node(&table, 2, NOW_MS, true);
-    assert_int_equal(pool_spare_shelf(&table.view, NOW_MS), 1);
+    assert_int_equal(pool_spare_shelf(&table.view, &shared, NOW_MS), 1);
     add_node(&table, 1, NOW_MS, true);
-    assert_int_equal(pool_spare_shelf(&table.view, NOW_MS), SHELVES_MAX);
+    assert_int_equal(pool_spare_shelf(&table.view, &shared, NOW_MS), SHELVES_MAX);
 }
 
 int main(void) {
@@ -260,6 +290,7 @@ int main(void) {
         cmocka_unit_test(the_old_are_replaced_one_by_one),
         cmocka_unit_test(failures_are_waited_out),
         cmocka_unit_test(only_what_boots_alike_fits),
+        cmocka_unit_test(a_users_own_has_few_shelves_and_nodes),
         cmocka_unit_test(a_shelf_that_nobody_needs_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

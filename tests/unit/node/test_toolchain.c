@@ -1,4 +1,8 @@
 /* Tests how the OTP and Elixir installations are found, in folders made to look like them. */
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
 #include "scratch.h"
 
 #include "node/node.h"
@@ -16,6 +20,7 @@ static void make_trees(const struct scratch *scratch) {
     static const char *const folders[] = {"otp",
                                           "otp/bin",
                                           "otp/lib",
+                                          "otp/lib/compiler-8.2.3",
                                           "otp/erts-9.3",
                                           "otp/erts-13.1",
                                           "otp/erts-13.1/bin",
@@ -102,6 +107,166 @@ static void test_wrong_places(void **state) {
     assert_missing(below(*state, "otp"), NULL, "beam.smp");
 }
 
+static void test_without_a_compiler(void **state) {
+    make_trees(*state);
+    assert_int_equal(rmdir(below(*state, "otp/lib/compiler-8.2.3")), 0);
+    assert_missing(below(*state, "otp"), NULL, "no 'compiler' application");
+}
+
+/* What others can write there would run in every sandbox of it. */
+static void test_folders_that_others_can_write(void **state) {
+    struct scratch *scratch = *state;
+    struct error error;
+    CLEANUP_FREE char *otp = strdup(below(scratch, "otp"));
+    make_trees(scratch);
+    if (toolchain_check_folder(otp, &error) < 0) fail_msg("%s", error.detail);
+    static const mode_t modes[] = {0775, 0757};
+    for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+        assert_int_equal(fchmodat(scratch->fd, "otp", modes[i], 0), 0);
+        assert_true(toolchain_check_folder(otp, &error) < 0);
+        assert_non_null(strstr(error.detail, "other users can write"));
+    }
+    assert_int_equal(fchmodat(scratch->fd, "otp", 0755, 0), 0);
+    assert_int_equal(fchmod(scratch->fd, 0777), 0); /* above it */
+    assert_true(toolchain_check_folder(otp, &error) < 0);
+    assert_non_null(strstr(error.detail, scratch->path));
+    assert_int_equal(fchmod(scratch->fd, 01777), 0); /* none can take the place of what lies in it */
+    assert_int_equal(toolchain_check_folder(otp, &error), 0);
+    if (geteuid() != 0) return;
+    assert_int_equal(fchownat(scratch->fd, "otp", 4444, (gid_t)-1, 0), 0);
+    assert_true(toolchain_check_folder(otp, &error) < 0);
+    assert_non_null(strstr(error.detail, "uid 4444"));
+}
+
+static void test_places_that_nodes_have_for_themselves(void **state) {
+    (void)state;
+    struct error error;
+    assert_int_equal(toolchain_check_place("/usr/lib/erlang", &error), 0);
+    assert_int_equal(toolchain_check_place("/tmpfiles/otp", &error), 0);
+    assert_true(toolchain_check_place("/tmp/otp", &error) < 0);
+    assert_non_null(strstr(error.detail, "/tmp of their own"));
+    assert_true(toolchain_check_place("/data", &error) < 0);
+}
+
+static void test_an_elixir_that_does_not_fit(void **state) {
+    (void)state;
+    struct error error;
+    assert_int_equal(toolchain_check_fit(25, "1.14.0", &error), 0);
+    assert_int_equal(toolchain_check_fit(25, "1.18.4", &error), 0);
+    assert_int_equal(toolchain_check_fit(27, "1.20.4", &error), 0);
+    assert_int_equal(toolchain_check_fit(29, "1.21.0", &error), 0);
+    assert_int_equal(toolchain_check_fit(25, "nonsense", &error), 0);
+    assert_true(toolchain_check_fit(26, "1.20.4", &error) < 0);
+    assert_string_equal(error.detail, "Elixir 1.20.4 needs OTP 27 or newer, and this is OTP 26");
+}
+
+/* ---- a user's own: folders that the launcher opened ---- */
+
+static int find_own(const struct scratch *scratch, const char *otp, const char *elixir, struct toolchain *ret,
+                    struct error *reterr) {
+    CLEANUP_FD int otp_fd = openat(scratch->fd, otp, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP_FD int elixir_fd = elixir ? openat(scratch->fd, elixir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    struct toolchain_folders folders = {.otp_fd = otp_fd,
+                                        .elixir_fd = elixir_fd,
+                                        .owner = 1000,
+                                        .otp_signature = 1,
+                                        .elixir_signature = 2,
+                                        .otp_grant = "u1000-a",
+                                        .elixir_grant = elixir ? "u1000-b" : ""};
+    return toolchain_find_own(&folders, 1, ret, reterr);
+}
+
+static void own_fails(const struct scratch *scratch, const char *otp, const char *elixir, const char *why) {
+    struct toolchain toolchain;
+    struct error error = {0};
+    assert_true(find_own(scratch, otp, elixir, &toolchain, &error) < 0);
+    assert_int_equal(error.code, E_TOOLCHAIN);
+    if (!strstr(error.detail, why)) fail_msg("'%s' does not say '%s'", error.detail, why);
+}
+
+/* Its programs are files of its own: links that lead out are not followed. */
+static void copy_bytes(const struct scratch *scratch, const char *path) {
+    CLEANUP_FD int from_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    CLEANUP_FD int fd = openat(scratch->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    struct stat status;
+    assert_int_equal(fstat(from_fd, &status), 0);
+    assert_int_equal(sendfile(fd, from_fd, NULL, (size_t)status.st_size), status.st_size);
+}
+
+static void make_own(const struct scratch *scratch) {
+    make_trees(scratch);
+    static const char *const programs[] = {"otp/erts-13.1/bin/beam.smp", "otp/erts-13.1/bin/erl_child_setup"};
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+        assert_int_equal(unlink(below(scratch, programs[i])), 0);
+        copy_bytes(scratch, programs[i]);
+    }
+}
+
+static void test_own(void **state) {
+    struct toolchain toolchain;
+    struct error error;
+    make_own(*state);
+    if (find_own(*state, "otp", "ex", &toolchain, &error) < 0) fail_msg("%s", error.detail);
+    assert_true(toolchain.is_own && toolchain.owner == 1000);
+    assert_string_equal(toolchain.otp_root, "/toolchain/otp");
+    assert_string_equal(toolchain.erts_bin, "/toolchain/otp/erts-13.1/bin");
+    assert_string_equal(toolchain.elixir_lib, "/toolchain/elixir/lib");
+    assert_true(string_starts(toolchain.digest, "u1000-")); /* no other user's, nor the system's */
+    assert_true(toolchain.library_count >= 2);
+    toolchain_free(&toolchain);
+    assert_int_equal(find_own(*state, "otp", NULL, &toolchain, &error), 0);
+    assert_string_equal(toolchain.elixir_lib, "");
+    toolchain_free(&toolchain);
+}
+
+/* What `make install` makes. */
+static void test_own_below_a_prefix(void **state) {
+    struct scratch *scratch = *state;
+    struct toolchain toolchain;
+    struct error error;
+    make_own(scratch);
+    scratch_folder(scratch, "prefix");
+    scratch_folder(scratch, "prefix/lib");
+    assert_int_equal(renameat(scratch->fd, "otp", scratch->fd, "prefix/lib/erlang"), 0);
+    if (find_own(scratch, "prefix", NULL, &toolchain, &error) < 0) fail_msg("%s", error.detail);
+    assert_string_equal(toolchain.erts_bin, "/toolchain/otp/lib/erlang/erts-13.1/bin");
+    toolchain_free(&toolchain);
+}
+
+static void test_own_that_is_broken(void **state) {
+    struct scratch *scratch = *state;
+    make_own(scratch);
+    own_fails(scratch, "ex", NULL, "no erts-VERSION folder");
+    own_fails(scratch, "otp", "path", "elixir.app");
+    assert_int_equal(unlink(below(scratch, "otp/erts-13.1/bin/beam.smp")), 0);
+    scratch_file(scratch, "otp/erts-13.1/bin/beam.smp",
+                 "#!/bin/sh\necho a script of more than sixty-four bytes, which no header of a program is\n");
+    own_fails(scratch, "otp", NULL, "is not a 64-bit ELF file");
+    assert_int_equal(unlink(below(scratch, "otp/erts-13.1/bin/beam.smp")), 0);
+    scratch_link(scratch, "/proc/self/exe", "otp/erts-13.1/bin/beam.smp");
+    own_fails(scratch, "otp", NULL, "beam.smp");
+    assert_int_equal(unlink(below(scratch, "otp/erts-13.1/bin/beam.smp")), 0);
+    assert_int_equal(mkfifoat(scratch->fd, "otp/erts-13.1/bin/beam.smp", 0644), 0);
+    own_fails(scratch, "otp", NULL, "is not a program");
+    assert_int_equal(rmdir(below(scratch, "otp/lib/compiler-8.2.3")), 0);
+    own_fails(scratch, "otp", NULL, "no 'compiler' application");
+}
+
+static void test_own_digests(void **state) {
+    (void)state;
+    char one[TOOLCHAIN_DIGEST_TEXT], other[TOOLCHAIN_DIGEST_TEXT];
+    struct toolchain_folders folders = {
+        .owner = 1000, .otp_signature = 1, .elixir_signature = 2, .otp_grant = "a", .elixir_grant = "b"};
+    assert_int_equal(toolchain_own_digest(&folders, 1, one, NULL), 0);
+    folders.elixir_signature = 3;
+    assert_int_equal(toolchain_own_digest(&folders, 1, other, NULL), 0);
+    assert_string_not_equal(one, other);
+    folders.elixir_signature = 2;
+    folders.owner = 1001; /* the same files */
+    assert_int_equal(toolchain_own_digest(&folders, 1, other, NULL), 0);
+    assert_string_not_equal(one, other);
+}
+
 static void test_a_vm_that_is_no_program(void **state) {
     make_trees(*state);
     assert_int_equal(unlink(below(*state, "otp/erts-13.1/bin/beam.smp")), 0);
@@ -169,6 +334,14 @@ static void test_in_a_root(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        IN_SCRATCH(test_without_a_compiler),
+        IN_SCRATCH(test_folders_that_others_can_write),
+        cmocka_unit_test(test_places_that_nodes_have_for_themselves),
+        cmocka_unit_test(test_an_elixir_that_does_not_fit),
+        IN_SCRATCH(test_own),
+        IN_SCRATCH(test_own_below_a_prefix),
+        IN_SCRATCH(test_own_that_is_broken),
+        cmocka_unit_test(test_own_digests),
         IN_SCRATCH(test_given),
         IN_SCRATCH(test_another_agent_is_another_digest),
         IN_SCRATCH(test_wrong_places),

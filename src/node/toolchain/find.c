@@ -142,7 +142,25 @@ static int find_libraries(struct toolchain *toolchain, struct error *reterr) {
     snprintf(helper, sizeof helper, "%s/erl_child_setup", toolchain->erts_bin);
     find_crypto(toolchain, crypto);
     const char *files[] = {vm, helper, crypto[0] ? crypto : NULL, NULL};
-    return elf_libraries(toolchain->root, files, &toolchain->libraries, &toolchain->library_count, reterr);
+    const struct elf_tree tree = {.root = toolchain->root, .own_fd = -1};
+    return elf_libraries(&tree, files, &toolchain->libraries, &toolchain->library_count, reterr);
+}
+
+static bool has_entry(const char *folder, const char *prefix) {
+    bool has = false;
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry; directory && !has && (entry = readdir(directory));)
+        has = string_starts(entry->d_name, prefix);
+    if (directory) closedir(directory);
+    return has;
+}
+
+/* Nothing could be compiled for it. */
+static int check_compiler(const struct toolchain *toolchain, struct error *reterr) {
+    char lib[2 * PATH_MAX + 8];
+    snprintf(lib, sizeof lib, "%s%s/lib", toolchain->root, toolchain->otp_root);
+    if (has_entry(lib, "compiler-")) return 0;
+    return error_set(reterr, E_TOOLCHAIN, "%s has no 'compiler' application: install all of OTP", lib);
 }
 
 static void hash_file_identity(EVP_MD_CTX *hash, const char *path) {
@@ -176,8 +194,17 @@ static int make_digest(struct toolchain *toolchain, const char *agent_dir, uint3
     EVP_DigestUpdate(hash, &agent_stamp, sizeof agent_stamp);
     EVP_DigestFinal_ex(hash, digest, NULL);
     EVP_MD_CTX_free(hash);
-    hex_encode(digest, (sizeof toolchain->digest - 1) / 2, toolchain->digest);
+    hex_encode(digest, TOOLCHAIN_DIGEST_BYTES, toolchain->digest);
     return 0;
+}
+
+/* What another user could write there would run in every sandbox of it. */
+static int check_folders(const struct toolchain *toolchain, struct error *reterr) {
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s%s", toolchain->root, toolchain->otp_root);
+    int result = toolchain_check_folder(path, reterr);
+    snprintf(path, sizeof path, "%s%s", toolchain->root, toolchain->elixir_lib);
+    return result < 0 || !toolchain->elixir_lib[0] ? result : toolchain_check_folder(path, reterr);
 }
 
 int toolchain_find(const struct toolchain_place *place, const char *agent_dir, uint32_t agent_stamp,
@@ -187,8 +214,13 @@ int toolchain_find(const struct toolchain_place *place, const char *agent_dir, u
         return error_set(reterr, E_TOOLCHAIN, "%s: %s", place->root, strerror(errno));
     if (strcmp(found.root, "/") == 0) found.root[0] = '\0';
     int result = resolve_root(found.root, place->otp, "erl", found.otp_root, reterr);
+    if (result == 0 && place->is_checked) result = toolchain_check_place(found.otp_root, reterr);
     if (result == 0) result = find_erts(&found, found.erts_bin, reterr);
+    if (result == 0) result = check_compiler(&found, reterr);
     if (result == 0) result = find_elixir(found.root, place->elixir, found.elixir_lib, reterr);
+    if (result == 0 && place->is_checked && found.elixir_lib[0])
+        result = toolchain_check_place(found.elixir_lib, reterr);
+    if (result == 0 && place->is_checked) result = check_folders(&found, reterr);
     if (result == 0) result = make_digest(&found, agent_dir, agent_stamp, reterr);
     if (result == 0) result = find_libraries(&found, reterr);
     if (result == 0) *ret = found;

@@ -8,7 +8,7 @@
 #include "node/node_internal.h"
 
 enum {
-    ANSWER_MAX_BYTES = 4 << 20,
+    ANSWER_MAX_BYTES = 1 << 20, /* decoded in one turn of the loop */
     PROBE_DEADLINE_MS = 20000,
 };
 
@@ -25,6 +25,7 @@ struct probe {
     bool output_open, deadline_open;
     unsigned open_handles;
     bool spawned, burying;
+    int status;         /* that the VM ended with; -1: not known */
     struct error error; /* code E_NONE: all is well so far */
 };
 
@@ -35,10 +36,18 @@ static int facts_path(const struct probe *probe, const char *name, char ret[PATH
 
 /* ---- reading what was found before ---- */
 
-/* "OTP_RELEASE 25" and "ELIXIR_VERSION 1.14.0", one fact per line; others are for people. */
+/* "OTP_RELEASE 25" and "ELIXIR_VERSION 1.14.0", one fact per line; others are for people. A VM may say anything. */
 static void take_fact(struct toolchain *toolchain, const char *line) {
-    sscanf(line, "OTP_RELEASE %31s", toolchain->otp_release);
-    sscanf(line, "ELIXIR_VERSION %31s", toolchain->elixir_version);
+    const struct {
+        const char *format;
+        char *field;
+    } facts[] = {{"OTP_RELEASE %31s", toolchain->otp_release},
+                 {"OTP_VERSION %31s", toolchain->otp_version},
+                 {"ELIXIR_VERSION %31s", toolchain->elixir_version}};
+    char value[32];
+    for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
+        if (sscanf(line, facts[i].format, value) == 1 && toolchain_version_is_plain(value))
+            memcpy(facts[i].field, value, sizeof value);
 }
 
 static bool use_known(struct probe *probe) {
@@ -51,6 +60,9 @@ static bool use_known(struct probe *probe) {
     if (!file) return false;
     while (fgets(line, sizeof line, file)) take_fact(toolchain, line);
     fclose(file);
+    if (toolchain->elixir_version[0] &&
+        toolchain_check_fit(toolchain_generation(toolchain), toolchain->elixir_version, &probe->error) < 0)
+        return true;
     snprintf(toolchain->boot_dir, sizeof toolchain->boot_dir, "%s/toolchain/%s", probe->host->home, toolchain->digest);
     return true;
 }
@@ -79,18 +91,26 @@ static int save(struct probe *probe, const char *encoded, size_t length, struct 
     return result < 0 ? result : write_file(path, facts, strlen(facts), reterr);
 }
 
+static int tell_last_words(const struct probe *probe, const char *text, struct error *reterr) {
+    enum { WORDS_BYTES = 400 };
+    static const char ours[] = "SBXERROR "; /* what the agent's module says begins so; the rest is the VM's own */
+    CLEANUP(buf_free) struct buf shown = BUF_INIT;
+    const char *said = strstr(text, ours);
+    if (said) text = said + strlen(ours);
+    size_t length = said ? strnlen(text, WORDS_BYTES) : strlen(text);
+    while (length > 0 && strchr(" \r\n", text[length - 1])) length--;
+    size_t skipped = length > WORDS_BYTES ? length - WORDS_BYTES : 0;
+    escape_text(&shown, text + skipped, length - skipped);
+    if (shown.size == 0) buf_printf(&shown, "it ended with status %d and said nothing", probe->status);
+    return error_set(reterr, E_TOOLCHAIN, "the VM of %s could not make a boot file: %s", probe->toolchain->otp_root,
+                     buf_string(&shown));
+}
+
 /* The boot file on a line of its own, then a fact per line. */
 static int take_answer(struct probe *probe, struct error *reterr) {
     const char *text = buf_string(&probe->answer);
     const char *line = strstr(text, "SBXBOOT ");
-    if (!line) {
-        struct buf shown = BUF_INIT;
-        escape_text(&shown, text, strnlen(text, 400));
-        error_set(reterr, E_TOOLCHAIN, "the VM of %s could not make a boot file: %s", probe->toolchain->otp_root,
-                  buf_string(&shown));
-        buf_free(&shown);
-        return -E_TOOLCHAIN;
-    }
+    if (!line) return tell_last_words(probe, text, reterr);
     const char *encoded = line + strlen("SBXBOOT ");
     int result = save(probe, encoded, strcspn(encoded, "\n"), reterr);
     if (result < 0) return result;
@@ -117,8 +137,8 @@ static void close_all(struct probe *probe) {
 
 static void on_probe_buried(void *data, const struct jail_death *death, const struct error *error) {
     struct probe *probe = data;
-    (void)death;
     (void)error;
+    probe->status = death ? death->status : -1;
     if (probe->error.code == E_NONE) take_answer(probe, &probe->error);
     close_all(probe);
 }
@@ -197,7 +217,7 @@ void toolchain_probe(struct node_host *host, struct toolchain *toolchain, toolch
         vm_probe_plan(host, toolchain, probe->name, &plan, &probe->error) < 0) {
         uv_timer_start(&probe->deadline, on_known, 0, 0); /* the answer never comes from inside the call */
     } else {
-        link_spawn(host->link, &plan, on_probe_spawned, probe);
+        toolchain_spawn(host->link, toolchain, &plan, on_probe_spawned, probe);
         jail_plan_free(&plan);
     }
 }
