@@ -15,8 +15,8 @@
 -define(SEARCH_MAX_MS, 10000).
 %% The number of parts of one term that are searched.
 -define(PARTS_MAX, 1000000).
-%% The number of a server's private objects that the server itself searches.
--define(PRIVATE_OBJECTS_MAX, 100000).
+%% The size of a private table that its server searches: the server does nothing else meanwhile.
+-define(PRIVATE_MAX_WORDS, 1048576).
 -define(ETS_SLICE, 100).
 %% Up to this heap size the variables of a process are dumped as text. A server's are few: only its
 %% state is large, which it has searched itself.
@@ -164,8 +164,19 @@ in_states(Pids, #search{kinds = Kinds}) ->
     sbx_reload_sysmsg:run_inside(Idle, Look, ?VISIT_TIMEOUT_MS).
 
 inside(State, Tables, Kinds) ->
-    Outcome = in_term([State, get() | [ets:tab2list(Table) || Table <- Tables]], Kinds),
-    {Outcome, names_of(kinds([State, get()], ?PARTS_MAX, fun fun_name/1))}.
+    Outcomes = [in_term([State, get()], Kinds) | [in_own_table(Table, Kinds) || Table <- Tables]],
+    {merged(Outcomes), names_of(kinds([State, get()], ?PARTS_MAX, fun fun_name/1))}.
+
+merged(Outcomes) ->
+    {Modules, Searched} = lists:unzip(Outcomes),
+    {lists:usort(lists:append(Modules)), case lists:member(partly, Searched) of true -> partly; false -> whole end}.
+
+%% In slices, since a server's heap may be bounded.
+in_own_table(Table, Kinds) ->
+    merged([{[], whole} | in_own_slices(ets:match_object(Table, '_', ?ETS_SLICE), Kinds)]).
+
+in_own_slices('$end_of_table', _Kinds) -> [];
+in_own_slices({Objects, More}, Kinds) -> [in_term(Objects, Kinds) | in_own_slices(ets:match_object(More), Kinds)].
 
 private_tables() ->
     lists:foldl(
@@ -173,11 +184,14 @@ private_tables() ->
             maps:update_with(ets:info(Table, owner), fun(Tables) -> [Table | Tables] end, [Table], ByOwner)
         end,
         #{},
-        [Table || Table <- ets:all(), is_private(Table), ets:info(Table, size) =< ?PRIVATE_OBJECTS_MAX]
+        [Table || Table <- ets:all(), ets:info(Table, protection) =:= private, is_small(Table)]
     ).
 
-is_private(Table) ->
-    ets:info(Table, protection) =:= private.
+is_small(Table) ->
+    case ets:info(Table, memory) of
+        Words when is_integer(Words) -> Words =< ?PRIVATE_MAX_WORDS;
+        undefined -> false
+    end.
 
 %% A server that hibernates through erlang:hibernate/3 does not show its loop, and no dump shows its
 %% state. Its first function tells that it understands system messages.
@@ -325,16 +339,16 @@ in_table(Table, #search{ours = Ours} = Search) ->
         {undefined, _, _} -> [];
         {_, _, 0} -> [];
         {Owner, private, _} when is_map_key(Owner, Ours) -> [];
-        {Owner, private, Size} -> in_private_table(Owner, Size);
+        {Owner, private, _} -> in_private_table(Table, Owner);
         {Owner, _, _} -> in_open_table(Table, Owner, Search)
     catch
         error:badarg -> []
     end.
 
 %% Its owner has searched it, if it is a server.
-in_private_table(Owner, Size) ->
+in_private_table(Table, Owner) ->
     IsServer = sbx_reload_users:is_idle_server(Owner) orelse is_hibernating_server(Owner),
-    [doubt(Owner, private_table) || not IsServer orelse Size > ?PRIVATE_OBJECTS_MAX].
+    [doubt(Owner, private_table) || not IsServer orelse not is_small(Table)].
 
 %% Objects are copied a few at a time.
 in_open_table(Table, Owner, Search) ->
@@ -390,7 +404,7 @@ in_term(Term, Kinds) ->
         end
     end,
     try walk([Term], Look, #{}, ?PARTS_MAX) of
-        Found -> {maps:keys(Found), whole}
+        {Found, _Left} -> {maps:keys(Found), whole}
     catch
         throw:{?MODULE, Found} -> {maps:keys(Found), partly}
     end.
@@ -407,7 +421,8 @@ kinds(Term, PartsMax) ->
 
 kinds(Term, PartsMax, Describe) ->
     try
-        maps:keys(walk([Term], fun(Fun, Kinds) -> Kinds#{Describe(Fun) => []} end, #{}, PartsMax))
+        {Found, _Left} = walk([Term], fun(Fun, Kinds) -> Kinds#{Describe(Fun) => []} end, #{}, PartsMax),
+        maps:keys(Found)
     catch
         throw:{?MODULE, _Found} -> any
     end.
@@ -420,8 +435,8 @@ fun_name(Fun) ->
     name(Module, Index, Uniq).
 
 %% Calls a function for each closure in the terms, and in the values that closures hold.
-walk([], _Look, Result, _Left) ->
-    Result;
+walk([], _Look, Result, Left) ->
+    {Result, Left};
 walk(_Terms, _Look, Result, 0) ->
     throw({?MODULE, Result});
 walk([[Head | Tail] | Terms], Look, Result, Left) ->
@@ -433,7 +448,8 @@ walk([Term | Terms], Look, Result, Left) when
 walk([Term | Terms], Look, Result, Left) when is_tuple(Term) ->
     walk(tuple_to_list(Term) ++ Terms, Look, Result, Left - 1);
 walk([Term | Terms], Look, Result, Left) when is_map(Term) ->
-    walk([maps:to_list(Term) | Terms], Look, Result, Left - 1);
+    {Next, NextLeft} = walk_pairs(maps:next(maps:iterator(Term)), Look, Result, Left - 1),
+    walk(Terms, Look, Next, NextLeft);
 walk([Term | Terms], Look, Result, Left) when is_function(Term) ->
     case erlang:fun_info(Term, type) of
         {type, local} ->
@@ -444,3 +460,10 @@ walk([Term | Terms], Look, Result, Left) when is_function(Term) ->
     end;
 walk([Record | Terms], Look, Result, Left) ->
     walk([sbx_record:values(Record) | Terms], Look, Result, Left - 1).
+
+%% One by one: a list of all would need room in the heap of the process that looks.
+walk_pairs(none, _Look, Result, Left) ->
+    {Result, Left};
+walk_pairs({Key, Value, Pairs}, Look, Result, Left) ->
+    {Next, NextLeft} = walk([Key, Value], Look, Result, Left),
+    walk_pairs(maps:next(Pairs), Look, Next, NextLeft).
