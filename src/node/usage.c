@@ -99,9 +99,11 @@ static void look_at_disk(const struct node *node, struct node_usage *usage) {
     struct statfs disks[JAIL_DISKS];
     for (size_t i = 0; i < JAIL_DISKS; i++)
         if (node->disk_fds[i] < 0 || fstatfs(node->disk_fds[i], &disks[i]) < 0 || disks[i].f_blocks == 0) return;
-    for (size_t i = 0; i < JAIL_DISKS; i++)
+    for (size_t i = 0; i < JAIL_DISKS; i++) {
         add_place(usage, JAIL_LIMIT_DISK, disks[i].f_blocks - disks[i].f_bfree, disks[i].f_blocks,
                   (uint64_t)disks[i].f_bsize);
+        add_place(usage, JAIL_LIMIT_FILES, disks[i].f_files - disks[i].f_ffree, disks[i].f_files, 1);
+    }
 }
 
 /* What is open keeps the files of a node that has ended. */

@@ -264,6 +264,46 @@ static void set_limit(struct world *world, const char *id, const char *name, con
     world_do(world, "limits", "{s:s, s:{s:s}}", "id", id, "set", name, value);
 }
 
+/* How many more empty files can be made in /data, and why no more. */
+#define MAKE_FILES(prefix)                                                                                             \
+    "(fun Make(N) -> case file:write_file(\"/data/" prefix "\" ++ integer_to_list(N), <<>>) of ok -> Make(N + 1); "    \
+    "{error, Why} -> {N, Why} end end)(0)"
+
+static long made_files(struct world *world, const char *code) {
+    long made = -1;
+    char why[16] = "";
+    CLEANUP_FREE char *text = world_eval_text(world, "a", "erlang", code);
+    if (sscanf(text, "{%ld,%15[a-z]}", &made, why) != 2 || !string_equal(why, "enospc")) fail_msg("%s", text);
+    return made;
+}
+
+/* Three quarters of them are /data's. The application goes on, and a raised limit lets it make more. */
+static void files_are_counted_wherever_they_are_empty(void **state) {
+    struct world *world = *state;
+    uint64_t since = world_now(world);
+    pid_t os_pid = os_pid_of(world);
+    set_limit(world, "a", "files", "400");
+    assert_in_range(made_files(world, MAKE_FILES("e")), 280, 300);
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"limit", "a", "limit", "files"}));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"alert", "a", "metric", "files"}));
+    json_t *stats = world_op(world, "stats", "{s:s}", "id", "a");
+    assert_in_range(number_in(stats, "now", "files"), 280, 310);
+    assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "files"), "limit")), 400);
+    assert_string_equal(json_string_value(json_object_get(limit_of(stats, "files"), "level")), "critical");
+    json_decref(stats);
+    json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "files", "200"));
+    set_limit(world, "a", "files", "800");
+    assert_in_range(made_files(world, MAKE_FILES("f")), 290, 310);
+    free(world_eval_text(world, "a", "erlang", "[file:delete(F) || F <- filelib:wildcard(\"/data/[ef]*\")], ok"));
+    set_limit(world, "a", "files", "none"); /* as many as the disk has KiB */
+    json_t *info = world_info(world, "a");
+    assert_int_equal(number_in(info, "limits", "files"), 16384);
+    json_decref(info);
+    CLEANUP_FREE char *value = world_eval_text(world, "a", NULL, "counter:value()");
+    assert_string_equal(value, "0");
+    assert_int_equal(os_pid_of(world), os_pid);
+}
+
 static const struct {
     const char *id, *limit, *tight, *code, *usual;
 } standstills[] = {
@@ -388,6 +428,7 @@ int main(void) {
         cmocka_unit_test(limits_are_changed_while_it_runs),
         cmocka_unit_test(each_limit_holds_under_attack),
         cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
+        cmocka_unit_test(files_are_counted_wherever_they_are_empty),
         cmocka_unit_test(what_is_only_refused_is_acted_on),
         cmocka_unit_test(a_bomb_of_programs_is_throttled_whatever_the_policy),
         cmocka_unit_test(a_sandbox_is_destroyed_where_the_policy_says_so),

@@ -22,6 +22,10 @@ static const struct limit_attack attacks[] = {
      "(fun Fill(N) -> case file:write_file(\"/data/\" ++ integer_to_list(N), binary:copy(<<1>>, 1 bsl 20)) of "
      "ok -> Fill(N + 1); Error -> Error end end)(1)",
      SIGN_ANSWER, NULL, "enospc"},
+    {"files", "empty files without end", "{\"limit\": {\"files\": \"1000\"}}",
+     "(fun Fill(N) -> case file:write_file(\"/data/e\" ++ integer_to_list(N), <<>>) of "
+     "ok -> Fill(N + 1); Error -> Error end end)(1)",
+     SIGN_ANSWER, NULL, "enospc"},
     {"file_size", "one large file", "{\"limit\": {\"file_size\": \"64M\", \"disk\": \"160M\"}}",
      "{ok, F} = file:open(\"/data/x\", [write, raw]), Told = file:pwrite(F, 64 bsl 20, <<1>>), file:close(F), Told",
      SIGN_ANSWER, NULL, "efbig"},

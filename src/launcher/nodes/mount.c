@@ -17,7 +17,7 @@
 
 #define ATTRIBUTES (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-enum { PAGE_BYTES = 4096, BYTES_PER_INODE = 1024, INODES_LEAST = 64 };
+enum { PAGE_BYTES = 4096, INODES_LEAST = 16 };
 
 struct binding {
     const struct launcher *launcher;
@@ -137,8 +137,7 @@ static void print_bound(uint64_t whole, uint64_t percent, uint64_t unit, uint64_
 struct disk_bounds disk_bounds(const struct jail_limits *limits, uint64_t percent) {
     struct disk_bounds bounds;
     print_bound(limits->disk_bytes, percent, PAGE_BYTES, PAGE_BYTES, bounds.size);
-    /* Empty files cost memory too, which the size does not bound. */
-    print_bound(limits->disk_bytes / BYTES_PER_INODE, percent, 1, INODES_LEAST, bounds.inodes);
+    print_bound(jail_limit_value(limits, JAIL_LIMIT_FILES), percent, 1, INODES_LEAST, bounds.inodes);
     return bounds;
 }
 
@@ -147,13 +146,15 @@ void jailed_disk_limits(const struct launcher *launcher, const struct jailed_nod
     for (size_t i = 0; i < JAIL_DISKS; i++) {
         CLEANUP_FD int fd = open_below(root_fd, plan_disks[i]);
         struct statfs status;
-        if (fd >= 0 && fstatfs(fd, &status) == 0)
-            ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
+        if (fd < 0 || fstatfs(fd, &status) < 0) continue;
+        ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
+        ret->files += (uint64_t)status.f_files;
     }
 }
 
 bool jailed_disk_differs(const struct jail_limits *left, const struct jail_limits *right) {
-    return left->disk_bytes != right->disk_bytes;
+    return left->disk_bytes != right->disk_bytes ||
+           jail_limit_value(left, JAIL_LIMIT_FILES) != jail_limit_value(right, JAIL_LIMIT_FILES);
 }
 
 /* The size of a disk, from inside; 0 where the place is none: the node's root is not to be resized. */
@@ -167,8 +168,10 @@ static uint64_t disk_size(int fd) {
 static int set_bounds(int disk_fd, const char *name, const struct disk_bounds *bounds, struct error *reterr) {
     CLEANUP_FD int fd = fspick(disk_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
     if (fd < 0 || fsconfig(fd, FSCONFIG_SET_STRING, "size", bounds->size, 0) < 0 ||
+        fsconfig(fd, FSCONFIG_SET_STRING, "nr_inodes", bounds->inodes, 0) < 0 ||
         fsconfig(fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
-        return errno == EINVAL ? error_set(reterr, E_CONFLICT, "%s holds more than %s bytes", name, bounds->size)
+        return errno == EINVAL ? error_set(reterr, E_CONFLICT, "%s holds more than %s bytes in %s files", name,
+                                           bounds->size, bounds->inodes)
                                : error_errno(reterr, errno, "resize %s", name);
     return 0;
 }

@@ -56,6 +56,7 @@ static void assert_plan(const char *profile, uint32_t guarantees, const char *ex
 #define SMALL_LIMITS(memory, sockets, cpu, tasks, rate, connections)                                                   \
     "limit memory " memory "\n"                                                                                        \
     "limit socket_memory " sockets "\n" cpu "limit disk 16777216\n"                                                    \
+    "limit files 16384\n"                                                                                              \
     "limit descriptors 1024\n"                                                                                         \
     "limit os_tasks " tasks "\n" rate "limit connections " connections "\n"
 #define LIMITS_OF_HIGH                                                                                                 \
@@ -159,6 +160,7 @@ static void compiler(void **state) {
                 "limit socket_memory 16777216\n"
                 "limit cpu 200\n"
                 "limit disk 268435456\n"
+                "limit files 262144\n"
                 "limit descriptors 1024\n"
                 "limit os_tasks 256\n" BINDS DEVICES DISK PLACES LANDLOCK "seccomp strict\n"
                 "execs 2\n" PROGRAM);
