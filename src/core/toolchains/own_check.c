@@ -27,13 +27,14 @@ static void note_error(struct toolchain_entry *entry, const struct error *error)
     entry->retry_at_ms = uv_now(entry->engine->loop) + TOOLCHAIN_RETRY_MS;
 }
 
+static void begin_next(struct engine *engine, uid_t uid);
+
 static void end(struct own_check *check, const struct error *error) {
     struct toolchain_entry *entry = check->entry;
     for (size_t i = 0; i < check->opened_count; i++) {
         fd_close(check->fds[i]);
         link_release_project(entry->engine->host.link, check->tokens[i]);
     }
-    entry->check = NULL;
     entry->is_probing = false;
     entry->error = (struct error){0};
     if (error)
@@ -41,10 +42,13 @@ static void end(struct own_check *check, const struct error *error) {
     else
         entry->checked_at_ms = uv_now(entry->engine->loop);
     free(check);
+    struct engine *engine = entry->engine;
+    uid_t uid = entry->own->uid;
     entry->uses++; /* a waiter may let it go */
     toolchain_tell_waiters(entry);
     entry->uses--;
-    engine_wake(entry->engine);
+    begin_next(engine, uid);
+    engine_wake(engine);
 }
 
 static void on_probed(void *data, const struct error *error) {
@@ -150,6 +154,31 @@ static void on_signed(void *data, uint64_t signature, const struct error *error)
         go_on(check);
 }
 
+/* ---- one at a time for each user, whatever its callers ask for: each is a VM ---- */
+
+static bool is_user_busy(const struct toolchain_entry *entry) {
+    for (const struct toolchain_entry *at = entry->engine->toolchains.own; at; at = at->next)
+        if (at->is_probing && at->own->uid == entry->own->uid && at->successor != entry) return true;
+    return false;
+}
+
+static void begin(struct toolchain_entry *entry) {
+    struct own_check *check = new_or_abort(struct own_check);
+    *check = (struct own_check){.entry = entry, .fds = {-1, -1}};
+    own_grant_name(entry->own->uid, entry->own->otp, check->otp_grant);
+    if (entry->own->elixir) own_grant_name(entry->own->uid, entry->own->elixir, check->elixir_grant);
+    entry->is_probing = true;
+    link_sign_toolchain(entry->engine->host.link, check->otp_grant, on_signed, check);
+}
+
+static void begin_next(struct engine *engine, uid_t uid) {
+    for (struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
+        if (entry->own->uid == uid && entry->waiters && !entry->is_probing && !is_user_busy(entry)) {
+            begin(entry);
+            return;
+        }
+}
+
 bool own_is_checked(const struct toolchain_entry *entry) {
     bool is_fresh = entry->checked_at_ms > 0 && uv_now(entry->engine->loop) - entry->checked_at_ms < OWN_CHECKED_MS;
     return entry->toolchain.boot_dir[0] && !entry->error.code && !entry->is_gone && is_fresh;
@@ -164,12 +193,5 @@ void own_need(struct toolchain_entry *entry, void (*done)(void *data, const stru
         done(data, NULL);
         return;
     }
-    if (!toolchain_wait(entry, done, data) || entry->is_probing) return;
-    struct own_check *check = new_or_abort(struct own_check);
-    *check = (struct own_check){.entry = entry, .fds = {-1, -1}};
-    own_grant_name(entry->own->uid, entry->own->otp, check->otp_grant);
-    if (entry->own->elixir) own_grant_name(entry->own->uid, entry->own->elixir, check->elixir_grant);
-    entry->check = check;
-    entry->is_probing = true;
-    link_sign_toolchain(entry->engine->host.link, check->otp_grant, on_signed, check);
+    if (toolchain_wait(entry, done, data) && !entry->is_probing && !is_user_busy(entry)) begin(entry);
 }

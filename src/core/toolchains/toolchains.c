@@ -97,7 +97,7 @@ void toolchains_free(struct toolchains *toolchains) {
         toolchain_entry_free(toolchains->own);
         toolchains->own = next;
     }
-    toolchains->count = 0;
+    toolchains->count = toolchains->own_count = 0;
     toolchains->chosen = NULL;
 }
 

@@ -42,7 +42,6 @@ struct toolchain_entry {
     struct own_place *own; /* NULL: it is for all callers */
     struct toolchain_entry *next;
     struct toolchain_entry *successor; /* its files have changed since: this one has them as they are now */
-    struct own_check *check;           /* under way, or NULL; own_check.c keeps it */
     uint64_t checked_at_ms;            /* when its files were looked at last */
     uint64_t used_at_ms;
     unsigned uses; /* sandboxes and jobs that have it */

@@ -10,11 +10,7 @@ copy_otp() {
     mkdir -p "$1/lib" "$1/bin"
     cp -R "$otp"/erts-* "$otp/releases" "$1/"
     cp "$otp"/bin/*.boot "$1/bin/"
-    for application in kernel stdlib compiler sasl; do
-        mkdir -p "$1/lib/$application"
-        rm -r "$1/lib/$application"
-        cp -R "$otp/lib/$application"-* "$1/lib/"
-    done
+    for application in kernel stdlib compiler sasl; do cp -R "$otp/lib/$application"-* "$1/lib/"; done
     rm -rf "$1"/lib/*/src "$1"/lib/*/include "$1"/lib/*/examples "$1"/erts-*/src "$1"/erts-*/man
 }
 
