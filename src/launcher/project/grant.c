@@ -119,7 +119,7 @@ int grant_read(const struct launcher *launcher, const char *name, bool is_toolch
     struct grant grant = {0};
     name_file(name, is_toolchain, file);
     if (file_read_text(launcher->slot.records_fd, file, text, sizeof text) < 0)
-        return error_set(reterr, E_FORBIDDEN, "nobody lets us open the %s of %s any more",
+        return error_set(reterr, E_FORBIDDEN, "there is no permission to open the %s of %s any more",
                          is_toolchain ? "toolchain" : "source", name);
     if (wire_message_parse(text, &message, reterr) < 0) return -1;
     if (!read_grant(&message, is_toolchain, &grant))
