@@ -50,7 +50,7 @@ static void stats_tell_what_is_used(void **state) {
     assert_in_range(number_in(stats, "now", "atoms"), 5000, 20000);
     assert_in_range(number_in(stats, "vm", "reductions"), 1000, 1LL << 40);
     assert_in_range(number_in(json_object_get(stats, "vm"), "memory", "code_bytes"), 1 << 20, 60 << 20);
-    assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "processes"), "limit")), 100);
+    assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "processes"), "limit")), 1000);
     assert_string_equal(json_string_value(json_object_get(limit_of(stats, "memory_bytes"), "level")), "normal");
     assert_true(json_array_size(json_object_get(stats, "tasks")) >= 2);
     assert_true(json_array_size(json_object_get(stats, "history")) >= 1);
