@@ -3,6 +3,7 @@
    another installation, and its release. */
 #include "beam/beam_test.h"
 #include "beam/code/survey.h"
+#include "installed.h"
 
 #include <ftw.h>
 
@@ -34,25 +35,9 @@ static void check_file(const char *path, int fd, size_t size) {
     refused_count += !is_valid;
 }
 
-/* The name of the application's folder, with or without a version. */
-static bool is_own(const char *path) {
-    static const char *const applications[] = {
-        "asn1",         "common_test", "compiler",   "crypto",        "dialyzer", "eex",    "elixir", "erts",
-        "ex_unit",      "ftp",         "iex",        "inets",         "kernel",   "logger", "mix",    "mnesia",
-        "os_mon",       "parsetools",  "public_key", "sasl",          "snmp",     "ssh",    "ssl",    "stdlib",
-        "syntax_tools", "tftp",        "tools",      "runtime_tools", "xmerl"};
-    for (size_t i = 0; i < ARRAY_SIZE(applications); i++) {
-        const char *at = strstr(path, applications[i]);
-        size_t length = strlen(applications[i]);
-        for (; at; at = strstr(at + 1, applications[i]))
-            if (at > path && at[-1] == '/' && (string_starts(at + length, "/ebin/") || at[length] == '-')) return true;
-    }
-    return false;
-}
-
 static int visit(const char *path, const struct stat *status, int kind, struct FTW *where) {
     (void)where;
-    if (kind != FTW_F || !string_ends(path, ".beam") || !is_own(path)) return 0;
+    if (kind != FTW_F || !string_ends(path, ".beam") || !is_of_otp_or_elixir(path)) return 0;
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
     check_file(path, fd, (size_t)status->st_size);
