@@ -97,6 +97,7 @@ struct compile_request {
     uid_t owner;                        /* the caller; no other user gets its builds */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */
     const char *source;                 /* the user's own path, for names and messages */
+    const char *mix_env;                /* Mix's environment, or rebar3's profile; NULL: the project's own */
     bool has_turn; /* its starter has taken one for it, and gives it back; else it waits for one itself */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: not reported. Gets done's data. */

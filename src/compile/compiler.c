@@ -166,6 +166,7 @@ static void name_scope(struct compile_job *job) {
     hash_text(&hash, job->place);
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
+    hash_text(&hash, job->mix_env);
     hash_text(&hash, job->request.toolchain->digest);
     if (!hash_end(&hash, digest)) abort();
     hex_encode(digest, sizeof digest, job->scope);
@@ -174,13 +175,13 @@ static void name_scope(struct compile_job *job) {
 /* Compilations of one project for one sandbox wait for one another. A text without a sandbox has a meaningless name: it
  * meets no other. */
 static struct workspace *find_workspace(struct compile_job *job) {
-    char key[512];
+    char key[768];
     job->is_alone = job->is_stream && !subject_of(job)[0] && !job->token[0];
     if (job->is_alone)
         snprintf(key, sizeof key, "text %llu", (unsigned long long)++job->compiler->texts);
     else
-        snprintf(key, sizeof key, "%s %.64s %.128s %.255s", job->request.toolchain->digest, subject_of(job), job->place,
-                 job->file_name);
+        snprintf(key, sizeof key, "%s %.64s %.128s %.255s %.64s", job->request.toolchain->digest, subject_of(job),
+                 job->place, job->file_name, job->mix_env);
     return open_workspace(job->compiler, key);
 }
 
@@ -193,6 +194,8 @@ struct compile_job *compile_start(const struct compile_request *request, compile
     job->request.project = NULL;
     const char *slash = strrchr(request->source, '/');
     snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);
+    snprintf(job->mix_env, sizeof job->mix_env, "%s", request->mix_env ? request->mix_env : "");
+    job->request.mix_env = NULL;
     name_place(job);
     name_scope(job);
     job->workspace = find_workspace(job);

@@ -38,6 +38,7 @@ static void job_free(void *data) {
     json_decref(job->base_facts);
     json_decref(job->compiled);
     json_decref(job->facts);
+    json_decref(job->more_warnings);
     json_decref(job->brief);
     json_decref(job->kept_facts);
     json_decref(job->report);
@@ -245,6 +246,7 @@ static void describe(struct compile_job *job) {
     term_map_atom(&map, "kind", source_kind_name(job->kind));
     term_map_text(&map, "file", job->is_file ? job->file_name : NULL);
     term_map_text(&map, "name", job->name);
+    term_map_text(&map, "mix_env", job->mix_env[0] ? job->mix_env : NULL);
     term_map_end(&map);
     job_call(job, "project", &args, on_described);
 }
@@ -369,6 +371,7 @@ static void hash_content(const struct compile_job *job, const char *whose, char 
     hash_text(&hash, source_kind_name(job->kind));
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
+    hash_text(&hash, job->mix_env);
     hash_bytes(&hash, job->tree.digest, sizeof job->tree.digest);
     if (hash_end(&hash, digest)) hex_encode(digest, sizeof digest, ret_key);
 }

@@ -30,6 +30,7 @@ struct compile_job {
     bool is_alone; /* its workspace is never shared */
     enum source_kind kind;
     char name[NAME_MAX + 1]; /* as its path ends */
+    char mix_env[64 + 1];    /* "": the project's own */
     char place[128];         /* whose it is and where */
     char scope[STORE_DIGEST_BYTES];
     char content_key[STORE_DIGEST_BYTES]; /* "" when the content can't be told */
@@ -70,6 +71,7 @@ struct compile_job {
     /* the outcome */
     struct file_list list;
     json_t *facts, *report;
+    json_t *more_warnings;       /* of the project's own compilers; NULL: none */
     json_t *brief;               /* of the facts: what sandboxes keep */
     json_t *kept_facts;          /* what its workspace keeps of them; NULL: nothing */
     struct term_doc *answer_doc; /* of the worker's, while a thread makes use of it */

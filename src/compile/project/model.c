@@ -22,8 +22,11 @@ static bool digest_binary(const struct term *term, uint8_t ret[DIGEST_BYTES]) {
            EVP_Digest(term->binary.data, term->binary.size, ret, NULL, EVP_sha256(), NULL) == 1;
 }
 
+static bool is_true(const struct term *term) {
+    return term && term_is_atom(term, "true");
+}
+
 static int take_app(struct model_app *app, const struct term *term, struct error *reterr) {
-    const struct term *priv = term_map_get(term, "priv");
     if (!text_at(term, "name", &app->name) || !is_app_name(app->name))
         return bad_answer(reterr, "an application that has no usable name");
     if (!text_at(term, "dir", &app->dir)) app->dir = strdup("");
@@ -35,7 +38,9 @@ static int take_app(struct model_app *app, const struct term *term, struct error
     for (size_t i = 0; i < app->sources.count; i++)
         if (!is_relative_path(app->sources.items[i])) return bad_answer(reterr, "a source outside its folder");
     if (!digest_binary(term_map_get(term, "options"), app->options)) return bad_answer(reterr, "no options");
-    app->has_priv = priv && term_is_atom(priv, "true");
+    app->has_priv = is_true(term_map_get(term, "priv"));
+    app->is_own = is_true(term_map_get(term, "own"));
+    app->has_compilers = is_true(term_map_get(term, "compilers"));
     return 0;
 }
 

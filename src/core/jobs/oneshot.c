@@ -241,6 +241,7 @@ void oneshot_compile(struct oneshot *oneshot, const struct link_project *project
         .project = project,
         .owner = oneshot->request->caller.uid,
         .source = oneshot->source,
+        .mix_env = json_string_value(json_object_get(oneshot->request->params, "mix_env")),
         .has_turn = true,
         .deadline_ms = engine->config.compile_deadline_ms,
         .violation = on_violation,

@@ -244,6 +244,7 @@ static void begin_compiling(struct reload_job *reload, const struct link_project
         .owner = sandbox->owner,
         .subject = sandbox->id,
         .source = part_of(reload)->path,
+        .mix_env = sandbox->config.mix_env,
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_violation,
     };

@@ -10,6 +10,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     free(config->restart);
     free(config->toolchain);
     json_decref(config->own_toolchain);
+    free(config->mix_env);
     json_decref(config->env);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
@@ -49,6 +50,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->restart = copy_text(object, "restart");
     config->toolchain = copy_text(object, "toolchain");
     config->own_toolchain = json_incref(json_object_get(object, "own_toolchain"));
+    config->mix_env = copy_text(object, "mix_env");
     config->env = json_incref(json_object_get(object, "env"));
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
@@ -92,6 +94,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "restart", config->restart);
     set_optional(object, "toolchain", config->toolchain);
     if (config->own_toolchain) json_object_set(object, "own_toolchain", config->own_toolchain);
+    set_optional(object, "mix_env", config->mix_env);
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
     if (config->watch) json_object_set_new(object, "watch", json_true());

@@ -178,6 +178,7 @@ static void compile_project(void *job) {
         .owner = sandbox->owner,
         .subject = sandbox->id,
         .source = sandbox->config.source,
+        .mix_env = sandbox->config.mix_env,
         .has_turn = true,
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_compiler_violation,
