@@ -271,7 +271,9 @@ static int add_apps(struct compile_job *job, struct error *reterr) {
             json_array_insert_new(apps, 0, app_facts(app)); /* the one to start comes first */
         else
             json_array_append_new(apps, app_facts(app));
-        if (app->has_priv) result = collect_priv(job->project_fd, app->dir, app->name, &job->list, reterr);
+        const char *rest;
+        int folder = app->has_priv ? job_folder(job, app->dir, &rest) : -1;
+        if (folder >= 0) result = collect_priv(folder, rest, app->name, &job->list, reterr);
     }
     return result;
 }
@@ -346,7 +348,9 @@ static int add_facts(struct compile_job *job, struct error *reterr) {
 static bool are_same(const struct compile_job *job, const struct name_list *paths) {
     for (size_t i = 0; i < paths->count; i++) {
         const struct tree_file *file = tree_find(&job->tree, paths->items[i]);
-        if (file && !tree_file_is_same(job->project_fd, file)) return false;
+        const char *rest;
+        int folder = job_folder(job, paths->items[i], &rest);
+        if (file && (folder < 0 || !tree_file_is_same(folder, rest, file))) return false;
     }
     return true;
 }

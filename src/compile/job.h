@@ -8,6 +8,13 @@
 
 enum ask { ASK_NOTHING, ASK_PUT, ASK_COMPILE, ASK_FINISH }; /* what the worker is called for next */
 
+/* A folder beside the project. */
+struct job_with {
+    struct with_place at;
+    int fd;
+    char token[64];
+};
+
 struct compile_job {
     struct compile_job *next; /* of the same workspace */
     struct compile_turn turn;
@@ -24,7 +31,11 @@ struct compile_job {
     /* the project */
     int project_fd; /* its folder */
     char token[64];
-    char file_name[NAME_MAX + 1]; /* of a single file */
+    char project_place[PATH_MAX]; /* in the node */
+    struct job_with *withs;
+    size_t with_count, mounted_count;
+    char with_key[STORE_DIGEST_BYTES]; /* of which folders they are; "" without any */
+    char file_name[NAME_MAX + 1];      /* of a single file */
     bool is_stream, is_file;
     bool has_copy; /* in its workspace's folder */
     bool is_alone; /* its workspace is never shared */
@@ -95,6 +106,10 @@ void job_drop_answer(struct compile_job *job);
 /* What every reply begins with: false when it failed, and then the job is ending. */
 bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error);
 void job_begin(struct compile_job *job);
+
+/* The folder in which a path of the project lies, as a descriptor that stays the job's, and the path from there. -1: it
+   lies in none that was handed over. */
+int job_folder(const struct compile_job *job, const char *path, const char **ret_rest);
 
 /* ---- rounds.c ---- */
 

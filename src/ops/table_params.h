@@ -25,6 +25,7 @@ enum {
     TARGET_MAX_BYTES = 4095,         /* a path's */
     TOP_MAX_ROWS = 1000,
     LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
+    WITHS_MAX_ENTRIES = 8,   /* as in compile/project/places.h */
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -74,6 +75,10 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 
 /* How its project is compiled, whatever for. */
 #define PROJECT_PARAMS                                                                                                 \
+    {.name = "with",                                                                                                   \
+     .type = OP_PATHS,                                                                                                 \
+     .max = WITHS_MAX_ENTRIES,                                                                                         \
+     .summary = "hand over this folder too, which the project reads, such as ../core"},                                \
     {                                                                                                                  \
         .name = "mix_env", .type = OP_ID,                                                                              \
         .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"    \

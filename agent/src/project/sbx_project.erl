@@ -56,6 +56,7 @@
 discover(Args) ->
     Root = sbx_files:normal(unicode:characters_to_list(maps:get(source, Args))),
     Name = project_name(maps:get(name, Args, nil), Root),
+    ok = sbx_files:hand_over([unicode:characters_to_list(Dir) || Dir <- maps:get(with, Args, [])]),
     case maps:get(kind, Args) of
         mix -> sbx_project_mix:discover(Root, Args);
         rebar3 -> sbx_project_rebar:discover(Root, Name, Args);
