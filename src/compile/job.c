@@ -132,6 +132,15 @@ int job_folder(const struct compile_job *job, const char *path, const char **ret
     return -1;
 }
 
+int job_check_paths(const struct compile_job *job, const struct name_list *paths, struct error *reterr) {
+    const char *rest;
+    for (size_t i = 0; i < paths->count; i++)
+        if (job_folder(job, paths->items[i], &rest) < 0)
+            return error_set(reterr, E_PROTOCOL, "the compiler node named %.200s, which was not handed over",
+                             paths->items[i]);
+    return 0;
+}
+
 /* ---- steps ---- */
 
 /* Said only when no other thread works for the job: it may fail too. */
@@ -235,10 +244,21 @@ bool job_took_reply(struct compile_job *job, const struct term *reason, const st
 
 /* ---- the worker ---- */
 
+static int check_model(const struct compile_job *job, struct error *reterr) {
+    const struct model *model = &job->worker->model;
+    int result = 0;
+    for (size_t i = 0; i < model->app_count && result == 0; i++) {
+        struct name_list dir = {.items = (char *[]){model->apps[i].dir}, .count = 1};
+        result = job_check_paths(job, &model->apps[i].sources, reterr);
+        if (result == 0) result = job_check_paths(job, &dir, reterr);
+    }
+    return result;
+}
+
 static void take_model(uv_work_t *work) {
     struct compile_job *job = work->data;
     struct error error;
-    if (model_from_term(job->answer, &job->worker->model, &error) < 0)
+    if (model_from_term(job->answer, &job->worker->model, &error) < 0 || check_model(job, &error) < 0)
         job_fail(job, &error);
     else
         job->is_described_anew = true;

@@ -110,6 +110,8 @@ void job_begin(struct compile_job *job);
 /* The folder in which a path of the project lies, as a descriptor that stays the job's, and the path from there. -1: it
    lies in none that was handed over. */
 int job_folder(const struct compile_job *job, const char *path, const char **ret_rest);
+/* E_PROTOCOL when a path that the node named lies in none of them. */
+int job_check_paths(const struct compile_job *job, const struct name_list *paths, struct error *reterr);
 
 /* ---- rounds.c ---- */
 

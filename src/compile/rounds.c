@@ -375,6 +375,7 @@ static int take_file(struct compile_job *job, struct record *record, const struc
     job->changed_parts |= parts_of(record);
     for (size_t i = 0; i < record->module_count; i++) name_list_add(&before, record->modules[i].name);
     int result = record_take_answer(record, file, &job->budget, reterr);
+    if (result == 0) result = job_check_paths(job, &record->files, reterr);
     if (result == 0 && !has_same_names(record, &before)) job->has_new_modules = true;
     name_list_free(&before);
     record->compilations++;
