@@ -17,7 +17,7 @@ version_of() {
 # The last line of a command's output, or what it failed with, as one cell.
 cell() {
     if said=$("$@" 2>&1); then
-        printf '%s' "$said" | grep -v '^$' | tail -n 1
+        printf '%s' "$said" | grep -E 'compiled|nothing|running' | tail -n 1
     else
         printf 'failed: %s' "$(printf '%s' "$said" | grep -m 1 -E '^error|^sandbox:' || printf '%s' "$said" | tail -n 1)"
     fi | cut -c1-160 | tr '|' '/'

@@ -170,6 +170,20 @@ own_compilers_test() ->
     {error, #{errors := Errors}} = build:compile(mix, Dir, nil),
     ?assertMatch([#{file := <<"lib/stamped.ex">>, message := <<"look here">>, kind := compile}], Errors).
 
+%% Native code is not built here, which is said unless it is there already.
+native_test() ->
+    Files = [
+        {"mix.exs", mix("user", "[{:nif, \"~> 1.0\"}]")},
+        {"lib/user.ex", module("User")},
+        {"deps/nif/mix.exs", mix("nif", "[]", ", compilers: [:elixir_make] ++ Mix.compilers()")},
+        {"deps/nif/lib/nif.ex", module("Nif")}
+    ],
+    Dir = project(Files),
+    {ok, #{warnings := [#{message := Message}]}} = build:compile(mix, Dir, nil),
+    ?assertMatch(<<"the compiler elixir_make of nif runs programs", _/binary>>, Message),
+    test_dir:write(Dir, [{"deps/nif/priv/nif.so", "bytes"}]),
+    ?assertMatch({ok, #{warnings := []}}, build:compile(mix, Dir, nil)).
+
 %% Calls into an optional dependency are no warnings where the library says so.
 excluded_test() ->
     Body = "defmodule Quiet do\n  def x, do: Absent.y()\nend\n",

@@ -61,7 +61,7 @@ described(Root) ->
         runtime => Runtime,
         problems =>
             [missing(Dep, Root) || Dep <- Missing] ++ [conflict(Dep, Root) || Dep <- Conflicts] ++
-                requirements(Deps, Apps, Root) ++ versions(Apps) ++ told(Told, Root),
+                requirements(Deps, Apps, Root) ++ versions(Apps) ++ unbuilt(Apps ++ Own) ++ told(Told, Root),
         loose => false,
         described_by => lists:append([described_by(Dep) || Dep <- Deps]) ++ own_files(Root, Config) ++ Read,
         consolidate => proplists:get_value(consolidate_protocols, Config, true),
@@ -276,6 +276,19 @@ versions(Apps) ->
         {elixir, Requirement} <- [lists:keyfind(elixir, 1, Config)],
         is_binary(Requirement),
         not fits(Requirement)
+    ].
+
+%% Native code is built outside. What lies in priv is used.
+unbuilt(Apps) ->
+    [
+        (sbx_diagnostic:dependency(
+            "the compiler ~ts of ~ts runs programs, so it is not run here, and priv has no library yet. Build it with "
+            "`mix compile` and copy what it built from _build/dev/lib/~ts/priv to priv of ~ts",
+            [Compiler, Name, Name, Name]
+        ))#{kind := warning}
+     || #{name := Name, dir := Dir} = App <- Apps,
+        Compiler <- sbx_mix_compilers:native(App),
+        filelib:wildcard("priv/**/*.so", Dir) =:= []
     ].
 
 told(Messages, Root) ->
