@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros test-toolchains install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-toolchains install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -97,6 +97,9 @@ bench-watch: all ## from a save to the new code's answer, beside the alternative
 
 bench-compile: all ## how long compiling takes, beside the alternatives (takes minutes)
 	@tools/bench/compile/bench_compile.sh $(BUILD) $(or $(ROUNDS),20)
+
+compat: all ## compile and start the projects in DIR, and print a table; TOOLCHAINS names those to use
+	@tools/compat.sh $(BUILD)/bin/sandbox $(DIR) $(TOOLCHAINS)
 
 bench-reload: all ## how long changing running code takes, beside the same by hand (takes minutes)
 	@tools/bench/reload/bench_reload.sh $(BUILD) $(or $(ROUNDS),100)

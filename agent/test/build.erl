@@ -59,9 +59,15 @@ request(Request) ->
         {Tag, Result} -> Result
     end.
 
-%% Makes all calls for a whole project that was not compiled before.
-compile(Vm, Kind, Source, File) ->
+%% Makes all calls for a whole project that was not compiled before. {Kind, Env} is a project in an
+%% environment or a profile.
+compile(Vm, {Kind, Env}, Source, File) ->
     Args = #{source => unicode:characters_to_binary(Source), kind => Kind, file => File, name => <<"My Project">>},
+    compile(Vm, Args#{mix_env => Env});
+compile(Vm, Kind, Source, File) ->
+    compile(Vm, {Kind, nil}, Source, File).
+
+compile(Vm, Args) ->
     try
         #{apps := Apps, problems := Problems} = Project = call(Vm, project, Args),
         Compiled = [App#{files => compile_app(Vm, App)} || App <- Apps],
@@ -103,7 +109,7 @@ built(#{main := Main, config := Config}, Compiled, Finished, Problems) ->
         language => hd([Language || #{language := Language, modules := [_ | _]} <- First ++ Others]),
         supervisor => Supervisor,
         consolidated => Consolidated,
-        warnings => Problems ++ [W || #{files := Files} <- Compiled, #{warnings := Warnings} <- Files, W <- Warnings]
+        warnings => Problems ++ maps:get(warnings, Finished, []) ++ [W || #{files := Files} <- Compiled, #{warnings := Warnings} <- Files, W <- Warnings]
     }.
 
 app(#{files := Files} = App, Finished) ->

@@ -28,7 +28,7 @@ file(Name, {ok, #{files := Files}}) ->
 
 %% The modules in the node's scratch folder, and any other file in its working directory.
 scratch(Vm) ->
-    Beams = [filename:basename(Name) || Name <- filelib:wildcard("build/*/ebin/*.beam", vm:dir(Vm))],
+    Beams = [filename:basename(Name) || Name <- filelib:wildcard("build/lib/*/ebin/*.beam", vm:dir(Vm))],
     lists:sort(Beams ++ (filelib:wildcard("*", vm:dir(Vm)) -- ["agent.sock", "build"])).
 
 is_loaded(Vm, Module) ->

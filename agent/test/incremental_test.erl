@@ -293,8 +293,9 @@ described(Vm) ->
     #{apps := Apps, described_by := Described, main := <<"shop">>, loose := false, problems := []} = Project,
     ?assertEqual(
         [
-            <<"config/config.exs">>, <<"config/more.exs">>, <<"config/runtime.exs">>, <<"deps/erl_dep/mix.exs">>,
-            <<"deps/erl_dep/rebar.config">>, <<"deps/erl_dep/src/erl_dep.app.src">>, <<"mix.exs">>, <<"near/mix.exs">>
+            <<"VERSION">>, <<"config/config.exs">>, <<"config/more.exs">>, <<"config/runtime.exs">>,
+            <<"deps/erl_dep/mix.exs">>, <<"deps/erl_dep/rebar.config">>, <<"deps/erl_dep/rebar.config.script">>,
+            <<"deps/erl_dep/src/erl_dep.app.src">>, <<"mix.exs">>, <<"mix.lock">>, <<"near/mix.exs">>
         ],
         Described
     ),
@@ -311,7 +312,7 @@ described(Vm) ->
     ?assertNotEqual(maps:get(options, lists:last(Apps)), Options),
     ?assertMatch({ok, #{apps := [#{options := Options}]}}, compiler:project(Vm, mix, Dir)),
     ?assertMatch({ok, #{term := [{size, 8}]}}, vm:eval(Vm, "application:get_all_env(shop)")),
-    ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Mix.Project.get()")),
+    ?assertMatch({ok, #{term := 'Elixir.Shop.MixProject'}}, vm:eval(Vm, elixir, "Mix.Project.get()")),
     ?assertEqual(["Elixir.Shop.beam"], compiler:scratch(Vm)),
     {ok, _} = compiler:compile(Vm, <<"shop">>, [<<"lib/shop.ex">>], [<<"Elixir.Shop">>]),
     ?assertMatch({ok, #{term := <<"2.0.0">>}}, vm:eval(Vm, "'Elixir.Shop':v()")).

@@ -55,9 +55,16 @@ static bool wants_start(const struct compile_job *job) {
     return job->worker->model.is_loose && (job->changed_parts & PART_OF_START);
 }
 
+static bool wants_compilers(const struct compile_job *job) {
+    const struct model *model = &job->worker->model;
+    for (size_t i = 0; i < model->app_count; i++)
+        if (model->apps[i].has_compilers) return true;
+    return false;
+}
+
 bool assemble_needs_worker(const struct compile_job *job) {
-    return job->is_described_anew || !job->base_facts || job->has_new_modules || wants_start(job) ||
-           wants_protocols(job);
+    return wants_compilers(job) || job->is_described_anew || !job->base_facts || job->has_new_modules ||
+           wants_start(job) || wants_protocols(job);
 }
 
 /* ---- what the worker says at the end ---- */
@@ -79,6 +86,31 @@ static int add_app_file(struct compile_job *job, const struct term *app, struct 
     return file_list_add_copy(&job->list, path, content->binary.data, content->binary.size, reterr);
 }
 
+/* A file that a compiler of the project made, below the application's folder. */
+static int add_made_file(struct compile_job *job, const char *app, const struct term *file, struct error *reterr) {
+    char path[PATH_MAX];
+    CLEANUP_FREE char *name = NULL;
+    const struct term *data = term_map_get(file, "data");
+    bool is_fit = text_at(file, "path", &name) && is_relative_path(name) && data && data->type == TERM_BINARY;
+    bool is_module = is_fit && string_starts(name, "ebin/") && string_ends(name, ".beam");
+    if (!is_fit || (!is_module && !string_starts(name, "priv/")))
+        return error_set(reterr, E_PROTOCOL, "the compiler node made a file of %s where none may be", app);
+    int result = string_format(path, sizeof path, reterr, "%s/%s", app, name);
+    if (result == 0) result = file_list_add_copy(&job->list, path, data->binary.data, data->binary.size, reterr);
+    return result;
+}
+
+static int add_made_files(struct compile_job *job, const struct term *app, struct error *reterr) {
+    const struct term *files = term_map_get(app, "files");
+    CLEANUP_FREE char *name = NULL;
+    size_t count = files && files->type == TERM_LIST ? files->items.count : 0;
+    int result = 0;
+    if (count == 0 || !text_at(app, "name", &name)) return 0;
+    if (count > FILES_MAX) return error_set(reterr, E_TOO_LARGE, "the compilers of %s made too many files", name);
+    for (size_t i = 0; i < count && result == 0; i++) result = add_made_file(job, name, term_at(files, i), reterr);
+    return result;
+}
+
 static int add_consolidated(struct compile_job *job, const struct term *module, json_t *names, struct error *reterr) {
     char path[512];
     CLEANUP_FREE char *name = NULL;
@@ -98,6 +130,10 @@ static int take_finish(struct compile_job *job, const struct term *result, struc
     const struct term *apps = term_map_get(result, "apps"), *protocols = term_map_get(result, "consolidated");
     int outcome = 0;
     for (size_t i = 0; i < list_size(apps) && outcome == 0; i++) outcome = add_app_file(job, term_at(apps, i), reterr);
+    for (size_t i = 0; i < list_size(apps) && outcome == 0; i++)
+        outcome = add_made_files(job, term_at(apps, i), reterr);
+    size_t left_out;
+    job->more_warnings = diagnostics_to_json(term_map_get(result, "warnings"), &whole_diagnostics_budget, &left_out);
     if (wants_protocols(job)) {
         json_t *names = json_array();
         json_object_set_new(job->facts, "consolidated", names);
@@ -108,25 +144,32 @@ static int take_finish(struct compile_job *job, const struct term *result, struc
     return outcome;
 }
 
-/* "app/consolidated/Module.beam" */
+/* "app/consolidated/Module.beam", "app/ebin/Module.beam" */
 static bool is_named(const struct beam *beam, const char *path) {
     const char *name = strrchr(path, '/') + 1;
     struct beam_text module = beam_module(beam);
     return strlen(name) == module.size + strlen(".beam") && memcmp(name, module.data, module.size) == 0;
 }
 
+static int check_beam(const struct compile_job *job, const struct store_file *file, struct error *reterr) {
+    CLEANUP_BEAM struct beam *beam = NULL;
+    char name[512];
+    if (beam_read(file->data, file->size, &beam_default_options, &beam, reterr) < 0)
+        return error_prefix(reterr, "the compiler node made %s", file->path);
+    if (!is_named(beam, file->path))
+        return error_set(reterr, E_FORMAT, "%s, which the compiler node made, is another module", file->path);
+    (void)job;
+    struct beam_text module = beam_module(beam);
+    snprintf(name, sizeof name, "%.*s", (int)module.size, (const char *)module.data);
+    return compile_check_name(name, E_COMPILE, reterr);
+}
+
 /* Off the loop's thread, as all reading of beams; the list holds nothing yet but what the worker said. */
-static int check_consolidated(const struct compile_job *job, struct error *reterr) {
-    for (size_t i = 0; i < job->list.count; i++) {
-        const struct store_file *file = &job->list.files[i];
-        CLEANUP_BEAM struct beam *beam = NULL;
-        if (!strstr(file->path, "/consolidated/")) continue;
-        if (beam_read(file->data, file->size, &beam_default_options, &beam, reterr) < 0)
-            return error_prefix(reterr, "the consolidated protocol %s", file->path);
-        if (!is_named(beam, file->path))
-            return error_set(reterr, E_FORMAT, "the consolidated protocol %s is another module", file->path);
-    }
-    return 0;
+static int check_made(const struct compile_job *job, struct error *reterr) {
+    int result = 0;
+    for (size_t i = 0; i < job->list.count && result == 0; i++)
+        if (string_ends(job->list.files[i].path, ".beam")) result = check_beam(job, &job->list.files[i], reterr);
+    return result;
 }
 
 /* ---- from the last build, where it still holds ---- */
@@ -179,11 +222,27 @@ static int add_module(struct compile_job *job, const struct record *record, stru
     return file_list_add(&job->list, path, take_ptr(module->beam), module->beam_size, reterr);
 }
 
+/* Modules that compilers of the project made. None is another file's. */
+static int tell_made(const struct compile_job *job, json_t *modules, json_t *beam_files, struct error *reterr) {
+    for (size_t i = 0; i < job->list.count; i++) {
+        char name[512];
+        const char *path = job->list.files[i].path, *file = strstr(path, "/ebin/");
+        if (!file || !string_ends(path, ".beam")) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(file + 6) - strlen(".beam")), file + 6);
+        if (map_get(&job->plan.modules, name))
+            return error_set(reterr, E_COMPILE, "the module %s is made by a source and by a compiler of the project",
+                             term_module_name(name));
+        json_array_append_new(modules, json_string(term_module_name(name)));
+        json_array_append_new(beam_files, json_string(path));
+    }
+    return 0;
+}
+
 static int add_modules(struct compile_job *job, struct error *reterr) {
     json_t *modules = json_array(), *beam_files = json_array();
     json_object_set_new(job->facts, "modules", modules);
     json_object_set_new(job->report, "beam_files", beam_files);
-    int result = 0;
+    int result = tell_made(job, modules, beam_files, reterr);
     for (size_t i = 0; i < job->manifest.count; i++) {
         struct record *record = job->manifest.records[i];
         bool is_kept = record->is_new && job->content_key[0] && has_known_source(record);
@@ -212,7 +271,9 @@ static int add_apps(struct compile_job *job, struct error *reterr) {
             json_array_insert_new(apps, 0, app_facts(app)); /* the one to start comes first */
         else
             json_array_append_new(apps, app_facts(app));
-        if (app->has_priv) result = collect_priv(job->project_fd, app->dir, app->name, &job->list, reterr);
+        const char *rest;
+        int folder = app->has_priv ? job_folder(job, app->dir, &rest) : -1;
+        if (folder >= 0) result = collect_priv(folder, rest, app->name, &job->list, reterr);
     }
     return result;
 }
@@ -224,16 +285,25 @@ static int add_config(struct compile_job *job, struct error *reterr) {
     return file_list_add_copy(&job->list, BUILD_CONFIG_FILE, model->config, model->config_size, reterr);
 }
 
-static json_t *all_warnings(const struct compile_job *job, size_t *ret_left_out) {
+static bool is_own(const struct compile_job *job, const struct record *record) {
+    const struct model_app *app = model_find(&job->worker->model, record->app);
+    return !app || app->is_own;
+}
+
+/* Those of dependencies are told once, when they are compiled: their author is another one. */
+static json_t *all_warnings(const struct compile_job *job, bool with_new, size_t *ret_left_out) {
     const struct model *model = &job->worker->model;
     struct diagnostics_budget budget = whole_diagnostics_budget;
     json_t *all = json_array();
     json_array_extend(all, model->problems);
     *ret_left_out = model->problems_left_out;
     for (size_t i = 0; i < job->manifest.count; i++) {
-        json_array_extend(all, job->manifest.records[i]->warnings);
-        *ret_left_out += job->manifest.records[i]->warnings_left_out;
+        const struct record *record = job->manifest.records[i];
+        if (!is_own(job, record) && !(with_new && record->is_new)) continue;
+        json_array_extend(all, record->warnings);
+        *ret_left_out += record->warnings_left_out;
     }
+    if (job->more_warnings) json_array_extend(all, job->more_warnings);
     *ret_left_out += diagnostics_cut(all, &budget);
     return all;
 }
@@ -247,18 +317,21 @@ static void put_diagnostics(json_t *report, const char *kind, json_t *list, size
 
 static void describe(struct compile_job *job) {
     const char *app = first_app(job);
-    size_t left_out = 0;
-    json_t *warnings = all_warnings(job, &left_out);
+    size_t left_out = 0, left_out_again = 0;
     json_object_set_new(job->facts, "main",
                         job->worker->model.main ? json_string(job->worker->model.main) : json_null());
     json_object_set_new(job->facts, "language", json_string(language(job)));
     json_object_set_new(job->facts, "sources", manifest_to_json(&job->manifest));
     json_object_set_new(job->report, "status", json_string("ok"));
     json_object_set_new(job->report, "app_file", json_sprintf("%s/ebin/%s.app", app, app));
-    put_diagnostics(job->report, "warnings", warnings, left_out);
     put_diagnostics(job->report, "errors", json_array(), 0);
     json_object_set(job->report, "compiled", job->compiled);
-    json_object_set(job->facts, "report", job->report);
+    json_t *again = json_copy(job->report); /* what is told of the build when it is found in the cache */
+    json_t *warnings = all_warnings(job, false, &left_out_again);
+    put_diagnostics(again, "warnings", warnings, left_out_again);
+    json_object_set_new(job->facts, "report", again);
+    warnings = all_warnings(job, true, &left_out);
+    put_diagnostics(job->report, "warnings", warnings, left_out);
 }
 
 static int add_facts(struct compile_job *job, struct error *reterr) {
@@ -275,7 +348,9 @@ static int add_facts(struct compile_job *job, struct error *reterr) {
 static bool are_same(const struct compile_job *job, const struct name_list *paths) {
     for (size_t i = 0; i < paths->count; i++) {
         const struct tree_file *file = tree_find(&job->tree, paths->items[i]);
-        if (file && !tree_file_is_same(job->project_fd, file)) return false;
+        const char *rest;
+        int folder = job_folder(job, paths->items[i], &rest);
+        if (file && (folder < 0 || !tree_file_is_same(folder, rest, file))) return false;
     }
     return true;
 }
@@ -309,7 +384,7 @@ void assemble_collect(uv_work_t *work) {
     job->is_torn = is_torn(job);
     if (job->is_torn)
         job->content_key[0] = job->shared_key[0] = '\0'; /* it is not kept for others, nor begun from again */
-    int result = check_consolidated(job, &error);
+    int result = check_made(job, &error);
     if (result == 0 && !json_object_get(job->facts, "supervisor")) result = keep_app_files(job, &error);
     if (result == 0) result = keep_consolidated(job, &error);
     if (result == 0) result = add_modules(job, &error);

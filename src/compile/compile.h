@@ -90,6 +90,13 @@ void compile_turn_take(struct compiler *compiler, uid_t owner, struct compile_tu
    told from inside. */
 void compile_turn_give(struct compile_turn *turn);
 
+/* Another folder that the caller handed over with the project, opened with the same rights. */
+struct compile_with {
+    const char *path; /* the user's own */
+    int fd;           /* stays the caller's */
+    char token[64];
+};
+
 struct compile_request {
     struct compiler *compiler;
     const struct toolchain *toolchain;  /* probed; it outlives the compiler, or is forgotten by it */
@@ -97,7 +104,10 @@ struct compile_request {
     uid_t owner;                        /* the caller; no other user gets its builds */
     const char *subject;                /* the sandbox it is for: a node serves no other one; "" for none */
     const char *source;                 /* the user's own path, for names and messages */
-    bool has_turn; /* its starter has taken one for it, and gives it back; else it waits for one itself */
+    const struct compile_with *withs;   /* at most WITHS_MAX of compile/project/places.h */
+    size_t with_count;
+    const char *mix_env; /* Mix's environment, or rebar3's profile; NULL: the project's own */
+    bool has_turn;       /* its starter has taken one for it, and gives it back; else it waits for one itself */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: not reported. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);

@@ -166,21 +166,59 @@ static void name_scope(struct compile_job *job) {
     hash_text(&hash, job->place);
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
+    hash_text(&hash, job->mix_env);
+    hash_text(&hash, job->with_key);
     hash_text(&hash, job->request.toolchain->digest);
     if (!hash_end(&hash, digest)) abort();
     hex_encode(digest, sizeof digest, job->scope);
 }
 
+/* Which folders they are, and where the project sees them. */
+static void name_withs(struct compile_job *job) {
+    struct hash hash;
+    uint8_t digest[DIGEST_BYTES];
+    struct stat status;
+    if (job->with_count == 0) return;
+    hash_begin(&hash);
+    hash_text(&hash, job->project_place);
+    for (size_t i = 0; i < job->with_count; i++) {
+        hash_text(&hash, job->withs[i].at.place);
+        if (fstat(job->withs[i].fd, &status) < 0) continue;
+        hash_bytes(&hash, &status.st_dev, sizeof status.st_dev);
+        hash_bytes(&hash, &status.st_ino, sizeof status.st_ino);
+    }
+    if (!hash_end(&hash, digest)) abort();
+    hex_encode(digest, sizeof digest, job->with_key);
+}
+
+static int open_withs(struct compile_job *job, const struct compile_request *request, struct error *reterr) {
+    const char *paths[WITHS_MAX] = {0};
+    struct with_place places[WITHS_MAX];
+    size_t count = request->with_count < WITHS_MAX ? request->with_count : WITHS_MAX;
+    for (size_t i = 0; i < count; i++) paths[i] = request->withs[i].path;
+    int result = places_choose(request->source, paths, count, job->project_place, places, reterr);
+    if (result < 0 || count == 0) return result;
+    job->withs = calloc(count, sizeof *job->withs);
+    if (!job->withs) abort(); /* as in node_call */
+    job->with_count = count;
+    for (size_t i = 0; i < count; i++) {
+        job->withs[i] = (struct job_with){.at = places[i], .fd = fcntl(request->withs[i].fd, F_DUPFD_CLOEXEC, 0)};
+        memcpy(job->withs[i].token, request->withs[i].token, sizeof job->withs[i].token);
+    }
+    name_withs(job);
+    return 0;
+}
+
 /* Compilations of one project for one sandbox wait for one another. A text without a sandbox has a meaningless name: it
  * meets no other. */
 static struct workspace *find_workspace(struct compile_job *job) {
-    char key[512];
+    char key[768];
     job->is_alone = job->is_stream && !subject_of(job)[0] && !job->token[0];
     if (job->is_alone)
         snprintf(key, sizeof key, "text %llu", (unsigned long long)++job->compiler->texts);
     else
-        snprintf(key, sizeof key, "%s %.64s %.128s %.255s", job->request.toolchain->digest, subject_of(job), job->place,
-                 job->file_name);
+        snprintf(key, sizeof key, "%s %.64s %.128s %.255s %.64s %.64s", job->request.toolchain->digest, subject_of(job),
+                 job->place, job->file_name, job->mix_env, job->with_key);
     return open_workspace(job->compiler, key);
 }
 
@@ -193,6 +231,11 @@ struct compile_job *compile_start(const struct compile_request *request, compile
     job->request.project = NULL;
     const char *slash = strrchr(request->source, '/');
     snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);
+    snprintf(job->mix_env, sizeof job->mix_env, "%s", request->mix_env ? request->mix_env : "");
+    job->request.mix_env = NULL;
+    struct error error;
+    if (open_withs(job, request, &error) < 0) job_fail(job, &error);
+    job->request.withs = NULL;
     name_place(job);
     name_scope(job);
     job->workspace = find_workspace(job);

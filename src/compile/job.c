@@ -38,11 +38,14 @@ static void job_free(void *data) {
     json_decref(job->base_facts);
     json_decref(job->compiled);
     json_decref(job->facts);
+    json_decref(job->more_warnings);
     json_decref(job->brief);
     json_decref(job->kept_facts);
     json_decref(job->report);
     term_free(job->answer_doc);
     fd_close(job->project_fd);
+    for (size_t i = 0; i < job->with_count; i++) fd_close(job->withs[i].fd);
+    free(job->withs);
     free(job->round);
     free(job);
 }
@@ -115,6 +118,27 @@ void job_end(struct compile_job *job) {
         host_work(job->compiler->host, job->request.owner, &job->work, empty_copy, on_copy_emptied);
     else
         finish(job);
+}
+
+/* ---- folders ---- */
+
+int job_folder(const struct compile_job *job, const char *path, const char **ret_rest) {
+    *ret_rest = path;
+    if (!string_starts(path, "../")) return job->project_fd;
+    for (size_t i = 0; i < job->with_count; i++) {
+        *ret_rest = place_rest(job->withs[i].at.seen, path);
+        if (*ret_rest) return job->withs[i].fd;
+    }
+    return -1;
+}
+
+int job_check_paths(const struct compile_job *job, const struct name_list *paths, struct error *reterr) {
+    const char *rest;
+    for (size_t i = 0; i < paths->count; i++)
+        if (job_folder(job, paths->items[i], &rest) < 0)
+            return error_set(reterr, E_PROTOCOL, "the compiler node named %.200s, which was not handed over",
+                             paths->items[i]);
+    return 0;
 }
 
 /* ---- steps ---- */
@@ -220,10 +244,21 @@ bool job_took_reply(struct compile_job *job, const struct term *reason, const st
 
 /* ---- the worker ---- */
 
+static int check_model(const struct compile_job *job, struct error *reterr) {
+    const struct model *model = &job->worker->model;
+    int result = 0;
+    for (size_t i = 0; i < model->app_count && result == 0; i++) {
+        struct name_list dir = {.items = (char *[]){model->apps[i].dir}, .count = 1};
+        result = job_check_paths(job, &model->apps[i].sources, reterr);
+        if (result == 0) result = job_check_paths(job, &dir, reterr);
+    }
+    return result;
+}
+
 static void take_model(uv_work_t *work) {
     struct compile_job *job = work->data;
     struct error error;
-    if (model_from_term(job->answer, &job->worker->model, &error) < 0)
+    if (model_from_term(job->answer, &job->worker->model, &error) < 0 || check_model(job, &error) < 0)
         job_fail(job, &error);
     else
         job->is_described_anew = true;
@@ -241,13 +276,20 @@ static void describe(struct compile_job *job) {
     struct buf args = BUF_INIT;
     model_discard(job->compiler->host->loop, &job->worker->model); /* should it fail, nothing is known */
     struct term_map map = term_map_begin(&args);
-    term_map_text(&map, "source", PROJECT_PLACE);
+    term_map_text(&map, "source", job->project_place);
     term_map_atom(&map, "kind", source_kind_name(job->kind));
     term_map_text(&map, "file", job->is_file ? job->file_name : NULL);
     term_map_text(&map, "name", job->name);
+    term_map_text(&map, "mix_env", job->mix_env[0] ? job->mix_env : NULL);
+    term_map_key(&map, "with");
+    if (job->with_count > 0) term_put_list(&args, job->with_count);
+    for (size_t i = 0; i < job->with_count; i++) term_put_string(&args, job->withs[i].at.place);
+    term_put_nil(&args);
     term_map_end(&map);
     job_call(job, "project", &args, on_described);
 }
+
+static void mount_next(struct compile_job *job);
 
 static void on_mounted(void *data, const struct error *error) {
     struct compile_job *job = data;
@@ -258,14 +300,24 @@ static void on_mounted(void *data, const struct error *error) {
         job_end(job);
         return;
     }
+    if (job->mounted_count < job->with_count) {
+        mount_next(job);
+        return;
+    }
     job->worker->is_mounted = true;
     describe(job);
+}
+
+static void mount_next(struct compile_job *job) {
+    const struct job_with *with = &job->withs[job->mounted_count++];
+    job->is_working = true;
+    link_mount(job->compiler->host->link, node_name(job->worker->node), with->token, with->at.place, on_mounted, job);
 }
 
 static void mount(struct compile_job *job) {
     const char *source = job->is_stream ? job->workspace->copy : job->token;
     job->is_working = true;
-    link_mount(job->compiler->host->link, node_name(job->worker->node), source, PROJECT_PLACE, on_mounted, job);
+    link_mount(job->compiler->host->link, node_name(job->worker->node), source, job->project_place, on_mounted, job);
 }
 
 /* Of twenty thousand files it takes milliseconds. */
@@ -369,6 +421,8 @@ static void hash_content(const struct compile_job *job, const char *whose, char 
     hash_text(&hash, source_kind_name(job->kind));
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
+    hash_text(&hash, job->mix_env);
+    hash_text(&hash, job->with_key);
     hash_bytes(&hash, job->tree.digest, sizeof job->tree.digest);
     if (hash_end(&hash, digest)) hex_encode(digest, sizeof digest, ret_key);
 }
@@ -419,7 +473,10 @@ static void look(uv_work_t *work) {
     job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
     static const struct tree nothing; /* of a copy, files are new even where they look as before */
     const struct tree *before = job->is_stream ? &nothing : &job->workspace->tree;
-    if (tree_scan(job->project_fd, before, &job->tree)) name_content(job);
+    struct tree_folder folders[WITHS_MAX + 1] = {{job->project_fd, ""}};
+    for (size_t i = 0; i < job->with_count; i++)
+        folders[i + 1] = (struct tree_folder){job->withs[i].fd, job->withs[i].at.seen};
+    if (tree_scan_all(folders, job->with_count + 1, before, &job->tree)) name_content(job);
     job->is_cached = (job->shared_key[0] && find_build(job, job->shared_key, job->digest, &job->facts)) ||
                      (job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts));
     if (job->is_cached) {

@@ -8,6 +8,13 @@
 
 enum ask { ASK_NOTHING, ASK_PUT, ASK_COMPILE, ASK_FINISH }; /* what the worker is called for next */
 
+/* A folder beside the project. */
+struct job_with {
+    struct with_place at;
+    int fd;
+    char token[64];
+};
+
 struct compile_job {
     struct compile_job *next; /* of the same workspace */
     struct compile_turn turn;
@@ -24,12 +31,17 @@ struct compile_job {
     /* the project */
     int project_fd; /* its folder */
     char token[64];
-    char file_name[NAME_MAX + 1]; /* of a single file */
+    char project_place[PATH_MAX]; /* in the node */
+    struct job_with *withs;
+    size_t with_count, mounted_count;
+    char with_key[STORE_DIGEST_BYTES]; /* of which folders they are; "" without any */
+    char file_name[NAME_MAX + 1];      /* of a single file */
     bool is_stream, is_file;
     bool has_copy; /* in its workspace's folder */
     bool is_alone; /* its workspace is never shared */
     enum source_kind kind;
     char name[NAME_MAX + 1]; /* as its path ends */
+    char mix_env[64 + 1];    /* "": the project's own */
     char place[128];         /* whose it is and where */
     char scope[STORE_DIGEST_BYTES];
     char content_key[STORE_DIGEST_BYTES]; /* "" when the content can't be told */
@@ -70,6 +82,7 @@ struct compile_job {
     /* the outcome */
     struct file_list list;
     json_t *facts, *report;
+    json_t *more_warnings;       /* of the project's own compilers; NULL: none */
     json_t *brief;               /* of the facts: what sandboxes keep */
     json_t *kept_facts;          /* what its workspace keeps of them; NULL: nothing */
     struct term_doc *answer_doc; /* of the worker's, while a thread makes use of it */
@@ -93,6 +106,12 @@ void job_drop_answer(struct compile_job *job);
 /* What every reply begins with: false when it failed, and then the job is ending. */
 bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error);
 void job_begin(struct compile_job *job);
+
+/* The folder in which a path of the project lies, as a descriptor that stays the job's, and the path from there. -1: it
+   lies in none that was handed over. */
+int job_folder(const struct compile_job *job, const char *path, const char **ret_rest);
+/* E_PROTOCOL when a path that the node named lies in none of them. */
+int job_check_paths(const struct compile_job *job, const struct name_list *paths, struct error *reterr);
 
 /* ---- rounds.c ---- */
 

@@ -14,8 +14,11 @@ enum { PUT_MAX_BYTES = 16 << 20 }; /* of modules in one call, about */
 
 bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]) {
     const struct tree_file *file = tree_find(&job->tree, path);
-    if (!file) return tree_digest_file(job->project_fd, path, ret); /* in a folder that is no source otherwise */
-    if (S_ISLNK(file->mode)) return tree_digest_target(job->project_fd, path, ret);
+    const char *rest;
+    int folder = job_folder(job, path, &rest);
+    if (folder < 0) return false;
+    if (!file) return tree_digest_file(folder, rest, ret); /* in a folder that is no source otherwise */
+    if (S_ISLNK(file->mode)) return tree_digest_target(folder, rest, ret);
     if (!S_ISREG(file->mode)) return false;
     memcpy(ret, file->digest, DIGEST_BYTES);
     return true;
@@ -372,6 +375,7 @@ static int take_file(struct compile_job *job, struct record *record, const struc
     job->changed_parts |= parts_of(record);
     for (size_t i = 0; i < record->module_count; i++) name_list_add(&before, record->modules[i].name);
     int result = record_take_answer(record, file, &job->budget, reterr);
+    if (result == 0) result = job_check_paths(job, &record->files, reterr);
     if (result == 0 && !has_same_names(record, &before)) job->has_new_modules = true;
     name_list_free(&before);
     record->compilations++;

@@ -6,10 +6,9 @@
 #include "compile/cache/objects.h"
 #include "compile/compile.h"
 #include "compile/project/model.h"
+#include "compile/project/places.h"
 
 enum { WORKER_USES_MAX = 500 }; /* compilations; then a fresh one, so that nothing leaks for ever */
-
-#define PROJECT_PLACE "/src/project" /* where a compiler node sees its project */
 
 struct worker;
 

@@ -25,6 +25,7 @@ enum {
     TARGET_MAX_BYTES = 4095,         /* a path's */
     TOP_MAX_ROWS = 1000,
     LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
+    WITHS_MAX_ENTRIES = 8,   /* as in compile/project/places.h */
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -72,12 +73,24 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 #define LIMIT_PARAM(NAME, name, unit, least, most, zero, holder, policies, policy, metered, option, summary)           \
     LIMIT_PARAM_##option(#name, JAIL_FIELD_TEXT(name, unit), LIMIT_TYPE_##unit, least, most, summary)
 
+/* How its project is compiled, whatever for. */
+#define PROJECT_PARAMS                                                                                                 \
+    {.name = "with",                                                                                                   \
+     .type = OP_PATHS,                                                                                                 \
+     .max = WITHS_MAX_ENTRIES,                                                                                         \
+     .summary = "hand over this folder too, which the project reads, such as ../core"},                                \
+    {                                                                                                                  \
+        .name = "mix_env", .type = OP_ID,                                                                              \
+        .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"    \
+    }
+
 /* What a sandbox is made with, whether it is created or just run. */
 #define SANDBOX_PARAMS                                                                                                 \
     {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
         {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
         {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
         TOOLCHAIN_PARAM,                                                                                               \
+        PROJECT_PARAMS,                                                                                                \
         JAIL_LIMIT_LIST(LIMIT_PARAM){.name = "limit",                                                                  \
                                      .type = OP_PAIRS,                                                                 \
                                      .max = LIMITS_MAX_ENTRIES,                                                        \
@@ -301,6 +314,7 @@ static const struct op_param compile_params[] = {
      .summary = "source text to compile instead of a path"},
     {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
     TOOLCHAIN_PARAM,
+    PROJECT_PARAMS,
 };
 
 static const struct op_param toolchains_params[] = {USER_HOME_PARAM};
@@ -341,6 +355,7 @@ static const struct op_param deps_params[] = {
      .type = OP_BOOLEAN,
      .fallback = "false",
      .summary = "also list modules that are not the project's"},
+    PROJECT_PARAMS,
 };
 
 static const struct op_param audit_params[] = {

@@ -32,7 +32,8 @@ static const char project_text[] =
     "    names = if mode == \"names\", do: for(i <- 1..19000, do: \"n#{i}\"), else: []\n"
     "    warnings = if mode == \"warnings\", do: List.duplicate(%{}, 950), else: []\n"
     "    %{file: file, modules: [%{module: Atom.to_string(name), beam: beam}], compile: names, exports: [],\n"
-    "      runtime: [], includes: [], resources: [], config: false, warnings: warnings}\n"
+    "      runtime: [], includes: [], resources: if(mode == \"outside\", do: [\"../x\"], else: []), config: false, "
+    "warnings: warnings}\n"
     "  end\n"
     "  def finish(%{apps: apps}) do\n"
     "    app = "
@@ -84,6 +85,16 @@ static void names_are_bounded(void **state) {
     assert_too_large(world, path, "depend on more than 250000");
 }
 
+/* A file that was not handed over is no file of the project. */
+static void paths_lead_nowhere_else(void **state) {
+    struct world *world = *state;
+    char path[PATH_MAX];
+    write_project(world, "outside", "outside", path);
+    json_t *problem = world_fails(world, "compile", "protocol_violation", "{s:s}", "source", path);
+    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "../x, which was not handed over"));
+    json_decref(problem);
+}
+
 /* The node describes the project again once a file that says what it is has changed. */
 static void paths_are_bounded(void **state) {
     struct world *world = *state;
@@ -110,6 +121,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(warnings_are_bounded),
         cmocka_unit_test(names_are_bounded),
+        cmocka_unit_test(paths_lead_nowhere_else),
         cmocka_unit_test(paths_are_bounded),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);

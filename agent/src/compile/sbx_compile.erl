@@ -50,7 +50,10 @@ compile(Args) ->
         ok = sbx_scratch:forget(App, [binary_to_atom(Module) || Module <- Forget]),
         ok = file:set_cwd(Dir),
         Context = #{root => Root, app => Whole, missing => Missing},
-        sbx_project_mix:inside(Whole, fun() -> sbx_compile_app:compile(Files, Context) end)
+        sbx_project_mix:inside(Whole, fun() ->
+            ok = run_before(Whole, Root),
+            sbx_compile_app:compile(Files, Context)
+        end)
     end).
 
 -spec finish(map()) -> sbx_call:result().
@@ -61,8 +64,11 @@ finish(Args) ->
         case lists:all(fun(#{modules := Modules}) -> Modules =:= [] end, Apps) of
             true -> empty();
             false ->
+                Described = [described_app(app(Name), Modules) || #{name := Name, modules := Modules} <- Apps],
+                {Made, Warnings} = lists:unzip([compiled_app(App, Project) || App <- lists:zip(Described, Apps)]),
                 {ok, #{
-                    apps => [described_app(app(Name), Modules) || #{name := Name, modules := Modules} <- Apps],
+                    apps => Made,
+                    warnings => lists:append(Warnings),
                     supervisor => supervisor(Project),
                     consolidated => consolidated(Consolidate, Project)
                 }}
@@ -128,9 +134,16 @@ failed([#{message := First} | _] = Errors, Warnings) ->
 %% project
 
 %% Code that is compiled against an application may read its description.
-add_app(#{name := Name, dir := Dir, properties := Properties}) ->
-    ok = sbx_scratch:add(Name, Dir),
-    Properties =:= [] orelse write_app_file(Name, sbx_app_file:text(sbx_app_file:complete(Name, Properties, []))).
+add_app(#{name := Name, dir := Dir, properties := Properties} = App) ->
+    persistent_term:erase({?KEY, before, Name}),
+    ok = sbx_scratch:add(Name, Dir, sbx_mix_compilers:own(App) =/= []),
+    Properties =:= [] orelse describe_app(App).
+
+%% As in Mix, the application that is compiled is not loaded itself.
+describe_app(#{name := Name, properties := Properties, is_own := IsOwn}) ->
+    Spec = sbx_app_file:complete(Name, Properties, []),
+    IsOwn orelse application:load(Spec),
+    write_app_file(Name, sbx_app_file:text(Spec)).
 
 write_app_file(Name, Text) ->
     ok = file:write_file(filename:join(sbx_scratch:ebin(Name), [Name, ".app"]), Text).
@@ -151,14 +164,16 @@ described(#{root := Root, apps := Apps, main := Main, loose := Loose} = Project,
             }}
     end.
 
-told(#{name := Name, dir := Dir, needs := Needs} = App, Root) ->
+told(#{name := Name, dir := Dir, needs := Needs, is_own := IsOwn} = App, Root) ->
     #{
         name => atom_to_binary(Name),
         dir => unicode:characters_to_binary(sbx_files:relative(Dir, Root)),
         sources => paths(sbx_project:sources(App), Root),
         options => sbx_project:options(App, Root),
         needs => [atom_to_binary(Need) || Need <- Needs],
-        priv => sbx_files:is_dir(filename:join(Dir, "priv"))
+        priv => sbx_files:is_dir(filename:join(Dir, "priv")),
+        own => IsOwn,
+        compilers => sbx_mix_compilers:own(App) =/= []
     }.
 
 paths(Paths, Root) ->
@@ -177,6 +192,29 @@ described_app(#{name := Name, properties := Properties}, Modules) ->
     Text = sbx_app_file:text(sbx_app_file:complete(Name, sbx_guess:properties(Properties, Ebin, Names), Names)),
     ok = write_app_file(Name, Text),
     #{name => atom_to_binary(Name), app_file => Text, language => language(Modules)}.
+
+%% The project's own compilers run when all else is compiled.
+compiled_app({Described, #{name := Name, modules := Modules}}, #{root := Root}) ->
+    #{name := Atom, dir := Dir} = App = app(Name),
+    case sbx_mix_compilers:own(App) of
+        [] ->
+            {Described, []};
+        _Own ->
+            ok = file:set_cwd(Dir),
+            Warnings = sbx_project_mix:inside(App, fun() -> sbx_mix_compilers:run(App, Root) end),
+            persistent_term:erase({?KEY, before, Atom}),
+            {Described#{files => sbx_mix_compilers:made(Atom, [binary_to_atom(Module) || Module <- Modules])}, Warnings}
+    end.
+
+%% Once in a compilation, however many rounds it has.
+run_before(#{name := Name} = App, Root) ->
+    case sbx_mix_compilers:own(App) =:= [] orelse persistent_term:get({?KEY, before, Name}, false) of
+        true ->
+            ok;
+        false ->
+            ok = sbx_mix_compilers:before(App, Root),
+            persistent_term:put({?KEY, before, Name}, true)
+    end.
 
 language(Modules) ->
     case lists:any(fun(Name) -> binary:match(Name, <<"Elixir.">>) =:= {0, 7} end, Modules) of

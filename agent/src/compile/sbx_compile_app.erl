@@ -7,7 +7,7 @@
 -spec compile([binary()], sbx_hint:context()) -> sbx_call:result().
 compile(Files, #{app := App, root := Root} = Context) ->
     ok = sbx_tracer:start(),
-    try steps(App, [{File, filename:join(Root, unicode:characters_to_list(File))} || File <- Files], Root) of
+    try steps(App, [{File, path(File, Root)} || File <- Files], Root) of
         {Compiled, Warnings} -> {ok, #{files => answer(Files, Compiled, sbx_hint:add(Warnings, Context), Root)}}
     catch
         throw:{failed, Errors, Warnings} ->
@@ -19,6 +19,10 @@ compile(Files, #{app := App, root := Root} = Context) ->
     after
         ok = sbx_tracer:stop()
     end.
+
+%% A file of another folder is named by the way up and down to it.
+path(File, Root) ->
+    sbx_files:normal(filename:join(Root, unicode:characters_to_list(File))).
 
 %% A failed compilation leaves no modules behind.
 forget(#{name := Name}) ->
@@ -60,7 +64,7 @@ prebuilt(Name, Path, Root) ->
 answer(Files, Compiled, Warnings, Root) ->
     ByFile = maps:from_list([{File, One} || #{file := File} = One <- Compiled]),
     {Placed, Others} = lists:partition(fun(#{file := File}) -> lists:member(File, Files) end, Warnings),
-    Told = [told(File, map_get(filename:join(Root, unicode:characters_to_list(File)), ByFile), Root) || File <- Files],
+    Told = [told(File, map_get(path(File, Root), ByFile), Root) || File <- Files],
     with_warnings(Told, maps:groups_from_list(fun(#{file := File}) -> File end, Placed), Others).
 
 %% Warnings that belong to no file are added to the first.

@@ -27,15 +27,24 @@ compile(#{name := Name} = App, Sources, Root) ->
     {Generated, GrammarWarnings} = grammars(Grammars, filename:dirname(sbx_scratch:ebin(Name)), Root),
     Options = options(App),
     Inputs = [{Source, Source} || Source <- Modules] ++ Generated,
-    lists:foldl(
-        fun(Wave, {Done, Warnings}) ->
-            {Compiled, More} = wave(Wave, Options, Root, Warnings),
-            lists:foreach(fun(One) -> store(Name, One) end, Compiled),
-            {Done ++ Compiled, Warnings ++ More}
-        end,
-        {[], GrammarWarnings},
-        waves(Inputs)
-    ).
+    {Compiled, Warnings} = in_waves(first(Inputs, App), {Name, Options, Root}, {[], GrammarWarnings}),
+    {[after_first(One, App) || One <- Compiled], Warnings}.
+
+%% What comes first may run while the others are compiled.
+after_first(Compiled, #{first := []}) ->
+    Compiled;
+after_first(#{file := File, compile := Used} = Compiled, #{first := First}) ->
+    case lists:member(File, First) of
+        true -> Compiled;
+        false -> Compiled#{compile := lists:usort([module_of(Path) || Path <- First] ++ Used)}
+    end.
+
+in_waves([], _How, Result) ->
+    Result;
+in_waves([Wave | Later], {Name, Options, Root} = How, {Done, Warnings}) ->
+    {Compiled, Deferred, More} = wave(Wave, Options, Root, Warnings),
+    lists:foreach(fun(One) -> store(Name, One) end, Compiled),
+    in_waves([Deferred || Deferred =/= []] ++ Later, How, {Done ++ Compiled, Warnings ++ More}).
 
 is_grammar(Source) ->
     lists:member(filename:extension(Source), [".yrl", ".xrl"]).
@@ -48,7 +57,12 @@ options(#{include := Include, erlang_options := Options}) ->
     Kept = [Option || Option <- Options, not lists:member(Option, ?IGNORED_OPTIONS)],
     [return, debug_info | [{i, Dir} || Dir <- Include]] ++ Kept.
 
-%% Waves: parse transforms and behaviours have to be compiled before the modules that use them.
+%% Waves: what rebar.config says comes first does; parse transforms and behaviours have to be compiled
+%% before the modules that use them.
+
+first(Inputs, #{first := First}) ->
+    {Before, After} = lists:partition(fun({File, _Path}) -> lists:member(File, First) end, Inputs),
+    [[Input] || File <- First, {Source, _Path} = Input <- Before, Source =:= File] ++ [W || W <- waves(After), W =/= []].
 
 waves([_] = Inputs) ->
     [Inputs];
@@ -79,15 +93,43 @@ used_by(Path) ->
         nomatch -> []
     end.
 
-wave(Inputs, Options, Root, Before) ->
-    Results = sbx_parallel:map(fun({_File, Path}) -> compile_source(Path, Options) end, Inputs),
+wave(All, Options, Root, Before) ->
+    Tried = lists:zip(All, sbx_parallel:map(fun({_File, Path}) -> compile_source(Path, Options) end, All)),
+    {Deferred, Kept} = deferred(Tried, [module_of(Path) || {_File, Path} <- All]),
+    {Inputs, Results} = lists:unzip(Kept),
     {Errors, Warnings} = lists:unzip([told(Result, Root) || Result <- Results]),
     %% Checked before any module is loaded. The compiler has refused modules whose name differs from
     %% their file's.
     case lists:append(Errors) ++ sbx_diagnostic:reserved([named(Input) || Input <- Inputs], Root) of
-        [] -> {[compiled(Input, Result) || {Input, Result} <- lists:zip(Inputs, Results)], lists:append(Warnings)};
-        All -> throw({failed, All, Before ++ lists:append(Warnings)})
+        [] ->
+            Compiled = [compiled(Input, Result) || {Input, Result} <- Kept],
+            {Compiled, [Input || {Input, _Result} <- Deferred], lists:append(Warnings)};
+        Failed ->
+            throw({failed, Failed, Before ++ lists:append(Warnings)})
     end.
+
+%% A header may name a parse transform that is compiled in the same wave. Its modules wait for that.
+deferred(Tried, Modules) ->
+    case lists:partition(fun({_Input, Result}) -> awaits(Result, Modules) end, Tried) of
+        {_All, []} -> {[], Tried};
+        Parted -> Parted
+    end.
+
+awaits({error, Errors, _Warnings}, Modules) ->
+    lists:any(
+        fun({_File, Infos}) ->
+            lists:any(
+                fun
+                    ({_, compile, {undef_parse_transform, Module}}) -> lists:member(Module, Modules);
+                    (_Other) -> false
+                end,
+                Infos
+            )
+        end,
+        Errors
+    );
+awaits(_Result, _Modules) ->
+    false.
 
 named({File, Path}) -> {module_of(Path), File}.
 

@@ -26,7 +26,9 @@ compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
     Files = [unicode:characters_to_binary(Source) || Source <- Sources],
     Answer =
         try
-            'Elixir.Kernel.ParallelCompiler':compile_to_path(Files, Ebin, [{return_diagnostics, true}])
+            'Elixir.Kernel.ParallelCompiler':compile_to_path(Files, Ebin, [
+                {return_diagnostics, true}, {each_module, fun made/3}
+            ])
         after
             'Elixir.Code':put_compiler_option(tracers, [])
         end,
@@ -36,6 +38,11 @@ compile(#{name := Name, elixir_options := Options}, Sources, Root) ->
     ok = claim_strays(Modules, hd(Files)),
     Compiled = [compiled(Source, File, Beams) || {Source, File} <- lists:zip(Sources, Files)],
     {Compiled, Warnings ++ doubled(Root)}.
+
+%% The tracer does not see a module that a function makes, as Module.create/3 does. The compiler
+%% knows the file that called the function.
+made(File, Module, _Beam) ->
+    sbx_tracer:defines(File, Module).
 
 %% A module may be defined where its file is unknown. It is reported with the first file, so that it
 %% is not lost.

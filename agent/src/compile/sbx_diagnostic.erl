@@ -1,7 +1,7 @@
 %%% Diagnostics of all compilers in one form, with paths relative to the project.
 -module(sbx_diagnostic).
 
--export([new/5, from_erlang/3, from_elixir/3, from_exception/4, dependency/2, doubled/4, reserved/2]).
+-export([new/5, from_erlang/3, from_elixir/3, from_script/3, without_root/2, dependency/2, doubled/4, reserved/2]).
 
 -export_type([diagnostic/0]).
 
@@ -154,22 +154,30 @@ elixir_kind_of_text(Text) ->
         _ -> syntax
     end.
 
-%% An exception from an evaluated file: mix.exs, config.exs.
--spec from_exception(file:filename(), {error | exit | throw, term(), list()}, file:filename(), file:filename()) ->
-    diagnostic().
-from_exception(File, {Class, Reason, Stack}, Dir, Root) ->
-    Line = exception_line(Reason, Stack, filename:basename(File)),
+%% An exception from an evaluated file: a mix.exs, config.exs. The exception itself, or the frames of
+%% the call, may name a better one than File: a dependency's.
+-spec from_script(file:filename(), {error | exit | throw, term(), list()}, file:filename()) -> diagnostic().
+from_script(File, {Class, Reason, Stack}, Root) ->
+    {Script, Line} = script(Reason, Stack, filename:absname(File, Root)),
     {Kind, Place, Text} = elixir_error(sbx_elixir:format_banner(Class, Reason, Stack), Line),
-    new(Kind, filename:join(Dir, File), Place, Text, Root).
+    new(Kind, Script, Place, without_root(Text, Root), Root).
 
-exception_line(#{line := Line}, _Stack, _Name) when is_integer(Line) ->
-    Line;
-exception_line(_Reason, Stack, Name) ->
-    Lines = [
-        proplists:get_value(line, Location)
-     || {_, _, _, Location} <- Stack, filename:basename(proplists:get_value(file, Location, "")) =:= Name
+script(#{file := File, line := Line}, _Stack, _Default) when is_binary(File), is_integer(Line) ->
+    {path(File), Line};
+script(_Reason, Stack, Default) ->
+    Frames = [
+        {filename:absname(File), proplists:get_value(line, Location)}
+     || {_, _, _, Location} <- Stack,
+        File <- [proplists:get_value(file, Location, "")],
+        filename:extension(File) =:= ".exs"
     ],
-    case Lines of
-        [Line | _] -> Line;
-        [] -> nil
+    case Frames of
+        [Frame | _] -> Frame;
+        [] -> {Default, nil}
     end.
+
+%% The project's files are the user's, wherever the node sees them.
+-spec without_root(iodata(), file:filename()) -> binary().
+without_root(Text, Root) ->
+    Written = unicode:characters_to_binary(Text),
+    binary:replace(Written, unicode:characters_to_binary([Root, "/"]), <<>>, [global]).

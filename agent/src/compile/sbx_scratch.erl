@@ -1,9 +1,10 @@
-%%% The compiler's scratch folder. It holds `<app>/ebin` for each application of the project, on the
-%%% code path, so that files can be compiled against the modules in it.
+%%% The compiler's scratch folder. It holds `lib/<app>/ebin` for each application of the project, on
+%%% the code path, so that files can be compiled against the modules in it. Mix takes it for the
+%%% folder that it builds into.
 -module(sbx_scratch).
 
--export([open/1, close/0, ebin/1, ebins/0, names/0, add/2, keep/1]).
--export([put/3, note/2, forget/2, unload/1, protocols/0, original/1, name/1]).
+-export([open/1, close/0, build_path/0, temporary/1, ebin/1, ebins/0, names/0, add/3, keep/1]).
+-export([put/3, note/2, forget/2, forget_descriptions/0, unload/1, protocols/0, original/1, name/1]).
 
 -define(LINKED, ["include", "priv", "src"]).
 
@@ -43,10 +44,25 @@ close() ->
 opened() ->
     persistent_term:get(?MODULE).
 
+%% The folder itself.
+-spec build_path() -> file:filename().
+build_path() ->
+    (opened())#scratch.dir.
+
+%% A new, empty folder beside the applications'.
+-spec temporary(string()) -> file:filename().
+temporary(Name) ->
+    Dir = filename:join(build_path(), Name),
+    _ = file:del_dir_r(Dir),
+    ok = filelib:ensure_dir(filename:join(Dir, "x")),
+    Dir.
+
+home(App, Dir) ->
+    filename:join([Dir, "lib", App]).
+
 -spec ebin(atom()) -> file:filename().
 ebin(App) ->
-    #scratch{dir = Dir} = opened(),
-    filename:join([Dir, App, "ebin"]).
+    filename:join(home(App, build_path()), "ebin").
 
 -spec ebins() -> [file:filename()].
 ebins() ->
@@ -59,21 +75,31 @@ names() ->
     [filename:basename(File, ".beam") || Ebin <- ebins(), File <- beams(Ebin)].
 
 %% Makes the folder look like an installed application, so that include_lib and code:priv_dir/1 work
-%% while compiling.
--spec add(atom(), file:filename()) -> ok.
-add(App, Source) ->
+%% while compiling. Compilers of the project's may write to its priv.
+-spec add(atom(), file:filename(), boolean()) -> ok.
+add(App, Source, HasCompilers) ->
     #scratch{dir = Dir, apps = Apps} = Scratch = opened(),
-    Target = filename:join(Dir, App),
+    Target = home(App, Dir),
     ok = filelib:ensure_dir(filename:join([Target, "ebin", "x"])),
     lists:foreach(fun(Sub) -> link_folder(filename:join(Source, Sub), filename:join(Target, Sub)) end, ?LINKED),
+    HasCompilers andalso open_priv(filename:join(Source, "priv"), filename:join(Target, "priv")),
     true = code:add_patha(ebin(App)),
     case Apps of
         #{App := Source} -> ok;
         _ -> persistent_term:put(?MODULE, Scratch#scratch{apps = Apps#{App => Source}})
     end.
 
-link_folder(Source, Target) ->
+%% A folder with a link to each file of the project's own.
+open_priv(Source, Target) ->
     _ = file:delete(Target),
+    ok = filelib:ensure_dir(filename:join(Target, "x")),
+    case file:list_dir(Source) of
+        {ok, Names} -> lists:foreach(fun(Name) -> file:make_symlink(filename:join(Source, Name), filename:join(Target, Name)) end, Names);
+        {error, _Reason} -> ok
+    end.
+
+link_folder(Source, Target) ->
+    _ = file:del_dir_r(Target),
     case sbx_files:is_dir(Source) of
         true -> ok = file:make_symlink(Source, Target);
         false -> ok
@@ -92,15 +118,27 @@ keep(Names) ->
 
 drop(App, Dir) ->
     Ebin = ebin(App),
+    _ = application:unload(App),
     Modules = [list_to_atom(filename:basename(File, ".beam")) || File <- beams(Ebin)],
     lists:foreach(fun unload/1, Modules),
     ok = set_protocols(protocols() -- Modules),
     _ = code:del_path(Ebin),
-    _ = file:del_dir_r(filename:join(Dir, App)),
+    _ = file:del_dir_r(home(App, Dir)),
     ok.
 
 beams(Ebin) ->
     filelib:wildcard("*.beam", Ebin).
+
+%% Removes what is known of the applications besides their modules, before they are described anew.
+-spec forget_descriptions() -> ok.
+forget_descriptions() ->
+    lists:foreach(
+        fun(App) ->
+            _ = application:unload(App),
+            file:delete(filename:join(ebin(App), [App, ".app"]))
+        end,
+        maps:keys((opened())#scratch.apps)
+    ).
 
 %% Stores a module. Its next use loads this version.
 -spec put(atom(), module(), binary()) -> ok.
@@ -174,7 +212,7 @@ name(Module) ->
 -spec original(file:filename()) -> file:filename().
 original(Path) ->
     case persistent_term:get(?MODULE, none) of
-        #scratch{dir = Dir, apps = Apps} -> original(sbx_files:relative(Path, Dir), Path, Apps);
+        #scratch{dir = Dir, apps = Apps} -> original(sbx_files:relative(Path, filename:join(Dir, "lib")), Path, Apps);
         none -> Path
     end.
 

@@ -4,7 +4,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([find/2, find_own/2, find_in/2, relative/2, inside/2, normal/1, subdirs/1, is_dir/1]).
+-export([find/2, regular/1, find_own/2, find_in/2, relative/2, seen_from/2, inside/2, hand_over/1, normal/1, subdirs/1, is_dir/1]).
 
 -define(FILES_MAX, 50000).
 %% Folders without the project's own sources: build products, fetched dependencies, tests.
@@ -24,10 +24,28 @@ find(Dir, Extensions, Skipped) ->
     {Found, _Left} = walk(Dir, Skipped, {[], ?FILES_MAX}),
     lists:sort([File || File <- Found, lists:member(filename:extension(File), Extensions)]).
 
-%% The same below each of these folders.
+%% The same below each of these folders. A file may be listed among them.
 -spec find_in([file:filename()], [string()]) -> [file:filename()].
-find_in(Dirs, Extensions) ->
-    lists:usort(lists:append([find(Dir, Extensions) || Dir <- Dirs])).
+find_in(Paths, Extensions) ->
+    lists:usort(lists:append([find_at(Path, Extensions) || Path <- Paths])).
+
+find_at(Path, Extensions) ->
+    case filelib:is_regular(Path) of
+        true -> [Path || lists:member(filename:extension(Path), Extensions)];
+        false -> find(Path, Extensions)
+    end.
+
+%% All regular files below Dir, and no links.
+-spec regular(file:filename()) -> [file:filename()].
+regular(Dir) ->
+    {Found, _Left} = walk(Dir, [], {[], ?FILES_MAX}),
+    [File || File <- Found, is_regular(File)].
+
+is_regular(File) ->
+    case file:read_link_info(File, [raw]) of
+        {ok, #file_info{type = regular}} -> true;
+        _ -> false
+    end.
 
 walk(Dir, Skipped, Acc) ->
     case file:list_dir(Dir) of
@@ -52,20 +70,46 @@ visit(Dir, Name, Skipped, {Found, Left}) ->
             {Found, Left}
     end.
 
-%% Path relative to Root; "." for Root itself, and Path unchanged where it lies elsewhere.
+%% Notes the folders besides the project's own that may be read. Their files are named as the project
+%% sees them.
+-spec hand_over([file:filename()]) -> ok.
+hand_over(Dirs) ->
+    Dirs =:= handed_over() orelse persistent_term:put(?MODULE, Dirs),
+    ok.
+
+handed_over() ->
+    persistent_term:get(?MODULE, []).
+
+is_handed_over(Path) ->
+    lists:any(fun(Dir) -> Path =:= Dir orelse lists:prefix(Dir ++ "/", Path) end, handed_over()).
+
+%% Path as the project sees it: "." for Root itself, and Path unchanged where it lies elsewhere.
 -spec relative(file:filename(), file:filename()) -> file:filename().
 relative(Root, Root) ->
     ".";
 relative(Path, Root) ->
     case lists:prefix(Root ++ "/", Path) of
-        true -> lists:nthtail(length(Root) + 1, Path);
-        false -> Path
+        true ->
+            lists:nthtail(length(Root) + 1, Path);
+        false ->
+            case is_handed_over(Path) of
+                true -> seen_from(Path, Root);
+                false -> Path
+            end
     end.
 
-%% The paths below Root, relative to it.
+%% The same, wherever the path leads.
+-spec seen_from(file:filename(), file:filename()) -> file:filename().
+seen_from(Path, Root) ->
+    climb(filename:split(Path), filename:split(Root)).
+
+climb([Name | Path], [Name | Root]) -> climb(Path, Root);
+climb(Path, Root) -> filename:join([".." || _ <- Root] ++ Path).
+
+%% The paths below Root and the folders that were handed over with it, as the project sees them.
 -spec inside([file:filename()], file:filename()) -> [file:filename()].
 inside(Paths, Root) ->
-    [lists:nthtail(length(Root) + 1, Path) || Path <- Paths, lists:prefix(Root ++ "/", Path)].
+    [relative(Path, Root) || Path <- Paths, lists:prefix(Root ++ "/", Path) orelse is_handed_over(Path)].
 
 %% Removes . and .. from an absolute path.
 -spec normal(file:filename()) -> file:filename().

@@ -11,6 +11,8 @@
     dir := file:filename(),
     elixir := [file:filename()],
     erlang := [file:filename()],
+    %% Of these, those that are compiled before the others, in this order.
+    first := [file:filename()],
     %% .yrl and .xrl
     grammars := [file:filename()],
     include := [file:filename()],
@@ -22,8 +24,14 @@
     needs := [atom()],
     %% Modules that are compiled already.
     prebuilt := [file:filename()],
-    %% The module of its mix.exs and its project configuration, which sources can read.
-    mix := {module(), [{atom(), term()}]} | none
+    %% What mix.exs says, which sources can read: its module, its configuration and the environment.
+    mix := #{module := module(), config := [{atom(), term()}], env := atom()} | none,
+    %% The names of Mix's compilers, in their order.
+    compilers := [atom()],
+    %% Mix's record of it, where it is a dependency.
+    dependency := map() | none,
+    %% Whether it is the project's own, and no dependency of another author.
+    is_own := boolean()
 }.
 
 -type project() :: #{
@@ -48,9 +56,10 @@
 discover(Args) ->
     Root = sbx_files:normal(unicode:characters_to_list(maps:get(source, Args))),
     Name = project_name(maps:get(name, Args, nil), Root),
+    ok = sbx_files:hand_over([unicode:characters_to_list(Dir) || Dir <- maps:get(with, Args, [])]),
     case maps:get(kind, Args) of
-        mix -> sbx_project_mix:discover(Root);
-        rebar3 -> sbx_project_rebar:discover(Root, Name);
+        mix -> sbx_project_mix:discover(Root, Args);
+        rebar3 -> sbx_project_rebar:discover(Root, Name, Args);
         ebin -> ebin(Root, Name);
         folder -> folder(Root, Name);
         file -> single(Root, unicode:characters_to_list(maps:get(file, Args)))
@@ -77,9 +86,14 @@ beams(Dir) ->
 %% A digest of everything besides the sources that decides how they are compiled. The daemon
 %% compares it.
 -spec options(app(), file:filename()) -> binary().
-options(#{include := Include, erlang_options := Erlang, elixir_options := Elixir, needs := Needs, mix := Mix}, Root) ->
+options(#{include := Include, needs := Needs, dependency := Dependency} = App, Root) ->
     Dirs = [sbx_files:relative(Dir, Root) || Dir <- Include],
-    erlang:md5(term_to_binary(comparable({Dirs, Erlang, Elixir, lists:sort(Needs), Mix}), [deterministic])).
+    Said = [map_get(Key, App) || Key <- [erlang_options, elixir_options, mix]],
+    erlang:md5(term_to_binary(comparable({Dirs, Said, lists:sort(Needs), variables(Dependency)}), [deterministic])).
+
+%% Environment variables that a dependency is compiled with.
+variables(#{system_env := Variables}) -> Variables;
+variables(_None) -> [].
 
 %% A function in mix.exs is a different term at each evaluation.
 comparable([Head | Tail]) -> [comparable(Head) | comparable(Tail)];
@@ -96,6 +110,7 @@ new_app(Name, Dir) ->
         dir => Dir,
         elixir => [],
         erlang => [],
+        first => [],
         grammars => [],
         include => [],
         erlang_options => [],
@@ -103,7 +118,10 @@ new_app(Name, Dir) ->
         properties => [],
         needs => [],
         prebuilt => [],
-        mix => none
+        mix => none,
+        compilers => [],
+        dependency => none,
+        is_own => true
     }.
 
 %% A folder of sources without a build tool.

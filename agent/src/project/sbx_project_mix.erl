@@ -1,273 +1,304 @@
-%%% Describes Mix projects. It evaluates mix.exs and looks for dependencies on disk; it fetches and
-%%% compiles nothing.
+%%% Describes Mix projects as Mix itself sees them: Mix loads mix.exs and finds the dependencies that
+%%% the project needs in its environment. Each application is asked for its own configuration in
+%%% turn, as when Mix compiles it.
 -module(sbx_project_mix).
 
--export([discover/1, inside/2, forget/0]).
+-export([discover/2, inside/2, forget/0]).
 
--define(ENV, dev).
+%% Of a dependency's status: that no other one fits, in Mix's own words.
+-define(CONFLICTS, [diverged, divergedreq, divergedonly, divergedtargets, overridden, nomatchvsn]).
 
--spec discover(file:filename()) -> sbx_project:project().
-discover(Root) ->
+-spec discover(file:filename(), map()) -> sbx_project:project().
+discover(Root, Args) ->
     ok = forget(),
-    ok = start_mix(),
-    #{config := Config} = Top = load(Root, Root),
-    Lists = #{problems => [], missing => [], described_by => []},
-    Found = apps(Top, Lists#{root => Root, deps_path => deps_path(Top), apps => #{}}),
-    #{apps := Apps, problems := Problems, described_by := Described} = Found,
-    {Main, Extra} = main(members(Top), Apps, Root),
+    ok = sbx_scratch:forget_descriptions(),
+    ok = sbx_mix:start(sbx_scratch:build_path(), environment(maps:get(mix_env, Args, nil))),
+    ok = file:set_cwd(Root),
+    Required = 'Elixir.Code':required_files(),
+    try
+        Project = described(Root),
+        Read = 'Elixir.Code':required_files() -- Required,
+        ok = 'Elixir.Code':unrequire_files(Read),
+        with_read(Project, [text(Path) || Path <- Read])
+    catch
+        throw:Thrown ->
+            throw(Thrown);
+        Class:Reason:Stack ->
+            throw({diagnostics, [sbx_diagnostic:from_script("mix.exs", {Class, Reason, Stack}, Root)]})
+    end.
+
+%% The daemon checks the name.
+environment(nil) -> nil;
+environment(Name) -> binary_to_atom(Name).
+
+with_read(#{described_by := Described} = Project, Read) ->
+    Project#{described_by := lists:usort(Read ++ Described)}.
+
+-spec forget() -> ok.
+forget() ->
+    sbx_mix:forget().
+
+%% The project itself stays on Mix's stack, below the dependency that is asked or compiled.
+described(Root) ->
+    _ = sbx_elixir:with_errors(fun() -> 'Elixir.Code':compile_file(binary(mix_file(Root))) end),
+    _ = 'Elixir.Mix.Project':'get!'(),
+    Config = 'Elixir.Mix.Project':config(),
+    ok = check_version(Config),
     {Environment, Runtime, Read} = configuration(Root, Config),
+    ok = sbx_config:apply(Environment),
+    Deps = 'Elixir.Mix.Dep':load_and_cache(),
+    Told = sbx_mix_shell:take(),
+    Missing = [Dep || #{status := {unavailable, _}} = Dep <- Deps],
+    Conflicts = [Dep || #{status := Status} = Dep <- Deps, is_conflict(Status)],
+    Names = [Name || #{app := Name} <- Missing],
+    Apps = lists:append([dependency(Dep, Names) || Dep <- Deps -- Missing]),
+    {Own, Main} = own(Root, Config, Deps, Names, Apps),
     #{
         root => Root,
-        apps => sbx_project:order(maps:values(Apps)) ++ Extra,
+        apps => Apps ++ Own,
         main => Main,
         config => Environment,
         runtime => Runtime,
-        problems => lists:reverse(Problems),
+        problems =>
+            [missing(Dep, Root) || Dep <- Missing] ++ [conflict(Dep, Root) || Dep <- Conflicts] ++
+                requirements(Deps, Apps, Root) ++ versions(Apps) ++ unbuilt(Apps ++ Own) ++ told(Told, Root),
         loose => false,
-        described_by => lists:usort(maps:get(files, Top) ++ Described ++ Read),
+        described_by => lists:append([described_by(Dep) || Dep <- Deps]) ++ own_files(Root, Config) ++ Read,
         consolidate => proplists:get_value(consolidate_protocols, Config, true),
-        missing => maps:get(missing, Found)
+        missing => Names
     }.
 
-%% Mix is installed beside Elixir, in a folder that is not on the code path of other nodes.
-start_mix() ->
-    ok = sbx_elixir:need("a Mix project"),
-    Libraries = filename:dirname(code:lib_dir(elixir)),
-    [code:add_pathz(filename:join([Libraries, App, "ebin"])) || App <- ["mix", "eex", "ex_unit"]],
-    {ok, _} = application:ensure_all_started(mix),
-    'Elixir.Mix':env(?ENV),
-    ok.
-
-%% Runs Fun while Mix.Project knows the application's project, since sources may read their version
-%% from it.
--spec inside(sbx_project:app(), fun(() -> Result)) -> Result.
-inside(#{mix := none}, Fun) ->
-    Fun();
-inside(#{mix := {Module, _Config}, name := Name, dir := Dir}, Fun) ->
-    'Elixir.Mix.Project':push(Module, unicode:characters_to_binary(mix_file(Dir)), Name),
-    try
-        Fun()
-    after
-        'Elixir.Mix.Project':pop()
-    end.
-
-%% Unloads the modules of evaluated mix.exs files, so that they are evaluated anew.
--spec forget() -> ok.
-forget() ->
-    Modules = persistent_term:get(?MODULE, []),
-    lists:foreach(fun sbx_scratch:unload/1, Modules),
-    _ = persistent_term:erase(?MODULE),
-    ok.
-
-remember(Modules) ->
-    persistent_term:put(?MODULE, Modules ++ persistent_term:get(?MODULE, [])).
-
-%% Evaluates mix.exs in Dir.
-load(Dir, Root) ->
-    ok = file:set_cwd(Dir),
-    File = mix_file(Dir),
-    Required = 'Elixir.Code':required_files(),
-    try
-        Compiled = sbx_elixir:with_errors(fun() -> 'Elixir.Code':compile_file(unicode:characters_to_binary(File)) end),
-        ok = remember([Defined || {Defined, _Beam} <- Compiled]),
-        Module = 'Elixir.Mix.Project':'get!'(),
-        Config = 'Elixir.Mix.Project':config(),
-        Properties =
-            case erlang:function_exported(Module, application, 0) of
-                true -> Module:application();
-                false -> []
-            end,
-        Read = [text(Path) || Path <- 'Elixir.Code':required_files() -- Required],
-        'Elixir.Code':unrequire_files([unicode:characters_to_binary(Path) || Path <- Read]),
-        #{dir => Dir, module => Module, config => Config, application => Properties, files => [File | Read]}
-    catch
-        Class:Reason:Stack ->
-            throw({diagnostics, [sbx_diagnostic:from_exception("mix.exs", {Class, Reason, Stack}, Dir, Root)]})
-    after
-        'Elixir.Mix.Project':pop(),
-        file:set_cwd(Root)
-    end.
-
-deps_path(#{dir := Dir, config := Config}) ->
-    filename:absname(text(proplists:get_value(deps_path, Config, <<"deps">>)), Dir).
-
-%% An umbrella has no code of its own, only applications.
-members(#{dir := Dir, config := Config}) ->
-    case proplists:get_value(apps_path, Config) of
-        undefined -> {single, proplists:get_value(app, Config)};
-        Path -> {umbrella, [Sub || Sub <- sbx_files:subdirs(filename:join(Dir, text(Path))), is_mix(Sub)]}
-    end.
-
-is_mix(Dir) ->
-    filelib:is_regular(mix_file(Dir)).
+own_files(Root, Config) ->
+    Lock = filename:absname(text(proplists:get_value(lockfile, Config, <<"mix.lock">>)), Root),
+    [mix_file(Root), filename:join(Root, "VERSION"), Lock].
 
 mix_file(Dir) ->
     filename:join(Dir, "mix.exs").
 
-apps(#{dir := Dir, config := Config} = Loaded, #{root := Root} = Found) ->
-    case members(Loaded) of
-        {single, _App} -> add_app(Loaded, Found);
-        {umbrella, Dirs} ->
-            WithDeps = add_deps(Dir, Config, Found),
-            lists:foldl(fun(Sub, Acc) -> add_app(load(Sub, Root), Acc) end, WithDeps, Dirs)
+%% Mix's own check comes with tasks that also load what was built before.
+check_version(Config) ->
+    case lists:keyfind(elixir, 1, Config) of
+        {elixir, Requirement} when is_binary(Requirement) ->
+            case fits(Requirement) of
+                true ->
+                    ok;
+                false ->
+                    error('Elixir.Mix.ElixirVersionError':exception([
+                        {target, name_of(Config)}, {expected, Requirement}, {actual, 'Elixir.System':version()}
+                    ]))
+            end;
+        _ ->
+            ok
     end.
 
-add_app(#{dir := Dir, config := Config} = Loaded, #{apps := Apps} = Found) ->
-    Name = proplists:get_value(app, Config),
-    case is_map_key(Name, Apps) of
-        true ->
-            Found;
-        false ->
-            App = app(Name, Loaded),
-            Read = maps:get(files, Loaded) ++ maps:get(described_by, Found),
-            add_deps(Dir, Config, Found#{apps := Apps#{Name => App}, described_by := Read})
+name_of(Config) ->
+    case proplists:get_value(app, Config) of
+        nil -> 'Elixir.Mix.Project':get();
+        App -> App
     end.
 
-app(Name, #{dir := Dir, module := Module, config := Config, application := Application}) ->
-    Elixir = paths(Dir, Config, elixirc_paths, [<<"lib">>]),
-    Erlang = paths(Dir, Config, erlc_paths, [<<"src">>]),
-    Include = filename:join(Dir, text(proplists:get_value(erlc_include_path, Config, <<"include">>))),
-    Deps = [Dep || Dep <- deps(Config), is_needed(Dep)],
-    (sbx_project:new_app(Name, Dir))#{
-        elixir := sbx_files:find_in(Elixir, [".ex"]),
-        erlang := sbx_files:find_in(Erlang, [".erl"]),
-        grammars := sbx_files:find_in(Erlang, [".yrl", ".xrl"]),
-        include := [Include | Erlang],
-        erlang_options := proplists:get_value(erlc_options, Config, []),
-        elixir_options := proplists:get_value(elixirc_options, Config, []),
-        properties := properties(Config, Application, Deps),
-        needs := [DepName || {DepName, _Options} <- Deps],
-        mix := {Module, Config}
-    }.
-
-paths(Dir, Config, Key, Default) ->
-    [filename:join(Dir, text(Path)) || Path <- proplists:get_value(Key, Config, Default)].
-
-%% The resource file's properties, as Mix makes them.
-properties(Config, Application, Deps) ->
-    Applications =
-        case lists:keyfind(applications, 1, Application) of
-            {applications, Listed} -> Listed;
-            false -> proplists:get_value(extra_applications, Application, []) ++ runtime_deps(Deps)
-        end,
-    Names = [optional(App) || App <- [kernel, stdlib, elixir] ++ Applications],
-    [
-        {vsn, text(proplists:get_value(version, Config, <<"0.1.0">>))},
-        {description, text(proplists:get_value(description, Config, <<>>))},
-        {applications, unique(Names)}
-        | [Property || {Key, _} = Property <- Application, not lists:member(Key, [extra_applications, applications])]
-    ].
-
-unique(Names) ->
-    lists:reverse(
-        lists:foldl(
-            fun(Name, Seen) ->
-                case lists:member(Name, Seen) of
-                    true -> Seen;
-                    false -> [Name | Seen]
-                end
-            end,
-            [],
-            Names
-        )
-    ).
-
-optional({App, _Mode}) -> App;
-optional(App) -> App.
-
-runtime_deps(Deps) ->
-    [Name || {Name, Options} <- Deps, is_set(runtime, Options), is_set(app, Options)].
-
-is_set(Key, Options) ->
-    proplists:get_value(Key, Options, true) =/= false.
-
-%% Dependencies
-
-deps(Config) ->
-    [dep(Dep) || Dep <- proplists:get_value(deps, Config, [])].
-
-dep({Name, Requirement}) when is_binary(Requirement) -> {Name, []};
-dep({Name, Options}) when is_list(Options) -> {Name, Options};
-dep({Name, _Requirement, Options}) -> {Name, Options};
-dep(Name) when is_atom(Name) -> {Name, []}.
-
-%% Whether the dependency is for this environment, not for tests or others.
-is_needed({_Name, Options}) ->
-    case proplists:get_value(only, Options, ?ENV) of
-        Env when is_atom(Env) -> Env =:= ?ENV;
-        Envs -> lists:member(?ENV, Envs)
+fits(Requirement) ->
+    case 'Elixir.Version':parse_requirement(Requirement) of
+        {ok, Parsed} -> 'Elixir.Version':'match?'('Elixir.System':version(), Parsed);
+        error -> 'Elixir.Mix':raise(<<"Invalid Elixir version requirement ", Requirement/binary, " in mix.exs file">>)
     end.
-
-add_deps(Dir, Config, Found) ->
-    lists:foldl(fun(Dep, Acc) -> add_dep(Dep, Dir, Acc) end, Found, [Dep || Dep <- deps(Config), is_needed(Dep)]).
-
-add_dep({Name, Options}, Dir, #{root := Root, apps := Apps} = Found) ->
-    DepDir = dep_dir(Name, Options, Dir, Found),
-    case {is_map_key(Name, Apps), sbx_files:is_dir(DepDir), is_mix(DepDir)} of
-        {true, _, _} -> Found;
-        {false, false, _} -> missing(Name, Options, DepDir, Found);
-        {false, true, true} -> add_app(load(DepDir, Root), Found);
-        {false, true, false} -> add_rebar_app(Name, DepDir, Found)
-    end.
-
-%% A mix.exs added to the folder would change the description.
-add_rebar_app(Name, Dir, #{apps := Apps, described_by := Described} = Found) ->
-    Files = [mix_file(Dir) | sbx_project_rebar:described_by(Dir)],
-    Found#{apps := Apps#{Name => sbx_project_rebar:app(Dir, Name)}, described_by := Files ++ Described}.
-
-dep_dir(Name, Options, Dir, #{deps_path := DepsPath}) ->
-    case {proplists:get_value(path, Options), proplists:get_value(in_umbrella, Options, false)} of
-        {undefined, true} -> filename:join(filename:dirname(Dir), Name);
-        {undefined, false} -> filename:join(DepsPath, Name);
-        {Path, _} -> normal(filename:absname(text(Path), Dir))
-    end.
-
-normal(Path) ->
-    text('Elixir.Path':expand(unicode:characters_to_binary(Path))).
-
-%% Tools for developers are often listed and rarely vendored. The project runs without them.
-missing(Name, Options, Dir, #{root := Root, problems := Problems, described_by := Described} = Before) ->
-    Found = Before#{
-        missing := [Name | maps:get(missing, Before)],
-        described_by := [mix_file(Dir), filename:join(Dir, "rebar.config") | Described]
-    },
-    Diagnostic = sbx_diagnostic:dependency(
-        "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` "
-        "before, or put it inside the project",
-        [Name, sbx_files:relative(Dir, Root)]
-    ),
-    case not is_set(runtime, Options) orelse proplists:is_defined(only, Options) of
-        true -> Found#{problems := [Diagnostic#{kind := warning} | Problems]};
-        false -> Found#{problems := [Diagnostic | Problems]}
-    end.
-
-%% The application to start
-
-main({single, Name}, _Apps, _Root) ->
-    {Name, []};
-main({umbrella, Dirs}, Apps, Root) ->
-    Members = [Name || #{name := Name, dir := Dir} <- maps:values(Apps), lists:member(Dir, Dirs)],
-    Needed = lists:append([Needs || #{needs := Needs} <- maps:values(Apps)]),
-    case [Name || Name <- Members, not lists:member(Name, Needed)] of
-        [Name] -> {Name, []};
-        Roots -> umbrella(Roots, Root)
-    end.
-
-%% Several applications that no other needs: one more application, without code, needs them all.
-umbrella(Roots, Root) ->
-    App = sbx_project:new_app(umbrella, Root),
-    {umbrella, [App#{properties := [{applications, [kernel, stdlib | lists:sort(Roots)]}], needs := Roots}]}.
 
 configuration(Root, Config) ->
     File = filename:absname(text(proplists:get_value(config_path, Config, <<"config/config.exs">>)), Root),
     try
-        {Compiled, Read} = sbx_config:elixir(File, ?ENV),
-        {Runtime, Named} = sbx_config:runtime(File, ?ENV),
+        Env = 'Elixir.Mix':env(),
+        {Compiled, Read} = sbx_config:elixir(File, Env),
+        {Runtime, Named} = sbx_config:runtime(File, Env),
         {Compiled, Runtime, Read ++ Named}
     catch
         Class:Reason:Stack ->
-            throw({diagnostics, [sbx_diagnostic:from_exception(File, {Class, Reason, Stack}, Root, Root)]})
+            throw({diagnostics, [sbx_diagnostic:from_script(File, {Class, Reason, Stack}, Root)]})
     end.
+
+%% The project's own applications: itself, or an umbrella's members, which Mix has as dependencies.
+
+own(Root, Config, Deps, Missing, Apps) ->
+    case proplists:get_value(apps_path, Config) of
+        undefined ->
+            App = sbx_mix_app:describe(Root, Missing),
+            #{name := Name} = App,
+            Known = [Known || #{name := Known} <- Apps],
+            Needs = [Dep || #{app := Dep, top_level := true} <- Deps, lists:member(Dep, Known)],
+            {[App#{needs := Needs, is_own := true}], Name};
+        _Path ->
+            umbrella([Name || #{name := Name, is_own := true} <- Apps], Apps, Root)
+    end.
+
+%% Several applications that no other needs: one more application, without code, needs them all.
+umbrella(Members, Apps, Root) ->
+    Needed = lists:append([Needs || #{needs := Needs} <- Apps]),
+    case [Name || Name <- Members, not lists:member(Name, Needed)] of
+        [Name] ->
+            {[], Name};
+        Roots ->
+            App = sbx_project:new_app(umbrella, Root),
+            Properties = [{applications, [kernel, stdlib | lists:sort(Roots)]}],
+            {[App#{properties := Properties, needs := Roots, is_own := true}], umbrella}
+    end.
+
+%% Dependencies
+
+dependency(#{opts := Options, manager := Manager, deps := Children} = Dep, Missing) ->
+    Needs = [Name || #{app := Name} <- Children, not lists:member(Name, Missing)],
+    IsOwn = proplists:get_value(from_umbrella, Options, false),
+    [
+        App#{needs := Needs, is_own := IsOwn}
+     || App <- by(Manager, proplists:get_value(compile, Options, true), Dep, Missing)
+    ].
+
+by(_Manager, false, Dep, _Missing) ->
+    prebuilt(Dep);
+by(mix, _Compile, Dep, Missing) ->
+    in_dependency(Dep, fun() ->
+        case 'Elixir.Mix.Project':'umbrella?'() of
+            %% Its members are dependencies of their own.
+            true -> [];
+            false -> [(sbx_mix_app:describe(dir(Dep), Missing))#{dependency := Dep}]
+        end
+    end);
+by(rebar3, _Compile, #{app := Name, extra := Config} = Dep, _Missing) ->
+    [sbx_project_rebar:app(dir(Dep), Name, Config)];
+by(_MakeOrNone, _Compile, #{app := Name} = Dep, _Missing) ->
+    [sbx_project_rebar:app(dir(Dep), Name)].
+
+%% A dependency that is not to be compiled may hold modules all the same, or only other files.
+prebuilt(#{app := Name} = Dep) ->
+    App = sbx_project_rebar:app(dir(Dep), Name),
+    case sbx_project:beams(filename:join(dir(Dep), "ebin")) of
+        [] -> [];
+        Beams -> [App#{erlang := [], elixir := [], grammars := [], prebuilt := Beams}]
+    end.
+
+dir(#{opts := Options}) ->
+    text(proplists:get_value(dest, Options)).
+
+%% A file that is added may change which tool a dependency belongs to.
+described_by(#{manager := mix} = Dep) ->
+    [mix_file(dir(Dep))];
+described_by(#{status := {unavailable, _}} = Dep) ->
+    [mix_file(dir(Dep)), filename:join(dir(Dep), "rebar.config")];
+described_by(Dep) ->
+    [mix_file(dir(Dep)) | sbx_project_rebar:described_by(dir(Dep))].
+
+in_dependency(Dep, Fun) ->
+    'Elixir.Mix.Dep.Loader':with_system_env(Dep, fun() ->
+        'Elixir.Mix.Dep':in_dependency(Dep, fun(_Module) -> Fun() end)
+    end).
+
+%% Runs Fun as Mix would while it compiles the application: sources may ask for the project, its
+%% environment and its dependencies.
+-spec inside(sbx_project:app(), fun(() -> Result)) -> Result.
+inside(#{dependency := none}, Fun) -> Fun();
+inside(#{dependency := Dep}, Fun) -> in_dependency(Dep, Fun).
+
+%% Problems
+
+is_conflict(Status) ->
+    is_tuple(Status) andalso lists:member(element(1, Status), ?CONFLICTS).
+
+%% Tools for developers are often listed and rarely vendored. The project runs without them.
+missing(#{app := Name, opts := Options, scm := Scm} = Dep, Root) ->
+    Dir = sbx_files:relative(dir(Dep), Root),
+    Diagnostic = sbx_diagnostic:dependency("~ts", [absent(Name, Scm, Dir, Root)]),
+    case proplists:get_value(runtime, Options, true) =:= false orelse is_tool(proplists:get_value(only, Options)) of
+        true -> Diagnostic#{kind := warning};
+        false -> Diagnostic
+    end.
+
+is_tool(undefined) -> false;
+is_tool(Only) when is_atom(Only) -> Only =/= prod;
+is_tool(Only) -> not lists:member(prod, Only).
+
+absent(Name, 'Elixir.Mix.SCM.Path', "/" ++ _ = Dir, Root) ->
+    Seen = sbx_files:seen_from(Dir, Root),
+    io_lib:format(
+        "the dependency ~ts lies outside the project, in ~ts, which was not handed over. Hand it over with --with ~ts",
+        [Name, Seen, Seen]
+    );
+absent(Name, 'Elixir.Mix.SCM.Path', Dir, _Root) ->
+    io_lib:format("the dependency ~ts is not in the project: there is no folder ~ts", [Name, Dir]);
+absent(Name, _Scm, Dir, _Root) ->
+    io_lib:format(
+        "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run `mix deps.get` "
+        "before, or put it inside the project",
+        [Name, Dir]
+    ).
+
+conflict(Dep, Root) ->
+    sbx_diagnostic:dependency("~ts", [sbx_diagnostic:without_root('Elixir.Mix.Dep':format_status(Dep), Root)]).
+
+%% Mix compares versions once it has compiled the dependencies. Here they are known before.
+requirements(Deps, Apps, Root) ->
+    Versions = maps:from_list([{Name, Version} || App <- Apps, {Name, Version} <- version(App)]),
+    Overridden = [Name || #{app := Name, opts := Options} <- Deps, proplists:get_value(override, Options, false)],
+    ByName = maps:from_list([{Name, Dep} || #{app := Name} = Dep <- Deps]),
+    Own = [Dep#{status := {nomatchvsn, Version}} || Dep <- Deps, Version <- mismatch(Dep, Versions)],
+    Others = [
+        (map_get(Name, ByName))#{status := {divergedreq, Version, Child}}
+     || #{deps := Children} <- Deps,
+        #{app := Name} = Child <- Children,
+        is_map_key(Name, ByName) andalso not lists:member(Name, Overridden),
+        Version <- mismatch(Child, Versions)
+    ],
+    Worst = maps:from_list([{Name, Dep} || #{app := Name} = Dep <- Own ++ Others]),
+    [conflict(Dep, Root) || Dep <- maps:values(Worst)].
+
+version(#{name := Name, properties := Properties}) ->
+    case proplists:get_value(vsn, Properties) of
+        [_ | _] = Version -> [{Name, unicode:characters_to_binary(Version)}];
+        _ -> []
+    end.
+
+%% Without a version of three numbers nothing can be compared.
+mismatch(#{app := Name, requirement := Requirement}, Versions) ->
+    case Versions of
+        #{Name := Version} ->
+            case 'Elixir.Mix.Dep.Loader':vsn_match(Requirement, Version, Name) of
+                {ok, false} -> [Version];
+                _ -> []
+            end;
+        _ ->
+            []
+    end.
+
+%% Mix warns of dependencies that ask for another Elixir.
+versions(Apps) ->
+    [
+        (sbx_diagnostic:dependency(
+            "the dependency ~ts requires Elixir ~ts, and this is ~ts", [Name, Requirement, 'Elixir.System':version()]
+        ))#{kind := warning}
+     || #{name := Name, is_own := false, mix := #{config := Config}} <- Apps,
+        {elixir, Requirement} <- [lists:keyfind(elixir, 1, Config)],
+        is_binary(Requirement),
+        not fits(Requirement)
+    ].
+
+%% Native code is built outside. What lies in priv is used.
+unbuilt(Apps) ->
+    [
+        (sbx_diagnostic:dependency(
+            "the compiler ~ts of ~ts runs programs, so it is not run here, and priv has no library yet. Build it with "
+            "`mix compile` and copy what it built from _build/dev/lib/~ts/priv to priv of ~ts",
+            [Compiler, Name, Name, Name]
+        ))#{kind := warning}
+     || #{name := Name, dir := Dir} = App <- Apps,
+        Compiler <- sbx_mix_compilers:native(App),
+        filelib:wildcard("priv/**/*.so", Dir) =:= []
+    ].
+
+told(Messages, Root) ->
+    [
+        (sbx_diagnostic:dependency("~ts", [sbx_diagnostic:without_root(Message, Root)]))#{kind := warning}
+     || Message <- Messages
+    ].
 
 text(Chars) ->
     unicode:characters_to_list(Chars).
+
+binary(Chars) ->
+    unicode:characters_to_binary(Chars).

@@ -2,16 +2,16 @@
 %%% .app.src. It does not need rebar3.
 -module(sbx_project_rebar).
 
--export([discover/2, app/2, described_by/1]).
+-export([discover/3, app/2, app/3, described_by/1]).
 
 -define(DEPENDENCY_DIRS, ["_checkouts", "deps", "_build/default/lib", "vendor"]).
 
--spec discover(file:filename(), string()) -> sbx_project:project().
-discover(Root, Name) ->
-    Config = config(Root),
-    Options = proplists:get_value(erl_opts, Config, []),
-    Own = [app(Dir, sbx_app_file:safe_name(own_name(Dir, Root, Name)), Options) || Dir <- app_dirs(Root, Config)],
-    {Deps, Problems} = dependencies(Root, Config),
+-spec discover(file:filename(), string(), map()) -> sbx_project:project().
+discover(Root, Name, Args) ->
+    Profile = profile(maps:get(mix_env, Args, nil)),
+    Config = sbx_rebar_config:read(Root, Profile),
+    Own = [own(Dir, own_name(Dir, Root, Name), Root, Config, Profile) || Dir <- app_dirs(Root, Config)],
+    {Deps, Problems} = dependencies(Root, Config, Profile),
     Apps = sbx_project:order(linked(Own ++ Deps)),
     {Environment, Read} = sbx_config:erlang(Root),
     #{
@@ -20,66 +20,84 @@ discover(Root, Name) ->
         main => main(Own),
         config => Environment,
         runtime => none,
-        problems => Problems,
+        problems => hooks(Config) ++ Problems,
         loose => lists:all(fun(#{properties := Properties}) -> Properties =:= [] end, Own),
         described_by => lists:usort(lists:append([described_by(Dir) || Dir <- [Root | dirs(Apps)]]) ++ Read),
         consolidate => true,
         missing => []
     }.
 
+%% The daemon checks the name. A profile's dependencies lie in a folder of their own.
+profile(nil) -> nil;
+profile(Name) -> binary_to_atom(Name).
+
+hooks(Config) ->
+    case sbx_rebar_config:hooks(Config) of
+        true ->
+            Text = "rebar.config runs hooks or plugins when it compiles, which only rebar3 does. Where the project "
+                "needs what they make, run `rebar3 compile` before",
+            [(sbx_diagnostic:dependency(Text, []))#{kind := warning}];
+        false ->
+            []
+    end.
+
 dirs(Apps) ->
     [Dir || #{dir := Dir} <- Apps].
 
-own_name(Root, Root, Name) -> Name;
-own_name(Dir, _Root, _Name) -> filename:basename(Dir).
+own_name(Root, Root, Name) -> sbx_app_file:safe_name(Name);
+own_name(Dir, _Root, _Name) -> sbx_app_file:safe_name(filename:basename(Dir)).
 
-config(Dir) ->
-    case file:consult(filename:join(Dir, "rebar.config")) of
-        {ok, Terms} ->
-            Terms;
-        {error, enoent} ->
-            [];
-        {error, {Line, Module, Description}} ->
-            File = filename:join(Dir, "rebar.config"),
-            throw({diagnostics, [sbx_diagnostic:new(syntax, File, Line, Module:format_error(Description), Dir)]});
-        {error, Reason} ->
-            throw({project, unicode:characters_to_binary(["rebar.config: ", file:format_error(Reason)])})
-    end.
+own(Root, Name, Root, Config, _Profile) -> app(Root, Name, Config);
+own(Dir, Name, _Root, Config, Profile) -> app(Dir, Name, sbx_rebar_config:for_app(Dir, Config, Profile)).
 
 %% The root itself, and the applications of a project with several.
 app_dirs(Root, Config) ->
     Patterns = proplists:get_value(project_app_dirs, Config, ["apps/*", "lib/*", "."]),
     Dirs = lists:append([filelib:wildcard(Pattern, Root) || Pattern <- Patterns]),
-    lists:usort([Dir || Sub <- Dirs, Dir <- [dir(Root, Sub)], is_app(Dir)]).
+    lists:usort([Dir || Sub <- Dirs, Dir <- [dir(Root, Sub)], is_app(Dir, Config)]).
 
 dir(Root, ".") -> Root;
 dir(Root, Sub) -> filename:join(Root, Sub).
 
-is_app(Dir) ->
-    sbx_files:find(filename:join(Dir, "src"), [".erl", ".src", ".xrl", ".yrl"]) =/= [].
+is_app(Dir, Config) ->
+    lists:any(
+        fun({Sub, _Depth}) -> sbx_files:find(filename:join(Dir, Sub), [".erl", ".src", ".xrl", ".yrl"]) =/= [] end,
+        sbx_rebar_config:source_dirs(Config)
+    ).
 
 %% A dependency, with its own options.
 -spec app(file:filename(), atom()) -> sbx_project:app().
 app(Dir, Name) ->
-    app(Dir, Name, proplists:get_value(erl_opts, config(Dir), [])).
+    app(Dir, Name, sbx_rebar_config:read(Dir, nil)).
 
-app(Dir, Name, Options) ->
-    Src = filename:join(Dir, "src"),
+-spec app(file:filename(), atom(), [term()]) -> sbx_project:app().
+app(Dir, Name, Config) ->
     Ebin = filename:join(Dir, "ebin"),
-    {AppName, Properties} = described(Src, Ebin, Name),
-    Sources = sbx_files:find(Src, [".erl"]),
+    Dirs = [{filename:join(Dir, Sub), Depth} || {Sub, Depth} <- sbx_rebar_config:source_dirs(Config)],
+    {AppName, Properties} = described([Source || {Source, _} <- Dirs], Ebin, Name),
+    Sources = find(Dirs, [".erl"]),
     (sbx_project:new_app(AppName, Dir))#{
         erlang := Sources,
+        first := [filename:join(Dir, File) || File <- proplists:get_value(erl_first_files, Config, [])],
         elixir := sbx_files:find(filename:join(Dir, "lib"), [".ex"]),
-        grammars := sbx_files:find(Src, [".yrl", ".xrl"]),
-        include := lists:usort([filename:join(Dir, "include"), Src | [filename:dirname(File) || File <- Sources]]),
-        erlang_options := Options,
+        grammars := find(Dirs, [".yrl", ".xrl"]),
+        include := include(Dir, Dirs, Sources),
+        erlang_options := sbx_rebar_config:options(Config),
         properties := Properties,
         prebuilt := prebuilt(Sources, Ebin)
     }.
 
-described(Src, Ebin, Name) ->
-    case descriptions(Src, Ebin) of
+include(Dir, Dirs, Sources) ->
+    lists:usort([filename:join(Dir, "include")] ++ [Source || {Source, _} <- Dirs] ++ [filename:dirname(File) || File <- Sources]).
+
+find(Dirs, Extensions) ->
+    lists:usort(lists:append([in_depth(Dir, Depth, sbx_files:find(Dir, Extensions)) || {Dir, Depth} <- Dirs])).
+
+in_depth(_Dir, all, Files) -> Files;
+in_depth(Dir, top, Files) -> [File || File <- Files, filename:dirname(File) =:= Dir].
+
+described(Sources, Ebin, Name) ->
+    case descriptions(Sources, Ebin) of
         [File | _] -> sbx_project:template(File);
         [] -> {Name, []}
     end.
@@ -91,36 +109,47 @@ prebuilt(_Sources, _Ebin) -> [].
 %% The files that describe the application in a folder.
 -spec described_by(file:filename()) -> [file:filename()].
 described_by(Dir) ->
-    [filename:join(Dir, "rebar.config") | descriptions(filename:join(Dir, "src"), filename:join(Dir, "ebin"))].
+    sbx_rebar_config:files(Dir) ++ descriptions([filename:join(Dir, "src")], filename:join(Dir, "ebin")).
 
-descriptions(Src, Ebin) ->
-    filelib:wildcard(filename:join(Src, "*.app.src")) ++ filelib:wildcard(filename:join(Ebin, "*.app")).
+descriptions(Sources, Ebin) ->
+    lists:append([filelib:wildcard(filename:join(Dir, "*.app.src")) || Dir <- Sources]) ++
+        filelib:wildcard(filename:join(Ebin, "*.app")).
 
-dependencies(Root, Config) ->
-    Names = [dependency_name(Dep) || Dep <- proplists:get_value(deps, Config, [])],
-    lists:foldl(fun(Name, Acc) -> add_dependency(Name, Root, Acc) end, {[], []}, Names).
+dependencies(Root, Config, Profile) ->
+    Found = #{root => Root, project => Config, dirs => dependency_dirs(Profile), apps => [], problems => []},
+    #{apps := Apps, problems := Problems} = lists:foldl(fun add_dependency/2, Found, names(Config)),
+    {Apps, Problems}.
+
+dependency_dirs(nil) -> ?DEPENDENCY_DIRS;
+dependency_dirs(Profile) -> ?DEPENDENCY_DIRS ++ [filename:join(["_build", Profile, "lib"])].
+
+names(Config) ->
+    [dependency_name(Dep) || Dep <- proplists:get_value(deps, Config, [])].
 
 dependency_name(Name) when is_atom(Name) -> Name;
 dependency_name(Dep) -> element(1, Dep).
 
-add_dependency(Name, Root, {Apps, Problems}) ->
-    Candidates = [filename:join([Root, Parent, Name]) || Parent <- ?DEPENDENCY_DIRS],
+add_dependency(Name, #{root := Root, dirs := Parents} = Found) ->
+    Candidates = [filename:join([Root, Parent, Name]) || Parent <- Parents],
     case [Dir || Dir <- Candidates, sbx_files:is_dir(Dir)] of
-        [Dir | _] ->
-            dependencies_of(Dir, Root, {[app(Dir, Name) | Apps], Problems});
-        [] ->
-            Problem = sbx_diagnostic:dependency(
-                "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; put it there",
-                [Name, lists:join(", ", ?DEPENDENCY_DIRS)]
-            ),
-            {Apps, [Problem | Problems]}
+        [Dir | _] -> add_found(Name, Dir, Found);
+        [] -> add_missing(Name, Found)
     end.
 
 %% The dependencies of a dependency are expected beside it.
-dependencies_of(Dir, Root, {Apps, _} = Found) ->
-    Known = [Name || #{name := Name} <- Apps],
-    Names = [dependency_name(Dep) || Dep <- proplists:get_value(deps, config(Dir), [])],
-    lists:foldl(fun(Name, Acc) -> add_dependency(Name, Root, Acc) end, Found, Names -- Known).
+add_found(Name, Dir, #{apps := Apps, project := Project} = Found) ->
+    Config = sbx_rebar_config:override(Name, sbx_rebar_config:read(Dir, nil), Project),
+    App = (app(Dir, Name, Config))#{is_own := false},
+    Known = [Other || #{name := Other} <- [App | Apps]],
+    lists:foldl(fun add_dependency/2, Found#{apps := [App | Apps]}, names(Config) -- Known).
+
+add_missing(Name, #{dirs := Parents, problems := Problems} = Found) ->
+    Problem = sbx_diagnostic:dependency(
+        "the dependency ~ts is not in the project: it was looked for in ~ts. Nothing is fetched; run "
+        "`rebar3 get-deps` before, or put it there",
+        [Name, lists:join(", ", Parents)]
+    ),
+    Found#{problems := [Problem | Problems]}.
 
 %% The resource file lists the applications that an application needs.
 linked(Apps) ->

@@ -1,5 +1,6 @@
 /* What one source file was compiled to and needs: read from a compiler node's answer, checked, as JSON and back. */
 #include "compile/cache/manifest.h"
+#include "compile/project/places.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,7 @@ int record_take_answer(struct record *record, const struct term *file, struct an
         !name_list_from_term(term_map_get(file, "resources"), NAMES_MAX, &record->files))
         return bad_answer(reterr, "dependencies that are no names");
     for (size_t i = 0; i < record->files.count; i++)
-        if (!is_relative_path(record->files.items[i])) return bad_answer(reterr, "a file outside the project");
+        if (!is_seen_path(record->files.items[i])) return bad_answer(reterr, "a file outside the project");
     sort(&record->files);
     record->reads_config = config && term_is_atom(config, "true");
     record->warnings =

@@ -7,6 +7,7 @@
 
 #include "compile/cache/hash.h"
 #include "compile/compile_internal.h"
+#include "compile/project/places.h"
 
 enum {
     APPS_MAX = NODE_APPS_MAX,
@@ -22,20 +23,25 @@ static bool digest_binary(const struct term *term, uint8_t ret[DIGEST_BYTES]) {
            EVP_Digest(term->binary.data, term->binary.size, ret, NULL, EVP_sha256(), NULL) == 1;
 }
 
+static bool is_true(const struct term *term) {
+    return term && term_is_atom(term, "true");
+}
+
 static int take_app(struct model_app *app, const struct term *term, struct error *reterr) {
-    const struct term *priv = term_map_get(term, "priv");
     if (!text_at(term, "name", &app->name) || !is_app_name(app->name))
         return bad_answer(reterr, "an application that has no usable name");
     if (!text_at(term, "dir", &app->dir)) app->dir = strdup("");
     if (app->dir && strcmp(app->dir, ".") == 0) app->dir[0] = '\0';
-    if (!app->dir || (app->dir[0] && !is_relative_path(app->dir)))
+    if (!app->dir || (app->dir[0] && !is_seen_path(app->dir)))
         return bad_answer(reterr, "an application outside its folder");
     if (!name_list_from_term(term_map_get(term, "sources"), PROJECT_ENTRIES_MAX, &app->sources))
         return bad_answer(reterr, "sources that are no files");
     for (size_t i = 0; i < app->sources.count; i++)
-        if (!is_relative_path(app->sources.items[i])) return bad_answer(reterr, "a source outside its folder");
+        if (!is_seen_path(app->sources.items[i])) return bad_answer(reterr, "a source outside its folder");
     if (!digest_binary(term_map_get(term, "options"), app->options)) return bad_answer(reterr, "no options");
-    app->has_priv = priv && term_is_atom(priv, "true");
+    app->has_priv = is_true(term_map_get(term, "priv"));
+    app->is_own = is_true(term_map_get(term, "own"));
+    app->has_compilers = is_true(term_map_get(term, "compilers"));
     return 0;
 }
 

@@ -11,6 +11,8 @@ struct model_app {
     struct name_list sources;
     uint8_t options[DIGEST_BYTES]; /* of everything besides sources that decides how they compile */
     bool has_priv;
+    bool is_own;        /* no dependency: its warnings are told every time */
+    bool has_compilers; /* compilers of its project's run whenever something of the project changed */
 };
 
 struct model {

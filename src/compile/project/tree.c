@@ -73,10 +73,10 @@ static void take_status(struct tree_file *file, const struct stat *status) {
     file->modified_ns = time_ns(&status->st_mtim);
 }
 
-bool tree_file_is_same(int folder, const struct tree_file *file) {
+bool tree_file_is_same(int folder, const char *path, const struct tree_file *file) {
     struct stat status;
     struct tree_file now;
-    if (fstatat(folder, file->path, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
+    if (fstatat(folder, path, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
     take_status(&now, &status);
     return is_same(file, &now);
 }
@@ -187,11 +187,21 @@ static bool digest_all(struct tree *tree) {
 }
 
 bool tree_scan(int folder, const struct tree *before, struct tree *ret) {
+    return tree_scan_all(&(struct tree_folder){folder, ""}, 1, before, ret);
+}
+
+bool tree_scan_all(const struct tree_folder *folders, size_t count, const struct tree *before, struct tree *ret) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct tree tree = {.scanned_ns = time_ns(&now)};
     struct scan scan = {.before = before, .tree = &tree};
-    bool whole = scan_folder(&scan, folder, ".", 0, 0);
+    bool whole = true;
+    for (size_t i = 0; i < count && whole; i++) {
+        size_t length = strlen(folders[i].seen);
+        whole = length < sizeof scan.path;
+        if (whole) memcpy(scan.path, folders[i].seen, length + 1);
+        whole = whole && scan_folder(&scan, folders[i].fd, ".", length, 0);
+    }
     if (whole && tree.count > 0) qsort(tree.files, tree.count, sizeof *tree.files, by_path);
     if (!whole || !digest_all(&tree)) {
         tree_free(&tree);

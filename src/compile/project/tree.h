@@ -28,11 +28,17 @@ struct tree {
 /* Read a project's folder; before, an earlier reading of it or NULL, saves reading what has not changed. False when
    something can't be read or there is too much of it. Blocking. */
 bool tree_scan(int folder, const struct tree *before, struct tree *ret);
+struct tree_folder {
+    int fd;
+    const char *seen; /* what the paths of its files begin with; "" */
+};
+/* The same of several folders as one tree. */
+bool tree_scan_all(const struct tree_folder *folders, size_t count, const struct tree *before, struct tree *ret);
 void tree_free(struct tree *tree);
 const struct tree_file *tree_find(const struct tree *tree, const char *path); /* NULL when there is no such file */
 
-/* Whether the file is still as it was when it was read. */
-bool tree_file_is_same(int folder, const struct tree_file *file);
+/* Whether the file is still as it was when it was read; path is its own from that folder. */
+bool tree_file_is_same(int folder, const char *path, const struct tree_file *file);
 
 /* The digest of one file below a folder, reached through folders only. Blocking. */
 bool tree_digest_file(int folder, const char *path, uint8_t ret[DIGEST_BYTES]);

@@ -78,6 +78,7 @@ static void end(struct oneshot *oneshot) {
     *at = oneshot->next;
     quotas_give(engine->config.quotas, oneshot->uid, QUOTA_PROJECTS, 1);
     if (oneshot->token[0]) link_release_project(engine->host.link, oneshot->token);
+    withs_release(&oneshot->withs);
     compile_turn_give(&oneshot->turn);
     toolchain_hold(&oneshot->toolchain, NULL);
     json_decref(oneshot->report);
@@ -160,8 +161,18 @@ static void on_project(void *data, const struct link_project *project, const str
     choose(oneshot, project);
 }
 
+static void on_withs(void *data, const struct error *error) {
+    struct oneshot *oneshot = data;
+    if (!ended_early(oneshot, error))
+        link_open_project(oneshot->engine->host.link, oneshot->request->caller.peer_fd, oneshot->source, on_project,
+                          oneshot);
+}
+
 static void open_now(struct oneshot *oneshot) {
-    if (oneshot->source)
+    json_t *paths = oneshot->compiles ? json_object_get(oneshot->request->params, "with") : NULL;
+    if (oneshot->source && paths)
+        withs_open(&oneshot->withs, oneshot->engine, &oneshot->request->caller, paths, on_withs, oneshot);
+    else if (oneshot->source)
         link_open_project(oneshot->engine->host.link, oneshot->request->caller.peer_fd, oneshot->source, on_project,
                           oneshot);
     else
@@ -241,6 +252,9 @@ void oneshot_compile(struct oneshot *oneshot, const struct link_project *project
         .project = project,
         .owner = oneshot->request->caller.uid,
         .source = oneshot->source,
+        .withs = oneshot->withs.opened,
+        .with_count = oneshot->withs.count,
+        .mix_env = json_string_value(json_object_get(oneshot->request->params, "mix_env")),
         .has_turn = true,
         .deadline_ms = engine->config.compile_deadline_ms,
         .violation = on_violation,

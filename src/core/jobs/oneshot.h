@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/core_internal.h"
+#include "core/jobs/withs.h"
 #include "core/toolchains/choice.h"
 
 enum { ONESHOTS_MAX = 128 }; /* under way at once; one caller has its share of them, and of its quota of projects */
@@ -35,6 +36,7 @@ struct oneshot {
     char file_name[256];
     struct toolchain_choice choice;
     bool compiles; /* what it opens */
+    struct withs withs;
     struct compile_turn turn;
     struct compile_job *compile;
     const char *source; /* the caller's own path or name */

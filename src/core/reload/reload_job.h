@@ -5,6 +5,7 @@
 
 #include "core/core_internal.h"
 #include "core/jobs/steps.h"
+#include "core/jobs/withs.h"
 #include "core/queue.h"
 #include "core/reload/reload.h"
 
@@ -63,6 +64,8 @@ struct reload_job {
     bool is_whole;                      /* the project is among them: modules that it does not have go */
     const struct link_project *project; /* set while the launcher's answer is at hand: from open to compile or read */
     char token[64];
+    struct withs withs;
+    bool has_withs;   /* they were opened */
     bool has_project; /* it counts among those that project_uid has open */
     uid_t project_uid;
     struct compile_job *compile;

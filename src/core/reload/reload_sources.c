@@ -25,6 +25,8 @@ void reload_release_project(struct reload_job *reload) {
     struct engine *engine = engine_of(reload);
     if (reload->token[0]) link_release_project(engine->host.link, reload->token);
     reload->token[0] = '\0';
+    withs_release(&reload->withs);
+    reload->has_withs = false;
     if (reload->has_project) quotas_give(engine->config.quotas, reload->project_uid, QUOTA_PROJECTS, 1);
     reload->has_project = false;
 }
@@ -174,9 +176,27 @@ static int take_project(struct reload_job *reload, struct error *reterr) {
     return result;
 }
 
+/* What its project reads besides: only the project itself does. */
+static json_t *withs_of(struct reload_job *reload) {
+    return string_equal(part_of(reload)->path, project_of(reload)) ? reload->job.sandbox->config.with : NULL;
+}
+
+static void on_withs(void *data, const struct error *error) {
+    struct reload_job *reload = data;
+    reload->has_withs = true;
+    if (error)
+        step_done(&reload->steps, error);
+    else
+        reload_open_part(reload);
+}
+
 void reload_open_part(void *job) {
     struct reload_job *reload = job;
     struct error error;
+    if (reload->part_at < reload->part_count && withs_of(reload) && !reload->has_withs) {
+        withs_open(&reload->withs, engine_of(reload), &reload->job.request->caller, withs_of(reload), on_withs, reload);
+        return;
+    }
     if (reload->part_at == reload->part_count)
         step_go(&reload->steps, RELOAD_COMPARE);
     else if (reload_param(reload, "code"))
@@ -244,6 +264,9 @@ static void begin_compiling(struct reload_job *reload, const struct link_project
         .owner = sandbox->owner,
         .subject = sandbox->id,
         .source = part_of(reload)->path,
+        .withs = reload->withs.opened,
+        .with_count = withs_of(reload) ? reload->withs.count : 0,
+        .mix_env = sandbox->config.mix_env,
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_violation,
     };

@@ -10,6 +10,8 @@ void sandbox_config_free(struct sandbox_config *config) {
     free(config->restart);
     free(config->toolchain);
     json_decref(config->own_toolchain);
+    free(config->mix_env);
+    json_decref(config->with);
     json_decref(config->env);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
@@ -49,6 +51,8 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->restart = copy_text(object, "restart");
     config->toolchain = copy_text(object, "toolchain");
     config->own_toolchain = json_incref(json_object_get(object, "own_toolchain"));
+    config->mix_env = copy_text(object, "mix_env");
+    config->with = json_incref(json_object_get(object, "with"));
     config->env = json_incref(json_object_get(object, "env"));
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
@@ -59,6 +63,10 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
+    if (config->with && config->watch)
+        return error_set(reterr, E_INVALID,
+                         "a sandbox can't be watched whose project reads other folders: leave out "
+                         "either 'watch' or 'with', and reload it by hand");
     if (config->app && config->supervisor)
         return error_set(reterr, E_INVALID, "give either 'app' or 'supervisor', not both");
     int result = check_env(config->env, reterr);
@@ -92,6 +100,8 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "restart", config->restart);
     set_optional(object, "toolchain", config->toolchain);
     if (config->own_toolchain) json_object_set(object, "own_toolchain", config->own_toolchain);
+    set_optional(object, "mix_env", config->mix_env);
+    if (config->with) json_object_set(object, "with", config->with);
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
     if (config->watch) json_object_set_new(object, "watch", json_true());

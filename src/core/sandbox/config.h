@@ -17,6 +17,8 @@ struct sandbox_config {
     char *restart;         /* as written */
     char *toolchain;       /* its name; NULL: the default */
     json_t *own_toolchain; /* where it is, if it is its owner's own; NULL */
+    char *mix_env;         /* of its project; NULL: the project's own */
+    json_t *with;          /* paths that are handed over with the source; NULL: none */
     json_t *env;
     const struct guard_profile *profile;
     struct jail_limits limits;

@@ -6,6 +6,7 @@
 
 #include "core/core_internal.h"
 #include "core/jobs/steps.h"
+#include "core/jobs/withs.h"
 #include "core/policy/containment.h"
 #include "core/queue.h"
 #include "core/sandbox/logs.h"
@@ -24,6 +25,7 @@ struct create_job {
     char token[64];              /* of the open project; "" */
     char file_name[NAME_MAX + 1];
     struct toolchain_choice choice;
+    struct withs withs;
     json_t *report; /* of the compilation */
 
     uv_work_t work; /* the scan */
@@ -34,6 +36,7 @@ struct create_job {
 
 static void take_turn(void *job);
 static void abort_turn(void *job);
+static void open_withs(void *job);
 static void open_project(void *job);
 static void choose_toolchain(void *job);
 static void compile_project(void *job);
@@ -45,6 +48,7 @@ static void save_sandbox(void *job);
 
 static const struct step create_steps[] = {
     {"turn", take_turn, abort_turn}, /* among its owner's compilations */
+    {"with", open_withs, NULL},
     {"open", open_project, NULL},
     {"toolchain", choose_toolchain, NULL},
     {"compile", compile_project, abort_compiling},
@@ -80,7 +84,18 @@ static void abort_turn(void *job) {
     step_aborted(&create->steps);
 }
 
-/* ---- open ---- */
+/* ---- open: what is handed over with the project, then that itself ---- */
+
+static void on_withs(void *data, const struct error *error) {
+    struct create_job *create = data;
+    step_done(&create->steps, error);
+}
+
+static void open_withs(void *job) {
+    struct create_job *create = job;
+    withs_open(&create->withs, engine_of(create), &create->job.request->caller, create->job.sandbox->config.with,
+               on_withs, create);
+}
 
 static void close_project(struct create_job *create) {
     create->project.fd = fd_close(create->project.fd);
@@ -145,6 +160,7 @@ static void choose_toolchain(void *job) {
 static void release_project(struct create_job *create) {
     if (create->token[0]) link_release_project(engine_of(create)->host.link, create->token);
     create->token[0] = '\0';
+    withs_release(&create->withs);
 }
 
 static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
@@ -178,6 +194,9 @@ static void compile_project(void *job) {
         .owner = sandbox->owner,
         .subject = sandbox->id,
         .source = sandbox->config.source,
+        .withs = create->withs.opened,
+        .with_count = create->withs.count,
+        .mix_env = sandbox->config.mix_env,
         .has_turn = true,
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_compiler_violation,

@@ -130,7 +130,11 @@ void engine_watch(struct engine *engine, struct request *request) {
     const char *action = json_string_value(json_object_get(request->params, "action"));
     struct sandbox *sandbox = sandbox_find(engine, request, &error);
     bool is_on = string_equal(action, "on");
-    if (!sandbox || (is_on && caller_check_paths(&request->caller, &error) < 0))
+    if (sandbox && is_on && sandbox->config.with) {
+        error_set(&error, E_INVALID,
+                  "the project of '%s' reads other folders, which are not watched: reload it by hand", sandbox->id);
+        answer_error(engine, request, &error, NULL);
+    } else if (!sandbox || (is_on && caller_check_paths(&request->caller, &error) < 0))
         answer_error(engine, request, &error, NULL);
     else if (string_equal(action, "status"))
         answer_ok(engine, request, watching_json(sandbox));

@@ -64,6 +64,7 @@ static int make_target(const char *target) {
     const char *slash = strrchr(target, '/');
     snprintf(parent, sizeof parent, "%.*s", slash == target ? 1 : (int)(slash - target), target);
     CLEANUP_FD int place_fd = open_place(parent);
+    if (place_fd < 0 && errno == ENOENT && slash > target && make_target(parent) == 0) place_fd = open_place(parent);
     if (place_fd < 0) return -1;
     if (!is_own_root(place_fd)) {
         errno = EROFS;

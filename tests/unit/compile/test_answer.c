@@ -170,7 +170,7 @@ static void test_files_that_are_none(void **state) {
         "{\"modules\": [], \"compile\": [], \"exports\": [], \"runtime\": [], \"includes\": [\"/etc/passwd\"], "
         "\"resources\": []}",
         "{\"modules\": [], \"compile\": [], \"exports\": [], \"runtime\": [], \"includes\": [], \"resources\": "
-        "[\"../x\"]}"};
+        "[\"../x/../y\"]}"};
     char json[512];
     for (size_t i = 0; i < ARRAY_SIZE(modules) + ARRAY_SIZE(answers); i++) {
         if (i < ARRAY_SIZE(modules))
