@@ -7,7 +7,7 @@
 
 static int open_world(void **state) {
     struct world *world = world_open("heartbeat = 100ms\nheartbeat-deadline = 1200ms\n");
-    world_do(world, "create", "{s:s, s:s}", "id", "a", "source", EXAMPLES "/counter_erl");
+    world_do(world, "create", "{s:s, s:s, s:i}", "id", "a", "source", EXAMPLES "/counter_erl", "processes", 100);
     *state = world;
     return 0;
 }
@@ -50,7 +50,7 @@ static void stats_tell_what_is_used(void **state) {
     assert_in_range(number_in(stats, "now", "atoms"), 5000, 20000);
     assert_in_range(number_in(stats, "vm", "reductions"), 1000, 1LL << 40);
     assert_in_range(number_in(json_object_get(stats, "vm"), "memory", "code_bytes"), 1 << 20, 60 << 20);
-    assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "processes"), "limit")), 1000);
+    assert_int_equal(json_integer_value(json_object_get(limit_of(stats, "processes"), "limit")), 100);
     assert_string_equal(json_string_value(json_object_get(limit_of(stats, "memory_bytes"), "level")), "normal");
     assert_true(json_array_size(json_object_get(stats, "tasks")) >= 2);
     assert_true(json_array_size(json_object_get(stats, "history")) >= 1);
