@@ -136,8 +136,8 @@ static int set_limits(struct launcher *launcher, struct jailed_node *node, const
     if (jailed_check_rlimits(node, limits, reterr) < 0) return -1;
     jailed_disk_limits(launcher, node, &before);
     bool resizes = limits->disk_bytes && jailed_disk_differs(limits, &before);
-    if (resizes && jailed_resize(launcher, node, *limits, reterr) < 0) return -1;
-    int failed = egress_set_bounds(launcher, node, limits, reterr);
+    int failed = resizes ? jailed_resize(launcher, node, *limits, reterr) : 0;
+    if (!failed) failed = egress_set_bounds(launcher, node, limits, reterr);
     if (!failed) {
         failed = cgroup_set_limits(&launcher->cgroups, node->name, limits, reterr);
         if (failed) egress_set_bounds(launcher, node, &before, NULL);

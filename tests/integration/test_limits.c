@@ -294,7 +294,13 @@ static void files_are_counted_wherever_they_are_empty(void **state) {
     json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "files", "200"));
     set_limit(world, "a", "files", "800");
     assert_in_range(made_files(world, MAKE_FILES("f")), 290, 310);
-    free(world_eval_text(world, "a", "erlang", "[file:delete(F) || F <- filelib:wildcard(\"/data/[ef]*\")], ok"));
+    free(world_eval_text(world, "a", "erlang",
+                         "[file:delete(F) || F <- filelib:wildcard(\"/data/[ef]*\")], "
+                         "[file:write_file(\"/tmp/e\" ++ integer_to_list(N), <<>>) || N <- lists:seq(1, 150)], ok"));
+    /* What /data has room for and /tmp has not is refused as a whole. */
+    json_decref(world_fails(world, "limits", "conflict", "{s:s, s:{s:s}}", "id", "a", "set", "files", "400"));
+    assert_in_range(made_files(world, MAKE_FILES("g")), 580, 600);
+    free(world_eval_text(world, "a", "erlang", "[file:delete(F) || F <- filelib:wildcard(\"/{data,tmp}/[eg]*\")], ok"));
     set_limit(world, "a", "files", "none"); /* as many as the disk has KiB */
     json_t *info = world_info(world, "a");
     assert_int_equal(number_in(info, "limits", "files"), 16384);
