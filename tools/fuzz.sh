@@ -19,7 +19,7 @@ fi
 # Slowness shows in long inputs; where each is a folder of files, or cheap to double, short ones find more.
 longest() {
     case $1 in
-    answer | http_request | objects | ops_check | plan | scan | settings | term | reload_answer | verbs | wire) echo 65536 ;;
+    answer | http_request | objects | ops_check | plan | scan | settings | term | reload_answer | verbs | versions | wire) echo 65536 ;;
     elf | stream) echo 16384 ;;
     audit) echo 8192 ;;
     *) echo 4096 ;;

@@ -43,6 +43,7 @@ static bool can_run(const struct own_found *elixir, const struct own_found *otp)
 struct making {
     const struct own_found *otps[OWN_FOUND_MAX], *elixirs[OWN_FOUND_MAX];
     size_t otp_count, elixir_count;
+    bool is_placed[OWN_FOUND_MAX]; /* the Elixir goes with no other OTP */
     struct own_pair *pairs;
     size_t count;
 };
@@ -58,10 +59,10 @@ static void add(struct making *making, const struct own_found *otp, const struct
 }
 
 /* One that does not say what it was built for goes with the newest alone. */
-static bool goes_with(const struct making *making, const struct own_found *elixir, size_t otp) {
-    if (!can_run(elixir, making->otps[otp])) return false;
-    for (size_t i = 0; version_built_for(elixir->version) == 0 && i < otp; i++)
-        if (can_run(elixir, making->otps[i])) return false;
+static bool goes_with(struct making *making, size_t elixir, size_t otp) {
+    const struct own_found *found = making->elixirs[elixir];
+    if (making->is_placed[elixir] || !can_run(found, making->otps[otp])) return false;
+    making->is_placed[elixir] = version_built_for(found->version) == 0;
     return true;
 }
 
@@ -76,7 +77,7 @@ size_t own_make_pairs(const struct own_found *found, size_t count, struct own_pa
     qsort(making.elixirs, making.elixir_count, sizeof *making.elixirs, compare_newest_first);
     for (size_t i = 0; i < making.otp_count; i++) {
         for (size_t n = 0; n < making.elixir_count; n++)
-            if (goes_with(&making, making.elixirs[n], i)) add(&making, making.otps[i], making.elixirs[n]);
+            if (goes_with(&making, n, i)) add(&making, making.otps[i], making.elixirs[n]);
         add(&making, making.otps[i], NULL);
     }
     return making.count;
