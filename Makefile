@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-toolchains install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-toolchains cross-arm64 test-vm install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -62,6 +62,9 @@ test-distros: ## the demo and every test on fresh roots of Debian 12, 13 and 14 
 
 test-toolchains: all ## tests that touch the VM with the OTP and Elixir of Debian 13 and 14 (or SUITES), all in one service too
 	@tools/toolchains/test.sh $(BUILD) $(SUITES)
+
+cross-arm64: ## compile and link everything for arm64, in a root of its own, and run there what an emulator can
+	@tools/cross/build.sh
 
 fuzz: all ## each fuzz target under libFuzzer for SECONDS (60)
 	@tools/fuzz.sh all $(or $(SECONDS),60)

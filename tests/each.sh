@@ -4,7 +4,8 @@
 set -u
 failed=0
 for program in "$@"; do
-    if "$program" 2>&1; then
+    # Programs of another architecture run in the emulator that meson was told of.
+    if ${MESON_EXE_WRAPPER:-} "$program" 2>&1; then
         echo "ok      ${program##*/}"
     else
         echo "FAILED  ${program##*/}: exit status $?"

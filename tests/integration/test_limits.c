@@ -236,7 +236,7 @@ static const struct {
      "{ok, F} = file:open(\"/data/x\", [write, raw]), "
      "{file:pwrite(F, 64 bsl 20, <<1>>), file:pwrite(F, 1 bsl 20, <<1>>)}",
      "{{error,efbig},ok}"},
-    {"the disk", "file:write_file(\"/tmp/x\", binary:copy(<<1>>, 24 bsl 20))", "{error,enospc}"},
+    {"the disk", "file:write_file(\"/tmp/x\", binary:copy(<<0:8192>>, 24 bsl 10))", "{error,enospc}"},
 };
 
 /* The kernel says no, which is an error like any other; all limits were given with the sandbox. */

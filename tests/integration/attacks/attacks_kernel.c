@@ -48,7 +48,7 @@ static const struct attack on_kernel[] = {
     REFUSED("clock_settime", "0, 0", "set the clock"),
     REFUSED("swapon", "<<\"/data/x\\0\">>, 0", "swap to a file"),
     ABSENT("clone3", "0, 0", "a namespace by way of `clone3`, whose flags no filter sees"),
-    ABSENT("mknod", "<<\"/data/disk\\0\">>, 8#60600, 16#800", "make a device node for the host's disk"),
+    ABSENT("mknodat", "-100, <<\"/data/disk\\0\">>, 8#60600, 16#800", "make a device node for the host's disk"),
     ABSENT("seccomp", "1, 0, 0", "install a filter of its own over ours"),
     ABSENT("setuid", "0", "become root"),
     ABSENT("pidfd_getfd", "0, 0, 0", "take a descriptor of another process"),
