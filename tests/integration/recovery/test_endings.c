@@ -23,7 +23,8 @@ static pid_t os_pid_of(struct world *world, const char *id) {
 }
 
 static void create_with_policy(struct world *world, const char *id, const char *policy) {
-    world_do(world, "create", "{s:s, s:s, s:s}", "id", id, "source", EXAMPLES "/counter_erl", "restart", policy);
+    world_do(world, "create", "{s:s, s:s, s:s, s:i}", "id", id, "source", EXAMPLES "/counter_erl", "restart", policy,
+             "processes", 100);
 }
 
 static void restart(struct world *world, const char *id) {

@@ -19,8 +19,8 @@ static void profiles_are_as_promised(void **state) {
         bool may_exec, is_public;
     } promised[] = {
         {"high", 64, 50, 50, 64, JAIL_NETWORK_NONE, false, true},
-        {"medium", 128, 100, 100, 128, JAIL_NETWORK_OUTGOING, false, true},
-        {"low", 256, 0, 200, 256, JAIL_NETWORK_OUTGOING, true, true},
+        {"medium", 128, 100, 1000, 128, JAIL_NETWORK_OUTGOING, false, true},
+        {"low", 256, 0, 4000, 256, JAIL_NETWORK_OUTGOING, true, true},
         {"compiler", 768, 200, 0, 256, JAIL_NETWORK_NONE, false, false},
     };
     size_t count;
