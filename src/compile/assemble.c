@@ -151,14 +151,13 @@ static bool is_named(const struct beam *beam, const char *path) {
     return strlen(name) == module.size + strlen(".beam") && memcmp(name, module.data, module.size) == 0;
 }
 
-static int check_beam(const struct compile_job *job, const struct store_file *file, struct error *reterr) {
+static int check_beam(const struct store_file *file, struct error *reterr) {
     CLEANUP_BEAM struct beam *beam = NULL;
     char name[512];
     if (beam_read(file->data, file->size, &beam_default_options, &beam, reterr) < 0)
         return error_prefix(reterr, "the compiler node made %s", file->path);
     if (!is_named(beam, file->path))
         return error_set(reterr, E_FORMAT, "%s, which the compiler node made, is another module", file->path);
-    (void)job;
     struct beam_text module = beam_module(beam);
     snprintf(name, sizeof name, "%.*s", (int)module.size, (const char *)module.data);
     return compile_check_name(name, E_COMPILE, reterr);
@@ -168,7 +167,7 @@ static int check_beam(const struct compile_job *job, const struct store_file *fi
 static int check_made(const struct compile_job *job, struct error *reterr) {
     int result = 0;
     for (size_t i = 0; i < job->list.count && result == 0; i++)
-        if (string_ends(job->list.files[i].path, ".beam")) result = check_beam(job, &job->list.files[i], reterr);
+        if (string_ends(job->list.files[i].path, ".beam")) result = check_beam(&job->list.files[i], reterr);
     return result;
 }
 

@@ -94,9 +94,12 @@ open_priv(Source, Target) ->
     _ = file:delete(Target),
     ok = filelib:ensure_dir(filename:join(Target, "x")),
     case file:list_dir(Source) of
-        {ok, Names} -> lists:foreach(fun(Name) -> file:make_symlink(filename:join(Source, Name), filename:join(Target, Name)) end, Names);
+        {ok, Names} -> lists:foreach(fun(Name) -> link_file(Name, Source, Target) end, Names);
         {error, _Reason} -> ok
     end.
+
+link_file(Name, Source, Target) ->
+    file:make_symlink(filename:join(Source, Name), filename:join(Target, Name)).
 
 link_folder(Source, Target) ->
     _ = file:del_dir_r(Target),

@@ -2,7 +2,7 @@
 %%% and to run nothing: it reads the project and says what the project is.
 -module(sbx_mix).
 
--export([start/2, forget/0, is_task/1]).
+-export([start/2, forget/0]).
 
 %% Where Mix and its tools keep files of the user's own. In the node all are one folder that nothing
 %% has written to yet.
@@ -71,8 +71,3 @@ evaluated() ->
 
 is_script(Module) ->
     filename:extension(proplists:get_value(source, Module:module_info(compile), "")) =:= ".exs".
-
-%% Whether there is such a task, in Mix, the project or its dependencies.
--spec is_task(binary()) -> boolean().
-is_task(Name) ->
-    'Elixir.Mix.Task':get(Name) =/= nil.

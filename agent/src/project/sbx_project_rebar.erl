@@ -88,7 +88,8 @@ app(Dir, Name, Config) ->
     }.
 
 include(Dir, Dirs, Sources) ->
-    lists:usort([filename:join(Dir, "include")] ++ [Source || {Source, _} <- Dirs] ++ [filename:dirname(File) || File <- Sources]).
+    Own = [filename:join(Dir, "include") | [Source || {Source, _} <- Dirs]],
+    lists:usort(Own ++ [filename:dirname(File) || File <- Sources]).
 
 find(Dirs, Extensions) ->
     lists:usort(lists:append([in_depth(Dir, Depth, sbx_files:find(Dir, Extensions)) || {Dir, Depth} <- Dirs])).
