@@ -7,6 +7,8 @@
 
 #include "core/core_internal.h"
 
+enum { SWEPT_MAX = 64 }; /* in one turn of the loop */
+
 static bool is_same_text(const char *one, const char *other) {
     return one && other ? strcmp(one, other) == 0 : !one && !other;
 }
@@ -40,14 +42,6 @@ static struct toolchain_entry *add(struct engine *engine, const char *name, cons
     engine->toolchains.own = entry;
     engine->toolchains.own_count++;
     return entry;
-}
-
-struct toolchain_entry *own_entry(struct engine *engine, const char *name, const struct own_place *place) {
-    struct toolchains *toolchains = &engine->toolchains;
-    for (struct toolchain_entry *entry = toolchains->own; entry; entry = entry->next)
-        if (!entry->successor && strcmp(entry->name, name) == 0 && is_same_place(entry->own, place)) return entry;
-    if (toolchains->own_count >= OWN_ENTRIES_MAX) own_sweep(engine, true);
-    return toolchains->own_count < OWN_ENTRIES_MAX ? add(engine, name, place) : NULL;
 }
 
 struct toolchain_entry *own_succeed(struct toolchain_entry *entry) {
@@ -128,21 +122,37 @@ static void withdraw(const struct toolchain_entry *entry, const char *path) {
     link_withdraw_toolchain(entry->engine->host.link, name);
 }
 
-/* Another user's content can't have made it: the digest has the user in it. */
+/* One place may have two names. */
+static bool is_boot_file_of_other(const struct toolchain_entry *entry) {
+    for (const struct toolchain_entry *at = entry->engine->toolchains.own; at; at = at->next)
+        if (at != entry && strcmp(at->toolchain.digest, entry->toolchain.digest) == 0) return true;
+    return false;
+}
+
+/* It is in no quota, so it goes with the entry. Another user's content can't have made it: the digest has the user in
+   it. */
 static void remove_boot_file(const struct toolchain_entry *entry) {
     static const char *const names[] = {"node.boot", "facts"};
     char path[PATH_MAX];
-    if (!entry->toolchain.boot_dir[0]) return;
+    if (!entry->toolchain.boot_dir[0] || is_boot_file_of_other(entry)) return;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (string_format(path, sizeof path, NULL, "%s/%s", entry->toolchain.boot_dir, names[i]) == 0) unlink(path);
     rmdir(entry->toolchain.boot_dir);
+}
+
+static void take_out(struct toolchain_entry *entry) {
+    struct toolchain_entry **at = &entry->engine->toolchains.own;
+    while (*at != entry) at = &(*at)->next;
+    *at = entry->next;
+    entry->engine->toolchains.own_count--;
 }
 
 static void forget(struct toolchain_entry *entry) {
     struct engine *engine = entry->engine;
     withdraw(entry, entry->own->otp);
     withdraw(entry, entry->own->elixir);
-    if (entry->successor) remove_boot_file(entry);
+    remove_boot_file(entry);
+    take_out(entry);
     pool_forget(engine->pool, &entry->toolchain);
     compiler_forget(engine->compiler, &entry->toolchain);
     for (struct toolchain_entry *at = engine->toolchains.own; at; at = at->next)
@@ -150,22 +160,63 @@ static void forget(struct toolchain_entry *entry) {
     toolchain_entry_free(entry);
 }
 
-void own_sweep(struct engine *engine, bool all) {
+static bool is_unused(const struct toolchain_entry *entry) {
+    return entry->uses == 0 && !entry->is_probing && !entry->waiters;
+}
+
+/* Some in each turn of the loop, which users could fill with them; the others soon: whatever is let go sweeps. */
+static bool has_swept_enough(struct toolchains *toolchains, uint64_t now_ms) {
+    if (toolchains->swept_at_ms != now_ms) toolchains->swept_count = 0;
+    toolchains->swept_at_ms = now_ms;
+    return toolchains->swept_count >= SWEPT_MAX;
+}
+
+void own_sweep(struct engine *engine) {
     uint64_t now_ms = uv_now(engine->loop);
-    struct toolchain_entry **at = &engine->toolchains.own;
+    struct toolchain_entry *entry = engine->toolchains.own;
     if (engine->closing.is_begun) return;
-    while (*at) {
-        struct toolchain_entry *entry = *at;
-        bool is_old = all || entry->successor || entry->is_gone || now_ms - entry->used_at_ms > OWN_IDLE_MS;
-        if (entry->uses > 0 || entry->is_probing || entry->waiters || !is_old) {
-            at = &entry->next;
+    while (entry && !has_swept_enough(&engine->toolchains, now_ms)) {
+        bool is_old = entry->successor || entry->is_gone || now_ms - entry->used_at_ms > OWN_IDLE_MS;
+        if (!is_unused(entry) || !is_old) {
+            entry = entry->next;
             continue;
         }
-        *at = entry->next;
-        engine->toolchains.own_count--;
         forget(entry);
-        at = &engine->toolchains.own; /* one whose successor it was is looked at again */
+        engine->toolchains.swept_count++;
+        entry = engine->toolchains.own; /* one whose successor it was is looked at again */
     }
+}
+
+/* ---- making room ---- */
+
+static struct toolchain_entry *find_known(struct engine *engine, const char *name, const struct own_place *place) {
+    for (struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
+        if (!entry->successor && strcmp(entry->name, name) == 0 && is_same_place(entry->own, place)) return entry;
+    return NULL;
+}
+
+/* Of one user's. They are listed by the latest first. */
+static struct toolchain_entry *oldest_unused(struct engine *engine, uid_t uid) {
+    struct toolchain_entry *oldest = NULL;
+    for (struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
+        if (entry->own->uid == uid && is_unused(entry)) oldest = entry;
+    return oldest;
+}
+
+/* A user that has its share gives up its own oldest for the new one. */
+static bool make_room(struct engine *engine, uid_t uid) {
+    struct share share = {.all = OWN_ENTRIES_MAX, .used = engine->toolchains.own_count + 1, .own = 1};
+    for (const struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
+        share.own += entry->own->uid == uid;
+    if (quotas_is_fair(engine->config.quotas, uid, &share)) return true;
+    struct toolchain_entry *oldest = engine->closing.is_begun ? NULL : oldest_unused(engine, uid);
+    if (oldest) forget(oldest);
+    return oldest;
+}
+
+struct toolchain_entry *own_entry(struct engine *engine, const char *name, const struct own_place *place) {
+    struct toolchain_entry *known = find_known(engine, name, place);
+    return known || !make_room(engine, place->uid) ? known : add(engine, name, place);
 }
 
 /* ---- the registry ---- */
@@ -184,6 +235,8 @@ int own_restore(struct engine *engine, uid_t uid, const char *name, json_t *plac
                             .otp = (char *)json_string_value(json_object_get(place, "otp")),
                             .elixir = (char *)json_string_value(json_object_get(place, "elixir"))};
     if (!own.home || !own.otp) return error_set(reterr, E_FORMAT, "the registry does not say where %s is", name);
-    *ret = own_entry(engine, name, &own);
-    return *ret ? 0 : error_set(reterr, E_LIMIT, "there are too many toolchains of users");
+    /* As many as there are sandboxes: none is lost for want of room. */
+    *ret = find_known(engine, name, &own);
+    if (!*ret) *ret = add(engine, name, &own);
+    return 0;
 }

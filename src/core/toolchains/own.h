@@ -25,7 +25,7 @@ typedef void (*own_looked_fn)(void *data, const struct own_list *list, const str
 /* List the caller's own. home NULL: the caller's, as the system's users have it. A caller that is no process of this
    host has none. done may be called from inside. */
 void own_look(struct engine *engine, const struct caller *caller, const char *home, own_looked_fn done, void *data);
-/* The user's of that name and place, which may be known already; NULL: there are too many. */
+/* The user's of that name and place, which may be known already; NULL: the user has its share of them. */
 struct toolchain_entry *own_entry(struct engine *engine, const char *name, const struct own_place *place);
 struct toolchain_entry *own_succeed(struct toolchain_entry *entry); /* a new one in its place: its files have changed */
 struct toolchain_entry *own_find(struct engine *engine, uid_t uid, const char *name); /* NULL: not known */
@@ -35,8 +35,8 @@ void own_use(struct toolchain_entry *entry, int peer_fd, void (*done)(void *data
 bool own_is_checked(const struct toolchain_entry *entry); /* its files are as they were, a moment ago */
 /* As toolchain_need. Files that have changed make a successor, which is probed. */
 void own_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data);
-/* Forget those that nothing uses, and that are old; all of them: whatever their age. */
-void own_sweep(struct engine *engine, bool all);
+/* Forget those that nothing uses, and that are old. */
+void own_sweep(struct engine *engine);
 /* The name of the standing permission for a folder of a user's. */
 void own_grant_name(uid_t uid, const char *path, char ret[TOOLCHAIN_GRANT_BYTES]);
 

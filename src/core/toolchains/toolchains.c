@@ -203,7 +203,7 @@ void toolchain_hold(struct toolchain_entry **place, struct toolchain_entry *entr
     before->uses--;
     if (!before->own) return;
     before->used_at_ms = uv_now(before->engine->loop);
-    own_sweep(before->engine, false);
+    own_sweep(before->engine);
 }
 
 void toolchains_abort_probes(struct toolchains *toolchains) {

@@ -52,7 +52,8 @@ struct toolchains {
     size_t count;
     struct toolchain_entry *chosen; /* the default */
     struct toolchain_entry *own;    /* of users, by the latest first */
-    size_t own_count;
+    size_t own_count, swept_count;
+    uint64_t swept_at_ms;   /* the turn of the loop that swept so many; own.c keeps both */
     struct own_look *looks; /* under way; own_look.c keeps them */
 };
 

@@ -8,7 +8,8 @@
 #include "node/node_internal.h"
 
 enum {
-    ANSWER_MAX_BYTES = 1 << 20, /* decoded in one turn of the loop */
+    ANSWER_MAX_BYTES = 256 * 1024, /* ten times what an OTP with Elixir says */
+    FACTS_MAX_BYTES = 8 * 1024,    /* read in one turn of the loop */
     PROBE_DEADLINE_MS = 20000,
 };
 
@@ -27,6 +28,8 @@ struct probe {
     bool spawned, burying;
     int status;         /* that the VM ended with; -1: not known */
     struct error error; /* code E_NONE: all is well so far */
+    uv_work_t work;
+    struct error not_kept; /* of the thread that keeps the answer */
 };
 
 static int facts_path(const struct probe *probe, const char *name, char ret[PATH_MAX], struct error *reterr) {
@@ -39,15 +42,18 @@ static int facts_path(const struct probe *probe, const char *name, char ret[PATH
 /* "OTP_RELEASE 25" and "ELIXIR_VERSION 1.14.0", one fact per line; others are for people. A VM may say anything. */
 static void take_fact(struct toolchain *toolchain, const char *line) {
     const struct {
-        const char *format;
+        const char *name;
         char *field;
-    } facts[] = {{"OTP_RELEASE %31s", toolchain->otp_release},
-                 {"OTP_VERSION %31s", toolchain->otp_version},
-                 {"ELIXIR_VERSION %31s", toolchain->elixir_version}};
+    } facts[] = {{"OTP_RELEASE ", toolchain->otp_release},
+                 {"OTP_VERSION ", toolchain->otp_version},
+                 {"ELIXIR_VERSION ", toolchain->elixir_version}};
     char value[32];
-    for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
-        if (sscanf(line, facts[i].format, value) == 1 && toolchain_version_is_plain(value))
-            memcpy(facts[i].field, value, sizeof value);
+    for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
+        if (!string_starts(line, facts[i].name)) continue;
+        const char *text = line + strlen(facts[i].name);
+        snprintf(value, sizeof value, "%.*s", (int)strcspn(text, " \t\r\n"), text);
+        if (toolchain_version_is_plain(value)) memcpy(facts[i].field, value, sizeof value);
+    }
 }
 
 static bool use_known(struct probe *probe) {
@@ -58,7 +64,8 @@ static bool use_known(struct probe *probe) {
         return false;
     FILE *file = access(boot, R_OK) == 0 ? fopen(facts, "re") : NULL;
     if (!file) return false;
-    while (fgets(line, sizeof line, file)) take_fact(toolchain, line);
+    for (size_t size = 0; size < FACTS_MAX_BYTES && fgets(line, sizeof line, file); size += strlen(line))
+        take_fact(toolchain, line);
     fclose(file);
     if (toolchain->elixir_version[0] &&
         toolchain_check_fit(toolchain_generation(toolchain), toolchain->elixir_version, &probe->error) < 0)
@@ -75,7 +82,7 @@ static int write_file(const char *path, const void *data, size_t size, struct er
     return 0;
 }
 
-static int save(struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
+static int save(const struct probe *probe, const char *encoded, size_t length, struct error *reterr) {
     char folder[PATH_MAX], path[PATH_MAX];
     CLEANUP(buf_free) struct buf boot = BUF_INIT;
     int result =
@@ -88,7 +95,7 @@ static int save(struct probe *probe, const char *encoded, size_t length, struct 
     if (result == 0) result = write_file(path, boot.data, boot.size, reterr);
     if (result == 0) result = facts_path(probe, "facts", path, reterr);
     const char *facts = encoded + length;
-    return result < 0 ? result : write_file(path, facts, strlen(facts), reterr);
+    return result < 0 ? result : write_file(path, facts, strnlen(facts, FACTS_MAX_BYTES), reterr);
 }
 
 static int tell_last_words(const struct probe *probe, const char *text, struct error *reterr) {
@@ -107,14 +114,21 @@ static int tell_last_words(const struct probe *probe, const char *text, struct e
 }
 
 /* The boot file on a line of its own, then a fact per line. */
-static int take_answer(struct probe *probe, struct error *reterr) {
+static int keep_answer(struct probe *probe, struct error *reterr) {
+    if (probe->answer.failed)
+        return error_set(reterr, E_TOOLCHAIN, "the VM of %s says more than %d bytes", probe->toolchain->otp_root,
+                         ANSWER_MAX_BYTES);
     const char *text = buf_string(&probe->answer);
     const char *line = strstr(text, "SBXBOOT ");
     if (!line) return tell_last_words(probe, text, reterr);
     const char *encoded = line + strlen("SBXBOOT ");
-    int result = save(probe, encoded, strcspn(encoded, "\n"), reterr);
-    if (result < 0) return result;
-    return use_known(probe) ? 0 : error_set(reterr, E_TOOLCHAIN, "the boot file could not be kept");
+    return save(probe, encoded, strcspn(encoded, "\n"), reterr);
+}
+
+/* On a thread: a stranger's VM decides how much there is to decode and write. */
+static void run_keep_answer(uv_work_t *work) {
+    struct probe *probe = work->data;
+    keep_answer(probe, &probe->not_kept);
 }
 
 /* ---- running the VM ---- */
@@ -135,12 +149,25 @@ static void close_all(struct probe *probe) {
     probe->deadline_open = false;
 }
 
+static void on_kept(uv_work_t *work, int status) {
+    struct probe *probe = work->data;
+    (void)status;
+    if (probe->error.code == E_NONE) probe->error = probe->not_kept;
+    if (probe->error.code == E_NONE && !use_known(probe))
+        error_set(&probe->error, E_TOOLCHAIN, "the boot file could not be kept");
+    close_all(probe);
+}
+
 static void on_probe_buried(void *data, const struct jail_death *death, const struct error *error) {
     struct probe *probe = data;
     (void)error;
     probe->status = death ? death->status : -1;
-    if (probe->error.code == E_NONE) take_answer(probe, &probe->error);
-    close_all(probe);
+    probe->work.data = probe;
+    if (probe->error.code == E_NONE)
+        host_work(probe->host, probe->toolchain->is_own ? probe->toolchain->owner : 0, &probe->work, run_keep_answer,
+                  on_kept);
+    else
+        close_all(probe);
 }
 
 static void end_probe(struct probe *probe) {

@@ -1,5 +1,6 @@
 /* Several toolchains in one service: the operator's and a user's own, good ones, broken ones and hostile ones. A user's
    own is that user's alone. Takes root. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <stdlib.h>
@@ -160,6 +161,73 @@ static void others_see_none_of_it(void **state) {
     }
 }
 
+/* ---- what a VM says, and how many run ---- */
+
+static size_t count_boot_files(void) {
+    char path[256], prefix[32];
+    size_t count = 0;
+    snprintf(path, sizeof path, "%s/toolchain", world_home(world));
+    snprintf(prefix, sizeof prefix, "u%d-", USER);
+    DIR *listing = opendir(path);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) count += string_starts(entry->d_name, prefix);
+    closedir(listing);
+    return count;
+}
+
+/* It is read by the loop, and what is kept of it is in no quota. */
+static void a_vm_can_not_say_much(void **state) {
+    (void)state;
+    json_t *list = list_as(USER, in_folder("home/brief"));
+    is_usable(list, "mise:1.1", "mise");
+    has_problem(list, "mise:1.2", "says more than");
+    json_decref(list);
+}
+
+static void a_boot_file_goes_with_its_toolchain(void **state) {
+    (void)state;
+    const char *place = in_folder("home/brief/.local/share/mise/installs/erlang/1.1");
+    json_decref(list_as(USER, in_folder("home/brief")));
+    size_t before = count_boot_files();
+    assert_int_equal(rename(place, in_folder("home/brief/aside")), 0);
+    json_t *list = list_as(USER, in_folder("home/brief"));
+    assert_null(find(list, "mise:1.1"));
+    json_decref(list);
+    assert_int_equal(count_boot_files(), before - 1);
+}
+
+/* When the VM of that home's toolchain ran. */
+static void list_and_tell(const char *home, int outcome_fd) {
+    json_t *list = list_as(USER, home);
+    dprintf(outcome_fd, "%s", json_string_value(json_object_get(find(list, "mise:1.1"), "problem")));
+    _exit(0);
+}
+
+static void read_times(int fd, long long ret_ms[2]) {
+    char text[1024] = "";
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    const char *times = strstr(text, "from ");
+    if (!times || sscanf(times, "from %lld to %lld", &ret_ms[0], &ret_ms[1]) != 2) fail_msg("%s", text);
+}
+
+static void a_user_has_one_probe_at_a_time(void **state) {
+    (void)state;
+    const char *homes[] = {in_folder("home/long"), in_folder("home/long2")};
+    long long ran_ms[2][2];
+    int ends[2][2];
+    pid_t children[2];
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pipe2(ends[i], O_CLOEXEC), 0);
+        children[i] = fork();
+        if (children[i] == 0) list_and_tell(homes[i], ends[i][1]);
+        close(ends[i][1]);
+    }
+    for (size_t i = 0; i < 2; i++) read_times(ends[i][0], ran_ms[i]);
+    for (size_t i = 0; i < 2; i++) waitpid(children[i], NULL, 0);
+    assert_true(ran_ms[0][1] <= ran_ms[1][0] || ran_ms[1][1] <= ran_ms[0][0]);
+}
+
 /* ---- sandboxes ---- */
 
 static char *create(uid_t uid, const char *id, const char *project, const char *toolchain) {
@@ -268,6 +336,9 @@ int main(void) {
         cmocka_unit_test(a_user_sees_what_is_wrong_with_each),
         cmocka_unit_test(a_library_that_phones_home_reaches_none),
         cmocka_unit_test(others_see_none_of_it),
+        cmocka_unit_test(a_vm_can_not_say_much),
+        cmocka_unit_test(a_boot_file_goes_with_its_toolchain),
+        cmocka_unit_test(a_user_has_one_probe_at_a_time),
         cmocka_unit_test(sandboxes_of_several_run_side_by_side),
         cmocka_unit_test(a_file_that_names_an_unlisted_one_is_a_warning),
         cmocka_unit_test(one_that_is_removed_goes_on_until_its_restart),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/core_internal.h"
+#include "core/toolchains/own.h"
 
 static struct engine engine;
 
@@ -129,12 +130,51 @@ static void a_toolchain_that_is_not_there_is_looked_for_once(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* ---- users' own ---- */
+
+/* As many as it gets, each in use. */
+static size_t hold_many(uid_t uid, size_t wanted) {
+    size_t count = 0;
+    for (; count < wanted; count++) {
+        CLEANUP_FREE char *home = string_print("/home/%u/%zu", uid, count);
+        CLEANUP_FREE char *otp = string_print("%s/otp", home);
+        struct toolchain_entry *entry =
+            own_entry(&engine, "mise:27.1", &(struct own_place){.uid = uid, .home = home, .otp = otp});
+        if (!entry) break;
+        entry->uses++;
+    }
+    return count;
+}
+
+static void no_user_has_them_all(void **state) {
+    (void)state;
+    static const struct quota_rules rules;
+    const struct quotas_config config = {.rules = &rules, .service_uid = 1};
+    struct quotas *quotas;
+    struct error error;
+    uv_loop_t loop;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(quotas_open(&config, &quotas, &error), 0);
+    engine.loop = &loop;
+    engine.config.quotas = quotas;
+    read_ok(NULL);
+    assert_int_equal(hold_many(1001, OWN_ENTRIES_MAX), OWN_ENTRIES_MAX / 4);
+    assert_int_equal(hold_many(1002, OWN_PAIRS_MAX), OWN_PAIRS_MAX);
+    assert_int_equal(hold_many(0, OWN_PAIRS_MAX), OWN_PAIRS_MAX);
+    quotas_close(quotas);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
 #define SET(test) cmocka_unit_test_teardown(test, close_list)
     const struct CMUnitTest tests[] = {
-        SET(without_settings_there_is_the_systems),        SET(sections_are_read),
-        SET(wrong_sections_are_refused_with_their_line),   SET(too_many_are_refused),
-        SET(a_toolchain_that_was_removed_can_not_be_used), SET(a_toolchain_that_is_not_there_is_looked_for_once),
+        SET(without_settings_there_is_the_systems),
+        SET(sections_are_read),
+        SET(wrong_sections_are_refused_with_their_line),
+        SET(too_many_are_refused),
+        SET(a_toolchain_that_was_removed_can_not_be_used),
+        SET(a_toolchain_that_is_not_there_is_looked_for_once),
+        SET(no_user_has_them_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
