@@ -92,7 +92,7 @@ static void a_toolchain_that_was_removed_can_not_be_used(void **state) {
     (void)state;
     struct toolchain_entry *entry, *again;
     struct error error;
-    uv_loop_t loop;
+    uv_loop_t loop = {.data = NULL};
     assert_int_equal(uv_loop_init(&loop), 0);
     engine.loop = &loop;
     read_ok(NULL);
@@ -112,7 +112,7 @@ static void a_toolchain_that_was_removed_can_not_be_used(void **state) {
 static void a_toolchain_that_is_not_there_is_looked_for_once(void **state) {
     (void)state;
     struct error told = {.code = E_COUNT};
-    uv_loop_t loop;
+    uv_loop_t loop = {.data = NULL};
     assert_int_equal(uv_loop_init(&loop), 0);
     engine.loop = &loop;
     engine.config.otp = "/nonexistent/otp";
