@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros cross-arm64 install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros test-vm cross-arm64 install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -59,6 +59,9 @@ test-packages: all ## compile Erlang projects that the distribution ships as sou
 
 test-distros: ## the demo and every test on fresh roots of Debian 12, 13 and 14 (or SUITES)
 	@tools/distros/test.sh $(SUITES)
+
+test-vm: ## the demo and a selection of tests on Debian 13 with its own kernel in QEMU, where cgroups are v2 only (takes minutes); CHECKS="limits freeze" for some
+	@tools/vm/test.sh $(CHECKS)
 
 cross-arm64: ## compile and link everything for arm64, in a root of its own, and run there what an emulator can
 	@tools/cross/build.sh
