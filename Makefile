@@ -64,6 +64,9 @@ test-distros: ## the demo and every test on fresh roots of Debian 12, 13 and 14 
 test-toolchains: all ## tests that touch the VM with the OTP and Elixir of Debian 13 and 14 (or SUITES), all in one service too
 	@tools/toolchains/test.sh $(BUILD) $(SUITES)
 
+test-vm: ## the demo and a selection of tests on Debian 13 with its own kernel in QEMU, where cgroups are v2 only (takes minutes); CHECKS="limits freeze" for some
+	@tools/vm/test.sh $(CHECKS)
+
 cross-arm64: ## compile and link everything for arm64, in a root of its own, and run there what an emulator can
 	@tools/cross/build.sh
 

@@ -1,5 +1,6 @@
-/* Runs the tables of attacks against real sandboxes. `test_attacks GROUP [NAMES]`, where names
-   are a pattern of the rows to run, `--markdown`, or `--check FILE`. */
+/* Runs the tables of attacks against real sandboxes. `test_attacks GROUP [NAME…]`, where names
+   are patterns of the rows to run, `--markdown`, or `--check FILE`. */
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -117,6 +118,7 @@ static void run_attack(void **state) {
 
 static struct {
     const struct group *group;
+    char *const *names; /* of the rows to run; ends with NULL, all when it is empty */
     struct scene *scene;
 } stage; /* cmocka hands a group's set-up nothing of ours */
 
@@ -140,18 +142,32 @@ static void run_compilers(void **state) {
     scene_check(stage.scene);
 }
 
-static int run_group(const struct group *group) {
+static bool is_wanted(const char *name) {
+    for (char *const *pattern = stage.names; *pattern; pattern++)
+        if (fnmatch(*pattern, name, 0) == 0) return true;
+    return !*stage.names;
+}
+
+static int run_group(const struct group *group, char *const *names) {
     struct CMUnitTest tests[TESTS_MAX];
     struct subject subjects[TESTS_MAX];
     size_t count = 0;
     stage.group = group;
+    stage.names = names;
     for (size_t i = 0; i < TABLES_MAX && group->tables[i]; i++)
-        for (size_t row = 0; row < group->tables[i]->count && count < TESTS_MAX; row++, count++) {
+        for (size_t row = 0; row < group->tables[i]->count && count < TESTS_MAX; row++) {
+            if (!is_wanted(group->tables[i]->rows[row].name)) continue;
             subjects[count] = (struct subject){&stage.scene, &group->tables[i]->rows[row]};
             tests[count] = (struct CMUnitTest){
                 .name = subjects[count].attack->name, .test_func = run_attack, .initial_state = &subjects[count]};
+            count++;
         }
-    if (group->compiles) tests[count++] = (struct CMUnitTest){.name = "compile_time", .test_func = run_compilers};
+    if (group->compiles && is_wanted("compile_time"))
+        tests[count++] = (struct CMUnitTest){.name = "compile_time", .test_func = run_compilers};
+    if (count == 0) {
+        fprintf(stderr, "no attack has such a name\n");
+        return 2;
+    }
     return _cmocka_run_group_tests(group->name, tests, count, open_scene, close_scene);
 }
 
@@ -177,9 +193,8 @@ int main(int argc, char **argv) {
         print_attacks(stdout, all_tables, ARRAY_SIZE(all_tables));
         return 0;
     }
-    if (argc == 3) cmocka_set_test_filter(argv[2]);
     for (size_t i = 0; argc >= 2 && i < ARRAY_SIZE(groups); i++)
-        if (strcmp(argv[1], groups[i].name) == 0) return run_group(&groups[i]);
-    fprintf(stderr, "usage: test_attacks GROUP [NAMES] | --markdown | --check FILE\n");
+        if (strcmp(argv[1], groups[i].name) == 0) return run_group(&groups[i], argv + 2);
+    fprintf(stderr, "usage: test_attacks GROUP [NAME…] | --markdown | --check FILE\n");
     return 2;
 }
