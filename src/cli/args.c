@@ -148,12 +148,26 @@ static int add_pair(json_t *params, const struct op_param *param, const char *wo
     return 0;
 }
 
+/* The service gets the name alone of the path; what stays here keeps all of it. */
+static int add_file(json_t *params, const struct op_param *param, const char *word, struct error *reterr) {
+    const char *slash = strrchr(word, '/');
+    const char *name = slash && !(param->flags & OP_CLIENT) ? slash + 1 : word;
+    json_t *files = json_object_get(params, param->name), *text = NULL;
+    if (json_object_get(files, name)) return error_set(reterr, E_INVALID, "a file of this name is given twice");
+    int result = given_file_read(word, &text, reterr);
+    if (result < 0) return result;
+    if (!files) json_object_set_new(params, param->name, files = json_object());
+    if (json_object_set_new(files, name, text) < 0) return error_set(reterr, E_INVALID, "the file's name is not UTF-8");
+    return 0;
+}
+
 /* Check now, so that the complaint can speak of the flag the user wrote. */
 static int add_value(struct parse *parse, const struct op_param *param, const char *word, struct error *reterr) {
     json_t *params = parse->into->params;
     if (param->type == OP_TEXTS || param->type == OP_EXPRESSIONS || param->type == OP_PATHS)
         return add_text(params, param, word, reterr);
     if (param->type == OP_PAIRS) return add_pair(params, param, word, reterr);
+    if (param->type == OP_FILES) return add_file(params, param, word, reterr);
     if (json_object_get(params, param->name)) return error_set(reterr, E_INVALID, "given twice");
     CLEANUP_JSON json_t *value = NULL;
     json_t *checked = NULL;
@@ -196,7 +210,7 @@ static int unknown_flag(const struct parse *parse, const char *word, struct erro
 }
 
 static int take_flag(struct parse *parse, struct error *reterr) {
-    const char *word = parse->words.at[0];
+    const char *word = strcmp(parse->words.at[0], "-e") == 0 ? "--env" : parse->words.at[0];
     size_t size = strcspn(word, "=");
     const struct op_param *param = string_starts(word, "--") ? find_flag(parse->op, word + 2, size - 2) : NULL;
     if (!param) {
@@ -263,6 +277,7 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
         parse.words.left -= taken;
     }
     int result = cli->wants_help ? 0 : check_missing(&parse, reterr);
+    if (result == 0) result = given_files_merge(op, arguments.params, reterr);
     if (result < 0) return result;
     *ret = arguments;
     arguments = (struct arguments){NULL, NULL};

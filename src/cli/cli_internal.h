@@ -53,6 +53,14 @@ void args_flag_name(const struct op_param *param, char *ret, size_t size);
 /* "SOURCE": what stands for a bare word. */
 void args_placeholder(const struct op_param *param, char *ret, size_t size);
 
+/* ---- given_files.c: files that options name ---- */
+
+int given_file_read(const char *path, json_t **ret, struct error *reterr);
+/* Lines NAME=VALUE into an object of text. E_INVALID names the line. */
+int given_variables_read(const char *path, const char *text, json_t *ret, struct error *reterr);
+/* The variables of --env-file become part of `env`. */
+int given_files_merge(const struct op *op, json_t *params, struct error *reterr);
+
 /* ---- usage.c: help made from the table ---- */
 
 enum { USAGE_BYTES = 2048 };

@@ -13,7 +13,7 @@ static const char *const type_words[OP_TYPE_COUNT] = {
     [OP_SIZE] = "64M",   [OP_DURATION] = "5s",   [OP_PERCENT] = "50%",
     [OP_BOOLEAN] = "",   [OP_CHOICE] = NULL,     [OP_RESTART] = "never|on-failure[:N]|always",
     [OP_TEXTS] = "NAME", [OP_PATHS] = "PATH",    [OP_EXPRESSIONS] = "EXPR",
-    [OP_PAIRS] = "K=V",
+    [OP_PAIRS] = "K=V",  [OP_FILES] = "FILE",
 };
 
 static const char *value_word(const struct op_param *param) {

@@ -232,8 +232,25 @@ static bool variable_name_valid(const char *name) {
            (name[0] < '0' || name[0] > '9');
 }
 
-static int convert_pairs(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
-    if (!json_is_object(value)) return refuse(value, reterr, "an object of text");
+/* The last part of a path. */
+static bool file_name_valid(const char *name) {
+    return name_valid(name) && !strchr(name, '/') && name[0] != '.';
+}
+
+/* What the entries of an object are. The error never has a value: it may be a secret. */
+static const struct object_kind {
+    bool (*name_valid)(const char *name);
+    const char *expected;
+    size_t entry_max_bytes, max_bytes;
+} objects[OP_TYPE_COUNT] = {
+    [OP_PAIRS] = {variable_name_valid, "a variable's name: letters, digits and _", OP_VARIABLE_MAX_BYTES,
+                  OP_PAIRS_MAX_BYTES},
+    [OP_FILES] = {file_name_valid, "a file's name", OP_FILES_MAX_BYTES, OP_FILES_MAX_BYTES},
+};
+
+static int convert_object(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
+    const struct object_kind *kind = &objects[param->type];
+    if (!json_is_object(value)) return error_set(reterr, E_INVALID, "it is not an object of text");
     if ((int64_t)json_object_size(value) > ops_entries_max(param))
         return error_set(reterr, E_INVALID, "%zu entries; %lld are allowed", json_object_size(value),
                          (long long)ops_entries_max(param));
@@ -241,14 +258,13 @@ static int convert_pairs(const struct op_param *param, const json_t *value, json
     json_t *entry;
     size_t bytes = 0;
     json_object_foreach((json_t *)value, name, entry) {
-        if (!variable_name_valid(name))
-            return error_set(reterr, E_INVALID, "\"%.64s\" is not a variable's name: letters, digits and _", name);
-        if (!plain_text(entry)) return refuse(entry, reterr, "text");
-        if (strlen(name) + json_string_length(entry) > OP_VARIABLE_MAX_BYTES)
-            return error_set(reterr, E_INVALID, "%.64s is longer than %d bytes", name, OP_VARIABLE_MAX_BYTES);
+        if (!kind->name_valid(name)) return error_set(reterr, E_INVALID, "\"%.64s\" is not %s", name, kind->expected);
+        if (!plain_text(entry)) return error_set(reterr, E_INVALID, "the value of %.64s is not text", name);
+        if (strlen(name) + json_string_length(entry) > kind->entry_max_bytes)
+            return error_set(reterr, E_INVALID, "%.64s is longer than %zu bytes", name, kind->entry_max_bytes);
         bytes += strlen(name) + json_string_length(entry);
-        if (bytes > OP_PAIRS_MAX_BYTES)
-            return error_set(reterr, E_INVALID, "all entries together are longer than %d bytes", OP_PAIRS_MAX_BYTES);
+        if (bytes > kind->max_bytes)
+            return error_set(reterr, E_INVALID, "all entries together are longer than %zu bytes", kind->max_bytes);
     }
     return hand_over(json_deep_copy(value), ret, reterr);
 }
@@ -261,7 +277,8 @@ static int (*const converters[OP_TYPE_COUNT])(const struct op_param *, const jso
     [OP_PERCENT] = convert_number, [OP_BOOLEAN] = convert_boolean,
     [OP_CHOICE] = convert_choice,  [OP_RESTART] = convert_restart,
     [OP_TEXTS] = convert_list,     [OP_EXPRESSIONS] = convert_list,
-    [OP_PATHS] = convert_list,     [OP_PAIRS] = convert_pairs,
+    [OP_PATHS] = convert_list,     [OP_PAIRS] = convert_object,
+    [OP_FILES] = convert_object,
 };
 
 int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {

@@ -41,7 +41,8 @@ static json_t *type_schema(const struct op_param *param) {
     case OP_TEXTS:
     case OP_PATHS:
     case OP_EXPRESSIONS: return json_pack("{s:s, s:o}", "type", "array", "items", text_schema(NULL));
-    case OP_PAIRS: return json_pack("{s:s, s:o}", "type", "object", "additionalProperties", text_schema(NULL));
+    case OP_PAIRS:
+    case OP_FILES: return json_pack("{s:s, s:o}", "type", "object", "additionalProperties", text_schema(NULL));
     default: return text_schema(NULL);
     }
 }

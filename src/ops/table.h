@@ -27,6 +27,7 @@ enum op_type {
     OP_PATHS,       /* a list of absolute paths; the CLI takes any number of words */
     OP_EXPRESSIONS, /* a list of code; the same */
     OP_PAIRS,       /* an object of text, its names those of environment variables; the CLI repeats K=V */
+    OP_FILES,       /* an object of texts, its names those of files; the CLI reads the files */
     OP_TYPE_COUNT
 };
 
@@ -77,6 +78,7 @@ enum {
     OP_PATH_MAX_BYTES = 4095,
     OP_VARIABLE_MAX_BYTES = 32 * 1024, /* name and value of an environment variable */
     OP_PAIRS_MAX_BYTES = 128 * 1024,   /* of all of them: the registry's entry of a sandbox has them */
+    OP_FILES_MAX_BYTES = 128 * 1024,   /* the same */
 };
 
 const struct op *ops_table(size_t *ret_count);

@@ -26,6 +26,8 @@ enum {
     TOP_MAX_ROWS = 1000,
     LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
     WITHS_MAX_ENTRIES = 8,   /* as in compile/project/places.h */
+    CONFIGS_MAX_ENTRIES = 4, /* files of configuration */
+    ENV_FILES_MAX_ENTRIES = 8,
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -89,8 +91,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
     {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
         {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
         {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
-        TOOLCHAIN_PARAM,                                                                                               \
-        PROJECT_PARAMS,                                                                                                \
+        TOOLCHAIN_PARAM, PROJECT_PARAMS,                                                                               \
         JAIL_LIMIT_LIST(LIMIT_PARAM){.name = "limit",                                                                  \
                                      .type = OP_PAIRS,                                                                 \
                                      .max = LIMITS_MAX_ENTRIES,                                                        \
@@ -100,6 +101,15 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .type = OP_PAIRS,                                                                                             \
          .max = ENVIRONMENT_MAX_ENTRIES,                                                                               \
          .summary = "an environment variable; 128 KiB in all"},                                                        \
+        {.name = "env_file",                                                                                           \
+         .type = OP_FILES,                                                                                             \
+         .flags = OP_CLIENT,                                                                                           \
+         .max = ENV_FILES_MAX_ENTRIES,                                                                                 \
+         .summary = "a file with a line NAME=VALUE for each environment variable; --env goes over it"},                \
+        {.name = "config",                                                                                             \
+         .type = OP_FILES,                                                                                             \
+         .max = CONFIGS_MAX_ENTRIES,                                                                                   \
+         .summary = "a sys.config or runtime.exs, evaluated in the sandbox before the application starts"},            \
     {                                                                                                                  \
         .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
         .summary = "refuse when this guarantee can't be given"                                                         \

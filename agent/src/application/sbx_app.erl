@@ -131,9 +131,10 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
     try
         ok = set_environment(maps:get(env, Args, [])),
         ok = ready_language(Elixir),
-        ok = sbx_runtime_config:apply(maps:get(config, Args, nil)),
+        %% The limits come first: configuration may be code.
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
         ok = sbx_quota:start(maps:get(limits, Args, #{})),
+        ok = sbx_runtime_config:apply(maps:merge(#{config => nil, files => []}, Args)),
         Tree = start_top(name(App), module(Supervisor), Names),
         Top = Tree#tree.supervisor_pid,
         _ = is_pid(Top) andalso monitor(process, Top),
@@ -143,7 +144,8 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
     catch
         throw:{start, Text} ->
             publish(idle, #tree{}),
-            {sbx_call:failure(start, "~ts", [Text]), none};
+            Values = [Value || {_Name, Value} <- maps:get(env, Args, [])],
+            {sbx_call:failure(start, "~ts", [sbx_config_file:masked(Text, Values)]), none};
         Class:Reason:Stack ->
             publish(idle, #tree{}),
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}

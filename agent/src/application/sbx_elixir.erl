@@ -3,7 +3,7 @@
 -module(sbx_elixir).
 
 -export([know/1, start/0, boot/0, need/1, is_started/0, reconfigure_logger/0]).
--export([with_errors/1, inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
+-export([with_errors/1, with_errors/2, inspect/1, format_banner/3, format_stacktrace/1, format_exit/1, format_start_error/1]).
 
 %% The modules that starting Elixir loads, and those that starting its logger loads.
 -define(PARTS, [
@@ -99,23 +99,29 @@ quiet_console() ->
 %% only says that there were some. Here the exception has the errors' own words, as before 1.15.
 -spec with_errors(fun(() -> Value)) -> Value.
 with_errors(Fun) ->
+    with_errors(Fun, true).
+
+%% Without printing, lines of the source stay untold: Elixir shows them with its warnings.
+-spec with_errors(fun(() -> Value), IsPrinting :: boolean()) -> Value.
+with_errors(Fun, IsPrinting) ->
+    _ = code:ensure_loaded('Elixir.Code'),
     case erlang:function_exported('Elixir.Code', with_diagnostics, 2) of
-        true -> diagnosed(Fun);
+        true -> diagnosed(Fun, IsPrinting);
         false -> Fun()
     end.
 
-diagnosed(Fun) ->
+diagnosed(Fun, IsPrinting) ->
     {Outcome, Diagnostics} = 'Elixir.Code':with_diagnostics([], fun() -> outcome(Fun) end),
     {Errors, Others} = lists:partition(fun(#{severity := Severity}) -> Severity =:= error end, Diagnostics),
     case Outcome of
         {raised, error, #{'__struct__' := 'Elixir.CompileError'} = Exception, Stack} when Errors =/= [] ->
-            print(Others),
+            IsPrinting andalso print(Others),
             erlang:raise(error, told(Exception, Errors), Stack);
         {raised, Class, Reason, Stack} ->
-            print(Diagnostics),
+            IsPrinting andalso print(Diagnostics),
             erlang:raise(Class, Reason, Stack);
         {value, Value} ->
-            print(Diagnostics),
+            IsPrinting andalso print(Diagnostics),
             Value
     end.
 

@@ -93,6 +93,7 @@ run(limits, #{processes := Processes} = Limits) ->
 run(relieve, #{limit := Limit}) when Limit =:= connections; Limit =:= network_rate; Limit =:= network_total ->
     {ok, #{killed => sbx_quota:relieve(Limit)}};
 run(start, Args) -> sbx_app:start(Args);
+run(configure, Args) -> sbx_runtime_config:change(Args);
 run(eval, Args) -> sbx_eval:eval(Args);
 run(reload, Args) -> sbx_reload:reload(Args);
 run(code_state, Args) -> sbx_reload:code_state(Args);

@@ -1,8 +1,8 @@
-%%% Reads a project's configuration and applies it while the project is compiled. It has the form
+%%% Reads a project's configuration, and applies one to a node. It has the form
 %%% [{Application, [{Key, Value}]}].
 -module(sbx_config).
 
--export([elixir/2, runtime/2, erlang/1, apply/1]).
+-export([elixir/2, runtime/2, erlang/1, apply/1, add/1]).
 
 -type config() :: [{atom(), [{atom(), term()}]}].
 -type runtime() :: #{file := binary(), text := binary(), env := atom()}.
@@ -51,6 +51,16 @@ apply(Config) ->
     lists:foreach(fun restore/1, [Saved || {AppKey, _} = Saved <- Before, not lists:member(AppKey, Keys)]),
     Saved = [saved(AppKey, Before) || AppKey <- Keys],
     Saved =:= Before orelse persistent_term:put(?MODULE, Saved),
+    application:set_env(Config, [{persistent, true}]).
+
+%% Applies more of it: nothing is restored.
+-spec add(config()) -> ok.
+add([]) ->
+    ok;
+add(Config) ->
+    Before = persistent_term:get(?MODULE, []),
+    Keys = [{App, Key} || {App, Values} <- Config, {Key, _} <- Values],
+    persistent_term:put(?MODULE, Before ++ [saved(AppKey, []) || AppKey <- Keys, not lists:keymember(AppKey, 1, Before)]),
     application:set_env(Config, [{persistent, true}]).
 
 saved({App, Key} = AppKey, Before) ->

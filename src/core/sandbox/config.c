@@ -13,6 +13,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     free(config->mix_env);
     json_decref(config->with);
     json_decref(config->env);
+    json_decref(config->files);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
     *config = (struct sandbox_config){0};
@@ -54,6 +55,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->mix_env = copy_text(object, "mix_env");
     config->with = json_incref(json_object_get(object, "with"));
     config->env = json_incref(json_object_get(object, "env"));
+    config->files = json_incref(json_object_get(object, "config"));
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
@@ -104,6 +106,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     if (config->with) json_object_set(object, "with", config->with);
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
+    if (config->files) json_object_set(object, "config", config->files);
     if (config->watch) json_object_set_new(object, "watch", json_true());
     if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);
     if (config->watch_include) json_object_set(object, "watch_include", config->watch_include);

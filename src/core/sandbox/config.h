@@ -19,7 +19,8 @@ struct sandbox_config {
     json_t *own_toolchain; /* where it is, if it is its owner's own; NULL */
     char *mix_env;         /* of its project; NULL: the project's own */
     json_t *with;          /* paths that are handed over with the source; NULL: none */
-    json_t *env;
+    json_t *env;           /* its values and those of the next may be secrets: nothing shows them */
+    json_t *files;         /* of configuration, an object from names to text; NULL: none */
     const struct guard_profile *profile;
     struct jail_limits limits;
     struct limit_policies policies;

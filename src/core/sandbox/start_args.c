@@ -22,17 +22,17 @@ static void put_apps(struct buf *args, json_t *apps) {
     if (json_array_size(apps) > 0) term_put_nil(args);
 }
 
-/* A VM that was booted for the pool has it only from here. */
-static void put_env(struct buf *args, json_t *env) {
+/* A VM that was booted for the pool has its environment only from here. */
+static void put_texts(struct buf *args, json_t *texts) {
     const char *name;
     json_t *value;
-    term_put_list(args, json_object_size(env));
-    json_object_foreach(env, name, value) {
+    term_put_list(args, json_object_size(texts));
+    json_object_foreach(texts, name, value) {
         term_put_tuple(args, 2);
         term_put_string(args, name);
         term_put_string(args, json_string_value(value));
     }
-    if (json_object_size(env) > 0) term_put_nil(args);
+    if (json_object_size(texts) > 0) term_put_nil(args);
 }
 
 /* All members but the value of the last, which is put next. */
@@ -50,7 +50,9 @@ static void put_members(struct buf *args, struct sandbox *sandbox, bool is_elixi
     term_map_text(&map, "app", config->supervisor ? NULL : app);
     term_map_text(&map, "supervisor", supervisor ? buf_string(&module) : NULL);
     term_map_bool(&map, "elixir", is_elixir);
-    put_env(term_map_key(&map, "env"), config->env);
+    put_texts(term_map_key(&map, "env"), config->env);
+    put_texts(term_map_key(&map, "files"), config->files);
+    term_map_text(&map, "mix_env", config->mix_env);
     term_map_number(&map, "processes", config->limits.processes);
     limits_put(term_map_key(&map, "limits"), &config->limits, &config->policies);
     term_map_key(&map, "config");
