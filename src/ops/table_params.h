@@ -271,6 +271,10 @@ static const struct op_param reload_params[] = {
      .type = OP_BOOLEAN,
      .fallback = "false",
      .summary = "run the application's start again for a list of children that only it knows"},
+    {.name = "config",
+     .type = OP_BOOLEAN,
+     .fallback = "false",
+     .summary = "also apply what the project configures now, and tell the applications by config_change/3"},
 };
 
 static const struct op_param rollback_params[] = {

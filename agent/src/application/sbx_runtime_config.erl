@@ -24,18 +24,19 @@ apply(Args) ->
     {Built, Sources} = read(Args),
     %% What is evaluated may read what was configured before.
     ok = sbx_config:add(Built),
-    adopt(Built, evaluate(Built, Sources, Args)).
+    adopt(evaluate(Built, Sources, Args)).
 
 %% Applies what is configured now, and tells the applications that run what became of their
 %% environment. After a failure all is as before.
 -spec change(args()) -> sbx_call:result().
 change(Args) ->
     Before = environments(),
-    {BuiltBefore, ConfigBefore} = persistent_term:get(?MODULE, {[], []}),
+    ConfigBefore = persistent_term:get(?MODULE, []),
     try
         {Built, Sources} = read(Args),
-        ok = sbx_config:add(difference(Built, BuiltBefore)),
-        ok = adopt(Built, evaluate(Built, Sources, Args)),
+        %% What is evaluated sees what it would see at a start.
+        ok = sbx_config:add(difference(Built, ConfigBefore)),
+        ok = adopt(evaluate(Built, Sources, Args)),
         {ok, #{applications => lists:append([told(App, Env) || {App, Env} <- Before])}}
     catch
         throw:{start, Text} ->
@@ -71,10 +72,10 @@ mix_env({caller, _File}, #{mix_env := Name}) when is_binary(Name) -> binary_to_a
 mix_env({caller, _File}, _Args) -> dev;
 mix_env({Env, _File}, _Args) -> Env.
 
--spec adopt(config(), config()) -> ok.
-adopt(Built, Config) ->
+-spec adopt(config()) -> ok.
+adopt(Config) ->
     ok = sbx_config:apply(Config),
-    persistent_term:put(?MODULE, {Built, Config}),
+    persistent_term:put(?MODULE, Config),
     _ = [set_level(Level) || {kernel, Values} <- Config, {logger_level, Level} <- Values],
     case sbx_elixir:is_started() andalso lists:keymember(logger, 1, Config) of
         true -> sbx_elixir:reconfigure_logger();

@@ -39,10 +39,14 @@ static void print_reloaded(const struct cli *cli, json_t *data) {
     size_t compiled = number_of(data, "compiled_count");
     begin(cli, &line, STYLE_GREEN, "✓", data);
     if (compiled > 0) buf_printf(&line, "compiled %zu %s, ", compiled, compiled == 1 ? "module" : "modules");
+    bool is_configuration = json_object_get(data, "configuration") != NULL;
     if (number_of(data, "module_count") > 0)
         append_reloaded(&line, data);
-    else
+    else if (!is_configuration)
         buf_append_string(&line, "no change in the code that runs");
+    if (is_configuration)
+        buf_printf(&line, "%sconfiguration changed: `restart`, or `reload --config`, applies it",
+                   number_of(data, "module_count") > 0 ? "; " : "");
     buf_append_string(&line, ", ");
     format_duration_ms(json_integer_value(json_object_get(data, "since_save_us")) / 1000, &line);
     fprintf(stderr, "%s\n", buf_string(&line));

@@ -41,6 +41,31 @@ static void summarize(const struct cli *cli, json_t *result) {
     printf("%s\n", buf_string(&line));
 }
 
+/* "configuration: shop: 2 keys, told by config_change/3" */
+static void print_configuration(json_t *configuration) {
+    json_t *applications = json_object_get(configuration, "applications"), *application;
+    size_t index;
+    if (!configuration) return;
+    if (string_equal(json_string_value(json_object_get(configuration, "status")), "changed")) {
+        printf("the configuration changed: `sandbox restart`, or `sandbox reload --config`, applies it\n");
+        return;
+    }
+    if (json_array_size(applications) == 0) printf("no change of the configuration\n");
+    json_array_foreach(applications, index, application) {
+        CLEANUP(buf_free) struct buf line = BUF_INIT;
+        const char *outcome = text_of(application, "outcome", "?");
+        size_t keys = number_of(application, "keys");
+        bool is_told = strcmp(outcome, "told") == 0, is_untold = strcmp(outcome, "untold") == 0;
+        const char *words = is_told     ? "told by config_change/3"
+                            : is_untold ? "which it reads when it reads them"
+                                        : outcome;
+        format_value("name", json_object_get(application, "name"), &line);
+        printf("configured %s: %zu key%s, ", buf_string(&line), keys, keys == 1 ? "" : "s");
+        text_print(stdout, words);
+        printf("\n");
+    }
+}
+
 static void print_warnings(const struct cli *cli, json_t *warnings) {
     size_t index;
     json_t *warning;
@@ -103,6 +128,7 @@ int verb_reload(struct cli *cli, const struct op *op, struct arguments *argument
     diagnostics_print(cli, SEVERITY_WARNING, json_at(result, "compilation.warnings"));
     print_warnings(cli, json_object_get(result, "warnings"));
     summarize(cli, result);
+    print_configuration(json_object_get(result, "configuration"));
     return 0;
 }
 

@@ -37,6 +37,7 @@ static const struct step reload_steps[RELOAD_STEPS] = {
     [RELOAD_KEEP] = {"keep", reload_keep, NULL},
     [RELOAD_CALL] = {"call", call_agent, abort_call},
     [RELOAD_PROBATION] = {"probation", wait_for_probation, abort_probation},
+    [RELOAD_CONFIGURE] = {"configure", reload_configure, reload_abort_configuring},
 };
 
 static void end_reload(void *job);
@@ -267,7 +268,7 @@ static void on_probation_overdue(void *job) {
 static void wait_for_probation(void *job) {
     struct reload_job *reload = job;
     if (reload_is_dry(reload) || !json_is_true(reload_param(reload, "wait"))) {
-        steps_finish(&reload->steps);
+        step_go(&reload->steps, RELOAD_CONFIGURE);
         return;
     }
     reload_release_project(reload);

@@ -111,6 +111,8 @@ static int prepare_transaction(struct reload_job *reload, struct error *reterr) 
 
 void reload_work_comparing(struct reload_job *reload) {
     int result = find_changes(reload, &reload->work_error);
+    reload->is_other_config =
+        reload_is_project(reload) && reload_config_differs(reload->from_path, reload->parts[0].build_path);
     if (result == 0) result = scan(reload, &reload->work_error);
     bool has_changes = result == 0 && reload->compared.changes.count > 0;
     if (has_changes && !whole_build(reload) && !reload_is_dry(reload)) result = make_build(reload, &reload->work_error);
@@ -227,7 +229,7 @@ static void on_unchanged_kept(void *data, const struct error *error) {
         return;
     }
     reload->result = transaction_no_change();
-    steps_finish(&reload->steps);
+    step_go(&reload->steps, RELOAD_CONFIGURE);
 }
 
 /* Another build has configuration or files for the next start. No node knows of them: they are in the registry before

@@ -8,6 +8,7 @@
 #include "core/jobs/withs.h"
 #include "core/queue.h"
 #include "core/reload/reload.h"
+#include "core/sandbox/tree.h"
 
 /* In the order in which they happen; docs/reloading.md has a picture. */
 enum reload_step {
@@ -21,6 +22,7 @@ enum reload_step {
     RELOAD_KEEP, /* the build that is to run */
     RELOAD_CALL, /* the agent; after a failure that may pass RELOAD_REST follows */
     RELOAD_PROBATION,
+    RELOAD_CONFIGURE,
     RELOAD_STEPS
 };
 
@@ -96,6 +98,9 @@ struct reload_job {
     /* The transaction. */
     char id[RELOAD_ID_BYTES];
     uint64_t call_id;
+    bool is_other_config; /* the build has another configuration than the one that ran */
+    char config_path[START_CONFIG_PATH_BYTES];
+    struct buf config_args;
     json_t *migrations;
     json_t *result;
     json_t *failure;       /* of the agent, or a result that was rolled back */
@@ -128,6 +133,12 @@ int reload_join_parts(struct reload_job *reload, struct error *reterr);
 bool reload_is_project(const struct reload_job *reload);
 void reload_free_parts(struct reload_job *reload);      /* on the pool */
 void reload_release_project(struct reload_job *reload); /* if it is still open */
+
+/* ---- reload_configure.c ---- */
+
+bool reload_config_differs(const char *from_path, const char *to_path); /* of two builds; on the pool */
+void reload_configure(void *job);
+void reload_abort_configuring(void *job);
 
 /* ---- reload_compare.c ---- */
 

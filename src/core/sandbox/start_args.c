@@ -35,6 +35,12 @@ static void put_texts(struct buf *args, json_t *texts) {
     if (json_object_size(texts) > 0) term_put_nil(args);
 }
 
+void start_args_put_given(struct term_map *map, const struct sandbox_config *config) {
+    put_texts(term_map_key(map, "env"), config->env);
+    put_texts(term_map_key(map, "files"), config->files);
+    term_map_text(map, "mix_env", config->mix_env);
+}
+
 /* All members but the value of the last, which is put next. */
 static void put_members(struct buf *args, struct sandbox *sandbox, bool is_elixir) {
     json_t *facts = sandbox->code.build.facts;
@@ -50,9 +56,7 @@ static void put_members(struct buf *args, struct sandbox *sandbox, bool is_elixi
     term_map_text(&map, "app", config->supervisor ? NULL : app);
     term_map_text(&map, "supervisor", supervisor ? buf_string(&module) : NULL);
     term_map_bool(&map, "elixir", is_elixir);
-    put_texts(term_map_key(&map, "env"), config->env);
-    put_texts(term_map_key(&map, "files"), config->files);
-    term_map_text(&map, "mix_env", config->mix_env);
+    start_args_put_given(&map, config);
     term_map_number(&map, "processes", config->limits.processes);
     limits_put(term_map_key(&map, "limits"), &config->limits, &config->policies);
     term_map_key(&map, "config");
@@ -65,22 +69,25 @@ struct config_read {
     uv_work_t work;
     struct sandbox_ref ref;
     char node[NODE_NAME_BYTES];
-    char path[PATH_MAX + sizeof "/" BUILD_CONFIG_FILE];
+    char path[START_CONFIG_PATH_BYTES];
     struct buf args;
     void (*made)(struct sandbox *sandbox, struct buf *args);
 };
 
-/* One that can't be read is none. */
-static void read_config(uv_work_t *work) {
-    struct config_read *reading = work->data;
+void start_args_put_config(const char *path, struct buf *args) {
     CLEANUP_FREE uint8_t *content = NULL;
     size_t size = 0;
     struct error ignored;
-    file_load(reading->path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
+    if (path[0]) file_load(path, BUILD_CONFIG_MAX_BYTES, &content, &size, &ignored);
     if (size > 0)
-        term_put_binary(&reading->args, content, size);
+        term_put_binary(args, content, size);
     else
-        term_put_atom(&reading->args, "nil");
+        term_put_atom(args, "nil");
+}
+
+static void read_config(uv_work_t *work) {
+    struct config_read *reading = work->data;
+    start_args_put_config(reading->path, &reading->args);
 }
 
 static void on_config_read(uv_work_t *work, int status) {
@@ -98,13 +105,13 @@ static void on_config_read(uv_work_t *work, int status) {
     engine_wake(engine);
 }
 
-static bool find_config(const struct sandbox *sandbox, struct config_read *reading) {
+bool start_args_find_config(const struct sandbox *sandbox, char ret[START_CONFIG_PATH_BYTES]) {
     char directory[PATH_MAX];
     struct error ignored;
     if (!json_is_true(json_object_get(sandbox->code.build.facts, "has_config")) ||
         store_build_path(sandbox->engine->store, sandbox->code.build.digest, directory, sizeof directory, &ignored) < 0)
         return false;
-    snprintf(reading->path, sizeof reading->path, "%s/" BUILD_CONFIG_FILE, directory);
+    snprintf(ret, START_CONFIG_PATH_BYTES, "%s/" BUILD_CONFIG_FILE, directory);
     return true;
 }
 
@@ -122,7 +129,7 @@ void start_args_make(struct sandbox *sandbox, bool is_elixir, void (*made)(struc
     loop_note(sandbox->engine->loop, "start", sandbox->id);
     reading->made = made;
     put_members(&reading->args, sandbox, is_elixir);
-    if (find_config(sandbox, reading)) {
+    if (start_args_find_config(sandbox, reading->path)) {
         begin_reading(sandbox, reading);
         return;
     }

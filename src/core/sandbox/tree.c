@@ -95,7 +95,9 @@ static void on_tree_started(void *data, void *made, const struct term *reason, c
     }
     if (!sandbox->tree.started || error) {
         release_tree(told);
-        if (sandbox->tree.started) start_failed(sandbox, error);
+        /* A lost connection is mostly the VM's end, which tells better why. */
+        sandbox->tree.is_lost = error && error->code == E_NODE && sandbox->node;
+        if (sandbox->tree.started && !sandbox->tree.is_lost) start_failed(sandbox, error);
         return;
     }
     take_tree(sandbox, told);
@@ -167,7 +169,7 @@ void tree_start(struct sandbox *sandbox, struct kept_states *states,
     sandbox->tree.started = started;
     sandbox->tree.started_data = data;
     sandbox->tree.states = states;
-    sandbox->tree.start_asked = false;
+    sandbox->tree.start_asked = sandbox->tree.is_lost = false;
     sandbox->tree.stop_seen = false;
     sandbox->code.is_known = true;
     sandbox->code.is_asked = false;
@@ -202,6 +204,10 @@ static void on_ready(void *data, struct node *node) {
         sandbox->tree.start_asked = true;
         create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
         start_args_make(sandbox, is_elixir(sandbox), send_start);
+    } else if (sandbox->tree.started && sandbox->tree.is_lost) { /* the VM lives, and dialled again */
+        struct error error;
+        error_set(&error, E_NODE, "the node closed its control channel before its application had started");
+        start_failed(sandbox, &error);
     } else if (!sandbox->tree.started) { /* it ran before this daemon did, or its agent dialled again */
         struct buf args = BUF_INIT;
         term_put_map(&args, 0);

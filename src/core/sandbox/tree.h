@@ -22,6 +22,7 @@ struct tree_state {
     struct kept_states *states; /* that the new tree is to have; NULL: none */
     bool starts_fresh;          /* of a restart under way: it keeps no states */
     bool start_asked;
+    bool is_lost; /* the connection over which it was asked */
     bool is_warm; /* its node waited in the pool */
     struct create_timing timing;
     bool stop_seen, stop_crashed;
@@ -48,5 +49,13 @@ void tree_ended_with_host(struct sandbox *sandbox);
    turn of the loop; not at all when the start was called off meanwhile, or the node has gone. It takes the arguments.
  */
 void start_args_make(struct sandbox *sandbox, bool is_elixir, void (*made)(struct sandbox *sandbox, struct buf *args));
+
+/* Parts of it: what the caller gave, and the configuration that the compiler found, which is a file of the build. */
+enum { START_CONFIG_PATH_BYTES = PATH_MAX + 32 };
+struct sandbox_config;
+void start_args_put_given(struct term_map *map, const struct sandbox_config *config);
+bool start_args_find_config(const struct sandbox *sandbox, char ret[START_CONFIG_PATH_BYTES]);
+/* On the pool. "", or a file that can't be read, is none. */
+void start_args_put_config(const char *path, struct buf *args);
 
 #endif

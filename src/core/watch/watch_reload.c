@@ -57,13 +57,15 @@ static json_int_t removed_count(json_t *modules) {
 static void tell_good(struct watching *watching, json_t *result) {
     json_t *outcome = outcome_json(watching, result);
     json_t *warnings = json_object_get(json_object_get(result, "compilation"), "warnings");
+    bool is_configured = json_object_get(result, "configuration") != NULL; /* otherwise than the VM was */
     bool had_failed = watching->failure != NULL, is_change = json_array_size(json_object_get(result, "modules")) > 0;
     json_object_set(outcome, "status", json_object_get(result, "status"));
     json_object_set_new(outcome, "removed_count", json_integer(removed_count(json_object_get(result, "modules"))));
+    if (is_configured) json_object_set_new(outcome, "configuration", json_string("changed"));
     json_object_set_new(outcome, "warnings", first_of(is_change ? warnings : NULL, WATCH_DIAGNOSTICS_TOLD));
     json_decref(take_ptr(watching->failure));
     if (is_change) watching->reload_count++;
-    if (is_change || had_failed || watching->bringing_count > 0) {
+    if (is_change || is_configured || had_failed || watching->bringing_count > 0) {
         engine_event(watching->engine, EVENT_WATCH_RELOADED, watching->id, json_incref(outcome));
         json_decref(watching->last);
         watching->last = json_incref(outcome);

@@ -131,8 +131,8 @@ static void write_settings(const char *path, const char *settings) {
         if (settings) write_text(path, settings);
         return;
     }
-    CLEANUP_FREE char *text = string_print("toolchain = tested\n%s\n[toolchain tested]\nroot = %s\n",
-                                           settings ? settings : "", root);
+    CLEANUP_FREE char *text =
+        string_print("toolchain = tested\n%s\n[toolchain tested]\nroot = %s\n", settings ? settings : "", root);
     assert_non_null(text);
     write_text(path, text);
 }
@@ -274,8 +274,9 @@ json_t *world_fails(struct world *world, const char *op, const char *code, const
     va_start(arguments, format);
     int result = call(world, op, format, arguments, &answer, &error);
     va_end(arguments);
-    if (result == 0) fail_msg("%s succeeded, which should have failed with %s", op, code);
-    if (strcmp(error.code, code) != 0) fail_msg("%s failed with %s, not %s: %s", op, error.code, code, error.detail);
+    if (result == 0) fail_msg("%s succeeded, which should have failed with %s", op, code ? code : "any error");
+    if (code && strcmp(error.code, code) != 0)
+        fail_msg("%s failed with %s, not %s: %s", op, error.code, code, error.detail);
     json_t *problem = json_loads(error.json, 0, NULL);
     sbx_error_clear(&error);
     assert_non_null(problem);

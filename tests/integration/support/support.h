@@ -51,7 +51,7 @@ const char *world_copy(struct world *world, const char *name, const char *from, 
 json_t *world_op(struct world *world, const char *op, const char *format, ...);
 /* As world_op, for answers that the test does not want. */
 void world_do(struct world *world, const char *op, const char *format, ...);
-/* Expect the operation to fail with this code; the problem object, a new reference. */
+/* Expect the operation to fail with this code, or with any for NULL; the problem object, a new reference. */
 json_t *world_fails(struct world *world, const char *op, const char *code, const char *format, ...);
 
 json_t *world_create(struct world *world, const char *id, const char *source, const char *profile);

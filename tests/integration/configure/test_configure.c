@@ -1,0 +1,235 @@
+/* Configuration that is evaluated where the application runs: config/runtime.exs, files and variables of the caller. It
+   is applied at the start and while it runs, and what it holds is shown nowhere. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "support.h"
+
+#define SECRET "swordfish-7731"
+#define FILE_SECRET "marlin-4410-marlin"
+
+static void write_config(struct world *world, const char *colour) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "import Config\nconfig :shop, colour: :%s, nested: [a: 1, b: 2]\nconfig :logger, level: :debug\n", colour);
+    world_file(world, "shop/config/config.exs", text);
+}
+
+static void write_shop(struct world *world) {
+    world_file(world, "shop/mix.exs",
+               "defmodule Shop.MixProject do\n  use Mix.Project\n"
+               "  def project, do: [app: :shop, version: \"1.0.0\"]\n"
+               "  def application, do: [mod: {Shop, []}]\nend\n");
+    world_file(
+        world, "shop/lib/shop.ex",
+        "defmodule Shop do\n  use Application\n"
+        "  def start(_, _) do\n    :persistent_term.put(:begun, Application.get_env(:shop, :colour))\n"
+        "    Supervisor.start_link([], strategy: :one_for_one)\n  end\n"
+        "  def config_change(changed, new, removed),\n"
+        "    do: :persistent_term.put(:told, {changed, new, removed})\n"
+        "  def values, do: for(key <- [:colour, :nested, :secret, :seen, :key], do: Application.get_env(:shop, key))\n"
+        "end\n");
+    world_file(world, "shop/config/runtime.exs",
+               "import Config\nconfig :shop, secret: System.fetch_env!(\"SECRET\"), seen: Application.get_env(:shop, "
+               ":colour)\n");
+    write_config(world, "red");
+}
+
+static void assert_text(struct world *world, const char *code, const char *expected) {
+    CLEANUP_FREE char *text = world_eval_text(world, "shop", NULL, code);
+    assert_string_equal(text, expected);
+}
+
+static void a_missing_variable_is_named(void **state) {
+    struct world *world = *state;
+    write_shop(world);
+    json_t *problem =
+        world_fails(world, "create", "start_failed", "{s:s, s:s}", "id", "shop", "source", world_path(world, "shop"));
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    assert_non_null(strstr(detail, "config/runtime.exs"));
+    assert_non_null(strstr(detail, "give it with --env SECRET=VALUE"));
+    json_decref(problem);
+}
+
+/* Later ones go over earlier ones: config.exs, runtime.exs, then the caller's in their order. */
+static void everything_is_configured_in_its_order(void **state) {
+    struct world *world = *state;
+    json_decref(world_op(world, "create", "{s:s, s:s, s:{s:s}, s:{s:s, s:s}}", "id", "shop", "source",
+                         world_path(world, "shop"), "env", "SECRET", SECRET, "config", "prod.exs",
+                         "import Config\nconfig :shop, nested: [b: 3], key: \"" FILE_SECRET "\"\n", "sys.config",
+                         "[{kernel, [{logger_level, notice}]}, {shop, [{colour, green}]}]."));
+    assert_text(world, "Shop.values()", "[:green, [a: 1, b: 3], \"" SECRET "\", :red, \"" FILE_SECRET "\"]");
+    assert_text(world, "Application.get_env(:kernel, :logger_level)", ":notice");
+    json_decref(world_op(world, "restart", "{s:s, s:b}", "id", "shop", "fresh", 1));
+    assert_text(world, "Shop.values()", "[:green, [a: 1, b: 3], \"" SECRET "\", :red, \"" FILE_SECRET "\"]");
+}
+
+/* ---- while it runs ---- */
+
+static const char *status_of(const json_t *result) {
+    const char *status = json_string_value(json_object_get(json_object_get(result, "configuration"), "status"));
+    return status ? status : "";
+}
+
+static void another_configuration_is_told_and_applied(void **state) {
+    struct world *world = *state;
+    write_config(world, "blue");
+    json_t *result = world_op(world, "reload", "{s:s}", "id", "shop");
+    assert_string_equal(status_of(result), "changed");
+    json_decref(result);
+    assert_text(world, "Application.get_env(:shop, :seen)", ":red");
+    result = world_op(world, "reload", "{s:s, s:b}", "id", "shop", "config", 1);
+    assert_string_equal(status_of(result), "applied");
+    json_t *applications = json_object_get(json_object_get(result, "configuration"), "applications");
+    assert_int_equal(json_array_size(applications), 1);
+    json_t *shop = json_array_get(applications, 0);
+    assert_string_equal(json_string_value(json_object_get(shop, "name")), "shop");
+    assert_string_equal(json_string_value(json_object_get(shop, "outcome")), "told");
+    json_decref(result);
+    assert_text(world, ":persistent_term.get(:told)", "{[seen: :blue], [], []}");
+    result = world_op(world, "reload", "{s:s, s:b}", "id", "shop", "config", 1);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(result, "configuration"), "applications")), 0);
+    json_decref(result);
+}
+
+/* The VM keeps what it had, and the words of the failure hide the variable's value. */
+static void one_that_fails_changes_nothing(void **state) {
+    struct world *world = *state;
+    world_file(world, "shop/config/runtime.exs",
+               "import Config\nconfig :shop, seen: :lost\nraise \"no \" <> System.fetch_env!(\"SECRET\")\n");
+    json_t *problem = world_fails(world, "reload", "runtime_error", "{s:s, s:b}", "id", "shop", "config", 1);
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    assert_non_null(strstr(detail, "(RuntimeError) no …"));
+    assert_non_null(strstr(detail, "config/runtime.exs"));
+    json_decref(problem);
+    assert_text(world, "Application.get_env(:shop, :seen)", ":blue");
+    write_shop(world);
+}
+
+static void a_save_is_told_and_a_restart_applies_it(void **state) {
+    struct world *world = *state;
+    uint64_t before = world_now(world);
+    world_do(world, "watch", "{s:s, s:s}", "id", "shop", "action", "on");
+    json_decref(world_wait_event(world, before, &(struct event_pattern){"watch", "shop", "state", "watching"}));
+    write_config(world, "black");
+    json_decref(
+        world_wait_event(world, before, &(struct event_pattern){"watch_reloaded", "shop", "configuration", "changed"}));
+    world_do(world, "watch", "{s:s, s:s}", "id", "shop", "action", "off");
+    json_decref(world_op(world, "restart", "{s:s, s:b}", "id", "shop", "fresh", 1));
+    assert_text(world, "Application.get_env(:shop, :seen)", ":black");
+}
+
+/* ---- secrets ---- */
+
+static void assert_hidden_in(const char *where, const char *text) {
+    if (strstr(text, SECRET) || strstr(text, FILE_SECRET)) fail_msg("%s shows a secret", where);
+}
+
+static bool has(const char *path, const char *words) {
+    CLEANUP_FREE uint8_t *content = NULL;
+    size_t size = 0;
+    struct error ignored;
+    return file_load(path, 1 << 30, &content, &size, &ignored) == 0 && memmem(content, size, words, strlen(words));
+}
+
+/* The registry alone, which restarts need, and which the service alone can read. */
+static size_t count_files_with_secrets(const char *folder, bool in_registry) {
+    size_t count = 0;
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        char path[PATH_MAX];
+        struct stat status;
+        if (entry->d_name[0] == '.' || string_format(path, sizeof path, NULL, "%s/%s", folder, entry->d_name) < 0)
+            continue;
+        if (lstat(path, &status) < 0) continue;
+        if (S_ISDIR(status.st_mode)) count += count_files_with_secrets(path, in_registry);
+        if (!S_ISREG(status.st_mode) || string_starts(entry->d_name, "registry.") != in_registry) continue;
+        if (!has(path, SECRET) && !has(path, FILE_SECRET)) continue;
+        if (!in_registry) fail_msg("%s has a secret", path);
+        count++;
+    }
+    if (directory) closedir(directory);
+    return count;
+}
+
+static void nothing_shows_a_value(void **state) {
+    struct world *world = *state;
+    static const char *const operations[] = {"list", "info", "events", "audit", "logs", "stats", "versions", "limits"};
+    for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
+        bool has_id = i == 1 || i >= 4;
+        json_t *answer =
+            has_id ? world_op(world, operations[i], "{s:s}", "id", "shop") : world_op(world, operations[i], "{}");
+        CLEANUP_FREE char *text = json_dumps(answer, JSON_ENCODE_ANY);
+        json_decref(answer);
+        assert_true(strlen(text) > 2 || i == 4);
+        assert_hidden_in(operations[i], text);
+    }
+    assert_true(count_files_with_secrets(world_home(world), true) > 0); /* so the search can find one */
+    count_files_with_secrets(world_home(world), false);
+    count_files_with_secrets("/run/sandbox", false);
+}
+
+/* ---- those that mean harm, or have a mistake ---- */
+
+struct harm {
+    const char *file, *text;
+    const char *said;
+};
+
+enum { BRIEFLY = 4 }; /* as many of these in every run, all of them by `make stress`: each costs a VM */
+
+static const struct harm harms[] = {
+    {"runtime.exs", "import Config\nconfig :shop, key: \"" FILE_SECRET "\n", "runtime.exs:"},
+    {"sys.config", "[{shop, [{key, \"" FILE_SECRET "\"}}].\n", "sys.config:1: the syntax is wrong"},
+    {"runtime.exs", "import Config\nraise \"no \" <> \"" FILE_SECRET "\"\n", "(RuntimeError) no …"},
+    {"runtime.exs", "Process.exit(self(), :kill)\n", "its evaluation was ended: killed"},
+    {"sys.config", "{shop, []}.\n", "it is not a list"},
+    {"sys.config", "[\"/etc/shadow\"].\n", "an entry is {Application, [{Key, Value}]}"},
+    {"runtime.exs", "exit(:enough)\n", ":enough"},
+    {"runtime.exs", "System.halt(3)\n", "3"},
+    {"runtime.exs", "System.cmd(\"/bin/sh\", [\"-c\", \"id\"])\n", ""},
+    {"runtime.exs", "for _ <- 1..100_000, do: spawn(fn -> Process.sleep(:infinity) end)\n", ""},
+    {"runtime.exs", "Stream.iterate([1], &[&1 | &1]) |> Enum.to_list()\n", ""},
+};
+
+static void harm_fails_its_own_create(void **state) {
+    struct world *world = *state;
+    size_t count = getenv("COMPILE_AT_LENGTH") ? ARRAY_SIZE(harms) : BRIEFLY;
+    for (size_t i = 0; i < count; i++) {
+        json_t *problem =
+            world_fails(world, "create", NULL, "{s:s, s:s, s:{s:s}, s:{s:s}}", "id", "harm", "source",
+                        world_path(world, "shop"), "env", "SECRET", SECRET, "config", harms[i].file, harms[i].text);
+        CLEANUP_FREE char *text = json_dumps(problem, 0);
+        const char *detail = json_string_value(json_object_get(problem, "detail"));
+        assert_hidden_in(harms[i].text, text);
+        if (!strstr(detail, harms[i].said)) fail_msg("%s: %s", harms[i].text, detail);
+        json_decref(problem);
+    }
+    assert_text(world, "Application.get_env(:shop, :seen)", ":black");
+}
+
+static int open_world(void **state) {
+    *state = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_missing_variable_is_named),
+        cmocka_unit_test(everything_is_configured_in_its_order),
+        cmocka_unit_test(another_configuration_is_told_and_applied),
+        cmocka_unit_test(one_that_fails_changes_nothing),
+        cmocka_unit_test(a_save_is_told_and_a_restart_applies_it),
+        cmocka_unit_test(harm_fails_its_own_create),
+        cmocka_unit_test(nothing_shows_a_value),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
