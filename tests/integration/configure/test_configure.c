@@ -112,10 +112,11 @@ static void a_save_is_told_and_a_restart_applies_it(void **state) {
     struct world *world = *state;
     uint64_t before = world_now(world);
     world_do(world, "watch", "{s:s, s:s}", "id", "shop", "action", "on");
-    json_decref(world_wait_event(world, before, &(struct event_pattern){"watch", "shop", "state", "watching"}));
+    struct event_pattern changed = {"watch_reloaded", "shop", "configuration", "changed"};
+    json_decref(world_wait_event(world, before, &changed)); /* what lay there when it began */
+    before = world_now(world);
     write_config(world, "black");
-    json_decref(
-        world_wait_event(world, before, &(struct event_pattern){"watch_reloaded", "shop", "configuration", "changed"}));
+    json_decref(world_wait_event(world, before, &changed));
     world_do(world, "watch", "{s:s, s:s}", "id", "shop", "action", "off");
     json_decref(world_op(world, "restart", "{s:s, s:b}", "id", "shop", "fresh", 1));
     assert_text(world, "Application.get_env(:shop, :seen)", ":black");
