@@ -453,7 +453,7 @@ static bool has_spare(void *data) {
    its share of the CPU. */
 static void a_spare_that_stays_slow_is_thrown_away(void **state) {
     (void)state;
-    struct world *world = world_open("warm-nodes = 0\n");
+    struct world *world = world_open("warm-nodes = 0\nspare-compilers = 1\n");
     struct rlimit descriptors;
     write_value(world, "first", "one", "1");
     compile_gives(world, "first", MODULES("one"));
