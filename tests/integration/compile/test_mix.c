@@ -153,7 +153,7 @@ static void harm_stays_with_its_project(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    *state = world_open("warm-nodes = 0\n");
     return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "support.h"
 
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    *state = world_open("warm-nodes = 0\n");
     return 0;
 }
 

@@ -177,7 +177,7 @@ static void assert_watches(struct world *world, uint64_t since, const char *proj
 
 static void a_daemon_stopped_for_a_minute_ends_no_sandbox(void **state) {
     (void)state;
-    struct world *world = world_open(NULL);
+    struct world *world = world_open("warm-nodes = 0\n");
     struct witness witnesses[] = {{"high", "high", 0}, {"medium", "medium", 0}, {"low", "low", 0}};
     struct caller eval, create;
     char watched[128], reloaded[128], late[128];
@@ -264,7 +264,7 @@ static void thaw_home(struct freezer *freezer) {
 
 static void live_on_a_frozen_disk(void **state) {
     (void)state;
-    struct world *world = world_open(NULL);
+    struct world *world = world_open("warm-nodes = 0\n");
     struct witness witnesses[] = {{"high", "high", 0}, {"medium", "medium", 0}, {"low", "low", 0}};
     struct caller callers[] = {
         {.world = world, .op = "info", .params = "{\"id\": \"high\"}"},

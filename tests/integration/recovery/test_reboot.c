@@ -116,7 +116,7 @@ static void assert_nothing_else_is_left(struct world *world, size_t nodes) {
 
 static void the_host_is_restarted(void **state) {
     (void)state;
-    struct world *world = world_open(NULL);
+    struct world *world = world_open("warm-nodes = 0\n");
     create(world, "never", NULL);
     create(world, "always", "always");
     create(world, "failing", "on-failure:1");

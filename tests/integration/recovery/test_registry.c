@@ -123,7 +123,7 @@ static void wait_for_brief(struct world *world, uint64_t since, const char *even
 
 static void fill_the_registry(void **state) {
     (void)state;
-    struct world *world = world_open(NULL);
+    struct world *world = world_open("warm-nodes = 0\n");
     mount_home(world);
     json_decref(world_create(world, "kept", COUNTER, "medium"));
     assert_counts(world, "kept", "1");
