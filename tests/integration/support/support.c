@@ -273,8 +273,9 @@ json_t *world_fails(struct world *world, const char *op, const char *code, const
     va_start(arguments, format);
     int result = call(world, op, format, arguments, &answer, &error);
     va_end(arguments);
-    if (result == 0) fail_msg("%s succeeded, which should have failed with %s", op, code);
-    if (strcmp(error.code, code) != 0) fail_msg("%s failed with %s, not %s: %s", op, error.code, code, error.detail);
+    if (result == 0) fail_msg("%s succeeded, which should have failed with %s", op, code ? code : "any error");
+    if (code && strcmp(error.code, code) != 0)
+        fail_msg("%s failed with %s, not %s: %s", op, error.code, code, error.detail);
     json_t *problem = json_loads(error.json, 0, NULL);
     sbx_error_clear(&error);
     assert_non_null(problem);

@@ -107,7 +107,7 @@ static void a_bound_for_each_operation(void **state) {
     assert_in_range(ops_body_max(ops_find("freeze")), 4096, 64 << 10);
     assert_in_range(ops_body_max(ops_find("info")), 4096, 64 << 10);
     assert_in_range(ops_body_max(ops_find("eval")), 1 << 20, 4 << 20);
-    assert_in_range(ops_body_max(ops_find("create")), 256 << 10, 1 << 20);
+    assert_in_range(ops_body_max(ops_find("create")), 256 << 10, 2 << 20);
     assert_int_equal(ops_body_max(ops_find("reload")), 4 << 20);
 }
 
