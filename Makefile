@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-toolchains cross-arm64 test-vm install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-rebar3 test-toolchains cross-arm64 test-vm install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -57,6 +57,11 @@ test-compile-large: all ## what is compiled again after each kind of change to 5
 
 test-packages: all ## compile Erlang projects that the distribution ships as sources
 	@tools/test_packages.sh $(BUILD)
+
+test-rebar3: all ## rebar3 projects as rebar3 itself describes them, beside `rebar3 compile` (needs rebar3)
+	@command -v rebar3 >/dev/null || { echo "rebar3 is not installed: apt-get install rebar3"; exit 1; }
+	@meson setup --reconfigure $(BUILD) . >/dev/null && ninja -C $(BUILD) --quiet
+	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/rebar3
 
 test-distros: ## the demo and every test on fresh roots of Debian 12, 13 and 14 (or SUITES)
 	@tools/distros/test.sh $(SUITES)

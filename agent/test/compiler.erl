@@ -6,7 +6,11 @@
 %% Uses the service's own flags.
 start() ->
     Flags = "-S 2:2 -SDcpu 1:1 -SDio 1 -A 1 -sbwt very_short -sbwtdcpu none -sbwtdio very_short -fnu -Bi",
-    vm:start(#{arguments => string:lexemes(Flags, " ")}).
+    vm:start(#{arguments => string:lexemes(Flags, " "), env => rebar3()}).
+
+%% Without it the node reads rebar.config by itself.
+rebar3() ->
+    [{"SANDBOX_REBAR3", File} || File <- [os:getenv("SANDBOX_REBAR3")], File =/= false].
 
 project(Vm, Kind, Dir) ->
     Source = unicode:characters_to_binary(Dir),

@@ -374,6 +374,8 @@ static void get_worker(struct compile_job *job) {
         .ready = on_worker_ready, .violation = on_worker_violation, .gone = on_worker_gone};
     struct workspace *workspace = job->workspace;
     struct error error;
+    if (workspace->worker && worker_is_outdated(workspace->worker))
+        worker_kill(workspace->worker, "another rebar3 was installed");
     if (workspace->worker && !workspace->worker->is_ending) {
         job->worker = workspace->worker;
         worker_take_again(job->worker, &user, job);
@@ -410,6 +412,15 @@ static int open_copy(struct compile_job *job, struct error *reterr) {
     return job->project_fd < 0 ? error_errno(reterr, errno, "opening %s", copy) : 0;
 }
 
+/* With rebar3 there, or another one, a project may be something else. */
+static void hash_rebar3(const struct compile_job *job, struct hash *hash) {
+    struct toolchain_rebar3 rebar3 = {0};
+    if (job->kind != SOURCE_REBAR3 || !toolchain_find_rebar3(job->request.toolchain, &rebar3)) return;
+    hash_text(hash, rebar3.path);
+    hash_bytes(hash, &rebar3.size, sizeof rebar3.size);
+    hash_bytes(hash, &rebar3.modified_ns, sizeof rebar3.modified_ns);
+}
+
 static void hash_content(const struct compile_job *job, const char *whose, char ret_key[STORE_DIGEST_BYTES]) {
     struct hash hash;
     uint8_t digest[DIGEST_BYTES];
@@ -419,6 +430,7 @@ static void hash_content(const struct compile_job *job, const char *whose, char 
     hash_bytes(&hash, &job->request.owner, sizeof job->request.owner);
     hash_text(&hash, job->request.toolchain->digest);
     hash_text(&hash, source_kind_name(job->kind));
+    hash_rebar3(job, &hash);
     hash_text(&hash, job->name);
     hash_text(&hash, job->file_name);
     hash_text(&hash, job->mix_env);

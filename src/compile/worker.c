@@ -126,6 +126,7 @@ static struct worker *start(struct compiler *compiler, const struct toolchain *t
     struct worker *worker = new_or_abort(struct worker);
     if (is_spare) spec.limits.cpu_weight_percent = SPARE_WEIGHT_PERCENT;
     *worker = (struct worker){.compiler = compiler, .toolchain = toolchain, .is_spare = is_spare};
+    toolchain_find_rebar3(toolchain, &worker->rebar3);
     if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {
         free(worker);
         return NULL;
@@ -197,9 +198,20 @@ static void on_weighted(void *data, const struct error *error) {
         worker->user->ready(worker->user_data, worker);
 }
 
+bool worker_is_outdated(const struct worker *worker) {
+    struct toolchain_rebar3 now = {0};
+    const struct toolchain_rebar3 *then = &worker->rebar3;
+    toolchain_find_rebar3(worker->toolchain, &now);
+    return now.size != then->size || now.modified_ns != then->modified_ns || strcmp(now.path, then->path) != 0;
+}
+
 struct worker *worker_take(struct compiler *compiler, const struct toolchain *toolchain, const struct worker_user *user,
                            void *data, struct error *reterr) {
     struct worker *worker = find_spare(compiler, toolchain);
+    if (worker && worker_is_outdated(worker)) {
+        worker_kill(worker, "another rebar3 was installed");
+        worker = NULL;
+    }
     if (!worker) worker = start(compiler, toolchain, false, reterr);
     if (!worker) return NULL;
     worker->was_spare = worker->is_being_weighted = worker->is_spare;

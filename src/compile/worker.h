@@ -23,6 +23,7 @@ struct worker {
     const struct toolchain *toolchain;
     struct worker *next; /* of the compiler's, the newest first */
     struct node *node;
+    struct toolchain_rebar3 rebar3; /* that it was started with; all zero: none */
     uv_timer_t idle;
     uint64_t idle_since_ms;
     const struct worker_user *user;
@@ -69,6 +70,8 @@ struct compiler {
    gone. */
 struct worker *worker_take(struct compiler *compiler, const struct toolchain *toolchain, const struct worker_user *user,
                            void *data, struct error *reterr);
+/* Whether rebar3 came, went or changed since it started. */
+bool worker_is_outdated(const struct worker *worker);
 /* The same worker again, for the next compilation of its project. */
 void worker_take_again(struct worker *worker, const struct worker_user *user, void *data);
 /* Done with it for now. Kept while it is good and there is room. One that is gone is freed only here. */

@@ -78,6 +78,13 @@ int toolchain_check_place(const char *path, struct error *reterr);
 /* E_TOOLCHAIN: Elixir of that version needs a newer OTP. */
 int toolchain_check_fit(unsigned otp, const char *elixir_version, struct error *reterr);
 bool toolchain_version_is_plain(const char *text); /* letters, digits and ".-+_" alone, and not empty */
+/* rebar3 as compiler nodes of a toolchain see it: the one of its root, or the host's. It may come and go. */
+struct toolchain_rebar3 {
+    char path[PATH_MAX]; /* on the host */
+    uint64_t size, modified_ns;
+};
+/* False: there is none, or other users could change it. */
+bool toolchain_find_rebar3(const struct toolchain *toolchain, struct toolchain_rebar3 *ret);
 /* As link_spawn. The folders of a user's own are opened first. */
 void toolchain_spawn(struct launcher_link *link, const struct toolchain *toolchain, const struct jail_plan *plan,
                      link_spawned_fn done, void *data);

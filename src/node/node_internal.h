@@ -243,6 +243,11 @@ bool task_read(pid_t pid, struct node_task *ret); /* false when there is no such
 
 enum { TOOLCHAIN_DIGEST_BYTES = 8 };
 
+/* ---- toolchain/find.c ---- */
+
+/* The real path, from the root, of a program that PATH has; "" when it has none. */
+void toolchain_find_in_path(const char *root, const char *program, char ret[PATH_MAX]);
+
 /* ---- small helpers ---- */
 
 int make_random_hex(char *ret, size_t digits, struct error *reterr); /* digits characters and a terminator */

@@ -106,6 +106,15 @@ static void add_toolchain(struct draft *draft, const struct node_host *host, con
     for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) add_env(draft, fixed[i]);
 }
 
+/* What tells a compiler of a rebar3 project. */
+static void add_rebar3(struct draft *draft, const struct toolchain *toolchain) {
+    static const char place[] = "/sandbox/rebar3";
+    struct toolchain_rebar3 found;
+    if (!toolchain_find_rebar3(toolchain, &found)) return;
+    add_bind(draft, keep_text(draft, "%s", found.path), place, false);
+    add_env(draft, keep_text(draft, "SANDBOX_REBAR3=%s", place));
+}
+
 /* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. Schedulers that spin
    while they wait would burn the CPU of other nodes. */
 static const char *const application_flags[] = {"-S",        "1:1",  "-SDcpu",   "1:1",   "-SDio", "1",     "-A",
@@ -178,6 +187,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_toolchain(draft, host, spec->toolchain);
     add_bind(draft, spec->toolchain->boot_dir, "/sandbox/boot", false);
     add_bind(draft, identity->control_dir, "/sandbox/control", false);
+    if (spec->kind == NODE_COMPILER) add_rebar3(draft, spec->toolchain);
     for (size_t i = 0; i < spec->app_count; i++)
         add_bind(draft, spec->apps[i].path, keep_text(draft, NODE_APP_PLACE, spec->apps[i].name),
                  spec->profile->native_code);

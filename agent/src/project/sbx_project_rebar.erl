@@ -1,5 +1,5 @@
 %%% Describes rebar3 projects, and any folder in the layout of OTP applications: src, include, an
-%%% .app.src. It does not need rebar3.
+%%% .app.src. rebar3 reads the configurations where the host has it, and sbx_rebar_config otherwise.
 -module(sbx_project_rebar).
 
 -export([discover/3, app/2, app/3, described_by/1]).
@@ -9,20 +9,26 @@
 -spec discover(file:filename(), string(), map()) -> sbx_project:project().
 discover(Root, Name, Args) ->
     Profile = profile(maps:get(mix_env, Args, nil)),
-    Config = sbx_rebar_config:read(Root, Profile),
-    Own = [own(Dir, own_name(Dir, Root, Name), Root, Config, Profile) || Dir <- app_dirs(Root, Config)],
-    {Deps, Problems} = dependencies(Root, Config, Profile),
+    case lists:any(fun filelib:is_regular/1, sbx_rebar_config:files(Root)) andalso sbx_rebar:is_there() of
+        true -> sbx_rebar:inside(Root, fun() -> discover(sbx_rebar, Root, Name, Profile) end);
+        false -> discover(sbx_rebar_config, Root, Name, Profile)
+    end.
+
+discover(Reader, Root, Name, Profile) ->
+    #{config := Config} = Read = Reader:project(Root, Profile),
+    Own = own(Read, Root, Name, Profile),
+    {Deps, Missing} = dependencies(Root, Reader, Read, Profile),
     Apps = sbx_project:order(linked(Own ++ Deps)),
-    {Environment, Read} = sbx_config:erlang(Root),
+    {Environment, Files} = sbx_config:erlang(Root),
     #{
         root => Root,
         apps => Apps,
         main => main(Own),
         config => Environment,
         runtime => none,
-        problems => hooks(Config) ++ Problems,
+        problems => hooks([Config | [Its || {_, _, Its} <- maps:get(apps, Read)]]) ++ unread(Reader, Config) ++ Missing,
         loose => lists:all(fun(#{properties := Properties}) -> Properties =:= [] end, Own),
-        described_by => lists:usort(lists:append([described_by(Dir) || Dir <- [Root | dirs(Apps)]]) ++ Read),
+        described_by => lists:usort(lists:append([described_by(Dir) || Dir <- [Root | dirs(Apps)]]) ++ Files),
         consolidate => true,
         missing => []
     }.
@@ -31,21 +37,42 @@ discover(Root, Name, Args) ->
 profile(nil) -> nil;
 profile(Name) -> binary_to_atom(Name).
 
-hooks(Config) ->
-    case sbx_rebar_config:hooks(Config) of
-        true ->
-            Text = "rebar.config runs hooks or plugins when it compiles, which only rebar3 does. Where the project "
-                "needs what they make, run `rebar3 compile` before",
-            [(sbx_diagnostic:dependency(Text, []))#{kind := warning}];
-        false ->
-            []
+hooks(Configs) ->
+    case lists:usort(lists:append([sbx_rebar_config:hooks(Config) || Config <- Configs])) of
+        [] ->
+            [];
+        Hooks ->
+            warning(
+                "rebar.config has ~ts run when it compiles, which is not done here: it would run programs. Where the "
+                "project needs what that makes, run `rebar3 compile` before",
+                [lists:join(", ", Hooks)]
+            )
     end.
+
+unread(sbx_rebar, _Config) ->
+    [];
+unread(sbx_rebar_config, Config) ->
+    case sbx_rebar_config:unread(Config) of
+        [] ->
+            [];
+        Keys ->
+            Names = lists:join(", ", [atom_to_list(Key) || Key <- Keys]),
+            warning("rebar.config has ~ts, which only rebar3 heeds, and this host has none: install rebar3", [Names])
+    end.
+
+warning(Format, Arguments) ->
+    [(sbx_diagnostic:dependency(Format, Arguments))#{kind := warning}].
 
 dirs(Apps) ->
     [Dir || #{dir := Dir} <- Apps].
 
 own_name(Root, Root, Name) -> sbx_app_file:safe_name(Name);
 own_name(Dir, _Root, _Name) -> sbx_app_file:safe_name(filename:basename(Dir)).
+
+own(#{apps := [], config := Config}, Root, Name, Profile) ->
+    [own(Dir, own_name(Dir, Root, Name), Root, Config, Profile) || Dir <- app_dirs(Root, Config)];
+own(#{apps := Found}, _Root, _Name, _Profile) ->
+    [app(Dir, Name, Config) || {Dir, Name, Config} <- Found].
 
 own(Root, Name, Root, Config, _Profile) -> app(Root, Name, Config);
 own(Dir, Name, _Root, Config, Profile) -> app(Dir, Name, sbx_rebar_config:for_app(Dir, Config, Profile)).
@@ -116,8 +143,8 @@ descriptions(Sources, Ebin) ->
     lists:append([filelib:wildcard(filename:join(Dir, "*.app.src")) || Dir <- Sources]) ++
         filelib:wildcard(filename:join(Ebin, "*.app")).
 
-dependencies(Root, Config, Profile) ->
-    Found = #{root => Root, project => Config, dirs => dependency_dirs(Profile), apps => [], problems => []},
+dependencies(Root, Reader, #{config := Config} = Read, Profile) ->
+    Found = #{root => Root, by => {Reader, Read}, dirs => dependency_dirs(Profile), apps => [], problems => []},
     #{apps := Apps, problems := Problems} = lists:foldl(fun add_dependency/2, Found, names(Config)),
     {Apps, Problems}.
 
@@ -138,8 +165,8 @@ add_dependency(Name, #{root := Root, dirs := Parents} = Found) ->
     end.
 
 %% The dependencies of a dependency are expected beside it.
-add_found(Name, Dir, #{apps := Apps, project := Project} = Found) ->
-    Config = sbx_rebar_config:override(Name, sbx_rebar_config:read(Dir, nil), Project),
+add_found(Name, Dir, #{apps := Apps, by := {Reader, Read}} = Found) ->
+    Config = Reader:dependency(Dir, Name, Read),
     App = (app(Dir, Name, Config))#{is_own := false},
     Known = [Other || #{name := Other} <- [App | Apps]],
     lists:foldl(fun add_dependency/2, Found#{apps := [App | Apps]}, names(Config) -- Known).

@@ -2,9 +2,22 @@
 %%% and definitions for some platforms.
 -module(sbx_rebar_config).
 
--export([read/2, override/3, for_app/3, options/1, source_dirs/1, hooks/1, files/1]).
+-export([project/2, dependency/3]).
+-export([read/2, for_app/3, options/1, source_dirs/1, hooks/1, unread/1, files/1, fail/3]).
+
+%% Only rebar3 heeds these.
+-define(UNREAD, [minimum_otp_vsn, blacklisted_otp_vsns, erlc_compiler, application_resource_extensions]).
 
 -type config() :: [term()].
+
+%% What sbx_rebar tells as well, where rebar3 is installed. The applications are to be looked for.
+-spec project(file:filename(), atom() | nil) -> #{config := config(), apps := []}.
+project(Root, Profile) ->
+    #{config => read(Root, Profile), apps => []}.
+
+-spec dependency(file:filename(), atom(), #{config := config(), _ => _}) -> config().
+dependency(Dir, Name, #{config := Project}) ->
+    with_profile(override(Name, read(Dir, nil), Project), prod).
 
 %% The configuration in a folder, with that of the profile over it.
 -spec read(file:filename(), atom() | nil) -> config().
@@ -43,6 +56,12 @@ evaluated(Script, Config, Dir) ->
         file:set_cwd(Before)
     end.
 
+-spec fail(file:filename(), term(), file:filename()) -> no_return().
+fail(File, {Line, file, {Class, Reason, Stack}}, Dir) ->
+    %% A script that raised. What it called is its own affair, but not what called it.
+    Own = lists:takewhile(fun(Frame) -> element(1, Frame) =/= erl_eval end, Stack),
+    Text = unicode:characters_to_binary(erl_error:format_exception(Class, Reason, Own)),
+    throw({diagnostics, [sbx_diagnostic:new(compile, File, Line, string:trim(Text), Dir)]});
 fail(File, {Line, Module, Description}, Dir) when is_atom(Module) ->
     throw({diagnostics, [sbx_diagnostic:new(syntax, File, Line, Module:format_error(Description), Dir)]});
 fail(File, Reason, _Dir) ->
@@ -72,7 +91,6 @@ for_app(Dir, Project, Profile) ->
     merge(read(Dir, Profile), Shared).
 
 %% What the project says of a dependency's configuration.
--spec override(atom(), config(), config()) -> config().
 override(Name, Config, Project) ->
     lists:foldl(fun(Rule, Acc) -> apply_rule(Rule, Name, Acc) end, Config, proplists:get_value(overrides, Project, [])).
 
@@ -134,16 +152,24 @@ source_dir({Dir, Options}) when is_list(Options) ->
 source_dir(Dir) ->
     {Dir, all}.
 
-%% Whether it has commands run or plugins called when it compiles.
--spec hooks(config()) -> boolean().
+%% The commands and plugins that rebar3 would run when it compiles, as the file names them.
+-spec hooks(config()) -> [string()].
 hooks(Config) ->
     Commands = proplists:get_value(pre_hooks, Config, []) ++ proplists:get_value(post_hooks, Config, []),
     Providers = lists:append([
         Hooks || {_When, Hooks} <- proplists:get_value(provider_hooks, Config, []), is_list(Hooks)
     ]),
-    lists:any(fun is_compiling/1, Commands ++ Providers).
+    lists:usort(lists:append([hook(Hook) || Hook <- Commands ++ Providers])).
 
-is_compiling({compile, _}) -> true;
-is_compiling({compile, _, _}) -> true;
-is_compiling({_Platform, compile, _}) -> true;
-is_compiling(_Other) -> false.
+hook({compile, Run}) -> [hook_text(Run)];
+hook({_Platform, compile, Run}) -> [hook_text(Run)];
+hook(_Other) -> [].
+
+hook_text({Plugin, Provider}) -> lists:flatten(io_lib:format("~tp of the plugin ~tp", [Provider, Plugin]));
+hook_text(Provider) when is_atom(Provider) -> lists:flatten(io_lib:format("~tp", [Provider]));
+hook_text(Command) -> lists:flatten(io_lib:format("`~ts`", [Command])).
+
+%% The keys that are not heeded here.
+-spec unread(config()) -> [atom()].
+unread(Config) ->
+    [Key || Key <- ?UNREAD, lists:keymember(Key, 1, Config)].

@@ -31,8 +31,7 @@ static const char *place_of(const char *root, const char *path) {
     return strncmp(path, root, length) == 0 && path[length] == '/' ? path + length : path;
 }
 
-/* The real path, from the root, of a program that PATH has; "" when it has none. */
-static void find_in_path(const char *root, const char *program, char ret[PATH_MAX]) {
+void toolchain_find_in_path(const char *root, const char *program, char ret[PATH_MAX]) {
     static const char usual[] = "/usr/local/bin:/usr/bin:/bin";
     const char *path = root[0] ? NULL : getenv("PATH"); /* what the host's says is not true there */
     struct error absent;
@@ -68,7 +67,7 @@ static int resolve_root(const char *root, const char *given, const char *program
         if (result == 0) snprintf(ret, PATH_MAX, "%s", place_of(root, found));
         return result;
     }
-    find_in_path(root, program, ret);
+    toolchain_find_in_path(root, program, ret);
     if (!ret[0] && root[0])
         return error_set(reterr, E_TOOLCHAIN, "the root %s has no '%s': install it there", root, program);
     if (!ret[0] || !parent_path(ret, 2)) /* ROOT/bin/erl, ROOT/bin/elixir */
