@@ -22,9 +22,9 @@ if [ "${1:-}" = --suite ]; then
     suites=""
     for suite in "$@"; do suites="$suites --suite $suite"; done
     # shellcheck disable=SC2086
-    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs $suites
+    meson test -C "$build" --no-rebuild --num-processes "$processes" --timeout-multiplier 3 --print-errorlogs $suites
 else
-    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs
+    meson test -C "$build" --no-rebuild --num-processes "$processes" --timeout-multiplier 3 --print-errorlogs
 fi
 status=$?
 ended=$(date +%s)
