@@ -1,4 +1,4 @@
-/* Prints terms in Elixir's syntax. */
+/* Prints terms in Elixir's syntax, as Elixir 1.18 and later write them: every release reads it. */
 #include <math.h>
 #include <string.h>
 
@@ -12,13 +12,24 @@ static bool is_printable(uint32_t code) {
     return is_visible(code) || is_named_control(code) || code == '\a' || code == 127;
 }
 
+/* Characters that would not be seen for what they are: spaces of other widths, marks of direction and the like. */
+static bool is_confusing(uint32_t code) {
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0xA0, 0xA0},     {0x34F, 0x34F},   {0x61C, 0x61C},   {0x2000, 0x200F}, {0x2028, 0x202E},
+                  {0x205F, 0x2064}, {0x2066, 0x2069}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFC}};
+    for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+        if (code >= ranges[i].first && code <= ranges[i].last) return true;
+    return false;
+}
+
 static void print_escaped(struct printer *printer, uint32_t code) {
     static const char named[] = {['\a'] = 'a', ['\b'] = 'b', ['\t'] = 't',  ['\n'] = 'n', ['\v'] = 'v', ['\f'] = 'f',
                                  ['\r'] = 'r', [27] = 'e',   ['\\'] = '\\', [127] = 'd',  [0] = '0'};
     if (code < sizeof named && named[code])
         buf_printf(printer->out, "\\%c", named[code]);
-    else if (code == 0xFEFF)
-        print_text(printer, "\\uFEFF");
+    else if (is_confusing(code))
+        buf_printf(printer->out, "\\u%04X", code);
     else if (is_visible(code))
         print_code_point(printer, code);
     else if (code < 0x100)
@@ -99,15 +110,15 @@ static void print_sequence(struct printer *printer, const struct sequence *seque
 }
 
 static void print_charlist(struct printer *printer, const struct term *list) {
-    print_text(printer, "'");
+    print_text(printer, "~c\"");
     for (size_t i = 0; i < list->items.count && !printer_is_full(printer); i++) {
         uint8_t pair[2] = {(uint8_t)list->items.elements[i].integer, 0};
         bool last = i + 1 == list->items.count;
         bool interpolates = pair[0] == '#' && !last && list->items.elements[i + 1].integer == '{';
         if (interpolates) print_text(printer, "\\");
-        print_elixir_escaped(printer, pair, 1, '\'');
+        print_elixir_escaped(printer, pair, 1, '"');
     }
-    print_text(printer, "'");
+    print_text(printer, "\"");
 }
 
 static void print_list(struct printer *printer, const struct term *list) {
