@@ -11,7 +11,7 @@ bootstrap: ## install the Debian packages that are missing
 	@tools/bootstrap.sh
 
 setup: bootstrap
-	@test -f $(BUILD)/build.ninja || { echo "configuring $(BUILD)"; meson setup $(BUILD) . >/dev/null; }
+	@test -f $(BUILD)/build.ninja || { echo "configuring $(BUILD)"; meson setup $(BUILD) . >/dev/null || { tail -n 20 $(BUILD)/meson-logs/meson-log.txt; exit 1; }; }
 
 demo: all ## tell the story in a few seconds, on the real programs
 	@$(BUILD)/bin/sandbox demo

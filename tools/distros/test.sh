@@ -1,16 +1,16 @@
 #!/bin/sh
 # Run the demo and every test on fresh roots of Debian releases, and print one table.
-# usage: tools/distros/test.sh [SUITE…] (all that are supported). FRESH=1 makes the roots again.
+# usage: tools/distros/test.sh [SUITE…] (all that are supported). FRESH=1 makes the roots again. LOGS=DIR keeps what was said.
 # Each run has a copy of the minimal root, so that the project's bootstrap installs everything. The cache keeps the
 # packages that were downloaded.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-project=$(cd "$here/../.." && pwd)
 suites=${*:-"bookworm trixie forky"}
-logs=$(mktemp -d)
+scratch=$(mktemp -d)
+logs=${LOGS:-$scratch}
 root=""
-trap 'rm -rf "$logs" "$root"' EXIT
+trap 'rm -rf "$scratch" "$root"' EXIT
 trap 'exit 130' INT TERM
 
 # Prints the path of a copy that has nothing of earlier runs but their packages.
@@ -25,14 +25,6 @@ fresh_root() {
 
 keep_packages() {
     find "$1/var/cache/apt/archives" -maxdepth 1 -name '*.deb' -exec ln -f -t "${1%.run}.packages" {} +
-}
-
-# The files that git knows, as they are now, without a build folder.
-copy_project() {
-    rm -rf "$1/project"
-    mkdir "$1/project"
-    (cd "$project" && git ls-files -z --deduplicate | xargs -0 ls -d 2>/dev/null | tar -cf - --files-from -) |
-        tar -xf - -C "$1/project"
 }
 
 # The state of a release that moves is the date of its package lists.
@@ -50,7 +42,7 @@ run_suite() {
     suite=$1
     log=$logs/$suite
     root=$(fresh_root "$suite")
-    copy_project "$root"
+    "$here/copy.sh" "$root"
     demo=passed
     status=0
     "$here/inside.sh" "$root" make -C /project demo >"$log.demo" 2>&1 || demo=FAILED
@@ -61,7 +53,7 @@ run_suite() {
     printf '| %-8s | %-10s | %-3s | %-7s | %-7s | %-13s | %-6s | %-22s | %4s s |\n' "$suite" \
         $("$here/inside.sh" "$root" sh -c "$facts") "$demo" \
         "$(last_words "$log.test" '\([0-9]* passed, [0-9]* failed\)')" \
-        "$(last_words "$log.test" 'tests took \([0-9]*\) s')" >>"$logs/table"
+        "$(last_words "$log.test" 'tests took \([0-9]*\) s')" >>"$scratch/table"
     keep_packages "$root"
     rm -rf "$root"
     return $status
@@ -74,5 +66,5 @@ for suite in $suites; do
 done
 printf '| %-8s | %-10s | OTP | %-7s | %-7s | %-13s | %-6s | %-22s | %-6s |\n|---|---|---|---|---|---|---|---|---|\n' \
     suite state Elixir gcc libmicrohttpd demo tests time
-cat "$logs/table"
+cat "$scratch/table"
 exit $failed
