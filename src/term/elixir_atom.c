@@ -64,11 +64,12 @@ static bool is_alias(const char *text) {
     return *at == '\0';
 }
 
-/* The letters of Latin-1 and Latin Extended-A that Elixir prints bare. */
+/* The letters of Latin-1 and Latin Extended-A that every Elixir prints bare; 1.20 took some out. */
 static bool is_latin_letter(uint32_t code) {
     static const struct {
         uint32_t first, last;
-    } ranges[] = {{0xC0, 0xD6}, {0xD8, 0xF6}, {0xF8, 0x131}, {0x134, 0x13E}, {0x141, 0x148}, {0x14A, 0x17E}};
+    } ranges[] = {{0xC0, 0xD6},   {0xD8, 0xF6},   {0xF8, 0x113},  {0x116, 0x12B}, {0x12E, 0x131}, {0x134, 0x137},
+                  {0x139, 0x13E}, {0x141, 0x148}, {0x14A, 0x14D}, {0x150, 0x155}, {0x158, 0x161}, {0x164, 0x17E}};
     for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
         if (code >= ranges[i].first && code <= ranges[i].last) return true;
     return false;
@@ -77,7 +78,6 @@ static bool is_latin_letter(uint32_t code) {
 /* Extended-A alternates capital and small letters. Two runs begin with an odd capital. */
 static bool is_lower_latin(uint32_t code) {
     if (code < 0x100) return code >= 0xDF;
-    if (code == 0x138) return true;
     if (code == 0x178) return false;
     bool odd_capitals = (code >= 0x139 && code <= 0x148) || code >= 0x179;
     return odd_capitals ? code % 2 == 0 : code % 2 == 1;

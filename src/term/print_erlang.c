@@ -34,11 +34,12 @@ static void print_quoted(struct printer *printer, const uint8_t *utf8, size_t si
     buf_append_byte(printer->out, (uint8_t)quote);
 }
 
+/* In any release: `maybe` and `else` are since OTP 27. */
 static bool is_reserved(const char *text) {
     static const char *const words[] = {
-        "after", "and",  "andalso", "band",   "begin",   "bnot", "bor", "bsl",  "bsr",
-        "bxor",  "case", "catch",   "cond",   "div",     "end",  "fun", "if",   "let",
-        "not",   "of",   "or",      "orelse", "receive", "rem",  "try", "when", "xor",
+        "after", "and",   "andalso", "band",   "begin",   "bnot", "bor", "bsl",  "bsr", "bxor",
+        "case",  "catch", "cond",    "div",    "else",    "end",  "fun", "if",   "let", "maybe",
+        "not",   "of",    "or",      "orelse", "receive", "rem",  "try", "when", "xor",
     };
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcmp(words[i], text) == 0) return true;

@@ -46,6 +46,7 @@ static void test_atoms(void **state) {
                "a b"),
          "'a b'", ":\"a b\""},
         {BYTES("\x83\x77\x04when"), "'when'", ":when"},
+        {BYTES("\x83\x77\x05maybe"), "'maybe'", ":maybe"},
         {BYTES("\x83\x77\x03nil"), "nil", "nil"},
         {BYTES("\x83\x77\x0a"
                "Elixir.A.B"),
