@@ -2,7 +2,7 @@
 # Run the tests that touch the VM with the OTP and Elixir of other Debian releases, then sandboxes of all of them in one
 # service, and print one table.
 # usage: tools/toolchains/test.sh BUILD_DIR [SUITE…] (trixie forky). TOOLCHAIN_ROOTS="DIR…" names roots that are there,
-# TOOLCHAIN_TESTS="NAME…" the tests. LOGS=DIR keeps what they said.
+# TOOLCHAIN_TESTS="NAME…" the tests, as meson has them; NAME:GROUP is a part of one. LOGS=DIR keeps what they said.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,7 +11,7 @@ mounted=$([ "${1:-}" = --mounted ] && echo yes || true)
 build=$(cd "${1:?"usage: test.sh BUILD_DIR [SUITE…]"}" && pwd)
 shift
 suites=${*:-"trixie forky"}
-programs=${TOOLCHAIN_TESTS:-"releases lifecycle reload pool freeze recovery"}
+programs=${TOOLCHAIN_TESTS:-"releases lifecycle reload pool freeze recovery compile mix watch limits input:sources attacks:agent"}
 scratch=$(mktemp -d)
 logs=${LOGS:-$scratch}
 trap 'rm -rf "$scratch"' EXIT
@@ -35,7 +35,7 @@ run_tests() {
         log=$logs/$(basename "$root").$program
         result=passed
         # shellcheck disable=SC2086 # a program and its argument
-        SANDBOX_TEST_TOOLCHAIN=$root "$build/tests/integration/test_"${program%:*} $(echo "$program:" | cut -d: -f2) >"$log" 2>&1 ||
+        SANDBOX_SPARE_COMPILERS=0 SANDBOX_WARM_NODES=0 SANDBOX_TEST_TOOLCHAIN=$root "$build/tests/integration/test_"${program%:*} $(echo "$program:" | cut -d: -f2) >"$log" 2>&1 ||
             result=FAILED
         printf '%-20s %-10s %-16s %-6s %s\n' "$root" "$version" "$program" "$result" "$(grep -c '^\[       OK \]' "$log" || true)"
         [ "$result" = passed ] || { status=1 && grep -E '^\[  FAILED|^ERROR|error:' "$log" | head -n 20 >&2; }
