@@ -176,6 +176,7 @@ verb_fn verb_reload, verb_versions, verb_export;                                
 verb_fn verb_watch;                                                               /* verbs_watch.c */
 verb_fn verb_eval, verb_run, verb_events, verb_logs;                              /* verbs_stream.c */
 verb_fn verb_doctor, verb_profiles, verb_shutdown, verb_toolchains, verb_version; /* verbs_service.c */
+verb_fn verb_reload_config;                                                       /* verbs_service.c */
 verb_fn verb_quotas;                                                              /* verbs_quotas.c */
 verb_fn verb_audit;                                                               /* verbs_audit.c */
 verb_fn verb_scan;                                                                /* verbs_scan.c */

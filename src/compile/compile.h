@@ -67,6 +67,8 @@ struct compiler_settings {
 /* wake is called when nothing is left of what compiler_quiesce ended. */
 int compiler_open(struct node_host *host, struct store *store, const struct compiler_settings *settings,
                   void (*wake)(void *data), void *data, struct compiler **ret, struct error *reterr);
+/* How many nodes are kept, and for how long, from their next use on. */
+void compiler_change(struct compiler *compiler, const struct compiler_settings *settings);
 void compiler_quiesce(struct compiler *compiler); /* end idle nodes, keep none from now on */
 /* Its idle nodes are ended, and it need not live longer. No compilation of it is under way. */
 void compiler_forget(struct compiler *compiler, const struct toolchain *toolchain);

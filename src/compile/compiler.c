@@ -26,6 +26,12 @@ int compiler_open(struct node_host *host, struct store *store, const struct comp
     return result;
 }
 
+void compiler_change(struct compiler *compiler, const struct compiler_settings *settings) {
+    compiler->settings.idle_ms = settings->idle_ms;
+    compiler->settings.warm_max = settings->warm_max;
+    compiler->settings.spares = settings->spares;
+}
+
 void compiler_quiesce(struct compiler *compiler) {
     compiler->quiescing = true;
     for (struct worker *worker = compiler->workers; worker; worker = worker->next)

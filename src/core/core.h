@@ -106,6 +106,18 @@ void engine_refuse(struct engine *engine, const struct audit_subject *subject, s
 ENGINE_OPS(X)
 #undef X
 
+/* Where the settings come from. `read` runs on a thread and changes nothing. One that was read is adopted or discarded
+   on the loop's thread; `adopt` adds to *told: `changed` is what has effect from now on, `at_start` what has none. */
+struct settings_source {
+    int (*read)(void *data, void **ret, const struct engine_config **ret_config, struct error *reterr);
+    void (*adopt)(void *data, void *read, json_t *told);
+    void (*discard)(void *data, void *read);
+    void *data;
+};
+
+/* For engine_reload_config. */
+void engine_on_reload_config(struct engine *engine, const struct settings_source *source);
+
 /* Set by engine_shutdown: the daemon's main ends the program once the answer is out. */
 void engine_on_shutdown(struct engine *engine, void (*hook)(void *data), void *data);
 

@@ -65,6 +65,15 @@ struct sandbox {
     unsigned open_handles;
 };
 
+struct retired_profiles {
+    struct retired_profiles *next;
+    struct guard_profiles profiles;
+};
+
+void settings_free_retired(struct engine *engine); /* settings.c */
+/* The profile of that name as the settings have it now, from a sandbox's next start on. */
+void settings_renew_profile(struct sandbox *sandbox);
+
 struct event_posts {
     struct webhook *sender; /* NULL: none */
     uint64_t kinds;         /* a bit for each kind of event that it is to have */
@@ -103,6 +112,8 @@ struct engine {
     struct pool *pool;
     struct names *names; /* NULL: no profile lists any */
     struct guard_profiles profiles;
+    struct retired_profiles *retired; /* of earlier settings: sandboxes refer to them until they start again */
+    struct settings_source settings;
     json_t *scans; /* what was found in builds; see containment.h */
     struct toolchains toolchains;
 

@@ -317,7 +317,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     loop_turns_open(&engine->host.reading, engine->loop, "node", NODE_READING_US);
     wall_clock_open(engine);
     if (result == 0) result = guard_profiles_read(engine->config.profiles, &engine->profiles, reterr);
-    if (result == 0) result = names_open(engine, &engine->names, reterr);
+    if (result == 0) result = names_take(engine, &engine->profiles, reterr);
     if (result == 0) result = notify_open(engine, reterr);
     if (result == 0) result = toolchains_open(engine, engine->config.toolchains, reterr);
     if (result == 0) result = open_audit(engine, reterr);
@@ -426,6 +426,7 @@ static void finish_close(void *data) {
     feed_release(engine->events);
     feed_release(engine->trail.feed);
     guard_profiles_free(&engine->profiles);
+    settings_free_retired(engine);
     json_decref(engine->scans);
     compiler_free(engine->compiler);
     ledger_free(&engine->builds.ledger);

@@ -37,6 +37,7 @@
     X(AUDIT_DAMAGED, "audit_damaged", "the audit trail is not what the last daemon left: verify it", "detail")         \
     X(SERVICE_STARTED, "service_started", "the daemon started", "version")                                             \
     X(SERVICE_READY, "service_ready", "the daemon found its sandboxes again and takes requests", "sandboxes")          \
+    X(SETTINGS_READ, "settings_read", "sandbox.conf was read again", "changed, at_start")                              \
     X(SERVICE_ENDED, "service_ended", "the daemon ended in good order", "")                                            \
     X(LAUNCHER_LOST, "launcher_lost", "the launcher ended; what runs runs on", "")                                     \
     X(LAUNCHER_BACK, "launcher_back", "a new launcher has adopted what runs", "")

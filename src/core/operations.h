@@ -33,6 +33,7 @@
     X(quotas)                                                                                                          \
     X(doctor)                                                                                                          \
     X(health)                                                                                                          \
+    X(reload_config)                                                                                                   \
     X(shutdown)
 
 #endif

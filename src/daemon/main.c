@@ -25,6 +25,8 @@ enum {
 };
 
 struct daemon {
+    int argc;
+    char **argv;
     uv_loop_t loop;
     uv_signal_t on_term, on_int;
     struct settings settings;
@@ -130,6 +132,33 @@ static int open_quotas(struct daemon *daemon, struct error *reterr) {
     return quotas_open(&config, &daemon->quotas, reterr);
 }
 
+/* ---- settings that are read again ---- */
+
+static int read_again(void *data, void **ret, const struct engine_config **ret_config, struct error *reterr) {
+    const struct daemon *daemon = data;
+    struct settings *next = calloc(1, sizeof *next);
+    if (!next) return error_set(reterr, E_NO_MEMORY, "no memory for the settings");
+    int result = settings_read(daemon->argc, daemon->argv, next, reterr);
+    if (result < 0) {
+        free(next);
+        return result;
+    }
+    *ret = next;
+    *ret_config = &next->engine;
+    return 0;
+}
+
+static void adopt_read(void *data, void *read, json_t *told) {
+    struct daemon *daemon = data;
+    settings_adopt(&daemon->settings, read, told);
+    free(read);
+}
+
+static void discard_read(void *data, void *read) {
+    (void)data;
+    free(read);
+}
+
 static int serve(struct daemon *daemon, struct error *reterr) {
     const struct settings *settings = &daemon->settings;
     struct engine_config engine_config = settings->engine;
@@ -148,6 +177,7 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     result = api_open(&daemon->loop, daemon->engine, &api_config, &daemon->api, reterr);
     if (result < 0) return result;
     engine_on_shutdown(daemon->engine, end, daemon);
+    engine_on_reload_config(daemon->engine, &(struct settings_source){read_again, adopt_read, discard_read, daemon});
     watch_signal(daemon, &daemon->on_term, SIGTERM);
     watch_signal(daemon, &daemon->on_int, SIGINT);
     log_line(&daemon->log, LOG_INFO_LEVEL, "serving", "home", settings->engine.home, "version", SANDBOX_VERSION, NULL);
@@ -185,6 +215,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NAME, "sandboxd"); /* executed by a descriptor, it would be called by the descriptor's number */
     if (getenv("SANDBOX_TEST_CLOCK")) clock_step_wall_by_file(getenv("SANDBOX_TEST_CLOCK")); /* tests step it */
+    daemon.argc = argc;
+    daemon.argv = argv;
     if (settings_read(argc, argv, &daemon.settings, &error) < 0) return fail(&daemon, "bad_settings", &error);
     if (daemon.settings.show_only) return 0;
     confine(&daemon);

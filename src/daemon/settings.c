@@ -20,51 +20,54 @@ static const struct setting {
     size_t offset;
     uint64_t min, max;
     const char *summary;
+    bool is_live; /* another value has effect when the file is read again; all others at the start alone */
 } table[] = {
-    {"home", KIND_PATH, offsetof(struct settings, home), 0, 0, "everything of this instance"},
-    {"agent", KIND_PATH, offsetof(struct settings, agent_dir), 0, 0, "the folder that holds the agent's ebin"},
+    {"home", KIND_PATH, offsetof(struct settings, home), 0, 0, "everything of this instance", false},
+    {"agent", KIND_PATH, offsetof(struct settings, agent_dir), 0, 0, "the folder that holds the agent's ebin", false},
     {"agent-stamp", KIND_NUMBER, offsetof(struct settings, engine.agent_stamp), 0, UINT32_MAX,
-     "when the agent was built; the launcher tells"},
-    {"otp", KIND_PATH, offsetof(struct settings, otp), 0, 0, "root of the OTP installation"},
-    {"elixir", KIND_PATH, offsetof(struct settings, elixir), 0, 0, "root of the Elixir installation"},
+     "when the agent was built; the launcher tells", false},
+    {"otp", KIND_PATH, offsetof(struct settings, otp), 0, 0, "root of the OTP installation", false},
+    {"elixir", KIND_PATH, offsetof(struct settings, elixir), 0, 0, "root of the Elixir installation", false},
     {"toolchain", KIND_TEXT, offsetof(struct settings, toolchain), 0, 0,
-     "the default toolchain: system, or one that a section [toolchain NAME] names"},
-    {"admin-uid", KIND_NUMBER, offsetof(struct settings, admin_uid), 0, UINT32_MAX - 1, "who is an admin besides root"},
+     "the default toolchain: system, or one that a section [toolchain NAME] names", true},
+    {"admin-uid", KIND_NUMBER, offsetof(struct settings, admin_uid), 0, UINT32_MAX - 1, "who is an admin besides root",
+     false},
     {"sandboxes-max", KIND_NUMBER, offsetof(struct settings, engine.sandboxes_max), 1, 4000,
-     "how many sandboxes at most"},
+     "how many sandboxes at most", true},
     {"heartbeat", KIND_DURATION, offsetof(struct settings, engine.heartbeat_ms), 10, 600000,
-     "time between two beats of a node"},
+     "time between two beats of a node", true},
     {"heartbeat-deadline", KIND_DURATION, offsetof(struct settings, engine.heartbeat_deadline_ms), 50, 600000,
-     "a beat later than this ends the node"},
+     "a beat later than this ends the node", true},
     {"boot-deadline", KIND_DURATION, offsetof(struct settings, engine.boot_deadline_ms), 1000, 600000,
-     "how long booting and starting may take"},
+     "how long booting and starting may take", true},
     {"compile-deadline", KIND_DURATION, offsetof(struct settings, engine.compile_deadline_ms), 100, 3600000,
-     "how long one compilation may take"},
+     "how long one compilation may take", true},
     {"compiler-idle", KIND_DURATION, offsetof(struct settings, engine.compiler.idle_ms), 1, 86400000,
-     "how long a compiler node is kept for its project after use"},
+     "how long a compiler node is kept for its project after use", true},
     {"compilers-kept", KIND_NUMBER, offsetof(struct settings, engine.compiler.warm_max), 0, 64,
-     "how many idle compiler nodes are kept at most"},
+     "how many idle compiler nodes are kept at most", true},
     {"spare-compilers", KIND_NUMBER, offsetof(struct settings, engine.compiler.spares), 0, 1,
-     "compiler nodes booted ahead of time, once something was compiled"},
+     "compiler nodes booted ahead of time, once something was compiled", true},
     {"warm-nodes", KIND_NUMBER, offsetof(struct settings, engine.warm_nodes), 0, 256,
-     "nodes booted ahead of time that wait for sandboxes, at most; as many as were used of late"},
+     "nodes booted ahead of time that wait for sandboxes, at most; as many as were used of late", true},
     {"compile-cache", KIND_SIZE, offsetof(struct settings, engine.compiler.cache_max_bytes), 1 << 20, UINT64_C(1) << 40,
-     "bytes that compiled files may take, besides builds"},
+     "bytes that compiled files may take, besides builds", false},
     {"audit-file", KIND_SIZE, offsetof(struct settings, engine.audit_file_max_bytes), 64 << 10, 128 << 20,
-     "how large a file of the audit trail becomes before the next begins"},
+     "how large a file of the audit trail becomes before the next begins", false},
     {"audit-files", KIND_NUMBER, offsetof(struct settings, engine.audit_files_kept), 2, 4000,
-     "how many files of the audit trail are kept"},
+     "how many files of the audit trail are kept", false},
     {"log-max", KIND_SIZE, offsetof(struct settings, log_max_bytes), 64 << 10, UINT64_C(1) << 40,
-     "bytes that daemon.log and the three files before it take together"},
-    {"webhook", KIND_TEXT, offsetof(struct settings, webhook), 0, 0, "http or https address that events are posted to"},
+     "bytes that daemon.log and the three files before it take together", false},
+    {"webhook", KIND_TEXT, offsetof(struct settings, webhook), 0, 0, "http or https address that events are posted to",
+     false},
     {"webhook-secret", KIND_TEXT, offsetof(struct settings, webhook_secret), 0, 0,
-     "signs what is posted; better in sandbox.conf than among the flags, which everyone sees"},
+     "signs what is posted; better in sandbox.conf than among the flags, which everyone sees", false},
     {"webhook-events", KIND_TEXT, offsetof(struct settings, webhook_events), 0, 0,
-     "the kinds of events that are posted, with commas between them, or all"},
+     "the kinds of events that are posted, with commas between them, or all", false},
     {"daemon-memory", KIND_SIZE, offsetof(struct settings, daemon_memory_bytes), JAIL_DAEMON_MEMORY_LEAST,
-     JAIL_DAEMON_MEMORY_MOST, "memory of sandboxd itself; 2G or an eighth of the machine's, whichever is more"},
+     JAIL_DAEMON_MEMORY_MOST, "memory of sandboxd itself; 2G or an eighth of the machine's, whichever is more", false},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
-     "how long a node waits for a daemon"},
+     "how long a node waits for a daemon", false},
 };
 
 static const struct setting *find(const char *name, size_t length) {
@@ -221,6 +224,46 @@ static int read_environment(struct settings *settings, struct error *reterr) {
         if (result < 0) return result;
     }
     return 0;
+}
+
+/* ---- what another reading changes ---- */
+
+static size_t size_of(const struct setting *setting) {
+    static const size_t sizes[] = {[KIND_PATH] = PATH_MAX,
+                                   [KIND_TEXT] = SETTINGS_TEXT_BYTES,
+                                   [KIND_DURATION] = sizeof(uint64_t),
+                                   [KIND_NUMBER] = sizeof(uint32_t),
+                                   [KIND_SIZE] = sizeof(uint64_t)};
+    return sizes[setting->kind];
+}
+
+static bool differs(const struct setting *setting, const char *one, const char *other) {
+    bool is_text = setting->kind == KIND_PATH || setting->kind == KIND_TEXT;
+    return is_text ? strcmp(one, other) != 0 : memcmp(one, other, size_of(setting)) != 0;
+}
+
+static void adopt_section(char *to, const char *from, const char *name, json_t *changed) {
+    if (strcmp(to, from) == 0) return;
+    json_array_append_new(changed, json_string(name));
+    strcpy(to, from);
+}
+
+/* The daemon's memory is the launcher's to set, so it is never among them. */
+void settings_adopt(struct settings *settings, const struct settings *next, json_t *told) {
+    json_t *changed = json_object_get(told, "changed"), *at_start = json_object_get(told, "at_start");
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        char *to = (char *)settings + table[i].offset;
+        const char *from = (const char *)next + table[i].offset;
+        if (!differs(&table[i], to, from)) continue;
+        json_array_append_new(table[i].is_live ? changed : at_start, json_string(table[i].name));
+        if (table[i].is_live) memcpy(to, from, size_of(&table[i]));
+    }
+    adopt_section(settings->profiles, next->profiles, "profiles", changed);
+    adopt_section(settings->toolchains, next->toolchains, "toolchains", changed);
+    if (memcmp(&settings->quotas, &next->quotas, sizeof settings->quotas) != 0) {
+        json_array_append_new(changed, json_string("quotas"));
+        settings->quotas = next->quotas;
+    }
 }
 
 void settings_each(void (*each)(void *data, const char *name, const char *summary), void *data) {

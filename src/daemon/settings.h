@@ -32,6 +32,9 @@ void settings_each(void (*each)(void *data, const char *name, const char *summar
 /* The lines of a file into settings, which may be half changed when it fails; path is for messages. */
 int settings_read_stream(FILE *file, const char *path, struct settings *settings, struct error *reterr);
 
+/* Take over what may change while the daemon runs. *told has the lists `changed` and `at_start`, of names. */
+void settings_adopt(struct settings *settings, const struct settings *next, json_t *told);
+
 int settings_read(int argc, char **argv, struct settings *ret, struct error *reterr);
 
 #endif

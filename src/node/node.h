@@ -299,6 +299,7 @@ struct pool;
 /* wake is called whenever one that waited has gone; its data is is_awaited's too. */
 int pool_open(struct node_host *host, const struct pool_settings *settings, void (*wake)(void *data), void *data,
               struct pool **ret, struct error *reterr);
+void pool_set_max(struct pool *pool, uint32_t nodes_max); /* from its next look on */
 /* There is a launcher, and this toolchain is usable: nodes of it are kept even without demand. It outlives the pool. */
 void pool_begin(struct pool *pool, const struct toolchain *toolchain);
 /* As node_start, but with a node that waited where one fits. */

@@ -281,6 +281,10 @@ int pool_open(struct node_host *host, const struct pool_settings *settings, void
     return 0;
 }
 
+void pool_set_max(struct pool *pool, uint32_t nodes_max) {
+    pool->settings.nodes_max = nodes_max;
+}
+
 void pool_begin(struct pool *pool, const struct toolchain *toolchain) {
     const struct jail_profile *standing = pool->settings.standing;
     if (pool->settings.nodes_max == 0 || pool->quiescing) return;

@@ -1,6 +1,12 @@
 /* Runs an operation for a caller: checks its role, then passes the request to the engine's function. */
 #include "ops/run.h"
 
+/* A dash in the operation's name is an underscore in its function's. */
+static bool is_name_of(const char *function, const char *name) {
+    for (; *function && (*function == *name || (*function == '_' && *name == '-')); function++) name++;
+    return !*function && !*name;
+}
+
 static const struct {
     const char *name;
     engine_fn *run;
@@ -12,7 +18,7 @@ static const struct {
 
 engine_fn *ops_runner(const struct op *op) {
     for (size_t i = 0; i < ARRAY_SIZE(runners); i++)
-        if (string_equal(runners[i].name, op->name)) return runners[i].run;
+        if (is_name_of(runners[i].name, op->name)) return runners[i].run;
     return NULL;
 }
 

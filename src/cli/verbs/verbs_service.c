@@ -88,6 +88,29 @@ int verb_profiles(struct cli *cli, const struct op *op, struct arguments *argume
     return 0;
 }
 
+/* ---- reload-config ---- */
+
+static void print_names(FILE *out, const char *what, json_t *names) {
+    CLEANUP(buf_free) struct buf line = BUF_INIT;
+    if (json_array_size(names) == 0) return;
+    format_value("names", names, &line);
+    fprintf(out, "%s%s\n", what, buf_string(&line));
+}
+
+int verb_reload_config(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *answer = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &answer, &error) < 0) return fail_call(cli, &error);
+    if (cli->json) {
+        view_json(stdout, answer);
+        return 0;
+    }
+    if (json_array_size(json_object_get(answer, "changed")) == 0) puts("nothing has changed");
+    print_names(stdout, "changed: ", json_object_get(answer, "changed"));
+    print_names(stderr, "these have effect when the service starts: ", json_object_get(answer, "at_start"));
+    return 0;
+}
+
 /* ---- shutdown ---- */
 
 /* Never starts a service; but one whose launcher has died needs a new one, to end its nodes. */

@@ -25,8 +25,8 @@ struct known_name {
 struct names {
     struct engine *engine;
     uv_timer_t timer;
-    uv_timer_t patience; /* of sandboxes that wait for an answer */
-    struct known_name *items;
+    uv_timer_t patience;       /* of sandboxes that wait for an answer */
+    struct known_name **items; /* each at a lasting address: questions refer to it */
     size_t count;
     unsigned open; /* timers, and questions that are not answered yet */
     void (*closed)(void *data);
@@ -35,13 +35,13 @@ struct names {
 
 static struct known_name *find(const struct names *names, const char *name) {
     for (size_t i = 0; i < names->count; i++)
-        if (strcasecmp(names->items[i].name, name) == 0) return &names->items[i];
+        if (strcasecmp(names->items[i]->name, name) == 0) return names->items[i];
     return NULL;
 }
 
 static struct known_name *listed(const struct sandbox *sandbox, size_t index) {
     struct known_name *item = find(sandbox->engine->names, sandbox->config.profile->jail.egress.names[index].name);
-    if (!item) abort(); /* names_open has taken those of every profile */
+    if (!item) abort(); /* names_take has taken those of every profile */
     return item;
 }
 
@@ -142,12 +142,17 @@ void names_forgo(struct sandbox *sandbox) {
 
 /* ---- asking ---- */
 
+static void free_names(struct names *names) {
+    for (size_t i = 0; i < names->count; i++) free(names->items[i]);
+    free(names->items);
+    free(names);
+}
+
 static void release(struct names *names) {
     if (--names->open > 0) return;
     void (*closed)(void *data) = names->closed;
     void *closed_data = names->closed_data;
-    free(names->items);
-    free(names);
+    free_names(names);
     closed(closed_data);
 }
 
@@ -178,7 +183,7 @@ static void on_tick(uv_timer_t *timer);
 static void schedule(struct names *names) {
     uint64_t delay_ms = ASK_EVERY_MS;
     for (size_t i = 0; i < names->count; i++)
-        if (names->items[i].known.count == 0) delay_ms = ASK_AGAIN_MS;
+        if (names->items[i]->known.count == 0) delay_ms = ASK_AGAIN_MS;
     if (uv_is_active((uv_handle_t *)&names->timer) && uv_timer_get_due_in(&names->timer) <= delay_ms) return;
     uv_timer_start(&names->timer, on_tick, delay_ms, 0);
 }
@@ -221,7 +226,7 @@ bool names_await(struct sandbox *sandbox) {
 static void on_tick(uv_timer_t *timer) {
     struct names *names = timer->data;
     for (size_t i = 0; i < names->count; i++)
-        if (!names->items[i].is_asking) ask(&names->items[i]);
+        if (!names->items[i]->is_asking) ask(names->items[i]);
     schedule(names);
 }
 
@@ -233,36 +238,52 @@ static size_t count_listed(const struct guard_profiles *profiles) {
     return count;
 }
 
-static void add_names(struct names *names, const struct jail_egress *egress) {
-    for (size_t i = 0; i < egress->name_count; i++) {
-        struct known_name *item = &names->items[names->count];
-        if (find(names, egress->names[i].name)) continue;
-        item->names = names;
-        memcpy(item->name, egress->names[i].name, sizeof item->name);
-        names->count++;
-    }
+static int add_name(struct names *names, const char *name, struct error *reterr) {
+    if (find(names, name)) return 0;
+    struct known_name **items = reallocarray(names->items, names->count + 1, sizeof *items);
+    if (items) names->items = items;
+    struct known_name *item = items ? calloc(1, sizeof *item) : NULL;
+    if (!item) return error_set(reterr, E_NO_MEMORY, "no memory for the names that profiles list");
+    item->names = names;
+    snprintf(item->name, sizeof item->name, "%s", name);
+    names->items[names->count++] = item;
+    return 0;
 }
 
-int names_open(struct engine *engine, struct names **ret, struct error *reterr) {
-    const struct guard_profiles *profiles = &engine->profiles;
-    size_t listed = count_listed(profiles);
-    *ret = NULL;
-    if (listed == 0) return 0;
-    struct names *names = calloc(1, sizeof *names);
-    struct known_name *items = calloc(listed, sizeof *items);
-    if (!names || !items) {
-        free(names);
-        free(items);
-        return error_set(reterr, E_NO_MEMORY, "no memory for the names that profiles list");
+static int add_names(struct names *names, const struct guard_profiles *profiles, struct error *reterr) {
+    int result = 0;
+    for (size_t i = 0; i < profiles->count; i++) {
+        const struct jail_egress *egress = &profiles->items[i].jail.egress;
+        for (size_t k = 0; k < egress->name_count && result == 0; k++)
+            result = add_name(names, egress->names[k].name, reterr);
     }
-    *names = (struct names){.engine = engine, .items = items, .open = 2};
-    for (size_t i = 0; i < profiles->count; i++) add_names(names, &profiles->items[i].jail.egress);
+    return result;
+}
+
+/* A service whose profiles list names for the first time. */
+static int begin(struct engine *engine, const struct guard_profiles *profiles, struct names **ret,
+                 struct error *reterr) {
+    struct names *names = calloc(1, sizeof *names);
+    if (!names) return error_set(reterr, E_NO_MEMORY, "no memory for the names that profiles list");
+    *names = (struct names){.engine = engine, .open = 2};
+    int result = add_names(names, profiles, reterr);
+    if (result < 0) {
+        free_names(names);
+        return result;
+    }
     names->timer.data = names->patience.data = names;
     uv_timer_init(engine->loop, &names->timer);
     uv_timer_init(engine->loop, &names->patience);
-    uv_timer_start(&names->timer, on_tick, 0, 0);
     *ret = names;
     return 0;
+}
+
+int names_take(struct engine *engine, const struct guard_profiles *profiles, struct error *reterr) {
+    if (count_listed(profiles) == 0) return 0;
+    int result =
+        engine->names ? add_names(engine->names, profiles, reterr) : begin(engine, profiles, &engine->names, reterr);
+    if (result == 0) uv_timer_start(&engine->names->timer, on_tick, 0, 0);
+    return result;
 }
 
 static void on_timer_closed(uv_handle_t *handle) {
@@ -274,7 +295,7 @@ void names_close(struct names *names, void (*closed)(void *data), void *data) {
     names->closed = closed;
     names->closed_data = data;
     for (size_t i = 0; i < names->count; i++)
-        if (names->items[i].is_asking) uv_cancel((uv_req_t *)&names->items[i].question);
+        if (names->items[i]->is_asking) uv_cancel((uv_req_t *)&names->items[i]->question);
     uv_close((uv_handle_t *)&names->timer, on_timer_closed);
     uv_close((uv_handle_t *)&names->patience, on_timer_closed);
 }

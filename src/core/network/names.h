@@ -34,8 +34,9 @@ void names_share(const size_t *wanted, size_t count, size_t room, size_t *ret_pa
 
 /* ---- names.c ---- */
 
-/* *ret is NULL where no profile lists a name. */
-int names_open(struct engine *engine, struct names **ret, struct error *reterr);
+struct guard_profiles;
+/* Those that the profiles list are asked for from now on. The engine's names stay NULL where none ever was. */
+int names_take(struct engine *engine, const struct guard_profiles *profiles, struct error *reterr);
 /* What the names that its profile lists stand for, as far as is known; returns how many. */
 size_t names_addresses(const struct sandbox *sandbox, struct jail_host ret[JAIL_RESOLVED_MAX]);
 /* False: all is known that can be. True: tree_go_on follows, when it is or after two seconds, unless names_forgo was

@@ -40,8 +40,8 @@ int containment_scan_build(const struct guard_profile *profile, const char *buil
                            json_t **ret_summary, struct error *reterr);
 int containment_scan_changes(const struct guard_profile *profile, const struct change_set *changes,
                              json_t **ret_summary, struct error *reterr);
-/* What an earlier scan of a build found, for one more answer; NULL when that is not known. Builds never change, nor do
-   profiles while the service runs. */
+/* What an earlier scan of a build found, for one more answer; NULL when that is not known. Builds never change;
+   profiles that do are new ones, and nothing is known then. */
 json_t *containment_known_scan(const struct engine *engine, const struct guard_profile *profile, const char *digest);
 void containment_remember_scan(struct engine *engine, const struct guard_profile *profile, const char *digest,
                                json_t *summary);

@@ -201,6 +201,7 @@ static void on_toolchain(void *data, const struct error *error) {
 static void find_toolchain(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
+    settings_renew_profile(sandbox);
     sandbox_set_status(sandbox, STATUS_STARTING, "restart");
     const struct request *request = restart->job.request;
     bool is_owners = request && request->caller.peer_fd >= 0 && request->caller.uid == sandbox->owner;

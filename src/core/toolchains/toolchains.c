@@ -92,6 +92,11 @@ int toolchains_restore(struct engine *engine, const char *name, struct toolchain
 
 void toolchains_free(struct toolchains *toolchains) {
     for (size_t i = 0; i < toolchains->count; i++) toolchain_entry_free(toolchains->items[i]);
+    while (toolchains->retired) {
+        struct toolchain_entry *next = toolchains->retired->next;
+        toolchain_entry_free(toolchains->retired);
+        toolchains->retired = next;
+    }
     while (toolchains->own) {
         struct toolchain_entry *next = toolchains->own->next;
         toolchain_entry_free(toolchains->own);
@@ -208,6 +213,8 @@ void toolchain_hold(struct toolchain_entry **place, struct toolchain_entry *entr
 
 void toolchains_abort_probes(struct toolchains *toolchains) {
     for (size_t i = 0; i < toolchains->count; i++) toolchain_probe_abort(&toolchains->items[i]->toolchain);
+    for (struct toolchain_entry *entry = toolchains->retired; entry; entry = entry->next)
+        toolchain_probe_abort(&entry->toolchain);
     for (struct toolchain_entry *entry = toolchains->own; entry; entry = entry->next)
         toolchain_probe_abort(&entry->toolchain);
 }
@@ -215,6 +222,8 @@ void toolchains_abort_probes(struct toolchains *toolchains) {
 bool toolchains_are_probed(const struct toolchains *toolchains) {
     for (size_t i = 0; i < toolchains->count; i++)
         if (toolchains->items[i]->is_probing) return false;
+    for (const struct toolchain_entry *entry = toolchains->retired; entry; entry = entry->next)
+        if (entry->is_probing) return false;
     for (const struct toolchain_entry *entry = toolchains->own; entry; entry = entry->next)
         if (entry->is_probing) return false;
     return !toolchains->looks;

@@ -50,8 +50,9 @@ struct toolchain_entry {
 struct toolchains {
     struct toolchain_entry *items[TOOLCHAINS_MAX]; /* each at a lasting address: nodes and compilers refer to it */
     size_t count;
-    struct toolchain_entry *chosen; /* the default */
-    struct toolchain_entry *own;    /* of users, by the latest first */
+    struct toolchain_entry *chosen;  /* the default */
+    struct toolchain_entry *retired; /* of earlier settings: sandboxes run on them */
+    struct toolchain_entry *own;     /* of users, by the latest first */
     size_t own_count, swept_count;
     uint64_t swept_at_ms;   /* the turn of the loop that swept so many; own.c keeps both */
     struct own_look *looks; /* under way; own_look.c keeps them */
@@ -59,6 +60,9 @@ struct toolchains {
 
 /* The system's own, and those of the text: sections [toolchain NAME] with `otp`, `elixir` or `root`. */
 int toolchains_open(struct engine *engine, const char *text, struct error *reterr);
+/* The list as the text has it now. One that it has as before stays; what runs on another of the same name goes on with
+   the new one from its next start. On failure all is as it was. */
+int toolchains_reopen(struct engine *engine, const char *text, const char *chosen, struct error *reterr);
 /* A new one, of which nothing is known yet. */
 int toolchains_add(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr);
 void toolchains_free(struct toolchains *toolchains);

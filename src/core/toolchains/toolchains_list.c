@@ -72,6 +72,67 @@ int toolchains_open(struct engine *engine, const char *text, struct error *reter
     return result < 0 || !chosen ? result : toolchains_set_default(engine, chosen, reterr);
 }
 
+/* ---- reading them again ---- */
+
+struct former {
+    struct toolchain_entry *items[TOOLCHAINS_MAX];
+    size_t count;
+    struct toolchain_entry *chosen;
+};
+
+static struct former take_former(struct toolchains *toolchains) {
+    struct former former = {.count = toolchains->count, .chosen = toolchains->chosen};
+    memcpy(former.items, toolchains->items, sizeof former.items);
+    toolchains->count = 0;
+    toolchains->chosen = NULL;
+    return former;
+}
+
+static void put_former(struct toolchains *toolchains, const struct former *former) {
+    memcpy(toolchains->items, former->items, sizeof former->items);
+    toolchains->count = former->count;
+    toolchains->chosen = former->chosen;
+}
+
+static bool are_equal(const struct toolchain_entry *one, const struct toolchain_entry *other) {
+    return strcmp(one->name, other->name) == 0 && string_equal(one->otp, other->otp) &&
+           string_equal(one->elixir, other->elixir) && string_equal(one->root, other->root) && !one->is_gone &&
+           !other->is_gone;
+}
+
+/* An entry that stays takes the place of the new one that equals it. */
+static void keep(struct toolchains *toolchains, struct toolchain_entry *before) {
+    for (size_t i = 0; i < toolchains->count; i++) {
+        struct toolchain_entry *now = toolchains->items[i];
+        if (strcmp(now->name, before->name) != 0) continue;
+        if (are_equal(now, before)) {
+            if (toolchains->chosen == now) toolchains->chosen = before;
+            toolchains->items[i] = before;
+            toolchain_entry_free(now);
+            return;
+        }
+        before->successor = now;
+    }
+    before->next = toolchains->retired;
+    toolchains->retired = before;
+}
+
+int toolchains_reopen(struct engine *engine, const char *text, const char *chosen, struct error *reterr) {
+    struct toolchains *toolchains = &engine->toolchains;
+    struct former before = take_former(toolchains);
+    const char *chosen_before = engine->config.toolchain;
+    engine->config.toolchain = chosen;
+    int result = toolchains_open(engine, text, reterr);
+    engine->config.toolchain = chosen_before;
+    if (result < 0) {
+        for (size_t i = 0; i < toolchains->count; i++) toolchain_entry_free(toolchains->items[i]);
+        put_former(toolchains, &before);
+        return result;
+    }
+    for (size_t i = 0; i < before.count; i++) keep(toolchains, before.items[i]);
+    return 0;
+}
+
 /* ---- the operation ---- */
 
 static const char *source_of(const struct toolchain_entry *entry) {

@@ -212,6 +212,111 @@ static void harm_fails_its_own_create(void **state) {
     assert_text(world, "Application.get_env(:shop, :seen)", ":black");
 }
 
+/* ---- the service's own settings ---- */
+
+/* These lines after those that the world began with. */
+static void write_settings(struct world *world, const char *lines) {
+    static char begun[4096];
+    char path[PATH_MAX];
+    assert_int_equal(string_format(path, sizeof path, NULL, "%s/sandbox.conf", world_home(world)), 0);
+    CLEANUP_FREE char *now = read_whole(path);
+    if (!begun[0]) snprintf(begun, sizeof begun, "%s# begun\n", now ? now : "");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "%s%s", begun, lines) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static bool lists(const json_t *answer, const char *list, const char *name) {
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(answer, list), i, entry) {
+        if (strcmp(json_string_value(entry), name) == 0) return true;
+    }
+    return false;
+}
+
+static const char *const tight = "boot-deadline = 59s\nwebhook-events = all\n[quota]\nsandboxes = 150\n"
+                                 "[toolchain other]\notp = /nowhere/otp\n"
+                                 "[profile tight]\ninherits = high\nprocesses = 40\n";
+
+static json_int_t profile_limit(struct world *world, const char *name) {
+    json_t *profiles = world_op(world, "profiles", "{}"), *profile;
+    json_int_t processes = -1;
+    size_t i;
+    json_array_foreach(profiles, i, profile) {
+        if (strcmp(json_string_value(json_object_get(profile, "name")), name) == 0)
+            processes = json_integer_value(json_object_get(profile, "processes"));
+    }
+    json_decref(profiles);
+    return processes;
+}
+
+static void settings_are_read_again(void **state) {
+    struct world *world = *state;
+    write_settings(world, tight);
+    assert_int_equal(profile_limit(world, "tight"), -1);
+    json_t *answer = world_op(world, "reload-config", "{}");
+    static const char *const changed[] = {"boot-deadline", "quotas", "toolchains", "profiles"};
+    for (size_t i = 0; i < ARRAY_SIZE(changed); i++) assert_true(lists(answer, "changed", changed[i]));
+    assert_int_equal(json_array_size(json_object_get(answer, "changed")), ARRAY_SIZE(changed));
+    assert_true(lists(answer, "at_start", "webhook-events"));
+    json_decref(answer);
+    assert_int_equal(profile_limit(world, "tight"), 40);
+    json_decref(world_fails(world, "create", "toolchain_missing", "{s:s, s:s, s:s}", "id", "other", "source",
+                            world_path(world, "shop"), "toolchain", "other"));
+    answer = world_op(world, "reload-config", "{}");
+    assert_int_equal(json_array_size(json_object_get(answer, "changed")), 0);
+    json_decref(answer);
+}
+
+/* Whichever part is bad: all stays, and the line is told. */
+static void bad_settings_change_nothing(void **state) {
+    struct world *world = *state;
+    static const struct {
+        const char *lines, *said;
+    } bad[] = {
+        {"boot-deadline = soon\n", "boot-deadline is 'soon'"},
+        {"boot-deadline = 58s\nno-such = 1\n", "there is no setting 'no-such'"},
+        {"[quota]\nsandboxes = many\n", "many"},
+        {"[profile tight]\ninherits = high\nprocesses = few\n", "few"},
+        {"[profile tight]\ninherits = high\nprocesses = 30\n[toolchain other]\nelixir = /nowhere\n",
+         "needs 'otp = DIR'"},
+        {"toolchain = absent\n", "absent"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        write_settings(world, bad[i].lines);
+        json_t *problem = world_fails(world, "reload-config", "invalid_input", "{}");
+        const char *detail = json_string_value(json_object_get(problem, "detail"));
+        if (!strstr(detail, bad[i].said)) fail_msg("%s: %s", bad[i].lines, detail);
+        if (i < 4 && !strstr(detail, "sandbox.conf:")) fail_msg("no line: %s", detail);
+        json_decref(problem);
+        assert_int_equal(profile_limit(world, "tight"), 40);
+    }
+    write_settings(world, tight);
+    json_t *answer = world_op(world, "reload-config", "{}");
+    assert_int_equal(json_array_size(json_object_get(answer, "changed")), 0);
+    json_decref(answer);
+}
+
+/* A running sandbox keeps its profile until it starts again. */
+static void a_sandbox_gets_its_profile_anew_by_a_restart(void **state) {
+    struct world *world = *state;
+    world_do(world, "create", "{s:s, s:s, s:s, s:{s:s}}", "id", "tight", "source", world_path(world, "shop"), "profile",
+             "tight", "env", "SECRET", SECRET);
+    write_settings(world, "[profile tight]\ninherits = medium\n");
+    json_decref(world_op(world, "reload-config", "{}"));
+    json_decref(world_info(world, "tight"));
+    json_decref(world_op(world, "restart", "{s:s, s:b}", "id", "tight", "fresh", 1));
+    write_settings(world, "");
+    json_decref(world_op(world, "reload-config", "{}"));
+    json_decref(world_op(world, "restart", "{s:s, s:b}", "id", "tight", "fresh", 1));
+    json_t *info = world_info(world, "tight");
+    assert_string_equal(json_string_value(json_object_get(info, "profile")), "tight");
+    json_decref(info);
+    world_destroy(world, "tight");
+}
+
 static int open_world(void **state) {
     *state = world_open(NULL);
     return 0;
@@ -230,6 +335,9 @@ int main(void) {
         cmocka_unit_test(one_that_fails_changes_nothing),
         cmocka_unit_test(a_save_is_told_and_a_restart_applies_it),
         cmocka_unit_test(harm_fails_its_own_create),
+        cmocka_unit_test(settings_are_read_again),
+        cmocka_unit_test(bad_settings_change_nothing),
+        cmocka_unit_test(a_sandbox_gets_its_profile_anew_by_a_restart),
         cmocka_unit_test(nothing_shows_a_value),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);

@@ -35,7 +35,7 @@ static int set_up(void **state) {
     scene.engine->host.features.guarantees = 1u << JAIL_GUARANTEE_EGRESS;
     scene.sandbox = sandbox_new(scene.engine, "s", &error);
     scene.sandbox->config.profile = &scene.profile;
-    assert_int_equal(names_open(scene.engine, &scene.engine->names, &error), 0);
+    assert_int_equal(names_take(scene.engine, &scene.engine->profiles, &error), 0);
     *state = &scene;
     return 0;
 }
