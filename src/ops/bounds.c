@@ -10,6 +10,7 @@ enum {
 /* Of all its values together. */
 static uint64_t param_bytes(const struct op_param *param) {
     uint64_t entries = (uint64_t)ops_entries_max(param);
+    if (param->flags & OP_CLIENT) return 0;
     switch (param->type) {
     case OP_TEXT: return (uint64_t)ops_text_max(param);
     case OP_TEXTS: return entries * OP_NAME_MAX_BYTES;

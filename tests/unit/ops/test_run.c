@@ -102,7 +102,10 @@ static void a_row_runs_its_own_function(void **state) {
         if (ops_param(op, "module")) json_object_set_new(params, "module", json_string("a"));
         call = run_as(ROLE_ADMIN, op->name, params, NULL);
         assert_non_null(call.function);
-        assert_string_equal(call.function, op->name);
+        CLEANUP_FREE char *function = strdup(op->name); /* a dash is an underscore there */
+        for (char *at = function; *at; at++)
+            if (*at == '-') *at = '_';
+        assert_string_equal(call.function, function);
     }
 }
 
