@@ -132,10 +132,10 @@ static uint64_t longest_turn_us(struct stage *stage, int fd, const struct buf *b
     return longest_us;
 }
 
-/* A million keys that have to be sorted took a third of a second of the loop. */
+/* A million keys that have to be sorted took a third of a second of the loop; a stolen slice takes milliseconds. */
 static void test_no_answer_makes_a_turn_long(void **state) {
     struct stage *stage = *state;
-    enum { PAIRS = 600000, TURN_MAX_US = 5000 * TEST_SLOWNESS };
+    enum { PAIRS = 600000, TURN_MAX_US = 30000 * TEST_SLOWNESS };
     int agent;
     CLEANUP(buf_free) struct buf frame = BUF_INIT;
     struct node *node = stage_start_ready(stage, &agent);
@@ -197,10 +197,11 @@ static void test_many_frames_take_many_turns(void **state) {
     close(agent);
 }
 
-/* Each has little to say, and all of them say it at once. */
+/* Each has little to say, and all of them say it at once. An event fills a turn: one is read from its socket, and one
+   of those that wait has its slice. */
 static void test_many_nodes_share_turns(void **state) {
     struct stage *stage = *state;
-    enum { NODES = CHILDREN_MAX, BURN_US = 3000, TURN_US = 12000 };
+    enum { NODES = CHILDREN_MAX, BURN_US = 3000, TURN_MAX = 2 };
     int agents[NODES];
     struct loop_watch *watch;
     CLEANUP(buf_free) struct buf event = BUF_INIT;
@@ -210,11 +211,13 @@ static void test_many_nodes_share_turns(void **state) {
     uv_run(&stage->loop, UV_RUN_NOWAIT);
     stage->burn_us = BURN_US;
     for (int i = 0; i < NODES; i++) agent_send_bytes(agents[i], event.data, event.size);
-    RUN_UNTIL(stage, count_events(stage) == NODES);
-    uv_run(&stage->loop, UV_RUN_NOWAIT); /* the last turn counts when the next one begins */
-    const struct loop_report *report = loop_report(&stage->loop);
-    if (report->worst_count > 0 && report->worst[0].cpu_us > TURN_US)
-        fail_msg("a turn took %llu us", (unsigned long long)report->worst[0].cpu_us);
+    stage_begin_wait(stage);
+    for (size_t before = 0; before < NODES && !stage->late; before = count_events(stage)) {
+        uv_run(&stage->loop, UV_RUN_NOWAIT); /* one turn, with timers once */
+        assert_in_range(count_events(stage) - before, 0, TURN_MAX);
+    }
+    stage_end_wait(stage);
+    assert_int_equal(count_events(stage), NODES);
     loop_watch_close(watch);
     for (int i = 0; i < NODES; i++) close(agents[i]);
 }

@@ -190,7 +190,11 @@ static void copy_bytes(const struct scratch *scratch, const char *path) {
     CLEANUP_FD int fd = openat(scratch->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
     struct stat status;
     assert_int_equal(fstat(from_fd, &status), 0);
-    assert_int_equal(sendfile(fd, from_fd, NULL, (size_t)status.st_size), status.st_size);
+    for (off_t left = status.st_size; left > 0;) { /* a signal may end a call early */
+        ssize_t sent = sendfile(fd, from_fd, NULL, (size_t)left);
+        assert_true(sent > 0);
+        left -= sent;
+    }
 }
 
 static void make_own(const struct scratch *scratch) {

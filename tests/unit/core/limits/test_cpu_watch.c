@@ -5,6 +5,7 @@
 
 #include "core/node_scene.h"
 #include "core/sandbox/sandbox.h"
+#include "steady_clock.h"
 
 enum { WORK_EVERY_MS = 5 };
 
@@ -57,6 +58,7 @@ static int set_up(void **state) {
     uv_timer_start(&cpu->work, on_work, 0, WORK_EVERY_MS);
     cpu_watch_open(&scene->engine);
     cpu_watch_begin(&scene->engine);
+    steady_clock_skip_waits(true);
     *state = cpu;
     return 0;
 }
@@ -64,6 +66,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     struct cpu_scene *cpu = *state;
     struct scene *scene = cpu->scene;
+    steady_clock_skip_waits(false);
     cpu_watch_stop(&scene->engine);
     uv_close((uv_handle_t *)&scene->engine.cpu_watch.timer, NULL);
     uv_close((uv_handle_t *)&cpu->work, NULL);

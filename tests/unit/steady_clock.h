@@ -1,0 +1,11 @@
+/* What tests say to the clock of steady_clock.c. */
+#ifndef TEST_STEADY_CLOCK_H
+#define TEST_STEADY_CLOCK_H
+
+#include <stdbool.h>
+
+/* From now on a wait that no event ends at once is over at once, and has taken as long as it was meant to. Only for a
+   test whose events all come from its own thread: others would be late. */
+void steady_clock_skip_waits(bool is_skipping);
+
+#endif
