@@ -72,6 +72,13 @@ void steady_clock_skip_waits(bool is_skipping) {
     pthread_mutex_unlock(&clock_state.lock);
 }
 
+void steady_clock_pass(uint64_t ms) {
+    pthread_mutex_lock(&clock_state.lock);
+    advance();
+    clock_state.shown_ns += ms * 1000000;
+    pthread_mutex_unlock(&clock_state.lock);
+}
+
 struct wait {
     uint64_t begun_ns, begun_real_ns;
     int timeout_ms;

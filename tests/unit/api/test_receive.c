@@ -6,7 +6,7 @@
 
 #include "ops/direct.h"
 
-enum { SOON_MS = 5000 };
+enum { SOON_MS = 30000 };
 
 static const char upgrade[] =
     "GET " DIRECT_PATH " HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: " DIRECT_PROTOCOL "\r\n\r\n";

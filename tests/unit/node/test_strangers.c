@@ -7,7 +7,7 @@
 
 #include "descriptors.h"
 
-enum { SOON_MS = 3000 };
+enum { SOON_MS = 30000 };
 
 static void assert_turned_away(struct stage *stage, struct node *node, int fd, const char *story) {
     RUN_UNTIL(stage, agent_sees_end(fd));

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/un.h>
 
-enum { DEADLINE_MS = 10000, SOON_MS = 2000, LINGERING = 6 };
+enum { DEADLINE_MS = 30000, SOON_MS = 30000, LINGERING = 6 };
 
 static int listen_unnamed(struct sockaddr_un *ret, socklen_t *ret_size) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
